@@ -1,0 +1,31 @@
+# The one task runner. `make` lists the tasks.
+.PHONY: help test lint types corpus conformance fuzz-smoke check
+
+help:
+	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 16
+
+test: ## run the project's own tests
+	pytest
+
+lint: ## formatting and lint
+	ruff format --check .
+	ruff check .
+
+types: ## static types
+	mypy
+
+corpus: ## rebuild the corpus
+	stc corpus build
+
+conformance: ## the suite: reference without and with each profile, official library with its baseline
+	stc corpus build --check
+	pytest conformance -q
+	pytest conformance -q --profile=text
+	pytest conformance -q --profile=official
+	pytest conformance -q --profile=hardened
+	pytest conformance -q --impl=safetensors --impl=safetensors:numpy --impl=safetensors:safe-open --impl=safetensors:torch
+
+fuzz-smoke: ## a bounded, reproducible fuzz run
+	stc fuzz --impl reference --impl safetensors --max-execs 5000 --seed 1
+
+check: lint types test conformance fuzz-smoke ## everything CI runs

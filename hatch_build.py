@@ -1,0 +1,17 @@
+"""Build hook: puts the corpus into the wheel as package data. In a checkout it is read where it lies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+
+class CorpusHook(BuildHookInterface[Any]):
+    """Adds ``corpus/`` data to standard wheels only; an editable install needs no copy."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Extend the list of files that the wheel takes from outside the packages."""
+        if version == "standard":
+            for name in ("files", "corpus.json", "schema"):
+                build_data["force_include"][f"corpus/{name}"] = f"safetensors_corpus/data/{name}"
