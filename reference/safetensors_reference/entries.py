@@ -1,0 +1,262 @@
+"""Tensor entries and the metadata map: what the members of the header object mean.
+
+Each method takes JSON nodes and returns their meaning, or None where a fault leaves none; faults go to a
+sink ``(fault, tolerated)``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isinf
+from typing import TYPE_CHECKING
+
+from .dtypes import DTYPE_BITS
+from .faults import Fault, JsonPath, quote
+from .jsontext import Node, plain_integer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+FIELDS = ("dtype", "shape", "data_offsets")
+U64_MAX = 2**64 - 1
+
+
+@dataclass(slots=True)
+class Entry:
+    """What one tensor entry says; a field is None when it is missing or not understood."""
+
+    name: str
+    dtype: str | None = None
+    shape: tuple[int, ...] | None = None
+    offsets: tuple[int, int] | None = None
+    offsets_node: Node | None = None
+
+
+def describe(node: Node) -> str:
+    """Name the JSON type of a node for a message, with its spelling when it is short."""
+    if node.kind in ("number", "invalid"):
+        return f"the number {node.text[:24]}" if node.kind == "number" else node.text
+    if node.kind == "string":
+        return f"the string {quote(node.text, 40)}"
+    if node.kind in ("object", "array"):
+        return f"an {node.kind}"
+    return node.kind
+
+
+class EntryReader:
+    """Reads tensor entries and metadata. ``options`` maps each choice to the option taken."""
+
+    def __init__(self, sink: Callable[[Fault, bool], None], base: int, options: dict[str, str]) -> None:
+        self._sink = sink
+        self._base = base
+        self._options = options
+
+    def _report(
+        self,
+        code: str,
+        rule: str,
+        message: str,
+        node: Node,
+        path: JsonPath,
+        choice: str | None = None,
+        tolerated: bool | None = None,
+    ) -> None:
+        """Hand on a fault; one that falls under a choice is tolerated by every option but ``reject``."""
+        if tolerated is None:
+            tolerated = choice is not None and self._options[choice] != "reject"
+        start, end = self._base + node.start, self._base + node.end
+        self._sink(Fault(code, rule, message, start, end, path, choice), tolerated)
+
+    def entry(self, name: str, node: Node) -> Entry | None:
+        """Read the value of a tensor name (ENT-01 to ENT-06). None when it is not an entry at all."""
+        path: JsonPath = (name,)
+        if node.kind == "array":
+            choice = "entry-as-array" if len(node.items) == 3 else None
+            text = f"tensor {quote(name)} is an array of {len(node.items)}, not an object"
+            self._report("ENT_NOT_OBJECT", "ENT-02", text, node, path, choice)
+            if choice is None:
+                return None
+            fields = dict(zip(FIELDS, node.items, strict=True))
+        elif node.kind == "object":
+            fields = self._fields(name, node)
+        else:
+            text = f"tensor {quote(name)} is {describe(node)}, not an object"
+            self._report("ENT_NOT_OBJECT", "ENT-01", text, node, path)
+            return None
+        entry = Entry(name)
+        if "dtype" in fields:
+            entry.dtype = self._dtype(fields["dtype"], (name, "dtype"))
+        if "shape" in fields:
+            entry.shape = self._shape(fields["shape"], (name, "shape"))
+        if "data_offsets" in fields:
+            entry.offsets_node = fields["data_offsets"]
+            entry.offsets = self._offsets(fields["data_offsets"], (name, "data_offsets"))
+        if entry.dtype is not None and entry.shape is not None:
+            self._size(entry, fields["shape"])
+        return entry
+
+    def _fields(self, name: str, node: Node) -> dict[str, Node]:
+        fields: dict[str, Node] = {}
+        for key, value in node.members:
+            if key.text not in FIELDS:
+                text = f"unknown field {quote(key.text)} in tensor {quote(name)}"
+                self._report(
+                    "ENT_UNKNOWN_FIELD", "ENT-04", text, key, (name, key.text), "unknown-entry-fields"
+                )
+                self._ignored(value, (name, key.text))
+            elif key.text in fields:
+                text = f"field {key.text} again in tensor {quote(name)}"
+                self._report("HDR_DUP_KEY", "HDR-12", text, key, (name, key.text))
+            else:
+                fields[key.text] = value
+        for field in FIELDS:
+            if field not in fields:
+                text = f"tensor {quote(name)} has no {field}"
+                self._report("ENT_MISSING_FIELD", "ENT-03", text, node, (name,))
+        return fields
+
+    def _ignored(self, node: Node, path: JsonPath) -> None:
+        """Look through a value that has no meaning for numbers out of range (HDR-18)."""
+        if node.kind == "number" and isinf(float(node.text)):
+            text = f"{node.text[:24]} does not fit a double"
+            self._report("HDR_NOT_JSON", "HDR-18", text, node, path, "number-range")
+        elif node.kind == "array":
+            for index, item in enumerate(node.items):
+                self._ignored(item, (*path, index))
+        elif node.kind == "object":
+            for key, item in node.members:
+                self._ignored(item, (*path, key.text))
+
+    def _dtype(self, node: Node, path: JsonPath) -> str | None:
+        if node.kind == "object" and len(node.members) == 1:
+            key, value = node.members[0]
+            if value.kind == "null" and key.text in DTYPE_BITS:
+                text = f"dtype is an object around {quote(key.text)}, not a string"
+                self._report("DTY_BAD_TYPE", "DTY-02", text, node, path, "dtype-as-object")
+                return key.text
+        if node.kind != "string":
+            rule = "DTY-02" if node.kind == "object" else "DTY-03"
+            self._report("DTY_BAD_TYPE", rule, f"dtype is {describe(node)}, not a string", node, path)
+            return None
+        if node.text not in DTYPE_BITS:
+            self._report("DTY_UNKNOWN", "DTY-01", f"unknown dtype {quote(node.text, 40)}", node, path)
+            return None
+        return node.text
+
+    def _integer(self, node: Node, path: JsonPath, rule: str, what: str) -> int | None:
+        """Read a plain integer below 2^64 (SHP-02, SHP-07, OFF-02); digits are never converted unbounded."""
+        if not plain_integer(node):
+            text = f"{what} is spelled {node.text[:40]}, not as a plain integer"
+            self._report("ENT_BAD_INTEGER", rule, text, node, path)
+            return None
+        # 2^64 has 20 digits; int() on a million digits would be slow and Python refuses it.
+        if len(node.text) > 20 or int(node.text) > U64_MAX:
+            text = f"{what} has {len(node.text):,} digits and does not fit 64 bits"
+            self._report("ENT_BAD_INTEGER", "SHP-07" if rule == "SHP-02" else rule, text, node, path)
+            return None
+        return int(node.text)
+
+    def _shape(self, node: Node, path: JsonPath) -> tuple[int, ...] | None:
+        if node.kind != "array":
+            self._report("SHP_BAD_TYPE", "SHP-01", f"shape is {describe(node)}, not an array", node, path)
+            return None
+        dims: list[int | None] = []
+        for index, item in enumerate(node.items):
+            if item.kind == "number":
+                dims.append(self._integer(item, (*path, index), "SHP-02", f"dimension {index}"))
+                continue
+            if item.kind != "invalid":
+                text = f"dimension {index} is {describe(item)}, not a number"
+                self._report("SHP_BAD_TYPE", "SHP-01", text, item, (*path, index))
+            dims.append(None)
+        if any(d is None for d in dims):
+            return None
+        return tuple(d for d in dims if d is not None)
+
+    def _offsets(self, node: Node, path: JsonPath) -> tuple[int, int] | None:
+        if node.kind != "array" or len(node.items) != 2:
+            found = f"an array of {len(node.items):,}" if node.kind == "array" else describe(node)
+            text = f"data_offsets is {found}, not a pair of integers"
+            self._report("OFF_BAD_PAIR", "OFF-01", text, node, path)
+            return None
+        pair: list[int] = []
+        for index, item in enumerate(node.items):
+            if item.kind == "number":
+                value = self._integer(item, (*path, index), "OFF-02", f"data_offsets[{index}]")
+                if value is not None:
+                    pair.append(value)
+            elif item.kind != "invalid":
+                text = f"data_offsets[{index}] is {describe(item)}, not an integer"
+                self._report("ENT_BAD_INTEGER", "OFF-02", text, item, (*path, index))
+        return (pair[0], pair[1]) if len(pair) == 2 else None
+
+    def _size(self, entry: Entry, shape_node: Node) -> None:
+        """Check the size that shape and dtype give against the range (SHP-05, SHP-06, DTY-09, OFF-05)."""
+        assert entry.dtype is not None
+        assert entry.shape is not None
+        path = (entry.name, "shape")
+        elements = self._elements(entry.shape, shape_node, path)
+        if elements is None:
+            return
+        bits = elements * DTYPE_BITS[entry.dtype]
+        if bits > U64_MAX:
+            text = f"{elements:,} elements of {entry.dtype} need more than 2^64 bits"
+            self._report("SHP_OVERFLOW", "SHP-05", text, shape_node, path)
+            return
+        if bits % 8:
+            text = f"{elements:,} elements of {entry.dtype} are {bits:,} bits, not a whole number of bytes"
+            self._report("DTY_SUBBYTE", "DTY-09", text, shape_node, path)
+            return
+        if entry.offsets is None or entry.offsets_node is None or entry.offsets[0] > entry.offsets[1]:
+            return
+        have = entry.offsets[1] - entry.offsets[0]
+        if have != bits // 8:
+            text = f"{entry.dtype} {list(entry.shape[:8])} needs {bits // 8:,} bytes, the range has {have:,}"
+            at = (entry.name, "data_offsets")
+            self._report("OFF_SIZE_MISMATCH", "OFF-05", text, entry.offsets_node, at)
+
+    def _elements(self, shape: tuple[int, ...], node: Node, path: JsonPath) -> int | None:
+        """Multiply the dimensions exactly; None after an overflow that is not tolerated."""
+        product = _product(d for d in shape if d)
+        if product is not None:
+            return 0 if 0 in shape else product
+        if 0 not in shape:
+            self._report("SHP_OVERFLOW", "SHP-05", "the number of elements exceeds 2^64", node, path)
+            return None
+        text = "the dimensions other than 0 multiply to more than 2^64"
+        option = self._options["zero-dim-overflow"]
+        overflow_first = _product(shape[: shape.index(0)]) is None
+        tolerated = option == "accept" or (option == "by-position" and not overflow_first)
+        self._report("SHP_OVERFLOW", "SHP-06", text, node, path, "zero-dim-overflow", tolerated)
+        return 0 if tolerated else None
+
+    def metadata(self, node: Node) -> dict[str, str] | None:
+        """Read the metadata map (MET-01 to MET-04). None when it is absent in meaning or no map."""
+        path: JsonPath = ("__metadata__",)
+        if node.kind != "object":
+            choice = "metadata-null" if node.kind == "null" else None
+            rule = "MET-02" if choice else "MET-01"
+            text = f"__metadata__ is {describe(node)}, not an object"
+            self._report("MET_NOT_MAP", rule, text, node, path, choice)
+            return None
+        out: dict[str, str] = {}
+        for key, value in node.members:
+            at = (*path, key.text)
+            if key.text in out:
+                text = f"metadata key {quote(key.text)} again"
+                self._report("HDR_DUP_KEY", "HDR-13", text, key, at, "duplicate-metadata-keys")
+            if value.kind != "string":
+                text = f"metadata value of {quote(key.text)} is {describe(value)}, not a string"
+                self._report("MET_VALUE_NOT_STRING", "MET-01", text, value, at)
+            out[key.text] = value.text if value.kind == "string" else ""  # kept: its key may come again
+        return out
+
+
+def _product(dims: Iterable[int]) -> int | None:
+    """Multiply, stopping at the first overflow of 64 bits so that hostile ranks stay cheap."""
+    product = 1
+    for dim in dims:
+        product *= dim
+        if product > U64_MAX:
+            return None
+    return product

@@ -1,0 +1,285 @@
+"""The explaining path: read a header strictly and collect every fault with its place.
+
+This is the authority on validity inside this package: it reads token by token, goes on after each fault
+that leaves the structure clear, and says for every fault which rule is broken by which bytes. It reads the
+length prefix and the header; of the data buffer it needs only the size.
+"""
+
+from __future__ import annotations
+
+import codecs
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING
+
+from .entries import Entry, EntryReader
+from .faults import Fault, quote
+from .header import Header, TensorInfo
+from .jsontext import Abandon, JsonReader
+from .layout import Range, check_layout
+from .rules import HEADER_CAP, ProfileName, rule_book
+from .source import Source, SourceLike, open_source
+
+if TYPE_CHECKING:
+    from .jsontext import Node
+
+RESERVED = "__metadata__"
+_BOM = b"\xef\xbb\xbf"
+_JSON_SPACE = b" \t\n\r"
+
+
+class InvalidFileError(ValueError):
+    """The file breaks rules of the format. ``explanation`` holds all of them."""
+
+    def __init__(self, explanation: Explanation) -> None:
+        first = explanation.faults[0]
+        more = len(explanation.faults) - 1
+        tail = f" (and {more:,} more faults)" if more else ""
+        text = (
+            f"{explanation.name}: {first.code} [{first.rule}] at byte {first.start:,}: {first.message}{tail}"
+        )
+        super().__init__(text)
+        self.explanation = explanation
+
+
+@dataclass(slots=True)
+class Explanation:
+    """What the strict reader found in one file.
+
+    Attributes:
+        name: name of the input, for messages.
+        size: size of the file in bytes.
+        profile: whose options were taken where readers legitimately differ.
+        faults: every rule broken, in file order.
+        tolerated: faults that the profile's options tolerate, in file order.
+        header: what the header says; None when there is any fault.
+        ranges: declared byte ranges of the entries that have one, also when there are faults.
+        data_start: file position of the data buffer; None when the framing is broken.
+    """
+
+    name: str
+    size: int
+    profile: str
+    faults: list[Fault] = field(default_factory=list)
+    tolerated: list[Fault] = field(default_factory=list)
+    header: Header | None = None
+    ranges: list[Range] = field(default_factory=list)
+    data_start: int | None = None
+
+    @property
+    def valid(self) -> bool:
+        """True when no rule is broken under the profile."""
+        return not self.faults
+
+
+@cache
+def profile_options(profile: str) -> dict[str, str]:
+    """Return choice -> option of ``profile``; where it leaves a choice open, the hardened option."""
+    options: dict[str, str] = {}
+    for choice in rule_book().choices.values():
+        option = choice.positions[profile] or choice.positions["hardened"]
+        assert option is not None, f"choices.toml: {choice.id} has no hardened position"
+        options[choice.id] = option
+    return options
+
+
+def explain(what: SourceLike, profile: ProfileName = "hardened") -> Explanation:
+    """Read the header of ``what`` (path, bytes-like or binary file object) and collect all faults.
+
+    Raises UnreadableError when the input cannot be read at all; an invalid file is a result, no error.
+    """
+    with open_source(what) as source:
+        return _Explainer(source, profile).run()
+
+
+def read_header(what: SourceLike, profile: ProfileName = "hardened") -> Header:
+    """Return the header of ``what``. Raises InvalidFileError with all faults, or UnreadableError."""
+    explanation = explain(what, profile)
+    if explanation.header is None:
+        raise InvalidFileError(explanation)
+    return explanation.header
+
+
+class _Explainer:
+    """One run over one source."""
+
+    def __init__(self, source: Source, profile: str) -> None:
+        self.source = source
+        self.out = Explanation(source.name, source.size, profile)
+        self.options = profile_options(profile)
+        self.entries: dict[str, Entry] = {}
+        self.metadata: dict[str, str] | None = None
+        self.complete = True  # every entry gave a range, so holes can be told from unknown ground
+
+    def run(self) -> Explanation:
+        header = self._framing()
+        if header is not None:
+            self._utf8(header)
+            if self._object(header):
+                self._layout(len(header))
+        self.out.faults.sort(key=lambda f: (f.start, f.end))
+        self.out.tolerated.sort(key=lambda f: (f.start, f.end))
+        if header is not None and self.out.valid:
+            self.out.header = self._header(len(header))
+        return self.out
+
+    def _sink(self, fault: Fault, tolerated: bool = False) -> None:
+        (self.out.tolerated if tolerated else self.out.faults).append(fault)
+
+    def _add(self, code: str, rule: str, message: str, start: int, end: int) -> None:
+        self._sink(Fault(code, rule, message, start, end))
+
+    def _framing(self) -> bytes | None:
+        """Check the length prefix and return the header bytes (FRM-01 to FRM-07, LIM-01)."""
+        size = self.source.size
+        if size < 8:
+            text = f"the file has {size} bytes, the length prefix alone needs 8"
+            self._add("FRM_TOO_SHORT", "FRM-03", text, 0, size)
+            return None
+        length = int.from_bytes(self.source.read(0, 8), "little")
+        if length == 0:
+            self._add("FRM_HEADER_EMPTY", "FRM-07", "the header length is 0", 0, 8)
+            return None
+        # The cap comes first, so that nothing is ever allocated for a length that only a hostile file has.
+        if length > HEADER_CAP:
+            text = f"header length {length:,} is over the cap of {HEADER_CAP:,}"
+            self._add("FRM_HEADER_OVER_LIMIT", "FRM-06", text, 0, 8)
+            return None
+        if length > size - 8:
+            text = f"header length {length:,}, but only {size - 8:,} bytes follow the length prefix"
+            self._add("FRM_HEADER_PAST_EOF", "FRM-04", text, 0, 8)
+            return None
+        return self.source.read(8, length)
+
+    def _utf8(self, header: bytes) -> None:
+        """Report the first bytes that are not UTF-8 (HDR-01), without holding a decoded copy."""
+        step = 1 << 20
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        for start in range(0, len(header), step):
+            pending = len(decoder.getstate()[0])
+            try:
+                decoder.decode(header[start : start + step], start + step >= len(header))
+            except UnicodeDecodeError as err:
+                at = 8 + start - pending + err.start
+                bad = err.object[err.start : err.end]
+                text = f"bytes {bad.hex(' ')} are not UTF-8: {err.reason}"
+                self._add("HDR_NOT_UTF8", "HDR-01", text, at, at + len(bad))
+                return
+
+    def _object(self, header: bytes) -> bool:
+        """Read the header object member by member; False when its end was not reached."""
+
+        def report(code: str, rule: str, message: str, start: int, end: int) -> None:
+            choice = "deep-nesting" if code == "HDR_TOO_DEEP" else None
+            self._sink(Fault(code, rule, message, 8 + start, 8 + end, None, choice))
+
+        reader = JsonReader(header, report)
+        if not self._start(header, reader):
+            return False
+        entry_reader = EntryReader(self._sink, 8, self.options)
+        seen: dict[str, int] = {}
+        try:
+            for key, value in reader.members(1):
+                self._member(entry_reader, seen, key, value)
+        except Abandon:
+            return False
+        self._padding(header, reader.pos)
+        return True
+
+    def _start(self, header: bytes, reader: JsonReader) -> bool:
+        """Check that the first byte is an opening brace (HDR-02, HDR-05, HDR-06)."""
+        if header[:1] == b"{":
+            return True
+        if header[:3] == _BOM:
+            self._add("HDR_BAD_START", "HDR-05", "the header starts with a byte-order mark", 8, 11)
+            reader.pos = 3
+            return header[3:4] == b"{"
+        reader.skip_space()
+        first = header[reader.pos : reader.pos + 1]
+        if first == b"{":
+            fault = Fault(
+                "HDR_BAD_START",
+                "HDR-02",
+                f"{reader.pos} bytes of whitespace before the opening brace",
+                8,
+                8 + reader.pos,
+                None,
+                "leading-whitespace",
+            )
+            self._sink(fault, self.options["leading-whitespace"] != "reject")
+            return True
+        at = 8 + reader.pos
+        if not first:
+            self._add("HDR_NOT_OBJECT", "HDR-06", "the header holds only whitespace", 8, at)
+        elif first in b'["-0123456789tfn':
+            self._add("HDR_NOT_OBJECT", "HDR-06", "the header is not a JSON object", at, at + 1)
+        else:
+            text = f"the first header byte is 0x{first.hex()}, not an opening brace"
+            self._add("HDR_BAD_START", "HDR-02", text, at, at + 1)
+        return False
+
+    def _padding(self, header: bytes, pos: int) -> None:
+        """Check that only spaces follow the closing brace (HDR-03)."""
+        rest = header[pos:]
+        bad = len(rest) - len(rest.lstrip(b" "))
+        if bad == len(rest):
+            return
+        other = rest.lstrip(_JSON_SPACE)
+        choice = None if other else "trailing-whitespace"
+        at = 8 + pos + (len(rest) - len(other) if other else bad)
+        text = f"byte 0x{self._byte(header, at - 8)} after the closing brace, where only spaces may stand"
+        tolerated = choice is not None and self.options[choice] != "reject"
+        self._sink(Fault("HDR_BAD_PADDING", "HDR-03", text, at, at + 1, None, choice), tolerated)
+
+    @staticmethod
+    def _byte(header: bytes, at: int) -> str:
+        return header[at : at + 1].hex()
+
+    def _member(self, reader: EntryReader, seen: dict[str, int], key: Node, value: Node) -> None:
+        """Read one member of the header object: the metadata map or a tensor entry."""
+        name = key.text
+        again = name in seen
+        if again:
+            reserved = name == RESERVED
+            self._duplicate(key, seen[name], None if reserved else "duplicate-tensor-names")
+        else:
+            seen[name] = 8 + key.start
+        if name == RESERVED:
+            self.metadata = reader.metadata(value)
+            return
+        entry = reader.entry(name, value)
+        if entry is None:
+            self.complete = False
+        else:
+            self.entries[name] = entry
+
+    def _duplicate(self, key: Node, first: int, choice: str | None) -> None:
+        what = "tensor name" if choice else "key"
+        rule = "HDR-09" if choice else "HDR-11"
+        text = f"{what} {quote(key.text)} again (first at byte {first:,})"
+        tolerated = choice is not None and self.options[choice] != "reject"
+        fault = Fault("HDR_DUP_KEY", rule, text, 8 + key.start, 8 + key.end, (key.text,), choice)
+        self._sink(fault, tolerated)
+
+    def _layout(self, length: int) -> None:
+        ranges: list[Range] = []
+        for entry in self.entries.values():
+            node = entry.offsets_node
+            if entry.offsets is None or node is None:
+                self.complete = False
+            else:
+                label = f"{entry.dtype or '?'}{'?' if entry.shape is None else list(entry.shape[:8])}"
+                ranges.append(Range(entry.name, *entry.offsets, 8 + node.start, 8 + node.end, label))
+        data_size = self.source.size - 8 - length
+        self.out.ranges, self.out.data_start = ranges, 8 + length
+        self.out.faults.extend(check_layout(ranges, 8 + length, data_size, self.complete))
+
+    def _header(self, length: int) -> Header:
+        tensors: dict[str, TensorInfo] = {}
+        for entry in self.entries.values():
+            # Without a fault every field of every entry is understood.
+            assert entry.dtype is not None
+            assert entry.shape is not None
+            assert entry.offsets is not None
+            tensors[entry.name] = TensorInfo(entry.name, entry.dtype, entry.shape, *entry.offsets)
+        return Header(length, tensors, self.metadata, self.source.size - 8 - length)

@@ -1,0 +1,68 @@
+"""Faults: one rule broken by one file, with the place where it is broken."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+JsonPath = tuple[str | int, ...]
+"""Place in the header: keys and array indices from the root, ``()`` for the root itself."""
+
+
+def render_path(path: JsonPath) -> str:
+    """Render a path as a normalised JSONPath (RFC 9535), e.g. ``$['w']['shape'][0]``; long keys are cut."""
+    out = ["$"]
+    for part in path:
+        if isinstance(part, int):
+            out.append(f"[{part}]")
+        else:
+            body = json.dumps(shorten(part), ensure_ascii=True)[1:-1].replace('\\"', '"').replace("'", "\\'")
+            out.append(f"['{body}']")
+    return "".join(out)
+
+
+def shorten(text: str, limit: int = 80) -> str:
+    """Cut ``text`` to ``limit`` characters, saying how many are left out (rule LIM-09)."""
+    if len(text) <= limit:
+        return text
+    return f"{text[:limit]}… ({len(text):,} characters)"
+
+
+def quote(text: str, limit: int = 80) -> str:
+    """Quote a name for people: JSON escapes for everything unprintable, cut at ``limit`` characters."""
+    return json.dumps(shorten(text, limit), ensure_ascii=not text.isprintable())
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A rule broken at a place.
+
+    Attributes:
+        code: standard code, e.g. ``OFF_HOLE``.
+        rule: id of the rule that is broken, e.g. ``OFF-07``.
+        message: what was found, in one line; bounded in length whatever the file holds (LIM-09).
+        start: first file byte concerned.
+        end: one past the last file byte concerned; equal to ``start`` for a place between bytes.
+        path: place in the header, None when the fault is not inside the JSON.
+        choice: the choice this fault falls under; a profile may tolerate it. None for undisputed rules.
+    """
+
+    code: str
+    rule: str
+    message: str
+    start: int
+    end: int
+    path: JsonPath | None = None
+    choice: str | None = None
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the fault as a JSON-serialisable dict."""
+        return {
+            "code": self.code,
+            "rule": self.rule,
+            "message": self.message,
+            "start": self.start,
+            "end": self.end,
+            "path": None if self.path is None else render_path(self.path),
+            "choice": self.choice,
+        }

@@ -1,0 +1,37 @@
+"""A hex view of part of a file, with the bytes concerned marked underneath."""
+
+from __future__ import annotations
+
+WIDTH = 16
+
+
+def hexview(data: bytes, start: int, end: int, *, base: int = 0, limit: int = 96) -> str:
+    """Show ``data`` around the range ``[start, end)``, 16 bytes to a line, the range marked with ``^^``.
+
+    Args:
+        data: the bytes available.
+        start: first byte concerned, counted in the file.
+        end: one past the last byte concerned, counted in the file; equal to ``start`` marks nothing.
+        base: file position of ``data[0]``.
+        limit: most bytes shown; a longer range is cut at its end.
+
+    Returns:
+        Lines without a final newline. Positions are file positions in hexadecimal.
+    """
+    first = max(start - base - WIDTH, 0) // WIDTH * WIDTH
+    last = min(len(data), first + limit, max(-(-(end - base + WIDTH) // WIDTH) * WIDTH, WIDTH))
+    if start == end == 0:
+        last = min(len(data), limit)
+    lines = []
+    for row in range(first, last, WIDTH):
+        chunk = data[row : min(row + WIDTH, last)]
+        hexes = " ".join(f"{b:02x}" for b in chunk)
+        text = "".join(chr(b) if 0x20 <= b < 0x7F else "." for b in chunk)
+        lines.append(f"{base + row:08x}  {hexes:<{WIDTH * 3 - 1}}  {text}")
+        marks = [start <= base + row + i < end for i in range(len(chunk))]
+        if any(marks):
+            line = " ".join("^^" if m else "  " for m in marks)
+            lines.append(f"          {line}".rstrip())
+    if first + limit < len(data) and last < len(data) and end - base > last:
+        lines.append(f"          … up to byte {end - 1:#x}")
+    return "\n".join(lines)

@@ -1,0 +1,271 @@
+"""A strict JSON reader (RFC 8259) over bytes that reports every fault with its byte range.
+
+It differs from general JSON libraries in what a header needs: byte positions of every token, exact numbers
+(kept as text), no limit on digits, a fixed depth limit (HDR-16), strings checked for control characters
+(HDR-14), escapes and surrogates (HDR-15), and going on after faults that leave the structure clear.
+Whether keys repeat is decided by the caller, who knows what the object means.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+Kind = Literal["object", "array", "string", "number", "true", "false", "null", "invalid"]
+
+MAX_DEPTH = 127
+"""Deepest nesting that is read; the official parser stops at the 128th level (HDR-16)."""
+
+_SPACE = re.compile(rb"[ \t\n\r]*")
+_PLAIN = re.compile(rb'"([^"\\\x00-\x1f]*+)"')
+_ANY_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_WORD = re.compile(rb"[-+.0-9A-Za-z_$]+")
+_NUMBER = re.compile(rb"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][-+]?[0-9]++)?")
+_INTEGER = re.compile(rb"0|[1-9][0-9]*+")
+_SPECIAL = re.compile(rb'[\x00-\x1f]|\\(?:u[0-9a-fA-F]{4}|["\\/bfnrt]|.)', re.DOTALL)
+_ESCAPES = {
+    b'\\"': '"',
+    b"\\\\": "\\",
+    b"\\/": "/",
+    b"\\b": "\b",
+    b"\\f": "\f",
+    b"\\n": "\n",
+    b"\\r": "\r",
+    b"\\t": "\t",
+}
+
+
+@dataclass(slots=True)
+class Node:
+    """One JSON value.
+
+    ``value`` is the decoded text of a string, the literal text of a number, a list of nodes for an array,
+    a list of (key, value) node pairs for an object, None otherwise. ``start`` and ``end`` are byte
+    positions in the header, end exclusive.
+    """
+
+    kind: Kind
+    value: object
+    start: int
+    end: int
+
+    @property
+    def items(self) -> list[Node]:
+        """Elements of an array."""
+        assert isinstance(self.value, list)
+        return self.value
+
+    @property
+    def members(self) -> list[tuple[Node, Node]]:
+        """Key and value nodes of an object, in file order, repeated keys included."""
+        assert isinstance(self.value, list)
+        return self.value
+
+    @property
+    def text(self) -> str:
+        """Decoded string, or the literal spelling of a number."""
+        assert isinstance(self.value, str)
+        return self.value
+
+
+class Abandon(Exception):  # noqa: N818 - control flow, users never see it
+    """The structure cannot be followed any further; the reason is already reported."""
+
+
+class JsonReader:
+    """Reads JSON values out of ``data`` from position ``pos`` on.
+
+    ``report(code, rule, message, start, end)`` is called for every fault, with positions in ``data``.
+    """
+
+    def __init__(self, data: bytes, report: Callable[[str, str, str, int, int], None]) -> None:
+        self.data = data
+        self.report = report
+        self.pos = 0
+
+    def skip_space(self) -> None:
+        """Move over JSON whitespace (HDR-08)."""
+        match = _SPACE.match(self.data, self.pos)
+        assert match is not None
+        self.pos = match.end()
+
+    def syntax(self, message: str, start: int, end: int) -> None:
+        """Report a breach of the JSON grammar (HDR-07)."""
+        self.report("HDR_NOT_JSON", "HDR-07", message, start, end)
+
+    def members(self, depth: int) -> Iterator[tuple[Node, Node]]:
+        """Yield the members of the object that starts at ``pos``, one at a time; ``pos`` ends behind it.
+
+        ``depth`` counts the open containers, this object included. Values are handed out as they are read,
+        so a caller that drops them keeps memory small.
+        """
+        self._enter(depth)
+        self.pos += 1
+        self.skip_space()
+        if self._peek() == b"}":
+            self.pos += 1
+            return
+        while True:
+            self.skip_space()
+            if self._peek() != b'"':
+                self._unexpected("a key in double quotes")
+            key = self._string()
+            self.skip_space()
+            if self._peek() != b":":
+                self._unexpected("a colon after the key")
+            self.pos += 1
+            yield key, self.value(depth)
+            if not self._more(b"}", "object"):
+                return
+
+    def value(self, depth: int) -> Node:
+        """Read one value; ``depth`` counts the containers around it. Raises Abandon after a fatal fault."""
+        self.skip_space()
+        start = self.pos
+        first = self._peek()
+        if first == b'"':
+            return self._string()
+        if first == b"{":
+            members = list(self.members(depth + 1))
+            return Node("object", members, start, self.pos)
+        if first == b"[":
+            return self._array(depth + 1)
+        return self._word()
+
+    def _array(self, depth: int) -> Node:
+        self._enter(depth)
+        start = self.pos
+        self.pos += 1
+        items: list[Node] = []
+        self.skip_space()
+        if self._peek() == b"]":
+            self.pos += 1
+            return Node("array", items, start, self.pos)
+        while True:
+            items.append(self.value(depth))
+            if not self._more(b"]", "array"):
+                return Node("array", items, start, self.pos)
+
+    def _more(self, closer: bytes, what: str) -> bool:
+        """Read the comma or closer behind an element; True when another element follows."""
+        self.skip_space()
+        char = self._peek()
+        if char == closer:
+            self.pos += 1
+            return False
+        if char != b",":
+            self._unexpected(f"a comma or the end of the {what}")
+        comma = self.pos
+        self.pos += 1
+        self.skip_space()
+        if self._peek() == closer:
+            self.syntax(f"comma before the end of the {what}", comma, comma + 1)
+            self.pos += 1
+            return False
+        return True
+
+    def _enter(self, depth: int) -> None:
+        if depth > MAX_DEPTH:
+            self.report(
+                "HDR_TOO_DEEP",
+                "HDR-16",
+                f"more than {MAX_DEPTH} levels of nesting; the rest of the header was not read",
+                self.pos,
+                self.pos + 1,
+            )
+            raise Abandon
+
+    def _peek(self) -> bytes:
+        return self.data[self.pos : self.pos + 1]
+
+    def _unexpected(self, wanted: str) -> NoReturn:
+        char = self._peek()
+        if not char:
+            self.syntax(f"the header ends where {wanted} should stand", self.pos, self.pos)
+        else:
+            shown = repr(char)[2:-1] if char != b"'" else "'"
+            self.syntax(f"{shown} stands where {wanted} should stand", self.pos, self.pos + 1)
+        raise Abandon
+
+    def _word(self) -> Node:
+        """Read a number, true, false or null; an unknown word is reported and skipped."""
+        match = _WORD.match(self.data, self.pos)
+        if match is None:
+            self._unexpected("a value")
+        start, end, token = match.start(), match.end(), match.group()
+        self.pos = end
+        if token in (b"true", b"false", b"null"):
+            kind: Kind = token.decode()  # type: ignore[assignment]
+            return Node(kind, None, start, end)
+        if _NUMBER.fullmatch(token):
+            return Node("number", token.decode(), start, end)
+        shown = token[:40].decode() + ("…" if len(token) > 40 else "")
+        self.syntax(f"{shown} is not a JSON value", start, end)
+        return Node("invalid", shown, start, end)
+
+    def _string(self) -> Node:
+        match = _PLAIN.match(self.data, self.pos)
+        if match is not None:
+            start, self.pos = match.start(), match.end()
+            return Node("string", match.group(1).decode("utf-8", "surrogateescape"), start, self.pos)
+        match = _ANY_STRING.match(self.data, self.pos)
+        if match is None:
+            self.syntax("a string without closing quote", self.pos, len(self.data))
+            raise Abandon
+        start, self.pos = match.start(), match.end()
+        return Node("string", self._decode(start + 1, self.pos - 1), start, self.pos)
+
+    def _decode(self, start: int, end: int) -> str:
+        """Decode a string body with escapes, reporting control characters and bad escapes."""
+        out: list[str] = []
+        done = start
+        matches = list(_SPECIAL.finditer(self.data, start, end))
+        index = 0
+        while index < len(matches):
+            match = matches[index]
+            index += 1
+            out.append(self.data[done : match.start()].decode("utf-8", "surrogateescape"))
+            done = match.end()
+            token = match.group()
+            if token[:2] == b"\\u" and len(token) == 6:
+                unit = int(token[2:], 16)
+                low = self._low_surrogate(matches[index] if index < len(matches) else None, done)
+                if 0xD800 <= unit < 0xDC00 and low is not None:
+                    unit = 0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00)
+                    done = matches[index].end()
+                    index += 1
+                elif 0xD800 <= unit < 0xE000:
+                    self._bad_escape(f"lone surrogate escape {token.decode()}", match)
+                # A lone surrogate is kept, so that two different bad keys are not called duplicates.
+                out.append(chr(unit))
+            elif token[:1] != b"\\":
+                text = f"raw control character U+{token[0]:04X} in a string"
+                self.report("HDR_NOT_JSON", "HDR-14", text, match.start(), done)
+                out.append(token.decode())
+            elif token in _ESCAPES:
+                out.append(_ESCAPES[token])
+            else:
+                self._bad_escape(f"\\{repr(token[1:])[2:-1]} is no JSON escape", match)
+                out.append(token.decode("utf-8", "surrogateescape"))
+        out.append(self.data[done:end].decode("utf-8", "surrogateescape"))
+        return "".join(out)
+
+    @staticmethod
+    def _low_surrogate(match: re.Match[bytes] | None, at: int) -> int | None:
+        """Return the low surrogate that is escaped right at ``at``, if one is."""
+        if match is None or match.start() != at or len(match.group()) != 6:
+            return None
+        unit = int(match.group()[2:], 16)
+        return unit if 0xDC00 <= unit < 0xE000 else None
+
+    def _bad_escape(self, message: str, match: re.Match[bytes]) -> None:
+        self.report("HDR_NOT_JSON", "HDR-15", message, match.start(), match.end())
+
+
+def plain_integer(node: Node) -> bool:
+    """True when the node is spelled as a plain non-negative integer (SHP-02): no sign, point or exponent."""
+    return node.kind == "number" and _INTEGER.fullmatch(node.text.encode()) is not None

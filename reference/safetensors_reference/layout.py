@@ -1,0 +1,97 @@
+"""Layout of the data buffer: the ranges of all tensors together (rules OFF-03 to OFF-13)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .faults import Fault, quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The declared byte range of one tensor, and where the header declares it.
+
+    ``begin`` and ``end`` count in the data buffer; ``start`` and ``stop`` are file bytes of the declaration.
+    ``label`` is dtype and shape as far as they are understood, for drawings.
+    """
+
+    name: str
+    begin: int
+    end: int
+    start: int
+    stop: int
+    label: str = ""
+
+
+def check_layout(ranges: Iterable[Range], data_start: int, data_size: int, complete: bool) -> Iterator[Fault]:
+    """Yield the faults of the layout.
+
+    Ranges must follow one another from 0 to ``data_size`` without holes and overlaps, in any header order;
+    empty ranges obey the same chain (OFF-09). ``complete`` is False when some entries could not be
+    understood: what they cover is unknown, so holes and trailing bytes are then not claimed.
+    """
+    usable: list[Range] = []
+    for item in ranges:
+        if item.begin > item.end:
+            text = f"{quote(item.name)} begins at {item.begin:,} and ends before that, at {item.end:,}"
+            yield _fault("OFF_REVERSED", "OFF-03", text, item)
+            complete = False
+        else:
+            usable.append(item)
+    usable.sort(key=lambda r: (r.begin, r.end))
+    cursor = 0
+    before: Range | None = None
+    for item in usable:
+        if item.end > data_size:
+            text = f"{quote(item.name)} ends at {item.end:,}, the data buffer at {data_size:,}"
+            yield _fault("OFF_OUT_OF_BOUNDS", "OFF-04", text, item)
+        if item.begin > cursor and complete:
+            where = "the data buffer starts" if before is None else f"{quote(before.name)} ends"
+            text = f"{quote(item.name)} begins at {item.begin:,}, but {where} at {cursor:,}"
+            yield _fault("OFF_HOLE", "OFF-07", text, item)
+        elif item.begin < cursor:
+            assert before is not None
+            inside = f"{quote(before.name)}, which ends at {cursor:,}"
+            text = f"{quote(item.name)} begins at {item.begin:,}, inside {inside}"
+            yield _fault("OFF_OVERLAP", "OFF-06", text, item)
+        if item.end >= cursor:
+            cursor, before = item.end, item
+    if cursor < data_size and complete:
+        text = f"{data_size - cursor:,} bytes after the last tensor"
+        yield Fault("OFF_TRAILING", "OFF-08", text, data_start + cursor, data_start + data_size)
+
+
+def _fault(code: str, rule: str, text: str, item: Range) -> Fault:
+    return Fault(code, rule, text, item.start, item.stop, (item.name, "data_offsets"))
+
+
+def draw_layout(ranges: Iterable[Range], data_size: int, limit: int = 8) -> str:
+    """Draw the data buffer in one line: tensors in offset order, holes, overlaps and the end of the file.
+
+    Example: ``0 |"a": F32[1]| 4 |hole: 4 bytes| 8 |"b": F32[1]| 12 = end of file``.
+    """
+    usable = sorted((r for r in ranges if r.begin <= r.end), key=lambda r: (r.begin, r.end))
+    parts = ["0"]
+    cursor = 0
+    for index, item in enumerate(usable):
+        if index == limit:
+            parts.append(f"… {len(usable) - limit:,} more")
+            cursor = max(cursor, *(r.end for r in usable[limit:]))
+            break
+        if item.begin > cursor:
+            parts.append(f"|hole: {item.begin - cursor:,} bytes| {item.begin}")
+        elif item.begin < cursor:
+            parts.append(f"back to {item.begin}")
+        parts.append(f"|{quote(item.name, 24)}: {item.label}| {item.end}")
+        cursor = max(cursor, item.end)
+    if cursor < data_size:
+        parts.append(f"|trailing: {data_size - cursor:,} bytes| {data_size} = end of file")
+    elif cursor > data_size:
+        parts.append(f"but the file ends at {data_size}")
+    else:
+        parts.append("= end of file")
+    return " ".join(parts)

@@ -1,0 +1,38 @@
+"""The ``stc`` command. Each package adds its own commands through an entry-point group."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points, version
+
+import click
+
+GROUP = "stc.commands"
+
+
+class Commands(click.Group):
+    """Loads a command when it is asked for, so that ``stc check`` starts fast and imports nothing upward."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Names of all installed commands."""
+        return sorted(entry_points(group=GROUP).names)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Load one command."""
+        for point in entry_points(group=GROUP, name=cmd_name):
+            command = point.load()
+            assert isinstance(command, click.Command)
+            return command
+        return None
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(version("safetensors-conformance"), prog_name="safetensors-conformance")
+def main() -> None:
+    r"""Check safetensors files, and the programs that read and write them.
+
+    \b
+    stc check FILE...                  is this file valid, and if not, why
+    stc run --impl NAME                run an implementation over the corpus
+    stc corpus show CASE               what a case is about, and its bytes
+    pytest conformance --impl=NAME     the same run as a test suite
+    """

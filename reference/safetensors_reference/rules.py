@@ -1,0 +1,139 @@
+"""The rules and choices of the format, loaded from ``rules.toml`` and ``choices.toml``.
+
+Everything that names a rule, a fault code or a choice (the reader, the corpus, the harness, reports and
+docs) takes it from here, so that a statement exists once.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Literal
+
+Level = Literal["must", "should", "may"]
+ProfileName = Literal["text", "official", "hardened"]
+PROFILES: tuple[ProfileName, ...] = ("text", "official", "hardened")
+
+HEADER_CAP = 100_000_000
+"""Largest header length in bytes that a reader accepts (LIM-01)."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One numbered requirement of the format.
+
+    ``text``, ``official`` and ``hardened`` say what the written specification, the newest official release
+    and our recommendation for hostile files each hold; ``choice`` names the choice when they differ or
+    the text leaves it open; ``codes`` are the fault codes that a strict reader reports for it.
+    """
+
+    id: str
+    level: Level
+    title: str
+    statement: str
+    source: str
+    text: str
+    official: str
+    hardened: str
+    choice: str | None
+    codes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Behaviour that the text leaves open, or on which text and official library disagree.
+
+    ``options`` maps each option to what it means. ``positions`` gives the option of each profile, None
+    where that profile leaves it open. ``required`` is the option that every reader must take even without
+    a profile (the text is clear and only an implementation deviates), None when several are legitimate.
+    ``limit`` says that readers draw a line somewhere, so that the answers to several cases may differ.
+    """
+
+    id: str
+    title: str
+    rule: str
+    description: str
+    options: dict[str, str]
+    positions: dict[str, str | None]
+    required: str | None
+    limit: bool
+
+    def expected(self, profile: str | None) -> str | None:
+        """Return the option demanded under ``profile`` (None: without one), or None when it is open."""
+        if profile is None:
+            return self.required
+        return self.positions[profile]
+
+
+@dataclass(frozen=True)
+class RuleBook:
+    """All rules, choices and fault codes, in the order of the data files."""
+
+    rules: dict[str, Rule]
+    choices: dict[str, Choice]
+    codes: dict[str, str]
+
+
+def _read(name: str) -> dict[str, object]:
+    return tomllib.loads(files("safetensors_reference").joinpath(name).read_text(encoding="utf-8"))
+
+
+@cache
+def rule_book() -> RuleBook:
+    """Load the rule book once per process. Raises ValueError when the data files contradict each other."""
+    raw_rules = _read("rules.toml")
+    raw_choices = _read("choices.toml")
+    codes = {str(k): str(v) for k, v in raw_rules["codes"].items()}  # type: ignore[attr-defined]
+    rules: dict[str, Rule] = {}
+    for row in raw_rules["rule"]:  # type: ignore[attr-defined]
+        rule = Rule(
+            id=row["id"],
+            level=row["level"],
+            title=row["title"],
+            statement=row["statement"],
+            source=row["source"],
+            text=row["text"],
+            official=row["official"],
+            hardened=row["hardened"],
+            choice=row.get("choice"),
+            codes=tuple(row.get("codes", ())),
+        )
+        if rule.id in rules:
+            raise ValueError(f"rules.toml: rule {rule.id} stands twice")
+        rules[rule.id] = rule
+    choices: dict[str, Choice] = {}
+    for row in raw_choices["choice"]:  # type: ignore[attr-defined]
+        choice = Choice(
+            id=row["id"],
+            title=row["title"],
+            rule=row["rule"],
+            description=row["description"],
+            options=dict(row["options"]),
+            positions={p: row["positions"].get(p) for p in PROFILES},
+            required=row.get("required"),
+            limit=row.get("limit", False),
+        )
+        if choice.id in choices:
+            raise ValueError(f"choices.toml: choice {choice.id} stands twice")
+        choices[choice.id] = choice
+    book = RuleBook(rules, choices, codes)
+    _check(book)
+    return book
+
+
+def _check(book: RuleBook) -> None:
+    for rule in book.rules.values():
+        if rule.choice is not None and rule.choice not in book.choices:
+            raise ValueError(f"rules.toml: rule {rule.id} names an unknown choice {rule.choice!r}")
+        for code in rule.codes:
+            if code not in book.codes:
+                raise ValueError(f"rules.toml: rule {rule.id} names an unknown code {code!r}")
+    for choice in book.choices.values():
+        if choice.rule not in book.rules:
+            raise ValueError(f"choices.toml: choice {choice.id} names an unknown rule {choice.rule!r}")
+        named = [choice.required, *choice.positions.values()]
+        for option in named:
+            if option is not None and option not in choice.options:
+                raise ValueError(f"choices.toml: choice {choice.id} has no option {option!r}")
