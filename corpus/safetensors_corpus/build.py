@@ -1,0 +1,189 @@
+"""Building the corpus: every case function run, its file rendered, the manifest written."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+
+from safetensors_reference.rules import Choice, Rule, rule_book
+
+from .builder import FileBuilder
+from .manifest import SCHEMA_VERSION, corpus_root
+from .registry import Accept, CaseFunction, all_cases
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+CORPUS_VERSION = "2026.11"
+SPEC = {
+    "name": "safetensors README, Format section",
+    "repository": "https://github.com/huggingface/safetensors",
+    "revision": "24b0b28",
+    "date": "2026-05-12",
+}
+MAX_FILE = 64 * 1024
+"""Largest stored file in bytes; larger inputs are recipes."""
+
+_LEVELS = {"must": 0, "should": 1, "may": 2}
+
+
+@dataclass(frozen=True)
+class Built:
+    """The corpus in memory: relative path -> bytes, the manifest included."""
+
+    files: dict[str, bytes]
+    cases: int
+
+
+def schema() -> dict[str, Any]:
+    """Return the published JSON Schema of the manifest."""
+    packaged = corpus_root() / "schema" / "corpus.schema.json"
+    loaded: dict[str, Any] = json.loads(packaged.read_text(encoding="utf-8"))
+    return loaded
+
+
+def build() -> Built:
+    """Build everything in memory. Raises ValueError for a case that contradicts the rule book or schema."""
+    out: dict[str, bytes] = {}
+    rows = []
+    for case in all_cases():
+        builder = FileBuilder()
+        case.body(builder, *case.arguments)
+        data = builder.render()
+        if len(data) > MAX_FILE:
+            raise ValueError(f"case {case.id}: {len(data)} bytes; files above {MAX_FILE} must be recipes")
+        path = f"files/{case.id}.safetensors"
+        out[path] = data
+        rows.append(_row(case, builder, path, data))
+    book = rule_book()
+    manifest = {
+        "$schema": "schema/corpus.schema.json",
+        "schema_version": SCHEMA_VERSION,
+        "corpus_version": CORPUS_VERSION,
+        "spec": SPEC,
+        "rules": [_rule(r) for r in book.rules.values()],
+        "choices": [_choice(c) for c in book.choices.values()],
+        "codes": book.codes,
+        "cases": rows,
+    }
+    jsonschema.Draft202012Validator(schema()).validate(manifest)
+    out["corpus.json"] = (json.dumps(manifest, indent=1, ensure_ascii=True) + "\n").encode()
+    return Built(out, len(rows))
+
+
+def _rule(rule: Rule) -> dict[str, object]:
+    return {"id": rule.id, "level": rule.level, "title": rule.title, "statement": rule.statement}
+
+
+def _choice(choice: Choice) -> dict[str, object]:
+    return {
+        "id": choice.id,
+        "title": choice.title,
+        "rule": choice.rule,
+        "description": choice.description,
+        "options": choice.options,
+        "positions": choice.positions,
+        "required": choice.required,
+        "limit": choice.limit,
+    }
+
+
+def _row(case: CaseFunction, builder: FileBuilder, path: str, data: bytes) -> dict[str, object]:
+    book = rule_book()
+    rules = case.rules
+    if case.choice is not None:
+        choice = book.choices.get(case.choice)
+        if choice is None:
+            raise ValueError(f"case {case.id}: unknown choice {case.choice!r}")
+        if set(case.options) != set(choice.options):
+            raise ValueError(f"case {case.id}: options must be exactly {sorted(choice.options)}")
+        rules = tuple(dict.fromkeys((choice.rule, *rules)))
+        expect: dict[str, object] = {
+            "choice": case.choice,
+            "options": {k: _expect(case, v, builder, k) for k, v in case.options.items()},
+        }
+        level = case.level or ("must" if choice.required else "may")
+    else:
+        expect = _expect(case, case.options[""], builder, None)
+        unknown = [r for r in rules if r not in book.rules]
+        if unknown or not rules:
+            raise ValueError(f"case {case.id}: unknown or missing rules {unknown}")
+        level = case.level or book.rules[rules[0]].level
+    return {
+        "id": case.id,
+        "title": case.title,
+        "description": case.description,
+        "rules": list(rules),
+        "level": level,
+        "importance": case.importance,
+        "features": sorted(f"dtype-{d.lower().replace('_', '-')}" for d in builder.dtypes()),
+        "steps": list(case.steps),
+        "input": {"file": path, "sha256": hashlib.sha256(data).hexdigest(), "size": len(data)},
+        "expect": expect,
+        "smoke": case.smoke,
+        "source": dict(case.source),
+        "affects": list(case.affects),
+        "status": "active",
+    }
+
+
+def _expect(case: CaseFunction, what: object, builder: FileBuilder, option: str | None) -> dict[str, object]:
+    if isinstance(what, Accept):
+        return {"outcome": "accept", "content": builder.content(option)}
+    codes = getattr(what, "codes", ())
+    unknown = [c for c in codes if c not in rule_book().codes]
+    if unknown or not codes:
+        raise ValueError(f"case {case.id}: unknown or missing fault codes {unknown}")
+    return {"outcome": "reject", "codes": list(codes)}
+
+
+def lost_ids(built: Built, root: Path) -> list[str]:
+    """Return ids of the manifest in ``root`` that the new one no longer has; ids never disappear."""
+    try:
+        old = json.loads((root / "corpus.json").read_bytes())
+        before = {row["id"] for row in old["cases"]}
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    after = {row["id"] for row in json.loads(built.files["corpus.json"])["cases"]}
+    return sorted(before - after)
+
+
+def write(built: Built, root: Path) -> tuple[int, int]:
+    """Write what differs and remove stale case files. Returns (files written, files removed)."""
+    written = 0
+    for name, data in built.files.items():
+        target = root / name
+        if target.exists() and target.read_bytes() == data:
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = target.with_name(target.name + ".part")
+        temporary.write_bytes(data)
+        temporary.replace(target)
+        written += 1
+    stale = _stale(built.files, root)
+    for path in stale:
+        path.unlink()
+    return written, len(stale)
+
+
+def differences(built: Built, root: Path) -> list[str]:
+    """Compare ``root`` with a fresh build; one line per file that is missing, stale or different."""
+    out = []
+    for name, data in built.files.items():
+        target = root / name
+        if not target.exists():
+            out.append(f"missing    {name}")
+        elif target.read_bytes() != data:
+            out.append(f"different  {name}")
+    out.extend(f"stale      {path.relative_to(root)}" for path in _stale(built.files, root))
+    return out
+
+
+def _stale(built: Mapping[str, bytes], root: Path) -> list[Path]:
+    present = sorted(p for p in (root / "files").rglob("*") if p.is_file())
+    return [p for p in present if p.relative_to(root).as_posix() not in built]

@@ -1,0 +1,210 @@
+"""A file under construction that can break one thing at a time.
+
+The builder writes what it is told and remembers what it was told; the expected content of a case comes from
+that memory, never from reading the file back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from math import prod
+from typing import TYPE_CHECKING
+
+from safetensors_reference.dtypes import DTYPE_BITS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+def json_text(value: object) -> str:
+    """Compact JSON, non-ASCII kept as it is (the official writer's style)."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def size_of(dtype: str, shape: Sequence[int]) -> int:
+    """Bytes that ``shape`` elements of ``dtype`` take. Raises ValueError when they are no whole bytes."""
+    bits = prod(shape) * DTYPE_BITS[dtype]
+    if bits % 8:
+        raise ValueError(f"{dtype} {list(shape)} is {bits} bits, not whole bytes; give the data yourself")
+    return bits // 8
+
+
+def pattern(name: str, size: int) -> bytes:
+    """Deterministic bytes 0x01..0x3c that differ from tensor to tensor; finite in every float dtype."""
+    seed = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()[0]
+    return bytes((seed + 7 * i + i // 60) % 60 + 1 for i in range(size))
+
+
+@dataclass
+class Told:
+    """A tensor as the case's author told the builder."""
+
+    name: str
+    dtype: str
+    shape: list[int]
+    data: bytes
+    seen_by: frozenset[str] | None
+    views: dict[str, bytes]
+
+
+@dataclass
+class FileBuilder:
+    """Collects header members and data; ``render`` gives the file.
+
+    Attributes to set directly:
+        before: bytes inside the header before the opening brace.
+        padding: bytes inside the header behind the closing brace; None pads with spaces to a multiple of 8.
+        length: the length prefix, when it should not be the true one.
+        prefix: bytes in front of the whole file.
+        trailer: bytes behind the data buffer.
+        header: the whole header as bytes, replacing everything said about members and padding.
+        cut: number of bytes removed from the end of the file.
+        separator, colon: JSON punctuation with its whitespace.
+    """
+
+    before: bytes = b""
+    padding: bytes | None = None
+    length: int | None = None
+    prefix: bytes = b""
+    trailer: bytes = b""
+    header: bytes | None = None
+    cut: int = 0
+    separator: str = ","
+    _members: list[bytes] = field(default_factory=list)
+    _data: bytearray = field(default_factory=bytearray)
+    _told: list[Told] = field(default_factory=list)
+    _metadata: dict[str, str] | None = None
+    _metadata_views: dict[str, dict[str, str] | None] = field(default_factory=dict)
+
+    @property
+    def position(self) -> int:
+        """Next free position in the data buffer."""
+        return len(self._data)
+
+    def tensor(
+        self,
+        name: str,
+        dtype: str = "F32",
+        shape: Sequence[int] = (2,),
+        data: bytes | None = None,
+        *,
+        begin: int | None = None,
+        end: int | None = None,
+        key: str | None = None,
+        fields: Mapping[str, str | None] | None = None,
+        order: Sequence[str] = ("dtype", "shape", "data_offsets"),
+        value: str | None = None,
+        at: int | None = None,
+        seen_by: Sequence[str] | None = None,
+        views: Mapping[str, bytes] | None = None,
+    ) -> None:
+        """Add a tensor: a header member and its bytes at the end of the data buffer.
+
+        Args:
+            name: the tensor's name as readers must report it.
+            dtype: dtype code, written as given.
+            shape: logical dimensions, written as given.
+            data: content; None takes ``pattern`` of the right size.
+            begin: declared begin instead of the true one (the bytes stay where they are).
+            end: declared end instead of the true one.
+            key: JSON text of the key (with quotes) instead of the plain spelling.
+            fields: field name -> raw JSON text that replaces the field's value, None to leave it out;
+                names beyond the three add unknown fields at the end.
+            order: order of the three fields.
+            value: raw JSON text of the whole entry instead of the object.
+            at: place of the member among the header members; None appends (the data always appends).
+            seen_by: options of the case's choice under which readers see this tensor; None means all.
+            views: option -> bytes that readers taking that option return instead of ``data``.
+        """
+        if data is None:
+            data = pattern(name, size_of(dtype, shape))
+        start = self.position
+        self._data += data
+        begin = start if begin is None else begin
+        end = start + len(data) if end is None else end
+        texts: dict[str, str | None] = {
+            "dtype": json_text(dtype),
+            "shape": json_text(list(shape)),
+            "data_offsets": json_text([begin, end]),
+        }
+        texts = {name: texts[name] for name in order}
+        texts.update(fields or {})
+        if value is None:
+            value = "{" + ",".join(f'"{k}":{v}' for k, v in texts.items() if v is not None) + "}"
+        member = f"{json_text(name) if key is None else key}:{value}".encode()
+        self._members.insert(len(self._members) if at is None else at, member)
+        seen = None if seen_by is None else frozenset(seen_by)
+        self._told.append(Told(name, dtype, list(shape), bytes(data), seen, dict(views or {})))
+
+    def gap(self, count: int, fill: int = 0) -> None:
+        """Add ``count`` bytes to the data buffer that no tensor covers."""
+        self._data += bytes([fill]) * count
+
+    def metadata(
+        self,
+        mapping: Mapping[str, str] | None,
+        *,
+        raw: str | None = None,
+        key: str = '"__metadata__"',
+        at: int | None = None,
+        views: Mapping[str, dict[str, str] | None] | None = None,
+    ) -> None:
+        """Add the metadata member.
+
+        Args:
+            mapping: what readers must report (None: no metadata).
+            raw: JSON text of the value instead of the plain spelling of ``mapping``.
+            key: JSON text of the key, with quotes.
+            at: place among the header members; None appends.
+            views: option -> map that readers taking that option of the choice report.
+        """
+        self.member(key, json_text(mapping) if raw is None else raw, at=at)
+        self._metadata = None if mapping is None else dict(mapping)
+        self._metadata_views = dict(views or {})
+
+    def member(self, key: str | bytes, value: str | bytes, at: int | None = None) -> None:
+        """Add a raw header member: JSON text of key (with quotes) and value. It tells readers nothing."""
+        raw = _utf8(key) + b":" + _utf8(value)
+        self._members.insert(len(self._members) if at is None else at, raw)
+
+    def render(self) -> bytes:
+        """Return the bytes of the file."""
+        header = self.header
+        if header is None:
+            body = self.before + b"{" + self.separator.encode().join(self._members) + b"}"
+            padding = b" " * (-len(body) % 8) if self.padding is None else self.padding
+            header = body + padding
+        length = len(header) if self.length is None else self.length
+        out = self.prefix + length.to_bytes(8, "little") + header + bytes(self._data) + self.trailer
+        return out[: len(out) - self.cut] if self.cut else out
+
+    def content(self, option: str | None = None) -> dict[str, object]:
+        """Return what a reader must report, under ``option`` of the case's choice if there is one."""
+        tensors = []
+        for told in self._told:
+            if told.seen_by is not None and option is not None and option not in told.seen_by:
+                continue
+            data = told.data if option is None else told.views.get(option, told.data)
+            tensors.append(
+                {
+                    "name": told.name,
+                    "dtype": told.dtype,
+                    "shape": told.shape,
+                    "nbytes": len(data),
+                    "sha256": hashlib.sha256(data).hexdigest(),
+                }
+            )
+        metadata = self._metadata
+        if option is not None and option in self._metadata_views:
+            metadata = self._metadata_views[option]
+        return {"tensors": tensors, "metadata": metadata}
+
+    def dtypes(self) -> list[str]:
+        """Dtypes of the tensors told, each once, in order."""
+        return list(dict.fromkeys(told.dtype for told in self._told))
+
+
+def _utf8(text: str | bytes) -> bytes:
+    return text.encode() if isinstance(text, str) else text

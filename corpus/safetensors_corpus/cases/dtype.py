@@ -1,0 +1,289 @@
+"""Dtypes: the 22 codes, their widths, packing below a byte, and everything that is not a code."""
+
+from __future__ import annotations
+
+from safetensors_reference.dtypes import DTYPE_BITS
+
+from ..builder import FileBuilder, pattern, size_of
+from ..ingredients import PLACES
+from ..registry import ACCEPT, accepts, chooses, reject, rejects
+
+CODES = {code.lower().replace("_", "-"): code for code in DTYPE_BITS}
+
+
+@accepts("DTY-05", "DTY-01", over=CODES)
+def eight_elements(f: FileBuilder, value: str) -> None:
+    """A tensor of eight $value elements in one dimension."""
+    f.tensor("w", value, [8])
+
+
+@accepts("DTY-05", "SHP-04", over=CODES)
+def no_elements(f: FileBuilder, value: str) -> None:
+    """A tensor of $value with a dimension of zero.
+
+    The other dimension is even, so that libraries that pack two elements into one can hold it.
+    """
+    f.tensor("w", value, [0, 4])
+
+
+@rejects("DTY-05", "OFF-05", codes="OFF_SIZE_MISMATCH", importance="critical", over=CODES)
+def one_byte_less(f: FileBuilder, value: str) -> None:
+    """Eight $value elements, but range and file have one byte less than they need.
+
+    A reader that goes by the shape reads past the end of the file.
+    """
+    f.tensor("w", value, [8], pattern("w", size_of(value, [8]) - 1))
+
+
+@rejects("DTY-05", "OFF-05", codes="OFF_SIZE_MISMATCH", importance="high", over=CODES)
+def one_byte_more(f: FileBuilder, value: str) -> None:
+    """Eight $value elements, but range and file have one byte more than they need.
+
+    A reader that copies the range into a buffer made for the shape writes past its end.
+    """
+    f.tensor("w", value, [8], pattern("w", size_of(value, [8]) + 1))
+
+
+@rejects(
+    "DTY-05",
+    "OFF-05",
+    codes="OFF_SIZE_MISMATCH",
+    importance="high",
+    issue="https://github.com/leejet/stable-diffusion.cpp/issues/1396",
+)
+def f64_with_half_the_bytes(f: FileBuilder) -> None:
+    """Four F64 elements in 16 bytes, the size they would have as F32.
+
+    A reader that narrows wide elements while loading may check the size of the wrong type.
+    """
+    f.tensor("w", "F64", [4], pattern("w", 16))
+
+
+@accepts("DTY-07", "API-04", "DTY-01", importance="high")
+def all_codes_in_one_file(f: FileBuilder) -> None:
+    """One tensor of every dtype.
+
+    A dtype that the host framework lacks may fail for its own tensor, never for the others.
+    """
+    for code in DTYPE_BITS:
+        f.tensor(code.lower(), code, [8])
+
+
+@accepts(
+    "DTY-09",
+    "DTY-10",
+    over={
+        "f4-2": ("F4", [2]),
+        "f4-2x4": ("F4", [2, 4]),
+        "f4-3x2": ("F4", [3, 2]),
+        "f6-e2m3-4": ("F6_E2M3", [4]),
+        "f6-e2m3-2x2": ("F6_E2M3", [2, 2]),
+        "f6-e3m2-2x6": ("F6_E3M2", [2, 6]),
+    },
+)
+def packed(f: FileBuilder, value: tuple[str, list[int]]) -> None:
+    """Packed elements that fill whole bytes: $slug.
+
+    The shape counts elements, not the bytes or pairs that hold them.
+    """
+    f.tensor("w", *value)
+
+
+@accepts(
+    "DTY-12",
+    "DTY-09",
+    over={"f4-2x1": ("F4", [2, 1]), "f4-2x3": ("F4", [2, 3]), "f6-e2m3-4x3": ("F6_E2M3", [4, 3])},
+)
+def packed_rows_share_bytes(f: FileBuilder, value: tuple[str, list[int]]) -> None:
+    """Packed elements fill whole bytes in total, but a single row does not: $slug."""
+    f.tensor("w", *value)
+
+
+@rejects(
+    "DTY-09",
+    codes=("DTY_SUBBYTE", "OFF_SIZE_MISMATCH"),
+    importance="high",
+    over={
+        "f4-scalar-rounded-up": ("F4", [], 1),
+        "f4-1-rounded-up": ("F4", [1], 1),
+        "f4-1-rounded-down": ("F4", [1], 0),
+        "f4-3-rounded-up": ("F4", [3], 2),
+        "f4-3-rounded-down": ("F4", [3], 1),
+        "f4-3x5-rounded-up": ("F4", [3, 5], 8),
+        "f4-3x3-rows-rounded-up": ("F4", [3, 3], 6),
+        "f6-e2m3-1-rounded-up": ("F6_E2M3", [1], 1),
+        "f6-e2m3-1-rounded-down": ("F6_E2M3", [1], 0),
+        "f6-e2m3-2-rounded-up": ("F6_E2M3", [2], 2),
+        "f6-e2m3-3-rounded-down": ("F6_E2M3", [3], 2),
+        "f6-e3m2-scalar-rounded-up": ("F6_E3M2", [], 1),
+        "f6-e3m2-2-rounded-down": ("F6_E3M2", [2], 1),
+        "f6-e3m2-5-rounded-up": ("F6_E3M2", [5], 4),
+        "f6-e3m2-5-rounded-down": ("F6_E3M2", [5], 3),
+    },
+)
+def part_of_a_byte(f: FileBuilder, value: tuple[str, list[int], int]) -> None:
+    """Packed elements end inside a byte, the range is rounded: $slug.
+
+    Integer division hides the missing bits, so size and range seem to agree.
+    """
+    dtype, shape, size = value
+    f.tensor("w", dtype, shape, pattern("w", size))
+
+
+@rejects("DTY-09", codes=("DTY_SUBBYTE", "OFF_SIZE_MISMATCH"), importance="high", over=PLACES)
+def part_of_a_byte_among_three(f: FileBuilder, value: int) -> None:
+    """The $slug of three tensors is F4 with three elements in two bytes."""
+    for index, name in enumerate("abc"):
+        if index == value:
+            f.tensor(name, "F4", [3], pattern(name, 2))
+        else:
+            f.tensor(name, "U8", [4])
+
+
+@rejects(
+    "DTY-10",
+    "OFF-05",
+    codes="OFF_SIZE_MISMATCH",
+    importance="high",
+    over={
+        "f4-2x2-as-pairs": ("F4", [2, 2], 4),
+        "f4-8-one-per-byte": ("F4", [8], 8),
+        "f6-e2m3-4-one-per-byte": ("F6_E2M3", [4], 4),
+        "f6-e3m2-8-one-per-byte": ("F6_E3M2", [8], 8),
+        "f6-e3m2-8-as-4-bit": ("F6_E3M2", [8], 4),
+    },
+)
+def packed_sized_otherwise(f: FileBuilder, value: tuple[str, list[int], int]) -> None:
+    """A packed tensor whose range fits another way of counting: $slug.
+
+    Frameworks store two F4 in one byte and show the shape of the storage; files hold the logical shape.
+    """
+    dtype, shape, size = value
+    f.tensor("w", dtype, shape, pattern("w", size))
+
+
+UNKNOWN = {
+    "empty": ('""', 4),
+    "f32-lower-case": ('"f32"', 4),
+    "f32-leading-space": ('" F32"', 4),
+    "f32-trailing-space": ('"F32 "', 4),
+    "f32-trailing-nul": ('"F32\\u0000"', 4),
+    "f32-wide-letter": ('"\uff2632"', 4),
+    "float16": ('"float16"', 2),
+    "float32": ('"float32"', 4),
+    "numpy-f4": ('"<f4"', 4),
+    "bool-lower-case": ('"bool"', 1),
+    "f128": ('"F128"', 16),
+    "c128": ('"C128"', 16),
+    "i128": ('"I128"', 16),
+    "u4": ('"U4"', 4),
+    "i4": ('"I4"', 4),
+    "f8": ('"F8"', 1),
+    "f8-e4m3fn": ('"F8_E4M3FN"', 1),
+    "f8-e4m3b11fnuz": ('"F8_E4M3B11FNUZ"', 1),
+    "fp8-e4m3": ('"FP8_E4M3"', 1),
+    "e8m0": ('"E8M0"', 1),
+    "f6": ('"F6"', 6),
+    "f4-e2m1": ('"F4_E2M1"', 4),
+    "q4-k": ('"Q4_K"', 4),
+    "two-codes": ('"F32|F16"', 4),
+}
+"""slug -> JSON text, bytes per element (where a byte holds no whole number: bytes of all eight)."""
+
+
+@rejects("DTY-01", codes="DTY_UNKNOWN", over=UNKNOWN)
+def unknown_code(f: FileBuilder, value: tuple[str, int]) -> None:
+    """The dtype is none of the 22 codes: $slug.
+
+    Matching is exact. A guess may give the right width, but another reader guesses differently.
+    """
+    text, width = value
+    size = width if text in ('"U4"', '"I4"', '"F6"', '"F4_E2M1"') else 8 * width
+    f.tensor("w", "U8", [8], pattern("w", size), fields={"dtype": text})
+
+
+@rejects("DTY-15", "DTY-01", codes="DTY_UNKNOWN")
+def unknown_code_around_f16(f: FileBuilder) -> None:
+    """The dtype is XF16Y, which the pattern of the published JSON schema lets through."""
+    f.tensor("w", "F16", [2], fields={"dtype": '"XF16Y"'})
+
+
+@rejects("DTY-01", codes="DTY_UNKNOWN", importance="high", over=PLACES)
+def unknown_code_among_three(f: FileBuilder, value: int) -> None:
+    """The $slug of three tensors has the unknown dtype F128.
+
+    Leaving out the tensor that is not understood would hide the fault.
+    """
+    for index, name in enumerate("abc"):
+        f.tensor(name, "U8", [16], fields={"dtype": '"F128"'} if index == value else {})
+
+
+@rejects(
+    "DTY-01",
+    "OFF-04",
+    codes=("DTY_UNKNOWN", "OFF_OUT_OF_BOUNDS", "OFF_HOLE"),
+    importance="critical",
+    issue="https://github.com/kekzl/imp/issues/1603",
+)
+def unknown_code_and_far_range(f: FileBuilder) -> None:
+    """A tensor of unknown dtype whose range lies far behind the file.
+
+    Without a width the size cannot be checked; the bounds still can, and skipping both reads anywhere.
+    """
+    f.tensor("a", "F32", [2])
+    f.tensor("b", "U8", [8], b"", begin=2**40, end=2**40 + 8, fields={"dtype": '"F99"'})
+
+
+@rejects(
+    "DTY-03",
+    codes="DTY_BAD_TYPE",
+    over={
+        "null": "null",
+        "number": "32",
+        "true": "true",
+        "array": '["F32"]',
+        "empty-array": "[]",
+        "empty-object": "{}",
+        "object-with-string": '{"name":"F32"}',
+    },
+)
+def of_other_type(f: FileBuilder, value: str) -> None:
+    """The dtype is $value instead of a string."""
+    f.tensor("w", "F32", [2], fields={"dtype": value})
+
+
+@chooses(
+    "dtype-as-object",
+    "DTY-02",
+    options={"reject": reject("DTY_BAD_TYPE"), "accept": ACCEPT},
+    over={"u8": "U8", "f32": "F32", "bf16": "BF16"},
+)
+def as_object(f: FileBuilder, value: str) -> None:
+    """The dtype is an object with the one key $value over null.
+
+    Parsers that map dtypes to an enumeration may take this form for a variant without content.
+    """
+    f.tensor("w", value, [2], fields={"dtype": f'{{"{value}":null}}'})
+
+
+@rejects(
+    "DTY-02",
+    codes=("DTY_BAD_TYPE", "DTY_UNKNOWN"),
+    over={
+        "over-object": '{"F32":{}}',
+        "over-number": '{"F32":4}',
+        "of-two-keys": '{"F32":null,"I32":null}',
+        "of-unknown-code": '{"F99":null}',
+    },
+)
+def object_form(f: FileBuilder, value: str) -> None:
+    """The dtype is an object in a form that no reader is known to take: $slug."""
+    f.tensor("w", "F32", [2], fields={"dtype": value})
+
+
+@accepts(
+    "DTY-04", over={"one-letter": ("U8", '"\\u00558"'), "all-letters": ("F32", '"\\u0046\\u0033\\u0032"')}
+)
+def escaped(f: FileBuilder, value: tuple[str, str]) -> None:
+    """The dtype is written with JSON escapes: $slug."""
+    f.tensor("w", value[0], [2], fields={"dtype": value[1]})

@@ -1,0 +1,194 @@
+"""Header: its grammar, one object in strict JSON, and how deep that nests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..ingredients import ENTRY, header_text
+from ..registry import ACCEPT, accepts, chooses, reject, rejects
+
+if TYPE_CHECKING:
+    from ..builder import FileBuilder
+
+NOT_OBJECT = ("HDR_NOT_OBJECT", "HDR_BAD_START", "HDR_NOT_JSON")
+IGNORED = ("HDR_NOT_JSON", "ENT_UNKNOWN_FIELD")
+"""For a fault inside an unknown field; some readers refuse any such field."""
+
+
+# One object in strict JSON
+
+
+@rejects(
+    "HDR-06",
+    codes=NOT_OBJECT,
+    over={
+        "empty-array": "[]",
+        "object-in-array": '[{"w":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}]',
+        "string": '"{}"',
+        "number": "0",
+        "null": "null",
+        "spaces": "        ",
+    },
+)
+def not_object(f: FileBuilder, value: str) -> None:
+    """The header is not an object ($slug)."""
+    f.header = value.encode()
+
+
+@rejects(
+    "HDR-07",
+    codes="HDR_NOT_JSON",
+    over={
+        "trailing-comma": '{"w":ENTRY,}',
+        "no-comma": '{"__metadata__":{} "w":ENTRY}',
+        "no-colon": '{"w" ENTRY}',
+        "bare-key": "{w:ENTRY}",
+        "single-quotes": "{'w':ENTRY}",
+        "block-comment": '{/* one tensor */"w":ENTRY}',
+        "line-comment": '{// one tensor\n"w":ENTRY}',
+        "no-closing-brace": '{"w":ENTRY',
+        "closing-bracket": '{"w":ENTRY]',
+        "brace-alone": "{",
+    },
+)
+def object_text(f: FileBuilder, value: str) -> None:
+    """The header object is written in a way that JSON does not allow ($slug).
+
+    A relaxed or hand-written parser reads past it and may not agree with others on what it means.
+    """
+    header_text(f, value)
+
+
+@rejects(
+    "HDR-07",
+    codes=("HDR_NOT_JSON", "SHP_BAD_TYPE", "OFF_BAD_PAIR", "DTY_BAD_TYPE"),
+    over={
+        "trailing-comma": '"dtype":"F32","shape":[2],"data_offsets":[0,8],',
+        "no-comma": '"dtype":"F32" "shape":[2],"data_offsets":[0,8]',
+        "bare-dtype": '"dtype":F32,"shape":[2],"data_offsets":[0,8]',
+        "single-quotes": '"dtype":\'F32\',"shape":[2],"data_offsets":[0,8]',
+        "shape-trailing-comma": '"dtype":"F32","shape":[2,],"data_offsets":[0,8]',
+        "offsets-two-commas": '"dtype":"F32","shape":[2],"data_offsets":[0,,8]',
+    },
+)
+def entry_text(f: FileBuilder, value: str) -> None:
+    """A tensor entry is written in a way that JSON does not allow ($slug)."""
+    f.tensor("w", "F32", [2], value="{" + value + "}")
+
+
+@rejects(
+    "HDR-07",
+    codes=IGNORED,
+    over={
+        "nan": "NaN",
+        "minus-infinity": "-Infinity",
+        "word-cut": "nul",
+        "single-quotes": "'a'",
+        "block-comment": "1/* one */",
+        "array-trailing-comma": "[1,]",
+        "object-trailing-comma": '{"a":1,}',
+        "nothing": "",
+    },
+)
+@rejects(
+    "HDR-18",
+    "HDR-07",
+    codes=IGNORED,
+    over={
+        "leading-zero": "01",
+        "plus": "+1",
+        "point-first": ".5",
+        "point-last": "1.",
+        "exponent-empty": "1e",
+        "hexadecimal": "0x10",
+    },
+)
+@rejects("HDR-14", "HDR-07", codes=IGNORED, over={"raw-line-feed": '"a\nb"'})
+@rejects("HDR-15", "HDR-07", codes=IGNORED, over={"lone-surrogate": r'"\ud800"', "hex-escape": r'"\x41"'})
+def ignored_text(f: FileBuilder, value: str) -> None:
+    """An unknown field of an entry has a value that JSON does not allow ($slug).
+
+    Skipping a value without parsing it lets text through that other readers stumble over.
+    """
+    f.tensor("w", "F32", [2], fields={"x": value})
+
+
+@chooses(
+    "unknown-entry-fields",
+    "HDR-18",
+    options={"reject": reject("ENT_UNKNOWN_FIELD"), "ignore": ACCEPT},
+    over={"minus-zero": "-0", "exponent": "-1.5E+03", "2p64": str(2**64)},
+    importance="low",
+)
+@chooses(
+    "number-range",
+    options={"reject": reject(*IGNORED), "accept": ACCEPT},
+    over={"1e999": "1e999", "401-digits": "1" + "0" * 400},
+)
+def ignored_number(f: FileBuilder, value: str) -> None:
+    """An unknown field of an entry holds an unusual number that JSON allows ($slug)."""
+    f.tensor("w", "F32", [2], fields={"x": value})
+
+
+@accepts("HDR-08", over={"tab": "\t", "crlf": "\r\n", "mixed": " \n\t\r"})
+def space_between_tokens(f: FileBuilder, value: str) -> None:
+    """Whitespace between any two tokens of the header ($slug), as in a pretty-printed text."""
+    tokens = '{ "w" : { "dtype" : "F32" , "shape" : [ 2 ] , "data_offsets" : [ 0 , 8 ] } }'
+    header_text(f, tokens.replace(" ", value))
+
+
+@rejects(
+    "HDR-07",
+    "HDR-08",
+    codes="HDR_NOT_JSON",
+    over={"nul": "\0", "form-feed": "\f", "no-break-space": "\xa0", "byte-order-mark": "\ufeff"},
+)
+def character_between_tokens(f: FileBuilder, value: str) -> None:
+    """A character that is no JSON whitespace between two tokens ($slug)."""
+    header_text(f, f'{{"w":{value}ENTRY}}')
+
+
+# Nesting: the header object and the entry are the two outer levels
+
+
+def _arrays(levels: int) -> str:
+    return "[" * (levels - 2) + "]" * (levels - 2)
+
+
+def _objects(levels: int) -> str:
+    return '{"a":' * (levels - 3) + "{}" + "}" * (levels - 3)
+
+
+@chooses(
+    "unknown-entry-fields",
+    "HDR-16",
+    options={"reject": reject("ENT_UNKNOWN_FIELD", "HDR_TOO_DEEP"), "ignore": ACCEPT},
+    over={"100-arrays": _arrays(100), "127-arrays": _arrays(127), "127-objects": _objects(127)},
+)
+@chooses(
+    "deep-nesting",
+    options={"reject": reject("HDR_TOO_DEEP", *IGNORED), "accept": ACCEPT},
+    over={f"{n}-arrays": _arrays(n) for n in (128, 1000, 20_000)} | {"128-objects": _objects(128)},
+    importance="high",
+)
+def nesting(f: FileBuilder, value: str) -> None:
+    """An unknown field that nests arrays or objects to this level, all counted: $slug.
+
+    A parser or a clean-up routine that recurses once per level can run out of stack.
+    """
+    f.tensor("w", "F32", [2], fields={"x": value})
+
+
+@rejects("HDR-07", "HDR-16", codes=("HDR_TOO_DEEP", *IGNORED), importance="high")
+def open_arrays_in_ignored_field(f: FileBuilder) -> None:
+    """An unknown field opens thirty thousand arrays, then the header ends."""
+    header_text(f, f'{{"w":{ENTRY[:-1]},"x":{"[" * 30_000}')
+
+
+@rejects("HDR-06", "HDR-16", codes=(*NOT_OBJECT, "HDR_TOO_DEEP"), importance="high")
+def open_arrays(f: FileBuilder) -> None:
+    """The header is nothing but thirty thousand opening brackets.
+
+    A look at the first byte spares the parser, and its stack, the rest.
+    """
+    f.header = b"[" * 30_000

@@ -1,0 +1,125 @@
+"""Layout: the two offsets of a tensor, their form, spelling and order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..ingredients import MLX_OLD, PLACES, three_tensors
+from ..registry import rejects
+
+if TYPE_CHECKING:
+    from ..builder import FileBuilder
+
+OLLAMA = "https://github.com/ollama/ollama/issues/17148"
+TOO_FEW = {"none": "[]", "one": "[0]"}
+
+
+@rejects("OFF-01", codes="OFF_BAD_PAIR", importance="critical", issue=OLLAMA, over=TOO_FEW)
+def offsets_too_few(f: FileBuilder, value: str) -> None:
+    """The range of a tensor has $slug of the two offsets: $value.
+
+    Taking the missing one without looking at the count crashes, or reads what lies behind.
+    """
+    f.tensor("w", "F32", [2], fields={"data_offsets": value})
+
+
+@rejects(
+    "OFF-01",
+    codes=("OFF_BAD_PAIR", "ENT_BAD_INTEGER"),
+    over={
+        "three-numbers": "[0,8,8]",
+        "null": "null",
+        "number": "8",
+        "string": '"0,8"',
+        "empty-object": "{}",
+        "object": '{"0":0,"1":8}',
+        "begin-and-end": '{"begin":0,"end":8}',
+        "nested": "[[0,8]]",
+    },
+)
+def offsets_form(f: FileBuilder, value: str) -> None:
+    """The range of a tensor is no pair of integers: $slug."""
+    f.tensor("w", "F32", [2], fields={"data_offsets": value})
+
+
+@rejects(
+    "OFF-02",
+    codes="ENT_BAD_INTEGER",
+    over={
+        "point-zero": "[0,8.0]",
+        "point-zero-first": "[0.0,8]",
+        "exponent": "[0,8e0]",
+        "half": "[0,8.5]",
+        "minus-zero": "[-0,8]",
+        "2p64": f"[0,{2**64}]",
+        "2p64-plus-8": f"[0,{2**64 + 8}]",
+        "both-2p64-more": f"[{2**64},{2**64 + 8}]",
+        "60000-digits": "[0," + "1" * 60_000 + "]",
+    },
+)
+def offset_spelled(f: FileBuilder, value: str) -> None:
+    """An offset is a number that is no plain integer below 2^64: $slug."""
+    f.tensor("w", "F32", [2], fields={"data_offsets": value})
+
+
+@rejects(
+    "OFF-02",
+    codes=("ENT_BAD_INTEGER", "OFF_BAD_PAIR"),
+    over={
+        "strings": ('["0","1"]', 1),
+        "booleans": ("[false,true]", 1),
+        "null-first": ("[null,1]", 1),
+        "null-last": ("[0,null]", 0),
+        "array-last": ("[0,[1]]", 1),
+    },
+)
+def offset_type(f: FileBuilder, value: tuple[str, int]) -> None:
+    """An offset is no number: $slug."""
+    f.tensor("w", "U8", [value[1]], fields={"data_offsets": value[0]})
+
+
+@rejects("OFF-02", codes="ENT_BAD_INTEGER", importance="critical", affects=MLX_OLD)
+def offset_negative(f: FileBuilder) -> None:
+    """The range of a tensor is [-8, 0], just before the data.
+
+    Its length is right. Without a check of the sign the header's own text becomes the content.
+    """
+    f.tensor("w", "F32", [2], b"", fields={"data_offsets": "[-8,0]"})
+
+
+OUTSIDE_JSON = {"leading-zero": "[0,08]", "plus-sign": "[0,+8]"}
+
+
+@rejects("OFF-02", "HDR-07", codes=("HDR_NOT_JSON", "ENT_BAD_INTEGER"), over=OUTSIDE_JSON)
+def offset_outside_json(f: FileBuilder, value: str) -> None:
+    """An offset is spelled in a way that JSON does not know: $slug."""
+    f.tensor("w", "F32", [2], fields={"data_offsets": value})
+
+
+SWAPPED = ("OFF_REVERSED", "OFF_SIZE_MISMATCH", "OFF_HOLE")
+
+
+@rejects("OFF-03", codes=SWAPPED, importance="critical", affects=MLX_OLD, issue=OLLAMA, over=PLACES)
+def offsets_swapped(f: FileBuilder, value: int) -> None:
+    """The range of the $slug of three tensors has begin and end exchanged."""
+    three_tensors(f, value, begin=8 * value + 8, end=8 * value)
+
+
+@rejects(
+    "OFF-03",
+    "OFF-13",
+    codes=("OFF_REVERSED", "OFF_OUT_OF_BOUNDS", "OFF_SIZE_MISMATCH"),
+    importance="critical",
+    affects=MLX_OLD,
+    over={
+        "2p64-less-8-to-0": (2**64 - 8, 0),
+        "2p64-less-4-to-4": (2**64 - 4, 4),
+        "2p32-less-8-to-0": (2**32 - 8, 0),
+    },
+)
+def reversed_wraps_to_size(f: FileBuilder, value: tuple[int, int]) -> None:
+    """End minus begin wraps around to the size of the tensor: $slug.
+
+    The end lies inside the file; the begin, taken with a sign, just before the data.
+    """
+    f.tensor("w", "F32", [2], begin=value[0], end=value[1])

@@ -1,0 +1,228 @@
+"""Shapes: their product against the range, also where it leaves the machine's integers."""
+
+from __future__ import annotations
+
+from ..builder import FileBuilder, pattern
+from ..ingredients import PLACES
+from ..registry import ACCEPT, chooses, reject, rejects
+
+MAX = 2**64 - 1
+WRAPPED = ("SHP_OVERFLOW", "OFF_SIZE_MISMATCH")
+OLD = ("safetensors@<0.3.1",)
+"""The official releases from before the audit's fixes, whose arithmetic wraps."""
+Sized = tuple[str, list[int], int]
+"""Dtype, dimensions, bytes in the file."""
+
+
+def _sized(f: FileBuilder, value: Sized) -> None:
+    """Add one tensor whose range has the given number of bytes, whatever its shape says."""
+    dtype, shape, size = value
+    f.tensor("w", dtype, shape, pattern("w", size))
+
+
+OVERFLOW = reject("SHP_OVERFLOW")
+
+
+@chooses(
+    "zero-dim-overflow",
+    "SHP-06",
+    options={"reject": OVERFLOW, "accept": ACCEPT, "by-position": ACCEPT},
+    over={
+        "0-2p32-2p33": [0, 2**32, 2**33],
+        "0-2p33-2p32": [0, 2**33, 2**32],
+        "2p32-0-2p33": [2**32, 0, 2**33],
+        "2p33-0-2p32": [2**33, 0, 2**32],
+    },
+)
+def overflow_behind_zero(f: FileBuilder, value: list[int]) -> None:
+    """The dimensions overflow beside a zero that is met before them: $slug.
+
+    Multiplying from left to right meets the zero first. The order of dimensions should not matter.
+    """
+    f.tensor("w", "U8", value)
+
+
+@chooses(
+    "zero-dim-overflow",
+    "SHP-06",
+    options={"reject": OVERFLOW, "accept": ACCEPT, "by-position": OVERFLOW},
+    over={"2p32-2p33-0": [2**32, 2**33, 0], "2p33-2p32-0": [2**33, 2**32, 0]},
+)
+def overflow_before_zero(f: FileBuilder, value: list[int]) -> None:
+    """The dimensions overflow beside a zero that is met behind them: $slug.
+
+    Multiplying from left to right overflows although the product is zero.
+    """
+    f.tensor("w", "U8", value)
+
+
+@rejects("SHP-03", "OFF-05", codes="OFF_SIZE_MISMATCH", importance="high", over={"0": 0, "2": 2, "8": 8})
+def scalar_with_bytes(f: FileBuilder, value: int) -> None:
+    """A scalar of F32 over $value bytes.
+
+    An empty product is one; a reader that takes it for zero elements, or for any number, accepts this.
+    """
+    _sized(f, ("F32", [], value))
+
+
+@rejects(
+    "SHP-04",
+    "OFF-05",
+    codes="OFF_SIZE_MISMATCH",
+    importance="high",
+    over={
+        "0-with-4-bytes": ("F32", [0], 4),
+        "2x0x2-with-16-bytes": ("F32", [2, 0, 2], 16),
+        "1-with-0-bytes": ("F32", [1], 0),
+        "0-with-1-byte": ("U8", [0], 1),
+    },
+)
+def empty_or_not(f: FileBuilder, value: Sized) -> None:
+    """Shape and range disagree whether the tensor is empty: $slug."""
+    _sized(f, value)
+
+
+@rejects(
+    "SHP-05",
+    codes=WRAPPED,
+    importance="critical",
+    affects=OLD,
+    issue="https://github.com/leejet/stable-diffusion.cpp/issues/1876",
+)
+def product_wraps_to_zero(f: FileBuilder) -> None:
+    """The dimensions 2^32 and 2^32 wrap to zero elements over an empty range.
+
+    Product and range agree, and the reader hands out a tensor of 2^64 elements without memory.
+    """
+    _sized(f, ("F32", [2**32, 2**32], 0))
+
+
+@rejects("SHP-05", codes=WRAPPED, importance="critical", affects=OLD, over=PLACES)
+def product_wraps_to_zero_among_three(f: FileBuilder, value: int) -> None:
+    """The $slug of three tensors has dimensions that wrap to zero over an empty range."""
+    for index, name in enumerate("abc"):
+        if index == value:
+            f.tensor(name, "F32", [2**32, 2**32], b"")
+        else:
+            f.tensor(name, "F32", [2])
+
+
+@rejects(
+    "SHP-05",
+    "OFF-04",
+    codes=("SHP_OVERFLOW", "OFF_OUT_OF_BOUNDS", "OFF_SIZE_MISMATCH", "OFF_HOLE"),
+    importance="critical",
+    issue="https://github.com/google-ai-edge/LiteRT/issues/9255",
+)
+def product_wraps_to_zero_far_range(f: FileBuilder) -> None:
+    """The dimensions wrap to zero elements and the range lies far behind the file.
+
+    A reader that has nothing to check for an empty tensor skips the bounds of the range as well.
+    """
+    f.tensor("a", "F32", [2])
+    f.tensor("b", "F32", [2**32, 2**32], b"", begin=2**40, end=2**40 + 64)
+
+
+@rejects(
+    "SHP-05",
+    codes=WRAPPED,
+    importance="critical",
+    affects=OLD,
+    over={
+        "0-from-rank-4": ("U8", [2**16] * 4, 0),
+        "0-from-2p63-and-2": ("U8", [2**63, 2], 0),
+        "1-from-inverse-of-3": ("F32", [3, pow(3, -1, 2**64)], 4),
+        "1-from-max-and-max": ("F32", [MAX, MAX], 4),
+        "4-from-2p63-plus-2-and-2": ("F32", [2**63 + 2, 2], 16),
+        "4-from-three": ("F32", [4194305, 4194305, 211106198978564], 16),
+    },
+)
+def product_wraps_to(f: FileBuilder, value: Sized) -> None:
+    """The number of elements wraps around to what the range holds: $slug."""
+    _sized(f, value)
+
+
+@rejects(
+    "SHP-05",
+    codes=WRAPPED,
+    importance="critical",
+    affects=OLD,
+    over={
+        "0-f32": ("F32", [2**62], 0),
+        "4-f32": ("F32", [2**62 + 1], 4),
+        "0-u16": ("U16", [2**63], 0),
+        "0-f64": ("F64", [2**31, 2**30], 0),
+        "8-i64": ("I64", [2**61 + 1], 8),
+    },
+)
+def bytes_wrap_to(f: FileBuilder, value: Sized) -> None:
+    """The elements fit 64 bits, their bytes wrap around to just the size of the range: $slug."""
+    _sized(f, value)
+
+
+@rejects(
+    "SHP-05",
+    "SHP-09",
+    codes=WRAPPED,
+    importance="critical",
+    over={
+        "0-u8": ("U8", [2**61], 0),
+        "1-u8": ("U8", [2**61 + 1], 1),
+        "0-f32": ("F32", [2**59], 0),
+        "0-f4": ("F4", [2**62], 0),
+        "1-f4": ("F4", [2**62 + 2], 1),
+        "0-f6-e2m3": ("F6_E2M3", [2**63], 0),
+    },
+)
+def bits_wrap_to(f: FileBuilder, value: Sized) -> None:
+    """The bytes fit 64 bits, their bits wrap around to just the size of the range: $slug.
+
+    Packed dtypes make readers count in bits, which overflow eight times earlier.
+    """
+    _sized(f, value)
+
+
+@rejects(
+    "SHP-05",
+    "OFF-05",
+    codes=WRAPPED,
+    importance="critical",
+    over={
+        "2p63-less-2p31": [2**31, 2**32 - 1],
+        "2p63-less-1": [7 * 7 * 73 * 127, 337 * 92737 * 649657],
+        "2p63": [2**32, 2**31],
+        "2p64-less-1": [2**32 - 1, 2**32 + 1],
+    },
+)
+def product_near(f: FileBuilder, value: list[int]) -> None:
+    """The number of U8 elements is $slug, over eight bytes.
+
+    The count fits 64 bits without a sign; with a sign it is negative or the largest there is.
+    """
+    _sized(f, ("U8", value, 8))
+
+
+@rejects(
+    "SHP-05",
+    "OFF-05",
+    codes=("OFF_SIZE_MISMATCH", "SHP_OVERFLOW"),
+    importance="critical",
+    over={
+        "0-from-2p16-and-2p16": ("U8", [2**16, 2**16], 0),
+        "0-from-2p30-f32": ("F32", [2**30], 0),
+        "2-from-2p32-plus-2": ("F32", [2**32 + 2], 8),
+        "8-from-2p31-plus-4-and-2": ("U8", [2**31 + 4, 2], 8),
+    },
+)
+def wraps_32_bits_to(f: FileBuilder, value: Sized) -> None:
+    """Cut to 32 bits, the size is just that of the range: $slug."""
+    _sized(f, value)
+
+
+@rejects("SHP-05", "OFF-05", codes=("OFF_SIZE_MISMATCH", "SHP_OVERFLOW"), importance="critical")
+def largest_without_overflow(f: FileBuilder) -> None:
+    """2^61 - 1 elements of U8 over eight bytes: even counted in bits nothing overflows.
+
+    Memory set aside for the shape before it is compared with the range does not exist.
+    """
+    _sized(f, ("U8", [2**61 - 1], 8))

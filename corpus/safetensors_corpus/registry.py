@@ -1,0 +1,169 @@
+"""Cases as decorated functions.
+
+The id comes from the module's area and the function's name, title and description from the docstring, the
+file and its expected content from what the body tells the builder. ``accepts``, ``rejects`` and ``chooses``
+say what a reader must do with it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import re
+from dataclasses import dataclass, field
+from string import Template
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+AREAS = ("framing", "header", "entry", "dtype", "shape", "layout", "metadata", "data")
+"""Areas of the corpus, in the order of the format. Modules are named for them, with ``_`` and a topic when
+an area has several (``layout.py``, ``layout_bounds.py``)."""
+
+Importance = Literal["low", "medium", "high", "critical"]
+
+
+@dataclass(frozen=True)
+class Accept:
+    """The reader must accept the file and report the content the builder was told."""
+
+
+@dataclass(frozen=True)
+class Reject:
+    """The reader must refuse the file; ``codes`` are the fitting fault codes, the primary one first."""
+
+    codes: tuple[str, ...]
+
+
+def reject(*codes: str) -> Reject:
+    """Refusal with the given fault codes, for ``chooses``."""
+    return Reject(codes)
+
+
+ACCEPT = Accept()
+
+
+@dataclass(frozen=True)
+class CaseFunction:
+    """One registered case, before its file is built."""
+
+    id: str
+    title: str
+    description: str
+    rules: tuple[str, ...]
+    choice: str | None
+    options: Mapping[str, Accept | Reject]
+    body: Callable[..., None]
+    arguments: tuple[object, ...]
+    level: str | None
+    importance: Importance
+    steps: tuple[str, ...]
+    smoke: bool
+    affects: tuple[str, ...]
+    source: Mapping[str, str] = field(default_factory=dict)
+
+
+_CASES: dict[str, CaseFunction] = {}
+
+
+def accepts(*rules: str, **details: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Register a case that every reader must accept. See ``_register`` for ``details``."""
+    return _register(rules, None, {"": ACCEPT}, **details)
+
+
+def rejects(
+    *rules: str, codes: Sequence[str] | str, **details: Any
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Register a case that every reader must refuse; ``codes``: fitting fault codes, primary first."""
+    codes = (codes,) if isinstance(codes, str) else tuple(codes)
+    return _register(rules, None, {"": Reject(codes)}, **details)
+
+
+def chooses(
+    choice: str, *rules: str, options: Mapping[str, Accept | Reject], **details: Any
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Register a case of a choice; ``options`` maps every option of the choice to what it does here."""
+    return _register(rules, choice, options, **details)
+
+
+def _register(
+    rules: Sequence[str],
+    choice: str | None,
+    options: Mapping[str, Accept | Reject],
+    *,
+    over: Mapping[str, object] | None = None,
+    level: str | None = None,
+    importance: Importance = "medium",
+    steps: Sequence[str] = ("open", "read"),
+    smoke: bool = False,
+    affects: Sequence[str] = (),
+    issue: str | None = None,
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return the decorator.
+
+    Args:
+        rules: ids of the rules the case tests, the main one first.
+        choice: id of the choice, or None.
+        options: option -> what a reader taking it does; the key is ``""`` without a choice.
+        over: slug -> value; makes one case per item, id ``name-slug``; the body gets the value as second
+            argument, and ``$slug`` and ``$value`` in the docstring are replaced.
+        level: must, should or may; None takes it from the rules.
+        importance: how bad a failure is for someone who opens hostile files.
+        steps: steps the case is run with.
+        smoke: True for the few cases that tell a broken adapter from a broken reader.
+        affects: ``project@versions`` known to fail.
+        issue: URL of a public report that the case reproduces.
+    """
+
+    def decorate(body: Callable[..., None]) -> Callable[..., None]:
+        area = body.__module__.rsplit(".", 1)[-1].partition("_")[0]
+        for slug, value in (over or {"": None}).items():
+            name = body.__name__.replace("_", "-") + (f"-{slug}" if slug else "")
+            text = Template(inspect.getdoc(body) or "").safe_substitute(slug=slug, value=value)
+            title, _, rest = text.partition("\n")
+            kind = "report" if issue else "hand"
+            _add(
+                CaseFunction(
+                    id=f"{area}/{name}",
+                    title=title.strip(),
+                    description=re.sub(r"\s*\n\s*(?!\n)", " ", rest.strip()),
+                    rules=tuple(rules),
+                    choice=choice,
+                    options=dict(options),
+                    body=body,
+                    arguments=(value,) if over else (),
+                    level=level,
+                    importance=importance,
+                    steps=tuple(steps),
+                    smoke=smoke,
+                    affects=tuple(affects),
+                    source={"kind": kind, **({"issue": issue} if issue else {})},
+                )
+            )
+        return body
+
+    return decorate
+
+
+def _add(case: CaseFunction) -> None:
+    if not re.fullmatch(r"[a-z0-9]+/[a-z0-9]+(-[a-z0-9]+)*", case.id):
+        raise ValueError(f"case id {case.id!r}: lower case, digits and single hyphens only")
+    if case.id in _CASES:
+        raise ValueError(f"case id {case.id!r} is registered twice")
+    if not case.title:
+        raise ValueError(f"case {case.id}: the docstring is missing")
+    _CASES[case.id] = case
+
+
+def all_cases() -> list[CaseFunction]:
+    """Import every area and return its cases, areas in the order of ``AREAS``, cases by id."""
+    package = importlib.import_module("safetensors_corpus.cases")
+    modules = sorted(m.name for m in pkgutil.iter_modules(package.__path__))
+    areas = {name.partition("_")[0] for name in modules}
+    if areas != set(AREAS):
+        raise ValueError(f"areas and modules differ: {sorted(areas ^ set(AREAS))}")
+    for name in modules:
+        importlib.import_module(f"safetensors_corpus.cases.{name}")
+    return sorted(_CASES.values(), key=lambda c: (AREAS.index(c.id.split("/")[0]), c.id))
