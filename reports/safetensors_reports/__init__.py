@@ -1,0 +1,1 @@
+"""Run records and everything that is rendered from them."""

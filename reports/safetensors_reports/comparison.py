@@ -1,0 +1,249 @@
+"""Where implementations disagree about the same files.
+
+A content split (two readers accept one file and see different tensors) is what an attacker uses against a
+scanner and a loader; a verdict split (one accepts, one refuses) is mostly an interoperability defect. The two
+are counted apart and never added up.
+"""
+
+from __future__ import annotations
+
+import string
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from .readings import Reading, difference
+from .text import listed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from .record import Row, RunRecord
+
+Kind = Literal["content", "verdict"]
+Pair = tuple[str, str]
+REFUSING = frozenset({"reject", "crash", "hang", "exhausted"})
+
+
+class PairSplits(NamedTuple):
+    """Cases that divide two implementations."""
+
+    content: int
+    verdict: int
+
+
+@dataclass(frozen=True)
+class Split:
+    """One case on which implementations disagree.
+
+    Attributes:
+        case: case id.
+        kind: content when two of them accept and see different things, whatever others do; else verdict.
+        vector: label -> ``accept:A``, ``accept:B``, ..., ``accept:?`` (tells too little to belong to one
+            group of accepters), ``reject``, ``unsupported``, ``crash``, ``hang`` or ``exhausted``.
+        dissenter: the one of three or more that differs from all others while those agree, or None.
+        difference: of a content split, the first difference, values in the order of ``between``.
+        between: the two labels the difference was found between.
+    """
+
+    case: str
+    kind: Kind
+    vector: dict[str, str]
+    dissenter: str | None = None
+    difference: str = ""
+    between: Pair | None = None
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Cases that split in the same way."""
+
+    kind: Kind
+    vector: dict[str, str]
+    splits: tuple[Split, ...]
+
+    @property
+    def cases(self) -> tuple[str, ...]:
+        """Ids of the cases, sorted."""
+        return tuple(split.case for split in self.splits)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Several runs held against each other.
+
+    Attributes:
+        labels: one distinct label per run, in the order given.
+        compared: cases that every run has and that at least two of them answered by accepting or refusing.
+        unanswered: cases that every run has, but with fewer than two such answers.
+        left_out: cases that some run does not have.
+        content_splits: by case id.
+        verdict_splits: by case id; no case is in both.
+        clusters: largest first.
+        pairs: every pair of labels with its splits.
+        notes: reasons to read the numbers with care, unescaped.
+    """
+
+    labels: tuple[str, ...]
+    compared: int = 0
+    unanswered: int = 0
+    left_out: int = 0
+    content_splits: tuple[Split, ...] = ()
+    verdict_splits: tuple[Split, ...] = ()
+    clusters: tuple[Cluster, ...] = ()
+    pairs: dict[Pair, PairSplits] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Answer:
+    label: str
+    outcome: str
+    reading: Reading
+
+
+def compare(records: Sequence[RunRecord]) -> Comparison:
+    """Compare runs over the cases they share, each by the last step it has (read, else open).
+
+    Args:
+        records: any number of runs; fewer than two give a comparison without splits.
+    """
+    labels = distinct_labels(records)
+    finals = [_final_results(record) for record in records]
+    shared = sorted(set.intersection(*(set(f) for f in finals))) if len(finals) > 1 else []
+    splits: list[Split] = []
+    pairs: dict[Pair, Counter[Kind]] = {pair: Counter() for pair in combinations(labels, 2)}
+    compared = 0
+    for case in shared:
+        answers = [_answer(label, f[case]) for label, f in zip(labels, finals, strict=True)]
+        answers = [a for a in answers if a.outcome != "harness-error"]
+        compared += sum(a.outcome != "unsupported" for a in answers) > 1
+        quarrels = _quarrels(answers)
+        for pair, text in quarrels.items():
+            pairs[pair]["content" if text else "verdict"] += 1
+        if quarrels:
+            splits.append(_split(case, answers, quarrels))
+    return Comparison(
+        labels=labels,
+        compared=compared,
+        unanswered=len(shared) - compared,
+        left_out=len(set().union(*finals)) - len(shared) if len(finals) > 1 else 0,
+        content_splits=tuple(s for s in splits if s.kind == "content"),
+        verdict_splits=tuple(s for s in splits if s.kind == "verdict"),
+        clusters=_clusters(splits),
+        pairs={pair: PairSplits(n["content"], n["verdict"]) for pair, n in pairs.items()},
+        notes=_notes(records, labels),
+    )
+
+
+def distinct_labels(records: Sequence[RunRecord]) -> tuple[str, ...]:
+    """Return a label per run; further runs of the same selector and version get a number."""
+    labels: list[str] = []
+    for record in records:
+        found, number = record.label, 2
+        while found in labels:
+            found, number = f"{record.label} #{number}", number + 1
+        labels.append(found)
+    return tuple(labels)
+
+
+def _final_results(record: RunRecord) -> dict[str, Row]:
+    finals: dict[str, Row] = {}
+    for row in record.results:
+        if row["step"] == "read" or finals.get(row["case"], row)["step"] != "read":
+            finals[row["case"]] = row
+    finals.pop(record.unfinished or "", None)
+    return finals
+
+
+def _answer(label: str, row: Row) -> _Answer:
+    # A refusal that the verdict excuses by a declared lack says nothing about the file.
+    excused = row["verdict"] == "unsupported" and row["outcome"] == "reject"
+    return _Answer(label, "unsupported" if excused else row["outcome"], Reading.of(row.get("content")))
+
+
+def _quarrels(answers: Sequence[_Answer]) -> dict[Pair, str]:
+    """Return the pairs that disagree: with the first difference when both accept, else with an empty text."""
+    found: dict[Pair, str] = {}
+    for a, b in combinations(answers, 2):
+        if a.outcome == b.outcome == "accept":
+            text = difference(a.reading, b.reading, a.label, b.label)
+            if text:
+                found[a.label, b.label] = text
+        elif "accept" in (a.outcome, b.outcome) and REFUSING & {a.outcome, b.outcome}:
+            found[a.label, b.label] = ""
+    return found
+
+
+def _split(case: str, answers: Sequence[_Answer], quarrels: Mapping[Pair, str]) -> Split:
+    groups = _groups([a for a in answers if a.outcome == "accept"], quarrels)
+    vector = {a.label: f"accept:{groups[a.label]}" if a.label in groups else a.outcome for a in answers}
+    between = next((pair for pair, text in quarrels.items() if text), None)
+    kind: Kind = "content" if between else "verdict"
+    lone = _dissenter(vector, quarrels)
+    return Split(case, kind, vector, lone, quarrels[between] if between else "", between)
+
+
+def _groups(accepters: Sequence[_Answer], quarrels: Mapping[Pair, str]) -> dict[str, str]:
+    """Return label -> letter of the group; members of a group agree, every two of them.
+
+    A reader that contradicts no other accepter while others contradict each other cannot be assigned: ``?``.
+    Those that tell most come first, so that the vague join the definite and not the other way round.
+    """
+    labels = [a.label for a in accepters]
+    split = {x for pair, text in quarrels.items() if text for x in pair}
+    groups: list[list[str]] = []
+    for answer in sorted(accepters, key=lambda a: (-a.reading.told, labels.index(a.label))):
+        if split and answer.label not in split:
+            continue
+        fits = (g for g in groups if not any(_differ(answer.label, x, quarrels) for x in g))
+        home = next(fits, None)
+        if home is None:
+            groups.append([answer.label])
+        else:
+            home.append(answer.label)
+    groups.sort(key=lambda g: min(labels.index(x) for x in g))
+    letters = {x: _letter(i) for i, group in enumerate(groups) for x in group}
+    return {x: letters.get(x, "?") for x in labels}
+
+
+def _differ(x: str, y: str, quarrels: Mapping[Pair, str]) -> bool:
+    return (x, y) in quarrels or (y, x) in quarrels
+
+
+def _letter(index: int) -> str:
+    return string.ascii_uppercase[index] if index < 26 else str(index + 1)
+
+
+def _dissenter(vector: Mapping[str, str], quarrels: Mapping[Pair, str]) -> str | None:
+    voters = [x for x, token in vector.items() if token not in ("unsupported", "accept:?")]
+    if len(voters) < 3:
+        return None
+    for lone in voters:
+        others = [x for x in voters if x != lone]
+        if len({vector[x] for x in others}) == 1 and all(_differ(lone, x, quarrels) for x in others):
+            return lone
+    return None
+
+
+def _clusters(splits: Sequence[Split]) -> tuple[Cluster, ...]:
+    found: dict[tuple[tuple[str, str], ...], list[Split]] = {}
+    for split in splits:
+        found.setdefault(tuple(split.vector.items()), []).append(split)
+    clusters = [Cluster(members[0].kind, dict(key), tuple(members)) for key, members in found.items()]
+    return tuple(sorted(clusters, key=lambda c: (-len(c.splits), c.cases)))
+
+
+def _notes(records: Sequence[RunRecord], labels: Sequence[str]) -> tuple[str, ...]:
+    notes = []
+    if len({r.header["corpus"]["digest"] for r in records}) > 1:
+        notes.append("the runs used different corpora; a case may stand for different bytes")
+    if len({r.header["profile"] for r in records}) > 1:
+        notes.append("the runs used different profiles")
+    endings = {
+        "truncated": [label for r, label in zip(records, labels, strict=True) if r.truncated],
+        "partial": [label for r, label in zip(records, labels, strict=True) if r.partial],
+    }
+    notes += [f"{ending} run: {listed(names, 6)}" for ending, names in endings.items() if names]
+    return tuple(notes)

@@ -1,0 +1,45 @@
+"""Texts from readers and files made safe to show: no hidden characters, no markup, bounded length."""
+
+from __future__ import annotations
+
+from safetensors_reference.faults import shorten
+
+_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def visible(text: str, limit: int = 200) -> str:
+    """Return ``text`` on one line, everything unprintable escaped, cut at ``limit`` characters.
+
+    Escaped are control and bidirectional-override characters, line separators, lone surrogates and unassigned
+    code points, so that the result can always be encoded as UTF-8 and reads in the order it is stored.
+    """
+    text = shorten(text, limit)
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else _escape(c) for c in text)
+
+
+def _escape(char: str) -> str:
+    code = ord(char)
+    return _SHORT.get(char) or (f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}")
+
+
+def code(text: str, limit: int = 200) -> str:
+    """Return ``text`` as a Markdown code span that also survives inside a table cell; empty stays empty.
+
+    A code span keeps mentions, links and HTML inert on every forge. Backticks and bars, the two characters
+    that could leave it, become escapes: a bar behind two backslashes would still end a table cell.
+    """
+    text = visible(text, limit).replace("`", "\\u0060").replace("|", "\\u007c")
+    return f"`{text}`" if text else ""
+
+
+def spaced(numbers: dict[str, int], between: str = "   ") -> str:
+    """Join counts as ``unsafe 0   wrong-accept 1,204``."""
+    return between.join(f"{name} {count:,}" for name, count in numbers.items())
+
+
+def listed(items: list[str], limit: int) -> str:
+    """Join at most ``limit`` items with commas, saying how many are left out."""
+    rest = len(items) - limit
+    return ", ".join(items[:limit]) + (f" and {rest:,} more" if rest > 0 else "")
