@@ -1,0 +1,1 @@
+"""The harness: run any safetensors implementation over the corpus and judge what it does."""

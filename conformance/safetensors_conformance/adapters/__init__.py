@@ -1,0 +1,1 @@
+"""Adapters of the built-in implementations; each file runs inside the worker beside its reader."""

@@ -1,0 +1,22 @@
+"""Adapter of huggingface_hub's own header parser, a second Python parser that many tools rely on."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Any
+
+from huggingface_hub import parse_local_safetensors_file_metadata
+
+
+class HeaderHelper:
+    """``parse_local_safetensors_file_metadata``: header only, so it has no read step."""
+
+    name = "huggingface-hub"
+    version = version("huggingface-hub")
+    language = "Python"
+
+    def open(self, path: str) -> dict[str, Any]:
+        """Parse the header."""
+        parsed = parse_local_safetensors_file_metadata(path)
+        rows = [(name, info.dtype, info.shape) for name, info in parsed.tensors.items()]
+        return {"tensors": rows, "metadata": parsed.metadata}

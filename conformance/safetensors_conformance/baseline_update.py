@@ -1,0 +1,98 @@
+"""Rewriting a baseline from a full run, keeping comments, reasons and everything still true."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import tomlkit
+from tomlkit.items import AoT, Table
+
+from safetensors_reports.verdicts import FAILING, SECURITY
+
+from .baseline import Expected
+from .outcomes import STEPS
+
+
+def failing_steps(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    """Return case -> step -> verdict for the failing rows of a run; harness errors are no expectations."""
+    out: dict[str, dict[str, str]] = {}
+    for row in rows:
+        if row["verdict"] in FAILING and row["verdict"] != "harness-error":
+            out.setdefault(row["case"], {})[row["step"]] = row["verdict"]
+    return out
+
+
+def update(
+    path: Path, implementation: str, failing: Mapping[str, Mapping[str, str]], profile: str | None = None
+) -> tuple[int, int, int]:
+    """Rewrite ``path`` so that it lists exactly ``failing``. Returns (kept, added, removed) entries.
+
+    Entries that are still true keep their comments and reasons. Globs, and entries for other profiles or for
+    a range of versions, are left as they are; delete them by hand. New security entries lack an issue and a
+    review date until someone has looked: the baseline is refused until then.
+    """
+    document = tomlkit.parse(path.read_text(encoding="utf-8")) if path.exists() else tomlkit.document()
+    document["implementation"] = implementation
+    kept = tomlkit.aot()
+    done: set[str] = set()
+    removed = 0
+    for entry in document.get("expected", tomlkit.aot()):
+        case = str(entry["case"])
+        mine = str(entry.get("profile", "")) == (profile or "")
+        if mine and any(c in case for c in "*?["):
+            done.update(name for name in failing if Expected(case, {}).covers(name))
+        elif mine and case in failing:
+            _set_steps(entry, failing[case])
+            done.add(case)
+        elif mine and "versions" not in entry:
+            removed += 1
+            continue
+        kept.append(entry)
+    added = [case for case in sorted(failing) if case not in done]
+    for case in added:
+        _append(kept, case, failing[case], profile)
+    document["expected"] = kept
+    temporary = path.with_name(path.name + ".part")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # tomlkit adds a blank line whenever a table is moved to another list; one is enough.
+    text = re.sub(r"\n{3,}", "\n\n", tomlkit.dumps(document)).rstrip("\n") + "\n"
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
+    return len(kept) - len(added), len(added), removed
+
+
+def _set_steps(entry: Table, steps: Mapping[str, str]) -> None:
+    for step in STEPS:
+        if step in steps:
+            entry[step] = steps[step]
+        elif step in entry:
+            del entry[step]
+
+
+def _append(entries: AoT, case: str, steps: Mapping[str, str], profile: str | None) -> None:
+    table = tomlkit.table()
+    table["case"] = case
+    for step, verdict in steps.items():
+        table[step] = verdict
+    if profile:
+        table["profile"] = profile
+    table["why"] = ""
+    if SECURITY.intersection(steps.values()):
+        table["issue"] = ""
+        table.add(tomlkit.comment("review_by = YYYY-MM-DD"))
+    table.add(tomlkit.nl())
+    entries.append(table)
+
+
+def unexplained(path: Path) -> list[str]:
+    """Return the cases of security entries that still lack an issue or a review date."""
+    document = tomlkit.parse(path.read_text(encoding="utf-8"))
+    out = []
+    for entry in document.get("expected", ()):
+        verdicts = {str(entry[s]) for s in STEPS if s in entry}
+        if SECURITY & verdicts and not (entry.get("issue") and entry.get("review_by")):
+            out.append(str(entry["case"]))
+    return out

@@ -1,0 +1,173 @@
+"""What a run knows in the end: results per implementation, records on disk, the baseline rewritten.
+
+Used by the pytest plugin (in its controlling process) and by ``stc run`` alike.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import platform
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from safetensors_corpus import Manifest
+from safetensors_reports.diff import compare, diff_lines
+from safetensors_reports.markdown import markdown
+from safetensors_reports.record import RecordWriter, RunRecord
+from safetensors_reports.summary import summary_lines
+
+from .baseline import baseline_folder
+from .baseline_update import failing_steps, unexplained, update
+from .outcomes import Implementation
+from .selectors import BUILT_IN, Target
+from .worker import Limits
+
+
+def header_row(
+    who: Implementation, manifest: Manifest, profile: str | None, limits: Limits, baseline: Path | None
+) -> dict[str, Any]:
+    """Return the header of a run record."""
+    return {
+        "type": "header",
+        "record": 1,
+        "suite": version("safetensors-conformance"),
+        "implementation": {
+            "selector": who.selector,
+            "name": who.name,
+            "version": who.version,
+            "language": who.language,
+            "steps": list(who.steps),
+            "lacks": sorted(who.lacks),
+        },
+        "corpus": {"version": manifest.version, "digest": manifest.digest, "cases": len(manifest.cases)},
+        "profile": profile,
+        "limits": {"time_s": limits.seconds, "memory_bytes": limits.memory_bytes},
+        "started": dt.datetime.now(dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        "baseline": None if baseline is None else baseline.name,
+        "platform": platform.platform(),
+        "python": platform.python_version(),
+    }
+
+
+def baseline_path(target: Target, given: Path | None) -> Path:
+    """Return where the baseline of a target lives: the given file, ours for a built-in, or this folder."""
+    if given is not None:
+        return given
+    if target.selector in BUILT_IN:
+        return baseline_folder() / f"{target.slug}.toml"
+    return Path(f"{target.slug}.baseline.toml")
+
+
+class Page:
+    """Everything about one implementation in one run."""
+
+    def __init__(self, target: Target, folder: Path | None) -> None:
+        self.target = target
+        self.header: dict[str, Any] = {}
+        self.results: list[dict[str, Any]] = []
+        self.choices: list[dict[str, Any]] = []
+        self.problems: list[str] = []
+        self.footer: dict[str, Any] | None = None
+        self._writer: RecordWriter | None = None
+        self._folder = folder
+
+    def add(self, message: Mapping[str, Any]) -> None:
+        """Take a message of a worker process: header, result, choice or problem; write it at once."""
+        header = message.get("header")
+        if header is not None and not self.header:
+            self.header = header
+            if self._folder is not None:
+                self._writer = RecordWriter(self._folder / f"{self.target.slug}.jsonl")
+                self._writer.__enter__()
+                self._writer.header(header)
+        if "result" in message:
+            self.results.append(message["result"])
+            if self._writer is not None:
+                self._writer.result(message["result"])
+        if "choice" in message:
+            self.choices.append(message["choice"])
+            if self._writer is not None:
+                self._writer.choice(message["choice"])
+        if "problem" in message and message["problem"] not in self.problems:
+            self.problems.append(message["problem"])
+            if self._writer is not None:
+                self._writer.problem(message["problem"])
+
+    def finish(self, manifest: Manifest) -> None:
+        """Write the footer. The run is complete when every case gave a result for every step there is."""
+        steps = set(self.header.get("implementation", {}).get("steps", ()))
+        due = {(c.id, s) for c in manifest.cases for s in c.steps if s in steps}
+        have = {(row["case"], row["step"]) for row in self.results}
+        not_run = len({case for case, _ in due - have})
+        self.footer = {
+            "complete": bool(due) and not_run == 0 and not self.problems,
+            "duration_s": round(sum(row["wall_ms"] for row in self.results) / 1000, 3),
+            "not_run": not_run if due else len(manifest.cases),
+        }
+        if self._writer is not None:
+            self._writer.footer(**self.footer)
+            self._writer.__exit__(None, None, None)
+            self._writer = None
+
+    def record(self) -> RunRecord:
+        """Return the run as a record."""
+        return RunRecord(self.header, self.results, self.choices, self.problems, self.footer)
+
+
+class Book:
+    """The pages of all implementations of one run."""
+
+    def __init__(self, manifest: Manifest, folder: Path | None) -> None:
+        self.manifest = manifest
+        self.folder = folder
+        self.pages: dict[str, Page] = {}
+
+    def page(self, target: Target) -> Page:
+        """Return the page of a target, made on first use."""
+        if target.selector not in self.pages:
+            self.pages[target.selector] = Page(target, self.folder)
+        return self.pages[target.selector]
+
+    def finish(self) -> None:
+        """Finish all pages and write the Markdown summary."""
+        for page in self.pages.values():
+            page.finish(self.manifest)
+        if self.folder is not None and self.pages:
+            text = markdown([p.record() for p in self.pages.values() if p.header])
+            self.folder.mkdir(parents=True, exist_ok=True)
+            (self.folder / "summary.md").write_text(text, encoding="utf-8")
+
+    def summary(self) -> list[str]:
+        """Return the lines for people: each implementation, then where several differ."""
+        lines: list[str] = []
+        for page in self.pages.values():
+            if page.header:
+                lines.extend(summary_lines(page.record()))
+            lines.extend(f"problem: {line}" for problem in page.problems for line in problem.splitlines())
+            lines.append("")
+        records = [p.record() for p in self.pages.values() if p.header]
+        if len(records) > 1:
+            lines.extend(diff_lines(compare(records)))
+        if self.folder is not None:
+            lines.append(f"records and summary.md in {self.folder}")
+        return lines
+
+    def update_baselines(self, given: Path | None, profile: str | None) -> list[str]:
+        """Rewrite the baseline of every page that is complete; say what was done, or why not."""
+        lines = []
+        for page in self.pages.values():
+            path = baseline_path(page.target, given)
+            if page.footer is None or not page.footer["complete"]:
+                lines.append(f"{path}: not rewritten, a baseline comes from a full run only")
+                continue
+            kept, added, removed = update(path, page.target.selector, failing_steps(page.results), profile)
+            lines.append(f"{path}: {kept} entries kept, {added} added, {removed} removed")
+            open_entries = unexplained(path)
+            if open_entries:
+                lines.append(
+                    f"{path}: {len(open_entries)} security entries need an issue and a review_by date "
+                    f"before the baseline is accepted, the first is {open_entries[0]}"
+                )
+        return lines

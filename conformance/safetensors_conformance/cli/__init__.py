@@ -1,0 +1,1 @@
+"""The harness's commands under ``stc``."""

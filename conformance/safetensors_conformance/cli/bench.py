@@ -1,0 +1,120 @@
+"""``stc bench``: measurements that print ratios, interleaved, as medians."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+from rich.progress import track
+
+from ..host import python_host as host
+from ..runner import Session
+from ..selectors import resolve
+from ..worker import make_worker
+from .common import corpus
+
+
+@click.group()
+def bench() -> None:
+    """Measure the harness; figures are medians of interleaved rounds, quoted as ratios."""
+
+
+@bench.command()
+@click.option(
+    "--impl",
+    default="safetensors",
+    show_default=True,
+    help="A built-in implementation with an adapter in Python.",
+)
+@click.option("--rounds", type=click.IntRange(3), default=9, show_default=True, help="Interleaved rounds.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option(
+    "--pytest/--no-pytest", "with_pytest", default=True, help="Also run the suite under pytest (3 rounds)."
+)
+def harness(impl: str, rounds: int, as_json: bool, with_pytest: bool) -> None:
+    r"""Cost of the harness per case over calling the library directly.
+
+    \b
+    direct   adapter called in this process, digest of every tensor included
+    worker   the same through the worker process, limits and memory watch on
+    judged   worker, file verified, verdict made: what `stc run` does per case
+    pytest   `pytest conformance --impl=...` as a whole process, start included
+    """
+    manifest = corpus(None)
+    target = resolve(impl)
+    adapter = host.load(target.argv[-1])
+    step = host.steps_of(adapter)[-1]
+    cases = [c for c in manifest.cases if step in c.steps]
+    paths = [str(c.path) for c in cases]
+    worker = make_worker(target, Session(target).limits)
+    worker.start()
+
+    def direct() -> None:
+        for number, path in enumerate(paths, 1):
+            host.run(adapter, {"seq": number, "step": step, "path": path})
+
+    def through_worker() -> None:
+        for path in paths:
+            worker.ask(step, path)
+
+    def judged() -> float:
+        with Session(target) as session:
+            session.start()
+            began = time.perf_counter()
+            for case in cases:
+                session.judge(case)
+            return time.perf_counter() - began
+
+    ways: dict[str, Callable[[], float | None]] = {
+        "direct": direct,
+        "worker": through_worker,
+        "judged": judged,
+    }
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in track(range(rounds), description="rounds", transient=True):
+        for name, way in ways.items():
+            began = time.perf_counter()
+            own = way()
+            times[name].append((own if own is not None else time.perf_counter() - began) / len(cases))
+    worker.close()
+    if with_pytest:
+        times["pytest"] = [_pytest(impl) / len(cases) for _ in range(3)]
+    _print(impl, len(cases), rounds, times, as_json)
+
+
+def _pytest(impl: str) -> float:
+    suite = Path(__file__).resolve().parents[1] / "suite"
+    argv = [sys.executable, "-m", "pytest", str(suite), f"--impl={impl}", "-q", "-p", "no:cacheprovider"]
+    began = time.perf_counter()
+    subprocess.run(argv, capture_output=True, check=False)
+    return time.perf_counter() - began
+
+
+def _print(impl: str, cases: int, rounds: int, times: dict[str, list[float]], as_json: bool) -> None:
+    base = statistics.median(times["direct"])
+    rows = {
+        name: {
+            "us_per_case": round(statistics.median(values) * 1e6, 1),
+            "min_us": round(min(values) * 1e6, 1),
+            "cases_per_s": round(1 / statistics.median(values)),
+            "over_direct": round(statistics.median(values) / base, 2),
+            "added_us": round((statistics.median(values) - base) * 1e6, 1),
+        }
+        for name, values in times.items()
+    }
+    if as_json:
+        click.echo(json.dumps({"impl": impl, "cases": cases, "rounds": rounds, "ways": rows}))
+        return
+    click.echo(f"{impl}, {cases} cases, {rounds} interleaved rounds, medians")
+    click.echo(f"{'way':<8} {'us/case':>9} {'(min)':>9} {'cases/s':>9} {'x direct':>9} {'added us':>9}")
+    for name, row in rows.items():
+        click.echo(
+            f"{name:<8} {row['us_per_case']:>9} {row['min_us']:>9} {row['cases_per_s']:>9} "
+            f"{row['over_direct']:>9} {row['added_us']:>9}"
+        )

@@ -1,0 +1,41 @@
+"""What the harness's commands share: loading the corpus, resolving selectors, clear errors."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from safetensors_corpus import Case, Manifest, ManifestError, load_manifest
+
+from ..selectors import SelectorError, Target, resolve
+
+
+def corpus(path: Path | None) -> Manifest:
+    """Load the corpus. Raises click.ClickException."""
+    try:
+        return load_manifest(path)
+    except ManifestError as err:
+        raise click.ClickException(str(err)) from err
+
+
+def targets(selectors: Sequence[str]) -> list[Target]:
+    """Resolve selectors. Raises click.UsageError."""
+    try:
+        return [resolve(s) for s in dict.fromkeys(selectors)]
+    except SelectorError as err:
+        raise click.UsageError(str(err)) from err
+
+
+def select(manifest: Manifest, patterns: Sequence[str]) -> list[Case]:
+    """Return the cases that match any id or glob, all without patterns. Raises click.UsageError."""
+    if not patterns:
+        return list(manifest.cases)
+    for pattern in patterns:
+        if not any(fnmatch.fnmatchcase(c.id, pattern) for c in manifest.cases):
+            raise click.UsageError(
+                f"--case {pattern!r} matches no case; look it up with: stc corpus list WORD"
+            )
+    return [c for c in manifest.cases if any(fnmatch.fnmatchcase(c.id, p) for p in patterns)]

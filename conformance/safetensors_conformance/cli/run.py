@@ -1,0 +1,165 @@
+"""``stc run``: an implementation over the corpus, without pytest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from safetensors_corpus import Case
+from safetensors_reference.rules import PROFILES, rule_book
+
+from ..book import Book
+from ..judge import CaseVerdict, judge_choice
+from ..runner import result_row
+from ..subject import RunOptions, Subject
+from ..worker import Limits
+from .common import corpus, select, targets
+
+
+@click.command()
+@click.option(
+    "--impl",
+    "impls",
+    multiple=True,
+    metavar="SELECTOR",
+    help="Implementation; give several to compare.  [default: reference]",
+)
+@click.option(
+    "--case",
+    "cases",
+    multiple=True,
+    metavar="ID",
+    help="Only this case; a glob such as 'layout/*' works too.",
+)
+@click.option("--profile", type=click.Choice(PROFILES), help="Grade disputed cases by this profile.")
+@click.option("--baseline", type=click.Path(dir_okay=False, path_type=Path), help="Expected failures (TOML).")
+@click.option("--no-baseline", is_flag=True, help="Ignore every baseline and show all failures.")
+@click.option(
+    "--report",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write run records and summary.md here.",
+)
+@click.option("--fail-on-should", is_flag=True, help="Missed recommendations and late rejections fail too.")
+@click.option("--no-smoke", is_flag=True, help="Run on although the most basic files already fail.")
+@click.option("--corpus", "corpus_path", type=click.Path(path_type=Path), help="Another corpus.")
+@click.option(
+    "--time-limit", type=click.FloatRange(0.001), default=10.0, show_default=True, help="Seconds per step."
+)
+@click.option("--memory-limit", type=click.IntRange(1), default=2048, show_default=True, help="MiB per step.")
+@click.option("-q", "--quiet", is_flag=True, help="Only the summary, not each failure.")
+def run(
+    impls: tuple[str, ...],
+    cases: tuple[str, ...],
+    profile: str | None,
+    baseline: Path | None,
+    no_baseline: bool,
+    report: Path | None,
+    fail_on_should: bool,
+    no_smoke: bool,
+    corpus_path: Path | None,
+    time_limit: float,
+    memory_limit: int,
+    quiet: bool,
+) -> None:
+    r"""Run an implementation over the corpus and judge what it does.
+
+    \b
+    SELECTOR is one of
+      reference, safetensors, ...   a built-in name (stc impl list)
+      py:package.module:object      a Python adapter (or a path to a .py file)
+      cmd:program args              a program that speaks the worker protocol
+      exit:program {path}           a program that exits 0 to accept, 1 to refuse
+
+    \b
+    Exit status: 0 nothing unexpected, 1 failures, 2 something could not be run.
+    """
+    manifest = corpus(corpus_path)
+    chosen = select(manifest, cases)
+    wanted = targets(impls or ("reference",))
+    if baseline is not None and len(wanted) > 1:
+        raise click.UsageError("--baseline belongs to one implementation; give one --impl with it")
+    limits = Limits(time_limit, memory_limit << 20)
+    options = RunOptions(
+        manifest, profile, limits, baseline, not no_baseline, smoke=not no_smoke, strict=fail_on_should
+    )
+    book = Book(manifest, report)
+    failed = False
+    interrupted = False
+    try:
+        for target in wanted:
+            page = book.page(target)
+            subject = Subject(target, options)
+            try:
+                failed |= _run_one(subject, page.add, chosen, whole=not cases, quiet=quiet)
+            finally:
+                subject.close()
+    except KeyboardInterrupt:
+        interrupted = True
+    book.finish()
+    for line in book.summary():
+        click.echo(line)
+    if interrupted:
+        click.echo("interrupted: the results so far stand above", err=True)
+        raise SystemExit(130)
+    problems = any(page.problems for page in book.pages.values())
+    raise SystemExit(2 if problems else int(failed))
+
+
+def _run_one(
+    subject: Subject,
+    add: Callable[[Mapping[str, Any]], None],
+    cases: Sequence[Case],
+    *,
+    whole: bool,
+    quiet: bool,
+) -> bool:
+    """Run one implementation; print each failure. Returns True when anything failed."""
+    add({"header": subject.header} if subject.header else {})
+    if subject.problem is not None:
+        add({"problem": subject.problem})
+        return True
+    failed = False
+    complaint = subject.baseline_complaint() if whole else subject.baseline_error
+    if complaint is not None:
+        click.echo(complaint)
+        failed = True
+    verdicts: list[CaseVerdict] = []
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        for case in progress.track(cases, description=subject.target.selector):
+            if not subject.steps(case):
+                continue
+            verdict = subject.session.judge(case)
+            verdicts.append(verdict)
+            for step in verdict.steps:
+                assessment = subject.assess(verdict, step)
+                add({"result": result_row(verdict, step, assessment.status == "expected")})
+                if assessment.status == "failed":
+                    failed = True
+                    if not quiet:
+                        click.echo(f"{assessment.text}\n")
+    for row in _choices(verdicts, subject.options.profile):
+        add({"choice": row})
+        if row["verdict"] == "choice-inconsistent" and whole:
+            failed = True
+            click.echo(
+                f"{subject.target.selector} · {row['choice']}: CHOICE-INCONSISTENT\n  {row['detail']}\n"
+            )
+    return failed
+
+
+def _choices(verdicts: Sequence[CaseVerdict], profile: str | None) -> list[dict[str, str]]:
+    """Judge every choice that the profile leaves open over the cases that were run."""
+    rows = []
+    for choice in rule_book().choices.values():
+        mine = [v for v in verdicts if v.case.choice == choice.id]
+        if mine and choice.expected(profile) is None:
+            verdict, detail = judge_choice(choice.id, mine)
+            rows.append({"choice": choice.id, "verdict": verdict, "detail": detail})
+    return rows

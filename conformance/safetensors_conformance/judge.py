@@ -1,0 +1,171 @@
+"""Verdicts: an outcome against a case (the words are in ``safetensors_reports.verdicts``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from safetensors_corpus import Case, Expectation
+from safetensors_reference.rules import rule_book
+from safetensors_reports.verdicts import worst
+
+from .compare import first_difference, unsupported_tensors
+from .outcomes import UNSAFE, Implementation, StepResult
+
+
+@dataclass(frozen=True)
+class StepVerdict:
+    """The verdict on one step.
+
+    Attributes:
+        verdict: a key of ``VERDICTS``, or ``choice:<option>`` with all options that fit, joined by ``|``.
+        detail: one line saying what was wrong or which option was taken.
+        options: for a case of an open choice, the options that the answer is compatible with.
+        result: the outcome judged.
+    """
+
+    verdict: str
+    detail: str
+    options: tuple[str, ...]
+    result: StepResult
+
+
+@dataclass(frozen=True)
+class CaseVerdict:
+    """The verdicts on all steps that were run of one case."""
+
+    case: Case
+    steps: Mapping[str, StepVerdict]
+
+    @property
+    def verdict(self) -> str:
+        """The worst of the steps."""
+        return worst(s.verdict for s in self.steps.values())
+
+    @property
+    def final(self) -> StepVerdict:
+        """The verdict of the last step; it speaks for the case in a choice and in a comparison."""
+        return list(self.steps.values())[-1]
+
+
+def judge(
+    case: Case, results: Mapping[str, StepResult], who: Implementation, profile: str | None
+) -> CaseVerdict:
+    """Judge the results of all steps of one case."""
+    steps = {step: _judge_step(case, step, results, who, profile) for step in results}
+    return CaseVerdict(case, steps)
+
+
+def _judge_step(
+    case: Case, step: str, results: Mapping[str, StepResult], who: Implementation, profile: str | None
+) -> StepVerdict:
+    result = results[step]
+    if result.outcome in UNSAFE:
+        return StepVerdict("unsafe", f"{result.outcome}: {result.message}", (), result)
+    if result.outcome == "harness-error":
+        return StepVerdict("harness-error", result.message, (), result)
+    expectation, demanded = _demand(case, profile)
+    if expectation is None:
+        return _open_choice(case, step, results, who)
+    verdict, detail = _against(case, step, expectation, results, who)
+    if demanded and verdict == "pass":
+        detail = f"takes option {demanded} of choice {case.choice}"
+    if case.level != "must" and demanded is None and verdict in ("wrong-accept", "wrong-reject"):
+        verdict = "not-strict"
+    return StepVerdict(verdict, detail, (demanded,) if demanded else (), result)
+
+
+def _demand(case: Case, profile: str | None) -> tuple[Expectation | None, str | None]:
+    """Return what is demanded and under which option; (None, None) when several answers are legitimate."""
+    if case.choice is None:
+        return case.expect, None
+    option = rule_book().choices[case.choice].expected(profile)
+    return (None, None) if option is None else (case.options[option], option)
+
+
+def _against(
+    case: Case,
+    step: str,
+    expectation: Expectation,
+    results: Mapping[str, StepResult],
+    who: Implementation,
+) -> tuple[str, str]:
+    """Compare a clean outcome with one expectation."""
+    result = results[step]
+    lacking = sorted(who.lacks.intersection(case.features))
+    if result.outcome == "unsupported":
+        return "unsupported", result.message or "declared unsupported"
+    if result.outcome == "reject" and lacking:
+        return "unsupported", f"refused; the implementation lacks {', '.join(lacking)}"
+    if expectation.outcome == "reject":
+        if result.outcome == "reject":
+            return "pass", ""
+        if _refused_late(step, results):
+            return "late-reject", "accepted at open, refused when reading"
+        count = "" if result.tensors is None else f", {len(result.tensors)} tensors"
+        return "wrong-accept", f"accept{count}"
+    if result.outcome == "reject":
+        return "wrong-reject", f"reject: {result.message}"
+    assert expectation.content is not None
+    difference = first_difference(expectation.content, result)
+    if difference is not None:
+        return "wrong-content", difference
+    missing = unsupported_tensors(result)
+    if missing:
+        return "unsupported", f"{len(missing)} tensors cannot be handed out, e.g. {missing[0][:40]!r}"
+    return "pass", ""
+
+
+def _refused_late(step: str, results: Mapping[str, StepResult]) -> bool:
+    """True when this is an accepting open step and the read step refuses."""
+    later = results.get("read")
+    accepted = step == "open" and results[step].outcome == "accept"
+    return accepted and later is not None and later.outcome == "reject"
+
+
+def _open_choice(
+    case: Case, step: str, results: Mapping[str, StepResult], who: Implementation
+) -> StepVerdict:
+    """Find the options of an open choice that the answer is compatible with."""
+    result = results[step]
+    lacking = sorted(who.lacks.intersection(case.features))
+    if result.outcome == "unsupported" or (result.outcome == "reject" and lacking):
+        return StepVerdict("unsupported", result.message, (), result)
+    fitting = tuple(name for name, option in case.options.items() if _fits(option, result))
+    if fitting:
+        label = "|".join(fitting)
+        return StepVerdict(
+            f"choice:{label}", f"takes option {label} of choice {case.choice}", fitting, result
+        )
+    if _refused_late(step, results) and any(o.outcome == "reject" for o in case.options.values()):
+        return StepVerdict("late-reject", "accepted at open, refused when reading", (), result)
+    if result.outcome == "reject":
+        return StepVerdict("wrong-reject", f"reject: no option of choice {case.choice} refuses", (), result)
+    accepting = [o for o in case.options.values() if o.content is not None]
+    if not accepting:
+        return StepVerdict("wrong-accept", f"no option of choice {case.choice} accepts", (), result)
+    difference = first_difference(accepting[0].content or {}, result) or ""
+    return StepVerdict("wrong-content", difference, (), result)
+
+
+def _fits(expectation: Expectation, result: StepResult) -> bool:
+    if expectation.outcome != result.outcome:
+        return False
+    return expectation.content is None or first_difference(expectation.content, result) is None
+
+
+def judge_choice(choice: str, verdicts: Iterable[CaseVerdict]) -> tuple[str, str]:
+    """Judge whether the answers to all cases of an open choice fit one option: (verdict, detail).
+
+    A limit may lie anywhere, so there the answers may differ from case to case; where is told.
+    """
+    answers = {v.case.id: v.final.options for v in verdicts if v.final.options}
+    if not answers:
+        return "pass", "no case of this choice gave an answer"
+    common = set.intersection(*(set(options) for options in answers.values()))
+    if common:
+        return f"choice:{'|'.join(sorted(common))}", ""
+    spoken = "; ".join(f"{case} {'|'.join(options)}" for case, options in list(answers.items())[:8])
+    if rule_book().choices[choice].limit:
+        return "choice:limited", spoken
+    return "choice-inconsistent", f"no single option of {choice} explains: {spoken}"

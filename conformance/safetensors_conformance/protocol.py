@@ -1,0 +1,114 @@
+"""The worker protocol: JSON lines over standard input and output (``schemas/protocol.schema.json``).
+
+One request, one answer, in order. The expectation of a case never crosses this line. Answers are checked by
+hand here because this is the hot path; the published schema says the same and the tests hold both to it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from .outcomes import OUTCOMES, STEPS, Implementation, StepResult
+
+PROTOCOL = 1
+
+
+class ProtocolError(Exception):
+    """The worker's answer breaks the protocol; the text says how and what to do."""
+
+
+def start_request(profile: str | None) -> bytes:
+    """Return the first request; ``profile`` is the one the run is graded by."""
+    return _line({"cmd": "start", "protocol": PROTOCOL, "profile": profile})
+
+
+def run_request(seq: int, step: str, path: str) -> bytes:
+    """Return the request for one step on one file."""
+    return _line({"cmd": "run", "seq": seq, "step": step, "path": path})
+
+
+STOP_REQUEST = b'{"cmd": "stop"}\n'
+
+
+def _line(message: dict[str, Any]) -> bytes:
+    return json.dumps(message).encode() + b"\n"
+
+
+def parse_line(line: bytes) -> dict[str, Any] | None:
+    """Return the message of a line, None when the line is no message (something printed to stdout)."""
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if isinstance(message, dict) and ("seq" in message or "protocol" in message or "error" in message):
+        return message
+    return None
+
+
+def parse_start(message: dict[str, Any], selector: str) -> Implementation:
+    """Read the answer to the start request. Raises ProtocolError."""
+    if "error" in message:
+        error = message["error"]
+        raise ProtocolError(str(error.get("message", error) if isinstance(error, dict) else error))
+    if message.get("protocol") != PROTOCOL:
+        raise ProtocolError(f"it speaks protocol {message.get('protocol')!r}, this harness speaks {PROTOCOL}")
+    who = message.get("implementation")
+    if not isinstance(who, dict) or not isinstance(who.get("name"), str):
+        raise ProtocolError('the start answer has no "implementation" object with a "name"')
+    steps = message.get("steps")
+    if not isinstance(steps, list) or not steps or any(s not in STEPS for s in steps):
+        raise ProtocolError(f'"steps" must be a non-empty list out of {list(STEPS)}, got {steps!r}')
+    lacks = message.get("lacks", [])
+    if not isinstance(lacks, list) or any(not isinstance(x, str) for x in lacks):
+        raise ProtocolError(f'"lacks" must be a list of feature names, got {lacks!r}')
+    return Implementation(
+        name=who["name"],
+        version=str(who.get("version", "unknown")),
+        language=str(who.get("language", "unknown")),
+        steps=tuple(s for s in STEPS if s in steps),
+        lacks=frozenset(lacks),
+        selector=selector,
+    )
+
+
+def parse_run(message: dict[str, Any], seq: int) -> StepResult:
+    """Read the answer to a run request. Raises ProtocolError."""
+    if message.get("seq") != seq:
+        raise ProtocolError(
+            f"it answered seq {message.get('seq')!r} while {seq} was asked; "
+            "answers must come one per request, in order"
+        )
+    outcome = message.get("outcome")
+    if outcome not in OUTCOMES:
+        raise ProtocolError(f'"outcome" must be one of {", ".join(OUTCOMES)}, got {outcome!r}')
+    tensors = message.get("tensors")
+    if tensors is not None:
+        _check_tensors(tensors)
+    elif outcome == "accept":
+        raise ProtocolError('an accepting answer needs "tensors"')
+    metadata = message.get("metadata")
+    if metadata is not None and not isinstance(metadata, dict):
+        metadata = {"(not a map)": metadata}  # a lenient reader let it through; the comparison tells
+    cpu_ms = message.get("cpu_ms")
+    return StepResult(
+        outcome=outcome,
+        message=str(message.get("message", ""))[:2000],
+        tensors=tensors,
+        metadata=metadata,
+        has_metadata="metadata" in message,
+        exception=message.get("exception"),
+        documented=message.get("documented"),
+        cpu_ms=cpu_ms if isinstance(cpu_ms, (int, float)) else None,
+    )
+
+
+def _check_tensors(tensors: object) -> None:
+    if not isinstance(tensors, list):
+        raise ProtocolError('"tensors" must be a list')
+    for row in tensors:
+        if not isinstance(row, dict) or not isinstance(row.get("name"), str):
+            raise ProtocolError('each of "tensors" must be an object with a string "name"')
+        # Odd values of other fields come from lenient readers: they are content to compare, no breach.
+        if row.get("sha256") is not None and not isinstance(row["sha256"], str):
+            raise ProtocolError(f'"sha256" of {row["name"][:40]!r} must be a string')

@@ -1,0 +1,204 @@
+"""The suite under pytest: options resolved, implementations started, items judged, results gathered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from safetensors_corpus import Case, Manifest, ManifestError, load_manifest
+from safetensors_reference.rules import rule_book
+
+from .book import Book
+from .judge import judge_choice
+from .plugin import RESULT_KEY
+from .runner import result_row
+from .selectors import SelectorError, Target, resolve
+from .subject import RunOptions, Subject
+from .worker import Limits, StartError
+
+
+class Suite:
+    """State of one pytest run in one process."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self.profile: str | None = self.option("--profile")
+        self.limits = Limits(self.option("--time-limit"), self.option("--memory-limit") << 20)
+        self._subjects: dict[str, Subject] = {}
+        self._manifest: Manifest | None = None
+        self._book: Book | None = None
+        self._notes: list[str] = []
+        self._sent: set[str] = set()
+
+    def option(self, name: str) -> Any:
+        """Return a command-line option."""
+        return self._config.getoption(name)
+
+    @property
+    def manifest(self) -> Manifest:
+        """The corpus. Raises pytest.UsageError when it cannot be used."""
+        if self._manifest is None:
+            given = self.option("--corpus")
+            try:
+                self._manifest = load_manifest(Path(given) if given else None)
+            except ManifestError as err:
+                raise pytest.UsageError(str(err)) from err
+        return self._manifest
+
+    @property
+    def targets(self) -> list[Target]:
+        """The implementations asked for. Raises pytest.UsageError for an unknown one."""
+        try:
+            return [resolve(s) for s in dict.fromkeys(self.option("--impl") or ["reference"])]
+        except SelectorError as err:
+            raise pytest.UsageError(str(err)) from err
+
+    def check_options(self) -> None:
+        """Refuse what cannot work. Raises pytest.UsageError."""
+        targets = self.targets
+        if self.option("--baseline") and len(targets) > 1:
+            raise pytest.UsageError("--baseline belongs to one implementation; give one --impl with it")
+        if self.limits.seconds <= 0 or self.limits.memory_bytes <= 0:
+            raise pytest.UsageError("--time-limit and --memory-limit must be positive")
+        if self.option("--report"):
+            folder = Path(self.option("--report"))
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as err:
+                raise pytest.UsageError(f"--report {folder}: {err.strerror}") from err
+
+    def subject(self, selector: str) -> Subject:
+        """Return an implementation of this process, started on first use."""
+        if selector not in self._subjects:
+            self._subjects[selector] = Subject(resolve(selector), self.run_options())
+        return self._subjects[selector]
+
+    def run_options(self) -> RunOptions:
+        """Return what the command line says about the run."""
+        given = self.option("--baseline")
+        return RunOptions(
+            self.manifest,
+            self.profile,
+            self.limits,
+            Path(given) if given else None,
+            use_baseline=not (self.option("--no-baseline") or self.option("--update-baseline")),
+            smoke=not self.option("--no-smoke"),
+            strict=self.option("--fail-on-should"),
+        )
+
+    # What the items do
+
+    def items(self, step: str) -> list[tuple[str, Case]]:
+        """Return (selector, case) for every item of a step."""
+        out: list[tuple[str, Case]] = []
+        for target in self.targets:
+            who = self.subject(target.selector).who
+            if who is None or step in who.steps:
+                out.extend((target.selector, case) for case in self.manifest.cases if step in case.steps)
+        return out
+
+    def open_choices(self) -> list[tuple[str, str]]:
+        """Return (selector, choice) for every choice that the profile leaves open and a case speaks of."""
+        used = dict.fromkeys(c.choice for c in self.manifest.cases if c.choice is not None)
+        choices = rule_book().choices
+        still_open = [name for name in used if choices[name].expected(self.profile) is None]
+        return [(t.selector, name) for t in self.targets for name in still_open]
+
+    def _ready(self, selector: str, item: pytest.Item) -> Subject:
+        """Return a subject that may run; skip the item when it may not."""
+        subject = self.subject(selector)
+        if subject.problem is not None:
+            self._send(item, subject, {"problem": subject.problem})
+            pytest.skip(f"not run: {subject.problem.splitlines()[0]}")
+        return subject
+
+    def _send(self, item: pytest.Item, subject: Subject, message: dict[str, Any]) -> None:
+        """Attach a message to the item's report; the first of a subject carries the record's header."""
+        message["selector"] = subject.target.selector
+        if subject.target.selector not in self._sent and subject.header is not None:
+            self._sent.add(subject.target.selector)
+            message["header"] = subject.header
+        item.stash[RESULT_KEY] = message
+
+    def run_smoke(self, selector: str, item: pytest.Item) -> None:
+        """Fail when the implementation does not start or fails the most basic files."""
+        subject = self.subject(selector)
+        self._send(item, subject, {"problem": subject.problem} if subject.problem else {})
+        if subject.problem is not None:
+            pytest.fail(subject.problem, pytrace=False)
+
+    def run_baseline(self, selector: str, item: pytest.Item) -> None:
+        """Fail when the baseline is unusable or an entry matches nothing; remind of reviews that are due."""
+        subject = self._ready(selector, item)
+        self._send(item, subject, {})
+        complaint = subject.baseline_complaint()
+        if complaint is not None:
+            pytest.fail(complaint, pytrace=False)
+
+    def run_step(self, selector: str, case: Case, step: str, item: pytest.Item) -> None:
+        """Run one step of one case and pass, fail or expect the failure."""
+        subject = self._ready(selector, item)
+        try:
+            verdict = subject.session.judge(case)
+        except StartError as err:
+            pytest.fail(str(err), pytrace=False)
+        assessment = subject.assess(verdict, step)
+        judged = verdict.steps[step].verdict
+        row = result_row(verdict, step, assessment.status == "expected")
+        self._send(item, subject, {"result": row})
+        item.user_properties.append(("rules", " ".join(case.rules)))
+        item.user_properties.append(("verdict", judged))
+        if assessment.status == "expected":
+            pytest.xfail(assessment.text)
+        if assessment.status == "failed":
+            if self.option("--update-baseline") and judged != "harness-error":
+                pytest.xfail(f"{judged}: goes into the baseline")
+            pytest.fail(assessment.text, pytrace=False)
+
+    def run_choice(self, selector: str, choice: str, item: pytest.Item) -> None:
+        """Fail when the answers to the cases of an open choice contradict each other."""
+        subject = self._ready(selector, item)
+        cases = [c for c in self.manifest.cases if c.choice == choice]
+        verdicts = [subject.session.judge(c) for c in cases if subject.steps(c)]
+        verdict, detail = judge_choice(choice, verdicts)
+        row = {"choice": choice, "verdict": verdict, "detail": detail}
+        self._send(item, subject, {"choice": row})
+        item.user_properties.append(("verdict", verdict))
+        if verdict == "choice-inconsistent":
+            pytest.fail(detail, pytrace=False)
+
+    # What the controlling process gathers
+
+    @property
+    def book(self) -> Book:
+        """The results of all implementations."""
+        if self._book is None:
+            folder = self.option("--report")
+            self._book = Book(self.manifest, Path(folder) if folder else None)
+        return self._book
+
+    def collect(self, message: Mapping[str, Any]) -> None:
+        """Take the message of one report."""
+        if not hasattr(self._config, "workerinput"):
+            self.book.page(resolve(message["selector"])).add(message)
+
+    def finish(self, session: pytest.Session) -> None:
+        """End workers; in the controlling process finish records and baselines too."""
+        for subject in self._subjects.values():
+            subject.close()
+        if self._book is None:
+            return
+        self._book.finish()
+        if self.option("--update-baseline"):
+            given = self.option("--baseline")
+            self._notes.extend(self._book.update_baselines(Path(given) if given else None, self.profile))
+        # A problem must not look like success when -k left the smoke item out.
+        if session.exitstatus == 0 and any(p.problems for p in self._book.pages.values()):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def summary(self) -> list[str]:
+        """Return the lines for the end of the run."""
+        return [] if self._book is None else ["", *self._book.summary(), *self._notes]

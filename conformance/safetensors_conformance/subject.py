@@ -1,0 +1,126 @@
+"""An implementation in one run: started, smoke-checked, with its baseline, its verdicts weighed."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from safetensors_corpus import Case, Manifest
+from safetensors_reports.verdicts import FAILING, STRICT_FAILING
+
+from .baseline import Baseline, BaselineError, load_baseline, overdue
+from .book import baseline_path, header_row
+from .failure import explain_failure
+from .judge import CaseVerdict
+from .outcomes import Implementation
+from .runner import Session, smoke
+from .selectors import Target
+from .worker import Limits, StartError
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What a run is told.
+
+    Attributes:
+        manifest: the corpus.
+        profile: profile that disputed cases are graded by, or None.
+        limits: limits of one step.
+        baseline: file of expected failures; None takes the one that belongs to the implementation, if any.
+        use_baseline: False shows every failure.
+        smoke: whether the most basic files are tried first.
+        strict: whether missed recommendations fail too.
+    """
+
+    manifest: Manifest
+    profile: str | None = None
+    limits: Limits = field(default_factory=Limits)
+    baseline: Path | None = None
+    use_baseline: bool = True
+    smoke: bool = True
+    strict: bool = False
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """What a step's verdict means for the run: fine, an expected failure, or a failure with its text."""
+
+    status: Literal["fine", "expected", "failed"]
+    text: str = ""
+
+
+class Subject:
+    """One implementation in this process. ``problem`` says why it cannot run, None when it can."""
+
+    def __init__(self, target: Target, options: RunOptions) -> None:
+        self.target = target
+        self.options = options
+        self.session = Session(target, options.limits, options.profile)
+        self.who: Implementation | None = None
+        self.problem: str | None = None
+        self.baseline = Baseline(None)
+        self.baseline_error: str | None = None
+        self.header: dict[str, Any] | None = None
+        try:
+            self.who = self.session.start()
+            self._load_baseline(self.who)
+            used = self.baseline.path
+            self.header = header_row(self.who, options.manifest, options.profile, options.limits, used)
+            if options.smoke:
+                self.problem = smoke(self.session, options.manifest.cases)
+        except StartError as err:
+            self.problem = str(err)
+
+    def _load_baseline(self, who: Implementation) -> None:
+        if not self.options.use_baseline:
+            return
+        path = baseline_path(self.target, self.options.baseline)
+        if self.options.baseline is None and not path.exists():
+            return
+        try:
+            self.baseline = load_baseline(path, who.version, self.options.profile)
+        except BaselineError as err:
+            self.baseline_error = str(err)
+
+    def steps(self, case: Case) -> list[str]:
+        """Return the steps of a case that the implementation has."""
+        return [s for s in case.steps if self.who is not None and s in self.who.steps]
+
+    def baseline_complaint(self) -> str | None:
+        """Return what is wrong with the baseline as a whole: unusable, stale entries, reviews overdue."""
+        if self.baseline_error is not None:
+            return self.baseline_error
+        stale = self.baseline.stale(c.id for c in self.options.manifest.cases)
+        if stale:
+            return f"baseline {self.baseline.path}:\n  " + "\n  ".join(stale)
+        late = overdue(self.baseline, dt.datetime.now(dt.UTC).date())
+        if late:
+            return f"baseline {self.baseline.path}: review is due for {', '.join(e.case for e in late[:5])}"
+        return None
+
+    def assess(self, verdict: CaseVerdict, step: str) -> Assessment:
+        """Hold a step's verdict against the baseline, strictly both ways."""
+        assert self.who is not None
+        judged = verdict.steps[step]
+        entry = self.baseline.find(verdict.case.id)
+        expected = None if entry is None else entry.steps.get(step)
+        if entry is not None and expected == judged.verdict:
+            return Assessment("expected", f"{judged.verdict}: {entry.why or entry.issue}")
+        if expected is not None:
+            return Assessment("failed", self._unlike(verdict.case, step, expected, judged.verdict))
+        if judged.verdict in (STRICT_FAILING if self.options.strict else FAILING):
+            return Assessment("failed", explain_failure(self.who, verdict, step, self.options.profile))
+        return Assessment("fine")
+
+    def _unlike(self, case: Case, step: str, expected: str, got: str) -> str:
+        what = "passes now" if got == "pass" else f"is {got} now"
+        return (
+            f"{case.id} · {step}: the baseline lists {expected}, but it {what}\n"
+            f"  remove or correct the entry in {self.baseline.path}, or rewrite it with --update-baseline"
+        )
+
+    def close(self) -> None:
+        """End the worker."""
+        self.session.close()

@@ -1,0 +1,53 @@
+"""The conformance suite: one item per implementation, case and step.
+
+Run it with ``pytest conformance --impl=NAME`` in a checkout, or with
+``pytest --pyargs safetensors_conformance --impl=NAME`` from an installed wheel.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from safetensors_conformance.plugin import suite_of
+from safetensors_corpus import Case
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make the items out of the corpus and the implementations asked for."""
+    suite = suite_of(metafunc.config)
+    name = metafunc.function.__name__
+    if name in ("test_open", "test_read"):
+        items = suite.items(name.removeprefix("test_"))
+        ids = [f"{case.id}-{selector}" for selector, case in items]
+        metafunc.parametrize(("selector", "case"), items, ids=ids)
+    elif name == "test_choice":
+        choices = suite.open_choices()
+        metafunc.parametrize(("selector", "choice"), choices, ids=[f"{c}-{s}" for s, c in choices])
+    else:
+        selectors = [t.selector for t in suite.targets]
+        metafunc.parametrize("selector", selectors, ids=selectors)
+
+
+def test_smoke(selector: str, request: pytest.FixtureRequest) -> None:
+    """The implementation starts and gets the most basic files right."""
+    suite_of(request.config).run_smoke(selector, request.node)
+
+
+def test_baseline(selector: str, request: pytest.FixtureRequest) -> None:
+    """The list of expected failures is usable and every entry matches a case."""
+    suite_of(request.config).run_baseline(selector, request.node)
+
+
+def test_open(selector: str, case: Case, request: pytest.FixtureRequest) -> None:
+    """Opening a file: validate it and list what is in it."""
+    suite_of(request.config).run_step(selector, case, "open", request.node)
+
+
+def test_read(selector: str, case: Case, request: pytest.FixtureRequest) -> None:
+    """Reading a file: every tensor, byte by byte."""
+    suite_of(request.config).run_step(selector, case, "read", request.node)
+
+
+def test_choice(selector: str, choice: str, request: pytest.FixtureRequest) -> None:
+    """The answers to all cases of one choice agree with one another."""
+    suite_of(request.config).run_choice(selector, choice, request.node)

@@ -1,0 +1,258 @@
+"""Workers: one implementation in a process of its own, asked one step at a time.
+
+A worker always answers. Whatever the implementation does (crash, hang, eat memory, print noise, answer
+out of order) becomes the outcome of the step in flight; the process is replaced and the next step runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from . import protocol
+from .outcomes import Implementation, Outcome, StepResult
+from .process import Child, DiedError, FloodError, HungryError, LateError, describe_status
+from .selectors import Target
+
+START_SECONDS = 120.0
+"""Longest time an implementation may take to start; importing a large framework takes many seconds."""
+NOISE_LIMIT = 256 << 10
+MAX_FAILED_STARTS = 3
+_OUT_OF_MEMORY = re.compile(
+    r"memory allocation of \d+ bytes failed|std::bad_alloc|out of memory|OutOfMemory|Cannot allocate memory",
+    re.IGNORECASE,
+)
+
+
+class StartError(Exception):
+    """The implementation cannot be started; the text says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of one step: wall time in seconds, and memory in bytes above what the worker starts with."""
+
+    seconds: float = 10.0
+    memory_bytes: int = 2 << 30
+
+
+class Worker(Protocol):
+    """Something that runs one step on one file."""
+
+    def start(self) -> Implementation:
+        """Start (again) and say who answers. Raises StartError."""
+        ...
+
+    def ask(self, step: str, path: str) -> StepResult:
+        """Run ``step`` on the file at ``path``; never raises for what the implementation does."""
+        ...
+
+    def close(self) -> None:
+        """End the process."""
+        ...
+
+
+def make_worker(target: Target, limits: Limits, profile: str | None = None) -> Worker:
+    """Return the worker for a target."""
+    if target.kind == "exit":
+        return ExitWorker(target, limits)
+    return PipeWorker(target, limits, profile)
+
+
+class PipeWorker:
+    """A persistent process that speaks the worker protocol."""
+
+    def __init__(self, target: Target, limits: Limits, profile: str | None = None) -> None:
+        self._target = target
+        self._limits = limits
+        self._profile = profile
+        self._child: Child | None = None
+        self._seq = 0
+        self._failed_starts = 0
+
+    def start(self) -> Implementation:
+        """Start the process and shake hands."""
+        self.close()
+        argv = [*self._target.argv]
+        if self._target.kind == "host":
+            argv.append(str(self._limits.memory_bytes))
+        try:
+            child = Child(argv, self._limits.memory_bytes)
+        except OSError as err:
+            raise self._start_error(str(err), "") from err
+        deadline = time.monotonic() + START_SECONDS
+        try:
+            child.write(protocol.start_request(self._profile), deadline)
+            message, _ = self._message(child, deadline)
+            implementation = protocol.parse_start(message, self._target.selector)
+        except (DiedError, LateError, HungryError, FloodError, protocol.ProtocolError) as err:
+            late = f"no answer to the start request within {START_SECONDS:.0f} s"
+            reason = late if isinstance(err, LateError) else str(err) or type(err).__name__
+            stderr = child.drain_stderr()
+            child.wait_closed(0)
+            raise self._start_error(reason, stderr) from err
+        child.drain_stderr()
+        # The limit counts from what the implementation needs to be there at all.
+        child.allow(child.resident() + self._limits.memory_bytes)
+        self._child = child
+        return implementation
+
+    def _start_error(self, reason: str, stderr: str) -> StartError:
+        last = stderr.strip().splitlines()[-1][:200] if stderr.strip() else ""
+        parts = [f"cannot start {self._target.selector!r}: {reason}"]
+        if last and last not in reason:
+            parts.append(f"it said: {last}")
+        if self._target.hint:
+            parts.append(self._target.hint)
+        return StartError("; ".join(parts))
+
+    def ask(self, step: str, path: str) -> StepResult:
+        """Run one step; a worker that is gone is started first."""
+        if self._child is None or not self._child.alive:
+            problem = self._restart()
+            if problem is not None:
+                return problem
+        child = self._child
+        assert child is not None
+        self._seq += 1
+        before = child.reset_peak()
+        began = time.perf_counter()
+        deadline = time.monotonic() + self._limits.seconds
+        noise = b""
+        try:
+            child.write(protocol.run_request(self._seq, step, path), deadline)
+            message, noise = self._message(child, deadline)
+            result = protocol.parse_run(message, self._seq)
+        except protocol.ProtocolError as err:
+            result = self._lost(child, "harness-error", f"the adapter breaks the protocol: {err}")
+        except FloodError:
+            result = self._lost(
+                child, "harness-error", "the adapter wrote an endless line on standard output"
+            )
+        except LateError:
+            result = self._lost(child, "hang", f"no answer within {self._limits.seconds:g} s; killed")
+        except HungryError:
+            limit = self._limits.memory_bytes >> 20
+            result = self._lost(child, "exhausted", f"used more than {limit:,} MiB of memory; killed")
+        except DiedError as err:
+            result = self._died(child, err)
+        wall = (time.perf_counter() - began) * 1000
+        peak = child.peak() if self._child is not None else None
+        growth = None if peak is None or before is None else max(peak - before, 0)
+        stderr = result.stderr or (child.drain_stderr() if self._child is not None else "")
+        shown = noise[:2000].decode("utf-8", "replace")
+        return replace(result, wall_ms=round(wall, 3), peak_bytes=growth, stderr=stderr, noise=shown)
+
+    def _restart(self) -> StepResult | None:
+        if self._failed_starts >= MAX_FAILED_STARTS:
+            return StepResult(
+                "harness-error", f"not run: the worker failed to start {MAX_FAILED_STARTS} times"
+            )
+        try:
+            self.start()
+        except StartError as err:
+            self._failed_starts += 1
+            return StepResult("harness-error", str(err))
+        self._failed_starts = 0
+        return None
+
+    @staticmethod
+    def _message(child: Child, deadline: float) -> tuple[dict[str, object], bytes]:
+        """Return the next protocol message, and what else stood on standard output before it."""
+        noise = bytearray()
+        while True:
+            line = child.read_line(deadline)
+            message = protocol.parse_line(line)
+            if message is not None:
+                return message, bytes(noise)
+            noise += line + b"\n"
+            if len(noise) > NOISE_LIMIT:
+                child.kill()
+                raise protocol.ProtocolError(
+                    "it prints without end on standard output; print to standard error"
+                )
+
+    def _lost(self, child: Child, outcome: Outcome, message: str) -> StepResult:
+        """The process cannot be used any more: end it, keep its last words."""
+        stderr = child.drain_stderr()
+        child.wait_closed(0)
+        self._child = None
+        return StepResult(outcome, message, stderr=stderr)
+
+    def _died(self, child: Child, err: DiedError) -> StepResult:
+        result = self._lost(child, "crash", str(err))
+        return replace(result, outcome=death_outcome(err.status, result.stderr))
+
+    def close(self) -> None:
+        """Ask the process to stop, then make sure that it has."""
+        if self._child is None:
+            return
+        with contextlib.suppress(DiedError, LateError, HungryError):
+            self._child.write(protocol.STOP_REQUEST, time.monotonic() + 1)
+        self._child.wait_closed(2)
+        self._child = None
+
+
+def death_outcome(status: int | None, stderr: str) -> Outcome:
+    """Tell running out of memory from other deaths: the kernel's kill, or an allocator's last words."""
+    if status == -9 or (status != 0 and _OUT_OF_MEMORY.search(stderr)):
+        return "exhausted"
+    return "crash"
+
+
+class ExitWorker:
+    """A program run once per file that answers with its exit status: 0 accepts, 1 refuses, others crash."""
+
+    def __init__(self, target: Target, limits: Limits) -> None:
+        self._target = target
+        self._limits = limits
+
+    def start(self) -> Implementation:
+        """Nothing runs between files; say what can be known."""
+        name = self._target.argv[0].rsplit("/", 1)[-1]
+        return Implementation(name, "unknown", "unknown", ("read",), selector=self._target.selector)
+
+    def ask(self, step: str, path: str) -> StepResult:  # noqa: ARG002 - the program knows one step
+        """Run the program on one file."""
+        argv = [part.replace("{path}", path) for part in self._target.argv]
+        began = time.perf_counter()
+        try:
+            child = Child(argv, self._limits.memory_bytes)
+        except OSError as err:
+            return StepResult("harness-error", f"cannot run {argv[0]}: {err}")
+        deadline = time.monotonic() + self._limits.seconds
+        outcome: Outcome
+        status: int | None = 0
+        try:
+            while True:
+                child.read_line(deadline)
+        except DiedError as err:
+            status, message = err.status, str(err)
+            outcome = "reject"
+        except LateError:
+            outcome, message = "hang", f"did not end within {self._limits.seconds:g} s; killed"
+        except (HungryError, FloodError):
+            outcome, message = "exhausted", "used more memory than allowed; killed"
+        stderr = child.drain_stderr()
+        child.wait_closed(0)
+        if outcome == "reject":
+            outcome, message = self._by_status(status, stderr)
+        wall = round((time.perf_counter() - began) * 1000, 3)
+        return StepResult(outcome, message, wall_ms=wall, stderr=stderr)
+
+    @staticmethod
+    def _by_status(status: int | None, stderr: str) -> tuple[Outcome, str]:
+        last = stderr.strip().splitlines()[-1][:300] if stderr.strip() else ""
+        if status == 0:
+            return "accept", ""
+        if status == 1:
+            return "reject", last
+        if status in (126, 127):
+            return "harness-error", f"the program cannot be run (exit status {status}): {last}"
+        return death_outcome(status, stderr), f"{describe_status(status)}: {last}".rstrip(": ")
+
+    def close(self) -> None:
+        """Nothing is left running between files."""

@@ -1,0 +1,81 @@
+"""Programs that speak the worker protocol badly. Usage: ``python stdio_fakes.py HOW``."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+
+from safetensors_conformance.adapters.reference import Reference
+
+HOW = sys.argv[1]
+TRIGGER = "one-tensor"
+
+
+def say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def answer(seq: int, step: str, path: str) -> dict[str, object]:
+    reader = Reference()
+    try:
+        content = getattr(reader, step)(path)
+        rows = [{"name": t[0], "dtype": t[1], "shape": list(t[2])} for t in content["tensors"]]
+    except ValueError as err:
+        return {"seq": seq, "outcome": "reject", "message": str(err)}
+    return {"seq": seq, "outcome": "accept", "tensors": rows, "metadata": content["metadata"]}
+
+
+def misbehave(request: dict[str, object], good: dict[str, object]) -> None:
+    if HOW == "wrong-order":
+        good["seq"] = int(str(request["seq"])) + 1
+        say(json.dumps(good))
+    elif HOW == "bad-outcome":
+        say(json.dumps({"seq": request["seq"], "outcome": "perhaps"}))
+    elif HOW == "endless-line":
+        while True:
+            sys.stdout.write("x" * (1 << 20))
+    elif HOW == "endless-noise":
+        while True:
+            say("noise " * 1000)
+    elif HOW == "eats-memory":
+        hoard = []
+        while True:
+            hoard.append(b"\x01" * (32 << 20))
+            time.sleep(0.01)
+    elif HOW == "closes-stdout":
+        os.close(1)
+        time.sleep(3600)
+    else:
+        say(json.dumps(good))
+
+
+def main() -> None:
+    if HOW == "no-start":
+        sys.exit("fatal: configuration file not found")
+    for line in sys.stdin:
+        request = json.loads(line)
+        if request["cmd"] == "stop":
+            return
+        if request["cmd"] == "start":
+            if HOW == "old-protocol":
+                say(json.dumps({"protocol": 0, "implementation": {"name": "old"}, "steps": ["read"]}))
+            elif HOW == "bad-steps":
+                say(json.dumps({"protocol": 1, "implementation": {"name": "x"}, "steps": ["load"]}))
+            else:
+                say("a banner that is no JSON")
+                who = {"name": "stdio fake", "version": "1", "language": "Python"}
+                say(json.dumps({"protocol": 1, "implementation": who, "steps": ["open", "read"]}))
+            continue
+        good = answer(request["seq"], request["step"], request["path"])
+        if HOW == "noise":
+            say("reading " + request["path"])
+        if TRIGGER in request["path"]:
+            misbehave(request, good)
+        else:
+            say(json.dumps(good))
+
+
+main()

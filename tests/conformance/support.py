@@ -1,0 +1,37 @@
+"""Helpers of the harness's tests."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from safetensors_corpus import Case, Manifest, load_manifest
+
+HERE = Path(__file__).parent
+REPOSITORY = HERE.parents[1]
+SUITE = REPOSITORY / "conformance"
+
+
+def fake(name: str) -> str:
+    """Selector of a fake Python reader."""
+    return f"py:{HERE / 'fakes.py'}:{name}"
+
+
+def stdio(how: str) -> str:
+    """Selector of a program that speaks the protocol badly."""
+    return f"cmd:{sys.executable} {HERE / 'stdio_fakes.py'} {how}"
+
+
+def by_exit(how: str) -> str:
+    """Selector of the exit-status program."""
+    return f"exit:{sys.executable} {HERE / 'exit_fake.py'} {how} {{path}}"
+
+
+def cases(*ids: str) -> list[Case]:
+    """Return cases of the committed corpus by id."""
+    manifest: Manifest = load_manifest()
+    return [manifest.by_id[i] for i in ids]
+
+
+TRIGGER = "framing/one-tensor"
+NEIGHBOURS = ("framing/no-bytes", "layout/hole-between-two")
