@@ -13,6 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from .entries import Entry, EntryReader
+from .errors import SafetensorsError
 from .faults import Fault, quote
 from .header import Header, TensorInfo
 from .jsontext import Abandon, JsonReader
@@ -28,7 +29,7 @@ _BOM = b"\xef\xbb\xbf"
 _JSON_SPACE = b" \t\n\r"
 
 
-class InvalidFileError(ValueError):
+class InvalidFileError(SafetensorsError, ValueError):
     """The file breaks rules of the format. ``explanation`` holds all of them."""
 
     def __init__(self, explanation: Explanation) -> None:
@@ -38,7 +39,7 @@ class InvalidFileError(ValueError):
         text = (
             f"{explanation.name}: {first.code} [{first.rule}] at byte {first.start:,}: {first.message}{tail}"
         )
-        super().__init__(text)
+        super().__init__(text, first.code, first.rule)
         self.explanation = explanation
 
 

@@ -8,14 +8,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
+from .errors import SafetensorsError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SourceLike = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO
 
 
-class UnreadableError(OSError):
+class UnreadableError(SafetensorsError, OSError):
     """The input cannot be read at all, so nothing is known about its validity (code IO_ERROR)."""
+
+    code = "IO_ERROR"
+    rule = "API-13"
 
 
 class Source(Protocol):

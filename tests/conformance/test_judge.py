@@ -162,7 +162,7 @@ def test_what_a_reader_does_not_tell_is_not_held_against_it() -> None:
 
 
 def test_no_metadata_and_an_empty_map_count_as_equal() -> None:
-    content = {"tensors": [], "metadata": None}
+    content: dict[str, Any] = {"tensors": [], "metadata": None}
     empty = StepResult("accept", tensors=[], metadata={}, has_metadata=True)
     assert first_difference(content, empty) is None
     assert first_difference({"tensors": [], "metadata": {}}, replace(empty, metadata=None)) is None

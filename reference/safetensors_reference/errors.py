@@ -1,0 +1,47 @@
+"""Errors that the reference raises: each carries a standard fault code and the rule it comes from."""
+
+from __future__ import annotations
+
+
+class SafetensorsError(Exception):
+    """Base of all errors of this package.
+
+    Attributes:
+        code: standard fault code, e.g. ``API_NO_SUCH_TENSOR``.
+        rule: id of the rule, e.g. ``API-02``.
+    """
+
+    code: str = "UNCLASSIFIED"
+    rule: str | None = None
+
+    def __init__(self, message: str, code: str | None = None, rule: str | None = None) -> None:
+        super().__init__(message)
+        if code is not None:
+            self.code = code
+        if rule is not None:
+            self.rule = rule
+
+
+class AccessError(SafetensorsError, ValueError):
+    """A tensor cannot be handed out as asked (codes ``API_*``)."""
+
+
+class NoSuchTensorError(AccessError, KeyError):
+    """The file has no tensor of that name (API-02)."""
+
+    code = "API_NO_SUCH_TENSOR"
+    rule = "API-02"
+
+    # KeyError would show its argument quoted.
+    __str__ = Exception.__str__
+
+
+class UnsupportedDtypeError(AccessError):
+    """The array library has no type for this tensor (DTY-07, API-04); other tensors stay readable."""
+
+    code = "API_DTYPE_UNSUPPORTED"
+    rule = "DTY-07"
+
+
+class WriteError(SafetensorsError, ValueError):
+    """The tensors or metadata cannot be written (codes ``WRT_*``); no file was touched (WRT-19)."""
