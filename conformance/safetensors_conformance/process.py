@@ -23,7 +23,7 @@ WATCH_EVERY = 0.05
 
 
 class DiedError(Exception):
-    """The process ended. ``status`` is its exit status, negative for a signal, None when it had to be killed."""
+    """The process ended. ``status``: exit status, negative for a signal, None when it was killed here."""
 
     def __init__(self, status: int | None) -> None:
         super().__init__(describe_status(status))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from .dtypes import DTYPE_BITS
-from .explain import Explanation, InvalidFileError, explain, read_header
+from .explain import Explanation, InvalidFileError, explain
 from .faults import Fault
 from .header import Header, TensorInfo
+from .parse import read_header
 from .rules import HEADER_CAP, PROFILES, Choice, Rule, rule_book
 from .source import UnreadableError
 

@@ -90,15 +90,12 @@ def explain(what: SourceLike, profile: ProfileName = "hardened") -> Explanation:
     Raises UnreadableError when the input cannot be read at all; an invalid file is a result, no error.
     """
     with open_source(what) as source:
-        return _Explainer(source, profile).run()
+        return explain_source(source, profile)
 
 
-def read_header(what: SourceLike, profile: ProfileName = "hardened") -> Header:
-    """Return the header of ``what``. Raises InvalidFileError with all faults, or UnreadableError."""
-    explanation = explain(what, profile)
-    if explanation.header is None:
-        raise InvalidFileError(explanation)
-    return explanation.header
+def explain_source(source: Source, profile: ProfileName = "hardened") -> Explanation:
+    """Like ``explain`` for a source that is open already."""
+    return _Explainer(source, profile).run()
 
 
 class _Explainer:

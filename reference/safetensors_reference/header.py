@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from .dtypes import DTYPE_BITS
 
 
-@dataclass(frozen=True, slots=True)
-class TensorInfo:
+class TensorInfo(NamedTuple):
     """One tensor entry.
 
     Attributes:
@@ -36,8 +36,45 @@ class TensorInfo:
         return DTYPE_BITS[self.dtype]
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class ParsedEntries(Mapping[str, TensorInfo]):
+    """Tensor entries as a JSON parser left them; a ``TensorInfo`` is made when it is asked for.
+
+    A header may hold a hundred thousand entries of which a reader wants three, so making an object for each
+    would cost more than checking them all.
+    """
+
+    __slots__ = ("raw",)
+
+    def __init__(self, raw: dict[str, Any]) -> None:
+        self.raw = raw
+
+    def __getitem__(self, name: str) -> TensorInfo:
+        entry = self.raw[name]
+        begin, end = entry["data_offsets"]
+        return TensorInfo(name, entry["dtype"], tuple(entry["shape"]), begin, end)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.raw)
+
+    def __len__(self) -> int:
+        return len(self.raw)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.raw
+
+    def rows(self) -> Iterator[tuple[str, str, list[int], int, int]]:
+        """Yield (name, dtype, shape, begin, end) without making an object for each."""
+        for name, entry in self.raw.items():
+            begin, end = entry["data_offsets"]
+            yield name, entry["dtype"], entry["shape"], begin, end
+
+
+def rows(tensors: Mapping[str, TensorInfo]) -> Iterable[tuple[str, str, Sequence[int], int, int]]:
+    """Return (name, dtype, shape, begin, end) of every entry, in header order."""
+    return tensors.rows() if isinstance(tensors, ParsedEntries) else tensors.values()
+
+
+class Header(NamedTuple):
     """A header without faults.
 
     Attributes:
@@ -48,7 +85,7 @@ class Header:
     """
 
     length: int
-    tensors: dict[str, TensorInfo]
+    tensors: Mapping[str, TensorInfo]
     metadata: dict[str, str] | None
     data_size: int
 
@@ -56,3 +93,7 @@ class Header:
     def data_start(self) -> int:
         """File position of the first data byte."""
         return 8 + self.length
+
+    def in_offset_order(self) -> list[TensorInfo]:
+        """Return the entries in the order of their bytes, an empty tensor before what begins at its place."""
+        return sorted(self.tensors.values(), key=lambda t: (t.begin, t.end))

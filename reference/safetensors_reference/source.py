@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from .errors import SafetensorsError
@@ -48,7 +47,7 @@ class MemorySource:
 
 
 class FileSource:
-    """A source over an open binary file, read by position."""
+    """A source over an open binary file object, read by position."""
 
     def __init__(self, file: BinaryIO, name: str) -> None:
         self._file = file
@@ -60,31 +59,69 @@ class FileSource:
         self._file.seek(start)
         out = self._file.read(count)
         if len(out) != count:
-            raise UnreadableError(
-                f"{self.name}: became shorter while it was read, at byte {start + len(out)}"
-            )
+            raise shorter(self.name, start + len(out))
         return out
+
+
+class PathSource:
+    """A source over a regular file of the file system, read by position through one descriptor.
+
+    The descriptor stays the same file when the path is replaced (API-12).
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.name = os.fspath(path)
+        try:
+            # Without waiting: a FIFO would otherwise hang until somebody writes to it (API-13).
+            self.fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except (OSError, ValueError) as err:
+            reason = getattr(err, "strerror", None) or err
+            raise UnreadableError(f"{self.name}: {reason}") from err
+        self.opened = os.fstat(self.fd)
+        if not stat.S_ISREG(self.opened.st_mode):
+            self.close()
+            raise UnreadableError(f"{self.name}: not a regular file")
+        self.size = self.opened.st_size
+
+    def read(self, start: int, count: int) -> bytes:
+        """Return ``count`` bytes from ``start`` on. Raises UnreadableError when the file became shorter."""
+        try:
+            out = os.pread(self.fd, count, start)
+            while len(out) < count:
+                more = os.pread(self.fd, count - len(out), start + len(out))
+                if not more:
+                    raise shorter(self.name, start + len(out))
+                out += more
+        except OSError as err:
+            if isinstance(err, UnreadableError):
+                raise
+            raise UnreadableError(f"{self.name}: {err.strerror or err}") from err
+        return out
+
+    def close(self) -> None:
+        """Close the descriptor; harmless when it is closed already."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+
+def shorter(name: str, at: int) -> UnreadableError:
+    """Return the error for a file that ends before it did when it was opened (API-11)."""
+    return UnreadableError(
+        f"{name}: became shorter while it was read, at byte {at:,}", "API_TRUNCATED", "API-11"
+    )
 
 
 @contextmanager
 def open_source(what: SourceLike) -> Iterator[Source]:
     """Open ``what`` as a source. Raises UnreadableError for a missing, unreadable or non-regular file."""
-    if isinstance(what, (bytes, bytearray, memoryview)):
+    if isinstance(what, (str, os.PathLike)):
+        path = PathSource(what)
+        try:
+            yield path
+        finally:
+            path.close()
+    elif isinstance(what, (bytes, bytearray, memoryview)):
         yield MemorySource(what)
-        return
-    if not isinstance(what, (str, os.PathLike)):
+    else:
         yield FileSource(what, str(getattr(what, "name", "<file object>")))
-        return
-    path = Path(what)
-    try:
-        # Opening a FIFO would wait for a writer, so the kind of file is looked at first (API-13).
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise UnreadableError(f"{path}: not a regular file")
-        file = path.open("rb", buffering=0)
-    except UnreadableError:
-        raise
-    except (OSError, ValueError) as err:
-        reason = getattr(err, "strerror", None) or err
-        raise UnreadableError(f"{path}: {reason}") from err
-    with file:
-        yield FileSource(file, str(path))

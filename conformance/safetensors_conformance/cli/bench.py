@@ -13,6 +13,8 @@ from pathlib import Path
 import click
 from rich.progress import track
 
+from safetensors_reference.bench import header, load
+
 from ..host import python_host as host
 from ..runner import Session
 from ..selectors import resolve
@@ -22,7 +24,11 @@ from .common import corpus
 
 @click.group()
 def bench() -> None:
-    """Measure the harness; figures are medians of interleaved rounds, quoted as ratios."""
+    """Measure; figures are medians of interleaved rounds, quoted as ratios."""
+
+
+bench.add_command(header)
+bench.add_command(load)
 
 
 @bench.command()

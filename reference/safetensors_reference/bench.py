@@ -1,0 +1,184 @@
+"""``stc bench header`` and ``stc bench load``: this reader against the official one in the same run.
+
+Every round runs each way once, in turn, so that both see the same machine; what is quoted is the ratio of
+medians. Loads run in processes of their own where memory that is already there would flatter them.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.progress import track
+
+from . import bench_files
+
+Ways = Mapping[str, Callable[[], object]]
+OFFICIAL = "official"
+
+
+def interleaved(ways: Ways, rounds: int, inner: int) -> dict[str, list[float]]:
+    """Return processor seconds per call of each way, one figure a round. One round before is not counted."""
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    for number in range(rounds + 1):
+        for name, way in ways.items():
+            began = time.process_time()
+            for _ in range(inner):
+                way()
+            if number:
+                times[name].append((time.process_time() - began) / inner)
+    return times
+
+
+def ratios(times: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """Return each way's median over the official one's."""
+    base = statistics.median(times[OFFICIAL])
+    return {name: round(statistics.median(values) / base, 3) for name, values in times.items()}
+
+
+@click.command()
+@click.option("--rounds", type=click.IntRange(3), default=9, show_default=True, help="Counted rounds.")
+@click.option("--largest", type=int, default=100_000, show_default=True, help="Most tensors in a file.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def header(rounds: int, largest: int, as_json: bool) -> None:
+    r"""Open and validate a file: processor time against the official library's safe_open().keys().
+
+    \b
+    standard     read_header with the standard library only
+    accelerated  read_header with msgspec, when it is installed
+    """
+    try:
+        from safetensors import safe_open
+    except ImportError as err:
+        raise click.ClickException('needs the official library: pip install -e ".[official]"') from err
+    from .accelerator import AVAILABLE
+    from .parse import read_header
+
+    table: dict[int, dict[str, Any]] = {}
+    with tempfile.TemporaryDirectory(prefix="stc-bench-") as folder:
+        counts = [n for n in (1, 10, 100, 1_000, 10_000, 100_000) if n <= largest]
+        for count in track(counts, description="header", transient=True):
+            path = Path(folder) / f"{count}.safetensors"
+            bench_files.write(path, count, 4)
+            name = str(path)
+
+            def official(name: str = name) -> object:
+                with safe_open(name, framework="np") as file:
+                    return list(file.keys())
+
+            def standard(name: str = name) -> object:
+                return list(read_header(name, accelerate=False).tensors)
+
+            def accelerated(name: str = name) -> object:
+                return list(read_header(name).tensors)
+
+            ways: dict[str, Callable[[], object]] = {OFFICIAL: official, "standard": standard}
+            if AVAILABLE:
+                ways["accelerated"] = accelerated
+            times = interleaved(ways, rounds, max(1, 2_000 // count))
+            table[count] = {
+                "official_us": round(statistics.median(times[OFFICIAL]) * 1e6, 1),
+                **ratios(times),
+            }
+    if as_json:
+        click.echo(json.dumps({"rounds": rounds, "tensors": table}))
+        return
+    click.echo(f"open and validate, processor time over official, {rounds} interleaved rounds, medians")
+    _table("tensors", table)
+
+
+@click.command()
+@click.option("--rounds", type=click.IntRange(3), default=7, show_default=True, help="Counted rounds.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--megabytes", type=int, default=512, show_default=True, help="Size of the copied file.")
+def load(rounds: int, as_json: bool, megabytes: int) -> None:
+    r"""Load all tensors with torch, against the official library.
+
+    \b
+    opened     mapped, no data byte touched: processor time in one process
+    touched    mapped, one byte of every page touched: wall time, a process per sample
+    copied     copied into new memory, against the official backend="pread": wall time, a process per sample
+    """
+    try:
+        import torch  # noqa: F401
+        from safetensors.torch import load_file as official_load
+    except ImportError as err:
+        raise click.ClickException(
+            'needs torch: pip install -c constraints.txt -e ".[official,torch]"'
+        ) from err
+    from .torch import load_file
+
+    out: dict[str, dict[str, Any]] = {}
+    with tempfile.TemporaryDirectory(prefix="stc-bench-") as folder:
+        for label, count, size in (("16 x 8 MiB", 16, 8 << 20), ("20,000 x 4 KiB", 20_000, 4096)):
+            path = Path(folder) / f"{count}.safetensors"
+            bench_files.write(path, count, size)
+            name = str(path)
+            ways: dict[str, Callable[[], object]] = {
+                OFFICIAL: lambda name=name: official_load(name),  # type: ignore[misc]
+                "mmap": lambda name=name: load_file(name, "mmap"),  # type: ignore[misc]
+            }
+            times = interleaved(ways, rounds, 20 if count < 100 else 1)
+            base = round(statistics.median(times[OFFICIAL]) * 1e3, 3)
+            out[f"opened, {label}"] = {"official_ms": base, **ratios(times)}
+        path = Path(folder) / "large.safetensors"
+        bench_files.write(path, 64, megabytes * (1 << 20) // 64)
+        for what in ("touched", "copied"):
+            fresh = _fresh(path, what, rounds)
+            base = round(statistics.median(fresh[OFFICIAL]) * 1e3, 1)
+            out[f"{what}, {megabytes} MiB, new process"] = {"official_ms": base, **ratios(fresh)}
+    if as_json:
+        click.echo(json.dumps({"rounds": rounds, "loads": out}))
+        return
+    click.echo(f"load with torch over official, {rounds} interleaved rounds, medians")
+    _table("load", out)
+
+
+def _fresh(path: Path, what: str, rounds: int) -> dict[str, list[float]]:
+    """Time one load per process, the two libraries in turn; the clock runs inside, around the load only."""
+    ways = {
+        "touched": {OFFICIAL: "from safetensors.torch import load_file as f", "mmap": _OURS.format("mmap")},
+        "copied": {OFFICIAL: _PREAD, "copy": _OURS.format("copy")},
+    }[what]
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in track(range(rounds), description=what, transient=True):
+        for name, setup in ways.items():
+            code = _CHILD.format(setup=setup, path=str(path), touch=what == "touched")
+            run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+            times[name].append(float(run.stdout))
+    return times
+
+
+_OURS = "from safetensors_reference.torch import load_file\ndef f(p): return load_file(p, {0!r})"
+_PREAD = (
+    "from safetensors import safe_open\n"
+    "def f(p):\n"
+    "    with safe_open(p, framework='pt', backend='pread') as s:\n"
+    "        return {k: s.get_tensor(k) for k in s.keys()}"
+)
+_CHILD = """
+import time, torch
+{setup}
+began = time.perf_counter()
+out = f({path!r})
+if {touch}:
+    total = sum(int(t.view(-1).view(torch.uint8)[::4096].sum()) for t in out.values())
+print(time.perf_counter() - began)
+"""
+
+
+def _table(first: str, table: Mapping[Any, Mapping[str, Any]]) -> None:
+    columns = list(dict.fromkeys(key for row in table.values() for key in row))
+    width = max(len(first), *(len(str(key)) for key in table))
+    click.echo(f"{first:<{width}}  " + "  ".join(f"{c:>12}" for c in columns))
+    for key, row in table.items():
+        cells = "  ".join(f"{row.get(c, ''):>12}" for c in columns)
+        click.echo(f"{key!s:<{width}}  {cells}")

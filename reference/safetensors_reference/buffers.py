@@ -1,0 +1,117 @@
+"""The data buffer in memory: copied into memory the reader owns, or mapped from the file.
+
+Copying is the default for files from strangers: the result cannot change or vanish afterwards. Such loads
+are bound by page faults on new memory, so a large buffer is one anonymous mapping that asks for huge pages
+and is filled by a few threads. Mapping is the explicit fast mode: private and writable, never written back, but a
+file that is cut while it is mapped ends the process when the missing part is touched (API-11).
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import threading
+from typing import Literal
+
+from .errors import AccessError
+from .source import PathSource, Source, UnreadableError, shorter
+
+Mode = Literal["copy", "mmap"]
+
+LARGE = 8 << 20
+"""Buffers from this size in bytes on are filled by several threads into huge pages."""
+PIECE = 8 << 20
+THREADS = min(4, max(2, os.cpu_count() or 2))
+
+
+def read_range(source: Source, start: int, count: int) -> memoryview:
+    """Return file bytes ``[start, start + count)`` in new writable memory.
+
+    Raises UnreadableError (API_TRUNCATED) when the file became shorter than it was when it was opened.
+    """
+    check_unchanged(source)
+    if count < LARGE or not isinstance(source, PathSource):
+        return memoryview(_small(source, start, count))
+    memory = mmap.mmap(-1, count, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    view = memoryview(memory)
+    _fill(source, start, view)
+    check_unchanged(source)
+    return view
+
+
+def _small(source: Source, start: int, count: int) -> bytearray:
+    if not isinstance(source, PathSource):
+        return bytearray(source.read(start, count))
+    out = bytearray(count)
+    _read_into(source, start, memoryview(out))
+    return out
+
+
+def _fill(source: PathSource, start: int, view: memoryview) -> None:
+    """Read the whole range with several threads; the first error stops all of them."""
+    pieces = iter(range(0, len(view), PIECE))
+    lock = threading.Lock()
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            while not errors:
+                with lock:
+                    at = next(pieces, None)
+                if at is None:
+                    return
+                _read_into(source, start + at, view[at : at + PIECE])
+        except BaseException as err:  # handed to the caller below
+            errors.append(err)
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(THREADS - 1)]
+    for thread in threads:
+        thread.start()
+    work()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+def _read_into(source: PathSource, start: int, view: memoryview) -> None:
+    done = 0
+    while done < len(view):
+        try:
+            count = os.preadv(source.fd, [view[done:]], start + done)
+        except OSError as err:
+            raise UnreadableError(f"{source.name}: {err.strerror or err}") from err
+        if count == 0:
+            raise shorter(source.name, start + done)
+        done += count
+
+
+def check_unchanged(source: Source) -> None:
+    """Raise AccessError when the open file was cut or rewritten since it was opened (API-11, API-12).
+
+    A rewrite within the clock tick of the file system and of the same size cannot be seen.
+    """
+    if not isinstance(source, PathSource):
+        return
+    if source.fd < 0:
+        raise AccessError(f"{source.name}: the file is closed", "API_CLOSED", "API-10")
+    now = os.fstat(source.fd)
+    if now.st_size != source.opened.st_size or now.st_mtime_ns != source.opened.st_mtime_ns:
+        what = "became shorter" if now.st_size < source.opened.st_size else "was modified"
+        raise AccessError(f"{source.name}: {what} after it was opened", "API_TRUNCATED", "API-11")
+
+
+def map_file(source: Source) -> memoryview:
+    """Map the whole file, privately and writable. Raises AccessError for a source that is no file.
+
+    An empty file cannot be mapped; a valid one is never empty.
+    """
+    if not isinstance(source, PathSource):
+        raise AccessError(f"{source.name}: only a path can be mapped; use mode='copy'", "UNCLASSIFIED", None)
+    check_unchanged(source)
+    try:
+        return memoryview(mmap.mmap(source.fd, source.size, access=mmap.ACCESS_COPY))
+    except (OSError, ValueError) as err:
+        raise UnreadableError(f"{source.name}: cannot be mapped: {err}") from err

@@ -1,0 +1,172 @@
+"""Lazy access: open a file, look at its header, read the tensors that are wanted (rules API-01 to API-19)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any, Generic, Protocol, Self, TypeVar
+
+from .buffers import Mode, check_unchanged, map_file, read_range
+from .errors import AccessError, NoSuchTensorError
+from .faults import quote
+from .header import Header, TensorInfo
+from .parse import header_of
+from .rules import ProfileName
+from .slicing import take
+from .source import Source, SourceLike, open_source
+
+T = TypeVar("T")
+Made_co = TypeVar("Made_co", covariant=True)
+
+
+class Framework(Protocol[Made_co]):
+    """Makes tensors of an array library out of bytes."""
+
+    def make(self, info: TensorInfo, raw: memoryview) -> Made_co:
+        """Return a tensor of ``info``'s dtype and shape over the bytes of ``raw``."""
+        ...
+
+
+class TensorFile(Generic[T]):
+    """An open safetensors file. Use it as a context manager; tensors stay valid after it is closed.
+
+    The header is validated whole before the object exists (OFF-15). In ``copy`` mode every tensor handed out
+    owns its memory, and a file that was cut or rewritten meanwhile gives an AccessError. In ``mmap`` mode
+    tensors are private, writable views of the mapped file where their position suits their dtype; the file
+    must not be cut while any of them lives.
+    """
+
+    def __init__(
+        self,
+        what: SourceLike,
+        framework: Framework[T],
+        mode: Mode = "copy",
+        profile: ProfileName = "hardened",
+    ) -> None:
+        """Open and validate. Raises InvalidFileError, UnreadableError or AccessError (mode)."""
+        if mode not in ("copy", "mmap"):
+            raise AccessError(f"mode must be 'copy' or 'mmap', not {mode!r}")
+        self._stack = ExitStack()
+        self.framework = framework
+        self._map: memoryview | None = None
+        self._closed = False
+        try:
+            self._source: Source = self._stack.enter_context(open_source(what))
+            self._header = header_of(self._source, profile)
+            if mode == "mmap":
+                self._map = map_file(self._source)
+        except BaseException:
+            self._stack.close()
+            raise
+
+    @property
+    def header(self) -> Header:
+        """The validated header; it stays available after closing."""
+        return self._header
+
+    def metadata(self) -> dict[str, str] | None:
+        """Return a copy of the metadata map, None when the file has none (MET-03)."""
+        return None if self._header.metadata is None else dict(self._header.metadata)
+
+    def keys(self) -> list[str]:
+        """Return the tensor names in header order (API-03)."""
+        return list(self._header.tensors)
+
+    def offset_keys(self) -> list[str]:
+        """Return the tensor names in the order of their bytes."""
+        return [info.name for info in self._header.in_offset_order()]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._header.tensors)
+
+    def __len__(self) -> int:
+        return len(self._header.tensors)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._header.tensors
+
+    def info(self, name: str) -> TensorInfo:
+        """Return the header's entry without touching data (API-19). Raises NoSuchTensorError."""
+        try:
+            return self._header.tensors[name]
+        except (KeyError, TypeError):
+            shown = quote(name) if isinstance(name, str) else repr(name)[:80]
+            raise NoSuchTensorError(f"{self._source.name}: no tensor {shown}") from None
+
+    def get_tensor(self, name: str) -> T:
+        """Read one tensor. Raises NoSuchTensorError, UnsupportedDtypeError, AccessError, UnreadableError."""
+        info = self.info(name)
+        return self.framework.make(info, self._bytes(info, 0, info.nbytes))
+
+    def get_slice(self, name: str) -> TensorSlice[T]:
+        """Return an object whose ``[...]`` reads a part of the tensor with NumPy semantics (API-05)."""
+        return TensorSlice(self, self.info(name))
+
+    def take(self, info: TensorInfo, index: object) -> T:
+        """Read ``tensor[index]``; see ``slicing.take`` for what an index may be."""
+        shape, data = take(info, index, lambda start, count: self._bytes(info, start, count))
+        part = TensorInfo(info.name, info.dtype, shape, 0, data.nbytes)
+        return self.framework.make(part, data.data)
+
+    def data(self) -> memoryview:
+        """Return the whole data buffer: copied into new memory, or the mapped one."""
+        everything = TensorInfo("", "U8", (self._header.data_size,), 0, self._header.data_size)
+        return self._bytes(everything, 0, self._header.data_size)
+
+    def _bytes(self, info: TensorInfo, start: int, count: int) -> memoryview:
+        if self._closed:
+            raise AccessError(f"{self._source.name}: the file is closed", "API_CLOSED", "API-10")
+        at = self._header.data_start + info.begin + start
+        if self._map is None:
+            return read_range(self._source, at, count)
+        check_unchanged(self._source)
+        return self._map[at : at + count]
+
+    def close(self) -> None:
+        """Close the file; later reads raise AccessError (API-10)."""
+        self._closed = True
+        self._map = None
+        self._stack.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+class TensorSlice(Generic[T]):
+    """A tensor of an open file, to be read in parts."""
+
+    def __init__(self, file: TensorFile[T], info: TensorInfo) -> None:
+        self._file = file
+        self._info = info
+
+    def get_shape(self) -> list[int]:
+        """Return the logical dimensions."""
+        return list(self._info.shape)
+
+    def get_dtype(self) -> str:
+        """Return the dtype code."""
+        return self._info.dtype
+
+    def __getitem__(self, index: Any) -> T:
+        return self._file.take(self._info, index)
+
+
+def safe_open(
+    what: SourceLike, framework: str = "np", mode: Mode = "copy", profile: ProfileName = "hardened"
+) -> TensorFile[Any]:
+    """Open a file lazily for ``framework`` ``"np"`` (NumPy) or ``"pt"`` (torch).
+
+    Raises InvalidFileError, UnreadableError, or AccessError for an unknown framework or mode.
+    """
+    if framework in ("np", "numpy"):
+        from .numpy import NumpyFramework
+
+        return TensorFile(what, NumpyFramework(), mode, profile)
+    if framework in ("pt", "torch", "pytorch"):
+        from .torch import TorchFramework
+
+        return TensorFile(what, TorchFramework(), mode, profile)
+    raise AccessError(f"framework must be 'np' or 'pt', not {framework!r}")

@@ -1,0 +1,53 @@
+"""Reading a header: proved on the fast path, or explained."""
+
+from __future__ import annotations
+
+import os
+
+from .accelerator import prove_fast
+from .explain import InvalidFileError, explain_source
+from .header import Header
+from .prove import prove
+from .rules import HEADER_CAP, ProfileName
+from .source import PathSource, Source, SourceLike, open_source
+
+
+def read_header(what: SourceLike, profile: ProfileName = "hardened", *, accelerate: bool = True) -> Header:
+    """Return the header of a path, bytes-like object or binary file object.
+
+    Args:
+        what: the file; only its length prefix and header are read.
+        profile: whose options to take where readers legitimately differ.
+        accelerate: whether msgspec may be used when it is installed; the result is the same.
+
+    Raises:
+        InvalidFileError: the file breaks rules; the error holds all faults.
+        UnreadableError: the file cannot be read.
+    """
+    if isinstance(what, (str, os.PathLike)):
+        path = PathSource(what)
+        try:
+            return header_of(path, profile, accelerate=accelerate)
+        finally:
+            path.close()
+    with open_source(what) as source:
+        return header_of(source, profile, accelerate=accelerate)
+
+
+def header_of(source: Source, profile: ProfileName = "hardened", *, accelerate: bool = True) -> Header:
+    """Like ``read_header`` for a source that is open already."""
+    size = source.size
+    if size >= 8:
+        length = int.from_bytes(source.read(0, 8), "little")
+        if 0 < length <= HEADER_CAP and length <= size - 8:
+            raw = source.read(8, length)
+            data_size = size - 8 - length
+            header = prove_fast(raw, data_size) if accelerate else None
+            if header is None:
+                header = prove(raw, data_size)
+            if header is not None:
+                return header
+    explanation = explain_source(source, profile)
+    if explanation.header is None:
+        raise InvalidFileError(explanation)
+    return explanation.header

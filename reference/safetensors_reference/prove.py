@@ -1,0 +1,201 @@
+"""The proving path: show quickly that a header has no fault, or say "not proved".
+
+It never decides that a file is invalid; whatever it cannot prove goes to the explaining path, which does.
+What it proves holds under every profile: nothing that any profile would refuse gets through.
+
+The header is parsed by the standard library, which is lenient in ways that matter here: it keeps the last of
+duplicate keys and takes lone surrogates and ``-0``. Two counts close
+most of that at the speed of a memory scan:
+
+- every string token of a header without fault is known: five for each tensor (name, three fields, dtype), one
+  for the metadata key and two for each of its items. A repeated or unknown key at any level, however it is
+  escaped, leaves more quotes in the text than those;
+- a minus sign can stand only inside names and metadata (SHP-02, OFF-02).
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+from collections.abc import Collection, Iterable
+from itertools import chain
+from operator import itemgetter
+from typing import Any
+
+from .dtypes import DTYPE_BITS
+from .header import Header, ParsedEntries, TensorInfo
+
+U64_MAX = 2**64 - 1
+LEAN_FROM = 16 << 20
+"""Header length in bytes from which memory counts for more than speed."""
+
+_WIDTHS = dict(DTYPE_BITS)  # a plain dict is looked up faster than the read-only view
+_FIELDS = itemgetter("dtype", "shape", "data_offsets")
+_parse = json.JSONDecoder().raw_decode
+
+
+def prove(raw: bytes, data_size: int) -> Header | None:
+    """Return the header when it provably has no fault, else None.
+
+    Args:
+        raw: the N header bytes.
+        data_size: number of bytes of the data buffer.
+    """
+    if raw[:1] != b"{":  # HDR-02
+        return None
+    # A header is a tree of a million small objects and no cycle: the collector would walk it again and again.
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        if len(raw) >= LEAN_FROM:
+            return _prove_lean(raw, data_size)
+        text = raw.decode("utf-8")
+        top, end = _parse(text)
+        if text[end:].strip(" "):  # only spaces may follow (HDR-03)
+            return None
+        metadata = top.pop("__metadata__", None)
+        strings = _metadata_strings(metadata)
+        if not _counts_agree(raw, top, metadata, strings) or not _layout_proved(top, data_size):
+            return None
+        return Header(len(raw), ParsedEntries(top), metadata, data_size)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        # Not the form of a header, or not JSON at all: the explaining path says what is wrong.
+        return None
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _metadata_strings(metadata: object) -> list[str]:
+    """Return all keys and values of the map. Raises TypeError when it is no map of strings (MET-01)."""
+    if metadata is None:
+        return []
+    if type(metadata) is not dict:
+        raise TypeError
+    strings = [*metadata, *metadata.values()]
+    "".join(strings)  # raises TypeError when one is no string
+    return strings
+
+
+def _counts_agree(raw: bytes, names: Collection[str], metadata: object, strings: list[str]) -> bool:
+    """Compare the string tokens and minus signs of the text with those of its meaning."""
+    tokens = 5 * len(names) + (0 if metadata is None else 1 + len(strings))
+    if b"\\" not in raw:
+        quotes = raw.count(b'"')
+    else:
+        plain = raw.replace(b"\\\\", b"")
+        quotes = plain.count(b'"') - plain.count(b'\\"')
+        # Lone surrogate escapes (HDR-15) are the only strings that do not encode.
+        if b"\\u" in raw:
+            "".join(chain(names, strings)).encode("utf-8")
+    if quotes != 2 * tokens:
+        return False
+    return b"-" not in raw or raw.count(b"-") == sum(s.count("-") for s in chain(names, strings))
+
+
+def _layout_proved(top: dict[str, Any], data_size: int) -> bool:
+    """Check every entry and the chain of ranges. Raises KeyError or TypeError for entries of other form."""
+    at = 0
+    in_order = True
+    integer = int
+    widths = _WIDTHS
+    for dtype, shape, (begin, end) in map(_FIELDS, top.values()):
+        if type(shape) is not list or type(begin) is not integer or type(end) is not integer:
+            return False
+        bits = widths[dtype]
+        for dim in shape:
+            if type(dim) is not integer:
+                return False
+            # No dimension is negative: ``_counts_agree`` has seen every minus sign of the text.
+            bits *= dim
+            if bits > U64_MAX:
+                return False
+        if bits != (end - begin) << 3:
+            return False
+        if not bits:
+            tensor_size(dtype, shape)  # the zero may hide an overflow of what stands behind it (SHP-06)
+        if begin == at:
+            at = end
+        else:
+            in_order = False
+    if not in_order:
+        at = 0
+        for begin, end in sorted(entry["data_offsets"] for entry in top.values()):
+            if begin != at:
+                return False
+            at = end
+    return at == data_size
+
+
+def tensor_size(dtype: str, shape: Iterable[int]) -> int:
+    """Return the exact size in bytes. Raises KeyError for an unknown dtype, ValueError for a faulty shape."""
+    elements = 1
+    empty = False
+    for dim in shape:
+        if dim == 0:
+            empty = True
+        elif 0 < dim <= U64_MAX:
+            elements *= dim
+            if elements > U64_MAX:
+                raise ValueError
+        else:
+            raise ValueError
+    bits = DTYPE_BITS[dtype] * (0 if empty else elements)
+    if bits & 7 or bits > U64_MAX:
+        raise ValueError
+    return bits >> 3
+
+
+def _prove_lean(raw: bytes, data_size: int) -> Header | None:
+    """Prove a very long header with little memory: each entry becomes compact as soon as it is parsed."""
+    text = raw.decode("utf-8")
+    top, length = json.JSONDecoder(object_hook=_Compactor()).raw_decode(text)
+    if text[length:].strip(" "):
+        return None
+    del text
+    metadata = top.pop("__metadata__", None)
+    strings = _metadata_strings(metadata)
+    if not _counts_agree(raw, top, metadata, strings):
+        return None
+    at = 0
+    in_order = True
+    for name, entry in top.items():
+        if type(entry) is not tuple:  # only the compactor makes tuples
+            return None
+        top[name] = TensorInfo(name, *entry)
+        in_order = in_order and entry[2] == at
+        at = entry[3]
+    if not in_order:
+        at = 0
+        for begin, end in sorted((t.begin, t.end) for t in top.values()):
+            if begin != at:
+                return None
+            at = end
+    return Header(len(raw), top, metadata, data_size) if at == data_size else None
+
+
+class _Compactor:
+    """Turns a tensor entry into (dtype, shape, begin, end), sharing equal dtypes and shapes.
+
+    Raises TypeError, ValueError or KeyError for an entry with a fault.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Any, ...], tuple[str, tuple[int, ...], int]] = {}
+
+    def __call__(self, members: dict[str, Any]) -> Any:
+        if len(members) != 3 or "dtype" not in members:
+            return members
+        dtype, shape, (begin, end) = _FIELDS(members)
+        if type(shape) is not list or type(begin) is not int or type(end) is not int:
+            raise TypeError
+        # Types are checked before the look-up: 2.0 and True equal 2 and 1 as keys of a dict.
+        if any(type(dim) is not int for dim in shape):
+            raise TypeError
+        key = (dtype, *shape)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = (dtype, tuple(shape), tensor_size(dtype, shape))
+        if end - begin != known[2]:
+            raise ValueError
+        return known[0], known[1], begin, end

@@ -1,0 +1,135 @@
+"""Slices of a tensor with NumPy semantics, reading no more than the rows concerned (API-05 to API-09).
+
+The index is applied to elements as opaque bytes, so every dtype and framework gives the same answer.
+Integers, slices with any step, an ellipsis and tuples of them work as in NumPy, clamping included. What NumPy
+calls advanced indexing is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import SupportsIndex
+
+import numpy as np
+import numpy.typing as npt
+
+from .dtypes import DTYPE_BITS
+from .errors import AccessError
+from .header import TensorInfo
+
+
+def take(
+    info: TensorInfo, index: object, read: Callable[[int, int], memoryview]
+) -> tuple[tuple[int, ...], npt.NDArray[np.uint8]]:
+    """Return (shape, bytes) of ``tensor[index]``, the bytes C-contiguous in logical order.
+
+    Args:
+        info: the tensor.
+        index: what stands in the brackets.
+        read: ``read(start, count)`` gives bytes of the tensor, counted from its first one.
+
+    Raises:
+        AccessError: an index out of range (API_SLICE_OUT_OF_RANGE), of a type that is not supported, or a cut
+            through a byte that several elements share (API_SLICE_UNSUPPORTED).
+    """
+    parts = _normalise(info, index)
+    outer, width = _blocks(info)
+    for part, dim in zip(parts[outer:], info.shape[outer:], strict=True):
+        if not isinstance(part, slice) or part.indices(dim) != (0, dim, 1):
+            raise AccessError(
+                f"{info.dtype} {list(info.shape)}: this slice cuts through bytes that elements share",
+                "API_SLICE_UNSUPPORTED",
+                "API-08",
+            )
+    shape = info.shape[:outer]
+    used = list(parts[:outer])
+    start, rows, first = _narrow(shape, used, width)
+    count = rows * prod(shape[first + 1 :]) * width if first < len(shape) else width
+    raw = read(start, count) if count else memoryview(b"")
+    if first < len(shape):
+        block_shape = (rows, *shape[first + 1 :])
+        if width == 0 or count == 0:
+            result_shape = _empty(block_shape)[tuple(used[first:])].shape
+            return (*result_shape, *info.shape[outer:]), np.empty(0, np.uint8)
+        block = np.frombuffer(raw, f"V{width}").reshape(block_shape)[tuple(used[first:])]
+        flat = np.ascontiguousarray(block).reshape(-1).view(np.uint8)
+        return (*block.shape, *info.shape[outer:]), flat
+    return info.shape[outer:], np.frombuffer(raw, np.uint8).copy()
+
+
+def _empty(shape: tuple[int, ...]) -> npt.NDArray[np.bool_]:
+    """Return an array that has the shape but no memory behind it."""
+    return np.broadcast_to(np.zeros((), np.bool_), shape)
+
+
+def _blocks(info: TensorInfo) -> tuple[int, int]:
+    """Split the dimensions into those that can be indexed and a block of whole bytes below them."""
+    bits = DTYPE_BITS[info.dtype]
+    outer = len(info.shape)
+    while bits % 8 and outer:
+        outer -= 1
+        bits *= info.shape[outer]
+    return outer, bits // 8
+
+
+def _normalise(info: TensorInfo, index: object) -> list[int | slice]:
+    """Return one part per dimension, integers already counted from the front."""
+    given = index if isinstance(index, tuple) else (index,)
+    dots = sum(part is Ellipsis for part in given)
+    rank = len(info.shape)
+    if dots > 1:
+        raise _unsupported(info, "more than one ellipsis")
+    if len(given) - dots > rank:
+        text = f"{len(given) - dots} indices for {rank} dimensions"
+        raise AccessError(f"{info.dtype} {list(info.shape)}: {text}", "API_SLICE_OUT_OF_RANGE", "API-07")
+    at = next((i for i, part in enumerate(given) if part is Ellipsis), len(given))
+    full = [slice(None)] * (rank - len(given) + dots)
+    parts = [*given[:at], *full, *given[at + dots :]]
+    return [_part(info, part, dim) for part, dim in zip(parts, info.shape, strict=True)]
+
+
+def _part(info: TensorInfo, part: object, dim: int) -> int | slice:
+    if isinstance(part, slice):
+        try:
+            part.indices(dim)
+        except (TypeError, ValueError) as err:
+            raise _unsupported(info, str(err)) from err
+        return part
+    # True is an integer to Python and a mask to NumPy; neither is what a caller means here.
+    if isinstance(part, (bool, np.bool_)) or not isinstance(part, SupportsIndex):
+        raise _unsupported(info, f"an index of type {type(part).__name__}")
+    number = part.__index__()
+    if not -dim <= number < dim:
+        text = f"index {number} is out of range for a dimension of {dim}"
+        raise AccessError(f"{info.dtype} {list(info.shape)}: {text}", "API_SLICE_OUT_OF_RANGE", "API-09")
+    return number + dim if number < 0 else number
+
+
+def _unsupported(info: TensorInfo, what: str) -> AccessError:
+    return AccessError(
+        f"{info.dtype} {list(info.shape)}: {what} is not supported", "API_SLICE_UNSUPPORTED", "API-07"
+    )
+
+
+def _narrow(shape: tuple[int, ...], parts: list[int | slice], width: int) -> tuple[int, int, int]:
+    """Find the contiguous bytes that hold the slice: (first byte, rows, first dimension not fixed).
+
+    Leading integers fix the place; the first slice limits the rows. ``parts`` is rewritten to count from
+    the bytes that are read.
+    """
+    start = 0
+    for dim, part in enumerate(parts):
+        stride = prod(shape[dim + 1 :]) * width
+        if isinstance(part, int):
+            start += part * stride
+            continue
+        steps = range(*part.indices(shape[dim]))
+        if not steps:
+            parts[dim] = slice(0, 0)
+            return start, 0, dim
+        low, high = min(steps[0], steps[-1]), max(steps[0], steps[-1])
+        stop = steps[-1] - low + (1 if steps.step > 0 else -1)
+        parts[dim] = slice(steps[0] - low, stop if stop >= 0 else None, steps.step)
+        return start + low * stride, high - low + 1, dim
+    return start, 1, len(shape)
