@@ -104,10 +104,14 @@ class _Explainer:
     def __init__(self, source: Source, profile: str) -> None:
         self.source = source
         self.out = Explanation(source.name, source.size, profile)
-        self.options = profile_options(profile)
         self.entries: dict[str, Entry] = {}
         self.metadata: dict[str, str] | None = None
         self.complete = True  # every entry gave a range, so holes can be told from unknown ground
+
+    @property
+    def options(self) -> dict[str, str]:
+        """Options of the profile; the rule book is loaded only when a header is there to be judged."""
+        return profile_options(self.out.profile)
 
     def run(self) -> Explanation:
         header = self._framing()

@@ -27,6 +27,14 @@ class Framework(Protocol[Made_co]):
         ...
 
 
+class RawFramework:
+    """Hands out the bytes of a tensor as they stand in the file."""
+
+    def make(self, info: TensorInfo, raw: memoryview) -> memoryview:  # noqa: ARG002 - bytes have no dtype
+        """Return the bytes."""
+        return raw
+
+
 class TensorFile(Generic[T]):
     """An open safetensors file. Use it as a context manager; tensors stay valid after it is closed.
 
@@ -157,7 +165,7 @@ class TensorSlice(Generic[T]):
 def safe_open(
     what: SourceLike, framework: str = "np", mode: Mode = "copy", profile: ProfileName = "hardened"
 ) -> TensorFile[Any]:
-    """Open a file lazily for ``framework`` ``"np"`` (NumPy) or ``"pt"`` (torch).
+    """Open a file lazily for ``framework`` ``"np"`` (NumPy), ``"pt"`` (torch) or ``"raw"`` (memoryviews).
 
     Raises InvalidFileError, UnreadableError, or AccessError for an unknown framework or mode.
     """
@@ -169,4 +177,6 @@ def safe_open(
         from .torch import TorchFramework
 
         return TensorFile(what, TorchFramework(), mode, profile)
-    raise AccessError(f"framework must be 'np' or 'pt', not {framework!r}")
+    if framework == "raw":
+        return TensorFile(what, RawFramework(), mode, profile)
+    raise AccessError(f"framework must be 'np', 'pt' or 'raw', not {framework!r}")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, cast
 
-from safetensors_reference import Header, InvalidFileError, UnreadableError, read_header
+from safetensors_reference import InvalidFileError, UnreadableError, read_header
+from safetensors_reference.lazy import safe_open
 from safetensors_reference.rules import ProfileName
 
 
@@ -33,12 +32,7 @@ class Reference:
 
     def read(self, path: str) -> dict[str, Any]:
         """Read every tensor."""
-        header = read_header(path, self._profile)
-        return {"tensors": self._tensors(path, header), "metadata": header.metadata}
-
-    @staticmethod
-    def _tensors(path: str, header: Header) -> Iterator[tuple[str, str, tuple[int, ...], bytes]]:
-        with Path(path).open("rb") as file:
-            for tensor in header.tensors.values():
-                file.seek(header.data_start + tensor.begin)
-                yield tensor.name, tensor.dtype, tensor.shape, file.read(tensor.nbytes)
+        with safe_open(path, "raw", profile=self._profile) as file:
+            tensors = file.header.tensors.values()
+            rows = [(t.name, t.dtype, t.shape, file.get_tensor(t.name)) for t in tensors]
+            return {"tensors": rows, "metadata": file.metadata()}

@@ -1,0 +1,79 @@
+"""``stc bench memory``: peak memory of opening hostile headers, against the official library."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+from rich.progress import track
+
+_OURS = "from safetensors_reference import read_header\ndef f(p): return len(read_header(p).tensors)"
+_STANDARD = _OURS.replace("read_header(p)", "read_header(p, accelerate=False)")
+_OFFICIAL = (
+    "from safetensors import safe_open\n"
+    "def f(p):\n"
+    "    with safe_open(p, framework='np') as s: return len(s.keys())"
+)
+_CHILD = """
+import sys, time
+{setup}
+def status(key):
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith(key)) / 1024
+before = status("VmRSS:")
+with open("/proc/self/clear_refs", "w") as refs:
+    refs.write("5")
+began = time.perf_counter()
+try:
+    f(sys.argv[1])
+except Exception:
+    pass
+print(status("VmHWM:") - before, (time.perf_counter() - began) * 1000)
+"""
+
+
+@click.command()
+@click.option("--rounds", type=click.IntRange(1), default=3, show_default=True, help="Processes per figure.")
+@click.option("--tensors", type=int, default=1_600_000, show_default=True, help="Tensors in the long header.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def memory(rounds: int, tensors: int, as_json: bool) -> None:
+    """Growth of resident memory and wall time of opening a file, a new process per sample (Linux only).
+
+    The first file has a header full of empty tensors; the second is 12 bytes long and claims a header of
+    100,000,000 bytes.
+    """
+    if not Path("/proc/self/clear_refs").exists():
+        raise click.ClickException("needs /proc, which this system does not have")
+    rows: dict[str, dict[str, dict[str, float]]] = {}
+    with tempfile.TemporaryDirectory(prefix="stc-bench-") as folder:
+        long, short = Path(folder) / "long", Path(folder) / "short"
+        entry = '"{0}":{{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}'
+        header = ("{" + ",".join(entry.format(i) for i in range(tensors)) + "}").encode()
+        long.write_bytes(len(header).to_bytes(8, "little") + header)
+        short.write_bytes((100_000_000).to_bytes(8, "little") + b"{}  ")
+        names = {f"{tensors:,} tensors": long, "12 bytes": short}
+        for label, path in track(names.items(), description="memory", transient=True):
+            ways = {"official": _OFFICIAL, "standard": _STANDARD, "accelerated": _OURS}
+            rows[label] = {name: _median(setup, path, rounds) for name, setup in ways.items()}
+    if as_json:
+        click.echo(json.dumps({"rounds": rounds, "header_bytes": len(header), "files": rows}))
+        return
+    click.echo(f"opening, {rounds} processes each, medians; the long header has {len(header):,} bytes")
+    for label, ways_of in rows.items():
+        for name, row in ways_of.items():
+            click.echo(f"{label:<18} {name:<12} {row['growth_mib']:>9.1f} MiB {row['ms']:>10.1f} ms")
+
+
+def _median(setup: str, path: Path, rounds: int) -> dict[str, float]:
+    figures = []
+    for _ in range(rounds):
+        argv = [sys.executable, "-c", _CHILD.format(setup=setup), str(path)]
+        run = subprocess.run(argv, capture_output=True, text=True, check=True)
+        figures.append([float(x) for x in run.stdout.split()])
+    growth, wall = (round(statistics.median(column), 3) for column in zip(*figures, strict=True))
+    return {"growth_mib": growth, "ms": wall}
