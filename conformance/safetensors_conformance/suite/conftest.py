@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     ranks: dict[tuple[str, str], int] = {}
 
     def rank(item: pytest.Item) -> tuple[int, int]:
-        parameters = item.callspec.params if isinstance(item, pytest.Function) else {}
+        parameters: dict[str, Any] = dict(item.callspec.params) if isinstance(item, pytest.Function) else {}
         if "case" not in parameters:
             return (2 if "choice" in parameters else 0), 0
         key = (parameters["selector"], parameters["case"].id)
