@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from .stash import RESULT_KEY
+
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from .pytest_suite import Suite
 
 SUITE_KEY: pytest.StashKey[Suite] = pytest.StashKey()
-RESULT_KEY: pytest.StashKey[dict[str, Any]] = pytest.StashKey()
 
 _OPTIONS: list[tuple[str, dict[str, Any]]] = [
     (

@@ -13,9 +13,9 @@ from safetensors_reference.rules import rule_book
 
 from .book import Book
 from .judge import judge_choice
-from .plugin import RESULT_KEY
 from .runner import result_row
 from .selectors import SelectorError, Target, resolve
+from .stash import RESULT_KEY
 from .subject import RunOptions, Subject
 from .worker import Limits, StartError
 

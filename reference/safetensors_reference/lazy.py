@@ -143,6 +143,17 @@ class TensorFile(Generic[T]):
         self.close()
 
 
+def load_all(file: TensorFile[T]) -> dict[str, T]:
+    """Return all tensors of an open file, in header order, over one buffer.
+
+    Ranges do not overlap (OFF-06), so writing to one tensor changes no other (DAT-07). One tensor that is
+    kept keeps the memory of all.
+    """
+    raw = file.data()
+    make = file.framework.make
+    return {info.name: make(info, raw[info.begin : info.end]) for info in file.header.tensors.values()}
+
+
 class TensorSlice(Generic[T]):
     """A tensor of an open file, to be read in parts."""
 
@@ -160,23 +171,3 @@ class TensorSlice(Generic[T]):
 
     def __getitem__(self, index: Any) -> T:
         return self._file.take(self._info, index)
-
-
-def safe_open(
-    what: SourceLike, framework: str = "np", mode: Mode = "copy", profile: ProfileName = "hardened"
-) -> TensorFile[Any]:
-    """Open a file lazily for ``framework`` ``"np"`` (NumPy), ``"pt"`` (torch) or ``"raw"`` (memoryviews).
-
-    Raises InvalidFileError, UnreadableError, or AccessError for an unknown framework or mode.
-    """
-    if framework in ("np", "numpy"):
-        from .numpy import NumpyFramework
-
-        return TensorFile(what, NumpyFramework(), mode, profile)
-    if framework in ("pt", "torch", "pytorch"):
-        from .torch import TorchFramework
-
-        return TensorFile(what, TorchFramework(), mode, profile)
-    if framework == "raw":
-        return TensorFile(what, RawFramework(), mode, profile)
-    raise AccessError(f"framework must be 'np', 'pt' or 'raw', not {framework!r}")

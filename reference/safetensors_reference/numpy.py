@@ -11,12 +11,14 @@ from .buffers import Mode
 from .dtypes import DTYPE_BITS
 from .errors import AccessError
 from .header import TensorInfo
-from .lazy import TensorFile
-from .load import load_all
+from .lazy import TensorFile, load_all
 from .numpy_types import numpy_dtype
+from .numpy_write import save, save_file
 from .packed import PackedTensor
 from .rules import ProfileName
 from .source import SourceLike
+
+__all__ = ["NumpyFramework", "load", "load_file", "save", "save_file"]
 
 Array = npt.NDArray[Any]
 NumpyTensor = Array | PackedTensor[npt.NDArray[np.uint8]]

@@ -16,6 +16,9 @@ from .packed import PackedTensor
 from .rules import ProfileName
 from .source import SourceLike
 from .torch_types import TORCH_DTYPES, torch_dtype
+from .torch_write import save, save_file
+
+__all__ = ["TorchFramework", "load", "load_file", "save", "save_file"]
 
 TorchTensor: TypeAlias = "torch.Tensor | PackedTensor[torch.Tensor]"
 

@@ -24,7 +24,7 @@ from safetensors_reference import torch as with_torch
 from safetensors_reference.dtypes import DTYPE_BITS
 from safetensors_reference.errors import AccessError, NoSuchTensorError, UnsupportedDtypeError
 from safetensors_reference.header import TensorInfo
-from safetensors_reference.lazy import safe_open
+from safetensors_reference.opening import safe_open
 from safetensors_reference.packed import PackedTensor
 from safetensors_reference.source import PathSource
 
@@ -297,7 +297,7 @@ def test_touching_the_missing_part_of_a_mapped_file_ends_only_a_process_that_map
     """The documented limit of mmap mode: what was handed out before the cut dies by SIGBUS."""
     code = (
         "import os, sys\n"
-        "from safetensors_reference.lazy import safe_open\n"
+        "from safetensors_reference.opening import safe_open\n"
         "file = safe_open(sys.argv[1], 'np', 'mmap')\n"
         "assert file.header.data_start % 8 == 0\n"
         "tensor = file.get_tensor('a')\n"

@@ -14,7 +14,7 @@ from hypothesis.extra.numpy import array_shapes, basic_indices
 
 from safetensors_reference.errors import AccessError
 from safetensors_reference.header import TensorInfo
-from safetensors_reference.lazy import safe_open
+from safetensors_reference.opening import safe_open
 from safetensors_reference.packed import PackedTensor
 from safetensors_reference.slicing import take
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from safetensors_reference import InvalidFileError, UnreadableError, read_header
-from safetensors_reference.lazy import safe_open
+from safetensors_reference.opening import safe_open
 from safetensors_reference.rules import ProfileName
 
 

@@ -1,0 +1,31 @@
+"""``safe_open``: the lazy door for every framework, under the official library's name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .buffers import Mode
+from .errors import AccessError
+from .lazy import RawFramework, TensorFile
+from .rules import ProfileName
+from .source import SourceLike
+
+
+def safe_open(
+    what: SourceLike, framework: str = "np", mode: Mode = "copy", profile: ProfileName = "hardened"
+) -> TensorFile[Any]:
+    """Open a file lazily for ``framework`` ``"np"`` (NumPy), ``"pt"`` (torch) or ``"raw"`` (memoryviews).
+
+    Raises InvalidFileError, UnreadableError, or AccessError for an unknown framework or mode.
+    """
+    if framework in ("np", "numpy"):
+        from .numpy import NumpyFramework
+
+        return TensorFile(what, NumpyFramework(), mode, profile)
+    if framework in ("pt", "torch", "pytorch"):
+        from .torch import TorchFramework
+
+        return TensorFile(what, TorchFramework(), mode, profile)
+    if framework == "raw":
+        return TensorFile(what, RawFramework(), mode, profile)
+    raise AccessError(f"framework must be 'np', 'pt' or 'raw', not {framework!r}")
