@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 # Shared runners are too uneven for a deadline per example, and a file with many tensors is not small.
 settings.register_profile(
     "default",
-    max_examples=200,
+    max_examples=300,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],

@@ -54,7 +54,7 @@ def check(
     show_all: bool,
     quiet: bool,
 ) -> None:
-    r"""Check that files obey every rule of the safetensors format.
+    """Check that files obey every rule of the safetensors format.
 
     PATH is a file, a pattern such as 'models/**/*.safetensors', or a directory, which stands for every
     *.safetensors and *.safetensors.index.json below it. An index (*.index.json) is checked together with
@@ -65,8 +65,12 @@ def check(
     standard error.
 
     \b
-    Exit status: 0 all valid, 1 at least one invalid, 2 at least one cannot be read, 130 interrupted.
-    """
+    Exit status:
+      0    all files are valid
+      1    at least one is invalid
+      2    at least one cannot be read, or the SARIF file cannot be written
+      130  interrupted (Ctrl-C)
+    """  # noqa: D301 - click wants the character \b itself
     console = Console(highlight=False, soft_wrap=True, emoji=False)
     log = None if sarif_path is None else _new_log()
     inputs: list[CheckInput] = []
@@ -80,11 +84,12 @@ def check(
                 statuses.append(result.status)
                 if log is not None:
                     log.add(result)
-                with bar.hidden(to_stderr=result.status == "unreadable"):
-                    if as_json:
-                        click.echo(result.to_json())
-                    else:
-                        _print(console, result, None if show_all else SHOWN, quiet)
+                if as_json or not quiet or result.status != "valid":
+                    with bar.hidden(to_stderr=result.status == "unreadable"):
+                        if as_json:
+                            click.echo(result.to_json())
+                        else:
+                            _print(console, result, None if show_all else SHOWN, quiet)
                 bar.advance()
     except KeyboardInterrupt:
         interrupted = True
@@ -99,10 +104,10 @@ def check(
 def _print(console: Console, result: CheckResult, limit: int | None, quiet: bool) -> None:
     if result.status == "unreadable":
         click.echo(unreadable_line(result), err=True)
-    elif not quiet:
-        print_result(console, result, limit)
-    elif result.faults:
+    elif quiet:
         print_brief(console, result)
+    else:
+        print_result(console, result, limit)
 
 
 def _new_log() -> SarifLog:

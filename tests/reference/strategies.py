@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import strategies as st
-from hypothesis.strategies import DrawFn, SearchStrategy
+from hypothesis.strategies import DrawFn
 
 from .naive import BITS
 
@@ -114,12 +114,13 @@ class Model:
         return len(self.header).to_bytes(8, "little") + self.header + self.data
 
 
-def names() -> SearchStrategy[str]:
-    return (st.sampled_from(NAMES) | st.text(max_size=5)).filter(lambda name: name != "__metadata__")
-
-
-def seeds() -> SearchStrategy[random.Random]:
-    return st.integers(0, 2**32 - 1).map(random.Random)
+# Built once: making a strategy takes longer than drawing from it.
+names = (st.sampled_from(NAMES) | st.text(max_size=5)).filter(lambda name: name != "__metadata__")
+name_lists = {least: st.lists(names, unique=True, min_size=least, max_size=3) for least in (0, 1)}
+metadata_maps = st.none() | st.dictionaries(names, st.text(max_size=4), max_size=2)
+dtypes = st.sampled_from(DTYPES)
+shapes = st.lists(st.integers(0, 3), max_size=3)
+seeds = st.integers(0, 2**32 - 1).map(random.Random)
 
 
 @st.composite
@@ -127,9 +128,9 @@ def models(draw: DrawFn, least: int = 0) -> Model:
     """A valid file: tensors in any header order, fields in any order, any whitespace and any padding."""
     tensors: dict[str, tuple[str, tuple[int, ...], int, int]] = {}
     position = 0
-    for name in draw(st.lists(names(), unique=True, min_size=least, max_size=3)):
-        dtype = draw(st.sampled_from(DTYPES))
-        shape = tuple(draw(st.lists(st.integers(0, 3), max_size=3)))
+    for name in draw(name_lists[least]):
+        dtype = draw(dtypes)
+        shape = tuple(draw(shapes))
         if BITS[dtype] % 8:
             shape = (4, *shape) if len(name) % 2 else (*shape, 8)
         size = BITS[dtype]
@@ -137,8 +138,8 @@ def models(draw: DrawFn, least: int = 0) -> Model:
             size *= dim
         tensors[name] = (dtype, shape, position, position + size // 8)
         position += size // 8
-    metadata = draw(st.none() | st.dictionaries(names(), st.text(max_size=4), max_size=2))
-    rng = draw(seeds())
+    metadata = draw(metadata_maps)
+    rng = draw(seeds)
     tree: list[tuple[bytes, Node]] = []
     for name, (dtype, shape, begin, end) in tensors.items():
         fields: list[tuple[bytes, Node]] = [
@@ -271,7 +272,7 @@ def reframed(rng: random.Random, way: int, header: bytes, data: bytes) -> Parts:
     lengths = (0, len(header) + 1, len(header) - 1, 10**8, 10**8 + 1, 2**63, 2**64 - 1)
     front = (b" ", b"\n", b"\xef\xbb\xbf", b"\x00", b"[")
     back = (b"\n", b"\t ", b"\x00", b"{}", b"\xef\xbb\xbf", b"x")
-    ways: dict[int, Callable[[], Parts]] = {
+    change: dict[int, Callable[[], Parts]] = {
         1: lambda: (span(rng, header), data, None),
         2: lambda: (rng.choice(front) + header, data, None),
         3: lambda: (header + rng.choice(back), data, None),
@@ -280,16 +281,23 @@ def reframed(rng: random.Random, way: int, header: bytes, data: bytes) -> Parts:
         6: lambda: (header, data, rng.choice(lengths)),
         7: lambda: (rng.choice((b"{", b'{"n":', b'{"n":{"x":')) + nested(rng) + b"}", data, None),
     }
-    return ways.get(way, lambda: (header, data, None))()
+    return change.get(way, lambda: (header, data, None))()
+
+
+change_lists: st.SearchStrategy[list[Change]] = st.lists(
+    st.sampled_from(CHANGES), min_size=1, max_size=3
+) | st.just([])
+ways = st.integers(0, 18)
+models_with_tensors = models(least=1)
 
 
 @st.composite
 def mutants(draw: DrawFn) -> bytes:
     """A valid file with a few changes; some of them leave it valid."""
-    model = draw(models(least=1))
-    rng = draw(seeds())
-    changes = draw(st.lists(st.sampled_from(CHANGES), min_size=1, max_size=3) | st.just([]))
-    way = draw(st.integers(0, 18))
+    model = draw(models_with_tensors)
+    rng = draw(seeds)
+    changes = draw(change_lists)
+    way = draw(ways)
     header, data, length = reframed(rng, way, restructured(rng, model, changes), model.data)
     file = (len(header) if length is None else length).to_bytes(8, "little") + header + data
     if way == 8:

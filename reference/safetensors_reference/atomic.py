@@ -1,0 +1,152 @@
+"""Replacing a file as a whole: others see the old content or the new one, never a part (WRT-14, WRT-19).
+
+The new content is built in a temporary file beside the target and renamed over it once it is on the disk.
+So the target may be the very file, mapped or not, that the data come from.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from .errors import SafetensorsError
+
+Bytes = bytes | bytearray | memoryview
+
+PIECE = 16 << 20
+"""Largest write in bytes: an interrupt is answered after at most one of these."""
+SMALL = 64 << 10
+"""Chunks below this size in bytes are joined: a system call for each small tensor would cost most of all."""
+JOINED = 1 << 20
+"""Size in bytes at which joined chunks are written."""
+
+
+class NotSavedError(SafetensorsError, OSError):
+    """The operating system refused a step of saving; the target is as it was before (code IO_ERROR).
+
+    ``errno`` says which error it was.
+    """
+
+    code = "IO_ERROR"
+    rule = "WRT-19"
+
+
+def write_file(path: str | os.PathLike[str], chunks: Iterable[Bytes]) -> None:
+    """Write ``chunks``, one after the other, as the whole content of the file ``path``.
+
+    A new file gets mode 0666 less the umask. An existing one keeps its mode, and its owner and group where
+    the system permits; other hard links to it keep the old content. Symbolic links are followed and stay
+    (WRT-15). The new content is on the disk when this returns.
+
+    Whatever goes wrong, an exception from ``chunks`` or an interrupt included, the target stays untouched and
+    no temporary file remains.
+
+    Raises:
+        NotSavedError: the target is not a regular file, is read-only, or cannot be written.
+    """
+    try:
+        target, old = _target(Path(path))
+        # The name cannot be guessed, and O_EXCL ("x") follows no link somebody may have put there.
+        temporary = target.with_name(f".safetensors-{secrets.token_hex(16)}.tmp")
+        try:
+            with _create(temporary, old) as file:
+                for piece in _pieces(chunks):
+                    _write(file, piece)
+                if old is not None:
+                    _take_over(file.fileno(), old)
+                # Without this a power loss after the rename could leave an empty target.
+                os.fsync(file.fileno())
+            temporary.replace(target)
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink()
+            raise
+    except SafetensorsError:
+        raise
+    except OSError as err:
+        raise _not_saved(path, err) from err
+    _sync_directory(target.parent)
+
+
+def _not_saved(path: str | os.PathLike[str], err: OSError) -> NotSavedError:
+    error = NotSavedError(f"{os.fspath(path)}: not saved: {err.strerror or err}")
+    error.errno = err.errno
+    return error
+
+
+def _target(path: Path) -> tuple[Path, os.stat_result | None]:
+    """Return the path that ``path`` leads to, and what is there now, None for nothing."""
+    try:
+        old = path.stat()
+    except FileNotFoundError:
+        return path.resolve(), None
+    except ValueError as err:  # a zero byte in the path
+        raise NotSavedError(f"{path}: not saved: {err}") from err
+    # Renaming over a device or a FIFO would put a regular file in its place.
+    if not stat.S_ISREG(old.st_mode):
+        raise NotSavedError(f"{path}: not saved: not a regular file")
+    # Replacing needs no write permission on the file, but overwriting a read-only file would surprise.
+    if not os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+        raise PermissionError(errno.EACCES, "the existing file is read-only")
+    return path.resolve(), old
+
+
+def _create(path: Path, old: os.stat_result | None) -> BinaryIO:
+    """Create a file that must not exist yet; the kernel applies the umask."""
+    # What replaces a private file must not be readable to others even while it is written.
+    mode = 0o666 if old is None else 0o600
+    return open(path, "xb", buffering=0, opener=lambda name, flags: os.open(name, flags, mode))
+
+
+def _take_over(fd: int, old: os.stat_result) -> None:
+    """Give the new file the owner, group and mode of the old one; set-id bits are left out."""
+    now = os.fstat(fd)
+    if (now.st_uid, now.st_gid) != (old.st_uid, old.st_gid):
+        # Only root may give a file away, but a member of a group may hand it to the group.
+        for owner in (old.st_uid, -1):
+            with suppress(PermissionError):
+                os.fchown(fd, owner, old.st_gid)
+                break
+    os.fchmod(fd, stat.S_IMODE(old.st_mode) & 0o777)
+
+
+def _pieces(chunks: Iterable[Bytes]) -> Iterator[Bytes]:
+    """Join small chunks and cut large ones; large ones are not copied."""
+    joined = bytearray()
+    for chunk in chunks:
+        view = memoryview(chunk)
+        small = len(view) < SMALL
+        if small:
+            joined += view
+        if joined and (not small or len(joined) >= JOINED):
+            yield joined
+            joined = bytearray()
+        if not small:
+            for start in range(0, len(view), PIECE):
+                yield view[start : start + PIECE]
+    if joined:
+        yield joined
+
+
+def _write(file: BinaryIO, data: Bytes) -> None:
+    """Write all of ``data``; the system may take less than asked at a time."""
+    view = memoryview(data)
+    while view:
+        view = view[file.write(view) :]
+
+
+def _sync_directory(path: Path) -> None:
+    """Make the rename durable, where the system can."""
+    # The new file stands complete under its name; an error now would claim a failure that did not happen.
+    with suppress(OSError):
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)

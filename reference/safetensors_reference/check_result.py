@@ -1,0 +1,140 @@
+"""The result of checking one file or one index: what was found, as a value and as JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from .alignment import Alignment, alignment
+from .check_inputs import CheckInput
+from .explain import Explanation, explain
+from .faults import render_path
+from .source import UnreadableError
+
+if TYPE_CHECKING:
+    from .faults import Fault
+    from .rules import ProfileName
+    from .shard_findings import Note
+    from .shards import IndexExplanation
+
+Status = Literal["valid", "invalid", "unreadable"]
+INDEX_END = ".index.json"
+"""How the name of an index ends; everything else is taken for a safetensors file."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """What is known about one input.
+
+    Attributes:
+        name: the path as it was given or found.
+        profile: whose options were taken where readers legitimately differ.
+        size: size of the file in bytes, None when it is unreadable.
+        faults: every rule broken; for an index those of its shards too, with places in the index.
+        tolerated: faults that the profile's options tolerate.
+        explanation: more about a safetensors file, None for anything else.
+        index: more about the index of a sharded model, None for anything else.
+        error: why nothing could be read, None otherwise; ``code`` is the code that goes with it.
+    """
+
+    name: str
+    profile: ProfileName
+    size: int | None = None
+    faults: list[Fault] = field(default_factory=list)
+    tolerated: list[Fault] = field(default_factory=list)
+    explanation: Explanation | None = None
+    index: IndexExplanation | None = None
+    error: str | None = None
+    code: str = "IO_ERROR"
+
+    @property
+    def status(self) -> Status:
+        """One word for the whole input."""
+        if self.error is not None:
+            return "unreadable"
+        return "invalid" if self.faults else "valid"
+
+    @property
+    def notes(self) -> list[Note]:
+        """What is legitimate in an index and worth knowing."""
+        return [] if self.index is None else self.index.notes
+
+    @property
+    def tensors(self) -> int | None:
+        """Number of tensors, None where faults leave it unclear."""
+        if self.status != "valid":
+            return None
+        if self.index is not None:
+            return len(self.index.weight_map)
+        header = None if self.explanation is None else self.explanation.header
+        return None if header is None else len(header.tensors)
+
+    @property
+    def data_size(self) -> int | None:
+        """Bytes in the data buffer, or in those of all shards; None where faults leave it unclear."""
+        if self.index is not None:
+            return None if self.faults else sum(self.index.sizes.values())
+        start = None if self.explanation is None else self.explanation.data_start
+        return None if start is None or self.size is None else self.size - start
+
+    @property
+    def alignment(self) -> Alignment | None:
+        """Alignment statistics; None unless this is a safetensors file without faults."""
+        if self.explanation is None or self.explanation.header is None:
+            return None
+        return alignment(self.explanation.header)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the result as a JSON-serialisable dict; what does not apply or is not known is None."""
+        if self.error is not None:
+            return {"file": self.name, "readable": False, "code": self.code, "message": self.error}
+        start = None if self.explanation is None else self.explanation.data_start
+        stats = self.alignment
+        return {
+            "file": self.name,
+            "readable": True,
+            "valid": not self.faults,
+            "profile": self.profile,
+            "kind": "file" if self.index is None else "index",
+            "size": self.size,
+            "tensors": self.tensors,
+            "shards": None if self.index is None else len(self.index.shards),
+            "header_length": None if start is None else start - 8,
+            "data_size": self.data_size,
+            "alignment": None if stats is None else stats.to_dict(),
+            "faults": [f.to_dict() for f in self.faults],
+            "tolerated": [f.to_dict() for f in self.tolerated],
+            "notes": [_note(n) for n in self.notes],
+        }
+
+    def to_json(self) -> str:
+        """Return the result as one line of JSON, in ASCII whatever the names hold."""
+        return json.dumps(self.to_dict())
+
+
+def _note(note: Note) -> dict[str, object]:
+    path = None if note.path is None else render_path(note.path)
+    return {"rule": note.rule, "message": note.message, "start": note.start, "end": note.end, "path": path}
+
+
+def check_input(item: CheckInput, profile: ProfileName) -> CheckResult:
+    """Check one input. Never raises for what a file holds or for a file that cannot be read."""
+    name = item.name
+    if item.problem is not None:
+        return CheckResult(name, profile, error=f"{name}: {item.problem}")
+    try:
+        if name.endswith(INDEX_END):
+            return _check_index(name, profile)
+        seen = explain(name, profile)
+    except UnreadableError as err:
+        return CheckResult(name, profile, error=str(err), code=err.code)
+    return CheckResult(name, profile, seen.size, seen.faults, seen.tolerated, explanation=seen)
+
+
+def _check_index(name: str, profile: ProfileName) -> CheckResult:
+    # Most files are no index, so what reads one is loaded when the first is met.
+    from .shards import explain_index
+
+    seen = explain_index(name, profile)
+    return CheckResult(name, profile, seen.size, seen.faults, seen.tolerated, index=seen)

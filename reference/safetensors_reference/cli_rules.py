@@ -1,0 +1,122 @@
+"""``stc rules``: the rule book on the command line, and the pages generated from it."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .header_schema import header_schema_text
+from .rules import PROFILES, Choice, Rule, rule_book
+from .rules_docs import rules_page
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PAGES = {"rules.md": rules_page, "header.schema.json": header_schema_text}
+"""File name in ``docs/`` -> what generates its text."""
+
+
+def docs_folder() -> Path | None:
+    """Return the folder ``docs/`` of the checkout that this package runs from, None when it is installed."""
+    root = Path(__file__).resolve().parents[2]
+    return root / "docs" if (root / "pyproject.toml").exists() else None
+
+
+@click.group()
+def rules() -> None:
+    """Look up the rules of the format, and generate the pages about them."""
+
+
+@rules.command()
+@click.option("--check", is_flag=True, help="Write nothing; fail when a page is not current.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder to write into.  [default: the project's docs/]",
+)
+def build(check: bool, output: Path | None) -> None:
+    """Write rules.md and header.schema.json, byte-identical on every run.
+
+    \b
+    Exit status:
+      0    written, or current already
+      1    not current (with --check)
+      2    cannot be written
+    """  # noqa: D301 - click wants the character \b itself
+    folder = output or docs_folder()
+    if folder is None:
+        raise click.UsageError("this is no checkout of the project; say with --output where to write")
+    stale = []
+    for name, generate in PAGES.items():
+        path = folder / name
+        data = generate().encode()
+        if path.is_file() and path.read_bytes() == data:
+            continue
+        stale.append(name)
+        if check:
+            click.echo(f"{path} is not current; run: stc rules build")
+            continue
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        except OSError as err:
+            click.echo(f"{path}: {err.strerror or err}", err=True)
+            raise SystemExit(2) from err
+        click.echo(f"wrote {path}")
+    if not stale:
+        click.echo(f"current: {', '.join(PAGES)} in {folder}")
+    raise SystemExit(1 if check and stale else 0)
+
+
+@rules.command()
+@click.argument("what", metavar="ID")
+def show(what: str) -> None:
+    """Show one rule (OFF-07), choice (metadata-null) or fault code (OFF_HOLE)."""
+    book = rule_book()
+    everything = {key.lower(): key for key in (*book.rules, *book.choices, *book.codes)}
+    key = everything.get(what.lower())
+    if key is None:
+        near = difflib.get_close_matches(what.lower(), everything, n=3)
+        hint = f"; did you mean {', '.join(everything[n] for n in near)}?" if near else ""
+        raise click.UsageError(f"no rule, choice or code {what!r}{hint}")
+    if key in book.rules:
+        lines = _rule(book.rules[key])
+    elif key in book.choices:
+        lines = _choice(book.choices[key])
+    else:
+        lines = _code(key)
+    for line in lines:
+        click.echo(line)
+
+
+def _rule(rule: Rule) -> Iterator[str]:
+    yield f"{rule.id} ({rule.level}): {rule.title}"
+    yield rule.statement
+    for profile in PROFILES:
+        yield f"  {profile:<9} {getattr(rule, profile)}"
+    if rule.choice is not None:
+        yield f"  choice    {rule.choice}"
+    if rule.codes:
+        yield f"  codes     {', '.join(rule.codes)}"
+    yield f"  source    {rule.source}"
+
+
+def _choice(choice: Choice) -> Iterator[str]:
+    yield f"{choice.id} (choice of rule {choice.rule}): {choice.title}"
+    yield choice.description
+    for option, meaning in choice.options.items():
+        takers = [profile for profile in PROFILES if choice.positions[profile] == option]
+        notes = ", ".join([*takers, *(["required"] if choice.required == option else [])])
+        yield f"  {option}: {meaning}{f' ({notes})' if notes else ''}"
+
+
+def _code(code: str) -> Iterator[str]:
+    book = rule_book()
+    yield f"{code}: {book.codes[code]}"
+    for rule in book.rules.values():
+        if code in rule.codes:
+            yield f"  {rule.id} ({rule.level}): {rule.title}"

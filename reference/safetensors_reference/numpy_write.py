@@ -1,0 +1,90 @@
+"""Writing NumPy arrays (rules WRT-07 to WRT-09)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .atomic import write_file
+from .dtypes import DTYPE_BITS
+from .numpy_types import code_of, numpy_dtype
+from .packed import PackedTensor
+from .writer import Deferred, FilePlan, TensorData, plan, refused, unsupported
+
+Array = npt.NDArray[Any]
+NumpyTensor = Array | PackedTensor[npt.NDArray[np.uint8]]
+
+
+def save(tensors: Mapping[str, NumpyTensor], metadata: Mapping[str, str] | None = None) -> bytes:
+    """Return ``tensors`` as a file in memory. Arguments and errors are those of ``save_file``."""
+    return _plan(tensors, metadata).to_bytes()
+
+
+def save_file(
+    tensors: Mapping[str, NumpyTensor],
+    path: str | os.PathLike[str],
+    metadata: Mapping[str, str] | None = None,
+) -> None:
+    """Save ``tensors`` as the file ``path``, which is replaced as a whole; see ``atomic.write_file``.
+
+    Args:
+        tensors: name -> array of any memory layout and byte order; its elements are written in row-major
+            order, little-endian. A ``PackedTensor`` holds F4 or F6. Of array subclasses the plain data are
+            written. Arrays that share memory are written each on its own.
+        path: target.
+        metadata: strings to strings; None writes no map, which is not the same as an empty one (MET-03).
+
+    Raises:
+        WriteError: something cannot be written, such as an array of objects, a masked array, or a tensor
+            called ``__metadata__``. Nothing was written.
+        NotSavedError: the file cannot be written. The target is as it was before.
+    """
+    write_file(path, _plan(tensors, metadata).chunks())
+
+
+def _plan(tensors: Mapping[str, NumpyTensor], metadata: Mapping[str, str] | None) -> FilePlan:
+    return plan(_tensor_data(tensors), metadata)
+
+
+def _tensor_data(tensors: Mapping[str, NumpyTensor]) -> Iterator[TensorData]:
+    for name, value in tensors.items():
+        if isinstance(value, PackedTensor):
+            yield _packed(name, value)
+        else:
+            yield _plain(name, value)
+
+
+def _plain(name: str, value: object) -> TensorData:
+    if not isinstance(value, (np.ndarray, np.generic)):
+        raise unsupported(name, f"expected an array, not {type(value).__name__}")
+    if isinstance(value, np.ma.MaskedArray):
+        raise unsupported(name, "the format has no place for the mask of a masked array")
+    array: Array = np.asarray(value)
+    code = code_of(array.dtype)
+    if code is None:
+        raise unsupported(name, f"the format has no dtype for NumPy's {array.dtype}")
+    return TensorData(name, code, array.shape, Deferred(array.nbytes, lambda: _raw(array, code)))
+
+
+def _raw(array: Array, code: str) -> memoryview:
+    """Return the elements as bytes, little-endian, row-major; copied only where they are not that yet."""
+    flat = np.ascontiguousarray(array, dtype=numpy_dtype(code)).reshape(-1)
+    return flat.view(np.uint8).data
+
+
+def _packed(name: str, tensor: PackedTensor[Any]) -> TensorData:
+    raw = tensor.raw
+    if not isinstance(raw, np.ndarray) or raw.dtype != np.uint8 or raw.ndim != 1:
+        raise refused(name, "raw must be a one-dimensional array of uint8", "WRT_SIZE_MISMATCH", "WRT-17")
+    check_packed(name, tensor)
+    return TensorData(name, tensor.dtype, tensor.shape, Deferred(raw.nbytes, lambda: _raw(raw, "U8")))
+
+
+def check_packed(name: str, tensor: PackedTensor[Any]) -> None:
+    """Raise WriteError when the dtype of a packed tensor is not one below eight bits."""
+    if DTYPE_BITS.get(tensor.dtype, 8) >= 8:
+        raise unsupported(name, f"a packed tensor holds F4 or F6, not {tensor.dtype!r:.40}")

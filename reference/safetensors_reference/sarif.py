@@ -1,0 +1,159 @@
+"""Results of ``stc check`` as SARIF 2.1.0, the format that code scanning services take.
+
+Rules are the numbered rules of the format, locations are byte ranges of the files checked. Two runs over the
+same files give the same log: nothing in it tells times, machines or absolute paths that were not asked for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections import Counter
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote_from_bytes
+
+from .cwe import CWE_OF_CODE
+from .faults import render_path
+from .rules import rule_book
+from .sarif_rules import RULE_INDEX, cwe_reference, message_text, rule_descriptors, taxonomies
+
+if TYPE_CHECKING:
+    from .check_result import CheckResult
+    from .faults import Fault, JsonPath
+    from .shard_findings import Note
+
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+FINGERPRINT = "brokenRuleInFile/v1"
+
+Json = dict[str, object]
+
+
+def artifact_uri(name: str) -> str:
+    """Return a path as a URI: relative where it lies below the current folder, ``file:`` otherwise."""
+    path = os.path.normpath(name)
+    if os.path.isabs(path) or Path(path).parts[:1] == (os.pardir,):  # noqa: PTH117 - text here
+        return Path(os.path.abspath(path)).as_uri()  # noqa: PTH100 - resolve() would follow links
+    return quote_from_bytes(os.fsencode(path).replace(os.fsencode(os.sep), b"/"))
+
+
+def message(text: str) -> Json:
+    """Return a message object in which nothing is a placeholder or a link, whatever a file put into it."""
+    return {"text": message_text(text)}
+
+
+class SarifLog:
+    """Collects results, one file at a time, and gives the log with all of them."""
+
+    def __init__(self) -> None:
+        self._results: list[Json] = []
+        self._artifacts: list[Json] = []
+        self._notifications: list[Json] = []
+        self._profiles: set[str] = set()
+
+    def add(self, result: CheckResult) -> None:
+        """Take in what was found in one file."""
+        uri = artifact_uri(result.name)
+        location: Json = {"uri": uri, "index": len(self._artifacts)}
+        artifact: Json = {"location": {"uri": uri}, "roles": ["analysisTarget"]}
+        if result.size is not None:
+            artifact["length"] = result.size
+        self._artifacts.append(artifact)
+        self._profiles.add(result.profile)
+        if result.error is not None:
+            # What could not be read was not checked, which is no result but must not go unsaid.
+            self._notifications.append(
+                {
+                    "level": "error",
+                    "message": message(f"{result.error} ({result.code})"),
+                    "locations": [{"physicalLocation": {"artifactLocation": location}}],
+                }
+            )
+        identities: Counter[tuple[str, ...]] = Counter()
+
+        def identity(rule: str, code: str, path: JsonPath | None) -> Json:
+            """Identify a result by its place in the header, so that other bytes may move."""
+            key = (uri, rule, code, *map(repr, path or ()))
+            identities[key] += 1
+            text = json.dumps([*key, identities[key]])
+            return {FINGERPRINT: hashlib.sha256(text.encode()).hexdigest()}
+
+        for fault, tolerated in [(f, False) for f in result.faults] + [(f, True) for f in result.tolerated]:
+            out = _result(fault, location, tolerated)
+            out["partialFingerprints"] = identity(fault.rule, fault.code, fault.path)
+            self._results.append(out)
+        for note in result.notes:
+            out = _note(note, location)
+            out["partialFingerprints"] = identity(note.rule, "", note.path)
+            self._results.append(out)
+
+    def log(self, exit_status: int) -> Json:
+        """Return the log of everything taken in; ``exit_status`` is the one the program will end with."""
+        driver: Json = {
+            "name": "stc check",
+            "organization": "safetensors-conformance",
+            "version": version("safetensors-conformance"),
+            "shortDescription": {"text": "Checks files against the rules of the safetensors format."},
+            "rules": rule_descriptors(),
+            "supportedTaxonomies": [{"name": "CWE", "index": 0}],
+        }
+        invocation: Json = {
+            # Files that were not read leave the results incomplete.
+            "executionSuccessful": exit_status in (0, 1),
+            "exitCode": exit_status,
+            "toolExecutionNotifications": self._notifications,
+        }
+        run: Json = {
+            "tool": {"driver": driver},
+            "invocations": [invocation],
+            "taxonomies": taxonomies(),
+            "artifacts": self._artifacts,
+            "results": self._results,
+            "properties": {"profile": ", ".join(sorted(self._profiles))},
+        }
+        return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+
+    def to_text(self, exit_status: int) -> str:
+        """Return the log as JSON text in ASCII."""
+        return json.dumps(self.log(exit_status), indent=1) + "\n"
+
+
+def _result(fault: Fault, artifact: Json, tolerated: bool) -> Json:
+    must = rule_book().rules[fault.rule].level == "must"
+    note = " (tolerated by the profile)" if tolerated else ""
+    out: Json = {
+        **_rule(fault.rule),
+        # A profile may refuse what a "should" or "may" rule leaves open; that is less than a broken must.
+        "level": "note" if tolerated else "error" if must else "warning",
+        "message": message(f"{fault.code}: {fault.message}{note}"),
+        "locations": [_location(artifact, fault.start, fault.end, fault.path)],
+        "properties": {"code": fault.code, "choice": fault.choice},
+    }
+    weaknesses = CWE_OF_CODE.get(fault.code, ())
+    if weaknesses:
+        out["taxa"] = [cwe_reference(n) for n in weaknesses]
+    return out
+
+
+def _note(note: Note, artifact: Json) -> Json:
+    return {
+        **_rule(note.rule),
+        "kind": "informational",
+        "level": "none",
+        "message": message(note.message),
+        "locations": [_location(artifact, note.start, note.end, note.path)],
+    }
+
+
+def _rule(rule_id: str) -> Json:
+    return {"ruleId": rule_id, "ruleIndex": RULE_INDEX[rule_id]}
+
+
+def _location(artifact: Json, start: int, end: int, path: JsonPath | None) -> Json:
+    region = {"byteOffset": start, "byteLength": end - start}
+    location: Json = {"physicalLocation": {"artifactLocation": artifact, "region": region}}
+    if path is not None:
+        location["logicalLocations"] = [{"fullyQualifiedName": render_path(path)}]
+    return location

@@ -1,0 +1,97 @@
+"""The rules of the format as SARIF rule descriptors, and the weaknesses they guard against as a taxonomy."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from .cwe import CWE_NAMES, CWE_OF_CODE
+from .rules import PROFILES, rule_book
+from .rules_docs import escape
+
+if TYPE_CHECKING:
+    from .rules import Rule
+
+AREAS = ("FRM", "HDR", "ENT", "DTY", "SHP", "OFF", "MET", "LIM", "IDX")
+"""Areas whose rules a file can break; the others speak about programs only."""
+
+LEVELS = {"must": "error", "should": "warning", "may": "note"}
+
+RULES = tuple(rule for rule in rule_book().rules.values() if rule.id.startswith(AREAS))
+RULE_INDEX = {rule.id: index for index, rule in enumerate(RULES)}
+TAXON_INDEX = {number: index for index, number in enumerate(sorted(CWE_NAMES))}
+
+Json = dict[str, object]
+
+
+def message_text(text: str) -> str:
+    """Return text for a SARIF message, in which braces are placeholders unless they are doubled.
+
+    ``[a](b)`` is a link there, and no file gets to put one into a log: a backslash breaks it up.
+    """
+    return text.replace("{", "{{").replace("}", "}}").replace("](", "]\\(")
+
+
+def cwe_reference(number: int) -> Json:
+    """Return a reference to an entry of the taxonomy."""
+    component = {"name": "CWE", "index": 0}
+    return {"id": str(number), "index": TAXON_INDEX[number], "toolComponent": component}
+
+
+def weaknesses(rule: Rule) -> list[int]:
+    """Return the CWE numbers of all codes of a rule, each once, those of the first code first."""
+    return list(dict.fromkeys(n for code in rule.codes for n in CWE_OF_CODE.get(code, ())))
+
+
+def rule_descriptors() -> list[Json]:
+    """Return a reporting descriptor for every rule that a file can break, in the order of the rule book."""
+    return [_descriptor(rule) for rule in RULES]
+
+
+def _descriptor(rule: Rule) -> Json:
+    numbers = weaknesses(rule)
+    positions = [(name, getattr(rule, name)) for name in PROFILES]
+    plain = "".join(f"\n{name}: {says}" for name, says in positions)
+    marked = "".join(f"\n- {name}: {escape(says)}" for name, says in positions)
+    out: Json = {
+        "id": rule.id,
+        "name": "".join(word.capitalize() for word in re.findall(r"[A-Za-z0-9]+", rule.title)),
+        "shortDescription": {"text": message_text(f"{rule.id}: {rule.title}")},
+        "fullDescription": {"text": message_text(rule.statement)},
+        "help": {
+            "text": message_text(f"{rule.statement}\n{plain}\nsource: {rule.source}"),
+            "markdown": message_text(f"{escape(rule.statement)}\n{marked}\n\nSource: {escape(rule.source)}"),
+        },
+        "defaultConfiguration": {"level": LEVELS[rule.level]},
+        "properties": {
+            "level": rule.level,
+            "choice": rule.choice,
+            "codes": list(rule.codes),
+            # The taxonomy says the same in SARIF's own way; GitHub reads only these tags.
+            "tags": ["security", *(f"external/cwe/cwe-{n:03}" for n in numbers)] if numbers else [],
+        },
+    }
+    if numbers:
+        out["relationships"] = [{"target": cwe_reference(n), "kinds": ["relevant"]} for n in numbers]
+    return out
+
+
+def taxonomies() -> list[Json]:
+    """Return the part of the Common Weakness Enumeration that results refer to."""
+    taxa = [
+        {
+            "id": str(number),
+            "shortDescription": {"text": CWE_NAMES[number]},
+            "helpUri": f"https://cwe.mitre.org/data/definitions/{number}.html",
+        }
+        for number in TAXON_INDEX
+    ]
+    cwe: Json = {
+        "name": "CWE",
+        "organization": "MITRE",
+        "shortDescription": {"text": "The MITRE Common Weakness Enumeration"},
+        "informationUri": "https://cwe.mitre.org/",
+        "isComprehensive": False,
+        "taxa": taxa,
+    }
+    return [cwe]

@@ -1,0 +1,216 @@
+"""Writing a sharded model: planning the shards, saving them, and the index that maps tensors to them."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from .atomic import NotSavedError, write_file
+from .errors import WriteError
+from .explain import RESERVED
+from .faults import quote
+from .parse import read_header
+from .shard_findings import Findings
+from .shard_index import INDEX_CAP, METADATA, TOTAL_SIZE, WEIGHT_MAP, read_index_text
+from .shard_names import INDEX_SUFFIX, name_faults, shard_name
+from .shard_replace import Replacing, check_target
+
+Tensor = TypeVar("Tensor")
+Directory = str | os.PathLike[str]
+
+
+def plan_shards(sizes: Mapping[str, int], max_shard_size: int) -> list[list[str]]:
+    """Divide tensors among shards of at most ``max_shard_size`` bytes of data each.
+
+    The order of ``sizes`` stays: the shards one after the other give it back. A shard is closed when the next
+    tensor does not fit; a tensor above the limit gets a shard of its own.
+
+    Args:
+        sizes: tensor name -> bytes.
+        max_shard_size: limit in bytes, at least 1.
+
+    Raises:
+        ValueError: the limit is below 1 or a size below 0.
+    """
+    if max_shard_size < 1:
+        raise ValueError(f"max_shard_size is {max_shard_size:,}, at least 1 is needed")
+    shards: list[list[str]] = []
+    room = -1
+    for name, size in sizes.items():
+        if size < 0:
+            raise ValueError(f"the size of tensor {quote(name)} is {size:,}")
+        if size > room:
+            shards.append([])
+            room = max_shard_size
+        shards[-1].append(name)
+        # Above the limit this is negative, so that not even an empty tensor joins.
+        room -= size
+    return shards
+
+
+def write_index(
+    directory: Directory,
+    weight_map: Mapping[str, str],
+    total_size: int,
+    metadata: Mapping[str, object] | None = None,
+    stem: str = "model",
+) -> Path:
+    """Write the index ``{stem}.safetensors.index.json`` and return its path; an old one is replaced.
+
+    Args:
+        directory: existing directory, the one of the shards.
+        weight_map: tensor name -> shard name; its order stays.
+        total_size: bytes of all tensors, each counted once (IDX-03).
+        metadata: what else the metadata object holds, as far as JSON can; may repeat ``total_size``.
+        stem: what the names of the index and usually of its shards start with.
+
+    Raises:
+        WriteError: a name or the metadata cannot be written. Nothing was written.
+        NotSavedError: the file cannot be written. An old index is as it was before.
+    """
+    data = _index_text(weight_map, total_size, metadata)
+    path = _index_path(directory, stem)
+    write_file(path, [data])
+    return path
+
+
+def save_sharded(
+    save_file: Callable[[dict[str, Tensor], Path], object],
+    tensors: Mapping[str, Tensor],
+    sizes: Mapping[str, int],
+    directory: Directory,
+    max_shard_size: int,
+    stem: str = "model",
+    metadata: Mapping[str, object] | None = None,
+) -> Path:
+    """Save ``tensors`` in shards with an index, and return the path of the index.
+
+    The shards are written into a temporary directory, read back, and then moved to their names; the index
+    comes last. Whatever goes wrong, an interrupt included, ``directory`` is left as it was. When the process
+    is killed half-way there may be no index, but never one that does not fit its shards.
+
+    Shards of an earlier save that now has another number of shards are not removed.
+
+    Args:
+        save_file: writes a file of the tensors it is given, such as ``safetensors.numpy.save_file``.
+        tensors: tensor name -> tensor of whatever kind ``save_file`` takes.
+        sizes: tensor name -> bytes, for the same names; only used to plan the shards.
+        directory: existing directory.
+        max_shard_size: limit of the data of one shard in bytes; see ``plan_shards``.
+        stem: what the file names start with (IDX-15).
+        metadata: what else the metadata of the index hold.
+
+    Raises:
+        WriteError: names, metadata or ``sizes`` do not fit, or ``save_file`` stored other tensors.
+        NotSavedError: a file cannot be written.
+        InvalidFileError: ``save_file`` wrote a file that breaks rules of the format.
+    """
+    if sizes.keys() != tensors.keys():
+        odd = min(sizes.keys() ^ tensors.keys(), key=str)
+        text = f"sizes and tensors differ, for one in {quote(str(odd))}"
+        raise WriteError(text, "WRT_SIZE_MISMATCH", "WRT-17")
+    plan = plan_shards({name: sizes[name] for name in tensors}, max_shard_size)
+    shards = {shard_name(stem, number, len(plan)): names for number, names in enumerate(plan, 1)}
+    weight_map = {name: shard for shard, names in shards.items() for name in names}
+    # Everything that can be refused is refused before the first tensor is written.
+    index = _index_path(directory, stem)
+    _index_text(weight_map, sum(sizes.values()), metadata)
+    targets = [index.parent / shard for shard in shards]
+    tag = secrets.token_hex(16)
+    folder = index.parent / f".safetensors-{tag}.tmp"
+    try:
+        for target in (index, *targets):
+            check_target(target)
+        folder.mkdir()
+        total = 0
+        for shard, names in shards.items():
+            save_file({name: tensors[name] for name in names}, folder / shard)
+            total += _saved(folder / shard, names)
+        with Replacing(index.parent / f".safetensors-{tag}.old") as replacing:
+            # The old index goes first: it must not describe a mixture of old and new shards.
+            replacing.remove(index)
+            for target in targets:
+                replacing.move(folder / target.name, target)
+            return write_index(directory, weight_map, total, metadata, stem)
+    except OSError as err:
+        if isinstance(err, NotSavedError):
+            raise
+        error = NotSavedError(f"{index}: not saved: {err.strerror or err}")
+        error.errno = err.errno
+        raise error from err
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _saved(path: Path, names: list[str]) -> int:
+    """Check that the file holds just the tensors ``names``, put it on the disk, return its bytes of data."""
+    header = read_header(path)
+    if header.tensors.keys() != set(names):
+        odd = min(header.tensors.keys() ^ set(names))
+        text = f"save_file was given other tensors than it stored, for one {quote(odd)}"
+        raise WriteError(text, "IDX_TENSOR_MISSING", "IDX-09")
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    return header.data_size
+
+
+def _index_path(directory: Directory, stem: str) -> Path:
+    _check_shard_name(shard_name(stem, 1, 1))
+    return Path(directory) / f"{stem}{INDEX_SUFFIX}"
+
+
+def _check_shard_name(name: str) -> None:
+    """Raise WriteError for a name that readers refuse (IDX-04, IDX-05, IDX-07)."""
+    for code, rule, reason in name_faults(name):
+        raise WriteError(f"shard name {quote(name)} {reason}", code, rule)
+
+
+def _index_text(
+    weight_map: Mapping[str, str], total_size: int, metadata: Mapping[str, object] | None
+) -> bytes:
+    """Return the text of the index. Raises WriteError when it cannot be written."""
+    for name in weight_map:
+        _check_tensor_name(name)
+    for shard in dict.fromkeys(weight_map.values()):
+        _check_shard_name(shard)
+    if total_size < 0:
+        raise WriteError(f"total_size is {total_size:,}", "IDX_SIZE_MISMATCH", "IDX-03")
+    more = {TOTAL_SIZE: total_size, **(metadata or {})}
+    if more[TOTAL_SIZE] != total_size:
+        text = f"total_size is {total_size:,}, but {more[TOTAL_SIZE]!r:.40} in the metadata"
+        raise WriteError(text, "WRT_BAD_METADATA", "IDX-03")
+    try:
+        # Escapes keep the text readable for loaders that open it in the encoding of their system.
+        text = json.dumps({METADATA: more, WEIGHT_MAP: dict(weight_map)}, indent=2, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as err:
+        raise WriteError(
+            f"the metadata have no JSON form: {err!s:.80}", "WRT_BAD_METADATA", "WRT-10"
+        ) from err
+    data = text.encode() + b"\n"
+    if len(data) > INDEX_CAP:
+        text = f"the index would have {len(data):,} bytes, readers accept {INDEX_CAP:,}"
+        raise WriteError(text, "LIM_MEMORY", "LIM-06")
+    # What is written must pass the strict reader (WRT-01), which refuses lone surrogates and repeated keys.
+    findings = Findings()
+    read_index_text(data, findings)
+    for fault in findings.faults:
+        raise WriteError(fault.message, fault.code, fault.rule)
+    return data
+
+
+def _check_tensor_name(name: object) -> None:
+    if not isinstance(name, str):
+        text = f"a tensor name must be a string, not {type(name).__name__}"
+        raise WriteError(text, "WRT_BAD_NAME", "WRT-10")
+    if name == RESERVED:
+        raise WriteError(f"the name {RESERVED} is reserved for metadata", "WRT_BAD_NAME", "WRT-06")
+    if any("\ud800" <= char <= "\udfff" for char in name):
+        raise WriteError(f"tensor name {quote(name)} has no UTF-8 form", "WRT_BAD_NAME", "WRT-10")

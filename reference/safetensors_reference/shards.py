@@ -1,0 +1,207 @@
+"""Sharded models: an index ``*.safetensors.index.json`` and the shards beside it (rules IDX-*).
+
+The index only maps names to files. It is checked against what the shards hold and never believed: no size in
+it decides about memory, and no name in it leads out of its directory.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from .errors import SafetensorsError
+from .explain import Explanation, explain
+from .faults import Fault, quote
+from .jsontext import Abandon
+from .rules import ProfileName
+from .shard_contents import check_contents
+from .shard_findings import Findings, Note
+from .shard_index import INDEX_CAP, IndexText, Mention, read_index_text
+from .source import UnreadableError, open_source
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .header import Header, TensorInfo
+
+IndexPath = str | os.PathLike[str]
+
+
+class InvalidIndexError(SafetensorsError, ValueError):
+    """The index or one of its shards breaks rules. ``explanation`` holds all faults."""
+
+    def __init__(self, explanation: IndexExplanation) -> None:
+        first = explanation.faults[0]
+        more = len(explanation.faults) - 1
+        tail = f" (and {more:,} more faults)" if more else ""
+        text = (
+            f"{explanation.name}: {first.code} [{first.rule}] at byte {first.start:,}: {first.message}{tail}"
+        )
+        super().__init__(text, first.code, first.rule)
+        self.explanation = explanation
+
+
+@dataclass(slots=True)
+class IndexExplanation:
+    """What the strict reader found in one index and its shards.
+
+    Attributes:
+        name: path of the index.
+        size: size of the index in bytes.
+        profile: whose options were taken where readers legitimately differ.
+        faults: every rule broken, in the order of the bytes of the index. A fault inside a shard stands at
+            the first place that names the shard; its place in the shard is in ``shards``.
+        tolerated: faults that the profile's options tolerate, with places as in ``faults``.
+        notes: what is legitimate and worth knowing.
+        shards: shard name -> what was found in it, for all shards that could be opened.
+        weight_map: tensor name -> shard name; empty when the text cannot be followed to its end.
+        sizes: shard name -> bytes of its data buffer, for all shards without faults.
+        metadata: text of the metadata object, a part of the index; None when it has none.
+        complete: False when so much is wrong that faults are left out (see ``FAULT_LIMIT``).
+    """
+
+    name: str
+    size: int
+    profile: ProfileName
+    faults: list[Fault] = field(default_factory=list)
+    tolerated: list[Fault] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    shards: dict[str, Explanation] = field(default_factory=dict)
+    weight_map: dict[str, str] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
+    metadata: bytes | None = None
+    complete: bool = True
+
+    @property
+    def valid(self) -> bool:
+        """True when neither the index nor a shard breaks a rule under the profile."""
+        return not self.faults
+
+
+class ShardedTensor(NamedTuple):
+    """A tensor and the shard that holds it; offsets in ``info`` count in the data buffer of that shard."""
+
+    shard: str
+    info: TensorInfo
+
+
+@dataclass(frozen=True, slots=True)
+class ShardedHeader:
+    """The headers of a sharded model as one.
+
+    Attributes:
+        tensors: tensor name -> shard and entry, in the order of the index.
+        total_size: bytes of all tensors, as the shards say it.
+        metadata: metadata of the index, None when it has none. Integers beyond 20 digits become floats.
+        shards: shard name -> its header.
+    """
+
+    tensors: Mapping[str, ShardedTensor]
+    total_size: int
+    metadata: Mapping[str, object] | None
+    shards: Mapping[str, Header]
+
+
+def check_index(path: IndexPath, profile: ProfileName = "hardened") -> list[Fault]:
+    """Return all faults of the index at ``path`` and of its shards; byte ranges are those of the index.
+
+    Raises UnreadableError when the index itself cannot be read. A shard that cannot is a fault of the index.
+    """
+    return explain_index(path, profile).faults
+
+
+def explain_index(path: IndexPath, profile: ProfileName = "hardened") -> IndexExplanation:
+    """Read the index at ``path`` and the headers of its shards, and collect all faults.
+
+    Only files beside the index are opened. Symbolic links among them are followed and noted (IDX-06): the
+    caches of the Hub consist of them.
+
+    Raises UnreadableError when the index itself cannot be read.
+    """
+    with open_source(os.fspath(path)) as source:
+        out = IndexExplanation(source.name, source.size, profile)
+        # The size comes first, so that nothing is allocated for an index that only a hostile directory has.
+        if source.size > INDEX_CAP:
+            text = f"the index has {source.size:,} bytes, more than the limit of {INDEX_CAP:,} (IDX-13)"
+            out.faults.append(Fault("LIM_MEMORY", "LIM-06", text, 0, source.size))
+            return out
+        data = source.read(0, source.size)
+    findings = Findings(out.faults, out.tolerated, out.notes)
+    index = read_index_text(data, findings)
+    if index is not None:
+        out.weight_map = {name: m.shard for name, m in index.weight_map.items() if m.shard is not None}
+        out.metadata = index.metadata
+        try:
+            _shards(index, out, findings)
+        except Abandon:
+            assert findings.full
+    out.complete = not findings.full
+    findings.sort()
+    return out
+
+
+def open_index(path: IndexPath, profile: ProfileName = "hardened") -> ShardedHeader:
+    """Return the headers of the sharded model whose index is at ``path``.
+
+    Raises:
+        InvalidIndexError: the index or a shard has faults; all of them are in its ``explanation``.
+        UnreadableError: the index cannot be read.
+    """
+    seen = explain_index(path, profile)
+    if seen.faults:
+        raise InvalidIndexError(seen)
+    headers: dict[str, Header] = {}
+    for shard, explanation in seen.shards.items():
+        assert explanation.header is not None
+        headers[shard] = explanation.header
+    tensors = {
+        name: ShardedTensor(shard, headers[shard].tensors[name]) for name, shard in seen.weight_map.items()
+    }
+    metadata = None if seen.metadata is None else json.loads(seen.metadata, parse_int=_number)
+    return ShardedHeader(tensors, sum(t.info.nbytes for t in tensors.values()), metadata, headers)
+
+
+def _number(text: str) -> int | float:
+    # int() refuses thousands of digits with an error of its own.
+    return int(text) if len(text) <= 20 else float(text)
+
+
+def _shards(text: IndexText, out: IndexExplanation, findings: Findings) -> None:
+    """Open every shard that the index names and compare them with the map."""
+    folder = os.path.dirname(out.name)  # noqa: PTH120 - a link to an index does not move its shards
+    for shard, mention in text.shards.items():
+        if mention.usable:
+            _shard(folder, shard, mention, out, findings)
+    headers = {name: seen.header for name, seen in out.shards.items() if seen.header is not None}
+    out.sizes = {name: header.data_size for name, header in headers.items()}
+    check_contents(text, headers, findings)
+
+
+def _shard(folder: str, shard: str, mention: Mention, out: IndexExplanation, findings: Findings) -> None:
+    """Open one shard; its faults get the place where the index names it."""
+    path = os.path.join(folder, shard)  # noqa: PTH118 - the name stays as it is spelled
+    start, end, where = mention.start, mention.end, mention.path
+    try:
+        link = os.readlink(path)  # noqa: PTH115
+    except OSError:
+        pass
+    else:
+        note = f"shard {quote(shard)} is a symbolic link to {quote(link)}"
+        findings.notes.append(Note("IDX-06", note, start, end, where))
+    try:
+        seen = explain(path, out.profile)
+    except UnreadableError as err:
+        if isinstance(err.__cause__, FileNotFoundError):
+            reason = "does not exist"
+        else:
+            reason = f"cannot be read: {str(err).removeprefix(f'{path}: ')}"
+        message = f"shard {quote(shard)} {reason}"
+        findings.add(Fault("IDX_SHARD_MISSING", "IDX-08", message, start, end, where))
+        return
+    out.shards[shard] = seen
+    for faults, tolerated in ((seen.faults, False), (seen.tolerated, True)):
+        for fault in faults:
+            message = f"{quote(shard)} at byte {fault.start:,}: {fault.message}"
+            findings.add(replace(fault, message=message, start=start, end=end, path=where), tolerated)

@@ -1,0 +1,247 @@
+"""The writing side of the format: named bytes in, a laid-out file out (rules WRT-01 to WRT-20).
+
+Nothing here knows an array library. ``plan`` checks everything that can be refused and fixes every byte of
+the header; only then are data touched, one tensor after the other.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+
+from .dtypes import DTYPE_BITS
+from .errors import WriteError
+from .explain import RESERVED
+from .faults import quote
+from .rules import HEADER_CAP
+
+Bytes = bytes | bytearray | memoryview
+
+U64_MAX = 2**64 - 1
+ALIGNMENT = 8
+"""The header is padded to a multiple of this many bytes (WRT-02)."""
+
+FILE_ORDER = (
+    "U64", "I64", "F64", "C64",
+    "F32", "U32", "I32",
+    "BF16", "F16", "U16", "I16",
+    "F8_E5M2FNUZ", "F8_E4M3FNUZ", "F8_E8M0", "F8_E4M3", "F8_E5M2", "I8", "U8",
+    "F6_E3M2", "F6_E2M3", "F4",
+    "BOOL",
+)  # fmt: skip
+"""Tensors stand in the file in this order of their dtypes (WRT-03), so that all are aligned (WRT-04)."""
+_RANK = {code: rank for rank, code in enumerate(FILE_ORDER)}
+
+
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """Bytes that are made when their turn comes, so that never more than one copy is alive.
+
+    Attributes:
+        nbytes: how many bytes ``load`` returns.
+        load: returns them as a buffer of bytes.
+    """
+
+    nbytes: int
+    load: Callable[[], Bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorData:
+    """A tensor to be written.
+
+    Attributes:
+        name: its key in the header.
+        dtype: code of the element type, a key of ``DTYPE_BITS``.
+        shape: dimensions in logical elements (DTY-10).
+        data: little-endian elements in row-major order without gaps (DAT-01 to DAT-03).
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    data: Bytes | Deferred
+
+
+@dataclass(frozen=True, slots=True)
+class FilePlan:
+    """A file that can be written: everything is checked, only data are missing.
+
+    Attributes:
+        head: length prefix and header.
+        tensors: the tensors in the order of their bytes.
+    """
+
+    head: bytes
+    tensors: tuple[TensorData, ...]
+
+    def chunks(self) -> Iterator[Bytes]:
+        """Yield the file piece by piece, each a buffer of bytes; tensors are not copied.
+
+        Raises WriteError when ``Deferred`` data turn out to have another size than announced.
+        """
+        yield self.head
+        for tensor in self.tensors:
+            view = _view(tensor.name, _load(tensor.data))
+            if view.nbytes != _size(tensor.data):
+                raise _size_mismatch(tensor, view.nbytes)
+            yield view
+
+    def to_bytes(self) -> bytes:
+        """Return the whole file."""
+        # BytesIO hands out its own buffer; joining the chunks would keep all deferred copies alive at once.
+        out = io.BytesIO()
+        for chunk in self.chunks():
+            out.write(chunk)
+        return out.getvalue()
+
+
+def plan(tensors: Iterable[TensorData], metadata: Mapping[str, str] | None = None) -> FilePlan:
+    """Lay out a file.
+
+    The bytes depend on nothing but the arguments (WRT-12), whatever their order: tensors are sorted by dtype
+    and then by the bytes of their name, metadata by the bytes of their key.
+
+    Raises:
+        WriteError: a name, the metadata, a dtype or a size cannot be written, or the header is too large
+            (codes ``WRT_*`` and SHP_OVERFLOW).
+    """
+    rows: list[tuple[int, bytes, TensorData]] = []
+    names: set[str] = set()
+    for tensor in tensors:
+        raw = _check_name(tensor.name)
+        if tensor.name in names:
+            raise WriteError(f"two tensors named {quote(tensor.name)}", "WRT_BAD_NAME", "HDR-09")
+        names.add(tensor.name)
+        _check_dtype(tensor)
+        _check_size(tensor)
+        rows.append((_RANK[tensor.dtype], raw, tensor))
+    rows.sort(key=lambda row: row[:2])
+    ordered = tuple(row[2] for row in rows)
+    header = _header(ordered, metadata)
+    return FilePlan(len(header).to_bytes(8, "little") + header, ordered)
+
+
+def _header(tensors: tuple[TensorData, ...], metadata: Mapping[str, str] | None) -> bytes:
+    """Write the header: compact JSON, metadata first, offsets from 0 on without holes (WRT-18, OFF-07)."""
+    members: list[str] = []
+    if metadata is not None:
+        members.append(f"{_string(RESERVED)}:{_metadata(metadata)}")
+    end = 0
+    for tensor in tensors:
+        begin, end = end, end + _size(tensor.data)
+        shape = ",".join(map(str, tensor.shape))
+        members.append(
+            f'{_string(tensor.name)}:{{"dtype":"{tensor.dtype}","shape":[{shape}],"data_offsets":[{begin},{end}]}}'
+        )
+    header = ("{" + ",".join(members) + "}").encode()
+    header += b" " * (-len(header) % ALIGNMENT)
+    if len(header) > HEADER_CAP:
+        text = f"the header would have {len(header):,} bytes, readers accept {HEADER_CAP:,}"
+        raise WriteError(text, "WRT_HEADER_OVER_LIMIT", "WRT-11")
+    return header
+
+
+def _string(text: str) -> str:
+    """Write a JSON string: only quotes, backslashes and control characters are escaped (WRT-18)."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _metadata(metadata: Mapping[str, str]) -> str:
+    if not isinstance(metadata, Mapping):
+        text = f"metadata must be a mapping of strings, not {type(metadata).__name__}"
+        raise WriteError(text, "WRT_BAD_METADATA", "WRT-10")
+    rows: list[tuple[bytes, str]] = []
+    for key, value in metadata.items():
+        raw = _encode(key, "metadata key", "WRT_BAD_METADATA")
+        _encode(value, f"metadata value of {quote(key)}", "WRT_BAD_METADATA")
+        rows.append((raw, f"{_string(key)}:{_string(value)}"))
+    rows.sort()
+    return "{" + ",".join(text for _, text in rows) + "}"
+
+
+def _encode(text: object, what: str, code: str) -> bytes:
+    """Return ``text`` as UTF-8. Raises WriteError when it is no string or has none (WRT-10)."""
+    if not isinstance(text, str):
+        raise WriteError(f"{what} must be a string, not {type(text).__name__}", code, "WRT-10")
+    try:
+        return text.encode()
+    except UnicodeEncodeError as err:
+        at = f"the lone surrogate U+{ord(text[err.start]):04X} at character {err.start:,}"
+        raise WriteError(f"{what} has no UTF-8 form: {at}", code, "WRT-10") from None
+
+
+def _check_name(name: object) -> bytes:
+    raw = _encode(name, "a tensor name", "WRT_BAD_NAME")
+    if name == RESERVED:
+        raise WriteError(f"the name {RESERVED} is reserved for metadata", "WRT_BAD_NAME", "WRT-06")
+    return raw
+
+
+def _check_dtype(tensor: TensorData) -> None:
+    if tensor.dtype not in _RANK:
+        raise unsupported(tensor.name, f"the format has no dtype {quote(str(tensor.dtype), 40)}")
+
+
+def _check_size(tensor: TensorData) -> None:
+    """Check that shape and dtype give the size of the data (WRT-17), without wrapping (WRT-20)."""
+    elements = 1
+    for dim in tensor.shape:
+        if type(dim) is not int or dim < 0:
+            text = f"a dimension is {dim!r:.40}, not a whole number from 0 on"
+            raise refused(tensor.name, text, "WRT_SIZE_MISMATCH", "WRT-17")
+        # A dimension of 0 empties the tensor, but readers may refuse what the others multiply to (SHP-06).
+        elements *= dim or 1
+        if dim > U64_MAX or elements > U64_MAX:
+            raise refused(tensor.name, "the shape needs more than 64 bits", "SHP_OVERFLOW", "WRT-20")
+    bits = 0 if 0 in tensor.shape else elements * DTYPE_BITS[tensor.dtype]
+    if bits > U64_MAX:
+        raise refused(tensor.name, "the size in bits needs more than 64 bits", "SHP_OVERFLOW", "WRT-20")
+    size = _size(tensor.data)
+    if bits != 8 * size:
+        raise _size_mismatch(tensor, size)
+    if isinstance(tensor.data, Bytes):
+        _view(tensor.name, tensor.data)
+
+
+def _size_mismatch(tensor: TensorData, found: int) -> WriteError:
+    bits = prod(tensor.shape) * DTYPE_BITS[tensor.dtype]
+    need = f"{bits:,} bits, not a whole number of bytes" if bits % 8 else f"{bits // 8:,} bytes"
+    shown = f"{str(list(tensor.shape[:8]))[:-1]}{', …' if len(tensor.shape) > 8 else ''}]"
+    text = f"{tensor.dtype} {shown} needs {need}; the data have {found:,} bytes"
+    return refused(tensor.name, text, "WRT_SIZE_MISMATCH", "WRT-17")
+
+
+def _size(data: Bytes | Deferred) -> int:
+    return memoryview(data).nbytes if isinstance(data, Bytes) else data.nbytes
+
+
+def _load(data: Bytes | Deferred) -> Bytes:
+    return data if isinstance(data, Bytes) else data.load()
+
+
+def _view(name: str, data: Bytes) -> memoryview:
+    """Return ``data`` as a flat buffer of bytes. Raises WriteError for one with gaps (WRT-07)."""
+    view = memoryview(data)
+    if view.nbytes == 0:
+        return memoryview(b"")
+    try:
+        return view.cast("B")
+    except TypeError as err:
+        raise refused(
+            name, f"the buffer is no plain row of bytes: {err}", "WRT_NOT_CONTIGUOUS", "WRT-07"
+        ) from None
+
+
+def refused(name: object, reason: str, code: str, rule: str) -> WriteError:
+    """Return the error that the tensor of that name cannot be written; long names are cut (LIM-09)."""
+    shown = quote(name) if isinstance(name, str) else f"{name!r:.80}"
+    return WriteError(f"tensor {shown}: {reason}", code, rule)
+
+
+def unsupported(name: object, reason: str) -> WriteError:
+    """Return the error that the format cannot hold the element type of tensor ``name`` (WRT-09)."""
+    return refused(name, reason, "WRT_UNSUPPORTED_DTYPE", "WRT-09")

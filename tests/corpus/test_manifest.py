@@ -1,0 +1,142 @@
+"""Loading the corpus: typed values, and one clear error for all that can be wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from safetensors_corpus import Manifest, ManifestError, load_manifest
+from safetensors_corpus.manifest import SCHEMA_VERSION, corpus_root
+
+
+def test_cases_are_loaded_as_they_stand_in_the_manifest(
+    manifest: Manifest, raw: dict[str, Any], written: Path
+) -> None:
+    assert [c.id for c in manifest.cases] == [row["id"] for row in raw["cases"]]
+    assert manifest.version == raw["corpus_version"]
+    for case, row in zip(manifest.cases, raw["cases"], strict=True):
+        assert case.path == written / row["input"]["file"]
+        assert (case.sha256, case.size) == (row["input"]["sha256"], row["input"]["size"])
+        assert (case.title, case.level, list(case.rules)) == (row["title"], row["level"], row["rules"])
+        assert case.area == case.id.split("/")[0]
+        assert len(case.read_input()) == case.size
+        assert case.choice == row["expect"].get("choice")
+        assert set(case.options) == set(row["expect"].get("options", {}))
+    assert manifest.by_id[manifest.cases[3].id] is manifest.cases[3]
+
+
+def test_a_folder_stands_for_the_manifest_in_it(written: Path, manifest: Manifest) -> None:
+    assert load_manifest(written / "corpus.json").digest == manifest.digest
+    assert len(manifest.digest) == 64
+
+
+def test_the_corpus_of_this_package_is_found_without_a_path() -> None:
+    assert load_manifest().root == corpus_root()
+    assert len(load_manifest().cases) >= 150
+
+
+def small(
+    manifest: Path, raw: dict[str, Any], change: Callable[[dict[str, Any]], object] = lambda _: None
+) -> Path:
+    """Write a manifest with one case, changed."""
+    copy = json.loads(json.dumps({**raw, "cases": raw["cases"][:1]}))
+    change(copy)
+    manifest.write_text(json.dumps(copy))
+    return manifest
+
+
+def test_withdrawn_cases_are_not_run(tmp_path: Path, raw: dict[str, Any]) -> None:
+    path = tmp_path / "corpus.json"
+    assert len(load_manifest(small(path, raw)).cases) == 1
+    for status in ("withdrawn", "superseded"):
+        loaded = load_manifest(small(path, raw, lambda m, s=status: m["cases"][0].update(status=s)))  # type: ignore[misc]
+        assert loaded.cases == ()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda m: m.pop("cases"),
+        lambda m: m.pop("schema_version"),
+        lambda m: m.pop("corpus_version"),
+        lambda m: m.update(cases=None),
+        lambda m: m.update(cases=[7]),
+        lambda m: m["cases"][0].pop("id"),
+        lambda m: m["cases"][0].pop("input"),
+        lambda m: m["cases"][0].pop("expect"),
+        lambda m: m["cases"][0].update(expect={}),
+        lambda m: m["cases"][0].update(expect=[]),
+        lambda m: m["cases"][0].update(input="x"),
+        lambda m: m["cases"][0].update(rules=None),
+    ],
+)
+def test_a_manifest_of_another_form_is_one_clear_error(
+    tmp_path: Path, raw: dict[str, Any], change: Callable[[dict[str, Any]], object]
+) -> None:
+    path = small(tmp_path / "corpus.json", raw, change)
+    with pytest.raises(ManifestError, match="not a usable manifest") as caught:
+        load_manifest(path)
+    assert str(path) in str(caught.value)
+    assert "stc corpus build" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"{",
+        b"null",
+        b"[]",
+        b'"x"',
+        b"\xff\xfe",
+        b"garbage",
+        b"7",
+        b"[" * 100_000,
+        b'{"schema_version": 1}',
+    ],
+)
+def test_garbage_is_one_clear_error(tmp_path: Path, text: bytes) -> None:
+    path = tmp_path / "corpus.json"
+    path.write_bytes(text)
+    with pytest.raises(ManifestError, match="not a usable manifest"):
+        load_manifest(path)
+
+
+def test_a_truncated_manifest_is_one_clear_error(tmp_path: Path, written: Path) -> None:
+    path = tmp_path / "corpus.json"
+    whole = (written / "corpus.json").read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ManifestError, match="not a usable manifest"):
+        load_manifest(path)
+
+
+@pytest.mark.parametrize("version", [0, SCHEMA_VERSION + 1, "1", None])
+def test_another_schema_version_is_named(tmp_path: Path, raw: dict[str, Any], version: object) -> None:
+    path = small(tmp_path / "corpus.json", raw, lambda m: m.update(schema_version=version))
+    with pytest.raises(ManifestError, match=f"schema version {version}, this program reads {SCHEMA_VERSION}"):
+        load_manifest(path)
+
+
+def test_a_missing_manifest_says_how_to_build_it(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "corpus.json", tmp_path / "no" / "such"):
+        with pytest.raises(ManifestError, match=r"No such file.*stc corpus build"):
+            load_manifest(path)
+
+
+def test_a_changed_corpus_file_is_noticed(tmp_path: Path, raw: dict[str, Any]) -> None:
+    (case,) = load_manifest(small(tmp_path / "corpus.json", raw)).cases
+    case.path.parent.mkdir(parents=True)
+    for data in (b"", b"other"):
+        case.path.write_bytes(data)
+        with pytest.raises(ManifestError, match=r"not the one of the manifest.*stc corpus build"):
+            case.read_input()
+
+
+def test_a_missing_corpus_file_is_noticed(tmp_path: Path, raw: dict[str, Any]) -> None:
+    (case,) = load_manifest(small(tmp_path / "corpus.json", raw)).cases
+    with pytest.raises(ManifestError, match=f"{case.id}.*stc corpus build"):
+        case.read_input()

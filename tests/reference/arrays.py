@@ -1,0 +1,124 @@
+"""Random NumPy arrays in every memory layout, with the bytes a file must hold for them."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+
+Array = npt.NDArray[Any]
+
+NUMPY_TYPES: dict[str, Any] = {
+    "BOOL": np.bool_,
+    "U8": np.uint8, "I8": np.int8,
+    "U16": np.uint16, "I16": np.int16, "F16": np.float16,
+    "U32": np.uint32, "I32": np.int32, "F32": np.float32,
+    "U64": np.uint64, "I64": np.int64, "F64": np.float64, "C64": np.complex64,
+    "BF16": ml_dtypes.bfloat16,
+    "F8_E4M3": ml_dtypes.float8_e4m3fn, "F8_E5M2": ml_dtypes.float8_e5m2, "F8_E8M0": ml_dtypes.float8_e8m0fnu,
+    "F8_E4M3FNUZ": ml_dtypes.float8_e4m3fnuz, "F8_E5M2FNUZ": ml_dtypes.float8_e5m2fnuz,
+}  # fmt: skip
+"""Every dtype of the format that fills whole bytes."""
+
+LAYOUTS = (
+    "plain",
+    "fortran",
+    "permuted",
+    "gaps",
+    "backwards",
+    "broadcast",
+    "big-endian",
+    "unaligned",
+    "read-only",
+)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """An array, and what the file must say about it: dtype code, shape, and its bytes."""
+
+    array: Array
+    dtype: str
+    shape: tuple[int, ...]
+    raw: bytes
+
+
+def content(code: str, shape: tuple[int, ...], rng: random.Random) -> Array:
+    """Return a plain array of random bits, every NaN included."""
+    dtype = np.dtype(NUMPY_TYPES[code])
+    count = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    bits = bytes(rng.randrange(2) for _ in range(count)) if code == "BOOL" else rng.randbytes(count)
+    return np.frombuffer(bytearray(bits), dtype).reshape(shape)
+
+
+def lay_out(plain: Array, layout: str, rng: random.Random) -> Array:
+    """Return an array of the same elements as ``plain`` that lies in memory another way."""
+    if layout == "fortran":
+        return np.array(plain, order="F")
+    if layout == "permuted":
+        order = rng.sample(range(plain.ndim), plain.ndim)
+        return plain.transpose(order).copy().transpose(np.argsort(order))
+    if layout == "gaps":
+        steps = [rng.randint(1, 3) for _ in plain.shape]
+        room = content_of_ones(plain, [d * s for d, s in zip(plain.shape, steps, strict=True)])
+        parts: Any = (..., *(slice(None, None, s) for s in steps))
+        view: Array = room[parts]
+        view[...] = plain
+        return view
+    if layout == "backwards":
+        turn: Any = (..., *(slice(None, None, rng.choice((1, -1))) for _ in plain.shape))
+        turned: Array = plain[turn].copy()[turn]
+        return turned
+    if layout == "big-endian":
+        return plain.astype(plain.dtype.newbyteorder(">"))
+    if layout == "unaligned":
+        room = np.empty(plain.nbytes + 1, np.uint8)[1:]
+        room[:] = np.frombuffer(plain.tobytes(), np.uint8)
+        return room.view(plain.dtype).reshape(plain.shape)
+    if layout == "read-only":
+        plain.flags.writeable = False
+    return plain
+
+
+def content_of_ones(like: Array, shape: list[int]) -> Array:
+    """Return an array whose every byte is 0x01, which must not turn up in a file."""
+    count = int(np.prod(shape, dtype=np.int64)) * like.dtype.itemsize
+    return np.full(count, 1, np.uint8).view(like.dtype).reshape(shape)
+
+
+@st.composite
+def samples(draw: DrawFn, layouts: tuple[str, ...] = LAYOUTS) -> Sample:
+    code = draw(st.sampled_from(sorted(NUMPY_TYPES)))
+    shape = tuple(draw(st.lists(st.integers(0, 4), max_size=4)))
+    layout = draw(st.sampled_from(layouts))
+    rng = random.Random(draw(st.integers(0, 2**32 - 1)))
+    if layout == "broadcast":
+        wide = shape
+        shape = tuple(rng.choice((1, d)) for d in shape)
+        plain = content(code, shape, rng)
+        spread = [
+            plain[tuple(i % d for i, d in zip(at, shape, strict=True))].tobytes() for at in np.ndindex(*wide)
+        ]
+        return Sample(np.broadcast_to(plain, wide), code, wide, b"".join(spread))
+    plain = content(code, shape, rng)
+    return Sample(lay_out(plain.copy(), layout, rng), code, shape, plain.tobytes())
+
+
+def names() -> SearchStrategy[str]:
+    """Tensor names: any text that UTF-8 can hold but the reserved one."""
+    odd = ("", "a", "b", "\x00", "\x1f\x7f", '"\\/', "\u2028", "é", "e\u0301", "😀", "__METADATA__", "../x")
+    return (st.sampled_from(odd) | st.text(max_size=6)).filter(lambda name: name != "__metadata__")
+
+
+def metadata(max_size: int = 3) -> SearchStrategy[dict[str, str] | None]:
+    return st.none() | st.dictionaries(st.text(max_size=4), st.text(max_size=8), max_size=max_size)
+
+
+def dicts(layouts: tuple[str, ...] = LAYOUTS) -> SearchStrategy[dict[str, Sample]]:
+    return st.dictionaries(names(), samples(layouts), max_size=4)

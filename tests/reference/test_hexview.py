@@ -1,0 +1,90 @@
+"""The hex view: right bytes at right positions, the range marked under exactly its bytes."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from safetensors_reference.hexview import hexview
+
+
+def parse(view: str) -> tuple[dict[int, int], set[int]]:
+    """Read a view back: file position -> byte shown, and the positions marked."""
+    shown: dict[int, int] = {}
+    marks: set[int] = set()
+    row = 0
+    for line in view.splitlines():
+        match = re.match(r"([0-9a-f]{8,})  (.{47})  (.*)$", line)
+        if match:
+            row = int(match[1], 16)
+            values = [int(pair, 16) for pair in match[2].split()]
+            assert [chr(v) if 0x20 <= v < 0x7F else "." for v in values] == list(match[3])
+            shown |= {row + i: v for i, v in enumerate(values)}
+        elif "^" in line:
+            marks |= {row + (found.start() - 10) // 3 for found in re.finditer(r"\^\^", line)}
+    return shown, marks
+
+
+def test_a_whole_view() -> None:
+    data = bytes(range(0x61, 0x61 + 20))
+    assert hexview(data, 14, 17).splitlines() == [
+        "00000000  61 62 63 64 65 66 67 68 69 6a 6b 6c 6d 6e 6f 70  abcdefghijklmnop",
+        "                                                    ^^ ^^",
+        "00000010  71 72 73 74                                      qrst",
+        "          ^^",
+    ]
+
+
+def test_unprintable_bytes_are_dots() -> None:
+    assert hexview(b"\x00\x1b\x7f\xffA", 0, 0).endswith("  ....A")
+
+
+@given(st.binary(min_size=1, max_size=200), st.integers(0, 4), st.data())
+def test_positions_bytes_and_marks_are_true(data: bytes, rows: int, draw: st.DataObject) -> None:
+    base = rows * 16
+    start = draw.draw(st.integers(base, base + len(data) - 1))
+    end = draw.draw(st.integers(start, base + len(data)))
+    shown, marks = parse(hexview(data, start, end, base=base))
+    assert all(data[place - base] == value for place, value in shown.items())
+    assert sorted(shown) == list(range(min(shown), max(shown) + 1))
+    assert len(shown) <= 96
+    assert marks == set(range(start, end)) & set(shown)
+    if (start, end) != (base, base):
+        assert start in shown
+        assert end - 1 in shown or end - start > 48 or end == start
+
+
+@given(st.binary(min_size=1, max_size=200), st.data())
+def test_a_short_range_is_shown_whole_with_context(data: bytes, draw: st.DataObject) -> None:
+    start = draw.draw(st.integers(0, len(data) - 1))
+    end = draw.draw(st.integers(start + 1, min(len(data), start + 32)))
+    shown, marks = parse(hexview(data, start, end))
+    assert marks == set(range(start, end))
+    assert set(range(max(start - 16, 0), min(end + 16, len(data)))) <= set(shown)
+
+
+def test_a_range_that_is_cut_says_where_it_ends() -> None:
+    view = hexview(bytes(1000), 100, 900, limit=64)
+    shown, _ = parse(view)
+    assert len(shown) == 64
+    assert view.splitlines()[-1].strip() == "… up to byte 0x383"
+
+
+def test_no_range_shows_the_beginning_up_to_the_limit() -> None:
+    shown, marks = parse(hexview(bytes(1000), 0, 0, limit=512))
+    assert (sorted(shown), marks) == (list(range(512)), set())
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, 0), (0, 8), (5, 5), (100, 200)])
+def test_no_data_gives_no_lines(start: int, end: int) -> None:
+    assert hexview(b"", start, end) == ""
+
+
+def test_positions_count_in_the_file_not_in_the_excerpt() -> None:
+    view = hexview(bytes(32), 0x123456789C, 0x123456789D, base=0x1234567890)
+    assert view.splitlines()[0].startswith("1234567890  00")
+    _, marks = parse(view)
+    assert marks == {0x123456789C}

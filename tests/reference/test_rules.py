@@ -1,0 +1,135 @@
+"""The rule book: complete, consistent, and with the positions that the research gives."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from safetensors_reference import PROFILES, rule_book, rules
+from safetensors_reference.rules import RuleBook
+
+BOOK = rule_book()
+POSITIONS = {
+    # choice: text, official, hardened; "-" where the text leaves it open
+    "leading-whitespace": ("reject", "accept", "reject"),
+    "trailing-whitespace": ("reject", "accept", "reject"),
+    "duplicate-tensor-names": ("reject", "last-wins", "reject"),
+    "duplicate-metadata-keys": ("reject", "last-wins", "reject"),
+    "deep-nesting": ("-", "reject", "reject"),
+    "entry-as-array": ("reject", "accept", "reject"),
+    "unknown-entry-fields": ("-", "ignore", "reject"),
+    "dtype-as-object": ("reject", "accept", "reject"),
+    "zero-dim-overflow": ("-", "by-position", "reject"),
+    "metadata-null": ("reject", "absent", "reject"),
+    "bool-bytes": ("keep", "keep", "keep"),
+}
+
+
+def test_every_requirement_of_the_research_is_a_rule() -> None:
+    families = Counter(rule_id[:3] for rule_id in BOOK.rules)
+    assert families == {
+        "FRM": 10, "HDR": 20, "ENT": 11, "DTY": 15, "SHP": 11, "OFF": 15, "MET": 10, "DAT": 9, "LIM": 10,
+        "WRT": 20, "API": 19, "IDX": 16,
+    }  # fmt: skip
+    for family, count in families.items():
+        assert [r for r in BOOK.rules if r.startswith(family)] == [
+            f"{family}-{n:02}" for n in range(1, count + 1)
+        ]
+
+
+@pytest.mark.parametrize("rule", BOOK.rules.values(), ids=lambda r: r.id)
+def test_a_rule_says_everything_that_is_printed_about_it(rule: rules.Rule) -> None:
+    assert rule.level in ("must", "should", "may")
+    for text in (rule.title, rule.statement, rule.source, rule.text, rule.official, rule.hardened):
+        assert text.strip() == text != ""
+        assert "\n" not in text
+    assert rule.statement.endswith(".")
+    assert rule.choice is None or rule.choice in BOOK.choices
+    assert set(rule.codes) <= set(BOOK.codes)
+
+
+@pytest.mark.parametrize("choice", BOOK.choices.values(), ids=lambda c: c.id)
+def test_a_choice_has_options_for_every_profile_and_belongs_to_its_rule(choice: rules.Choice) -> None:
+    assert len(choice.options) >= 2
+    assert set(choice.positions) == set(PROFILES)
+    assert choice.positions["official"] is not None
+    assert choice.positions["hardened"] is not None
+    assert {choice.required, *choice.positions.values()} - {None} <= set(choice.options)
+    assert BOOK.rules[choice.rule].choice == choice.id
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", choice.id)
+    assert choice.title
+    assert choice.description.endswith(".")
+
+
+def test_an_option_is_demanded_without_a_profile_only_where_the_text_takes_it() -> None:
+    for choice in BOOK.choices.values():
+        assert choice.required is None or choice.required == choice.positions["text"]
+        assert choice.expected(None) == choice.required
+
+
+@pytest.mark.parametrize("choice", POSITIONS)
+def test_positions_are_those_of_the_research(choice: str) -> None:
+    expected = [None if option == "-" else option for option in POSITIONS[choice]]
+    assert [BOOK.choices[choice].positions[p] for p in PROFILES] == expected
+    assert [BOOK.choices[choice].expected(p) for p in PROFILES] == expected
+
+
+def test_every_code_belongs_to_a_rule_and_is_explained() -> None:
+    used = {code for rule in BOOK.rules.values() for code in rule.codes}
+    # What cannot be read or classified breaks no rule of the format.
+    assert set(BOOK.codes) - used <= {"IO_ERROR", "UNCLASSIFIED"}
+    assert all(re.fullmatch(r"[A-Z]{2,3}_[A-Z0-9_]+|UNCLASSIFIED", code) for code in BOOK.codes)
+    assert all(BOOK.codes.values())
+
+
+def test_the_header_cap_is_that_of_the_official_library() -> None:
+    assert rules.HEADER_CAP == 100_000_000
+
+
+def test_loading_is_done_once() -> None:
+    assert rule_book() is BOOK
+
+
+def contradiction(**changes: object) -> RuleBook:
+    """A rule book whose first rule or choice is changed."""
+    rule = next(iter(BOOK.rules.values()))
+    choice = next(iter(BOOK.choices.values()))
+    ours = {k.removeprefix("rule_"): v for k, v in changes.items() if k.startswith("rule_")}
+    theirs = {k.removeprefix("choice_"): v for k, v in changes.items() if k.startswith("choice_")}
+    return RuleBook(
+        {**BOOK.rules, rule.id: replace(rule, **ours)},  # type: ignore[arg-type]
+        {**BOOK.choices, choice.id: replace(choice, **theirs)},  # type: ignore[arg-type]
+        BOOK.codes,
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"rule_choice": "no-such"}, "unknown choice 'no-such'"),
+        ({"rule_codes": ("NO_SUCH",)}, "unknown code 'NO_SUCH'"),
+        ({"choice_rule": "NOP-01"}, "unknown rule 'NOP-01'"),
+        ({"choice_required": "maybe"}, "no option 'maybe'"),
+        ({"choice_positions": {"text": None, "official": "maybe", "hardened": None}}, "no option 'maybe'"),
+    ],
+)
+def test_data_files_that_contradict_each_other_are_refused(changes: dict[str, object], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        rules._check(contradiction(**changes))
+
+
+@pytest.mark.parametrize(("name", "table"), [("rules.toml", "rule"), ("choices.toml", "choice")])
+def test_an_id_that_stands_twice_is_refused(monkeypatch: pytest.MonkeyPatch, name: str, table: str) -> None:
+    load = rules._read
+
+    def doubled(which: str) -> dict[str, object]:
+        raw = dict(load(which))
+        rows = raw.get(table)
+        return raw | {table: [*rows, rows[0]]} if which == name and isinstance(rows, list) else raw
+
+    monkeypatch.setattr(rules, "_read", doubled)
+    with pytest.raises(ValueError, match="stands twice"):
+        rule_book.__wrapped__()

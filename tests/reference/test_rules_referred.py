@@ -1,0 +1,86 @@
+"""Every rule is taken up somewhere: by code, by a case, by a test or by a page written by hand."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from safetensors_reference import rule_book
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = ("reference", "corpus/safetensors_corpus", "conformance", "reports", "fuzz", "tests", "docs")
+SUFFIXES = {".py", ".toml", ".md", ".json"}
+LISTINGS = {
+    # These name rules because they list them, not because they do anything about them.
+    "reference/safetensors_reference/rules.toml",
+    "docs/rules.md",
+    "docs/header.schema.json",
+    "tests/reference/test_rules_referred.py",
+}
+RULE_ID = re.compile(r"\b[A-Z]{3}-\d\d\b")
+
+NOT_YET: dict[str, tuple[str, ...]] = {
+    "needs the read step with more than one way in (file and memory, backends, inspection)": (
+        "HDR-20", "API-15", "API-17", "API-18",
+    ),
+    "needs the slice step": ("API-06",),
+    "needs the lifecycle step (threads, files that shrink, exception types)": ("DAT-09", "API-14", "API-16"),
+    "needs the write step": ("WRT-08",),
+    "needs files larger than the corpus holds, and time to be measured": ("LIM-04", "LIM-07", "LIM-08"),
+    "needs a reader that fetches over the network": ("LIM-10",),
+    "needs a reader that is older than a dtype": ("DTY-06",),
+    "needs a directory with several indexes in the index step": ("IDX-16",),
+    "says only what the format does not define, which no file can show": ("DTY-13", "DAT-08"),
+}  # fmt: skip
+"""Why -> rules that nothing refers to yet. A rule that something refers to must leave this list."""
+
+
+def references() -> dict[str, list[str]]:
+    """Rule id -> where it is named: files of the project, and cases of the corpus."""
+    found: dict[str, list[str]] = {}
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*")):
+            name = path.relative_to(ROOT).as_posix()
+            if path.suffix not in SUFFIXES or name in LISTINGS or not path.is_file():
+                continue
+            for rule_id in set(RULE_ID.findall(path.read_text(encoding="utf-8"))):
+                found.setdefault(rule_id, []).append(name)
+    corpus = json.loads((ROOT / "corpus" / "corpus.json").read_text(encoding="utf-8"))
+    for case in corpus["cases"]:
+        for rule_id in case["rules"]:
+            found.setdefault(rule_id, []).append(case["id"])
+    return found
+
+
+FOUND = references()
+WAITING = {rule_id: why for why, rule_ids in NOT_YET.items() for rule_id in rule_ids}
+
+
+@pytest.mark.parametrize("rule_id", rule_book().rules)
+def test_a_rule_is_referred_to_or_waits_for_a_reason(rule_id: str) -> None:
+    where = FOUND.get(rule_id, [])
+    if rule_id in WAITING:
+        assert not where, f"{rule_id} is taken up now: remove it from NOT_YET"
+    else:
+        assert where, f"nothing refers to {rule_id}: {rule_book().rules[rule_id].statement}"
+
+
+def test_only_rules_wait_and_each_of_them_once() -> None:
+    assert set(WAITING) <= set(rule_book().rules)
+    assert len(WAITING) == sum(map(len, NOT_YET.values()))
+    assert all(why.strip() for why in NOT_YET)
+
+
+def test_nothing_refers_to_a_rule_that_does_not_exist() -> None:
+    families = {rule_id[:3] for rule_id in rule_book().rules}
+    unknown = {r: where for r, where in FOUND.items() if r[:3] in families and r not in rule_book().rules}
+    assert unknown == {}
+
+
+def test_listings_exist_and_are_left_out() -> None:
+    for name in LISTINGS:
+        assert (ROOT / name).is_file()
+        assert not any(name in where for where in FOUND.values())

@@ -1,0 +1,103 @@
+"""What huggingface_hub writes is read without faults, and what we write it reads."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from huggingface_hub import (
+    load_torch_model,
+    save_torch_state_dict,
+    split_state_dict_into_shards_factory,
+    split_torch_state_dict_into_shards,
+)
+from safetensors.numpy import save_file
+from safetensors.torch import save_file as save_torch
+
+from safetensors_reference.shard_write import plan_shards, save_sharded, write_index
+from safetensors_reference.shards import check_index, explain_index, open_index
+
+INDEX = "model.safetensors.index.json"
+
+
+class Tied(torch.nn.Module):
+    """A small model with tied weights and a buffer of BOOL."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = torch.nn.Embedding(8, 4)
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(4, 4) for _ in range(5))
+        self.head = torch.nn.Linear(4, 8, bias=False)
+        self.head.weight = self.embed.weight
+        self.mask: torch.Tensor
+        self.register_buffer("mask", torch.ones(3, dtype=torch.bool))
+
+
+@pytest.mark.parametrize("limit", [1, 64, 100, 200])
+def test_saved_models_of_the_hub_library_have_no_faults(tmp_path: Path, limit: int) -> None:
+    model = Tied()
+    save_torch_state_dict(model.state_dict(), tmp_path, max_shard_size=limit)
+    seen = explain_index(tmp_path / INDEX)
+    assert seen.faults == []
+    assert seen.notes == []
+    assert len(seen.shards) > 1
+    header = open_index(tmp_path / INDEX)
+    state = model.state_dict()
+    assert set(header.tensors) | {"embed.weight", "head.weight"} == set(state)
+    for name, (_, info) in header.tensors.items():
+        assert info.shape == tuple(state[name].shape)
+        assert info.nbytes == state[name].nbytes
+    metadata = json.loads((tmp_path / INDEX).read_bytes())["metadata"]
+    assert header.metadata == metadata
+    assert header.total_size == metadata["total_size"]
+
+
+def test_the_index_of_the_split_that_its_documentation_shows_has_no_faults(tmp_path: Path) -> None:
+    state = {f"layer.{n}": torch.full((n,), float(n), dtype=torch.bfloat16) for n in range(12)}
+    split = split_torch_state_dict_into_shards(state, max_shard_size=30)
+    for filename, names in split.filename_to_tensors.items():
+        save_torch({n: state[n] for n in names}, tmp_path / filename, metadata={"format": "pt"})
+    index = {"metadata": split.metadata, "weight_map": split.tensor_to_filename}
+    (tmp_path / INDEX).write_text(json.dumps(index, indent=2))
+    assert check_index(tmp_path / INDEX) == []
+
+
+def hub_split(tensors: dict[str, Any], limit: int) -> Any:
+    return split_state_dict_into_shards_factory(
+        tensors,
+        get_storage_size=lambda array: array.nbytes,
+        filename_pattern="model{suffix}.safetensors",
+        max_shard_size=limit,
+    )
+
+
+def test_the_split_of_the_factory_can_be_written_with_our_index(tmp_path: Path) -> None:
+    tensors = {f"w{n}": np.arange(n, dtype=np.int32) for n in range(10)}
+    split = hub_split(tensors, 40)
+    for filename, names in split.filename_to_tensors.items():
+        save_file({n: tensors[n] for n in names}, tmp_path / filename)
+    path = write_index(tmp_path, split.tensor_to_filename, split.metadata["total_size"])
+    assert check_index(path) == []
+
+
+@pytest.mark.parametrize("limit", [36, 44, 72, 1000])
+def test_our_plan_equals_that_of_the_hub_library_where_every_tensor_fits(limit: int) -> None:
+    tensors = {f"w{n}": np.zeros(n % 10, np.int32) for n in range(50)}
+    plan = plan_shards({name: array.nbytes for name, array in tensors.items()}, limit)
+    assert plan == list(hub_split(tensors, limit).filename_to_tensors.values())
+
+
+def test_the_hub_library_loads_what_we_save(tmp_path: Path) -> None:
+    model = Tied()
+    state = {name: tensor for name, tensor in model.state_dict().items() if name != "head.weight"}
+    sizes = {name: tensor.nbytes for name, tensor in state.items()}
+    path = save_sharded(save_torch, state, sizes, tmp_path, 100)
+    assert check_index(path) == []
+    other = Tied()
+    load_torch_model(other, tmp_path, strict=False, safe=True)
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(other.state_dict()[name], tensor)

@@ -1,0 +1,213 @@
+"""Replacing files: what stands under the name afterwards, with which permissions, through links."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+
+from safetensors_reference import atomic
+from safetensors_reference.atomic import write_file
+from safetensors_reference.numpy_write import save_file
+from safetensors_reference.torch_write import save_file as save_torch
+
+from .write_support import NOBODY, OLD, listing, ordinary_user, public_file, read_official
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(OLD)
+    return path
+
+
+@pytest.fixture
+def public() -> Iterator[Path]:
+    with public_file() as path:
+        yield path
+
+
+@contextmanager
+def umask(mask: int) -> Iterator[None]:
+    before = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+# ---- what is written ----
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [[], [0], [1], [1, 0, 2], [10] * 9, [99, 100, 101, 5], [5, 1000, 5], [64, 64], [63, 1, 64, 0, 200]],
+)
+def test_pieces_of_all_sizes(sizes: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("SMALL", 64), ("JOINED", 128), ("PIECE", 100)):
+        monkeypatch.setattr(atomic, name, value)
+    chunks = [bytes([i % 251]) * size for i, size in enumerate(sizes)]
+    path = tmp_path / "file"
+    write_file(path, iter(chunks))
+    assert path.read_bytes() == b"".join(chunks)
+    pieces = [len(piece) for piece in atomic._pieces(chunks)]
+    assert max(pieces, default=0) <= 128 + 64
+    assert 0 not in pieces
+
+
+def test_the_system_may_take_less_than_asked(tmp_path: Path) -> None:
+    taken = []
+
+    class Slow:
+        def write(self, data: memoryview) -> int:
+            taken.append(bytes(data[:3]))
+            return min(3, len(data))
+
+    atomic._write(Slow(), b"abcdefgh")  # type: ignore[arg-type]
+    assert taken == [b"abc", b"def", b"gh"]
+
+
+def test_large_chunks_are_not_copied() -> None:
+    data = np.zeros(atomic.PIECE + 5, np.uint8)
+    first, second = atomic._pieces([data.data])
+    assert np.shares_memory(np.frombuffer(first, np.uint8), data)
+    assert len(second) == 5
+
+
+def test_a_path_may_be_a_string_or_a_path_or_relative(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_file("a", [b"1"])
+    write_file(Path("b"), [b"2"])
+    write_file(tmp_path / ("c" * 255), [b"3"])
+    assert [p.read_bytes() for p in sorted(tmp_path.iterdir())] == [b"1", b"2", b"3"]
+
+
+# ---- permissions and links ----
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o022, 0o027, 0o077])
+def test_a_new_file_has_the_usual_mode(mask: int, tmp_path: Path) -> None:
+    path = tmp_path / "new"
+    with umask(mask):
+        write_file(path, [b"new"])
+        assert os.umask(mask) == mask
+    assert mode(path) == 0o666 & ~mask
+
+
+@pytest.mark.parametrize("old", [0o600, 0o640, 0o644, 0o666, 0o755])
+def test_an_existing_file_keeps_its_mode(old: int, target: Path) -> None:
+    target.chmod(old)
+    with umask(0o077):
+        write_file(target, [b"new"])
+    assert mode(target) == old
+
+
+def test_set_id_bits_are_dropped(target: Path) -> None:
+    target.chmod(0o6755)
+    write_file(target, [b"new"])
+    assert mode(target) == 0o755
+
+
+def test_the_temporary_file_of_a_private_file_is_private(target: Path) -> None:
+    target.chmod(0o644)
+    seen: list[int] = []
+
+    def chunks() -> Iterator[bytes]:
+        yield bytes(atomic.JOINED)
+        seen.extend(mode(p) for p in target.parent.iterdir() if p != target)
+
+    write_file(target, chunks())
+    assert seen == [0o600]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_an_existing_file_keeps_its_owner(public: Path) -> None:
+    os.chown(public, NOBODY, NOBODY)
+    write_file(public, [b"new"])
+    assert (public.stat().st_uid, public.stat().st_gid) == (NOBODY, NOBODY)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become a member of a group")
+@pytest.mark.parametrize("member", [True, False])
+def test_an_existing_file_keeps_its_group_for_members(member: bool, public: Path) -> None:
+    os.chown(public, 0, 12345)
+    public.chmod(0o664 if member else 0o666)
+    before = os.getgroups()
+    os.setgroups([12345] if member else [])
+    os.setegid(NOBODY)
+    try:
+        with ordinary_user():
+            write_file(public, [b"new"])
+    finally:
+        os.setegid(0)
+        os.setgroups(before)
+    found = public.stat()
+    assert (found.st_uid, found.st_gid) == (NOBODY, 12345 if member else NOBODY)
+    assert mode(public) == (0o664 if member else 0o666)
+
+
+def test_a_link_stays_and_its_target_changes(target: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "links"
+    folder.mkdir()
+    link, second = folder / "link", folder / "second"
+    link.symlink_to(Path("..") / target.name)
+    second.symlink_to(link)
+    write_file(second, [b"new"])
+    assert second.is_symlink()
+    assert link.is_symlink()
+    assert target.read_bytes() == b"new"
+    assert listing(folder) == ["link", "second"]
+
+
+def test_a_dangling_link_gets_its_target(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to("missing")
+    write_file(link, [b"new"])
+    assert link.is_symlink()
+    assert (tmp_path / "missing").read_bytes() == b"new"
+
+
+def test_other_hard_links_keep_the_old_content(target: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    os.link(target, other)
+    write_file(target, [b"new"])
+    assert (target.read_bytes(), other.read_bytes()) == (b"new", OLD)
+
+
+# ---- saving over the file that was loaded ----
+
+
+def test_saving_numpy_maps_over_their_own_file(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    before = np.arange(100_000, dtype="<i4").reshape(100, 1000)
+    save_file({"a": before}, path)
+    start = 8 + int.from_bytes(path.read_bytes()[:8], "little")
+    mapped = np.memmap(path, "<i4", "r", offset=start, shape=before.shape)
+    save_file({"b": mapped.T, "a": mapped, "first": np.zeros(5000)}, path)
+    found = read_official(path.read_bytes())
+    assert found["a"] == ("I32", (100, 1000), before.tobytes())
+    assert found["b"] == ("I32", (1000, 100), before.T.tobytes())
+
+
+def test_saving_torch_maps_over_their_own_file(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    before = {str(i): torch.randn(100, 100) for i in range(5)}
+    save_torch(before, path)
+    loaded = safetensors.torch.load_file(path)
+    save_torch({"0": torch.zeros(3), **{f"new {k}": v for k, v in loaded.items()}}, path)
+    after = safetensors.torch.load_file(path)
+    assert all(torch.equal(after[f"new {k}"], v) for k, v in before.items())
+    assert all(torch.equal(loaded[k], v) for k, v in before.items())
