@@ -71,7 +71,8 @@ def build() -> Built:
         "codes": book.codes,
         "cases": rows,
     }
-    jsonschema.Draft202012Validator(schema()).validate(manifest)
+    for error in jsonschema.Draft202012Validator(schema()).iter_errors(manifest):
+        raise ValueError(f"the manifest breaks its schema at {error.json_path}: {error.message[:200]}")
     out["corpus.json"] = (json.dumps(manifest, indent=1, ensure_ascii=True) + "\n").encode()
     return Built(out, len(rows))
 
@@ -103,6 +104,7 @@ def _row(case: CaseFunction, builder: FileBuilder, path: str, data: bytes) -> di
         if set(case.options) != set(choice.options):
             raise ValueError(f"case {case.id}: options must be exactly {sorted(choice.options)}")
         rules = tuple(dict.fromkeys((choice.rule, *rules)))
+        _check_rules(case, rules)
         expect: dict[str, object] = {
             "choice": case.choice,
             "options": {k: _expect(case, v, builder, k) for k, v in case.options.items()},
@@ -110,9 +112,7 @@ def _row(case: CaseFunction, builder: FileBuilder, path: str, data: bytes) -> di
         level = case.level or ("must" if choice.required else "may")
     else:
         expect = _expect(case, case.options[""], builder, None)
-        unknown = [r for r in rules if r not in book.rules]
-        if unknown or not rules:
-            raise ValueError(f"case {case.id}: unknown or missing rules {unknown}")
+        _check_rules(case, rules)
         level = case.level or book.rules[rules[0]].level
     return {
         "id": case.id,
@@ -130,6 +130,12 @@ def _row(case: CaseFunction, builder: FileBuilder, path: str, data: bytes) -> di
         "affects": list(case.affects),
         "status": "active",
     }
+
+
+def _check_rules(case: CaseFunction, rules: tuple[str, ...]) -> None:
+    unknown = [r for r in rules if r not in rule_book().rules]
+    if unknown or not rules:
+        raise ValueError(f"case {case.id}: unknown or missing rules {unknown}")
 
 
 def _expect(case: CaseFunction, what: object, builder: FileBuilder, option: str | None) -> dict[str, object]:

@@ -33,8 +33,8 @@ def size_of(dtype: str, shape: Sequence[int]) -> int:
 
 def pattern(name: str, size: int) -> bytes:
     """Deterministic bytes 0x01..0x3c that differ from tensor to tensor; finite in every float dtype."""
-    seed = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()[0]
-    return bytes((seed + 7 * i + i // 60) % 60 + 1 for i in range(size))
+    seed = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
+    return bytes((seed[i % 32] + 7 * i + i // 60) % 60 + 1 for i in range(size))
 
 
 @dataclass

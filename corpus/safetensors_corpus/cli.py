@@ -19,6 +19,12 @@ def corpus() -> None:
     """Build, check and look at the corpus of test files."""
 
 
+class BrokenCaseError(click.ClickException):
+    """A case contradicts the rules."""
+
+    exit_code = 2
+
+
 @corpus.command()
 @click.option("--check", is_flag=True, help="Write nothing; fail when a committed file is not current.")
 @click.option(
@@ -31,7 +37,7 @@ def corpus() -> None:
     help="Folder to build into.  [default: the project's corpus/]",
 )
 def build(check: bool, allow_removal: bool, output: Path | None) -> None:
-    r"""Write the case files and corpus.json, byte-identical on every run.
+    """Write the case files and corpus.json, byte-identical on every run.
 
     \b
     Exit status: 0 built or current, 1 not current (with --check), 2 a case contradicts the rules.
@@ -42,7 +48,7 @@ def build(check: bool, allow_removal: bool, output: Path | None) -> None:
     try:
         built = builder.build()
     except ValueError as err:
-        raise click.ClickException(str(err)) from err
+        raise BrokenCaseError(str(err)) from err
     if check:
         lines = builder.differences(built, root)
         for line in lines:

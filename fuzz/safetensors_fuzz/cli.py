@@ -44,7 +44,7 @@ def fuzz(
     output: Path | None,
     time_limit: float,
 ) -> None:
-    r"""Mutate corpus files, run them through each implementation, keep what crashes or disagrees.
+    """Mutate corpus files, run them through each implementation, keep what crashes or disagrees.
 
     The reference takes the official profile, so that known deviations of the official library stay quiet.
 

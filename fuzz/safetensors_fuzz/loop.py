@@ -9,14 +9,14 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from safetensors_conformance.compare import first_difference
 from safetensors_conformance.outcomes import UNSAFE, StepResult
 from safetensors_conformance.selectors import Target
-from safetensors_conformance.worker import Limits, make_worker
+from safetensors_conformance.worker import Limits, Worker, make_worker
 from safetensors_reference import explain
 
 from .mutate import mutant
@@ -63,7 +63,7 @@ def fuzz(
                     break
                 data = mutant(rng, bases)
                 path.write_bytes(data)
-                results = {name: w.ask(steps[name], str(path)) for name, w in workers.items()}
+                results = {name: _ask(w, steps[name], path) for name, w in workers.items()}
                 tally.execs += 1
                 tally.outcomes[" / ".join(r.outcome for r in results.values())] += 1
                 signature = _signature(data, results)
@@ -74,6 +74,12 @@ def fuzz(
         tally.seconds = time.monotonic() - began
         for worker in workers.values():
             worker.close()
+
+
+def _ask(worker: Worker, step: str, path: Path) -> StepResult:
+    """Run a step; the scratch folder's name is kept out of the words, so that runs can be compared."""
+    result = worker.ask(step, str(path))
+    return replace(result, message=result.message.replace(str(path), path.name))
 
 
 def _signature(data: bytes, results: dict[str, StepResult]) -> str | None:

@@ -54,7 +54,8 @@ def repeat(rng: random.Random, data: bytearray) -> None:
 
 def number(rng: random.Random, data: bytearray) -> None:
     """Replace a number of the header by an interesting one or a neighbour."""
-    matches = list(_NUMBER.finditer(bytes(data), 8))
+    end = 8 + int.from_bytes(data[:8], "little")
+    matches = list(_NUMBER.finditer(bytes(data), 8, min(end, len(data))))
     if not matches:
         return
     match = rng.choice(matches)

@@ -49,7 +49,7 @@ def ratios(times: Mapping[str, Sequence[float]]) -> dict[str, float]:
 @click.option("--largest", type=int, default=100_000, show_default=True, help="Most tensors in a file.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def header(rounds: int, largest: int, as_json: bool) -> None:
-    r"""Open and validate a file: processor time against the official library's safe_open().keys().
+    """Open and validate a file: processor time against the official library's safe_open().keys().
 
     \b
     standard     read_header with the standard library only
@@ -100,7 +100,7 @@ def header(rounds: int, largest: int, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--megabytes", type=int, default=512, show_default=True, help="Size of the copied file.")
 def load(rounds: int, as_json: bool, megabytes: int) -> None:
-    r"""Load all tensors with torch, against the official library.
+    """Load all tensors with torch, against the official library.
 
     \b
     opened     mapped, no data byte touched: processor time in one process

@@ -2,8 +2,8 @@
 
 Copying is the default for files from strangers: the result cannot change or vanish afterwards. Such loads
 are bound by page faults on new memory, so a large buffer is one anonymous mapping that asks for huge pages
-and is filled by a few threads. Mapping is the explicit fast mode: private and writable, never written back, but a
-file that is cut while it is mapped ends the process when the missing part is touched (API-11).
+and is filled by a few threads. Mapping is the explicit fast mode: private and writable, never written back,
+but a file that is cut while it is mapped ends the process when the missing part is touched (API-11).
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def check(
       130  interrupted (Ctrl-C)
     """  # noqa: D301 - click wants the character \b itself
     console = Console(highlight=False, soft_wrap=True, emoji=False)
-    log = None if sarif_path is None else _new_log()
+    log = None if sarif_path is None else _new_log(profile)
     inputs: list[CheckInput] = []
     statuses: list[Status] = []
     interrupted = False
@@ -110,11 +110,11 @@ def _print(console: Console, result: CheckResult, limit: int | None, quiet: bool
         print_result(console, result, limit)
 
 
-def _new_log() -> SarifLog:
+def _new_log(profile: str) -> SarifLog:
     # Most runs want no log, so that they need not load what makes one.
     from .sarif import SarifLog
 
-    return SarifLog()
+    return SarifLog(profile)
 
 
 def _write(path: Path, text: str) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from .dtypes import DTYPE_BITS
 from .faults import Fault, JsonPath, quote
-from .jsontext import Node, plain_integer
+from .jsontext import Node, NumberArray, plain_integer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -29,6 +29,7 @@ class Entry:
     dtype: str | None = None
     shape: tuple[int, ...] | None = None
     offsets: tuple[int, int] | None = None
+    shape_node: Node | None = None
     offsets_node: Node | None = None
 
 
@@ -87,12 +88,11 @@ class EntryReader:
         if "dtype" in fields:
             entry.dtype = self._dtype(fields["dtype"], (name, "dtype"))
         if "shape" in fields:
+            entry.shape_node = fields["shape"]
             entry.shape = self._shape(fields["shape"], (name, "shape"))
         if "data_offsets" in fields:
             entry.offsets_node = fields["data_offsets"]
             entry.offsets = self._offsets(fields["data_offsets"], (name, "data_offsets"))
-        if entry.dtype is not None and entry.shape is not None:
-            self._size(entry, fields["shape"])
         return entry
 
     def _fields(self, name: str, node: Node) -> dict[str, Node]:
@@ -120,6 +120,11 @@ class EntryReader:
         if node.kind == "number" and isinf(float(node.text)):
             text = f"{node.text[:24]} does not fit a double"
             self._report("HDR_NOT_JSON", "HDR-18", text, node, path, "number-range")
+        elif isinstance(node.value, NumberArray):
+            text = next((t for t in node.value.texts() if isinf(float(t))), None)
+            if text is not None:
+                message = f"{text[:24]} does not fit a double"
+                self._report("HDR_NOT_JSON", "HDR-18", message, node, path, "number-range")
         elif node.kind == "array":
             for index, item in enumerate(node.items):
                 self._ignored(item, (*path, index))
@@ -190,10 +195,11 @@ class EntryReader:
                 self._report("ENT_BAD_INTEGER", "OFF-02", text, item, (*path, index))
         return (pair[0], pair[1]) if len(pair) == 2 else None
 
-    def _size(self, entry: Entry, shape_node: Node) -> None:
+    def check_size(self, entry: Entry) -> None:
         """Check the size that shape and dtype give against the range (SHP-05, SHP-06, DTY-09, OFF-05)."""
-        assert entry.dtype is not None
-        assert entry.shape is not None
+        shape_node = entry.shape_node
+        if entry.dtype is None or entry.shape is None or shape_node is None:
+            return
         path = (entry.name, "shape")
         elements = self._elements(entry.shape, shape_node, path)
         if elements is None:

@@ -17,7 +17,7 @@ from .errors import SafetensorsError
 from .faults import Fault, quote
 from .header import Header, TensorInfo
 from .jsontext import Abandon, JsonReader
-from .layout import Range, check_layout
+from .layout import Range, check_layout, show_shape
 from .rules import HEADER_CAP, ProfileName, rule_book
 from .source import Source, SourceLike, open_source
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from .jsontext import Node
 
 RESERVED = "__metadata__"
+FAULT_LIMIT = 10_000
+"""Most faults that are collected of one file; reading stops there, so that a hostile file costs no memory."""
 _BOM = b"\xef\xbb\xbf"
 _JSON_SPACE = b" \t\n\r"
 
@@ -56,6 +58,7 @@ class Explanation:
         header: what the header says; None when there is any fault.
         ranges: declared byte ranges of the entries that have one, also when there are faults.
         data_start: file position of the data buffer; None when the framing is broken.
+        cut: True when reading stopped at ``FAULT_LIMIT`` faults.
     """
 
     name: str
@@ -66,6 +69,7 @@ class Explanation:
     header: Header | None = None
     ranges: list[Range] = field(default_factory=list)
     data_start: int | None = None
+    cut: bool = False
 
     @property
     def valid(self) -> bool:
@@ -98,6 +102,10 @@ def explain_source(source: Source, profile: ProfileName = "hardened") -> Explana
     return _Explainer(source, profile).run()
 
 
+class _TooManyError(Exception):
+    """There are more faults than anybody wants to see."""
+
+
 class _Explainer:
     """One run over one source."""
 
@@ -105,6 +113,7 @@ class _Explainer:
         self.source = source
         self.out = Explanation(source.name, source.size, profile)
         self.entries: dict[str, Entry] = {}
+        self.overridden: list[Entry] = []  # entries whose name comes again, where that is a fault
         self.metadata: dict[str, str] | None = None
         self.complete = True  # every entry gave a range, so holes can be told from unknown ground
 
@@ -117,8 +126,11 @@ class _Explainer:
         header = self._framing()
         if header is not None:
             self._utf8(header)
-            if self._object(header):
-                self._layout(len(header))
+            try:
+                if self._object(header):
+                    self._layout(len(header))
+            except _TooManyError:
+                self.out.cut = True
         self.out.faults.sort(key=lambda f: (f.start, f.end))
         self.out.tolerated.sort(key=lambda f: (f.start, f.end))
         if header is not None and self.out.valid:
@@ -126,7 +138,11 @@ class _Explainer:
         return self.out
 
     def _sink(self, fault: Fault, tolerated: bool = False) -> None:
-        (self.out.tolerated if tolerated else self.out.faults).append(fault)
+        kept = self.out.tolerated if tolerated else self.out.faults
+        if len(kept) >= FAULT_LIMIT and not tolerated:
+            raise _TooManyError
+        if len(kept) < FAULT_LIMIT:
+            kept.append(fault)
 
     def _add(self, code: str, rule: str, message: str, start: int, end: int) -> None:
         self._sink(Fault(code, rule, message, start, end))
@@ -180,13 +196,17 @@ class _Explainer:
             return False
         entry_reader = EntryReader(self._sink, 8, self.options)
         seen: dict[str, int] = {}
+        whole = True
         try:
             for key, value in reader.members(1):
                 self._member(entry_reader, seen, key, value)
+            self._padding(header, reader.pos)
         except Abandon:
-            return False
-        self._padding(header, reader.pos)
-        return True
+            whole = False
+        # Sizes come last: a reader that keeps the last of two entries checks the size of no other.
+        for entry in (*self.overridden, *self.entries.values()):
+            entry_reader.check_size(entry)
+        return whole
 
     def _start(self, header: bytes, reader: JsonReader) -> bool:
         """Check that the first byte is an opening brace (HDR-02, HDR-05, HDR-06)."""
@@ -239,7 +259,8 @@ class _Explainer:
 
     def _member(self, reader: EntryReader, seen: dict[str, int], key: Node, value: Node) -> None:
         """Read one member of the header object: the metadata map or a tensor entry."""
-        name = key.text
+        # A name with a fault in it gets a key of its own, so that it equals no other.
+        name = key.text if key.exact else f"{key.text}\0{key.start}"
         again = name in seen
         if again:
             reserved = name == RESERVED
@@ -249,11 +270,13 @@ class _Explainer:
         if name == RESERVED:
             self.metadata = reader.metadata(value)
             return
-        entry = reader.entry(name, value)
+        entry = reader.entry(key.text, value)
         if entry is None:
             self.complete = False
-        else:
-            self.entries[name] = entry
+            return
+        if again and name in self.entries and self.options["duplicate-tensor-names"] == "reject":
+            self.overridden.append(self.entries[name])
+        self.entries[name] = entry
 
     def _duplicate(self, key: Node, first: int, choice: str | None) -> None:
         what = "tensor name" if choice else "key"
@@ -265,16 +288,17 @@ class _Explainer:
 
     def _layout(self, length: int) -> None:
         ranges: list[Range] = []
-        for entry in self.entries.values():
+        for entry in (*self.overridden, *self.entries.values()):
             node = entry.offsets_node
             if entry.offsets is None or node is None:
                 self.complete = False
             else:
-                label = f"{entry.dtype or '?'}{'?' if entry.shape is None else list(entry.shape[:8])}"
+                label = f"{entry.dtype or '?'}{show_shape(entry.shape)}"
                 ranges.append(Range(entry.name, *entry.offsets, 8 + node.start, 8 + node.end, label))
         data_size = self.source.size - 8 - length
         self.out.ranges, self.out.data_start = ranges, 8 + length
-        self.out.faults.extend(check_layout(ranges, 8 + length, data_size, self.complete))
+        for fault in check_layout(ranges, 8 + length, data_size, self.complete):
+            self._sink(fault)
 
     def _header(self, length: int) -> Header:
         tensors: dict[str, TensorInfo] = {}

@@ -10,7 +10,7 @@ JsonPath = tuple[str | int, ...]
 
 
 def render_path(path: JsonPath) -> str:
-    """Render a path as a normalised JSONPath (RFC 9535), e.g. ``$['w']['shape'][0]``; long keys are cut."""
+    """Render a path as a JSONPath (RFC 9535) in ASCII, e.g. ``$['w']['shape'][0]``; long keys are cut."""
     out = ["$"]
     for part in path:
         if isinstance(part, int):

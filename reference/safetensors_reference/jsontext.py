@@ -25,8 +25,14 @@ _PLAIN = re.compile(rb'"([^"\\\x00-\x1f]*+)"')
 _ANY_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _WORD = re.compile(rb"[-+.0-9A-Za-z_$]+")
 _NUMBER = re.compile(rb"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][-+]?[0-9]++)?")
+_NUMBERS = re.compile(
+    rb"\[[ \t\n\r]*+(?:%(n)s[ \t\n\r]*+)(?:,[ \t\n\r]*+%(n)s[ \t\n\r]*+)*+\]" % {b"n": _NUMBER.pattern}
+)
+LONG = 4096
+"""Length in bytes from which an array of numbers is kept as text."""
 _INTEGER = re.compile(rb"0|[1-9][0-9]*+")
-_SPECIAL = re.compile(rb'[\x00-\x1f]|\\(?:u[0-9a-fA-F]{4}|["\\/bfnrt]|.)', re.DOTALL)
+_SPECIAL = re.compile(rb'[\x00-\x1f]++|\\(?:u[0-9a-fA-F]{4}|["\\/bfnrt]|.)', re.DOTALL)
+_LOW = re.compile(rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 _ESCAPES = {
     b'\\"': '"',
     b"\\\\": "\\",
@@ -45,17 +51,21 @@ class Node:
 
     ``value`` is the decoded text of a string, the literal text of a number, a list of nodes for an array,
     a list of (key, value) node pairs for an object, None otherwise. ``start`` and ``end`` are byte
-    positions in the header, end exclusive.
+    positions in the header, end exclusive. ``exact`` is False for a string with a fault in it: what stands
+    for the faulty part is no reason to call two strings equal.
     """
 
     kind: Kind
     value: object
     start: int
     end: int
+    exact: bool = True
 
     @property
     def items(self) -> list[Node]:
         """Elements of an array."""
+        if isinstance(self.value, NumberArray):
+            self.value = self.value.nodes()
         assert isinstance(self.value, list)
         return self.value
 
@@ -139,6 +149,10 @@ class JsonReader:
     def _array(self, depth: int) -> Node:
         self._enter(depth)
         start = self.pos
+        numbers = _NUMBERS.match(self.data, start)
+        if numbers is not None and numbers.end() - start > LONG:
+            self.pos = numbers.end()
+            return Node("array", NumberArray(self.data, start, self.pos), start, self.pos)
         self.pos += 1
         items: list[Node] = []
         self.skip_space()
@@ -211,59 +225,88 @@ class JsonReader:
         match = _PLAIN.match(self.data, self.pos)
         if match is not None:
             start, self.pos = match.start(), match.end()
-            return Node("string", match.group(1).decode("utf-8", "surrogateescape"), start, self.pos)
+            text, exact = _text(match.group(1))
+            return Node("string", text, start, self.pos, exact)
         match = _ANY_STRING.match(self.data, self.pos)
         if match is None:
             self.syntax("a string without closing quote", self.pos, len(self.data))
             raise Abandon
         start, self.pos = match.start(), match.end()
-        return Node("string", self._decode(start + 1, self.pos - 1), start, self.pos)
+        text, exact = self._decode(start + 1, self.pos - 1)
+        return Node("string", text, start, self.pos, exact)
 
-    def _decode(self, start: int, end: int) -> str:
-        """Decode a string body with escapes, reporting control characters and bad escapes."""
+    def _decode(self, start: int, end: int) -> tuple[str, bool]:
+        """Decode a string body, reporting control characters and bad escapes: (text, nothing was wrong)."""
         out: list[str] = []
+        exact = True
         done = start
-        matches = list(_SPECIAL.finditer(self.data, start, end))
-        index = 0
-        while index < len(matches):
-            match = matches[index]
-            index += 1
-            out.append(self.data[done : match.start()].decode("utf-8", "surrogateescape"))
+        while (match := _SPECIAL.search(self.data, done, end)) is not None:
+            text, sound = _text(self.data[done : match.start()])
+            out.append(text)
+            exact = exact and sound
             done = match.end()
             token = match.group()
-            if token[:2] == b"\\u" and len(token) == 6:
-                unit = int(token[2:], 16)
-                low = self._low_surrogate(matches[index] if index < len(matches) else None, done)
-                if 0xD800 <= unit < 0xDC00 and low is not None:
-                    unit = 0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00)
-                    done = matches[index].end()
-                    index += 1
-                elif 0xD800 <= unit < 0xE000:
-                    self._bad_escape(f"lone surrogate escape {token.decode()}", match)
-                # A lone surrogate is kept, so that two different bad keys are not called duplicates.
-                out.append(chr(unit))
-            elif token[:1] != b"\\":
-                text = f"raw control character U+{token[0]:04X} in a string"
-                self.report("HDR_NOT_JSON", "HDR-14", text, match.start(), done)
-                out.append(token.decode())
-            elif token in _ESCAPES:
+            if token in _ESCAPES:
                 out.append(_ESCAPES[token])
-            else:
+            elif token[:2] == b"\\u" and len(token) == 6:
+                unit = int(token[2:], 16)
+                low = _LOW.match(self.data, done, end) if 0xD800 <= unit < 0xDC00 else None
+                if low is not None:
+                    unit = 0x10000 + ((unit - 0xD800) << 10) + (int(low.group()[2:], 16) - 0xDC00)
+                    done = low.end()
+                elif 0xD800 <= unit < 0xE000:
+                    exact = False
+                    self._bad_escape(f"lone surrogate escape {token.decode()}", match)
+                out.append(chr(unit))
+            elif token[:1] == b"\\":
+                exact = False
                 self._bad_escape(f"\\{repr(token[1:])[2:-1]} is no JSON escape", match)
                 out.append(token.decode("utf-8", "surrogateescape"))
-        out.append(self.data[done:end].decode("utf-8", "surrogateescape"))
-        return "".join(out)
+            else:
+                self._control(token, match.start())
+                out.append(token.decode())
+        text, sound = _text(self.data[done:end])
+        out.append(text)
+        return "".join(out), exact and sound
 
-    @staticmethod
-    def _low_surrogate(match: re.Match[bytes] | None, at: int) -> int | None:
-        """Return the low surrogate that is escaped right at ``at``, if one is."""
-        if match is None or match.start() != at or len(match.group()) != 6:
-            return None
-        unit = int(match.group()[2:], 16)
-        return unit if 0xDC00 <= unit < 0xE000 else None
+    def _control(self, run: bytes, at: int) -> None:
+        """Report a run of raw control characters (HDR-14)."""
+        more = f" and {len(run) - 1:,} more" if len(run) > 1 else ""
+        text = f"raw control character U+{run[0]:04X}{more} in a string"
+        self.report("HDR_NOT_JSON", "HDR-14", text, at, at + len(run))
 
     def _bad_escape(self, message: str, match: re.Match[bytes]) -> None:
         self.report("HDR_NOT_JSON", "HDR-15", message, match.start(), match.end())
+
+
+def _text(raw: bytes) -> tuple[str, bool]:
+    """Decode UTF-8; False when it is none, the bad bytes then stand as lone surrogates."""
+    try:
+        return raw.decode("utf-8"), True
+    except UnicodeDecodeError:
+        return raw.decode("utf-8", "surrogateescape"), False
+
+
+class NumberArray:
+    """A long array of nothing but numbers, turned into nodes only when somebody asks for them.
+
+    An ignored field may hold millions of numbers, and a node is many times as large as a digit (LIM-03).
+    """
+
+    __slots__ = ("_data", "_end", "_start")
+
+    def __init__(self, data: bytes, start: int, end: int) -> None:
+        self._data, self._start, self._end = data, start, end
+
+    def texts(self) -> Iterator[str]:
+        """Yield the spelling of each number."""
+        for match in _NUMBER.finditer(self._data, self._start, self._end):
+            yield match.group().decode()
+
+    def nodes(self) -> list[Node]:
+        """Return a node for each number."""
+        matches = _NUMBER.finditer(self._data, self._start, self._end)
+        return [Node("number", m.group().decode(), m.start(), m.end()) for m in matches]
 
 
 def plain_integer(node: Node) -> bool:

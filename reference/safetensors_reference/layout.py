@@ -32,7 +32,8 @@ def check_layout(ranges: Iterable[Range], data_start: int, data_size: int, compl
 
     Ranges must follow one another from 0 to ``data_size`` without holes and overlaps, in any header order;
     empty ranges obey the same chain (OFF-09). ``complete`` is False when some entries could not be
-    understood: what they cover is unknown, so holes and trailing bytes are then not claimed.
+    understood: what they cover is unknown, so holes and trailing bytes are then not claimed. Entries that
+    share a name are a fault of their own and no overlap.
     """
     usable: list[Range] = []
     for item in ranges:
@@ -53,8 +54,7 @@ def check_layout(ranges: Iterable[Range], data_start: int, data_size: int, compl
             where = "the data buffer starts" if before is None else f"{quote(before.name)} ends"
             text = f"{quote(item.name)} begins at {item.begin:,}, but {where} at {cursor:,}"
             yield _fault("OFF_HOLE", "OFF-07", text, item)
-        elif item.begin < cursor:
-            assert before is not None
+        elif item.begin < cursor and before is not None and item.name != before.name:
             inside = f"{quote(before.name)}, which ends at {cursor:,}"
             text = f"{quote(item.name)} begins at {item.begin:,}, inside {inside}"
             yield _fault("OFF_OVERLAP", "OFF-06", text, item)
@@ -67,6 +67,14 @@ def check_layout(ranges: Iterable[Range], data_start: int, data_size: int, compl
 
 def _fault(code: str, rule: str, text: str, item: Range) -> Fault:
     return Fault(code, rule, text, item.start, item.stop, (item.name, "data_offsets"))
+
+
+def show_shape(shape: tuple[int, ...] | None) -> str:
+    """Show a shape for people, cut behind eight dimensions."""
+    if shape is None:
+        return "?"
+    tail = f", … {len(shape)} dimensions]" if len(shape) > 8 else "]"
+    return "[" + ", ".join(str(d) for d in shape[:8]) + tail
 
 
 def draw_layout(ranges: Iterable[Range], data_size: int, limit: int = 8) -> str:

@@ -28,7 +28,7 @@ class Commands(click.Group):
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(version("safetensors-conformance"), prog_name="safetensors-conformance")
 def main() -> None:
-    r"""Check safetensors files, and the programs that read and write them.
+    """Check safetensors files, and the programs that read and write them.
 
     \b
     stc check FILE...                  is this file valid, and if not, why

@@ -45,13 +45,16 @@ def message(text: str) -> Json:
 
 
 class SarifLog:
-    """Collects results, one file at a time, and gives the log with all of them."""
+    """Collects results, one file at a time, and gives the log with all of them.
 
-    def __init__(self) -> None:
+    ``profile`` is the one under which the files are checked.
+    """
+
+    def __init__(self, profile: str) -> None:
+        self._profile = profile
         self._results: list[Json] = []
         self._artifacts: list[Json] = []
         self._notifications: list[Json] = []
-        self._profiles: set[str] = set()
 
     def add(self, result: CheckResult) -> None:
         """Take in what was found in one file."""
@@ -61,7 +64,6 @@ class SarifLog:
         if result.size is not None:
             artifact["length"] = result.size
         self._artifacts.append(artifact)
-        self._profiles.add(result.profile)
         if result.error is not None:
             # What could not be read was not checked, which is no result but must not go unsaid.
             self._notifications.append(
@@ -111,7 +113,7 @@ class SarifLog:
             "taxonomies": taxonomies(),
             "artifacts": self._artifacts,
             "results": self._results,
-            "properties": {"profile": ", ".join(sorted(self._profiles))},
+            "properties": {"profile": self._profile},
         }
         return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 

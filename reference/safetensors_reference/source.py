@@ -37,7 +37,9 @@ class MemorySource:
     """A source over a bytes-like object; nothing is copied until it is read."""
 
     def __init__(self, data: bytes | bytearray | memoryview, name: str = "<bytes>") -> None:
-        self._view = memoryview(data).cast("B")
+        view = memoryview(data)
+        # Only contiguous views can be seen as bytes; others are rare and copied.
+        self._view = view.cast("B") if view.c_contiguous and view.nbytes else memoryview(view.tobytes())
         self.name = name
         self.size = len(self._view)
 
@@ -52,7 +54,10 @@ class FileSource:
     def __init__(self, file: BinaryIO, name: str) -> None:
         self._file = file
         self.name = name
-        self.size = file.seek(0, os.SEEK_END)
+        try:
+            self.size = file.seek(0, os.SEEK_END)
+        except (OSError, ValueError) as err:
+            raise UnreadableError(f"{name}: cannot be read by position: {err}") from err
 
     def read(self, start: int, count: int) -> bytes:
         """Return ``count`` bytes from ``start`` on. Raises UnreadableError when the file became shorter."""

@@ -132,7 +132,6 @@ def test_a_case_that_contradicts_the_rules_is_an_error_message(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.xfail(reason="the help promises status 2, ClickException exits with 1")
 def test_a_case_that_contradicts_the_rules_has_the_exit_status_of_the_help(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -367,13 +367,11 @@ def test_names_are_the_same_when_their_decoded_text_is(first: bytes, second: byt
             rb'"\udcff"',
             b'"\xff"',
             id="lone-surrogate-and-invalid-utf8",
-            marks=pytest.mark.xfail(reason="both decode to U+DCFF through surrogateescape"),
         ),
         pytest.param(
             rb'"\x41"',
             rb'"\\x41"',
             id="bad-escape-and-backslash",
-            marks=pytest.mark.xfail(reason="a bad escape is kept as its two characters"),
         ),
     ],
 )

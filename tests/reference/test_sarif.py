@@ -31,6 +31,28 @@ BOOK = rule_book()
 VALID = make(f'{{"w":{W}}}', ABCD)
 BROKEN = make(f'{{"w":{W},"w":{W}}}', ABCD + b"!!!!")
 LEVELS = {"none", "note", "warning", "error"}
+MEMBERS = {
+    # what: members that SARIF 2.1.0 gives it; of all that it allows, those used here
+    "log": "$schema version runs",
+    "run": "tool invocations taxonomies artifacts results properties",
+    "driver": "name organization version shortDescription rules supportedTaxonomies",
+    "taxonomy": "name organization shortDescription informationUri isComprehensive taxa",
+    "taxon": "id shortDescription helpUri",
+    "rule": "id name shortDescription fullDescription help defaultConfiguration relationships properties",
+    "relationship": "target kinds",
+    "reference": "id index toolComponent",
+    "artifact": "location roles length",
+    "result": "ruleId ruleIndex kind level message locations partialFingerprints taxa properties",
+    "location": "physicalLocation logicalLocations",
+    "physicalLocation": "artifactLocation region",
+    "artifactLocation": "uri index",
+    "region": "byteOffset byteLength",
+    "logicalLocation": "fullyQualifiedName",
+    "invocation": "executionSuccessful exitCode toolExecutionNotifications",
+    "notification": "level message locations",
+    "message": "text markdown",
+}
+"""A member of any other name would be refused by SARIF's own schema, property bags apart."""
 
 
 def run(*args: str | Path) -> Result:
@@ -40,7 +62,7 @@ def run(*args: str | Path) -> Result:
 
 
 def log_of(*results: CheckResult, status: int = 1) -> dict[str, Any]:
-    log = SarifLog()
+    log = SarifLog(results[0].profile if results else "hardened")
     for result in results:
         log.add(result)
     parsed: dict[str, Any] = json.loads(log.to_text(status))
@@ -62,8 +84,12 @@ def results(log: dict[str, Any]) -> list[dict[str, Any]]:
     return out
 
 
+def check_members(what: str, value: dict[str, Any]) -> None:
+    assert set(value) <= set(MEMBERS[what].split()), what
+
+
 def check_message(message: dict[str, Any]) -> None:
-    assert set(message) <= {"text", "markdown"}
+    check_members("message", message)
     assert message["text"]
     for text in message.values():
         # Braces stand for placeholders unless doubled, and there are no arguments for any (3.11.5).
@@ -83,31 +109,43 @@ def check_structure(log: dict[str, Any]) -> None:
     assert log["$schema"] == (
         "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
     )
+    check_members("log", log)
     (the_run,) = log["runs"]
+    check_members("run", the_run)
     driver = the_run["tool"]["driver"]
-    assert driver["name"]
+    check_members("driver", driver)
+    assert (driver["name"], driver["organization"]) == ("stc check", "safetensors-conformance")
+    check_message(driver["shortDescription"])
     assert re.fullmatch(r"[0-9]+(\.[0-9]+)*", driver["version"])
     rules = driver["rules"]
     assert len({rule["id"] for rule in rules}) == len(rules)
     (taxonomy,) = the_run["taxonomies"]
+    check_members("taxonomy", taxonomy)
+    check_message(taxonomy["shortDescription"])
     taxa = taxonomy["taxa"]
     assert driver["supportedTaxonomies"] == [{"name": taxonomy["name"], "index": 0}]
     for rule in rules:
+        check_members("rule", rule)
         for member in ("shortDescription", "fullDescription", "help"):
             check_message(rule[member])
         assert rule["defaultConfiguration"]["level"] in LEVELS
         assert re.fullmatch("[A-Za-z0-9]+", rule["name"])
         for relationship in rule.get("relationships", ()):
+            check_members("relationship", relationship)
+            assert relationship["kinds"] == ["relevant"]
             check_reference(relationship["target"], taxonomy)
     for taxon in taxa:
+        check_members("taxon", taxon)
         check_message(taxon["shortDescription"])
         assert taxon["helpUri"] == f"https://cwe.mitre.org/data/definitions/{taxon['id']}.html"
     artifacts = the_run["artifacts"]
     for artifact in artifacts:
+        check_members("artifact", artifact)
         check_uri(artifact["location"]["uri"])
         assert artifact["roles"] == ["analysisTarget"]
         assert artifact.get("length", 0) >= 0
     for result in the_run["results"]:
+        check_members("result", result)
         assert rules[result["ruleIndex"]]["id"] == result["ruleId"]
         assert result["level"] in LEVELS
         check_message(result["message"])
@@ -122,8 +160,10 @@ def check_structure(log: dict[str, Any]) -> None:
         for taxon in result.get("taxa", ()):
             check_reference(taxon, taxonomy)
     (invocation,) = the_run["invocations"]
+    check_members("invocation", invocation)
     assert invocation["executionSuccessful"] is (invocation["exitCode"] in (0, 1))
     for notification in invocation["toolExecutionNotifications"]:
+        check_members("notification", notification)
         assert notification["level"] == "error"
         check_message(notification["message"])
         (location,) = notification["locations"]
@@ -131,13 +171,19 @@ def check_structure(log: dict[str, Any]) -> None:
 
 
 def check_location(location: dict[str, Any], artifacts: list[dict[str, Any]]) -> None:
+    check_members("location", location)
+    check_members("physicalLocation", location["physicalLocation"])
+    check_members("region", location["physicalLocation"].get("region", {}))
     artifact = location["physicalLocation"]["artifactLocation"]
+    check_members("artifactLocation", artifact)
     assert artifacts[artifact["index"]]["location"]["uri"] == artifact["uri"]
     for logical in location.get("logicalLocations", ()):
+        check_members("logicalLocation", logical)
         assert logical["fullyQualifiedName"].startswith("$")
 
 
 def check_reference(reference: dict[str, Any], taxonomy: dict[str, Any]) -> None:
+    check_members("reference", reference)
     assert taxonomy["taxa"][reference["index"]]["id"] == reference["id"]
     assert reference["toolComponent"] == {"name": taxonomy["name"], "index": 0}
 
@@ -192,6 +238,20 @@ def test_the_log_comes_on_top_of_what_is_printed(tmp_path: Path) -> None:
     assert log["runs"][0]["properties"] == {"profile": "hardened"}
 
 
+def test_a_valid_file_is_an_artifact_without_results(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(VALID)
+    assert run("--profile", "text", "--sarif", tmp_path / "out.sarif", tmp_path / "a").exit_code == 0
+    log = json.loads((tmp_path / "out.sarif").read_text(encoding="ascii"))
+    check_structure(log)
+    (the_run,) = log["runs"]
+    assert the_run["results"] == []
+    assert the_run["artifacts"] == [
+        {"location": {"uri": (tmp_path / "a").as_uri()}, "roles": ["analysisTarget"], "length": len(VALID)}
+    ]
+    assert the_run["properties"] == {"profile": "text"}
+    assert the_run["invocations"][0]["executionSuccessful"] is True
+
+
 def test_what_was_not_read_is_a_notification_and_no_success(tmp_path: Path) -> None:
     result = run("--sarif", tmp_path / "out.sarif", tmp_path / "missing")
     assert result.exit_code == 2
@@ -243,7 +303,13 @@ def test_levels_follow_the_rules_and_tolerated_faults_are_notes() -> None:
     official = results(log_of(of_bytes(loose, profile="official")))
     assert {r["level"] for r in official} == {"note"}
     assert len(official) == 3
-    assert all("tolerated" in r["message"]["text"] for r in official)
+    assert all(r["message"]["text"].endswith(" (tolerated by the profile)") for r in official)
+    assert {r["properties"]["choice"] for r in official} == {
+        "leading-whitespace",
+        "duplicate-tensor-names",
+        "unknown-entry-fields",
+    }
+    assert not any("tolerated" in r["message"]["text"] for r in hardened)
 
 
 def test_rules_are_all_that_a_file_can_break_with_help() -> None:

@@ -66,7 +66,7 @@ def run(
     memory_limit: int,
     quiet: bool,
 ) -> None:
-    r"""Run an implementation over the corpus and judge what it does.
+    """Run an implementation over the corpus and judge what it does.
 
     \b
     SELECTOR is one of
