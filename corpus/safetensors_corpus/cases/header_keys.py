@@ -61,6 +61,22 @@ def names_twice_swapped(f: FileBuilder) -> None:
 
 @chooses(
     "duplicate-tensor-names",
+    options={
+        "reject": reject("HDR_DUP_KEY", "OFF_SIZE_MISMATCH"),
+        "last-wins": ACCEPT,
+        "first-wins": reject("OFF_SIZE_MISMATCH"),
+    },
+    importance="high",
+    affects=KEEPS_LAST,
+)
+def name_twice_first_of_another_size(f: FileBuilder) -> None:
+    """The same tensor name twice; the shape of the first entry does not fit its range."""
+    f.member('"w"', ENTRY.replace("[2]", "[3]"))
+    f.tensor("w", "F32", [2])
+
+
+@chooses(
+    "duplicate-tensor-names",
     options={"reject": reject("HDR_DUP_KEY"), "last-wins": ACCEPT, "first-wins": reject("OFF_TRAILING")},
     importance="high",
     affects=KEEPS_LAST,

@@ -116,3 +116,12 @@ def beyond_64_bits(f: FileBuilder, value: tuple[str, int]) -> None:
 def beyond_64_bits_beside_zero(f: FileBuilder, value: str) -> None:
     """A dimension of 2^64 stands at the $slug of an empty tensor's shape."""
     _raw(f, f"[{value.format(2**64)}]", 0)
+
+
+@rejects("SHP-02", codes="ENT_BAD_INTEGER", importance="high")
+def minus_zero_beside_escaped_minus(f: FileBuilder) -> None:
+    """A dimension is spelled -0, and the name of the tensor is a minus sign written as an escape.
+
+    A reader that only counts minus signs in text and meaning finds one of each.
+    """
+    f.tensor("-", "U8", [0], b"", key=r'"\u002d"', fields={"shape": "[-0]"})
