@@ -121,10 +121,11 @@ class EntryReader:
             text = f"{node.text[:24]} does not fit a double"
             self._report("HDR_NOT_JSON", "HDR-18", text, node, path, "number-range")
         elif isinstance(node.value, NumberArray):
-            text = next((t for t in node.value.texts() if isinf(float(t))), None)
-            if text is not None:
-                message = f"{text[:24]} does not fit a double"
-                self._report("HDR_NOT_JSON", "HDR-18", message, node, path, "number-range")
+            for number in node.value.texts():
+                if isinf(float(number)):
+                    text = f"{number[:24]} does not fit a double"
+                    self._report("HDR_NOT_JSON", "HDR-18", text, node, path, "number-range")
+                    break
         elif node.kind == "array":
             for index, item in enumerate(node.items):
                 self._ignored(item, (*path, index))

@@ -8,6 +8,7 @@ import pty
 import subprocess
 import sys
 import threading
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,10 @@ import pytest
 from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 from safetensors.numpy import save
 
-from safetensors_reference import cli, explain, read_header
+from safetensors_reference import check_progress, cli, explain, read_header
 from safetensors_reference.alignment import alignment
 from safetensors_reference.check_inputs import CheckInput, find_inputs
 from safetensors_reference.check_output import printable
@@ -366,6 +368,21 @@ def test_on_one_terminal_the_bar_steps_aside_for_results(tree: Path) -> None:
     # Erased to the beginning of the line before the result begins.
     assert b"\x1b[2K" + os.fsencode(tree) + b"/sub/deep/c.safetensors: 2 faults" in terminal
     assert b"checking" in terminal
+
+
+@pytest.mark.parametrize(("pause", "drawn"), [(-1, True), (1000, False)])
+def test_the_bar_moves_but_not_for_every_file(
+    monkeypatch: pytest.MonkeyPatch, pause: float, drawn: bool
+) -> None:
+    monkeypatch.setattr(check_progress, "REFRESH", pause)
+    out = StringIO()
+    console = Console(file=out, force_terminal=True, color_system=None)
+    with check_progress.ProgressBar(3, console) as bar:
+        for _ in range(3):
+            bar.advance()
+    assert all((f"{n}/3" in out.getvalue()) == drawn for n in (1, 2))
+    assert "0/3" in out.getvalue()
+    assert "3/3" in out.getvalue()
 
 
 def test_one_file_needs_no_bar(tree: Path) -> None:

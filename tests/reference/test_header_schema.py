@@ -68,6 +68,7 @@ SPELLINGS = {
     "shape/number-spelled-exponent-upper-case",
     "shape/number-spelled-exponent-zero",
     "shape/number-spelled-minus-zero",
+    "shape/minus-zero-beside-escaped-minus",
     "shape/number-spelled-point-zero",
     "shape/number-spelled-point-zero-in-last-place",
     "layout/offset-spelled-exponent",
