@@ -91,6 +91,8 @@ def _print_faults(console: Console, result: CheckResult, limit: int | None) -> N
         _print_fault(console, result.name, fault)
     if limit is not None and len(faults) > limit:
         console.print(f"  … and {len(faults) - limit:,} more; --all prints them")
+    if result.explanation is not None and result.explanation.cut:
+        console.print("  reading stopped here: the file has more faults than are worth collecting")
     seen = result.explanation
     if seen is not None and seen.ranges and seen.data_start is not None:
         drawing = draw_layout(seen.ranges, seen.size - seen.data_start)
