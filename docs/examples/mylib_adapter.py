@@ -1,4 +1,4 @@
-"""Adapter of ``mylib`` for the conformance suite: pytest conformance --impl=py:docs/examples/mylib_adapter.py:Adapter"""
+"""Adapter of ``mylib``: pytest conformance --impl=py:docs/examples/mylib_adapter.py:Adapter."""
 
 import sys
 from pathlib import Path

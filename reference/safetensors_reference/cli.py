@@ -70,7 +70,7 @@ def check(
       1    at least one is invalid
       2    at least one cannot be read, or the SARIF file cannot be written
       130  interrupted (Ctrl-C)
-    """  # noqa: D301 - click wants the character \b itself
+    """
     console = Console(highlight=False, soft_wrap=True, emoji=False)
     log = None if sarif_path is None else _new_log(profile)
     inputs: list[CheckInput] = []

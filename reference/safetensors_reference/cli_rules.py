@@ -46,7 +46,7 @@ def build(check: bool, output: Path | None) -> None:
       0    written, or current already
       1    not current (with --check)
       2    cannot be written
-    """  # noqa: D301 - click wants the character \b itself
+    """
     folder = output or docs_folder()
     if folder is None:
         raise click.UsageError("this is no checkout of the project; say with --output where to write")

@@ -24,7 +24,7 @@ from safetensors_reference.shards import check_index, explain_index, open_index
 INDEX = "model.safetensors.index.json"
 
 
-class Tied(torch.nn.Module):
+class Tied(torch.nn.Module):  # type: ignore[misc]  # torch is not followed by the type checker
     """A small model with tied weights and a buffer of BOOL."""
 
     def __init__(self) -> None:
