@@ -17,7 +17,7 @@ WIDTH = 100
 
 
 def explain_failure(who: Implementation, verdict: CaseVerdict, step: str, profile: str | None) -> str:
-    """Return the message for a failing step, as DESIGN.md section 10 of the project shows it."""
+    """Return the message for a failing step: a headline, labelled rows, the bytes with marks underneath."""
     case, judged = verdict.case, verdict.steps[step]
     left = f"{who.label} · {case.id} · {step}"
     lines = [f"{left}  {judged.verdict.upper():>{max(WIDTH - len(left) - 2, 0)}}"]

@@ -62,7 +62,7 @@ def fuzz(
                 if seconds is not None and tally.seconds >= seconds:
                     break
                 data = mutant(rng, bases)
-                path.write_bytes(data)
+                _write(path, data)
                 results = {name: _ask(w, steps[name], path) for name, w in workers.items()}
                 tally.execs += 1
                 tally.outcomes[" / ".join(r.outcome for r in results.values())] += 1
@@ -74,6 +74,13 @@ def fuzz(
         tally.seconds = time.monotonic() - began
         for worker in workers.values():
             worker.close()
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Write an input over the last one; a file cut to nothing first would be flushed to disk every time."""
+    with path.open("r+b" if path.exists() else "wb") as file:
+        file.write(data)
+        file.truncate()
 
 
 def _ask(worker: Worker, step: str, path: Path) -> StepResult:

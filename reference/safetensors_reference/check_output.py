@@ -50,19 +50,19 @@ def print_result(console: Console, result: CheckResult, limit: int | None) -> No
     name = shown_name(result.name)
     for fault in result.tolerated:
         text = f"{printable(fault.message)} ({fault.rule}, tolerated by profile {result.profile})"
-        console.print(f"{name}: note: {text}", markup=False)
+        console.print(f"{name}: note: {text}")
     said: Counter[str] = Counter()
     for note in result.notes:
         said[note.rule] += 1
         if said[note.rule] <= NOTES:
-            console.print(f"{name}: note: {printable(note.message)} ({note.rule})", markup=False)
+            console.print(f"{name}: note: {printable(note.message)} ({note.rule})")
     for rule, count in said.items():
         if count > NOTES:
-            console.print(f"{name}: note: … and {count - NOTES:,} more of this kind ({rule})", markup=False)
+            console.print(f"{name}: note: … and {count - NOTES:,} more of this kind ({rule})")
     if result.faults:
         _print_faults(console, result, limit)
     else:
-        console.print(f"{name}: {_valid(result)}", markup=False)
+        console.print(f"{name}: {_valid(result)}")
 
 
 def _valid(result: CheckResult) -> str:
@@ -77,7 +77,7 @@ def print_brief(console: Console, result: CheckResult) -> None:
     """Print one line for a file with faults: how many, and which codes."""
     counts = Counter(fault.code for fault in result.faults)
     codes = ", ".join(code if n == 1 else f"{code} ×{n:,}" for code, n in counts.items())
-    console.print(f"{shown_name(result.name)}: {_number(result.faults)}: {codes}", markup=False)
+    console.print(f"{shown_name(result.name)}: {_number(result.faults)}: {codes}")
 
 
 def _number(faults: list[Fault]) -> str:
@@ -91,12 +91,12 @@ def _print_faults(console: Console, result: CheckResult, limit: int | None) -> N
         _print_fault(console, result.name, fault)
     if limit is not None and len(faults) > limit:
         console.print(f"  … and {len(faults) - limit:,} more; --all prints them")
-    if result.explanation is not None and result.explanation.cut:
+    if not result.complete:
         console.print("  reading stopped here: the file has more faults than are worth collecting")
     seen = result.explanation
     if seen is not None and seen.ranges and seen.data_start is not None:
         drawing = draw_layout(seen.ranges, seen.size - seen.data_start)
-        console.print(f"  data  {drawing}", markup=False)
+        console.print(f"  data  {drawing}")
 
 
 def _print_fault(console: Console, name: str, fault: Fault) -> None:
@@ -104,14 +104,12 @@ def _print_fault(console: Console, name: str, fault: Fault) -> None:
     where = f"file {fault.start:#x}..{max(fault.end - 1, fault.start):#x}"
     path = f"  {render_path(fault.path)}" if fault.path is not None else ""
     console.print(Text.assemble("  ", (fault.code, "bold red"), f"  {printable(fault.message)}"))
-    console.print(f"    rule   {rule.id} ({rule.level}): {rule.statement}", markup=False)
-    console.print(f"    where  {where}{path}", markup=False)
+    console.print(f"    rule   {rule.id} ({rule.level}): {rule.statement}")
+    console.print(f"    where  {where}{path}")
     if fault.choice is not None:
-        console.print(
-            f"    choice {fault.choice}: readers differ here (stc check --profile official)", markup=False
-        )
+        console.print(f"    choice {fault.choice}: readers differ here (stc check --profile official)")
     for line in _bytes_around(name, fault).splitlines():
-        console.print(f"    {line}", markup=False)
+        console.print(f"    {line}")
 
 
 def _bytes_around(name: str, fault: Fault) -> str:

@@ -56,6 +56,13 @@ class CheckResult:
         return "invalid" if self.faults else "valid"
 
     @property
+    def complete(self) -> bool:
+        """False when there are so many faults that some were left out."""
+        if self.index is not None:
+            return self.index.complete
+        return self.explanation is None or not self.explanation.cut
+
+    @property
     def notes(self) -> list[Note]:
         """What is legitimate in an index and worth knowing."""
         return [] if self.index is None else self.index.notes
@@ -103,6 +110,7 @@ class CheckResult:
             "header_length": None if start is None else start - 8,
             "data_size": self.data_size,
             "alignment": None if stats is None else stats.to_dict(),
+            "complete": self.complete,
             "faults": [f.to_dict() for f in self.faults],
             "tolerated": [f.to_dict() for f in self.tolerated],
             "notes": [_note(n) for n in self.notes],

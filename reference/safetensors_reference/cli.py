@@ -71,7 +71,7 @@ def check(
       2    at least one cannot be read, or the SARIF file cannot be written
       130  interrupted (Ctrl-C)
     """
-    console = Console(highlight=False, soft_wrap=True, emoji=False)
+    console = Console(highlight=False, soft_wrap=True, emoji=False, markup=False)
     log = None if sarif_path is None else _new_log(profile)
     inputs: list[CheckInput] = []
     statuses: list[Status] = []

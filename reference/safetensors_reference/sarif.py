@@ -66,13 +66,9 @@ class SarifLog:
         self._artifacts.append(artifact)
         if result.error is not None:
             # What could not be read was not checked, which is no result but must not go unsaid.
-            self._notifications.append(
-                {
-                    "level": "error",
-                    "message": message(f"{result.error} ({result.code})"),
-                    "locations": [{"physicalLocation": {"artifactLocation": location}}],
-                }
-            )
+            self._notify("error", f"{result.error} ({result.code})", location)
+        elif not result.complete:
+            self._notify("warning", f"{result.name}: more faults than are collected", location)
         identities: Counter[tuple[str, ...]] = Counter()
 
         def identity(rule: str, code: str, path: JsonPath | None) -> Json:
@@ -90,6 +86,10 @@ class SarifLog:
             out = _note(note, location)
             out["partialFingerprints"] = identity(note.rule, "", note.path)
             self._results.append(out)
+
+    def _notify(self, level: str, text: str, artifact: Json) -> None:
+        locations = [{"physicalLocation": {"artifactLocation": artifact}}]
+        self._notifications.append({"level": level, "message": message(text), "locations": locations})
 
     def log(self, exit_status: int) -> Json:
         """Return the log of everything taken in; ``exit_status`` is the one the program will end with."""

@@ -65,6 +65,7 @@ def test_json_of_a_valid_index(model: Path) -> None:
         "header_length": None,
         "data_size": 40,
         "alignment": None,
+        "complete": True,
         "faults": [],
         "tolerated": [],
         "notes": [],
@@ -106,6 +107,13 @@ def test_a_fault_in_a_shard_makes_the_index_invalid_too(model: Path) -> None:
     ]
 
 
+def test_an_index_with_too_many_faults_says_so(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("safetensors_reference.shard_findings.FAULT_LIMIT", 2)
+    write_index(model.parent, {f"x{n}": f"{n}.bin" for n in range(9)})
+    assert "reading stopped here" in run(model).stdout
+    assert only(run("--json", model))["complete"] is False
+
+
 def test_a_profile_holds_for_the_shards_of_an_index(model: Path) -> None:
     shard = model.parent / SHARDS[0]
     data = shard.read_bytes()
@@ -133,6 +141,12 @@ def test_notes_are_printed_bounded_and_complete_in_json(model: Path, tmp_path: P
     assert [note["rule"] for note in notes] == ["IDX-06"] * 5
     assert notes[0]["path"] == "$['weight_map']['t0']"
     assert run("-q", snapshot / INDEX).stdout == ""
+    assert set(notes[0]) == {"rule", "message", "start", "end", "path"}
+    assert model.read_bytes()[notes[0]["start"] : notes[0]["end"]].decode() == f'"{SHARDS[0]}"'
+    for shard in SHARDS[:2]:
+        (snapshot / shard).unlink()
+        (tmp_path / shard).rename(snapshot / shard)
+    assert "of this kind" not in run(snapshot / INDEX).stdout
 
 
 @pytest.mark.parametrize("name", [INDEX, "other.index.json"])
