@@ -7,6 +7,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Mapping
+from operator import index as as_int
 from pathlib import Path
 from typing import TypeVar
 
@@ -152,7 +153,7 @@ def _saved(path: Path, names: list[str]) -> int:
     header = read_header(path)
     if header.tensors.keys() != set(names):
         odd = min(header.tensors.keys() ^ set(names))
-        text = f"save_file was given other tensors than it stored, for one {quote(odd)}"
+        text = f"save_file stored other tensors than it was given, for one {quote(odd)}"
         raise WriteError(text, "IDX_TENSOR_MISSING", "IDX-09")
     fd = os.open(path, os.O_RDONLY)
     try:
@@ -181,12 +182,14 @@ def _index_text(
         _check_tensor_name(name)
     for shard in dict.fromkeys(weight_map.values()):
         _check_shard_name(shard)
+    total_size = as_int(total_size)  # NumPy's integers have no JSON form
     if total_size < 0:
         raise WriteError(f"total_size is {total_size:,}", "IDX_SIZE_MISMATCH", "IDX-03")
-    more = {TOTAL_SIZE: total_size, **(metadata or {})}
+    more: dict[str, object] = {TOTAL_SIZE: total_size, **(metadata or {})}
     if more[TOTAL_SIZE] != total_size:
         text = f"total_size is {total_size:,}, but {more[TOTAL_SIZE]!r:.40} in the metadata"
         raise WriteError(text, "WRT_BAD_METADATA", "IDX-03")
+    more[TOTAL_SIZE] = total_size  # not 1.0 or True, which are equal too
     try:
         # Escapes keep the text readable for loaders that open it in the encoding of their system.
         text = json.dumps({METADATA: more, WEIGHT_MAP: dict(weight_map)}, indent=2, allow_nan=False)
