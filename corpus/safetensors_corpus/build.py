@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,9 @@ import jsonschema
 
 from safetensors_reference.rules import Choice, Rule, rule_book
 
-from .builder import FileBuilder
+from .builder import HEAVY, Builder
+from .field_bugs import affected, field_bugs
+from .kinds import new_builder
 from .manifest import SCHEMA_VERSION, corpus_root
 from .registry import Accept, CaseFunction, all_cases
 
@@ -26,9 +27,6 @@ SPEC = {
     "revision": "24b0b28",
     "date": "2026-05-12",
 }
-MAX_FILE = 64 * 1024
-"""Largest stored file in bytes; larger inputs are recipes."""
-
 _LEVELS = {"must": 0, "should": 1, "may": 2}
 
 
@@ -52,14 +50,14 @@ def build() -> Built:
     out: dict[str, bytes] = {}
     rows = []
     for case in all_cases():
-        builder = FileBuilder()
-        case.body(builder, *case.arguments)
-        data = builder.render()
-        if len(data) > MAX_FILE:
-            raise ValueError(f"case {case.id}: {len(data)} bytes; files above {MAX_FILE} must be recipes")
-        path = f"files/{case.id}.safetensors"
-        out[path] = data
-        rows.append(_row(case, builder, path, data))
+        builder = new_builder(case.kind)
+        try:
+            case.body(builder, *case.arguments)
+            stored, files = builder.stored(case.id)
+            rows.append(_row(case, builder, stored))
+        except ValueError as err:
+            raise ValueError(f"case {case.id}: {err}") from err
+        out.update(files)
     book = rule_book()
     manifest = {
         "$schema": "schema/corpus.schema.json",
@@ -69,6 +67,7 @@ def build() -> Built:
         "rules": [_rule(r) for r in book.rules.values()],
         "choices": [_choice(c) for c in book.choices.values()],
         "codes": book.codes,
+        "field_bugs": [bug.to_json() for bug in field_bugs().values()],
         "cases": rows,
     }
     for error in jsonschema.Draft202012Validator(schema()).iter_errors(manifest):
@@ -94,58 +93,66 @@ def _choice(choice: Choice) -> dict[str, object]:
     }
 
 
-def _row(case: CaseFunction, builder: FileBuilder, path: str, data: bytes) -> dict[str, object]:
+def _row(case: CaseFunction, builder: Builder, stored: dict[str, Any] | None) -> dict[str, Any]:
     book = rule_book()
     rules = case.rules
     if case.choice is not None:
         choice = book.choices.get(case.choice)
         if choice is None:
-            raise ValueError(f"case {case.id}: unknown choice {case.choice!r}")
+            raise ValueError(f"unknown choice {case.choice!r}")
         if set(case.options) != set(choice.options):
-            raise ValueError(f"case {case.id}: options must be exactly {sorted(choice.options)}")
+            raise ValueError(f"options must be exactly {sorted(choice.options)}")
         rules = tuple(dict.fromkeys((choice.rule, *rules)))
-        _check_rules(case, rules)
-        expect: dict[str, object] = {
+        _check_rules(rules)
+        expect: dict[str, Any] = {
             "choice": case.choice,
-            "options": {k: _expect(case, v, builder, k) for k, v in case.options.items()},
+            "options": {k: _expect(v, builder, k) for k, v in case.options.items()},
         }
         level = case.level or ("must" if choice.required else "may")
     else:
-        expect = _expect(case, case.options[""], builder, None)
-        _check_rules(case, rules)
+        expect = _expect(case.options[""], builder, None)
+        _check_rules(rules)
         level = case.level or book.rules[rules[0]].level
-    return {
+    row: dict[str, Any] = {
         "id": case.id,
+        "kind": case.kind,
         "title": case.title,
         "description": case.description,
         "rules": list(rules),
         "level": level,
         "importance": case.importance,
-        "features": sorted(f"dtype-{d.lower().replace('_', '-')}" for d in builder.dtypes()),
+        "features": builder.features(),
         "steps": list(case.steps),
-        "input": {"file": path, "sha256": hashlib.sha256(data).hexdigest(), "size": len(data)},
+        "heavy": case.heavy or (stored or {}).get("size", 0) > HEAVY,
+        "input": stored,
+        "action": builder.action(),
+        "budget": builder.budget or None,
         "expect": expect,
         "smoke": case.smoke,
         "source": dict(case.source),
-        "affects": list(case.affects),
+        "affects": [affected(bug) for bug in case.bugs],
         "status": "active",
     }
+    # What a kind of case does not use is left out rather than written as null a thousand times.
+    return {k: v for k, v in row.items() if v is not None or k == "input"}
 
 
-def _check_rules(case: CaseFunction, rules: tuple[str, ...]) -> None:
+def _check_rules(rules: tuple[str, ...]) -> None:
     unknown = [r for r in rules if r not in rule_book().rules]
     if unknown or not rules:
-        raise ValueError(f"case {case.id}: unknown or missing rules {unknown}")
+        raise ValueError(f"unknown or missing rules {unknown}")
 
 
-def _expect(case: CaseFunction, what: object, builder: FileBuilder, option: str | None) -> dict[str, object]:
+def _expect(what: object, builder: Builder, option: str | None) -> dict[str, Any]:
+    properties = builder.demanded()
+    more = {"properties": properties} if properties else {}
     if isinstance(what, Accept):
-        return {"outcome": "accept", "content": builder.content(option)}
+        return {"outcome": "accept", "content": builder.content(option), **more}
     codes = getattr(what, "codes", ())
     unknown = [c for c in codes if c not in rule_book().codes]
     if unknown or not codes:
-        raise ValueError(f"case {case.id}: unknown or missing fault codes {unknown}")
-    return {"outcome": "reject", "codes": list(codes)}
+        raise ValueError(f"unknown or missing fault codes {unknown}")
+    return {"outcome": "reject", "codes": list(codes), **more}
 
 
 def lost_ids(built: Built, root: Path) -> list[str]:

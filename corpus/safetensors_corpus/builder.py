@@ -10,12 +10,69 @@ import hashlib
 import json
 from dataclasses import dataclass, field
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from safetensors_reference.dtypes import DTYPE_BITS
 
+from . import recipe
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+
+
+MAX_FILE = 64 * 1024
+"""Largest stored file in bytes; larger inputs are recipes."""
+HEAVY = 1 << 20
+"""Inputs larger than this many bytes make a case heavy."""
+
+
+class Builder(Protocol):
+    """What ``build`` asks of the object that a case's body has filled, whatever the kind of case."""
+
+    budget: dict[str, float]
+
+    def features(self) -> list[str]:
+        """What an implementation needs to support, as slugs such as ``dtype-f4``."""
+        ...
+
+    def stored(self, case_id: str) -> tuple[dict[str, Any] | None, dict[str, bytes]]:
+        """Return the manifest's ``input`` and the files to store, by path relative to the manifest."""
+        ...
+
+    def action(self) -> dict[str, Any] | None:
+        """Return what is done with the input beyond opening and reading it."""
+        ...
+
+    def content(self, option: str | None = None) -> dict[str, Any]:
+        """Return what the implementation must give, under ``option`` of the case's choice if there is one."""
+        ...
+
+    def demanded(self) -> list[str]:
+        """Return the properties demanded of a written file."""
+        ...
+
+
+def tensor_row(name: str, dtype: str, shape: Sequence[int], data: bytes) -> dict[str, Any]:
+    """Return one tensor of an expected content."""
+    return {
+        "name": name,
+        "dtype": dtype,
+        "shape": list(shape),
+        "nbytes": len(data),
+        "sha256": hashlib.sha256(data).hexdigest(),
+    }
+
+
+def stored_file(path: str, data: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Return the manifest's ``input`` for one file, and the file if it is small enough to be stored."""
+    known: dict[str, Any] = {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
+    if len(data) <= MAX_FILE:
+        return {"file": path, **known}, {path: data}
+    parts = recipe.from_bytes(data)
+    spelled = len(json.dumps(parts))
+    if spelled > MAX_FILE:
+        raise ValueError(f"{len(data):,} bytes that no recipe of long runs describes; make them repeat")
+    return {"recipe": parts, **known}, {}
 
 
 def json_text(value: object) -> str:
@@ -61,7 +118,8 @@ class FileBuilder:
         trailer: bytes behind the data buffer.
         header: the whole header as bytes, replacing everything said about members and padding.
         cut: number of bytes removed from the end of the file.
-        separator, colon: JSON punctuation with its whitespace.
+        separator: JSON punctuation between members with its whitespace.
+        budget: what the case may cost: ``seconds``, ``peak_bytes``, ``read_bytes``.
     """
 
     before: bytes = b""
@@ -72,6 +130,7 @@ class FileBuilder:
     header: bytes | None = None
     cut: int = 0
     separator: str = ","
+    budget: dict[str, float] = field(default_factory=dict)
     _members: list[bytes] = field(default_factory=list)
     _data: bytearray = field(default_factory=bytearray)
     _told: list[Told] = field(default_factory=list)
@@ -180,30 +239,46 @@ class FileBuilder:
         out = self.prefix + length.to_bytes(8, "little") + header + bytes(self._data) + self.trailer
         return out[: len(out) - self.cut] if self.cut else out
 
-    def content(self, option: str | None = None) -> dict[str, object]:
+    def content(self, option: str | None = None) -> dict[str, Any]:
         """Return what a reader must report, under ``option`` of the case's choice if there is one."""
         tensors = []
         for told in self._told:
             if told.seen_by is not None and option is not None and option not in told.seen_by:
                 continue
             data = told.data if option is None else told.views.get(option, told.data)
-            tensors.append(
-                {
-                    "name": told.name,
-                    "dtype": told.dtype,
-                    "shape": told.shape,
-                    "nbytes": len(data),
-                    "sha256": hashlib.sha256(data).hexdigest(),
-                }
-            )
+            tensors.append(tensor_row(told.name, told.dtype, told.shape, data))
         metadata = self._metadata
         if option is not None and option in self._metadata_views:
             metadata = self._metadata_views[option]
         return {"tensors": tensors, "metadata": metadata}
 
-    def dtypes(self) -> list[str]:
-        """Dtypes of the tensors told, each once, in order."""
-        return list(dict.fromkeys(told.dtype for told in self._told))
+    def told(self, name: str) -> Told:
+        """Return what was told of the tensor ``name``. Raises KeyError."""
+        for told in self._told:
+            if told.name == name:
+                return told
+        raise KeyError(name)
+
+    def features(self) -> list[str]:
+        """Dtypes of the tensors told, as slugs."""
+        return dtype_features(told.dtype for told in self._told)
+
+    def stored(self, case_id: str) -> tuple[dict[str, Any] | None, dict[str, bytes]]:
+        """Return the file as stored, or as a recipe when it is too large for that."""
+        return stored_file(f"files/{case_id}.safetensors", self.render())
+
+    def action(self) -> dict[str, Any] | None:
+        """Nothing beyond opening and reading."""
+        return None
+
+    def demanded(self) -> list[str]:
+        """Nothing is written."""
+        return []
+
+
+def dtype_features(dtypes: Iterable[str]) -> list[str]:
+    """Return the features that tensors of these dtypes need."""
+    return sorted({f"dtype-{d.lower().replace('_', '-')}" for d in dtypes})
 
 
 def _utf8(text: str | bytes) -> bytes:

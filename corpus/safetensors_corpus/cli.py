@@ -1,129 +1,72 @@
-"""``stc corpus``: build the corpus, check that the committed files are current, list and show cases."""
+"""``stc corpus``: the group of commands. Each command is loaded from its module when it is asked for."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
+from importlib import import_module
 
 import click
-from rich.console import Console
-from rich.table import Table
 
-from safetensors_reference.hexview import hexview
+COMMANDS = {
+    "bugs": ("field_bugs_docs:bugs", "The bugs reported in real readers, and the cases that show them."),
+    "build": ("cli_build:build", "Write the case files and corpus.json, byte-identical on every run."),
+    "copy": ("cli_copy:copy", "Copy the corpus into a folder, to vendor it."),
+    "diff": ("cli_diff:diff", "Say what changed between two versions of the corpus."),
+    "list": ("cli_list:list_cases", "List cases by name, rule, choice, kind and more."),
+    "matrix": ("cli_matrix:matrix", "Show which deliberately broken implementations the cases catch."),
+    "mutants": ("cli_mutants:mutants", "Measure which small faults in the strict reader the cases notice."),
+    "release": ("cli_release:release", "Pack a release: archive, checksums and list of changes."),
+    "show": ("cli_show:show", "Show one case: purpose, rules, expectation and input."),
+    "stats": ("cli_stats:stats", "Count the cases, and say which rules they cover."),
+    "verify": ("cli_verify:verify", "Check a copy of the corpus: digests, missing and extra files."),
+}
+"""Name -> module and attribute in this package, and the line in the list of commands."""
 
-from .manifest import Case, ManifestError, corpus_root, load_manifest
+
+class LazyGroup(click.Group):
+    """Imports a command when it is used. A command whose module is not there breaks nothing but itself."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Names of all commands."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Load one command; one that cannot be loaded is replaced by one that says why."""
+        if cmd_name not in COMMANDS:
+            return None
+        place, line = COMMANDS[cmd_name]
+        module, _, attribute = place.partition(":")
+        try:
+            command = getattr(import_module(f".{module}", __package__), attribute)
+        except (ImportError, AttributeError) as err:
+            return _missing(cmd_name, line, str(err))
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands without importing one."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name][1]) for name in self.list_commands(ctx)])
 
 
-@click.group()
+def _missing(name: str, line: str, reason: str) -> click.Command:
+    def fail(**_: object) -> None:
+        raise click.ClickException(f"stc corpus {name} cannot be loaded: {reason}")
+
+    return click.Command(
+        name,
+        callback=fail,
+        params=[click.Argument(["anything"], nargs=-1, type=click.UNPROCESSED)],
+        help=line,
+        context_settings={"ignore_unknown_options": True},
+    )
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 def corpus() -> None:
-    """Build, check and look at the corpus of test files."""
-
-
-class BrokenCaseError(click.ClickException):
-    """A case contradicts the rules."""
-
-    exit_code = 2
-
-
-@corpus.command()
-@click.option("--check", is_flag=True, help="Write nothing; fail when a committed file is not current.")
-@click.option(
-    "--allow-removal", is_flag=True, help="Let case ids disappear (only before they are published)."
-)
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Folder to build into.  [default: the project's corpus/]",
-)
-def build(check: bool, allow_removal: bool, output: Path | None) -> None:
-    """Write the case files and corpus.json, byte-identical on every run.
+    """Build, look at, copy, check and release the corpus of test files.
 
     \b
-    Exit status: 0 built or current, 1 not current (with --check), 2 a case contradicts the rules.
+    stc corpus list --rule OFF-07      the cases about one rule
+    stc corpus show CASE               what a case is about, and its bytes
+    stc corpus copy vendor/corpus      take the corpus into your own project
     """
-    from . import build as builder
-
-    root = output or corpus_root()
-    try:
-        built = builder.build()
-    except ValueError as err:
-        raise BrokenCaseError(str(err)) from err
-    if check:
-        lines = builder.differences(built, root)
-        for line in lines:
-            click.echo(line)
-        if lines:
-            click.echo(f"{len(lines)} files are not current; run: stc corpus build")
-            raise SystemExit(1)
-        click.echo(f"corpus is current: {built.cases} cases, {len(built.files)} files")
-        return
-    lost = builder.lost_ids(built, root)
-    if lost and not allow_removal:
-        names = ", ".join(lost[:5]) + (" …" if len(lost) > 5 else "")
-        raise click.ClickException(
-            f"{len(lost)} case ids would disappear ({names}); ids are permanent, withdraw the case instead"
-        )
-    written, removed = builder.write(built, root)
-    click.echo(f"{built.cases} cases in {root}: {written} files written, {removed} removed")
-
-
-@corpus.command("list")
-@click.argument("pattern", default="")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
-def list_cases(pattern: str, as_json: bool) -> None:
-    """List cases whose id, rule or choice contains PATTERN."""
-    cases = [c for c in _manifest() if _matches(c, pattern)]
-    if as_json:
-        for case in cases:
-            click.echo(
-                json.dumps({"id": case.id, "rules": case.rules, "choice": case.choice, "title": case.title})
-            )
-        return
-    table = Table(box=None, pad_edge=False)
-    for column in ("case", "rules", "expects", "title"):
-        table.add_column(column, overflow="fold")
-    for case in cases:
-        table.add_row(case.id, " ".join(case.rules), expects(case), case.title)
-    Console().print(table)
-    click.echo(f"{len(cases)} cases")
-
-
-@corpus.command()
-@click.argument("case_id")
-def show(case_id: str) -> None:
-    """Show one case: purpose, rules, expectation and the bytes of its file."""
-    cases = {c.id: c for c in _manifest()}
-    case = cases.get(case_id)
-    if case is None:
-        raise click.ClickException(f"no case {case_id!r}; look it up with: stc corpus list PART-OF-THE-NAME")
-    click.echo(f"{case.id}: {case.title}")
-    if case.description:
-        click.echo(case.description)
-    click.echo(
-        f"rules    {' '.join(case.rules)} ({case.level})\nexpects  {expects(case)}\nfile     {case.path}"
-    )
-    try:
-        click.echo(hexview(case.read_input(), 0, 0, limit=512))
-    except ManifestError as err:
-        raise click.ClickException(str(err)) from err
-
-
-def expects(case: Case) -> str:
-    """Say in a few words what a case demands."""
-    if case.expect is None:
-        return f"choice {case.choice}"
-    if case.expect.outcome == "accept":
-        return "accept"
-    return f"reject ({case.expect.codes[0]})"
-
-
-def _matches(case: Case, pattern: str) -> bool:
-    return any(pattern in text for text in (case.id, case.choice or "", *case.rules))
-
-
-def _manifest() -> tuple[Case, ...]:
-    try:
-        return load_manifest().cases
-    except ManifestError as err:
-        raise click.ClickException(str(err)) from err

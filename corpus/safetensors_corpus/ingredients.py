@@ -11,9 +11,6 @@ PLACES = {"first": 0, "middle": 1, "last": 2}
 """Slugs and indices for cases that try each of three tensors."""
 ENTRY = '{"dtype":"F32","shape":[2],"data_offsets":[0,8]}'
 """Text of an entry for a file's only tensor, or its first."""
-UNCOVERED = ("safetensors@<0.3.1",)
-"""Does not compare the last offset with the size of the data (audit finding TOB-SFTN-1)."""
-MLX_OLD = ("mlx@<0.31.2",)
 
 
 def header_text(f: FileBuilder, header: str | bytes) -> None:

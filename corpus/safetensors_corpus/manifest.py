@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import json
+import shutil
+import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from . import recipe
+
 SCHEMA_VERSION = 1
+KINDS = ("read", "slice", "write", "index", "lifecycle", "resource")
+"""Kinds of case, by what is done with the input."""
+LARGEST_IN_MEMORY = 256 << 20
+"""Largest input in bytes that ``Case.read_input`` returns."""
+ROOT_MARK = b"@ROOT@"
+"""In files of a directory input marked as template: stands for the absolute path of the directory."""
 
 
 class ManifestError(Exception):
@@ -18,16 +30,50 @@ class ManifestError(Exception):
 
 @dataclass(frozen=True)
 class Expectation:
-    """What one option of a case demands: ``outcome`` accept with ``content``, or reject with ``codes``."""
+    """What one option of a case demands: ``outcome`` accept with ``content``, or reject with ``codes``.
+
+    ``content`` holds ``tensors`` and ``metadata``, or only ``tensor_count`` where listing them would cost
+    more than the reader under test may use. ``properties`` name what is demanded of a written file besides.
+    """
 
     outcome: str
     content: dict[str, Any] | None
     codes: tuple[str, ...]
+    properties: tuple[str, ...] = ()
 
     @classmethod
     def from_json(cls, raw: dict[str, Any]) -> Expectation:
         """Build from the manifest's JSON."""
-        return cls(raw["outcome"], raw.get("content"), tuple(raw.get("codes", ())))
+        return cls(
+            raw["outcome"], raw.get("content"), tuple(raw.get("codes", ())), tuple(raw.get("properties", ()))
+        )
+
+
+@dataclass(frozen=True)
+class DirectoryFile:
+    """One file of a directory input: where it lies, and where it goes relative to the directory."""
+
+    source: Path
+    path: str
+    sha256: str
+    size: int
+    template: bool
+
+
+@dataclass(frozen=True)
+class Input:
+    """What is given to the implementation: a stored file, a recipe, or a directory with a file to open.
+
+    ``file`` is the stored file, or the file to open inside ``directory``; ``recipe`` its parts otherwise.
+    A case without input has none of the three.
+    """
+
+    file: Path | None = None
+    recipe: tuple[dict[str, Any], ...] = ()
+    sha256: str = ""
+    size: int = 0
+    files: tuple[DirectoryFile, ...] = ()
+    entry: str = ""
 
 
 @dataclass(frozen=True)
@@ -35,10 +81,13 @@ class Case:
     """One input with one purpose.
 
     ``expect`` holds the expectation of a case without a choice; ``options`` those of a case of ``choice``.
-    Exactly one of the two is filled.
+    Exactly one of the two is filled. ``action`` says what is done with the input where that is more than
+    opening and reading it; ``budget`` what it may cost (``seconds``, ``peak_bytes``, ``read_bytes``).
+    ``heavy`` cases are made of large inputs and are run on demand only.
     """
 
     id: str
+    kind: str
     title: str
     description: str
     rules: tuple[str, ...]
@@ -46,14 +95,15 @@ class Case:
     importance: str
     features: tuple[str, ...]
     steps: tuple[str, ...]
-    path: Path
-    sha256: str
-    size: int
+    input: Input
+    action: Mapping[str, Any] | None
+    budget: Mapping[str, float] | None
+    heavy: bool
     choice: str | None
     expect: Expectation | None
     options: dict[str, Expectation]
     smoke: bool
-    affects: tuple[str, ...]
+    affects: tuple[Mapping[str, str], ...]
     source: dict[str, Any]
 
     @property
@@ -61,22 +111,101 @@ class Case:
         """The part of the id before the slash."""
         return self.id.split("/", 1)[0]
 
+    @property
+    def sha256(self) -> str:
+        """Digest of the input; of a recipe without its ``zeros`` parts."""
+        return self.input.sha256
+
+    @property
+    def size(self) -> int:
+        """Size of the input in bytes."""
+        return self.input.size
+
+    @property
+    def path(self) -> Path:
+        """The input file. A recipe is made first, once per process. Raises ManifestError."""
+        if self.input.file is not None:
+            return self.input.file
+        if self.input.recipe:
+            return _made(self)
+        raise ManifestError(f"case {self.id} has no input file")
+
+    def discard(self) -> None:
+        """Remove the file that was made of a recipe, if there is one; ``path`` makes it again."""
+        if self.id in _MADE:
+            _MADE.pop(self.id).unlink(missing_ok=True)
+
     def read_input(self) -> bytes:
         """Return the file's bytes. Raises ManifestError when they are not the ones of the manifest."""
+        if self.size > LARGEST_IN_MEMORY:
+            raise ManifestError(f"input of {self.id} is {self.size:,} bytes; too large to hold in memory")
         try:
             data = self.path.read_bytes()
         except OSError as err:
             raise ManifestError(f"corpus file of {self.id}: {err}; run: stc corpus build") from err
-        if hashlib.sha256(data).hexdigest() != self.sha256:
+        holes = any("zeros" in part for part in self.input.recipe)
+        if not holes and hashlib.sha256(data).hexdigest() != self.sha256:
             raise ManifestError(
                 f"corpus file {self.path} is not the one of the manifest; run: stc corpus build"
             )
         return data
 
+    def set_up(self, folder: Path) -> Path:
+        """Copy the input into ``folder``, for steps that change it, and return the path to hand over.
+
+        Of a directory that is the file to open in it; a case without input gets a path that does not exist.
+        Raises ManifestError and OSError.
+        """
+        if self.input.files:
+            for item in self.input.files:
+                target = folder / item.path
+                target.parent.mkdir(parents=True, exist_ok=True)
+                data = item.source.read_bytes()
+                if hashlib.sha256(data).hexdigest() != item.sha256:
+                    raise ManifestError(f"corpus file {item.source} is not the one of the manifest")
+                if item.template:
+                    data = data.replace(ROOT_MARK, str(folder.resolve()).encode())
+                target.write_bytes(data)
+            return folder / self.input.entry
+        target = folder / "file.safetensors"
+        if self.input.recipe:
+            _make(self, target)
+        elif self.input.file is not None:
+            target.write_bytes(self.read_input())
+        return target
+
+
+_MADE: dict[str, Path] = {}
+_FOLDERS: list[Path] = []
+
+
+def _made(case: Case) -> Path:
+    """Return the file made of a recipe in a folder that lives as long as this process."""
+    known = _MADE.get(case.id)
+    if known is not None and known.exists():
+        return known
+    if not _FOLDERS:
+        folder = Path(tempfile.mkdtemp(prefix="safetensors-corpus-"))
+        _FOLDERS.append(folder)
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    target = _FOLDERS[0] / (case.id.replace("/", "--") + ".safetensors")
+    _make(case, target)
+    _MADE[case.id] = target
+    return target
+
+
+def _make(case: Case, target: Path) -> None:
+    try:
+        size, digest = recipe.write(case.input.recipe, target)
+    except OSError as err:
+        raise ManifestError(f"input of {case.id} ({case.size:,} bytes) cannot be made: {err}") from err
+    if (size, digest) != (case.size, case.sha256):
+        raise ManifestError(f"the recipe of {case.id} does not give the file of the manifest")
+
 
 @dataclass(frozen=True)
 class Manifest:
-    """The whole corpus."""
+    """The whole corpus. ``cases`` are the active ones."""
 
     version: str
     root: Path
@@ -87,6 +216,11 @@ class Manifest:
     def by_id(self) -> dict[str, Case]:
         """Cases by id."""
         return {case.id: case for case in self.cases}
+
+    @cached_property
+    def reading(self) -> tuple[Case, ...]:
+        """The cases that are one file to open and read, without the heavy ones."""
+        return tuple(case for case in self.cases if case.kind == "read" and not case.heavy)
 
 
 def corpus_root() -> Path:
@@ -126,6 +260,7 @@ def _case(row: dict[str, Any], root: Path) -> Case:
     options = {k: Expectation.from_json(v) for k, v in expect.get("options", {}).items()}
     return Case(
         id=row["id"],
+        kind=row.get("kind", "read"),
         title=row["title"],
         description=row["description"],
         rules=tuple(row["rules"]),
@@ -133,9 +268,10 @@ def _case(row: dict[str, Any], root: Path) -> Case:
         importance=row["importance"],
         features=tuple(row["features"]),
         steps=tuple(row["steps"]),
-        path=root / row["input"]["file"],
-        sha256=row["input"]["sha256"],
-        size=row["input"]["size"],
+        input=_input(row["input"], root),
+        action=row.get("action"),
+        budget=row.get("budget"),
+        heavy=row.get("heavy", False),
         choice=expect.get("choice"),
         expect=None if options else Expectation.from_json(expect),
         options=options,
@@ -143,3 +279,19 @@ def _case(row: dict[str, Any], root: Path) -> Case:
         affects=tuple(row["affects"]),
         source=row["source"],
     )
+
+
+def _input(raw: dict[str, Any] | None, root: Path) -> Input:
+    if raw is None:
+        return Input()
+    if "recipe" in raw:
+        return Input(recipe=tuple(raw["recipe"]), sha256=raw["sha256"], size=raw["size"])
+    if "directory" not in raw:
+        return Input(file=root / raw["file"], sha256=raw["sha256"], size=raw["size"])
+    folder = root / raw["directory"]
+    files = tuple(
+        DirectoryFile(folder / f["path"], f["path"], f["sha256"], f["size"], f.get("template", False))
+        for f in raw["files"]
+    )
+    opened = next(f for f in files if f.path == raw["open"])
+    return Input(opened.source, (), opened.sha256, opened.size, files, opened.path)

@@ -11,16 +11,41 @@ import importlib
 import inspect
 import pkgutil
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from string import Template
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
-AREAS = ("framing", "header", "entry", "dtype", "shape", "layout", "metadata", "data")
-"""Areas of the corpus, in the order of the format. Modules are named for them, with ``_`` and a topic when
-an area has several (``layout.py``, ``layout_bounds.py``)."""
+AREAS = {
+    "framing": "read",
+    "header": "read",
+    "entry": "read",
+    "dtype": "read",
+    "shape": "read",
+    "layout": "read",
+    "metadata": "read",
+    "data": "read",
+    "slice": "slice",
+    "writer": "write",
+    "index": "index",
+    "lifecycle": "lifecycle",
+    "resource": "resource",
+}
+"""Areas of the corpus, in the order of the format, and the kind of their cases. Modules are named for them,
+with ``_`` and a topic when an area has several (``layout.py``, ``layout_bounds.py``)."""
+
+STEPS = {
+    "read": ("open", "read"),
+    "slice": ("slice",),
+    "write": ("write",),
+    "index": ("index",),
+    "lifecycle": ("lifecycle",),
+    "resource": ("open",),
+}
+"""Kind of case -> the steps it is run with when it does not say."""
 
 Importance = Literal["low", "medium", "high", "critical"]
 
@@ -61,8 +86,14 @@ class CaseFunction:
     importance: Importance
     steps: tuple[str, ...]
     smoke: bool
-    affects: tuple[str, ...]
+    bugs: tuple[str, ...]
+    heavy: bool
     source: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> str:
+        """What is done with the input."""
+        return AREAS[self.id.split("/", 1)[0]]
 
 
 _CASES: dict[str, CaseFunction] = {}
@@ -96,10 +127,11 @@ def _register(
     over: Mapping[str, object] | None = None,
     level: str | None = None,
     importance: Importance = "medium",
-    steps: Sequence[str] = ("open", "read"),
+    steps: Sequence[str] | None = None,
     smoke: bool = False,
-    affects: Sequence[str] = (),
+    bugs: Sequence[str] | Mapping[str, Sequence[str]] = (),
     issue: str | None = None,
+    heavy: bool = False,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return the decorator.
 
@@ -111,11 +143,15 @@ def _register(
             argument, and ``$slug`` and ``$value`` in the docstring are replaced.
         level: must, should or may; None takes it from the rules.
         importance: how bad a failure is for someone who opens hostile files.
-        steps: steps the case is run with.
+        steps: steps the case is run with; None takes those of the kind.
         smoke: True for the few cases that tell a broken adapter from a broken reader.
-        affects: ``project@versions`` known to fail.
+        bugs: ids of reported bugs (``field_bugs.toml``) that the case shows; slug -> ids when the members of
+            a family show different ones.
         issue: URL of a public report that the case reproduces.
+        heavy: True for a case that is run on demand only; inputs above a mebibyte always are.
     """
+    if isinstance(bugs, Mapping) and not bugs.keys() <= (over or {}).keys():
+        raise ValueError(f"bugs of unknown members: {sorted(bugs.keys() - (over or {}).keys())}")
 
     def decorate(body: Callable[..., None]) -> Callable[..., None]:
         area = body.__module__.rsplit(".", 1)[-1].partition("_")[0]
@@ -136,15 +172,20 @@ def _register(
                     arguments=(value,) if over else (),
                     level=level,
                     importance=importance,
-                    steps=tuple(steps),
+                    steps=STEPS[AREAS[area]] if steps is None else tuple(steps),
                     smoke=smoke,
-                    affects=tuple(affects),
+                    bugs=tuple(_shown(bugs, slug)),
+                    heavy=heavy,
                     source={"kind": kind, **({"issue": issue} if issue else {})},
                 )
             )
         return body
 
     return decorate
+
+
+def _shown(bugs: Sequence[str] | Mapping[str, Sequence[str]], slug: str) -> Sequence[str]:
+    return bugs.get(slug, ()) if isinstance(bugs, Mapping) else bugs
 
 
 def _add(case: CaseFunction) -> None:
@@ -162,8 +203,9 @@ def all_cases() -> list[CaseFunction]:
     package = importlib.import_module("safetensors_corpus.cases")
     modules = sorted(m.name for m in pkgutil.iter_modules(package.__path__))
     areas = {name.partition("_")[0] for name in modules}
-    if areas != set(AREAS):
-        raise ValueError(f"areas and modules differ: {sorted(areas ^ set(AREAS))}")
+    if not areas <= set(AREAS):
+        raise ValueError(f"modules of no known area: {sorted(areas - set(AREAS))}")
     for name in modules:
         importlib.import_module(f"safetensors_corpus.cases.{name}")
-    return sorted(_CASES.values(), key=lambda c: (AREAS.index(c.id.split("/")[0]), c.id))
+    order = list(AREAS)
+    return sorted(_CASES.values(), key=lambda c: (order.index(c.id.split("/")[0]), c.id))

@@ -19,10 +19,12 @@ import pytest
 
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus import build as build_module
-from safetensors_corpus.build import MAX_FILE, Built, build, differences, lost_ids, schema, write
-from safetensors_corpus.builder import FileBuilder
-from safetensors_corpus.manifest import Expectation
-from safetensors_corpus.registry import ACCEPT, Accept, CaseFunction, Reject
+from safetensors_corpus.build import Built, build, differences, lost_ids, schema, write
+from safetensors_corpus.builder import HEAVY, MAX_FILE, FileBuilder
+from safetensors_corpus.kinds import new_builder
+from safetensors_corpus.manifest import KINDS, Expectation
+from safetensors_corpus.recipe import expand
+from safetensors_corpus.registry import ACCEPT, AREAS, Accept, CaseFunction, Reject
 from safetensors_reference import PROFILES, explain, rule_book
 from safetensors_reference.rules import ProfileName
 
@@ -60,16 +62,28 @@ def test_the_manifest_is_ascii_and_ends_with_a_newline(built: Built) -> None:
 
 
 def test_the_manifest_lists_exactly_the_files_built(built: Built, raw: dict[str, Any]) -> None:
-    assert {row["input"]["file"] for row in raw["cases"]} == set(built.files) - {"corpus.json"}
-    assert built.cases == len(raw["cases"])
+    listed: dict[str, dict[str, Any]] = {}
     for row in raw["cases"]:
-        data = built.files[row["input"]["file"]]
-        assert row["input"] == {
-            "file": f"files/{row['id']}.safetensors",
-            "sha256": hashlib.sha256(data).hexdigest(),
-            "size": len(data),
-        }
+        given = row["input"] or {}
+        if "file" in given:
+            assert given["file"] == f"files/{row['id']}.safetensors"
+            listed[given["file"]] = given
+        for item in given.get("files", ()):
+            assert given["directory"] == f"files/{row['id']}"
+            listed[f"{given['directory']}/{item['path']}"] = item
+    assert set(listed) == set(built.files) - {"corpus.json"}
+    assert built.cases == len(raw["cases"])
+    for path, known in listed.items():
+        data = built.files[path]
+        assert (known["sha256"], known["size"]) == (hashlib.sha256(data).hexdigest(), len(data))
         assert len(data) <= MAX_FILE
+
+
+def test_a_recipe_gives_the_file_that_the_manifest_describes(manifest: Manifest) -> None:
+    light = [c for c in manifest.cases if c.input.recipe and not c.heavy]
+    for case in light:
+        data = case.path.read_bytes()
+        assert (hashlib.sha256(data).hexdigest(), len(data)) == (case.sha256, case.size), case.id
 
 
 def test_rules_choices_and_codes_of_the_manifest_are_those_of_the_rule_book(raw: dict[str, Any]) -> None:
@@ -91,9 +105,11 @@ def test_every_case_names_rules_that_exist_and_the_rule_of_its_choice(manifest: 
 
 
 def test_a_choice_is_demanded_only_where_its_text_is_clear(manifest: Manifest) -> None:
+    """Or where its rule is a must, so that an answer outside of the options breaks it."""
+    book = rule_book()
     for case in manifest.cases:
-        if case.choice is not None and not rule_book().choices[case.choice].required:
-            assert case.level != "must", case.id
+        if case.choice is not None and not book.choices[case.choice].required and case.level == "must":
+            assert book.rules[book.choices[case.choice].rule].level == "must", case.id
 
 
 def expectations(case: Case) -> Iterator[tuple[str | None, Expectation]]:
@@ -144,7 +160,7 @@ def in_order(content: dict[str, Any] | None) -> dict[str, Any]:
 
 def test_the_content_expected_is_what_stands_in_the_file(manifest: Manifest) -> None:
     checked = 0
-    for case in manifest.cases:
+    for case in manifest.reading:
         if case.expect is not None and case.expect.outcome == "accept":
             assert in_order(case.expect.content) == plain_content(case.read_input()), case.id
             checked += 1
@@ -173,7 +189,7 @@ def test_the_content_expected_of_an_option_is_what_stands_in_the_file(
     manifest: Manifest, choice: str
 ) -> None:
     checked = 0
-    for case in manifest.cases:
+    for case in manifest.reading:
         if case.choice == choice and case.options[PLAIN_OPTIONS[choice]].outcome == "accept":
             content = case.options[PLAIN_OPTIONS[choice]].content
             assert in_order(content) == plain_content(case.read_input()), case.id
@@ -204,7 +220,7 @@ def demanded(case: Case, profile: ProfileName) -> Expectation:
 def test_the_reader_agrees_with_every_expectation(manifest: Manifest, profile: ProfileName) -> None:
     """Two independent sources: what authors declare, and what the strict reader finds."""
     disagreement = []
-    for case in manifest.cases:
+    for case in manifest.reading:
         expectation = demanded(case, profile)
         explanation = explain(case.read_input(), profile)
         codes = {f.code for f in explanation.faults}
@@ -235,7 +251,7 @@ def _seen(case: Case, header: Any) -> list[dict[str, Any]]:
 
 
 def test_the_metadata_expected_is_what_the_reader_reports(manifest: Manifest) -> None:
-    for case in manifest.cases:
+    for case in manifest.reading:
         for profile in PROFILES:
             expectation = demanded(case, profile)
             if expectation.outcome == "accept":
@@ -245,7 +261,7 @@ def test_the_metadata_expected_is_what_the_reader_reports(manifest: Manifest) ->
 
 
 def test_the_naive_reader_agrees_with_every_hardened_expectation(manifest: Manifest) -> None:
-    for case in manifest.cases:
+    for case in manifest.reading:
         expected = demanded(case, "hardened").outcome == "accept"
         assert naive.is_valid(case.read_input()) == expected, case.id
 
@@ -269,7 +285,7 @@ REPORTED = ("header/similar-names-trailing-nul", "data/each-tensor-its-own-bytes
 def test_tensors_that_could_be_mistaken_for_each_other_hold_different_bytes(manifest: Manifest) -> None:
     """A reader that returns the wrong tensor is seen only by its bytes."""
     exempt = {MORE_TENSORS_THAN_BYTES, *REPORTED}
-    assert {c.id: alike(c) for c in manifest.cases if c.id not in exempt and alike(c)} == {}
+    assert {c.id: alike(c) for c in manifest.reading if c.id not in exempt and alike(c)} == {}
 
 
 @pytest.mark.parametrize("case_id", REPORTED)
@@ -296,7 +312,8 @@ def case_function(**changes: Any) -> CaseFunction:
         importance="low",
         steps=("open",),
         smoke=False,
-        affects=(),
+        bugs=(),
+        heavy=False,
         source={"kind": "hand"},
     )
     return replace(sound, **changes)
@@ -342,17 +359,52 @@ def test_a_case_that_contradicts_the_rules_is_refused_by_name(
 
 
 @pytest.mark.parametrize("size", [MAX_FILE, MAX_FILE + 1])
-def test_files_up_to_the_limit_are_stored(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+def test_files_up_to_the_limit_are_stored_and_larger_ones_described(
+    monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    rendered = []
+
     def body(f: FileBuilder) -> None:
         f.tensor("w", "U8", [1])
         f.gap(size - len(f.render()))
+        rendered.append(f.render())
 
+    built = build_one(monkeypatch, case_function(body=body))
+    given = json.loads(built.files["corpus.json"])["cases"][0]["input"]
+    assert (given["size"], given["sha256"]) == (size, hashlib.sha256(rendered[0]).hexdigest())
     if size <= MAX_FILE:
-        built = build_one(monkeypatch, case_function(body=body))
-        assert len(built.files["files/framing/x.safetensors"]) == size
+        assert built.files["files/framing/x.safetensors"] == rendered[0]
     else:
-        with pytest.raises(ValueError, match="must be recipes"):
-            build_one(monkeypatch, case_function(body=body))
+        assert list(built.files) == ["corpus.json"]
+        assert expand(given["recipe"]) == rendered[0]
+
+
+def test_a_large_file_without_runs_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def body(f: FileBuilder) -> None:
+        f.tensor("w", "U8", [MAX_FILE], data=bytes(i * i % 251 for i in range(MAX_FILE)))
+
+    with pytest.raises(ValueError, match=r"framing/x.*no recipe of long runs"):
+        build_one(monkeypatch, case_function(body=body))
+
+
+@pytest.mark.parametrize(
+    ("heavy", "gap", "expected"), [(False, 0, False), (True, 0, True), (False, HEAVY, True)]
+)
+def test_a_case_is_heavy_when_it_says_so_or_its_input_is_large(
+    monkeypatch: pytest.MonkeyPatch, heavy: bool, gap: int, expected: bool
+) -> None:
+    def body(f: FileBuilder) -> None:
+        f.tensor("w", "U8", [1])
+        f.gap(gap)
+
+    built = build_one(monkeypatch, case_function(body=body, heavy=heavy))
+    assert json.loads(built.files["corpus.json"])["cases"][0]["heavy"] is expected
+
+
+@pytest.mark.parametrize("area", AREAS)
+def test_every_kind_of_case_has_a_builder(area: str) -> None:
+    assert callable(new_builder(AREAS[area]).content)
+    assert set(AREAS.values()) == set(KINDS)
 
 
 @pytest.mark.parametrize(

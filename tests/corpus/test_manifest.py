@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from safetensors_corpus import Manifest, ManifestError, load_manifest
-from safetensors_corpus.manifest import SCHEMA_VERSION, corpus_root
+from safetensors_corpus.manifest import LARGEST_IN_MEMORY, SCHEMA_VERSION, Input, corpus_root
 
 
 def test_cases_are_loaded_as_they_stand_in_the_manifest(
@@ -19,11 +20,13 @@ def test_cases_are_loaded_as_they_stand_in_the_manifest(
     assert [c.id for c in manifest.cases] == [row["id"] for row in raw["cases"]]
     assert manifest.version == raw["corpus_version"]
     for case, row in zip(manifest.cases, raw["cases"], strict=True):
-        assert case.path == written / row["input"]["file"]
-        assert (case.sha256, case.size) == (row["input"]["sha256"], row["input"]["size"])
+        assert case.kind == row["kind"]
+        if "file" in (row["input"] or {}):
+            assert case.path == written / row["input"]["file"]
+            assert (case.sha256, case.size) == (row["input"]["sha256"], row["input"]["size"])
+            assert len(case.read_input()) == case.size
         assert (case.title, case.level, list(case.rules)) == (row["title"], row["level"], row["rules"])
         assert case.area == case.id.split("/")[0]
-        assert len(case.read_input()) == case.size
         assert case.choice == row["expect"].get("choice")
         assert set(case.options) == set(row["expect"].get("options", {}))
     assert manifest.by_id[manifest.cases[3].id] is manifest.cases[3]
@@ -140,3 +143,55 @@ def test_a_missing_corpus_file_is_noticed(tmp_path: Path, raw: dict[str, Any]) -
     (case,) = load_manifest(small(tmp_path / "corpus.json", raw)).cases
     with pytest.raises(ManifestError, match=f"{case.id}.*stc corpus build"):
         case.read_input()
+
+
+def test_a_recipe_is_made_when_its_file_is_asked_for_and_removed_again(manifest: Manifest) -> None:
+    case = next(c for c in manifest.cases if c.input.recipe and not c.heavy)
+    path = case.path
+    assert path.stat().st_size == case.size
+    assert case.path == path  # made once
+    assert len(case.read_input()) == case.size
+    case.discard()
+    assert not path.exists()
+    assert case.path.stat().st_size == case.size
+    case.discard()
+
+
+def test_a_recipe_that_gives_another_file_is_noticed(manifest: Manifest) -> None:
+    case = next(c for c in manifest.cases if c.input.recipe and not c.heavy)
+    other = replace(case, input=replace(case.input, sha256="0" * 64))
+    with pytest.raises(ManifestError, match="does not give the file of the manifest"):
+        _ = other.path
+
+
+def test_an_input_too_large_for_memory_is_refused(manifest: Manifest) -> None:
+    case = next(c for c in manifest.cases if c.size > LARGEST_IN_MEMORY)
+    with pytest.raises(ManifestError, match="too large to hold in memory"):
+        case.read_input()
+
+
+def test_a_case_without_input_says_so(manifest: Manifest) -> None:
+    case = next(c for c in manifest.cases if c.kind == "write" and c.input == Input())
+    with pytest.raises(ManifestError, match="has no input file"):
+        _ = case.path
+
+
+def test_a_directory_is_set_up_with_its_own_place_in_the_templates(
+    manifest: Manifest, tmp_path: Path
+) -> None:
+    case = next(c for c in manifest.cases if any(f.template for f in c.input.files))
+    index = case.set_up(tmp_path)
+    assert index == tmp_path / case.input.entry
+    assert str(tmp_path.resolve()) in index.read_text()
+    for item in case.input.files:
+        assert (tmp_path / item.path).exists()
+        if not item.template:
+            assert (tmp_path / item.path).stat().st_size == item.size
+
+
+def test_the_reading_cases_are_single_files_and_light(manifest: Manifest) -> None:
+    assert len(manifest.reading) > 1000
+    for case in manifest.reading:
+        assert case.kind == "read"
+        assert not case.heavy
+        assert case.size < 1 << 20

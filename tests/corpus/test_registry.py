@@ -126,13 +126,13 @@ CASES = all_cases()
 
 
 def test_cases_come_in_the_order_of_the_format_and_the_same_each_time() -> None:
-    keys = [(AREAS.index(c.id.split("/")[0]), c.id) for c in CASES]
+    keys = [(list(AREAS).index(c.id.split("/")[0]), c.id) for c in CASES]
     assert keys == sorted(keys)
     assert [c.id for c in all_cases()] == [c.id for c in CASES]
 
 
 def test_there_are_enough_cases_in_every_area() -> None:
-    assert len(CASES) >= 150
+    assert len(CASES) >= 1000
     for area in AREAS:
         assert sum(c.id.startswith(area + "/") for c in CASES) >= 10, area
 
@@ -157,7 +157,8 @@ def test_every_rule_choice_option_and_code_of_a_case_exists() -> None:
 
 
 def test_every_choice_is_used_by_a_case() -> None:
-    assert {c.choice for c in CASES} - {None} == set(rule_book().choices)
+    unsettled = {c.id for c in rule_book().choices.values() if not c.settled}
+    assert {c.choice for c in CASES} - {None} >= unsettled
 
 
 def test_the_smoke_cases_tell_a_broken_adapter_from_a_broken_reader() -> None:

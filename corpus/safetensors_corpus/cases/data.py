@@ -43,7 +43,25 @@ def _bits(f: FileBuilder, dtype: str, values: list[tuple[int, int, int]]) -> Non
     f.tensor("w", dtype, [len(values)], data)
 
 
-@accepts("DAT-01", "DAT-06", importance="high", over={k.lower(): k for k in KNOWN})
+@accepts(
+    "DAT-01",
+    "DAT-06",
+    importance="high",
+    over={k.lower(): k for k in KNOWN},
+    bugs={
+        "f16": ("FB-31",),
+        "bf16": ("FB-31",),
+        "f32": ("FB-31",),
+        "c64": ("FB-31",),
+        "f64": ("FB-31",),
+        "i16": ("FB-31", "FB-66"),
+        "u16": ("FB-31", "FB-66"),
+        "i32": ("FB-31", "FB-83", "FB-221"),
+        "u32": ("FB-31", "FB-221"),
+        "i64": ("FB-31", "FB-66"),
+        "u64": ("FB-31", "FB-66"),
+    },
+)
 def known_values(f: FileBuilder, value: str) -> None:
     """Four known $value elements, least significant byte first.
 
@@ -59,7 +77,7 @@ def complex_parts(f: FileBuilder) -> None:
     f.tensor("w", "C64", [], struct.pack("<ff", 1.0, 2.0))
 
 
-@accepts("DTY-14", "DAT-01", importance="high")
+@accepts("DTY-14", "DAT-01", importance="high", bugs=("FB-127",))
 def u16_beside_bf16(f: FileBuilder) -> None:
     """The same bytes as U16 and as BF16.
 
@@ -153,7 +171,7 @@ def looks_like_header(f: FileBuilder) -> None:
     f.tensor("outer", "U8", [len(data)], data)
 
 
-@accepts("DAT-06", importance="high")
+@accepts("DAT-06", importance="high", bugs=("FB-113",))
 def each_tensor_its_own_bytes(f: FileBuilder) -> None:
     """Twelve tensors of one size whose order by name is not that in the file."""
     for index in range(12):

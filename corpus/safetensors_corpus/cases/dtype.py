@@ -11,7 +11,18 @@ from ..registry import ACCEPT, accepts, chooses, reject, rejects
 CODES = {code.lower().replace("_", "-"): code for code in DTYPE_BITS}
 
 
-@accepts("DTY-05", "DTY-01", over=CODES)
+REPORTED: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("c64", "f6-e2m3", "f6-e3m2", "f8-e4m3fnuz", "f8-e5m2fnuz"), ("FB-207",)),
+    "f4": ("FB-126", "FB-207", "FB-212"),
+    "f8-e8m0": ("FB-126", "FB-131", "FB-207", "FB-212"),
+    "f8-e4m3": ("FB-115",),
+    "bf16": ("FB-42", "FB-222"),
+    "bool": ("FB-30",),
+}
+"""Codes that programs were reported not to know."""
+
+
+@accepts("DTY-05", "DTY-01", over=CODES, bugs=REPORTED)
 def eight_elements(f: FileBuilder, value: str) -> None:
     """A tensor of eight $value elements in one dimension."""
     f.tensor("w", value, [8])
@@ -50,6 +61,7 @@ def one_byte_more(f: FileBuilder, value: str) -> None:
     codes="OFF_SIZE_MISMATCH",
     importance="high",
     issue="https://github.com/leejet/stable-diffusion.cpp/issues/1396",
+    bugs=("FB-220",),
 )
 def f64_with_half_the_bytes(f: FileBuilder) -> None:
     """Four F64 elements in 16 bytes, the size they would have as F32.
@@ -191,7 +203,7 @@ UNKNOWN = {
 """slug -> JSON text, bytes per element (where a byte holds no whole number: bytes of all eight)."""
 
 
-@rejects("DTY-01", codes="DTY_UNKNOWN", over=UNKNOWN)
+@rejects("DTY-01", codes="DTY_UNKNOWN", over=UNKNOWN, bugs=("FB-117",))
 def unknown_code(f: FileBuilder, value: tuple[str, int]) -> None:
     """The dtype is none of the 22 codes: $slug.
 
@@ -224,6 +236,7 @@ def unknown_code_among_three(f: FileBuilder, value: int) -> None:
     codes=("DTY_UNKNOWN", "OFF_OUT_OF_BOUNDS", "OFF_HOLE"),
     importance="critical",
     issue="https://github.com/kekzl/imp/issues/1603",
+    bugs=("FB-65",),
 )
 def unknown_code_and_far_range(f: FileBuilder) -> None:
     """A tensor of unknown dtype whose range lies far behind the file.

@@ -228,6 +228,7 @@ def name_with(f: FileBuilder, value: str) -> None:
         "markup": "<script>alert(1)</script>",
         "python-attribute": "__class__",
     },
+    bugs={"parent-path": ("FB-204",), "absolute-path": ("FB-204",), "windows-path": ("FB-204",)},
 )
 def name_like(f: FileBuilder, value: str) -> None:
     """A tensor name that looks like something to act on: $slug.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ..builder import FileBuilder, json_text
-from ..ingredients import UNCOVERED
 from ..registry import accepts, rejects
 
 CAP = 100_000_000
@@ -34,7 +33,7 @@ def empty_container(f: FileBuilder, value: bytes) -> None:
     f.padding = value
 
 
-@rejects("FRM-09", "OFF-08", codes=("OFF_TRAILING", "OFF_HOLE"), importance="high", affects=UNCOVERED)
+@rejects("FRM-09", "OFF-08", codes=("OFF_TRAILING", "OFF_HOLE"), importance="high", bugs=("FB-03",))
 def empty_container_one_byte(f: FileBuilder) -> None:
     """An empty header object followed by one data byte.
 
@@ -43,14 +42,14 @@ def empty_container_one_byte(f: FileBuilder) -> None:
     f.gap(1)
 
 
-@rejects("FRM-03", codes="FRM_TOO_SHORT", importance="high", smoke=True)
+@rejects("FRM-03", codes="FRM_TOO_SHORT", importance="high", smoke=True, bugs=("FB-02",))
 def no_bytes(f: FileBuilder) -> None:
     """An empty file has no length prefix."""
     f.header = b""
     f.cut = 8
 
 
-@rejects("FRM-03", codes="FRM_TOO_SHORT", importance="high", over={"1": 1, "4": 4, "7": 7})
+@rejects("FRM-03", codes="FRM_TOO_SHORT", importance="high", over={"1": 1, "4": 4, "7": 7}, bugs=("FB-02",))
 def short_file(f: FileBuilder, value: int) -> None:
     """A file of size $value ends inside the length prefix.
 
@@ -61,21 +60,25 @@ def short_file(f: FileBuilder, value: int) -> None:
     f.cut = 8 - value
 
 
-@rejects("FRM-04", codes=("FRM_HEADER_PAST_EOF", "HDR_NOT_JSON"), importance="high")
+@rejects("FRM-04", codes=("FRM_HEADER_PAST_EOF", "HDR_NOT_JSON"), importance="high", bugs=("FB-02",))
 def length_prefix_alone(f: FileBuilder) -> None:
     """A correct length prefix, and nothing behind it."""
     f.header = b""
     f.length = 64
 
 
-@rejects("FRM-04", codes=("FRM_HEADER_PAST_EOF", "HDR_NOT_JSON"), importance="high", smoke=True)
+@rejects(
+    "FRM-04", codes=("FRM_HEADER_PAST_EOF", "HDR_NOT_JSON"), importance="high", smoke=True, bugs=("FB-02",)
+)
 def cut_in_header(f: FileBuilder) -> None:
     """The file stops in the middle of its header, as after a broken download."""
     f.tensor("w", "F32", [2])
     f.cut = 30
 
 
-@rejects("FRM-04", codes=("FRM_HEADER_PAST_EOF", "HDR_NOT_JSON"), importance="critical")
+@rejects(
+    "FRM-04", codes=("FRM_HEADER_PAST_EOF", "HDR_NOT_JSON"), importance="critical", bugs=("FB-02", "FB-63")
+)
 def length_one_past_end(f: FileBuilder) -> None:
     """The length prefix reaches one byte beyond the end of the file.
 
@@ -85,7 +88,12 @@ def length_one_past_end(f: FileBuilder) -> None:
     f.header = b"{}      "
 
 
-@rejects("FRM-04", codes=("FRM_HEADER_PAST_EOF", "HDR_BAD_PADDING", "HDR_NOT_JSON"), importance="critical")
+@rejects(
+    "FRM-04",
+    codes=("FRM_HEADER_PAST_EOF", "HDR_BAD_PADDING", "HDR_NOT_JSON"),
+    importance="critical",
+    bugs=("FB-53",),
+)
 def length_counts_file(f: FileBuilder) -> None:
     """The length prefix holds the size of the whole file.
 
@@ -109,7 +117,7 @@ def length_one_more(f: FileBuilder) -> None:
     f.length = len(f.render()) - 8 - 8 + 1
 
 
-@rejects("FRM-01", "OFF-04", codes="OFF_OUT_OF_BOUNDS", importance="critical", affects=UNCOVERED)
+@rejects("FRM-01", "OFF-04", codes="OFF_OUT_OF_BOUNDS", importance="critical", bugs=("FB-03",))
 def length_one_more_blank(f: FileBuilder) -> None:
     """The length prefix is one too large, and the data byte it takes in looks like padding.
 
@@ -165,8 +173,16 @@ def length_bit_added(f: FileBuilder, value: int) -> None:
     importance="critical",
     over={"2p63-less-1": 2**63 - 1, "2p63": 2**63},
     issue="https://github.com/ollama/ollama/issues/16190",
+    bugs=("FB-55", "FB-86"),
 )
-@rejects("FRM-04", "FRM-05", codes=OVER_LIMIT, importance="critical", over={"2p64-less-8": 2**64 - 8})
+@rejects(
+    "FRM-04",
+    "FRM-05",
+    codes=OVER_LIMIT,
+    importance="critical",
+    over={"2p64-less-8": 2**64 - 8},
+    bugs=("FB-55", "FB-86"),
+)
 @rejects(
     "FRM-04",
     "FRM-05",
@@ -174,6 +190,7 @@ def length_bit_added(f: FileBuilder, value: int) -> None:
     importance="critical",
     over={"2p64-less-1": 2**64 - 1},
     issue="https://github.com/antirez/ds4/issues/542",
+    bugs=("FB-55", "FB-57", "FB-86"),
 )
 def length_prefix_huge(f: FileBuilder, value: int) -> None:
     """The length prefix claims $value bytes.
@@ -191,6 +208,7 @@ def length_prefix_huge(f: FileBuilder, value: int) -> None:
     codes=OVER_LIMIT,
     importance="critical",
     over={"100000001": CAP + 1, "2p31": 2**31, "2p32": 2**32, "2p40": 2**40},
+    bugs=("FB-78", "FB-86", "FB-91", "FB-130"),
 )
 def length_over_cap(f: FileBuilder, value: int) -> None:
     """Sixteen bytes of file whose length prefix claims a header of $value bytes.
@@ -201,7 +219,7 @@ def length_over_cap(f: FileBuilder, value: int) -> None:
     f.length = value
 
 
-@rejects("FRM-04", "LIM-02", codes=PAST_END, importance="critical")
+@rejects("FRM-04", "LIM-02", codes=PAST_END, importance="critical", bugs=("FB-78", "FB-130"))
 def length_at_cap(f: FileBuilder) -> None:
     """Sixteen bytes of file whose length prefix claims exactly the largest permitted header.
 
@@ -232,6 +250,7 @@ def length_zero(f: FileBuilder, value: bytes) -> None:
     over={str(n): n for n in range(1, 8)},
     importance="high",
     issue="https://github.com/ggml-org/llama.cpp/issues/18282",
+    bugs=("FB-106",),
 )
 def length_mod_8(f: FileBuilder, value: int) -> None:
     """An unpadded header whose length leaves a remainder of $value when divided by 8.
@@ -243,7 +262,7 @@ def length_mod_8(f: FileBuilder, value: int) -> None:
     f.tensor("w" * (1 + (value - shortest) % 8), "F32", [2])
 
 
-@rejects("FRM-01", "HDR-04", codes=("OFF_TRAILING", "OFF_HOLE"), importance="high", affects=UNCOVERED)
+@rejects("FRM-01", "HDR-04", codes=("OFF_TRAILING", "OFF_HOLE"), importance="high", bugs=("FB-03",))
 def data_start_rounded_up(f: FileBuilder) -> None:
     """Zero bytes that no length counts bring the data to a multiple of 64.
 
@@ -274,33 +293,3 @@ def length_prefix_twice(f: FileBuilder) -> None:
 def no_length_prefix(f: FileBuilder) -> None:
     """The file starts with the header text, the length prefix is missing."""
     _whole(f, json_text({"w": ENTRY}).encode() + bytes(8))
-
-
-@rejects(
-    "FRM-01",
-    "FRM-06",
-    codes=OVER_LIMIT,
-    over={
-        "zip": b"PK\x05\x06" + bytes(18),
-        "pickle": b"\x80\x02}q\x00X\x01\x00\x00\x00wq\x01K\x01s.",
-        "gguf": b"GGUF\x03\x00\x00\x00" + bytes(16),
-    },
-)
-def other_format(f: FileBuilder, value: bytes) -> None:
-    """A complete small file of another format ($slug), as after renaming it."""
-    _whole(f, value)
-
-
-@accepts(
-    "FRM-02",
-    "FRM-10",
-    over={"pickle": int.from_bytes(b"\x80\x02", "little"), "zip": int.from_bytes(b"PK", "little")},
-)
-def length_spells_magic(f: FileBuilder, value: int) -> None:
-    """The bytes of the length prefix ($value) begin like those of another format ($slug).
-
-    The format has no magic number; a reader that guesses from the first bytes hands this file elsewhere.
-    """
-    f.tensor("w", "F32", [2])
-    f.padding = b""
-    f.padding = b" " * (value - (len(f.render()) - 8 - 8))

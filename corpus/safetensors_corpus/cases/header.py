@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..ingredients import ENTRY, UNCOVERED, header_text
+from ..ingredients import ENTRY, header_text
 from ..registry import ACCEPT, accepts, chooses, reject, rejects
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ def plain_text(f: FileBuilder) -> None:
     options={"reject": reject("HDR_BAD_START", "HDR_NOT_JSON"), "accept": ACCEPT},
     over={"space": b" ", "tab": b"\t", "line-feed": b"\n", "carriage-return": b"\r", "mixed": b"\r\n\t "},
     issue="https://github.com/safetensors/safetensors/issues/686",
+    bugs=("FB-07",),
 )
 def leading_whitespace(f: FileBuilder, value: bytes) -> None:
     """Whitespace in front of the opening brace ($slug).
@@ -116,6 +117,7 @@ def padding_spaces(f: FileBuilder, value: int) -> None:
     options={"reject": reject(*PADDING), "accept": ACCEPT},
     over={"tab": b"\t", "line-feed": b"\n"},
     issue="https://github.com/ohdearquant/lattice/issues/1468",
+    bugs=("FB-82",),
 )
 @chooses(
     "trailing-whitespace",
@@ -129,7 +131,11 @@ def trailing_whitespace(f: FileBuilder, value: bytes) -> None:
 
 
 @rejects(
-    "HDR-03", codes=PADDING, over={"nul": b"\0" * 6}, issue="https://github.com/ruvnet/RuView/issues/1522"
+    "HDR-03",
+    codes=PADDING,
+    over={"nul": b"\0" * 6},
+    issue="https://github.com/ruvnet/RuView/issues/1522",
+    bugs=("FB-90",),
 )
 @rejects("HDR-05", "HDR-03", codes=PADDING, over={"byte-order-mark": b"\xef\xbb\xbf"})
 @rejects("HDR-06", "HDR-03", codes=PADDING, importance="high", over={"object": b"{}", "object-line": b"\n{}"})
@@ -154,13 +160,15 @@ def trailing_character(f: FileBuilder, value: bytes) -> None:
     f.tensor("w", "F32", [2])
 
 
-@rejects("HDR-06", codes=PADDING, issue="https://github.com/safetensors/safetensors/issues/466")
+@rejects(
+    "HDR-06", codes=PADDING, issue="https://github.com/safetensors/safetensors/issues/466", bugs=("FB-209",)
+)
 def metadata_behind_object(f: FileBuilder) -> None:
     """An empty object, a comma and then the metadata, as an old writer made it without tensors."""
     f.padding = b',"__metadata__":{"key":"value"}}'
 
 
-@rejects("HDR-04", codes=("OFF_TRAILING", "OFF_HOLE"), importance="high", affects=UNCOVERED)
+@rejects("HDR-04", codes=("OFF_TRAILING", "OFF_HOLE"), importance="high", bugs=("FB-03",))
 def padding_uncounted(f: FileBuilder) -> None:
     """Spaces bring the header to a multiple of 8, but the length prefix leaves them out.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..builder import FileBuilder, pattern
-from ..ingredients import ENTRY, UNCOVERED
+from ..ingredients import ENTRY
 from ..registry import ACCEPT, accepts, chooses, reject, rejects
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ LAST_OR_FIRST: dict[str, Accept | Reject] = {
     "last-wins": ACCEPT,
     "first-wins": ACCEPT,
 }
-KEEPS_LAST = ("safetensors@>=0.3.0",)
 
 
 @chooses(
@@ -25,7 +24,7 @@ KEEPS_LAST = ("safetensors@>=0.3.0",)
     options=LAST_OR_FIRST,
     importance="high",
     over={"adjacent": 1, "apart": 2},
-    affects=(*KEEPS_LAST, "gguf@0.18.0", "modelaudit@<=0.2.47"),
+    bugs=("FB-06", "FB-105", "FB-118"),
     issue="https://github.com/ggml-org/llama.cpp/issues/1603",
 )
 def name_twice(f: FileBuilder, value: int) -> None:
@@ -38,7 +37,7 @@ def name_twice(f: FileBuilder, value: int) -> None:
     f.member('"w"', ENTRY, at=value)
 
 
-@chooses("duplicate-tensor-names", options=LAST_OR_FIRST, importance="high", affects=KEEPS_LAST)
+@chooses("duplicate-tensor-names", options=LAST_OR_FIRST, importance="high", bugs=("FB-06", "FB-105"))
 def name_twice_dtypes(f: FileBuilder) -> None:
     """The same tensor name twice, over the same bytes but with different dtypes and shapes."""
     f.tensor("w", "F32", [2], seen_by=["first-wins"])
@@ -46,7 +45,7 @@ def name_twice_dtypes(f: FileBuilder) -> None:
     f.tensor("w", "I64", [1], b"", begin=0, end=8, seen_by=["last-wins"], views=views)
 
 
-@chooses("duplicate-tensor-names", options=LAST_OR_FIRST, importance="high", affects=KEEPS_LAST)
+@chooses("duplicate-tensor-names", options=LAST_OR_FIRST, importance="high", bugs=("FB-06", "FB-105"))
 def names_twice_swapped(f: FileBuilder) -> None:
     """Two tensor names twice, the second time with their ranges exchanged.
 
@@ -67,7 +66,7 @@ def names_twice_swapped(f: FileBuilder) -> None:
         "first-wins": reject("OFF_SIZE_MISMATCH"),
     },
     importance="high",
-    affects=KEEPS_LAST,
+    bugs=("FB-06", "FB-105"),
 )
 def name_twice_first_of_another_size(f: FileBuilder) -> None:
     """The same tensor name twice; the shape of the first entry does not fit its range."""
@@ -79,7 +78,7 @@ def name_twice_first_of_another_size(f: FileBuilder) -> None:
     "duplicate-tensor-names",
     options={"reject": reject("HDR_DUP_KEY"), "last-wins": ACCEPT, "first-wins": reject("OFF_TRAILING")},
     importance="high",
-    affects=KEEPS_LAST,
+    bugs=("FB-06", "FB-105"),
 )
 def name_twice_last_fits(f: FileBuilder) -> None:
     """The same tensor name twice; only the last entry accounts for all data."""
@@ -91,7 +90,7 @@ def name_twice_last_fits(f: FileBuilder) -> None:
     "duplicate-tensor-names",
     options={"reject": reject("HDR_DUP_KEY"), "last-wins": reject("OFF_TRAILING"), "first-wins": ACCEPT},
     importance="high",
-    affects=UNCOVERED,
+    bugs=("FB-03", "FB-105"),
 )
 def name_twice_first_fits(f: FileBuilder) -> None:
     """The same tensor name twice; only the first entry accounts for all data."""
@@ -104,6 +103,7 @@ def name_twice_first_fits(f: FileBuilder) -> None:
     codes=("HDR_DUP_KEY", "OFF_HOLE", "OFF_TRAILING"),
     importance="high",
     issue="https://github.com/safetensors/safetensors/issues/401",
+    bugs=("FB-78", "FB-105"),
 )
 def name_twice_ranges(f: FileBuilder) -> None:
     """The same tensor name twice, each entry with a range of its own.
@@ -119,7 +119,7 @@ def name_twice_ranges(f: FileBuilder) -> None:
     "HDR-10",
     options=LAST_OR_FIRST,
     importance="high",
-    affects=KEEPS_LAST,
+    bugs=("FB-06", "FB-105"),
     over={
         "code-point": ("w", r"\u0077"),
         "solidus": ("a/b", r"a\/b"),
@@ -147,6 +147,7 @@ def name_twice_escaped(f: FileBuilder, value: tuple[str, str]) -> None:
         "offsets-same": '"dtype":"F32","shape":[2],"data_offsets":[0,8],"data_offsets":[0,8]',
         "offsets-differs": '"data_offsets":[0,4],"dtype":"F32","shape":[2],"data_offsets":[0,8]',
     },
+    bugs=("FB-118",),
 )
 def field_twice(f: FileBuilder, value: str) -> None:
     """A tensor entry with one of its fields twice ($slug)."""

@@ -37,6 +37,7 @@ def header_order(f: FileBuilder, value: str) -> None:
         "f64-at-4": (4, "F64"),
         "c64-at-7": (7, "C64"),
     },
+    bugs=("FB-35", "FB-75", "FB-109"),
 )
 def unaligned(f: FileBuilder, value: tuple[int, str]) -> None:
     """A tensor begins at an offset that does not suit its width: $slug.
@@ -47,7 +48,13 @@ def unaligned(f: FileBuilder, value: tuple[int, str]) -> None:
     f.tensor("b", value[1], [3])
 
 
-@accepts("OFF-11", "FRM-08", importance="high", over={"f16": "F16", "f32": "F32", "f64": "F64"})
+@accepts(
+    "OFF-11",
+    "FRM-08",
+    importance="high",
+    over={"f16": "F16", "f32": "F32", "f64": "F64"},
+    bugs=("FB-70", "FB-75"),
+)
 def data_at_odd_position(f: FileBuilder, value: str) -> None:
     """The header has an odd length, so that $value data starts at an odd position of the file."""
     f.padding = b""
@@ -55,7 +62,7 @@ def data_at_odd_position(f: FileBuilder, value: str) -> None:
     f.padding = b" " * (1 - len(f.render()) % 2)
 
 
-@accepts("OFF-09", over={"first": 0, "middle": 1, "last": 3})
+@accepts("OFF-09", over={"first": 0, "middle": 1, "last": 3}, bugs=("FB-18", "FB-119"))
 def empty_tensor(f: FileBuilder, value: int) -> None:
     """A tensor without bytes stands $slug among others, its range empty where it stands.
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from ..builder import FileBuilder, pattern
-from ..ingredients import MLX_OLD, UNCOVERED, three_tensors
+from ..ingredients import three_tensors
 from ..registry import rejects
 
-BOTH_OLD = (*UNCOVERED, *MLX_OLD)
 FAR = ("OFF_OUT_OF_BOUNDS", "OFF_HOLE")
 HEADER = 128
 MLX_SHORT = "https://github.com/ml-explore/mlx/issues/3409"
@@ -42,7 +41,7 @@ def empty_tensor_past_end(f: FileBuilder, value: int) -> None:
     "OFF-04",
     codes="OFF_OUT_OF_BOUNDS",
     importance="critical",
-    affects=BOTH_OLD,
+    bugs=("FB-03", "FB-71", "FB-203", "FB-218", "FB-219"),
     issue=MLX_SHORT,
     over={"1-byte": 1, "1-element": 4, "last-tensor": 8, "all-but-1-byte": 23, "all-data": 24},
 )
@@ -58,7 +57,7 @@ def data_lacks(f: FileBuilder, value: int) -> None:
 ACROSS = ("OFF_OUT_OF_BOUNDS", "OFF_OVERLAP")
 
 
-@rejects("OFF-04", codes=ACROSS, importance="critical", over={"first": 0, "middle": 1})
+@rejects("OFF-04", codes=ACROSS, importance="critical", over={"first": 0, "middle": 1}, bugs=("FB-53",))
 def end_past_file(f: FileBuilder, value: int) -> None:
     """The $slug of three ranges ends past the end of the file and runs across the others.
 
@@ -76,7 +75,16 @@ def end_past_file(f: FileBuilder, value: int) -> None:
     "OFF-13",
     codes=("OFF_OUT_OF_BOUNDS", "SHP_OVERFLOW"),
     importance="critical",
-    affects=BOTH_OLD,
+    bugs={
+        "2p22": ("FB-03", "FB-53", "FB-63", "FB-219"),
+        "2p31": ("FB-03", "FB-53", "FB-63", "FB-219"),
+        "2p32": ("FB-03", "FB-53", "FB-63", "FB-219"),
+        "2p32-plus-8": ("FB-03", "FB-53", "FB-63", "FB-219"),
+        "2p40": ("FB-03", "FB-53", "FB-63", "FB-219"),
+        "2p63-less-1": ("FB-03", "FB-53", "FB-63", "FB-219"),
+        "2p63": ("FB-03", "FB-53", "FB-63", "FB-219"),
+        "2p64-less-1": ("FB-03", "FB-53", "FB-63"),
+    },
     issue=MLX_SHORT,
     over=_numbers("2p22", "2p31", "2p32", "2p32-plus-8", "2p40", "2p63-less-1", "2p63", "2p64-less-1"),
 )
@@ -96,7 +104,15 @@ RANGE_FAR = _numbers("2p31-less-8", "2p32", "2p40", "2p63-less-8", "2p63", "2p64
     "OFF-13",
     codes=FAR,
     importance="critical",
-    affects=MLX_OLD,
+    bugs={
+        "just-behind": ("FB-63", "FB-85", "FB-219"),
+        "2p31-less-8": ("FB-63", "FB-85", "FB-219"),
+        "2p32": ("FB-63", "FB-85", "FB-219"),
+        "2p40": ("FB-63", "FB-85", "FB-219"),
+        "2p63-less-8": ("FB-63", "FB-85", "FB-219"),
+        "2p63": ("FB-63", "FB-85", "FB-219"),
+        "2p64-less-9": ("FB-63", "FB-85"),
+    },
     over={"just-behind": 8, **RANGE_FAR},
 )
 def range_far(f: FileBuilder, value: int) -> None:
@@ -127,7 +143,7 @@ def position_in_file(f: FileBuilder, value: int) -> None:
     "OFF-13",
     codes=("OFF_OUT_OF_BOUNDS", "SHP_OVERFLOW"),
     importance="critical",
-    affects=("safetensors@<0.3.1",),
+    bugs=("FB-03", "FB-15"),
     issue="https://github.com/safetensors/safetensors/pull/808",
 )
 def chain_up_to_the_largest_integer(f: FileBuilder) -> None:

@@ -6,7 +6,7 @@ from ..builder import FileBuilder, pattern
 from ..registry import rejects
 
 
-@rejects("OFF-07", codes="OFF_HOLE", importance="high")
+@rejects("OFF-07", codes="OFF_HOLE", importance="high", bugs=("FB-59", "FB-78", "FB-117"))
 def hole_between_two(f: FileBuilder) -> None:
     """Four bytes between two tensors belong to neither.
 
@@ -22,6 +22,7 @@ def hole_between_two(f: FileBuilder) -> None:
     codes="OFF_HOLE",
     importance="high",
     over={"before-first": (0, 8), "one-byte-before-first": (0, 1), "one-byte": (1, 1), "before-last": (2, 8)},
+    bugs=("FB-59", "FB-117"),
 )
 def hole(f: FileBuilder, value: tuple[int, int]) -> None:
     """Bytes that belong to no tensor: $slug of three."""
@@ -81,6 +82,12 @@ def empty_tensor_inside_another(f: FileBuilder, value: int) -> None:
         "front": ("U8", 0, 4),
         "back": ("U8", 5, 8),
     },
+    bugs={
+        "whole": ("FB-59", "FB-78", "FB-79", "FB-117"),
+        "whole-other-dtype": ("FB-79",),
+        "front": ("FB-59",),
+        "back": ("FB-59",),
+    },
 )
 def range_of_another(f: FileBuilder, value: tuple[str, int, int]) -> None:
     """The range of a tensor is a part of that of another: $slug.
@@ -97,6 +104,7 @@ def range_of_another(f: FileBuilder, value: tuple[str, int, int]) -> None:
     codes="OFF_OVERLAP",
     importance="high",
     over={"first-two-1-byte": (1, 1), "first-two-4-bytes": (1, 4), "last-two-1-byte": (2, 1)},
+    bugs=("FB-59", "FB-78", "FB-117"),
 )
 def overlap(f: FileBuilder, value: tuple[int, int]) -> None:
     """A tensor begins before its predecessor ends: $slug of three."""
@@ -122,6 +130,7 @@ def overlap_makes_up_for_unused_bytes(f: FileBuilder) -> None:
     codes="OFF_OVERLAP",
     importance="critical",
     issue="https://github.com/safetensors/safetensors/issues/26",
+    bugs=("FB-01",),
 )
 def many_names_for_one_range(f: FileBuilder) -> None:
     """Six hundred names stand for one range of 16,000 bytes.

@@ -37,7 +37,7 @@ def other_format_in_last_tensor(f: FileBuilder, value: bytes) -> None:
 TRAILERS = {"line-feed": b"\n", "32-kib": b"A" * 32768, "zip": _zip(b"payload"), "pdf": PDF}
 
 
-@rejects("OFF-08", codes="OFF_TRAILING", importance="high", affects=("safetensors@<0.3.1",), over=TRAILERS)
+@rejects("OFF-08", codes="OFF_TRAILING", importance="high", bugs=("FB-03", "FB-107", "FB-117"), over=TRAILERS)
 def trailing(f: FileBuilder, value: bytes) -> None:
     """Bytes follow the last tensor: $slug.
 
@@ -51,7 +51,7 @@ def trailing(f: FileBuilder, value: bytes) -> None:
     "OFF-08",
     codes="OFF_TRAILING",
     importance="high",
-    affects=("safetensors@<0.3.1",),
+    bugs=("FB-03", "FB-49", "FB-107", "FB-117"),
     issue="https://github.com/syoyo/safetensors-cpp/issues/1",
 )
 def trailing_4_bytes(f: FileBuilder) -> None:

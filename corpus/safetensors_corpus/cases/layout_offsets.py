@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..ingredients import MLX_OLD, PLACES, three_tensors
+from ..ingredients import PLACES, three_tensors
 from ..registry import rejects
 
 if TYPE_CHECKING:
@@ -14,7 +14,9 @@ OLLAMA = "https://github.com/ollama/ollama/issues/17148"
 TOO_FEW = {"none": "[]", "one": "[0]"}
 
 
-@rejects("OFF-01", codes="OFF_BAD_PAIR", importance="critical", issue=OLLAMA, over=TOO_FEW)
+@rejects(
+    "OFF-01", codes="OFF_BAD_PAIR", importance="critical", issue=OLLAMA, over=TOO_FEW, bugs=("FB-43", "FB-87")
+)
 def offsets_too_few(f: FileBuilder, value: str) -> None:
     """The range of a tensor has $slug of the two offsets: $value.
 
@@ -78,7 +80,7 @@ def offset_type(f: FileBuilder, value: tuple[str, int]) -> None:
     f.tensor("w", "U8", [value[1]], fields={"data_offsets": value[0]})
 
 
-@rejects("OFF-02", codes="ENT_BAD_INTEGER", importance="critical", affects=MLX_OLD)
+@rejects("OFF-02", codes="ENT_BAD_INTEGER", importance="critical", bugs=("FB-43", "FB-62", "FB-85"))
 def offset_negative(f: FileBuilder) -> None:
     """The range of a tensor is [-8, 0], just before the data.
 
@@ -99,7 +101,14 @@ def offset_outside_json(f: FileBuilder, value: str) -> None:
 SWAPPED = ("OFF_REVERSED", "OFF_SIZE_MISMATCH", "OFF_HOLE")
 
 
-@rejects("OFF-03", codes=SWAPPED, importance="critical", affects=MLX_OLD, issue=OLLAMA, over=PLACES)
+@rejects(
+    "OFF-03",
+    codes=SWAPPED,
+    importance="critical",
+    bugs=("FB-43", "FB-53", "FB-62", "FB-87"),
+    issue=OLLAMA,
+    over=PLACES,
+)
 def offsets_swapped(f: FileBuilder, value: int) -> None:
     """The range of the $slug of three tensors has begin and end exchanged."""
     three_tensors(f, value, begin=8 * value + 8, end=8 * value)
@@ -110,7 +119,7 @@ def offsets_swapped(f: FileBuilder, value: int) -> None:
     "OFF-13",
     codes=("OFF_REVERSED", "OFF_OUT_OF_BOUNDS", "OFF_SIZE_MISMATCH"),
     importance="critical",
-    affects=MLX_OLD,
+    bugs=("FB-43", "FB-62"),
     over={
         "2p64-less-8-to-0": (2**64 - 8, 0),
         "2p64-less-4-to-4": (2**64 - 4, 4),

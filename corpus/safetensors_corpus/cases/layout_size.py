@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..builder import FileBuilder, pattern
-from ..ingredients import MLX_OLD, PLACES, three_tensors
+from ..ingredients import PLACES, three_tensors
 from ..registry import rejects
 
 MLX = "https://github.com/ml-explore/mlx/issues/3363"
@@ -18,7 +18,7 @@ def _places(**values: int) -> dict[str, tuple[int, int]]:
     "OFF-05",
     codes="OFF_SIZE_MISMATCH",
     importance="critical",
-    affects=MLX_OLD,
+    bugs=("FB-43",),
     over=_places(larger=3, smaller=1),
 )
 def shape_alone(f: FileBuilder, value: tuple[int, int]) -> None:
@@ -27,7 +27,9 @@ def shape_alone(f: FileBuilder, value: tuple[int, int]) -> None:
         f.tensor(name, "F32", [value[0] if index == value[1] else 2], pattern(name, 8))
 
 
-@rejects("OFF-05", codes="OFF_SIZE_MISMATCH", importance="critical", affects=MLX_OLD, issue=MLX)
+@rejects(
+    "OFF-05", codes="OFF_SIZE_MISMATCH", importance="critical", bugs=("FB-43", "FB-55", "FB-130"), issue=MLX
+)
 def shape_of_4_mb_range_of_4_bytes(f: FileBuilder) -> None:
     """The shape needs four million bytes, range and file have four."""
     f.tensor("w", "F32", [1000, 1000], bytes(4))
@@ -37,7 +39,7 @@ def shape_of_4_mb_range_of_4_bytes(f: FileBuilder) -> None:
     "OFF-05",
     codes="OFF_SIZE_MISMATCH",
     importance="critical",
-    affects=MLX_OLD,
+    bugs=("FB-43", "FB-55"),
     issue="https://github.com/ztxz16/fastllm/issues/712",
 )
 def shape_of_1_kib_range_of_48_kib(f: FileBuilder) -> None:
@@ -52,7 +54,7 @@ def shape_of_1_kib_range_of_48_kib(f: FileBuilder) -> None:
     "OFF-05",
     codes=("OFF_SIZE_MISMATCH", "OFF_HOLE", "OFF_TRAILING", "OFF_OVERLAP", "OFF_OUT_OF_BOUNDS"),
     importance="critical",
-    affects=MLX_OLD,
+    bugs=("FB-43",),
     over=_places(larger=4, smaller=-4),
 )
 def range_alone(f: FileBuilder, value: tuple[int, int]) -> None:

@@ -41,7 +41,13 @@ def amount(f: FileBuilder, value: dict[str, str]) -> None:
     f.tensor("w", "F32", [2])
 
 
-@accepts("HDR-17", "MET-01", over={"first": 0}, issue="https://github.com/carsonpo/safetensors.cpp/issues/3")
+@accepts(
+    "HDR-17",
+    "MET-01",
+    over={"first": 0},
+    issue="https://github.com/carsonpo/safetensors.cpp/issues/3",
+    bugs=("FB-50",),
+)
 @accepts("HDR-17", "MET-01", over={"middle": 1, "last": 2})
 def place(f: FileBuilder, value: int) -> None:
     """Metadata as the $slug of three members of the header, beside two tensors.
@@ -62,7 +68,7 @@ def without_tensors(f: FileBuilder) -> None:
 @accepts(
     "MET-03",
     issue="https://github.com/foundation-model-stack/fastsafetensors/issues/88",
-    affects=("fastsafetensors@<0.3.3",),
+    bugs=("FB-10", "FB-123"),
 )
 def empty_map(f: FileBuilder) -> None:
     """An empty metadata map beside a tensor.
@@ -83,6 +89,7 @@ def empty_map_without_tensors(f: FileBuilder) -> None:
     "metadata-null",
     options={"reject": reject("MET_NOT_MAP"), "absent": ACCEPT},
     issue="https://github.com/safetensors/safetensors/issues/823",
+    bugs=("FB-10",),
 )
 def null(f: FileBuilder) -> None:
     """The metadata key holds null beside a tensor, as at least one writer leaves it."""
@@ -115,6 +122,7 @@ def not_map(f: FileBuilder, value: str) -> None:
     codes="MET_VALUE_NOT_STRING",
     over={"number": "1"},
     issue="https://github.com/safetensors/safetensors/issues/278",
+    bugs=("FB-09",),
 )
 @rejects(
     "MET-01",

@@ -73,7 +73,6 @@ def empty_tensor_under_key(f: FileBuilder) -> None:
     "duplicate-metadata-keys",
     options={"reject": reject("HDR_DUP_KEY"), "last-wins": ACCEPT, "first-wins": ACCEPT},
     importance="high",
-    affects=("safetensors@>=0.3.0",),
     over={
         "same": ('{"k":"a","k":"a"}', {"k": "a"}, {"k": "a"}),
         "differs": ('{"k":"a","k":"b"}', {"k": "a"}, {"k": "b"}),

@@ -20,7 +20,9 @@ def scalar(f: FileBuilder, value: str) -> None:
 
 
 @accepts(
-    "SHP-04", over={"0": [0], "0x5": [0, 5], "5x0": [5, 0], "5x0x3": [5, 0, 3], "0x0": [0, 0], "1x0": [1, 0]}
+    "SHP-04",
+    over={"0": [0], "0x5": [0, 5], "5x0": [5, 0], "5x0x3": [5, 0, 3], "0x0": [0, 0], "1x0": [1, 0]},
+    bugs=("FB-18", "FB-119"),
 )
 def zero_dimension(f: FileBuilder, value: list[int]) -> None:
     """A tensor of shape $value has no bytes and keeps its shape."""
@@ -58,6 +60,7 @@ def thirty_two_dimensions(f: FileBuilder) -> None:
     options={"accept": ACCEPT, "reject": reject("LIM_RANK")},
     importance="high",
     over={"33": 33, "64": 64, "65": 65, "256": 256, "1000": 1000, "30000": 30_000},
+    bugs={"30000": ("FB-202",)},
 )
 def rank(f: FileBuilder, value: int) -> None:
     """A tensor of $value dimensions, all of them 1 but the last.
@@ -87,7 +90,7 @@ LARGE_OPTIONS: dict[str, Accept | Reject] = {
 }
 
 
-@chooses("large-dimension", "SHP-08", options=LARGE_OPTIONS, over=LARGE)
+@chooses("large-dimension", "SHP-08", options=LARGE_OPTIONS, over=LARGE, bugs={"2p53-plus-1": ("FB-67",)})
 def large_behind_zero(f: FileBuilder, value: int) -> None:
     """A tensor of shape [0, $value] is empty and has one very large dimension.
 

@@ -64,6 +64,7 @@ def number_spelled(f: FileBuilder, value: tuple[str, int]) -> None:
     codes="ENT_BAD_INTEGER",
     importance="critical",
     over={"1": ("[-1]", 4), "2": ("[-2]", 8), "1-times-2": ("[-1,-2]", 8), "2-in-last-place": ("[1,-2]", 8)},
+    bugs=("FB-54", "FB-67", "FB-117"),
 )
 def negative(f: FileBuilder, value: tuple[str, int]) -> None:
     """A dimension is negative: minus $slug.

@@ -8,8 +8,6 @@ from ..registry import ACCEPT, chooses, reject, rejects
 
 MAX = 2**64 - 1
 WRAPPED = ("SHP_OVERFLOW", "OFF_SIZE_MISMATCH")
-OLD = ("safetensors@<0.3.1",)
-"""The official releases from before the audit's fixes, whose arithmetic wraps."""
 Sized = tuple[str, list[int], int]
 """Dtype, dimensions, bytes in the file."""
 
@@ -86,7 +84,7 @@ def empty_or_not(f: FileBuilder, value: Sized) -> None:
     "SHP-05",
     codes=WRAPPED,
     importance="critical",
-    affects=OLD,
+    bugs=("FB-05", "FB-54", "FB-67"),
     issue="https://github.com/leejet/stable-diffusion.cpp/issues/1876",
 )
 def product_wraps_to_zero(f: FileBuilder) -> None:
@@ -97,7 +95,7 @@ def product_wraps_to_zero(f: FileBuilder) -> None:
     _sized(f, ("F32", [2**32, 2**32], 0))
 
 
-@rejects("SHP-05", codes=WRAPPED, importance="critical", affects=OLD, over=PLACES)
+@rejects("SHP-05", codes=WRAPPED, importance="critical", bugs=("FB-05",), over=PLACES)
 def product_wraps_to_zero_among_three(f: FileBuilder, value: int) -> None:
     """The $slug of three tensors has dimensions that wrap to zero over an empty range."""
     for index, name in enumerate("abc"):
@@ -113,6 +111,7 @@ def product_wraps_to_zero_among_three(f: FileBuilder, value: int) -> None:
     codes=("SHP_OVERFLOW", "OFF_OUT_OF_BOUNDS", "OFF_SIZE_MISMATCH", "OFF_HOLE"),
     importance="critical",
     issue="https://github.com/google-ai-edge/LiteRT/issues/9255",
+    bugs=("FB-201",),
 )
 def product_wraps_to_zero_far_range(f: FileBuilder) -> None:
     """The dimensions wrap to zero elements and the range lies far behind the file.
@@ -127,7 +126,14 @@ def product_wraps_to_zero_far_range(f: FileBuilder) -> None:
     "SHP-05",
     codes=WRAPPED,
     importance="critical",
-    affects=OLD,
+    bugs={
+        "0-from-rank-4": ("FB-05",),
+        "0-from-2p63-and-2": ("FB-05",),
+        "1-from-inverse-of-3": ("FB-05",),
+        "1-from-max-and-max": ("FB-05",),
+        "4-from-three": ("FB-05",),
+        "4-from-2p63-plus-2-and-2": ("FB-05", "FB-217"),
+    },
     over={
         "0-from-rank-4": ("U8", [2**16] * 4, 0),
         "0-from-2p63-and-2": ("U8", [2**63, 2], 0),
@@ -146,7 +152,7 @@ def product_wraps_to(f: FileBuilder, value: Sized) -> None:
     "SHP-05",
     codes=WRAPPED,
     importance="critical",
-    affects=OLD,
+    bugs=("FB-05",),
     over={
         "0-f32": ("F32", [2**62], 0),
         "4-f32": ("F32", [2**62 + 1], 4),

@@ -1,0 +1,273 @@
+"""Holders of an open file with one mistake each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+from .small_holder import Answer, GoneError, Handle, SmallHolder
+from .small_writer import RESERVED, slug
+from .variant import Variant
+
+# ruff: noqa: D102 - what each method does wrong is said on its class
+
+
+class ZerosForMissingBytes(Handle):
+    """Fills up with zeros what the file no longer has, as the last page of a mapping does."""
+
+    def data(self, begin: int, end: int) -> bytes:
+        return os.pread(self.fd, end - begin, self.start + begin).ljust(end - begin, b"\0")
+
+
+class ShortReads(Handle):
+    """Returns the bytes that there are, however few."""
+
+    def data(self, begin: int, end: int) -> bytes:
+        return os.pread(self.fd, end - begin, self.start + begin)
+
+
+class PathOpenedAgain(Handle):
+    """Opens the path again for each tensor and goes by the header of the first time."""
+
+    def data(self, begin: int, end: int) -> bytes:
+        with self.path.open("rb") as file:
+            file.seek(self.start + begin)
+            return file.read(end - begin)
+
+
+class HeaderReadAgain(Handle):
+    """Reads the header again for each tensor and does not check it against the data."""
+
+    def data(self, begin: int, end: int) -> bytes:  # noqa: ARG002
+        entries = self.parsed(os.pread(self.fd, self.start - 8, 8))
+        first, last = next(reversed(entries.values()))["data_offsets"]
+        return os.pread(self.fd, last - first, self.start + first)
+
+
+class UsedAfterClosing(Handle):
+    """Goes on after it was closed."""
+
+    def check_open(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self.closed = False
+
+
+class RememberedAfterClosing(Handle):
+    """Gives what it gave before, closed or not."""
+
+    def __init__(self, path: Path) -> None:
+        self.given: dict[str, Any] = {}
+        super().__init__(path)
+
+    def tensor(self, name: str) -> Any:
+        if name not in self.given:
+            self.given[name] = super().tensor(name)
+        return self.given[name]
+
+
+class NothingAfterClosing(Handle):
+    """Gives an empty tensor after it was closed."""
+
+    def tensor(self, name: str) -> Answer | Callable[[], Answer]:
+        return ("U8", [0], b"") if self.closed else super().tensor(name)
+
+
+class MemoryGivenBackAtClosing(Handle):
+    """Fills the memory of its tensors with zeros when it is closed."""
+
+    def __init__(self, path: Path) -> None:
+        self.lent: list[bytearray] = []
+        super().__init__(path)
+
+    def data(self, begin: int, end: int) -> bytearray:
+        self.lent.append(bytearray(super().data(begin, end)))
+        return self.lent[-1]
+
+    def close(self) -> None:
+        for memory in self.lent:
+            memory[:] = bytes(len(memory))
+        super().close()
+
+
+class ReadWhenLookedAt(Handle):
+    """Reads a tensor only when somebody looks at it, by its path."""
+
+    def tensor(self, name: str) -> Callable[[], Answer]:
+        self.check_open()
+        dtype, shape = self.entry(name)["dtype"], self.entry(name)["shape"]
+        begin, end = self.entry(name)["data_offsets"]
+
+        def look() -> Answer:
+            with self.path.open("rb") as file:
+                file.seek(self.start + begin)
+                return dtype, shape, file.read(end - begin).ljust(end - begin, b"\0")
+
+        return look
+
+
+class ReadWhenLookedAtInTheOpenFile(ReadWhenLookedAt):
+    """Reads a tensor only when somebody looks at it, in the file it holds open."""
+
+    def tensor(self, name: str) -> Callable[[], Answer]:
+        self.check_open()
+        fd = os.dup(self.fd)
+        dtype, shape = self.entry(name)["dtype"], self.entry(name)["shape"]
+        begin, end = self.entry(name)["data_offsets"]
+
+        def look() -> Answer:
+            data = os.pread(fd, end - begin, self.start + begin)
+            os.close(fd)
+            return dtype, shape, data.ljust(end - begin, b"\0")
+
+        return look
+
+
+class FirstForUnknown(Handle):
+    """Gives the first tensor for a name that it does not know."""
+
+    def entry(self, name: str) -> Any:
+        return self.entries.get(name, next(iter(self.entries.values())))
+
+
+class EmptyForUnknown(Handle):
+    """Gives an empty tensor for a name that it does not know."""
+
+    def entry(self, name: str) -> Any:
+        return self.entries.get(name, {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]})
+
+
+class MetadataAsTensor(Handle):
+    """Gives the metadata as a tensor under the reserved name."""
+
+    def parsed(self, header: bytes) -> dict[str, Any]:
+        self.header = header
+        return super().parsed(header)
+
+    def entry(self, name: str) -> Any:
+        if name == RESERVED and RESERVED.encode() in self.header:
+            return {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]}
+        return super().entry(name)
+
+
+class NamesBegin(Handle):
+    """Gives the first tensor whose name begins like the one asked for."""
+
+    def entry(self, name: str) -> Any:
+        return next(entry for key, entry in self.entries.items() if key.startswith(name))
+
+
+class NamesCleaned(Handle):
+    """Looks names up in lower case, cut at a NUL or a comma and without blanks."""
+
+    def entry(self, name: str) -> Any:
+        return self.entries[name.lower().split("\0")[0].split(",")[0].strip()]
+
+
+class NamesCounted(Handle):
+    """Takes a number for the place of a tensor."""
+
+    def entry(self, name: str) -> Any:
+        return list(self.entries.values())[int(name)] if name.isdigit() else self.entries[name]
+
+
+class OneAfterTheOther(Handle):
+    """Reads on from where it stopped, whatever is asked for."""
+
+    def read_header(self) -> None:
+        super().read_header()
+        self.position = self.start
+
+    def data(self, begin: int, end: int) -> bytes:
+        data = os.pread(self.fd, end - begin, self.position)
+        self.position += len(data)
+        return data
+
+
+class CountedFromTheEnd(Handle):
+    """Finds the data by the size of the file."""
+
+    def data(self, begin: int, end: int) -> bytes:
+        total = max(entry["data_offsets"][1] for entry in self.entries.values())
+        return self.bytes_at(os.fstat(self.fd).st_size - total + begin, end - begin)
+
+
+class LastReachesToTheEnd(Handle):
+    """Lets the last tensor reach to the end of the file."""
+
+    def data(self, begin: int, end: int) -> bytes:
+        total = max(entry["data_offsets"][1] for entry in self.entries.values())
+        return os.pread(self.fd, 1 << 30 if end == total else end - begin, self.start + begin)
+
+
+class ChangeGivesNothing(Handle):
+    """Gives zeros when the file was changed or deleted."""
+
+    def read_header(self) -> None:
+        super().read_header()
+        self.seen = os.fstat(self.fd)
+
+    def data(self, begin: int, end: int) -> bytes:
+        now = os.fstat(self.fd)
+        if (now.st_mtime_ns, now.st_nlink) != (self.seen.st_mtime_ns, self.seen.st_nlink):
+            return bytes(end - begin)
+        return self.bytes_at(self.start + begin, end - begin)
+
+
+class HeadersByPath(Handle):
+    """Remembers headers by path for the whole process."""
+
+    known: ClassVar[dict[Path, tuple[int, dict[str, Any]]]] = {}
+
+    def read_header(self) -> None:
+        if self.path not in self.known:
+            super().read_header()
+            self.known[self.path] = (self.start, self.entries)
+        self.start, self.entries = self.known[self.path]
+
+
+class DataByPath(Handle):
+    """Remembers tensors by path and name for the whole process."""
+
+    known: ClassVar[dict[tuple[Path, int], Any]] = {}
+
+    def data(self, begin: int, end: int) -> Any:
+        if (self.path, begin) not in self.known:
+            self.known[self.path, begin] = super().data(begin, end)
+        return self.known[self.path, begin]
+
+
+class OneHandlePerPath(Handle):
+    """Refuses a file that is open already, or was once."""
+
+    known: ClassVar[set[Path]] = set()
+
+    def open(self) -> int:
+        if self.path in self.known:
+            raise GoneError("open already")
+        self.known.add(self.path)
+        return super().open()
+
+
+def variant(handle: type[Handle]) -> Variant:
+    """Return the variant that opens files with ``handle``."""
+
+    def make() -> SmallHolder:
+        for name, value in vars(handle).items():
+            if name == "known":
+                value.clear()  # another process
+        holder = SmallHolder()
+        holder.handle = handle
+        return holder
+
+    return Variant(
+        f"holder/{slug(handle.__name__)}", (handle.__doc__ or "").split("\n")[0], "lifecycle", make
+    )
+
+
+VARIANTS = tuple(
+    variant(v) for v in list(globals().values()) if isinstance(v, type) and v.__module__ == __name__
+)

@@ -1,0 +1,242 @@
+"""Broken readers: the bytes of a tensor (DAT)."""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from .small_json import Pairs
+from .small_reader import READER, WIDTHS, SmallReader, Tensor
+from .variant import Panic, Variant, reading
+
+FLOATS = {"F16": ("e", 5, 10), "BF16": ("", 8, 7), "F32": ("f", 8, 23), "F64": ("d", 11, 52)}
+"""Exponent and fraction bits of the IEEE types."""
+
+
+def swapped(tensor: Tensor, data: bytes) -> bytes:
+    """Turn the bytes of every element round."""
+    width = WIDTHS[tensor.dtype] // 8 or 1
+    if tensor.dtype == "C64":
+        width = 4
+    return b"".join(data[i : i + width][::-1] for i in range(0, len(data), width))
+
+
+def _swapped(*codes: str) -> Callable[[Tensor, bytes], bytes]:
+    return lambda tensor, data: swapped(tensor, data) if tensor.dtype in codes else data
+
+
+def _each_float(change: Callable[[int, int, int], int], *codes: str) -> Callable[[Tensor, bytes], bytes]:
+    """Change float elements given as bits, number of exponent bits and number of fraction bits."""
+
+    def values(tensor: Tensor, data: bytes) -> bytes:
+        kind = "F32" if tensor.dtype == "C64" else tensor.dtype
+        if kind not in codes:
+            return data
+        _, exponent, fraction = FLOATS[kind]
+        width = (1 + exponent + fraction) // 8
+        words = (int.from_bytes(data[i : i + width], "little") for i in range(0, len(data), width))
+        return b"".join(change(word, exponent, fraction).to_bytes(width, "little") for word in words)
+
+    return values
+
+
+def _is_nan(word: int, exponent: int, fraction: int) -> bool:
+    top = (1 << exponent) - 1
+    return word >> fraction & top == top and word & ((1 << fraction) - 1) != 0
+
+
+def _canonical_nan(word: int, exponent: int, fraction: int) -> int:
+    return ((2 << exponent) - 1) << (fraction - 1) if _is_nan(word, exponent, fraction) else word
+
+
+def _quiet_nan(word: int, exponent: int, fraction: int) -> int:
+    return word | 1 << (fraction - 1) if _is_nan(word, exponent, fraction) else word
+
+
+def _flushed(word: int, exponent: int, fraction: int) -> int:
+    sign = 1 << exponent + fraction
+    return word & sign if word >> fraction & ((1 << exponent) - 1) == 0 else word
+
+
+def _no_minus_zero(word: int, exponent: int, fraction: int) -> int:
+    return 0 if word == 1 << exponent + fraction else word
+
+
+def _no_infinity(word: int, exponent: int, fraction: int) -> int:
+    top = ((1 << exponent) - 1) << fraction
+    return (
+        word - 1 if word & (2 * (1 << exponent + fraction) - 1) & ~(1 << exponent + fraction) == top else word
+    )
+
+
+CHANGES: tuple[tuple[str, str, Callable[[int, int, int], int]], ...] = (
+    ("nan-canonical", "Replaces NaN by one NaN in {}.", _canonical_nan),
+    ("nan-quiet", "Makes signalling NaN quiet in {}.", _quiet_nan),
+    ("subnormals-flushed", "Replaces subnormals by zero in {}.", _flushed),
+    ("minus-zero-lost", "Drops the sign of zero in {}.", _no_minus_zero),
+    ("infinity-clamped", "Replaces infinity by the largest number in {}.", _no_infinity),
+)
+
+
+def _bool(change: Callable[[int], int]) -> SmallReader:
+    def values(tensor: Tensor, data: bytes) -> bytes:
+        return bytes(map(change, data)) if tensor.dtype == "BOOL" else data
+
+    return replace(READER, values=values)
+
+
+def _crash_on_bool(byte: int) -> int:
+    if byte > 1:
+        raise Panic("invalid bool")
+    return byte
+
+
+def _column_major(tensor: Tensor, data: bytes) -> bytes:
+    width = WIDTHS[tensor.dtype] // 8
+    if len(tensor.shape) != 2 or not data or not width:
+        return data
+    rows, columns = tensor.shape
+    cells = [data[i : i + width] for i in range(0, len(data), width)]
+    return b"".join(cells[row * columns + column] for column in range(columns) for row in range(rows))
+
+
+def _padded_rows(tensor: Tensor, data: bytes) -> bytes:
+    """Read rows as if each began at a multiple of four bytes."""
+    if len(tensor.shape) != 2 or not data:
+        return data
+    step = (tensor.shape[1] * WIDTHS[tensor.dtype] + 7) // 8
+    stride = -(-step // 4) * 4
+    return b"".join(
+        data[row * stride : row * stride + step].ljust(step, b"\0") for row in range(tensor.shape[0])
+    )
+
+
+def _nibbles(tensor: Tensor, data: bytes) -> bytes:
+    return bytes((byte >> 4 | byte << 4) & 0xFF for byte in data) if WIDTHS[tensor.dtype] == 4 else data
+
+
+def _unpacked(tensor: Tensor, data: bytes) -> bytes:
+    width = WIDTHS[tensor.dtype]
+    if width >= 8:
+        return data
+    bits = int.from_bytes(data, "little")
+    return bytes(bits >> i * width & ((1 << width) - 1) for i in range(math.prod(tensor.shape)))
+
+
+def _parts_swapped(tensor: Tensor, data: bytes) -> bytes:
+    if tensor.dtype != "C64":
+        return data
+    return b"".join(data[i + 4 : i + 8] + data[i : i + 4] for i in range(0, len(data), 8))
+
+
+def _seven_bits(tensor: Tensor, data: bytes) -> bytes:
+    return bytes(byte & 0x7F for byte in data) if WIDTHS[tensor.dtype] == 8 else data
+
+
+def _until_nul(_tensor: Tensor, data: bytes) -> bytes:
+    return data.split(b"\0")[0]
+
+
+def _text_mode(_tensor: Tensor, data: bytes) -> bytes:
+    return data.replace(b"\r\n", b"\n")
+
+
+def _fnuz_nan(tensor: Tensor, data: bytes) -> bytes:
+    return data.replace(b"\x80", b"\0") if tensor.dtype.startswith("F8") else data
+
+
+def _through_half(tensor: Tensor, data: bytes) -> bytes:
+    """Widen eight-bit integers and floats and narrow them again with a limit of 127."""
+    return bytes(min(byte, 127) for byte in data) if tensor.dtype in ("U8", "F8_E8M0") else data
+
+
+def _large_integers(tensor: Tensor, data: bytes) -> bytes:
+    """Pass 64-bit integers through doubles."""
+    if tensor.dtype not in ("I64", "U64"):
+        return data
+    code = "<q" if tensor.dtype == "I64" else "<Q"
+    words = [int(float(word)) for (word,) in struct.iter_unpack(code, data)]
+    return b"".join((word % 2**64).to_bytes(8, "little") for word in words)
+
+
+class FirstForAll(SmallReader):
+    """Returns the bytes of the first tensor for every one."""
+
+    def described(self, tensor: Tensor, data: bytes) -> dict[str, Any]:
+        """Return the row of a tensor."""
+        return super().described(replace(tensor, begin=0, end=tensor.end - tensor.begin), data)
+
+
+class DataInHeaderOrder(SmallReader):
+    """Cuts the data in the order of the header, by size."""
+
+    def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
+        """Return tensors and metadata."""
+        tensors, metadata = super().entries(members)
+        place, moved = 0, []
+        for tensor in tensors:
+            end = place + tensor.end - tensor.begin
+            moved.append(replace(tensor, begin=place, end=end))
+            place = end
+        return moved, metadata
+
+
+class SearchesHeader(SmallReader):
+    """Takes the last thing in the file that looks like a header for it."""
+
+    def content(self, file: bytes) -> dict[str, Any]:
+        """Return the content."""
+        last = [m.start() for m in re.finditer(rb"(?=[^\0].\0{6}\{)", file, re.DOTALL)][-1:]
+        return super().content(file[last[0] :] if last else file)
+
+
+class PolyglotRefused(SmallReader):
+    """Refuses data in which another format begins."""
+
+    def split(self, file: bytes) -> tuple[bytes, bytes]:
+        """Return header and data."""
+        header, data = super().split(file)
+        self.demand("other-format", b"%PDF" not in data and b"PK\x03\x04" not in data)
+        return header, data
+
+
+def _floats() -> Iterator[Variant]:
+    for name, about, change in CHANGES:
+        for code in FLOATS:
+            yield reading(f"data-{name}-{code.lower()}", about.format(code),
+                          replace(READER, values=_each_float(change, code)))  # fmt: skip
+
+
+SWAPPABLE = ("I16", "U16", "F16", "BF16", "I32", "U32", "F32", "I64", "U64", "F64", "C64")
+VALUES: tuple[tuple[str, str, Callable[[Tensor, bytes], bytes]], ...] = (
+    *(
+        (f"{code.lower()}-swapped", f"Returns the bytes of {code} turned round.", _swapped(code))
+        for code in SWAPPABLE
+    ),
+    ("column-major", "Returns matrices column by column.", _column_major),
+    ("rows-padded", "Expects rows at multiples of four bytes.", _padded_rows),
+    ("nibbles-swapped", "Swaps the halves of packed bytes.", _nibbles),
+    ("packed-unpacked", "Returns one byte for each packed element.", _unpacked),
+    ("parts-swapped", "Returns imaginary before real parts.", _parts_swapped),
+    ("seven-bits", "Clears the top bit of bytes.", _seven_bits),
+    ("until-nul", "Cuts the data at the first NUL.", _until_nul),
+    ("text-mode", "Reads the file as text.", _text_mode),
+    ("f8-negative-zero", "Drops the sign of zero in F8.", _fnuz_nan),
+    ("u8-clamped", "Clamps bytes at 127.", _through_half),
+    ("i64-through-doubles", "Passes 64-bit integers through doubles.", _large_integers),
+)
+VARIANTS = (
+    *_floats(),
+    *(reading(f"data-{name}", about, replace(READER, values=change)) for name, about, change in VALUES),
+    reading("data-bool-lowest-bit", "Takes the lowest bit of BOOL.", _bool(lambda byte: byte & 1)),
+    reading("data-bool-all-ones", "Returns 255 for true.", _bool(lambda byte: 255 if byte else 0)),
+    reading("data-bool-crash", "Crashes on BOOL bytes that are neither 0 nor 1.", _bool(_crash_on_bool)),
+    reading("data-of-first", "Returns the bytes of the first tensor for all.", FirstForAll()),
+    reading("data-in-header-order", "Cuts the data in the order of the header.", DataInHeaderOrder()),
+    reading("data-as-header", "Takes what looks like a header for one.", SearchesHeader()),
+    reading("data-other-format-refused", "Refuses data that holds another format.", PolyglotRefused()),
+)

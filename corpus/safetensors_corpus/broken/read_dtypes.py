@@ -1,0 +1,243 @@
+"""Broken readers: dtype codes and their widths (DTY), generated for every code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from .small_json import Grammar, Number, Pairs
+from .small_reader import READER, WIDTHS, SmallReader, Tensor, exact_bits, whole_bytes
+from .variant import Panic, Variant, reading
+
+TAKEN_FOR = {
+    "F4": "F6_E2M3", "F6_E2M3": "F6_E3M2", "F6_E3M2": "F6_E2M3", "BOOL": "U8", "U8": "I8", "I8": "U8",
+    "F8_E5M2": "F8_E4M3", "F8_E4M3": "F8_E4M3FNUZ", "F8_E8M0": "U8", "F8_E4M3FNUZ": "F8_E4M3",
+    "F8_E5M2FNUZ": "F8_E5M2", "I16": "U16", "U16": "BF16", "F16": "BF16", "BF16": "F16", "I32": "U32",
+    "U32": "I32", "F32": "I32", "I64": "U64", "U64": "I64", "F64": "C64", "C64": "F64",
+}  # fmt: skip
+ALIASES = {
+    "float32": "F32", "float16": "F16", "f32": "F32", "f4": "F4", "<f4": "F32", "F128": "F64", "C128": "C64",
+    "I128": "I64", "FP8_E4M3": "F8_E4M3", "F8_E4M3FN": "F8_E4M3", "F8": "F8_E4M3", "F6": "F6_E2M3",
+    "E8M0": "F8_E8M0", "U4": "F4", "I4": "F4", "F4_E2M1": "F4", "F8_E4M3B11FNUZ": "F8_E4M3FNUZ",
+     "bool": "BOOL",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Renaming(SmallReader):
+    """Changes the code before or after it is checked."""
+
+    read_as: Callable[[str], str] = str
+    told_as: Callable[[str], str] = str
+
+    def dtype(self, value: object) -> str:
+        """Return the dtype code."""
+        return super().dtype(self.read_as(value) if type(value) is str else value)
+
+    def tensor(self, name: str, fields: Mapping[str, object]) -> Tensor:
+        """Return the tensor under another code."""
+        found = super().tensor(name, fields)
+        return replace(found, dtype=self.told_as(found.dtype))
+
+
+@dataclass(frozen=True)
+class SizeUnchecked(SmallReader):
+    """Does not compare range and size for one dtype."""
+
+    of: str = ""
+
+    def tensor(self, name: str, fields: Mapping[str, object]) -> Tensor:
+        """Return the tensor."""
+        reader = READER.without("range-size") if fields["dtype"] == self.of else READER
+        return SmallReader.tensor(reader, name, fields)
+
+
+class UnknownSkipped(SmallReader):
+    """Passes over tensors of an unknown dtype, bytes and all."""
+
+    def entry(self, name: str, value: object) -> Tensor | None:
+        """Return the tensor."""
+        if (
+            isinstance(value, Pairs)
+            and type(dtype := dict(value).get("dtype")) is str
+            and dtype not in WIDTHS
+        ):
+            return None
+        return super().entry(name, value)
+
+
+class UnknownUnchecked(SmallReader):
+    """Switches the checks of the whole layout off when one dtype is unknown."""
+
+    def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
+        """Check the layout of known dtypes."""
+        if all(tensor.dtype in self.widths for tensor in tensors):
+            super().check_layout(tensors, size)
+
+
+class ObjectForm(SmallReader):
+    """Takes a dtype in the form of an object of one key."""
+
+    def dtype(self, value: object) -> str:
+        """Return the dtype code."""
+        if isinstance(value, Pairs) and len(value) == 1 and value[0][1] is None:
+            return super().dtype(value[0][0])
+        return super().dtype(value)
+
+
+class FirstKey(SmallReader):
+    """Takes the first string that it finds in the place of the dtype."""
+
+    def dtype(self, value: object) -> str:
+        """Return the dtype code."""
+        while isinstance(value, list) and value:
+            value = value[0]
+            value = value[0] if isinstance(value, tuple) else value
+        return super().dtype(value)
+
+
+class LastValue(SmallReader):
+    """Takes the value in an object for the dtype."""
+
+    def dtype(self, value: object) -> str:
+        """Return the dtype code."""
+        return super().dtype(value[-1][1] if isinstance(value, Pairs) and value else value)
+
+
+class Coerced(SmallReader):
+    """Takes what is no string for U8."""
+
+    def dtype(self, value: object) -> str:
+        """Return the dtype code."""
+        return super().dtype(value if type(value) is str else "F32")
+
+
+class ByNumber(SmallReader):
+    """Takes a number for an index into its table."""
+
+    def dtype(self, value: object) -> str:
+        """Return the dtype code."""
+        if isinstance(value, Number | bool):
+            return "F32"
+        if value is None or isinstance(value, list):
+            raise Panic("no string")
+        return super().dtype(value)
+
+
+def rounded_down(width: int, shape: Sequence[int]) -> int:
+    """Return the whole bytes of the size."""
+    return exact_bits(width, shape) // 8
+
+
+def rounded_up(width: int, shape: Sequence[int]) -> int:
+    """Return the bytes that are needed to hold the size."""
+    return (exact_bits(width, shape) + 7) // 8
+
+
+def _rows_rounded(width: int, shape: Sequence[int]) -> int:
+    if not shape:
+        return rounded_up(width, shape)
+    return rounded_up(width, shape[-1:]) * exact_bits(1, shape[:-1])
+
+
+def _byte_each(width: int, shape: Sequence[int]) -> int:
+    return whole_bytes(max(width, 8), shape)
+
+
+def _pairs(width: int, shape: Sequence[int]) -> int:
+    return whole_bytes(8 if width == 4 else width, shape)
+
+
+def _four_bits(width: int, shape: Sequence[int]) -> int:
+    return whole_bytes(4 if width == 6 else width, shape)
+
+
+def _groups_of_four(width: int, shape: Sequence[int]) -> int:
+    count = exact_bits(1, shape)
+    return (count + 3) // 4 * 3 if width == 6 else rounded_up(width, shape)
+
+
+def _even_rows(width: int, shape: Sequence[int]) -> int:
+    if width < 8:
+        READER.demand("even-rows", bool(shape) and shape[-1] % 2 == 0)
+    return whole_bytes(width, shape)
+
+
+def _width_in_bytes(width: int, shape: Sequence[int]) -> int:
+    return whole_bytes(width // 8 * 8, shape)
+
+
+PACKED: tuple[tuple[str, str, Callable[[int, Sequence[int]], int]], ...] = (
+    ("rounded-down", "Rounds sizes down to whole bytes.", rounded_down),
+    ("rounded-up", "Rounds sizes up to whole bytes.", rounded_up),
+    ("rows-rounded-up", "Begins every row of a packed dtype at a byte.", _rows_rounded),
+    ("one-per-byte", "Takes one byte for each packed element.", _byte_each),
+    ("pairs-counted", "Takes the shape of F4 to count bytes.", _pairs),
+    ("six-as-four", "Takes four bits for the codes of six.", _four_bits),
+    ("six-in-groups", "Rounds the codes of six bits up to groups of four elements.", _groups_of_four),
+    ("even-rows", "Refuses packed dtypes whose rows do not fill bytes.", _even_rows),
+    ("width-in-bytes", "Holds widths as whole bytes, nothing for packed dtypes.", _width_in_bytes),
+)
+
+
+def _slug(code: str) -> str:
+    return code.lower().replace("_", "-")
+
+
+def _per_code() -> Iterator[Variant]:
+    for code, width in WIDTHS.items():
+        others = {other: w for other, w in WIDTHS.items() if other != code}
+        yield reading(
+            f"dtype-{_slug(code)}-missing", f"Does not know {code}.", replace(READER, widths=others)
+        )
+        yield reading(f"dtype-{_slug(code)}-too-wide", f"Takes twice the width for {code}.",
+                      replace(READER, widths=WIDTHS | {code: 2 * width}))  # fmt: skip
+        yield reading(f"dtype-{_slug(code)}-unchecked", f"Does not compare range and size of {code}.",
+                      SizeUnchecked(of=code))  # fmt: skip
+        other = TAKEN_FOR[code]
+        yield reading(f"dtype-{_slug(code)}-as-{_slug(other)}", f"Returns {code} as {other}.",
+                      Renaming(told_as=lambda found, a=code,
+                       b=other: b if found == a else found))  # type: ignore[misc]  # fmt: skip
+
+
+def _prefix(code: str) -> str:
+    return next((known for known in sorted(WIDTHS, key=len, reverse=True) if code.startswith(known)), code)
+
+
+def _contained(code: str) -> str:
+    return next((known for known in sorted(WIDTHS, key=len, reverse=True) if known in code), code)
+
+
+def _wide_folded(code: str) -> str:
+    return "".join(chr(ord(c) - 0xFEE0) if "\uff01" <= c <= "\uff5e" else c for c in code)
+
+
+READ_AS: tuple[tuple[str, str, Callable[[str], str]], ...] = (
+    ("any-case", "Takes dtypes in any case.", str.upper),
+    ("stripped", "Strips dtypes.", str.strip),
+    ("until-nul", "Cuts dtypes at NUL.", lambda code: code.split("\0")[0]),
+    ("prefix", "Takes dtypes by their beginning.", _prefix),
+    ("contained", "Looks for a code inside the dtype.", _contained),
+    ("aliases", "Takes the names that frameworks use.", lambda code: ALIASES.get(code, code)),
+    ("compatibility", "Folds wide letters in dtypes.", _wide_folded),
+    ("default", "Takes unknown dtypes for F32.", lambda code: code if code in WIDTHS else "F32"),
+    ("bytes", "Takes unknown dtypes for U8.", lambda code: code if code in WIDTHS else "U8"),
+)
+
+VARIANTS = (
+    *_per_code(),
+    *(reading(f"dtype-{name}", about, Renaming(read_as=change)) for name, about, change in READ_AS),
+    *(reading(f"packed-{name}", about, replace(READER, size=size)) for name, about, size in PACKED),
+    reading("dtype-unknown-skipped", "Passes over tensors of unknown dtype.",
+            UnknownSkipped().without("hole", "trailing")),
+    reading("dtype-unknown-unsized", "Takes unknown dtypes without a check of the size.",
+            READER.without("dtype-known")),
+    reading("dtype-unknown-unchecked", "Checks no layout in files with an unknown dtype.",
+            UnknownUnchecked().without("dtype-known")),
+    reading("dtype-object-form", "Takes a dtype written as an object.", ObjectForm()),
+    reading("dtype-first-key", "Takes the first string inside the dtype.", FirstKey()),
+    reading("dtype-value-in-object", "Takes the value inside a dtype written as an object.", LastValue()),
+    reading("dtype-coerced", "Takes a dtype that is no string for F32.", Coerced()),
+    reading("dtype-crash", "Looks at a dtype that is no string as at one.",
+            ByNumber(grammar=Grammar(left_out=frozenset(["value"])))),
+)  # fmt: skip

@@ -1,0 +1,186 @@
+"""Broken readers: the bytes of the header as text, and what stands around its object (HDR-01 to HDR-06)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+from .small_json import Grammar, Pairs, Refused, paired
+from .small_reader import IGNORING, READER, SmallReader, utf8
+from .variant import Variant, reading
+
+LENGTHS = {range(0xC0, 0xE0): 2, range(0xE0, 0xF0): 3, range(0xF0, 0xF8): 4}
+
+
+def unchecked_utf8(header: bytes) -> str:
+    """Decode by the leading bytes alone: overlong forms, surrogates and values above U+10FFFF pass."""
+    out, at = [], 0
+    while at < len(header):
+        lead = header[at]
+        width = next((width for leads, width in LENGTHS.items() if lead in leads), 1)
+        tail = header[at + 1 : at + width]
+        if len(tail) < width - 1 or any(byte & 0xC0 != 0x80 for byte in tail):
+            raise Refused("utf-8")
+        point = lead if width == 1 else lead & (0x7F >> width)
+        for byte in tail:
+            point = point << 6 | byte & 0x3F
+        out.append(chr(point) if point < 0x110000 else "\ufffd")
+        at += width
+    return "".join(out)
+
+
+def _overlong(header: bytes) -> str:
+    text = unchecked_utf8(header)
+    if re.search("[\ud800-\udfff\ufffd]", text):
+        raise Refused("utf-8")
+    return text
+
+
+def _modified(header: bytes) -> str:
+    return utf8(header.replace(b"\xc0\x80", b"\0"))
+
+
+def _cut_at_end(header: bytes) -> str:
+    return utf8(re.sub(rb"[\xc2-\xf4][\x80-\xbf]{0,2}( *)\Z", rb"\1", header))
+
+
+def _utf16_by_mark(header: bytes) -> str:
+    marked = header[:2] in (b"\xff\xfe", b"\xfe\xff")
+    return header.rstrip(b" ").decode("utf-16") if marked else utf8(header)
+
+
+def _guessed(header: bytes) -> str:
+    """Decode as Python's ``json.loads`` decodes bytes."""
+    codec = json.detect_encoding(header)
+    return (header if codec.startswith("utf-8") else header.rstrip(b" ")).decode(codec)
+
+
+def _until_nul(header: bytes) -> str:
+    return utf8(header.split(b"\0")[0])
+
+
+def _ascii(header: bytes) -> str:
+    if not header.isascii():
+        raise Refused("ascii")
+    return header.decode("ascii")
+
+
+def _codec(codec: str, errors: str = "strict") -> Callable[[bytes], str]:
+    def decode(header: bytes) -> str:
+        return header.decode(codec, errors)
+
+    return decode
+
+
+KEEPING = Grammar(finish=paired)
+"""Keeps lone surrogates, as decoders that let them pass go with parsers that do."""
+
+DECODERS: tuple[tuple[str, str, SmallReader], ...] = (
+    ("latin-1", "Decodes the header as Latin-1.", replace(IGNORING, decode=_codec("latin-1"))),
+    ("ascii", "Refuses headers that are not ASCII.", replace(IGNORING, decode=_ascii)),
+    ("ignored", "Drops bytes that are not UTF-8.", replace(IGNORING, decode=_codec("utf-8", "ignore"))),
+    ("replaced", "Replaces bytes that are not UTF-8.", replace(IGNORING, decode=_codec("utf-8", "replace"))),
+    (
+        "smuggled",
+        "Keeps bytes that are not UTF-8 as lone surrogates.",
+        replace(IGNORING, decode=_codec("utf-8", "surrogateescape"), grammar=KEEPING),
+    ),
+    (
+        "surrogates",
+        "Takes encoded surrogates.",
+        replace(IGNORING, decode=_codec("utf-8", "surrogatepass"), grammar=KEEPING),
+    ),
+    ("unchecked", "Decodes without any check.", replace(IGNORING, decode=unchecked_utf8, grammar=KEEPING)),
+    ("overlong", "Takes overlong forms.", replace(IGNORING, decode=_overlong)),
+    (
+        "overlong-nul",
+        "Takes NUL in the overlong form of modified UTF-8.",
+        replace(IGNORING, decode=_modified, grammar=Grammar(raw="")),
+    ),
+    ("cut-at-end", "Drops a sequence that breaks off at the end.", replace(IGNORING, decode=_cut_at_end)),
+    ("byte-order-mark", "Skips a byte-order mark.", replace(IGNORING, decode=_codec("utf-8-sig"))),
+    ("utf-16-by-mark", "Takes UTF-16 with a byte-order mark.", replace(IGNORING, decode=_utf16_by_mark)),
+    ("guessed", "Guesses between UTF-8, UTF-16 and UTF-32.", replace(IGNORING, decode=_guessed)),
+    ("until-nul", "Takes a NUL for the end of the header.", replace(IGNORING, decode=_until_nul)),
+)
+
+BEFORE = {
+    "form-feed": ("a form feed or vertical tab", r"[ \t\n\r\f\v]*"),
+    "nul": ("NUL bytes", r"\0*"),
+    "no-break-space": ("a no-break space", "\xa0?"),
+    "text": ("anything", r"[^{]*"),
+    "byte-order-mark": ("a byte-order mark", "\ufeff?"),
+}
+BEHIND = {
+    "form-feed": ("a form feed or vertical tab", r"[ \f\v]*"),
+    "nul": ("NUL bytes", r"[ \0]*"),
+    "no-break-space": ("a no-break space", "[ \xa0]*"),
+    "byte-order-mark": ("a byte-order mark", " *\ufeff? *"),
+    "comma": ("a comma", r" *,? *"),
+    "object": ("a second object", r" *(\{.*\})? *"),
+    "text": ("anything", r"(?s:.*)"),
+}
+
+
+class ListOfOne(SmallReader):
+    """Unpacks an array around the header object."""
+
+    def members(self, header: bytes) -> Pairs:
+        """Return the members of the object."""
+        text = header.strip(b" ")
+        whole = text.startswith(b"[{") and text.endswith(b"}]")
+        return super().members(text[1:-1] if whole else header)
+
+
+class MergesObjects(SmallReader):
+    """Reads objects one after the other as one."""
+
+    def members(self, header: bytes) -> Pairs:
+        """Return the members of all objects."""
+        text, at, found = self.decode(header), 0, Pairs()
+        while text[at : at + 1] == "{":
+            value, at = self.grammar.value(text, at)
+            assert isinstance(value, Pairs)
+            found += value
+            at = len(text) - len(text[at:].lstrip(" \n"))
+        self.demand("padding", at == len(text) > 0)
+        return found
+
+
+class NotBraceIsEmpty(SmallReader):
+    """Takes a header that does not begin with a brace for one without tensors."""
+
+    def members(self, header: bytes) -> Pairs:
+        """Return the members."""
+        return super().members(header) if header[:1] == b"{" else Pairs()
+
+    def check_layout(self, tensors: object, size: int) -> None:
+        """Check only where there is something to check."""
+        if tensors:
+            super().check_layout(tensors, size)  # type: ignore[arg-type]
+
+
+def _around() -> tuple[Variant, ...]:
+    before = [
+        reading(f"skips-{name}-before", f"Skips {what} before the object.", replace(READER, before=pattern))
+        for name, (what, pattern) in BEFORE.items()
+    ]
+    behind = [
+        reading(f"skips-{name}-behind", f"Skips {what} behind the object.", replace(READER, padding=pattern))
+        for name, (what, pattern) in BEHIND.items()
+    ]
+    return (*before, *behind)
+
+
+VARIANTS = (
+    *(reading(f"text-{name}", about, reader) for name, about, reader in DECODERS),
+    *_around(),
+    reading("padding-below-64", "Refuses 64 or more spaces of padding.", replace(READER, padding=" {0,63}")),
+    reading("header-any-value", "Takes a header that is no object for an empty one.",
+            READER.without("first-brace", "header-object", "trailing")),
+    reading("header-in-array", "Unpacks an array around the header object.", ListOfOne()),
+    reading("header-not-brace-empty", "Takes a header without brace for an empty one.", NotBraceIsEmpty()),
+    reading("headers-merged", "Merges several header objects.", MergesObjects()),
+)  # fmt: skip

@@ -1,0 +1,144 @@
+"""Broken readers: JSON that is taken although the grammar forbids it (HDR-07, HDR-14 to HDR-18).
+
+All of them skip unknown fields, which is an allowed choice, so that a fault inside such a field shows too.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+from .read_entries import FieldsByPlace
+from .small_json import ESCAPES, WORDS, Grammar, Number, paired
+from .small_reader import IGNORING, utf8
+from .variant import Panic, reading
+
+COMMENT = r"(?:[ \t\n\r]|/\*(?s:.*?)\*/)*"
+LINE_COMMENT = r"(?:[ \t\n\r]|//[^\n]*\n|#[^\n]*\n)*"
+ALL_FORGIVING = frozenset({
+    "closing-quote", "escape", "value", "comma", "colon", "cut-off", "other-bracket", "trailing-comma}",
+    "trailing-comma]", "depth",
+})  # fmt: skip
+
+
+def _missing(*checks: str) -> dict[str, Any]:
+    return {"left_out": frozenset(checks)}
+
+
+def _unchecked(text: str) -> object:
+    return Number(text)
+
+
+def latin_1(header: bytes) -> str:
+    """Return each byte as a character."""
+    return header.decode("latin-1")
+
+
+def _no_space(header: bytes) -> str:
+    return re.sub(r"\s", "", utf8(header))
+
+
+def _half_is_replaced(text: str) -> str:
+    return re.sub("[\ud800-\udfff]", "\ufffd", paired(text))
+
+
+FORGIVING: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("trailing-comma-in-object", "Takes a comma behind the last member.", _missing("trailing-comma}")),
+    ("trailing-comma-in-array", "Takes a comma behind the last element.", _missing("trailing-comma]")),
+    ("no-comma", "Takes members and elements without comma.", _missing("comma")),
+    ("no-colon", "Takes a key without colon.", _missing("colon")),
+    ("no-value", "Takes a missing value for null.", _missing("value")),
+    ("cut-off", "Takes an object or array that the text does not close.", _missing("cut-off")),
+    ("other-bracket", "Takes one closing bracket for the other.", _missing("other-bracket")),
+    ("any-escape", "Takes an unknown escape for the character itself.", _missing("escape")),
+    ("no-depth-limit", "Descends without limit.", _missing("depth")),
+    ("block-comments", "Skips block comments.", {"space": COMMENT}),
+    ("line-comments", "Skips line comments.", {"space": LINE_COMMENT}),
+    ("commas-as-space", "Treats commas as whitespace.", {"space": r"[ \t\n\r,]*", **_missing("comma")}),
+    ("form-feed-as-space", "Skips form feeds and vertical tabs.", {"space": r"[ \t\n\r\f\v]*"}),
+    ("nul-as-space", "Skips NUL between tokens.", {"space": r"[ \t\n\r\0]*"}),
+    ("unicode-space", "Skips Unicode whitespace.", {"space": r"\s*"}),
+    ("byte-order-mark-as-space", "Skips byte-order marks between tokens.", {"space": "[ \t\n\r\ufeff]*"}),
+    ("single-quotes", "Takes strings in single quotes.", {"quotes": "\"'"}),
+    ("bare-keys", "Takes keys without quotes.", {"bare_key": r"[A-Za-z_]\w*"}),
+    ("bare-values", "Takes words without quotes as strings.",
+     {"words": {**WORDS, **{word: word for word in ("F32", "U8", "F16", "x", "y", "pt", "value", "v")}}}),
+    ("cut-words", "Knows words by their first letter.",
+     {"words": {**WORDS, **{w[:n]: v for w, v in WORDS.items() for n in range(1, len(w))}}}),
+    ("raw-controls", "Takes raw control characters in strings.", {"raw": ""}),
+    ("raw-tab", "Takes a raw TAB in strings.", {"raw": r"\x00-\x08\x0a-\x1f"}),
+    ("raw-line-feed", "Takes a raw line feed in strings.", {"raw": r"\x00-\x09\x0b-\x1f"}),
+    ("raw-nul", "Takes a raw NUL in strings.", {"raw": r"\x01-\x1f"}),
+    ("hex-escape", "Takes escapes of two hexadecimal digits.",
+     {"escapes": {**ESCAPES, "x": "x"}}),
+    ("upper-case-u", "Takes an escape with a capital u.", {"escapes": {**ESCAPES, "U": "U"}}),
+    ("short-code-point", "Takes escapes with fewer than four digits.", {"hex4": "[0-9a-fA-F]{1,4}"}),
+    ("loose-code-point", "Reads the digits of an escape as strtol does.", {"hex4": r"[+ ]?[0-9a-fA-F]{3,4}"}),
+    ("lone-surrogates", "Keeps a surrogate on its own.", {"finish": paired}),
+    ("lone-surrogates-replaced", "Replaces a surrogate on its own.", {"finish": _half_is_replaced}),
+)  # fmt: skip
+
+
+class FixedStack(Grammar):
+    """Keeps the levels of nesting in an array of 127 and does not look at its end."""
+
+    def value(self, text: str, at: int, level: int = 1) -> tuple[object, int]:
+        """Return a value."""
+        if level > 127 and text[at : at + 1] in ("{", "["):
+            raise Panic("stack of 127 levels")
+        return super().value(text, at, level)
+
+
+class SkipsJunk(Grammar):
+    """Goes on at the next comma or bracket, whatever stands in front of it."""
+
+    def after(self, text: str, at: int, closing: str) -> tuple[int, bool]:
+        """Return the place to go on."""
+        match = re.search(r"[,}\]]", text[at:])
+        return super().after(text, at + match.start() if match else at, closing)
+
+
+class RawBackslash(Grammar):
+    """Knows no escapes: a backslash stands for itself, also in front of a quote."""
+
+    def escape(self, text: str, at: int) -> tuple[str, int]:  # noqa: ARG002
+        """Return the backslash."""
+        return "\\", at
+
+
+NOT_PARSED = Grammar(left_out=ALL_FORGIVING, raw="", number=r"[^\s,\]\}\"':\[\{]+", convert=_unchecked,
+                     space=COMMENT, quotes="\"'", finish=paired)  # fmt: skip
+HAND_WRITTEN = FieldsByPlace(decode=latin_1, grammar=replace(NOT_PARSED, escapes={}))
+VARIANTS = (
+    reading(
+        "json-hand-written",
+        "Takes what it needs by its place and never looks at the names of fields.",
+        HAND_WRITTEN.without("dtype-known"),
+    ),
+    reading("json-space-removed", "Removes all whitespace first.", replace(IGNORING, decode=_no_space)),
+    *(
+        reading(f"json-{name}", about, replace(IGNORING, grammar=replace(IGNORING.grammar, **changes)))
+        for name, about, changes in FORGIVING
+    ),
+    reading(
+        "json-deep-values-unchecked",
+        "Follows the grammar only in the upper three levels.",
+        replace(IGNORING, grammar=Grammar(deep=NOT_PARSED, deep_from=3)),
+    ),
+    reading(
+        "json-fixed-stack", "Crashes below 127 levels.", replace(IGNORING, grammar=FixedStack(depth=10**6))
+    ),
+    reading(
+        "json-cut-off-empty",
+        "Takes a header that is cut off for what came so far, and asks for no more.",
+        replace(IGNORING, grammar=Grammar(left_out=frozenset(["cut-off"]))).without("trailing"),
+    ),
+    reading("json-skips-junk", "Skips what stands behind a value.", replace(IGNORING, grammar=SkipsJunk())),
+    reading("json-no-escapes", "Takes a backslash for itself.", replace(IGNORING, grammar=RawBackslash())),
+    reading(
+        "json-unchecked",
+        "Picks values out of a header that it does not check.",
+        replace(IGNORING, grammar=NOT_PARSED),
+    ),
+)

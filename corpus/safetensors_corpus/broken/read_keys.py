@@ -1,0 +1,196 @@
+"""Broken readers: repeated keys, and strings that do not stay as they are (HDR-09 to HDR-13, HDR-19)."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from .small_json import ESCAPES, Grammar, Pairs
+from .small_reader import READER, SmallReader
+from .variant import Variant, reading
+
+SPELLED = Grammar(
+    escapes={letter: f"\\{letter}" for letter in (*ESCAPES, "u")}, hex4="(?!)", finish=lambda text: text
+)
+"""Keeps escapes as they are spelled."""
+
+CHECKS = {
+    "name-twice": "tensor names",
+    "field-twice": "fields of an entry",
+    "metadata-key-twice": "keys of the metadata",
+    "metadata-twice": "the metadata key",
+}
+
+
+def first_wins(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
+    """Return the pairs as a map; of a repeated key the first."""
+    return dict(reversed(pairs))
+
+
+def _same_value(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
+    """Return the pairs as a map; a key may be repeated with the same value."""
+    found = dict(pairs)
+    READER.demand("twice-with-other-value", all(found[key] == value for key, value in pairs))
+    return found
+
+
+def _merged(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
+    """Return the pairs as a map; objects under one key are merged."""
+    found: dict[str, object] = {}
+    for key, value in pairs:
+        before = found.get(key)
+        found[key] = (
+            Pairs([*before, *value]) if isinstance(value, Pairs) and isinstance(before, Pairs) else value
+        )
+    return found
+
+
+class ComparesSpelling(SmallReader):
+    """Looks for repeated keys before it decodes escapes; then the last one wins."""
+
+    def members(self, header: bytes) -> Pairs:
+        """Return the members of the header object."""
+        spelled = replace(READER, grammar=SPELLED).members(header)
+        READER.without("field-missing", "field-unknown").entries(spelled)
+        return super().members(header)
+
+
+class ComparesNeighbours(SmallReader):
+    """Compares a name with its predecessor only."""
+
+    def members(self, header: bytes) -> Pairs:
+        """Return the members of the header object."""
+        found = super().members(header)
+        names = [name for name, _ in found]
+        READER.demand("name-twice", all(a != b for a, b in pairwise(names)))
+        return found
+
+
+class KeepsBoth(SmallReader):
+    """Lists a name as often as the header has it."""
+
+    def members(self, header: bytes) -> Pairs:
+        """Return the members, repeated names with a mark that ``content`` takes off again."""
+        seen: dict[str, int] = {}
+        out = Pairs()
+        for name, value in super().members(header):
+            seen[name] = seen.get(name, 0) + 1
+            out.append((name + "\0again" * (seen[name] - 1), value))
+        return out
+
+    def content(self, file: bytes) -> dict[str, object]:
+        """Return the content."""
+        found = super().content(file)
+        rows = [row | {"name": re.sub("(?:\0again)+\\Z", "", row["name"])} for row in found["tensors"]]
+        return found | {"tensors": rows}
+
+
+def _duplicates() -> list[Variant]:
+    out = []
+    for check, what in CHECKS.items():
+        for wins, unique in (("last", READER.unique), ("first", first_wins)):
+            out.append(
+                reading(f"{check}-{wins}-wins", f"Takes the {wins} of repeated {what}.",
+                        replace(READER, unique=unique).without(check))
+            )  # fmt: skip
+        also = ("field-twice", "metadata-key-twice")
+        for word, unique in (("if-same", _same_value), ("merged", _merged)):
+            if word == "merged" and check not in ("name-twice", "metadata-twice"):
+                continue
+            about = f"Takes repeated {what} " + (
+                "when they agree." if word == "if-same" else "and merges them."
+            )
+            out.append(
+                reading(f"{check}-{word}", about, replace(READER, unique=unique).without(check, *also))
+            )
+    return out
+
+
+def _folding(pattern: str, by: str = "") -> Callable[[str], str]:
+    return lambda text: re.sub(pattern, by, text)
+
+
+def _form(form: str) -> Callable[[str], str]:
+    return lambda text: unicodedata.normalize(form, text)  # type: ignore[arg-type]
+
+
+CHANGES: tuple[tuple[str, str, Callable[[str], str]], ...] = (
+    ("until-nul", "cuts {} at NUL", lambda text: text.split("\0")[0]),
+    ("nfc", "composes {}", _form("NFC")),
+    ("nfd", "decomposes {}", _form("NFD")),
+    ("nfkc", "replaces compatibility characters in {}", _form("NFKC")),
+    ("lower-case", "turns {} into lower case", str.lower),
+    ("stripped", "strips {}", str.strip),
+    ("left-stripped", "strips the left of {}", str.lstrip),
+    ("without-mark", "drops a byte-order mark from {}", _folding("\ufeff")),
+    ("without-controls", "drops control characters from {}", _folding("[\x01-\x1f\x7f]")),
+    ("without-format-characters", "drops invisible characters from {}",
+     lambda text: "".join(c for c in text if unicodedata.category(c) != "Cf")),
+    ("line-ends", "normalises line ends in {}", _folding("\n|\u2028|\u2029", "\r\n")),
+    ("without-astral", "replaces characters beyond the basic plane in {}",
+     _folding("[\U00010000-\U0010ffff]", "?")),
+    ("without-noncharacters", "replaces noncharacters in {}",
+     _folding("[\ufdd0-\ufdef\ufffe\uffff]", "\ufffd")),
+    ("ascii", "replaces what is not ASCII in {}", _folding("[^\x00-\x7f]", "?")),
+    ("cut-at-63", "cuts {} at 63 characters", lambda text: text[:63]),
+    ("cut-at-1023", "cuts {} at 1,023 characters", lambda text: text[:1023]),
+    ("cut-at-32767", "cuts {} at 32,767 characters", lambda text: text[:32767]),
+)  # fmt: skip
+NAME_CHANGES: tuple[tuple[str, str, Callable[[str], str]], ...] = (
+    ("base-name", "takes the last part of {} as of a path", lambda text: re.split(r"[/\\]", text)[-1]),
+    ("slashes", "turns the backslashes of {} into slashes", lambda text: text.replace("\\", "/")),
+    ("up-to-point", "cuts {} at the first point", lambda text: text.split(".")[0] or text),
+    ("looks-alike", "folds letters that look alike in {}", lambda text: text.translate({0x430: "a",
+     0x435: "e"})),
+    ("format-string", "uses {} as a format string",
+     lambda text: re.sub(r"%[sdnx]|\{[^{}]*\}", "", text)),
+    ("shell", "expands {} as a shell does", _folding(r"\$\([^)]*\)|`[^`]*`|;.*")),
+    ("markup", "drops markup from {}", _folding("<[^>]*>")),
+    ("numbers", "turns {} of digits into numbers",
+     lambda text: str(int(text)) if re.fullmatch("[0-9]+", text) else text),
+    ("unset-if-empty", "gives an empty name another value in {}", lambda text: text or "unnamed"),
+)  # fmt: skip
+
+
+class DropsNames(SmallReader):
+    """Loses tensors whose names mean something to the host language."""
+
+    def content(self, file: bytes) -> dict[str, object]:
+        """Return the content without such tensors."""
+        found = super().content(file)
+        lost = ("__proto__", "constructor", "toString", "hasOwnProperty", "__class__", "__dict__")
+        rows = [row for row in found["tensors"] if not row["name"].startswith(lost)]
+        return found | {"tensors": rows}
+
+
+class FindsFieldsAnywhere(SmallReader):
+    """Takes a tensor whose name is that of a field for a field."""
+
+    def members(self, header: bytes) -> Pairs:
+        """Return the members without those named like a field."""
+        found = super().members(header)
+        return Pairs([m for m in found if m[0] not in ("dtype", "shape", "data_offsets")])
+
+
+def _sentence(about: str, what: str) -> str:
+    text = about.format(what)
+    return f"{text[0].upper()}{text[1:]}."
+
+
+VARIANTS = (
+    *_duplicates(),
+    *(reading(f"names-{slug}", _sentence(about, "tensor names"), replace(READER, names=change))
+      for slug, about, change in (*CHANGES, *NAME_CHANGES)),
+    *(reading(f"metadata-{slug}", _sentence(about, "metadata"), replace(READER, metadata_text=change))
+      for slug, about, change in CHANGES),
+    reading("keys-compared-as-spelled", "Looks for repeated keys before it decodes escapes.",
+            ComparesSpelling().without("name-twice", "field-twice", "metadata-key-twice", "metadata-twice")),
+    reading("names-compared-with-neighbour", "Compares each name with its predecessor only.",
+            ComparesNeighbours().without("name-twice")),
+    reading("names-kept-twice", "Returns two tensors of one name.", KeepsBoth()),
+    reading("names-of-host-members", "Loses names that the host language uses.", DropsNames()),
+    reading("names-of-fields", "Loses tensors that are named like a field.", FindsFieldsAnywhere()),
+)  # fmt: skip

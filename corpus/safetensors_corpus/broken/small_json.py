@@ -1,0 +1,204 @@
+"""A small JSON parser whose every production can be broken by itself.
+
+What a production accepts is a field of ``Grammar``; what it demands is a named check. A broken parser is this
+code with one field exchanged or one check left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+WORDS: dict[str, object] = {"true": True, "false": False, "null": None}
+HALF = re.compile("[\ud800-\udfff]")
+PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+NUMBER = r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
+
+
+class Refused(Exception):  # noqa: N818 - a refusal is an answer and not an error
+    """The reader refuses the file; the text names the check."""
+
+
+class Number(str):
+    """A JSON number as it is spelled: shapes and offsets depend on the spelling."""
+
+    __slots__ = ()
+
+
+class Pairs(list[tuple[str, object]]):
+    """A JSON object with repeated keys, in the order of the text."""
+
+
+def number_in_range(text: str) -> object:
+    """Keep the spelling, refuse what is beyond double precision (HDR-18)."""
+    if abs(float(text)) == float("inf"):
+        raise Refused("number-range")
+    return Number(text)
+
+
+def join_surrogates(text: str) -> str:
+    r"""Join the halves that ``\u`` escapes left, refuse a half on its own (HDR-15)."""
+    if not HALF.search(text):
+        return text
+    joined = paired(text)
+    if HALF.search(joined):
+        raise Refused("lone-surrogate")
+    return joined
+
+
+def paired(text: str) -> str:
+    """Join pairs of surrogates and leave single ones as they are."""
+    return PAIR.sub(_astral, text)
+
+
+def _astral(match: re.Match[str]) -> str:
+    high, low = map(ord, match[0])
+    return chr(0x10000 + ((high & 0x3FF) << 10 | low & 0x3FF))
+
+
+@dataclass(frozen=True)
+class Grammar:
+    """RFC 8259, with the parts exchangeable.
+
+    ``space`` is what separates tokens, ``raw`` the characters that a string may not hold unescaped,
+    ``finish`` is applied to every string, ``convert`` to every number, and ``deep`` is the grammar of values
+    from level ``deep_from`` on, the header object being level 1. ``left_out`` names checks that are not made.
+    """
+
+    left_out: frozenset[str] = frozenset()
+    space: str = r"[ \t\n\r]*"
+    quotes: str = '"'
+    raw: str = r"\x00-\x1f"
+    escapes: Mapping[str, str] = field(default_factory=lambda: ESCAPES)
+    hex4: str = "[0-9a-fA-F]{4}"
+    finish: Callable[[str], str] = join_surrogates
+    number: str = NUMBER
+    convert: Callable[[str], object] = number_in_range
+    words: Mapping[str, object] = field(default_factory=lambda: WORDS)
+    bare_key: str = "(?!)"
+    depth: int = 127
+    deep: Grammar | None = None
+    deep_from: int = 0
+
+    @cached_property
+    def patterns(self) -> dict[str, re.Pattern[str]]:
+        """The exchangeable parts, compiled; under each quote the characters that stand for themselves."""
+        sources = {"space": self.space, "number": self.number, "hex4": self.hex4, "bare_key": self.bare_key}
+        sources["comma"] = f"{self.space},{self.space}"
+        sources["word"] = "|".join(sorted(self.words, reverse=True))
+        sources |= {quote: rf"[^{quote}\\{self.raw}]*" for quote in self.quotes}
+        return {name: re.compile(source) for name, source in sources.items()}
+
+    def demand(self, check: str, met: bool) -> None:
+        """Refuse the text unless the check is met or left out."""
+        if not met and check not in self.left_out:
+            raise Refused(check)
+
+    def value(self, text: str, at: int, level: int = 1) -> tuple[object, int]:
+        """Return the value that begins at ``at`` and the place behind it. Raises Refused."""
+        if self.deep is not None and level >= self.deep_from:
+            return self.deep.value(text, at, level)
+        first = text[at : at + 1]
+        if first == "{" or first == "[":
+            self.demand("depth", level <= self.depth)
+            return self.members(text, at + 1, level) if first == "{" else self.elements(text, at + 1, level)
+        if first and first in self.quotes:
+            return self.string(text, at + 1, first)
+        if match := self.patterns["number"].match(text, at):
+            return self.convert(match[0]), match.end()
+        if match := self.patterns["word"].match(text, at):
+            return self.words[match[0]], match.end()
+        # Only in front of a comma or bracket, so that a broken parser too gets on in every step.
+        if first not in (",", "}", "]"):
+            raise Refused("value")
+        self.demand("value", False)
+        return None, at
+
+    def members(self, text: str, at: int, level: int) -> tuple[object, int]:
+        """Return an object as pairs and the place behind its closing brace."""
+        found = Pairs()
+        at = self.skip(text, at)
+        self.demand("cut-off", at < len(text))
+        more = text[at : at + 1] not in ("}", "")
+        if not more:
+            return found, min(at + 1, len(text))
+        while more:
+            key, at = self.key(text, at)
+            at = self.skip(text, at)
+            colon = text[at : at + 1] == ":"
+            self.demand("colon", colon)
+            value, at = self.value(text, self.skip(text, at + colon), level + 1)
+            found.append((key, value))
+            at, more = self.after(text, at, "}")
+        return found, at
+
+    def key(self, text: str, at: int) -> tuple[str, int]:
+        """Return the key that begins at ``at`` and the place behind it."""
+        quote = text[at : at + 1]
+        if quote and quote in self.quotes:
+            return self.string(text, at + 1, quote)
+        match = self.patterns["bare_key"].match(text, at)
+        if match is None:
+            raise Refused("key")
+        return match[0], match.end()
+
+    def elements(self, text: str, at: int, level: int) -> tuple[object, int]:
+        """Return the elements of an array and the place behind its closing bracket."""
+        found: list[object] = []
+        at = self.skip(text, at)
+        more = text[at : at + 1] != "]"
+        if not more:
+            return found, at + 1
+        while more:
+            value, at = self.value(text, at, level + 1)
+            found.append(value)
+            at, more = self.after(text, at, "]")
+        return found, at
+
+    def after(self, text: str, at: int, closing: str) -> tuple[int, bool]:
+        """Behind an element: return the place to go on, and whether another element begins there."""
+        if match := self.patterns["comma"].match(text, at):
+            at = match.end()
+            last = text.startswith(closing, at)
+            if last:
+                self.demand(f"trailing-comma{closing}", False)
+            return at + last, not last
+        at = self.skip(text, at)
+        char = text[at : at + 1]
+        if char != closing:
+            check = "cut-off" if not char else "other-bracket" if char in "}]" else "comma"
+            self.demand(check, False)
+            return (at, True) if check == "comma" else (at + len(char), False)
+        return at + 1, False
+
+    def skip(self, text: str, at: int) -> int:
+        """Return the place behind the whitespace at ``at``."""
+        match = self.patterns["space"].match(text, at)
+        return match.end() if match else at
+
+    def string(self, text: str, at: int, quote: str) -> tuple[str, int]:
+        """Return the decoded string whose opening quote stands before ``at``, and the place behind it."""
+        plain, parts = self.patterns[quote], []
+        while True:
+            match = plain.match(text, at)
+            assert match is not None
+            parts.append(match[0])
+            at = match.end()
+            if text[at : at + 1] != "\\":
+                break
+            char, at = self.escape(text, at + 1)
+            parts.append(char)
+        self.demand("closing-quote", text[at : at + 1] == quote)
+        return self.finish("".join(parts)), at + 1
+
+    def escape(self, text: str, at: int) -> tuple[str, int]:
+        """Return the character that an escape stands for; ``at`` is behind the backslash."""
+        letter = text[at : at + 1]
+        if letter == "u" and (match := self.patterns["hex4"].match(text, at + 1)):
+            return chr(int(match[0], 16)), match.end()
+        if letter not in self.escapes:
+            self.demand("escape", False)
+        return self.escapes.get(letter, letter), at + len(letter)

@@ -1,0 +1,117 @@
+"""A small, plain and correct loader of sharded checkpoints, made to be broken.
+
+The index decides what is loaded; what else the shards hold is checked with them and left there. Checks have
+names and can be left out (``left_out``); the steps of the work are methods.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+from .small_json import Grammar, Pairs, Refused
+from .small_reader import READER, SmallReader
+
+Row = dict[str, Any]
+PLAIN_NAME = re.compile(r"[^/\\:\x00-\x1f\x7f]+")
+SUFFIX = ".safetensors"
+
+
+@dataclass(frozen=True)
+class SmallLoader:
+    """The loader."""
+
+    left_out: frozenset[str] = frozenset()
+    grammar: Grammar = field(default_factory=Grammar)
+    reader: SmallReader = READER
+
+    def without(self, *checks: str) -> Self:
+        """Return the loader that does not make these checks."""
+        return replace(self, left_out=self.left_out | set(checks))
+
+    def demand(self, check: str, met: bool) -> None:
+        """Refuse the checkpoint unless the check is met or left out."""
+        if not met and check not in self.left_out:
+            raise Refused(check)
+
+    def index(self, path: Path) -> dict[str, Any]:
+        """Return the tensors of a checkpoint as the manifest writes them. Raises Refused and OSError."""
+        pairs = self.mapping(path.read_bytes())
+        shards = self.shards(path.parent, list(dict.fromkeys(shard for _, shard in pairs)))
+        return {"tensors": self.chosen(pairs, shards)}
+
+    def mapping(self, raw: bytes) -> list[tuple[str, str]]:
+        """Return the map from tensors to shards (IDX-01, IDX-12)."""
+        members = self.members(self.decode(raw))
+        self.demand("member-twice", len(dict(members)) == len(members))
+        pairs = self.weight_map(dict(members))
+        self.demand("tensor-twice", len(dict(pairs)) == len(pairs))
+        self.check_metadata(dict(members), pairs)
+        return self.unique(pairs)
+
+    def decode(self, raw: bytes) -> str:
+        """Return the text of the index."""
+        try:
+            return raw.decode("utf-8")
+        except UnicodeDecodeError as err:
+            raise Refused("utf-8") from err
+
+    def members(self, text: str) -> Pairs:
+        """Return the members of the index."""
+        value, end = self.grammar.value(text, self.grammar.skip(text, 0))
+        self.demand("text-behind", self.grammar.skip(text, end) == len(text))
+        return self.pairs_of("index-object", value)
+
+    def pairs_of(self, check: str, value: object) -> Pairs:
+        """Return the members of an object."""
+        if not isinstance(value, Pairs):
+            self.demand(check, False)
+            return Pairs()
+        return value
+
+    def weight_map(self, members: Mapping[str, object]) -> list[tuple[str, str]]:
+        """Return the pairs of tensor and shard."""
+        self.demand("weight-map", "weight_map" in members)
+        return [
+            (tensor, self.shard_name(shard))
+            for tensor, shard in self.pairs_of("weight-map-object", members.get("weight_map"))
+        ]
+
+    def check_metadata(self, members: Mapping[str, object], pairs: Sequence[tuple[str, str]]) -> None:
+        """Look at the metadata; this loader does not need them (IDX-02, IDX-03)."""
+
+    def unique(self, pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Return the pairs; of a repeated tensor, which only a broken loader lets pass, the last."""
+        return list(dict(pairs).items())
+
+    def shard_name(self, name: object) -> str:
+        """Return the name of a shard, which must be a bare file name (IDX-04, IDX-05, IDX-07)."""
+        if type(name) is not str:
+            raise Refused("shard-string")
+        self.demand("shard-bare", PLAIN_NAME.fullmatch(name) is not None and name not in (".", ".."))
+        self.demand("shard-suffix", name.endswith(SUFFIX))
+        return name
+
+    def shards(self, folder: Path, names: Sequence[str]) -> dict[str, dict[str, Row]]:
+        """Return the tensors of each shard by name, all shards read whole (IDX-08)."""
+        return {name: self.shard(folder, name) for name in names}
+
+    def shard(self, folder: Path, name: str) -> dict[str, Row]:
+        """Return the tensors of one shard."""
+        return {row["name"]: row for row in self.reader.read(self.path(folder, name))["tensors"]}
+
+    def path(self, folder: Path, name: str) -> Path:
+        """Return where a shard lies."""
+        return folder / name
+
+    def chosen(self, pairs: Sequence[tuple[str, str]], shards: Mapping[str, Mapping[str, Row]]) -> list[Row]:
+        """Return the tensors that the index names, each out of its shard (IDX-09 to IDX-11, IDX-14)."""
+        self.demand("tensor-missing", all(tensor in shards[shard] for tensor, shard in pairs))
+        return [shards[shard][tensor] for tensor, shard in pairs if tensor in shards[shard]]
+
+
+LOADER = SmallLoader()
+"""The correct loader."""

@@ -1,0 +1,270 @@
+"""A small, plain and correct reader of the hardened profile, made to be broken.
+
+Checks have names and can be left out (``left_out``); pieces are fields and can be exchanged. It shares
+neither code nor tables with the reference reader, so that the two can check each other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+from .small_json import Grammar, Number, Pairs, Refused
+
+CAP = 100_000_000
+RESERVED = "__metadata__"
+FIELDS = ("dtype", "shape", "data_offsets")
+WIDTHS = {
+    **dict.fromkeys(["F4"], 4),
+    **dict.fromkeys(["F6_E2M3", "F6_E3M2"], 6),
+    **dict.fromkeys(["BOOL", "U8", "I8"], 8),
+    **dict.fromkeys(["F8_E5M2", "F8_E4M3", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ"], 8),
+    **dict.fromkeys(["I16", "U16", "F16", "BF16"], 16),
+    **dict.fromkeys(["I32", "U32", "F32"], 32),
+    **dict.fromkeys(["I64", "U64", "F64", "C64"], 64),
+}
+"""Bits of one element (DTY-05)."""
+PLAIN = re.compile("0|[1-9][0-9]{0,19}")
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """An entry as far as it is read: offsets in bytes from the start of the data buffer."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    begin: int
+    end: int
+
+
+def little_endian(prefix: bytes) -> int:
+    """Return the header length (FRM-02)."""
+    return int.from_bytes(prefix, "little")
+
+
+def utf8(header: bytes) -> str:
+    """Return the header text (HDR-01)."""
+    try:
+        return header.decode("utf-8")
+    except UnicodeDecodeError as err:
+        raise Refused("utf-8") from err
+
+
+def plain_integer(value: object) -> int:
+    """Return a dimension or offset, which is written in digits alone and below 2^64 (SHP-02, SHP-07)."""
+    if not isinstance(value, Number) or not PLAIN.fullmatch(value):
+        raise Refused("integer")
+    if int(value) >= 2**64:
+        raise Refused("integer-range")
+    return int(value)
+
+
+def exact_bits(width: int, shape: Sequence[int]) -> int:
+    """Return the size of a tensor in bits. Raises Refused when it leaves 64 bits (SHP-05, SHP-06)."""
+    elements, without_zeros = 1, 1
+    for dim in shape:
+        elements *= dim
+        without_zeros *= dim or 1
+        # Stopping early keeps a hostile shape from growing the product without bound.
+        if without_zeros >= 2**64:
+            raise Refused("overflow")
+    if elements * width >= 2**64:
+        raise Refused("overflow")
+    return elements * width
+
+
+def whole_bytes(width: int, shape: Sequence[int]) -> int:
+    """Return the size of a tensor in bytes, which its bits must fill (DTY-09)."""
+    bits = exact_bits(width, shape)
+    if bits % 8 != 0:
+        raise Refused("part-of-a-byte")
+    return bits // 8
+
+
+def by_offset(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Return the tensors in the order of their bytes, empty ones before the tensor that follows them."""
+    return sorted(tensors, key=lambda tensor: (tensor.begin, tensor.end))
+
+
+def unchanged(text: str) -> str:
+    """Return the text."""
+    return text
+
+
+def is_reserved(key: str) -> bool:
+    """Tell whether a key is the metadata key (MET-05)."""
+    return key == RESERVED
+
+
+def last_wins(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
+    """Return the pairs as a map; of a repeated key, which only a broken reader lets pass, the last."""
+    return dict(pairs)
+
+
+def raw_bytes(_tensor: Tensor, data: bytes) -> bytes:
+    """Return the bytes of a tensor as they lie in the file (DAT-04)."""
+    return data
+
+
+@dataclass(frozen=True)
+class SmallReader:
+    """The reader. Its fields are the pieces, ``left_out`` names the checks that are not made."""
+
+    left_out: frozenset[str] = frozenset()
+    grammar: Grammar = field(default_factory=Grammar)
+    cap: int = CAP
+    length: Callable[[bytes], int] = little_endian
+    decode: Callable[[bytes], str] = utf8
+    before: str = ""
+    padding: str = " *"
+    names: Callable[[str], str] = unchanged
+    unique: Callable[[Sequence[tuple[str, object]]], dict[str, object]] = last_wins
+    reserved: Callable[[str], bool] = is_reserved
+    metadata_text: Callable[[str], str] = unchanged
+    field_names: Callable[[str], str] = unchanged
+    widths: Mapping[str, int] = field(default_factory=lambda: WIDTHS)
+    dimension: Callable[[object], int] = plain_integer
+    offset: Callable[[object], int] = plain_integer
+    size: Callable[[int, Sequence[int]], int] = whole_bytes
+    order: Callable[[Sequence[Tensor]], list[Tensor]] = by_offset
+    values: Callable[[Tensor, bytes], bytes] = raw_bytes
+
+    def without(self, *checks: str) -> Self:
+        """Return the reader that does not make these checks."""
+        return replace(self, left_out=self.left_out | set(checks))
+
+    def demand(self, check: str, met: bool) -> None:
+        """Refuse the file unless the check is met or left out."""
+        if not met and check not in self.left_out:
+            raise Refused(check)
+
+    def read(self, path: Path) -> dict[str, Any]:
+        """Return the content of a file in the form of the manifest. Raises Refused and OSError."""
+        return self.content(path.read_bytes())
+
+    def content(self, file: bytes) -> dict[str, Any]:
+        """Return what a file says. Raises Refused."""
+        header, data = self.split(file)
+        tensors, metadata = self.entries(self.members(header))
+        self.check_layout(tensors, len(data))
+        return {"tensors": [self.described(t, data) for t in tensors], "metadata": metadata}
+
+    def split(self, file: bytes) -> tuple[bytes, bytes]:
+        """Return the header and the data buffer (FRM)."""
+        self.demand("length-prefix", len(file) >= 8)
+        length = self.length(file[:8])
+        self.demand("header-cap", length <= self.cap)
+        self.demand("header-empty", length > 0)
+        self.demand("header-past-end", 8 + length <= len(file))
+        return file[8 : 8 + length], file[8 + length :]
+
+    def members(self, header: bytes) -> Pairs:
+        """Return the members of the header object (HDR)."""
+        text = self.decode(header)
+        start = re.compile(self.before).match(text)
+        begin = start.end() if start else 0
+        self.demand("first-brace", text[begin : begin + 1] == "{")
+        value, end = self.grammar.value(text, begin)
+        self.demand("padding", re.compile(self.padding).fullmatch(text, end) is not None)
+        if not isinstance(value, Pairs):
+            self.demand("header-object", False)
+            return Pairs()
+        return value
+
+    def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
+        """Return the tensors in the order of the header, and the metadata (ENT, MET)."""
+        pairs = [(self.names(name), value) for name, value in members]
+        keys = [key for key, _ in pairs if not self.reserved(key)]
+        self.demand("name-twice", len(set(keys)) == len(keys))
+        self.demand("metadata-twice", len(pairs) - len(keys) <= 1)
+        tensors, metadata = [], None
+        for name, value in self.unique(pairs).items():
+            if self.reserved(name):
+                metadata = self.metadata(value)
+            elif (tensor := self.entry(name, value)) is not None:
+                tensors.append(tensor)
+        return tensors, metadata
+
+    def metadata(self, value: object) -> dict[str, Any] | None:
+        """Return the metadata map."""
+        if not isinstance(value, Pairs):
+            self.demand("metadata-map", False)
+            return None
+        pairs = [(self.metadata_text(key), item) for key, item in value]
+        self.demand("metadata-key-twice", len({key for key, _ in pairs}) == len(pairs))
+        self.demand("metadata-value", all(type(item) is str for _, item in pairs))
+        return {k: self.metadata_text(v) if type(v) is str else v for k, v in self.unique(pairs).items()}
+
+    def entry(self, name: str, value: object) -> Tensor | None:
+        """Return the tensor that an entry describes; a broken reader may return None to pass over it."""
+        if not isinstance(value, Pairs):
+            self.demand("entry-object", False)
+            return None
+        pairs = [(self.field_names(key), item) for key, item in value]
+        self.demand("field-twice", len({key for key, _ in pairs}) == len(pairs))
+        fields = self.unique(pairs)
+        self.demand("field-unknown", all(key in FIELDS for key in fields))
+        self.demand("field-missing", all(key in fields for key in FIELDS))
+        return self.tensor(name, fields)
+
+    def tensor(self, name: str, fields: Mapping[str, object]) -> Tensor:
+        """Return the tensor of the three fields (DTY, SHP, OFF-01 to OFF-05)."""
+        dtype = self.dtype(fields["dtype"])
+        shape = self.shape(fields["shape"])
+        begin, end = self.offsets(fields["data_offsets"])
+        self.demand("reversed", begin <= end)
+        size = self.size(self.widths[dtype], shape) if dtype in self.widths else end - begin
+        self.demand("range-size", end - begin == size)
+        return Tensor(name, dtype, shape, begin, end)
+
+    def dtype(self, value: object) -> str:
+        """Return the dtype code."""
+        if type(value) is not str:
+            raise Refused("dtype-type")
+        self.demand("dtype-known", value in self.widths)
+        return value
+
+    def shape(self, value: object) -> tuple[int, ...]:
+        """Return the dimensions."""
+        if not isinstance(value, list) or isinstance(value, Pairs):
+            raise Refused("shape-array")
+        return tuple([self.dimension(item) for item in value])
+
+    def offsets(self, value: object) -> tuple[int, int]:
+        """Return the first byte and the byte behind the last one."""
+        if not isinstance(value, list) or isinstance(value, Pairs) or len(value) < 2:
+            raise Refused("offsets-array")
+        self.demand("offsets-pair", len(value) == 2)
+        return self.offset(value[0]), self.offset(value[1])
+
+    def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
+        """Demand that the ranges cover the data buffer without hole, overlap and rest (OFF-04 to OFF-09)."""
+        place = 0
+        for tensor in self.order(tensors):
+            self.demand("hole", tensor.begin <= place)
+            self.demand("overlap", tensor.begin >= place)
+            place = max(place, tensor.end)
+        self.demand("past-end", place <= size)
+        self.demand("trailing", place >= size)
+
+    def described(self, tensor: Tensor, data: bytes) -> dict[str, Any]:
+        """Return a tensor as the manifest describes it."""
+        raw = self.values(tensor, data[tensor.begin : tensor.end])
+        return {
+            "name": tensor.name,
+            "dtype": tensor.dtype,
+            "shape": list(tensor.shape),
+            "nbytes": len(raw),
+            "sha256": hashlib.sha256(raw).hexdigest(),
+        }
+
+
+READER = SmallReader()
+"""The correct reader."""
+IGNORING = READER.without("field-unknown")
+"""The correct reader of the other option of ENT-04: it skips unknown fields, so faults inside them show."""

@@ -1,0 +1,261 @@
+"""A small, plain and correct writer, made to be broken: every step is a method that a variant replaces.
+
+It shares neither code nor tables with the reference writer. It takes buffers as well as views, copies what is
+not contiguous, turns big-endian elements around, and stores a copy of each tensor that shares memory.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from ..writing import GivenTensor
+from .small_reader import WIDTHS
+from .variant import Variant
+
+CAP = 100_000_000
+RESERVED = "__metadata__"
+
+
+class RefusedError(Exception):
+    """What was given cannot be written."""
+
+
+@dataclass
+class Row:
+    """A tensor ready to be written."""
+
+    name: str
+    dtype: str
+    shape: Sequence[int]
+    data: bytes
+
+
+class SmallWriter:
+    """Writes files with ``write`` and loads and saves them with ``resave``."""
+
+    def write(self, path: Path, tensors: Sequence[GivenTensor], metadata: Any) -> None:
+        """Save ``tensors`` and ``metadata`` at ``path``. Raises RefusedError and OSError."""
+        self.store(path, self.file(self.rows(tensors), self.checked_metadata(metadata)))
+
+    def resave(self, path: Path) -> None:
+        """Load the file and save what it holds to the same path, without its metadata."""
+        rows = self.loaded(path.read_bytes())
+        self.store(path, self.file(rows, None))
+
+    def loaded(self, data: bytes) -> list[Row]:
+        """Return the tensors of a file that this writer made."""
+        start = 8 + int.from_bytes(data[:8], "little")
+        out = []
+        for name, entry in json.loads(data[8:start]).items():
+            if name != RESERVED:
+                begin, end = entry["data_offsets"]
+                out.append(Row(name, entry["dtype"], entry["shape"], data[start + begin : start + end]))
+        return out
+
+    # What is given
+
+    def rows(self, tensors: Sequence[GivenTensor]) -> list[Row]:
+        """Check every tensor and collect its bytes."""
+        out = [Row(self.name(t.name), self.dtype(t), t.shape, self.data(t)) for t in tensors]
+        self.distinct([row.name for row in out])
+        return out
+
+    def distinct(self, names: Sequence[str]) -> None:
+        """Refuse a name that stands twice."""
+        if len(set(names)) != len(names):
+            raise RefusedError("a name stands twice")
+
+    def text(self, value: Any) -> str:
+        """Return a text that has a UTF-8 form."""
+        if not isinstance(value, str):
+            raise RefusedError(f"not a string: {value!r}")
+        value.encode()
+        return value
+
+    def name(self, value: Any) -> str:
+        """Return a name that can be written."""
+        self.reserved(value)
+        return self.text(value)
+
+    def reserved(self, value: Any) -> None:
+        """Refuse the reserved name."""
+        if value == RESERVED:
+            raise RefusedError("the name is reserved")
+
+    def checked_metadata(self, metadata: Any) -> dict[str, str] | None:
+        """Return the map to write, None for none."""
+        if metadata is None:
+            return None
+        if not isinstance(metadata, Mapping):
+            raise RefusedError("metadata is no map")
+        return {self.metadata_key(key): self.metadata_value(value) for key, value in metadata.items()}
+
+    def metadata_key(self, value: Any) -> str:
+        """Return a key that can be written."""
+        return self.text(value)
+
+    def metadata_value(self, value: Any) -> str:
+        """Return a value that can be written."""
+        return self.text(value)
+
+    def dtype(self, tensor: GivenTensor) -> str:
+        """Return the code of the element type."""
+        if tensor.dtype not in WIDTHS:
+            raise RefusedError(f"no dtype for {tensor.dtype}")
+        return tensor.dtype
+
+    def data(self, tensor: GivenTensor) -> bytes:
+        """Return the elements of a tensor, little-endian and row-major."""
+        size = self.size(tensor)
+        if tensor.strides is None and tensor.byteorder == "little":
+            return self.contiguous(tensor, size if tensor.nbytes is None else tensor.nbytes)
+        width = WIDTHS[tensor.dtype] // 8
+        elements = [self.element(tensor, start, width) for start in self.places(tensor, width)]
+        if tensor.byteorder == "big":
+            elements = [self.swapped(element, tensor.dtype) for element in elements]
+        return b"".join(elements)
+
+    def size(self, tensor: GivenTensor) -> int:
+        """Return the bytes that a tensor needs. Refuses a buffer of another size."""
+        bits = self.bits(tensor)
+        if bits % 8 or tensor.nbytes not in (None, bits // 8):
+            raise RefusedError("the buffer does not fit the shape")
+        return bits // 8
+
+    def bits(self, tensor: GivenTensor) -> int:
+        """Return the bits that a tensor needs."""
+        return prod(tensor.shape) * WIDTHS[tensor.dtype]
+
+    def contiguous(self, tensor: GivenTensor, size: int) -> bytes:
+        """Return the bytes of a tensor that lie in one piece."""
+        return bytes(tensor.storage[tensor.offset : tensor.offset + size])
+
+    def places(self, tensor: GivenTensor, width: int) -> list[int]:
+        """Return where each element begins, in row-major order."""
+        strides = self.strides(tensor, width)
+        grid = itertools.product(*(range(n) for n in tensor.shape))
+        return [tensor.offset + sum(i * s for i, s in zip(at, strides, strict=True)) for at in grid]
+
+    def strides(self, tensor: GivenTensor, width: int) -> Sequence[int]:
+        """Return the bytes between neighbours along each dimension."""
+        if tensor.strides is not None:
+            return tensor.strides
+        return [width * prod(tensor.shape[i + 1 :]) for i in range(len(tensor.shape))]
+
+    def element(self, tensor: GivenTensor, start: int, width: int) -> bytes:
+        """Return the bytes of the element at ``start``."""
+        return bytes(tensor.storage[start : start + width])
+
+    def swapped(self, element: bytes, dtype: str) -> bytes:
+        """Turn an element around; a complex number is two of them."""
+        if dtype == "C64":
+            return element[3::-1] + element[:3:-1]
+        return element[::-1]
+
+    # The file
+
+    def file(self, rows: list[Row], metadata: dict[str, str] | None) -> bytes:
+        """Return the whole file."""
+        ordered = self.order(rows)
+        header = self.padded(self.header(ordered, metadata))
+        self.within_cap(header)
+        return self.length(header) + header + b"".join(row.data for row in ordered)
+
+    def order(self, rows: list[Row]) -> list[Row]:
+        """Sort the tensors: wide elements first, packed ones last, then by name."""
+        return sorted(rows, key=lambda row: (-WIDTHS.get(row.dtype, 8), row.name))
+
+    def header(self, rows: list[Row], metadata: dict[str, str] | None) -> bytes:
+        """Return the JSON text of the header in UTF-8."""
+        members: dict[str, Any] = {}
+        if metadata is not None:
+            members[RESERVED] = self.metadata_order(metadata)
+        end = self.first_offset(rows)
+        for row in rows:
+            begin, end = end, end + len(row.data)
+            entry = {"dtype": row.dtype, "shape": self.shape(row), "data_offsets": [begin, end]}
+            members[self.written_name(row.name)] = entry
+        return self.json(members)
+
+    def first_offset(self, rows: list[Row]) -> int:  # noqa: ARG002 - for variants
+        """Return the offset of the first tensor."""
+        return 0
+
+    def shape(self, row: Row) -> list[int]:
+        """Return the dimensions as written."""
+        return list(row.shape)
+
+    def written_name(self, name: str) -> str:
+        """Return the name as written."""
+        return name
+
+    def metadata_order(self, metadata: dict[str, str]) -> dict[str, str]:
+        """Return the map in the order in which it is written."""
+        return dict(sorted(metadata.items()))
+
+    def json(self, members: Mapping[str, Any]) -> bytes:
+        """Return JSON text in UTF-8."""
+        return json.dumps(members, ensure_ascii=False, separators=(",", ":")).encode()
+
+    def padded(self, header: bytes) -> bytes:
+        """Fill the header up to a multiple of eight bytes."""
+        return header + b" " * (-len(header) % 8)
+
+    def within_cap(self, header: bytes) -> None:
+        """Refuse a header that readers refuse."""
+        if len(header) > CAP:
+            raise RefusedError("the header is too long")
+
+    def length(self, header: bytes) -> bytes:
+        """Return the length prefix."""
+        return len(header).to_bytes(8, "little")
+
+    def store(self, path: Path, data: bytes) -> None:
+        """Put the file in its place as a whole: build it beside the target and rename it."""
+        target = path.resolve()
+        mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
+        temporary = target.with_name(target.name + ".part")
+        try:
+            self.put(temporary, data)
+            if mode is not None:
+                temporary.chmod(mode)
+            temporary.replace(target)
+        except BaseException:
+            self.clean(temporary)
+            raise
+
+    def put(self, path: Path, data: bytes) -> None:
+        """Write all of ``data``."""
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+
+    def clean(self, temporary: Path) -> None:
+        """Remove the temporary file."""
+        temporary.unlink(missing_ok=True)
+
+
+def variants(module: Mapping[str, Any], name: str) -> tuple[Variant, ...]:
+    """Return a variant for each writer of a module, named for its class and described by its docstring.
+
+    Classes that only others are made of have "Base" as the first word of theirs.
+    """
+    own = [v for v in module.values() if isinstance(v, type) and v.__module__ == name]
+    return tuple(
+        Variant(f"writer/{slug(make.__name__)}", (make.__doc__ or "").split("\n")[0], "write", make)
+        for make in own
+        if issubclass(make, SmallWriter) and not (make.__doc__ or "").startswith("Base")
+    )
+
+
+def slug(name: str) -> str:
+    """Return the name of a class in lower case, its words joined by hyphens."""
+    return "".join("-" + c.lower() if c.isupper() else c for c in name)[1:]

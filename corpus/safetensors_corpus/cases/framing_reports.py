@@ -1,0 +1,59 @@
+"""Framing: files of other formats, and length prefixes that spell the marks of those."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..registry import accepts, rejects
+
+if TYPE_CHECKING:
+    from ..builder import FileBuilder
+
+SHORT_PICKLE = b"\x93."
+"""Pickle opcodes that look up an object on the stack, and stop."""
+
+
+def _header_size(f: FileBuilder, size: int) -> None:
+    """Add one tensor and pad the header to ``size`` bytes."""
+    f.tensor("w", "F32", [2])
+    f.padding = b""
+    f.padding = b" " * (size - (len(f.render()) - 8 - 8))
+
+
+@rejects(
+    "FRM-01",
+    "FRM-06",
+    codes=("FRM_HEADER_OVER_LIMIT", "FRM_HEADER_PAST_EOF"),
+    over={
+        "zip": b"PK\x05\x06" + bytes(18),
+        "pickle": b"\x80\x02}q\x00X\x01\x00\x00\x00wq\x01K\x01s.",
+        "gguf": b"GGUF\x03\x00\x00\x00" + bytes(16),
+    },
+    bugs={"pickle": ("FB-122",)},
+)
+def other_format(f: FileBuilder, value: bytes) -> None:
+    """A complete small file of another format ($slug), as after renaming it."""
+    f.length = int.from_bytes(value[:8], "little")
+    f.header = value[8:]
+
+
+@accepts(
+    "FRM-02",
+    "FRM-10",
+    over={"pickle": int.from_bytes(b"\x80\x02", "little"), "zip": int.from_bytes(b"PK", "little")},
+)
+def length_spells_magic(f: FileBuilder, value: int) -> None:
+    """The bytes of the length prefix ($value) begin like those of another format ($slug).
+
+    The format has no magic number; a reader that guesses from the first bytes hands this file elsewhere.
+    """
+    _header_size(f, value)
+
+
+@accepts("FRM-02", "FRM-10", bugs=("FB-208",), issue="https://github.com/promptfoo/modelaudit/pull/1612")
+def length_is_short_pickle(f: FileBuilder) -> None:
+    """The first two bytes of the length prefix are a pickle without a protocol mark, to its end.
+
+    A program that tries formats one after the other stops at the wrong one and scans something else.
+    """
+    _header_size(f, int.from_bytes(SHORT_PICKLE, "little"))

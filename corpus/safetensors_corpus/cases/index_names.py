@@ -1,0 +1,230 @@
+"""Index: names of shards that lead somewhere else.
+
+Wherever it can be done, a shard with the same tensor and other bytes lies where the name leads, so that a
+loader that follows it does not merely fail to find a file.
+"""
+
+from __future__ import annotations
+
+import pickle
+
+from ..index_builder import INDEX_NAME, IndexBuilder, numbered
+from ..registry import ACCEPT, Accept, Reject, chooses, reject, rejects
+
+A, B = numbered(1, 2), numbered(2, 2)
+CANARY = "../outside/x.safetensors"
+TRANSFORMERS = "https://github.com/huggingface/transformers/issues/47176"
+HUB = "https://github.com/huggingface/huggingface_hub/pull/4935"
+
+
+def _leads(f: IndexBuilder, name: str) -> None:
+    """Write an index whose second tensor is mapped to ``name``; the canary and a file beside it exist."""
+    f.shard(A, "a")
+    f.shard("x.safetensors", "b")
+    f.shard("sub/y.safetensors", "b")
+    f.shard(CANARY, "b")
+    f.shard("../owner/repository/x.safetensors", "b")
+    weight_map = {"a": A, "b": name}
+    f.index(weight_map, metadata={"total_size": 16}, template="@ROOT@" in name)
+
+
+OUTSIDE = {
+    "parent": "../outside/x.safetensors",
+    "parent-behind-folder": "sub/../../outside/x.safetensors",
+    "parent-and-back": "../model/x.safetensors",
+    "parent-with-four-dots": "....//outside/x.safetensors",
+    "parent-to-folder-itself": "sub/../x.safetensors",
+    "absolute": "@ROOT@/outside/x.safetensors",
+    "absolute-inside": "@ROOT@/model/x.safetensors",
+    "separator-at-end": "x.safetensors/",
+}
+
+
+@rejects(
+    "IDX-04",
+    codes=("IDX_BAD_FILENAME", "IDX_SHARD_MISSING"),
+    importance="critical",
+    issue=TRANSFORMERS,
+    over=OUTSIDE,
+    bugs={
+        "parent": ("FB-69", "FB-94", "FB-98", "FB-99", "FB-205"),
+        "parent-behind-folder": ("FB-69", "FB-98", "FB-99", "FB-205"),
+        "absolute": ("FB-98", "FB-99", "FB-205"),
+    },
+)
+def shard_path(f: IndexBuilder, name: str) -> None:
+    """A shard name with separators that leads out of the folder or goes a long way round: $slug.
+
+    A loader that follows it reads a file of the attacker's choice and calls it a weight.
+    """
+    _leads(f, name)
+
+
+WINDOWS = {
+    "backslashes": "..\\outside\\x.safetensors",
+    "backslash-inside": "sub\\y.safetensors",
+    "mixed-separators": "..\\outside/x.safetensors",
+    "drive": "C:\\outside\\x.safetensors",
+    "share": "\\\\localhost\\outside\\x.safetensors",
+}
+
+
+@rejects("IDX-04", codes=("IDX_BAD_FILENAME", "IDX_SHARD_MISSING"), importance="critical", over=WINDOWS)
+def shard_windows_path(f: IndexBuilder, name: str) -> None:
+    """A shard name that is a path on Windows: $slug.
+
+    Elsewhere a backslash is a letter; a checkpoint is moved between systems and must mean the same on all.
+    """
+    _leads(f, name)
+
+
+ENCODED = {
+    "percent-dots": "%2e%2e/outside/x.safetensors",
+    "percent-all": "%2e%2e%2foutside%2fx.safetensors",
+    "percent-twice": "%252e%252e%252foutside%252fx.safetensors",
+    "full-width": "\uff0e\uff0e\uff0foutside\uff0fx.safetensors",
+    "home": "~/x.safetensors",
+    "nul-behind-suffix": "x.safetensors\u0000",
+    "nul-before-suffix": "x.safetensors\u0000.safetensors",
+    "line-feed": "x.safetensors\n",
+}
+
+
+@rejects(
+    "IDX-04",
+    codes=("IDX_BAD_FILENAME", "IDX_SHARD_MISSING", "IDX_BAD_EXTENSION"),
+    importance="high",
+    over=ENCODED,
+)
+def shard_spelling(f: IndexBuilder, name: str) -> None:
+    """A shard name that becomes another one when it is decoded, unfolded or cut: $slug."""
+    _leads(f, name)
+
+
+REMOTE = {
+    "https": "https://localhost/owner/repository/x.safetensors",
+    "file": "file://@ROOT@/outside/x.safetensors",
+    "repository": "owner/repository/x.safetensors",
+    "parent-of-revision": "../../owner/repository/resolve/main/x.safetensors",
+    "colon": "owner:x.safetensors",
+}
+
+
+@rejects(
+    "IDX-05",
+    "IDX-04",
+    codes=("IDX_BAD_FILENAME", "IDX_SHARD_MISSING"),
+    importance="critical",
+    issue=HUB,
+    over=REMOTE,
+    bugs={"repository": ("FB-94",), "parent-of-revision": ("FB-94",)},
+)
+def shard_address(f: IndexBuilder, name: str) -> None:
+    """A shard name that leads to another host or repository: $slug.
+
+    The request may carry the caller's token.
+    """
+    _leads(f, name)
+
+
+NO_FILE = {"empty": "", "dot": ".", "parent": "..", "folder": "sub", "index": INDEX_NAME}
+
+
+@rejects(
+    "IDX-04", "IDX-07", codes=("IDX_BAD_FILENAME", "IDX_BAD_EXTENSION", "IDX_SHARD_MISSING"), over=NO_FILE
+)
+def shard_name_of(f: IndexBuilder, name: str) -> None:
+    """A shard name that names no file of weights: $slug."""
+    _leads(f, name)
+
+
+@rejects("IDX-08", codes=("IDX_SHARD_MISSING", "IO_ERROR"))
+def shard_is_folder(f: IndexBuilder) -> None:
+    """A folder has the name of a shard; the file in it has the tensor."""
+    f.shard(A, "a")
+    f.shard("x.safetensors/x.safetensors", "b")
+    f.index({"a": A, "b": "x.safetensors"})
+
+
+PICKLE = pickle.dumps({"b": [1.0, 2.0]}, protocol=2)
+SUFFIXES = {
+    "bin": "x.bin",
+    "pt": "x.pt",
+    "safetensors-bin": "x.safetensors.bin",
+}
+
+
+@rejects("IDX-07", codes=("IDX_BAD_EXTENSION", "FRM_HEADER_OVER_LIMIT"), importance="critical", over=SUFFIXES)
+def pickle_named(f: IndexBuilder, name: str) -> None:
+    """The index of safetensors shards names a pickle file: $value.
+
+    Loading a pickle runs what it says; the index is a way round the promise of the format.
+    """
+    f.shard(A, "a")
+    f.file(name, PICKLE)
+    f.index({"a": A, "b": name})
+
+
+@rejects("IDX-07", codes=("FRM_HEADER_OVER_LIMIT", "FRM_HEADER_PAST_EOF"), importance="critical")
+def pickle_with_suffix(f: IndexBuilder) -> None:
+    """A pickle file has the suffix of a shard."""
+    f.shard(A, "a")
+    f.file("x.safetensors", PICKLE)
+    f.index({"a": A, "b": "x.safetensors"})
+
+
+OTHER = {
+    "safetensors-bin": "x.safetensors.bin",
+    "trailing-dot": "x.safetensors.",
+    "trailing-space": "x.safetensors ",
+    "query": "x.safetensors?download=true",
+    "fragment": "x.safetensors#b",
+}
+
+
+@rejects("IDX-07", codes=("IDX_BAD_EXTENSION", "IDX_SHARD_MISSING"), importance="high", over=OTHER)
+def suffix(f: IndexBuilder, name: str) -> None:
+    """A shard name does not end in the suffix, though the suffix is in it: $slug.
+
+    Windows and downloaders take some of these for the file without what follows.
+    """
+    if name.endswith((".bin", ".part")):
+        f.shard(A, "a")
+        f.shard(name, "b")
+        f.index({"a": A, "b": name})
+    else:
+        _leads(f, name)
+
+
+INSIDE: dict[str, Accept | Reject] = {"reject": reject("IDX_BAD_FILENAME"), "accept": ACCEPT}
+
+
+@chooses(
+    "index-dot-slash", "IDX-04", options=INSIDE, over={"one": "./x.safetensors", "two": "././x.safetensors"}
+)
+def dot_slash(f: IndexBuilder, name: str) -> None:
+    """A shard name begins with the folder itself: $value."""
+    _leads(f, name)
+    f.finds(("a", A), ("b", "x.safetensors"))
+
+
+@chooses("index-dot-slash", "IDX-04", options=INSIDE)
+def dot_slash_and_plain(f: IndexBuilder) -> None:
+    """One shard is spelled in two ways, plainly and with the folder in front."""
+    f.shard(A, "a", "b", "c")
+    f.index({"a": A, "b": f"./{A}", "c": A})
+    f.finds(("a", A), ("b", A), ("c", A))
+
+
+@chooses(
+    "index-subfolder",
+    "IDX-04",
+    options=INSIDE,
+    over={"one": "sub/y.safetensors", "two": "sub/sub/y.safetensors"},
+)
+def subfolder(f: IndexBuilder, name: str) -> None:
+    """A shard lies in a folder below that of the index: $value."""
+    f.shard(A, "a")
+    f.shard(name, "b")
+    f.shard("y.safetensors", "b")
+    f.index({"a": A, "b": name})

@@ -1,0 +1,231 @@
+"""Index: texts that are no index, or say more, less or other things than one."""
+
+from __future__ import annotations
+
+from ..index_builder import IndexBuilder, numbered
+from ..registry import ACCEPT, Accept, Reject, accepts, chooses, reject, rejects
+
+A, B = numbered(1, 2), numbered(2, 2)
+MAP = f'"weight_map":{{"a":"{A}","b":"{B}"}}'
+SIZE = '"metadata":{"total_size":16}'
+WHOLE = f"{{{SIZE},{MAP}}}"
+
+
+def _says(f: IndexBuilder, raw: str | bytes) -> None:
+    """Write two shards, one tensor in each, and the text of an index."""
+    f.shard(A, "a")
+    f.shard(B, "b")
+    f.index({"a": A, "b": B}, raw=raw)
+
+
+NOT_OBJECT = {
+    "nothing": "",
+    "array": f"[{WHOLE}]",
+    "string": '"weight_map"',
+    "null": "null",
+    "safetensors-file": b"\x02\0\0\0\0\0\0\0{}",
+}
+
+
+@rejects("IDX-01", codes=("IDX_NOT_JSON", "IDX_NO_WEIGHT_MAP"), importance="high", over=NOT_OBJECT)
+def not_object(f: IndexBuilder, raw: str | bytes) -> None:
+    """The index is no JSON object: $slug."""
+    _says(f, raw)
+
+
+GRAMMAR = {
+    "cut-off": WHOLE[:-1],
+    "comma-at-end-of-map": WHOLE[:-2] + ",}}",
+    "comma-at-end": WHOLE[:-1] + ",}",
+    "comment": "/* index */" + WHOLE,
+    "single-quotes": WHOLE.replace('"', "'"),
+    "nan": WHOLE.replace("16", "NaN"),
+    "leading-zero": WHOLE.replace("16", "016"),
+    "second-object": WHOLE + WHOLE,
+    "nul-behind": WHOLE + "\0",
+    "raw-line-feed-in-string": WHOLE.replace("16", '16,"by":"a\nb"'),
+}
+
+
+@rejects("IDX-01", codes="IDX_NOT_JSON", over=GRAMMAR)
+def grammar(f: IndexBuilder, raw: str) -> None:
+    """The text breaks the grammar of JSON: $slug."""
+    _says(f, raw)
+
+
+ENCODINGS = {
+    "utf-16": WHOLE.encode("utf-16-le"),
+    "utf-16-with-mark": WHOLE.encode("utf-16"),
+    "lone-byte-in-tensor-name": WHOLE.encode().replace(b'"a"', b'"a\xe9"'),
+    "lone-byte-in-metadata": WHOLE.encode().replace(b"16", b'16,"by":"Andr\xe9"'),
+    "surrogate": WHOLE.encode().replace(b'"a"', b'"a\xed\xa0\x80"'),
+}
+
+
+@rejects("IDX-01", codes="IDX_NOT_JSON", over=ENCODINGS)
+def encoding(f: IndexBuilder, raw: bytes) -> None:
+    """The text is not UTF-8: $slug."""
+    _says(f, raw)
+
+
+@chooses("index-bom", options={"reject": reject("IDX_NOT_JSON"), "accept": ACCEPT})
+def byte_order_mark(f: IndexBuilder) -> None:
+    """The text begins with the byte-order mark of UTF-8."""
+    _says(f, b"\xef\xbb\xbf" + WHOLE.encode())
+
+
+NO_MAP = {
+    "missing": f"{{{SIZE}}}",
+    "null": f'{{{SIZE},"weight_map":null}}',
+    "string": f'{{{SIZE},"weight_map":"{A}"}}',
+    "array": f'{{{SIZE},"weight_map":["{A}","{B}"]}}',
+    "other-case": WHOLE.replace("weight_map", "Weight_Map"),
+    "in-metadata": f'{{"metadata":{{"total_size":16,{MAP}}}}}',
+}
+
+
+@rejects("IDX-01", codes="IDX_NO_WEIGHT_MAP", importance="high", over=NO_MAP)
+def weight_map(f: IndexBuilder, raw: str) -> None:
+    """The object has no weight_map that is an object: $slug."""
+    _says(f, raw)
+
+
+@chooses("index-flat-map", options={"reject": reject("IDX_NO_WEIGHT_MAP"), "accept": ACCEPT})
+def flat_map(f: IndexBuilder) -> None:
+    """The object itself maps tensors to shards."""
+    _says(f, f'{{"a":"{A}","b":"{B}"}}')
+
+
+VALUES = {
+    "null": "null",
+    "number": "2",
+    "array": f'["{B}"]',
+    "object": f'{{"file":"{B}"}}',
+}
+
+
+@rejects("IDX-01", codes=("IDX_NO_WEIGHT_MAP", "IDX_BAD_FILENAME"), importance="high", over=VALUES)
+def shard_is(f: IndexBuilder, value: str) -> None:
+    """A tensor is mapped to something that is no string: $slug."""
+    _says(f, WHOLE.replace(f'"{B}"', value))
+
+
+SAME = f'"a":"{A}","b":"{B}"'
+REPEATS = {
+    "to-other-shard-last": f'"b":"{B}","a":"{A}","b":"{A}"',
+    "to-other-shard-first": f'"b":"{A}","a":"{A}","b":"{B}"',
+    "escaped": f'{SAME},"\\u0062":"{A}"',
+    "to-missing-shard-first": f'"b":"gone.safetensors",{SAME}',
+    "to-outside-first": f'"b":"../outside/x.safetensors",{SAME}',
+}
+
+
+@rejects(
+    "IDX-12",
+    codes=("HDR_DUP_KEY", "IDX_TENSOR_DUPLICATE", "IDX_SHARD_MISSING", "IDX_BAD_FILENAME"),
+    importance="high",
+    over=REPEATS,
+)
+def tensor_twice_in_map(f: IndexBuilder, members: str) -> None:
+    """A tensor stands twice in the map: $slug.
+
+    Both shards hold it, with other bytes; parsers that keep the first and those that keep the last disagree.
+    """
+    f.shard(A, "a", "b")
+    f.shard(B, "b")
+    f.index(raw=f'{{{SIZE},"weight_map":{{{members}}}}}')
+
+
+@rejects("IDX-12", codes="HDR_DUP_KEY", importance="high", over={"plainly": '"b"', "escaped": '"\\u0062"'})
+def tensor_twice_in_map_alike(f: IndexBuilder, key: str) -> None:
+    """A tensor stands twice in the map, both times with the same shard; the second key is spelled $slug."""
+    _says(f, f'{{{SIZE},"weight_map":{{{SAME},{key}:"{B}"}}}}')
+
+
+MAPS = {
+    "same": (SAME, SAME),
+    "other-shards": (f'"a":"{B}","b":"{A}"', SAME),
+    "split": (f'"a":"{A}"', f'"b":"{B}"'),
+}
+
+
+@rejects("IDX-12", codes="HDR_DUP_KEY", importance="high", over=MAPS)
+def two_weight_maps(f: IndexBuilder, maps: tuple[str, str]) -> None:
+    """The index has two members called weight_map: $slug."""
+    _says(f, f'{{{SIZE},"weight_map":{{{maps[0]}}},"weight_map":{{{maps[1]}}}}}')
+
+
+META = {"absent": f"{{{MAP}}}", "without-total-size": f'{{"metadata":{{}},{MAP}}}'}
+OPEN: dict[str, Accept | Reject] = {"accept": ACCEPT, "reject": reject("UNCLASSIFIED", "IDX_SIZE_MISMATCH")}
+
+
+@chooses("index-metadata", options=OPEN, over=META)
+def metadata(f: IndexBuilder, raw: str) -> None:
+    """The metadata of the index say less than usual: $slug."""
+    _says(f, raw)
+
+
+TYPES = {"null": "null", "string": '"16"', "array": "[]"}
+
+
+@chooses("index-metadata-type", options=OPEN, over=TYPES)
+def metadata_is(f: IndexBuilder, value: str) -> None:
+    """The metadata of the index are no object: $slug."""
+    _says(f, f'{{"metadata":{value},{MAP}}}')
+
+
+SIZES = {
+    "0": "0",
+    "less-by-1": "15",
+    "of-files": "$files",
+    "negative": "-16",
+    "2p64-plus-16": str(2**64 + 16),
+    "400-digits": "1" * 400,
+}
+MISMATCH: dict[str, Accept | Reject] = {"accept": ACCEPT, "reject": reject("IDX_SIZE_MISMATCH")}
+
+
+@chooses("index-total-size", options=MISMATCH, importance="high", over=SIZES)
+def total_size(f: IndexBuilder, value: str) -> None:
+    """The metadata give another sum of tensor sizes than the shards: $slug.
+
+    The number decides about no memory: neither the allocation nor the reading may follow it.
+    """
+    f.budget = {"peak_bytes": 64 << 20}
+    files = sum(len(f.shard(shard, tensor).render()) for shard, tensor in ((A, "a"), (B, "b")))
+    _says(f, WHOLE.replace("16", value.replace("$files", str(files))))
+
+
+SPELLINGS = {"float": "16.0", "exponent": "1.6e1", "string": '"16"', "1e308": "1e308"}
+
+
+@chooses("index-total-size-type", options=MISMATCH, over=SPELLINGS)
+def total_size_spelled(f: IndexBuilder, value: str) -> None:
+    """The sum of tensor sizes is not written as a whole number: $slug."""
+    _says(f, WHOLE.replace("16", value))
+
+
+@accepts("IDX-02", level="may")
+def metadata_with_more(f: IndexBuilder) -> None:
+    """The metadata of the index hold more than the sum: the number of parameters, and values of all types."""
+    more = '16,"total_parameters":4,"by":"x","nested":{"a":[1,null,true,1.5]}'
+    _says(f, WHOLE.replace("16", more))
+
+
+MEMBERS = {
+    "first": f'{{"version":1,{SIZE},{MAP}}}',
+    "last": f'{{{SIZE},{MAP},"files":["x.safetensors",{{"a":"{B}"}}]}}',
+}
+
+
+@chooses("index-unknown-members", options={"accept": ACCEPT, "reject": reject("UNCLASSIFIED")}, over=MEMBERS)
+def unknown_member(f: IndexBuilder, raw: str) -> None:
+    """The index has a member beside metadata and weight_map: $slug."""
+    _says(f, raw)
+
+
+@chooses("index-empty-map", options={"accept": ACCEPT, "reject": reject("IDX_NO_WEIGHT_MAP", "UNCLASSIFIED")})
+def empty_map(f: IndexBuilder) -> None:
+    """The map is empty; a shard lies beside the index."""
+    f.shard(A, "a")
+    f.index({})

@@ -1,0 +1,264 @@
+"""What headers of 1, 5, 25 and 100 megabytes cost, filled in the ways that cost readers most.
+
+Four sizes of one kind of filling show whether time and memory grow in proportion to the size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..recipe_builder import RecipeBuilder
+from ..registry import ACCEPT, Accept, Reject, accepts, chooses, reject, rejects
+from .resource import CAP, MEGABYTE, SLACK, constant_cost, entry, linear_cost
+
+DEMANDED = {"1mb": MEGABYTE, "5mb": 5 * MEGABYTE, "25mb": 25 * MEGABYTE}
+"""Sizes that every reader should take (LIM-01)."""
+ALL = DEMANDED | {"100mb": CAP}
+HEADER_CAP: dict[str, Accept | Reject] = {"accept": ACCEPT, "reject": reject("FRM_HEADER_OVER_LIMIT")}
+LARGE_FIELD: dict[str, Accept | Reject] = {
+    "ignore": ACCEPT,
+    "reject": reject("ENT_UNKNOWN_FIELD", "FRM_HEADER_OVER_LIMIT", "LIM_MEMORY", "LIM_TIME"),
+}
+
+
+def spaces(f: RecipeBuilder, size: int) -> None:
+    """An empty object and spaces behind it."""
+    f.header("{}")
+    f.pad_header(size)
+
+
+def metadata_string(f: RecipeBuilder, size: int) -> None:
+    """One metadata value of one letter."""
+    f.header('{"__metadata__":{"key":"')
+    f.fill_header(size, "a", '"}}')
+
+
+def many_tensors(f: RecipeBuilder, size: int) -> None:
+    """Tensors of one byte, in the order of their bytes."""
+    f.header("{")
+    text = '"{i}":{"dtype":"U8","shape":[1],"data_offsets":[{i},{next}]}'
+    count = f.fill_header(size, text, "}", ",")
+    f.data({"repeat": {"hex": "2a"}, "count": count})
+    f.holds_count(count, "U8")
+
+
+def many_metadata_keys(f: RecipeBuilder, size: int) -> None:
+    """Metadata keys with empty values."""
+    f.header('{"__metadata__":{')
+    f.fill_header(size, '"{i}":""', "}}", ",")
+
+
+FILLINGS: dict[str, Callable[[RecipeBuilder, int], None]] = {
+    "spaces": spaces,
+    "metadata-string": metadata_string,
+    "tensors": many_tensors,
+    "metadata-keys": many_metadata_keys,
+}
+
+
+SLOW = ("metadata-keys", "1mb")
+"""Takes too long for a case that is part of every run, although its file is small enough."""
+
+
+def _filled(f: RecipeBuilder, fill: Callable[[RecipeBuilder, int], None], size: int) -> None:
+    f.holds_count(0)
+    fill(f, size)
+    linear_cost(f)
+
+
+@accepts(
+    "LIM-01",
+    "LIM-03",
+    "LIM-04",
+    "LIM-08",
+    importance="high",
+    over={
+        f"{what}-{slug}": (fill, size)
+        for what, fill in FILLINGS.items()
+        for slug, size in DEMANDED.items()
+        if (what, slug) != SLOW
+    },
+)
+@accepts(
+    "LIM-01",
+    "LIM-03",
+    "LIM-04",
+    importance="high",
+    heavy=True,
+    over={"-".join(SLOW): (FILLINGS[SLOW[0]], DEMANDED[SLOW[1]])},
+)
+def filled_with(f: RecipeBuilder, value: tuple[Callable[[RecipeBuilder, int], None], int]) -> None:
+    """A large header that is valid to the last byte: $slug.
+
+    Its cost must grow in proportion to its size. Looking up each name in a list of all others, copying the
+    rest of the text for each token, or keeping an object of a kilobyte for each entry shows here.
+    """
+    _filled(f, *value)
+
+
+@chooses(
+    "header-cap",
+    "LIM-03",
+    "LIM-04",
+    options=HEADER_CAP,
+    importance="high",
+    over={f"{what}-100mb": (fill, CAP) for what, fill in FILLINGS.items()}
+    | {
+        "spaces-25mb-and-1": (spaces, 25 * MEGABYTE + 1),
+        "metadata-string-50mb": (metadata_string, 50 * MEGABYTE),
+    },
+)
+def filled_with_more(f: RecipeBuilder, value: tuple[Callable[[RecipeBuilder, int], None], int]) -> None:
+    """A header larger than every reader takes, and not larger than the official cap: $slug.
+
+    Refusing it by its length costs nothing; reading it may cost no more for each byte than a smaller one.
+    """
+    _filled(f, *value)
+
+
+@rejects(
+    "FRM-06",
+    "LIM-01",
+    codes="FRM_HEADER_OVER_LIMIT",
+    importance="high",
+    over={
+        "spaces-by-1": (spaces, CAP + 1),
+        "metadata-string-by-1": (metadata_string, CAP + 1),
+        "tensors-by-1": (many_tensors, CAP + 1),
+        "spaces-100mib": (spaces, 100 << 20),
+    },
+)
+def over_cap(f: RecipeBuilder, value: tuple[Callable[[RecipeBuilder, int], None], int]) -> None:
+    """A valid header beyond the cap is really there: $slug.
+
+    Its length alone must lead to the refusal: no byte of the header is to be read, and no memory to be taken.
+    """
+    fill, size = value
+    f.holds_count(0)
+    fill(f, size)
+    constant_cost(f)
+
+
+@chooses(
+    "high-rank",
+    "LIM-03",
+    "LIM-04",
+    options={"accept": ACCEPT, "reject": reject("LIM_RANK", "FRM_HEADER_OVER_LIMIT", "LIM_MEMORY")},
+    importance="high",
+    heavy=True,
+    over=ALL,
+)
+def one_long_shape(f: RecipeBuilder, value: int) -> None:
+    """One shape fills a header of $value bytes with dimensions of 1.
+
+    Two bytes of text become one number each, of eight bytes in the best case and of far more in others.
+    """
+    f.header('{"w":{"dtype":"U8","data_offsets":[0,1],"shape":[')
+    f.fill_header(value, "1,", "1]}}")
+    f.data(b"*")
+    f.holds_count(1, "U8")
+    linear_cost(f)
+
+
+@chooses(
+    "large-ignored-field",
+    "ENT-04",
+    "LIM-03",
+    "LIM-04",
+    options=LARGE_FIELD,
+    importance="high",
+    heavy=True,
+    over=ALL,
+)
+def ignored_array(f: RecipeBuilder, value: int) -> None:
+    """An array of numbers in an unknown field fills a header of $value bytes.
+
+    Nobody asked for it, and yet a general JSON parser makes an object of every number.
+    """
+    f.header("{")
+    entry(f, "v", "U8", [0], 0, 0)
+    f.header(',"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"x":[')
+    f.fill_header(value, "7,", "7]}}")
+    f.data(b"*")
+    f.holds_count(2, "U8")
+    linear_cost(f)
+
+
+@chooses(
+    "duplicate-tensor-names",
+    "LIM-03",
+    "LIM-04",
+    options={
+        "reject": reject("HDR_DUP_KEY", "OFF_OVERLAP", "FRM_HEADER_OVER_LIMIT"),
+        "last-wins": ACCEPT,
+        "first-wins": ACCEPT,
+    },
+    importance="high",
+    heavy=True,
+    over=ALL,
+)
+def one_name_again_and_again(f: RecipeBuilder, value: int) -> None:
+    """One entry repeated until it fills a header of $value bytes.
+
+    The second one settles the matter. A reader that lists every repetition should stop listing at some point.
+    """
+    f.header("{")
+    text = '"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}'
+    f.fill_header(value, text + ",", text + "}")
+    f.data(b"*")
+    f.holds("w", "U8", [1], b"*")
+    linear_cost(f)
+
+
+@chooses(
+    "entry-as-array",
+    "LIM-03",
+    "LIM-04",
+    options={"reject": reject("ENT_NOT_OBJECT", "FRM_HEADER_OVER_LIMIT"), "accept": ACCEPT},
+    importance="high",
+    heavy=True,
+    over=ALL,
+)
+def entries_as_arrays(f: RecipeBuilder, value: int) -> None:
+    """Entries in the shorter array form fill a header of $value bytes.
+
+    Of all fillings this one costs the official library most: nineteen times the header.
+    """
+    f.header("{")
+    count = f.fill_header(value, '"{i}":["U8",[1],[{i},{next}]]', "}", ",")
+    f.data({"repeat": {"hex": "2a"}, "count": count})
+    f.holds_count(count, "U8")
+    linear_cost(f)
+
+
+@rejects(
+    "LIM-05",
+    "OFF-06",
+    codes="OFF_OVERLAP",
+    importance="critical",
+    over={"1000": 1000, "100000": 100_000, "1000000": 1_000_000},
+    bugs=("FB-01",),
+)
+def names_on_one_range(f: RecipeBuilder, value: int) -> None:
+    """$value names point at one range of half a megabyte.
+
+    A reader that makes each tensor before it compares ranges takes the memory of all of them.
+    """
+    f.header("{")
+    text = '"{i}":{"dtype":"U8","shape":[524288],"data_offsets":[0,524288]}'
+    f.header({"each": text, "count": value, "separator": ","}, "}")
+    f.data({"repeat": {"hex": "2a"}, "count": 524_288})
+    linear_cost(f)
+    f.budget["peak_bytes"] = SLACK + 20 * f.header_size
+
+
+@accepts(
+    "LIM-05", "OFF-09", "OFF-10", importance="high", heavy=True, over={"10000": 10_000, "100000": 100_000}
+)
+def empty_names_on_one_range(f: RecipeBuilder, value: int) -> None:
+    """$value tensors without bytes share the range from 0 to 0, which overlaps with nothing."""
+    f.header("{")
+    text = '"{i}":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}'
+    f.header({"each": text, "count": value, "separator": ","}, "}")
+    f.holds_count(value, "U8")
+    linear_cost(f)

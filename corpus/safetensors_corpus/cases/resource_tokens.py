@@ -1,0 +1,197 @@
+"""What single tokens cost: deep nesting, numbers without end, long strings, long names and their errors."""
+
+from __future__ import annotations
+
+from ..recipe_builder import RecipeBuilder
+from ..registry import ACCEPT, accepts, chooses, reject, rejects
+from .resource import MEGABYTE, linear_cost
+from .resource_header import LARGE_FIELD
+
+DEEP = {"100000": 100_000, "1000000": 1_000_000}
+TOO_DEEP = ("HDR_TOO_DEEP", "HDR_NOT_JSON", "ENT_UNKNOWN_FIELD")
+OPEN_ENTRY = '{"w":{"dtype":"U8","shape":[0],"data_offsets":[0,0],"x":'
+
+
+def _repeated(f: RecipeBuilder, text: str, count: int) -> None:
+    f.header({"repeat": {"text": text}, "count": count})
+
+
+def _empty_tensor(f: RecipeBuilder) -> None:
+    f.holds("w", "U8", [0], b"")
+    linear_cost(f)
+
+
+@chooses(
+    "deep-nesting",
+    "LIM-08",
+    options={"reject": reject(*TOO_DEEP), "accept": ACCEPT},
+    importance="critical",
+    over={f"{what}-{slug}": (what, n) for what in ("arrays", "objects") for slug, n in DEEP.items()},
+)
+def nested_in_ignored_field(f: RecipeBuilder, value: tuple[str, int]) -> None:
+    """An unknown field holds a value nested very deeply, and properly closed: $slug.
+
+    Whoever calls himself once per level runs out of stack, while parsing or while freeing what was parsed.
+    """
+    what, depth = value
+    f.header(OPEN_ENTRY)
+    _repeated(f, "[" if what == "arrays" else '{"":', depth)
+    f.header("0")
+    _repeated(f, "]" if what == "arrays" else "}", depth)
+    f.header("}}")
+    _empty_tensor(f)
+
+
+@rejects(
+    "HDR-07",
+    "HDR-16",
+    "LIM-08",
+    codes=TOO_DEEP,
+    importance="critical",
+    over={
+        "arrays-100000": ("[", 100_000),
+        "arrays-2000000": ("[", 2_000_000),
+        "objects-1000000": ('{"":', 1_000_000),
+    },
+)
+def nested_and_never_closed(f: RecipeBuilder, value: tuple[str, int]) -> None:
+    """An unknown field opens arrays or objects without end: $slug."""
+    f.header(OPEN_ENTRY)
+    _repeated(f, *value)
+    linear_cost(f)
+
+
+@rejects(
+    "SHP-01",
+    "HDR-16",
+    codes=("SHP_BAD_TYPE", "HDR_TOO_DEEP"),
+    importance="critical",
+    over=DEEP,
+)
+def nested_in_shape(f: RecipeBuilder, value: int) -> None:
+    """The only dimension of a shape stands inside $value arrays.
+
+    A depth limit that holds for unknown fields only is no limit.
+    """
+    f.header('{"w":{"dtype":"U8","data_offsets":[0,0],"shape":')
+    _repeated(f, "[", value)
+    f.header("0")
+    _repeated(f, "]", value)
+    f.header("}}")
+    linear_cost(f)
+
+
+@rejects(
+    "MET-01",
+    "HDR-16",
+    codes=("MET_VALUE_NOT_STRING", "HDR_TOO_DEEP"),
+    importance="critical",
+    over=DEEP,
+)
+def nested_in_metadata(f: RecipeBuilder, value: int) -> None:
+    """A metadata value is an empty string inside $value arrays."""
+    f.header('{"__metadata__":{"key":')
+    _repeated(f, "[", value)
+    f.header('""')
+    _repeated(f, "]", value)
+    f.header("}}")
+    linear_cost(f)
+
+
+@rejects(
+    "SHP-07",
+    "LIM-08",
+    codes="ENT_BAD_INTEGER",
+    importance="high",
+    over={"1mb": MEGABYTE - 100, "10mb": 10 * MEGABYTE},
+)
+def digits_in_shape(f: RecipeBuilder, value: int) -> None:
+    """A dimension is a number of $value digits.
+
+    Turning decimal digits into a long integer takes time that grows with the square of their number, where
+    nobody stops at the twentieth.
+    """
+    f.header('{"w":{"dtype":"U8","data_offsets":[0,0],"shape":[0,')
+    _repeated(f, "9", value)
+    f.header("]}}")
+    linear_cost(f)
+
+
+@rejects(
+    "OFF-02",
+    "SHP-07",
+    "LIM-08",
+    codes=("ENT_BAD_INTEGER", "OFF_BAD_PAIR"),
+    importance="high",
+    over={"1mb": MEGABYTE - 100, "10mb": 10 * MEGABYTE},
+)
+def digits_in_offset(f: RecipeBuilder, value: int) -> None:
+    """The end of a range is a number of $value digits."""
+    f.header('{"w":{"dtype":"U8","shape":[0],"data_offsets":[0,')
+    _repeated(f, "9", value)
+    f.header("]}}")
+    linear_cost(f)
+
+
+@chooses(
+    "long-number",
+    "HDR-18",
+    options={"reject": reject("HDR_NOT_JSON", "ENT_UNKNOWN_FIELD", "LIM_TIME"), "skip": ACCEPT},
+    importance="high",
+    over={"1mb": MEGABYTE - 100, "10mb": 10 * MEGABYTE},
+)
+def digits_in_ignored_field(f: RecipeBuilder, value: int) -> None:
+    """An integer in an unknown field has $value digits.
+
+    Nobody needs its value, yet a general parser converts it.
+    """
+    f.header(OPEN_ENTRY)
+    _repeated(f, "9", value)
+    f.header("}}")
+    _empty_tensor(f)
+
+
+@chooses("large-ignored-field", "LIM-08", "HDR-18", options=LARGE_FIELD, over={"1mb": MEGABYTE - 100})
+def decimals_in_ignored_field(f: RecipeBuilder, value: int) -> None:
+    """A number in an unknown field has $value zeros behind its decimal point, and then a digit.
+
+    It lies next to zero, so its range is no reason to refuse it; rounding it correctly takes all its digits.
+    """
+    f.header(OPEN_ENTRY + "0.")
+    _repeated(f, "0", value)
+    f.header("1}}")
+    _empty_tensor(f)
+
+
+@accepts(
+    "LIM-08",
+    "HDR-15",
+    "MET-04",
+    over={
+        "unicode": ("\\u0041", MEGABYTE),
+        "pairs": ("\\ud83d\\ude00", MEGABYTE),
+        "backslashes": ("\\\\", MEGABYTE),
+        "unicode-25mb": ("\\u00e9", 25 * MEGABYTE),
+    },
+)
+def escapes(f: RecipeBuilder, value: tuple[str, int]) -> None:
+    """A metadata value made of escapes only: $slug.
+
+    Appending one character after the other to an immutable string copies it every time.
+    """
+    unit, size = value
+    f.header('{"__metadata__":{"key":"')
+    f.fill_header(size, unit, '"}}')
+    f.holds_count(0)
+    linear_cost(f)
+
+
+@rejects("HDR-07", "LIM-08", codes="HDR_NOT_JSON", over={"1mb": MEGABYTE, "25mb": 25 * MEGABYTE})
+def string_without_end(f: RecipeBuilder, value: int) -> None:
+    """A metadata value begins and is not closed within a header of $value bytes.
+
+    A search for the closing quote that starts again at every backslash is quadratic.
+    """
+    f.header('{"__metadata__":{"key":"')
+    f.fill_header(value, "\\\\", "")
+    linear_cost(f)

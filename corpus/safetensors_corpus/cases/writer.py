@@ -1,0 +1,133 @@
+"""Writer: elements and shapes. What is written is read back strictly and compared in every byte."""
+
+from __future__ import annotations
+
+import struct
+
+from safetensors_reference.dtypes import DTYPE_BITS
+
+from ..builder import pattern, size_of
+from ..registry import accepts, rejects
+from ..write_builder import WriteBuilder
+
+DTYPES = {code.lower().replace("_", "-"): code for code in DTYPE_BITS}
+FOUR = 4
+"""Elements of the vectors below: whole bytes in every dtype."""
+
+
+@accepts(
+    "WRT-01",
+    "WRT-09",
+    "DTY-01",
+    "DTY-05",
+    importance="high",
+    over=DTYPES,
+    bugs={
+        "bool": ("FB-29", "FB-30"),
+        "u8": ("FB-29",),
+        "i8": ("FB-29",),
+        "bf16": ("FB-42", "FB-134"),
+        "f32": ("FB-51",),
+        "u16": ("FB-97",),
+        "u32": ("FB-97",),
+        "u64": ("FB-97",),
+        "c64": ("FB-97",),
+        "f8-e4m3fnuz": ("FB-97",),
+        "f8-e5m2fnuz": ("FB-97",),
+        "f8-e8m0": ("FB-97",),
+        "f4": ("FB-97",),
+    },
+)
+def dtype(f: WriteBuilder, code: str) -> None:
+    """A vector of $value."""
+    data = bytes([0, 1, 1, 0]) if code == "BOOL" else pattern("t", size_of(code, [FOUR]))
+    f.give("t", code, [FOUR], data)
+
+
+@accepts("WRT-01", smoke=True, importance="high")
+def two_tensors_and_metadata(f: WriteBuilder) -> None:
+    """Two tensors and one metadata key: the file that every writer can write."""
+    f.give("weight", "F32", [2, 3])
+    f.give("bias", "F32", [3])
+    f.metadata({"key": "value"})
+
+
+@accepts("WRT-01", "SHP-03", over={"f32": "F32", "bool": "BOOL", "c64": "C64"})
+def scalar(f: WriteBuilder, code: str) -> None:
+    """A scalar of $value has the empty shape, not one dimension of length one."""
+    f.give("t", code, [], b"\1" if code == "BOOL" else None)
+
+
+@accepts(
+    "WRT-01", "WRT-17", "SHP-04", over={"vector": [0], "rows": [0, 3], "columns": [3, 0], "middle": [2, 0, 2]}
+)
+def without_elements(f: WriteBuilder, shape: list[int]) -> None:
+    """A tensor without elements keeps its shape ($slug), beside one that has some."""
+    f.give("empty", "F32", shape)
+    f.give("full", "F32", [2])
+
+
+@accepts("WRT-01", "SHP-04", over={"f4": "F4", "f6": "F6_E3M2"})
+def packed_without_elements(f: WriteBuilder, code: str) -> None:
+    """A tensor of $value without elements takes no byte."""
+    f.give("t", code, [0])
+
+
+@accepts(
+    "WRT-01",
+    "WRT-17",
+    "WRT-20",
+    "DTY-10",
+    over={"f4": ("F4", [3, 4]), "f6-e2m3": ("F6_E2M3", [2, 4]), "f6-e3m2": ("F6_E3M2", [4, 4])},
+)
+def packed_matrix(f: WriteBuilder, value: tuple[str, list[int]]) -> None:
+    """A matrix of packed elements ($slug): the shape counts elements, not bytes or pairs."""
+    f.give("t", *value)
+
+
+@accepts("WRT-01", "DAT-02", over={"matrix": [2, 3], "three": [2, 3, 4], "eight": [1, 2, 1, 2, 1, 2, 1, 3]})
+def row_major(f: WriteBuilder, shape: list[int]) -> None:
+    """An asymmetric tensor in row-major order ($slug)."""
+    f.give("t", "I16", shape)
+
+
+VALUES = {
+    "f16-signalling-nan": ("F16", struct.pack("<2H", 0x7D01, 0xFD55)),
+    "bf16-signalling-nan": ("BF16", struct.pack("<2H", 0x7F81, 0xFFA5)),
+    "f32-signalling-nan": ("F32", struct.pack("<2I", 0x7F800001, 0xFFA5A5A5)),
+    "f64-signalling-nan": ("F64", struct.pack("<2Q", 0x7FF0000000000001, 0xFFF5A5A5A5A5A5A5)),
+    "c64-signalling-nan": ("C64", struct.pack("<4I", 0x7F800001, 0x80000000, 0, 0xFFA5A5A5)),
+    "f32-minus-zero": ("F32", struct.pack("<2I", 0x80000000, 0)),
+    "f64-subnormal": ("F64", struct.pack("<2Q", 1, 0x800FFFFFFFFFFFFF)),
+    "f8-e8m0-nan": ("F8_E8M0", b"\xff\x00"),
+    "f8-e4m3fnuz-nan": ("F8_E4M3FNUZ", b"\x80\x00"),
+    "i64-extremes": ("I64", struct.pack("<2q", -(2**63), 2**63 - 1)),
+    "u64-extremes": ("U64", struct.pack("<2Q", 2**64 - 1, 2**53 + 1)),
+}
+
+
+@accepts("WRT-01", "DAT-04", over=VALUES)
+def values(f: WriteBuilder, value: tuple[str, bytes]) -> None:
+    """Values that a conversion would change are written bit by bit ($slug)."""
+    f.give("t", value[0], [2], value[1])
+
+
+@accepts("WRT-01")
+def many_tensors(f: WriteBuilder) -> None:
+    """Two hundred tensors, given in an order that is no order of their names."""
+    for number in range(200):
+        f.give(f"layer.{number * 77 % 200}.weight", "U8", [3])
+
+
+@accepts("WRT-01", "OFF-07", importance="high")
+def every_dtype_in_one_file(f: WriteBuilder) -> None:
+    """One vector of every dtype in one file, of lengths that leave nothing aligned by itself."""
+    for number, code in enumerate(DTYPE_BITS):
+        length = 4 if DTYPE_BITS[code] < 8 else 2 * number % 5 + 1
+        f.give(code.lower(), code, [length], bytes(length) if code == "BOOL" else None)
+
+
+@rejects("WRT-17", "DTY-09", codes=("WRT_SIZE_MISMATCH", "DTY_SUBBYTE"), over={"f4": "F4", "f6": "F6_E2M3"})
+def packed_part_of_a_byte(f: WriteBuilder, code: str) -> None:
+    """Three elements of $value do not fill whole bytes; what the rest would hold nobody says."""
+    f.give("t", code, [3], bytes(3 * DTYPE_BITS[code] // 8 + 1), nbytes=3 * DTYPE_BITS[code] // 8 + 1)

@@ -1,0 +1,191 @@
+"""Writer: the file itself, how it is laid out and how it gets to its place."""
+
+from __future__ import annotations
+
+from safetensors_reference.dtypes import DTYPE_BITS
+
+from ..registry import ACCEPT, accepts, chooses, reject, rejects
+from ..write_builder import WriteBuilder
+
+PAGES = 12_288
+"""Bytes of a tensor that fills three usual memory pages."""
+LIMIT = 4096
+"""Largest file that the system lets grow where a full disk is played; too small for ``PAGES``."""
+
+
+@accepts(
+    "WRT-02",
+    over={f"name-of-{n}": n for n in range(1, 9)},
+    bugs={"name-of-1": ("FB-34", "FB-46"), "name-of-2": ("FB-34",), "name-of-3": ("FB-34",)},
+)
+def padding(f: WriteBuilder, length: int) -> None:
+    """A header of some length ($slug) is filled up with spaces to a multiple of eight bytes."""
+    f.give("n" * length, "F32", [2])
+    f.properties = ["header-padded"]
+
+
+@accepts(
+    "WRT-01",
+    "HDR-03",
+    importance="high",
+    bugs={"name-of-3": ("FB-90",)},
+    over={"name-of-1": 1, "name-of-3": 3},
+)
+def padding_bytes(f: WriteBuilder, length: int) -> None:
+    """Whatever fills the header up is made of spaces and counts as header ($slug)."""
+    f.give("n" * length, "U8", [3])
+    f.give("m" * length, "F32", [3])
+
+
+MIXES: dict[str, list[tuple[str, int]]] = {
+    "narrow-first": [("BOOL", 3), ("U8", 1), ("F16", 1), ("F32", 1), ("F64", 1)],
+    "complex": [("F32", 1), ("C64", 1), ("I8", 3), ("C64", 1)],
+    "packed": [("F4", 2), ("F16", 1), ("F6_E2M3", 4), ("F32", 1), ("BOOL", 1), ("I64", 1)],
+    "all": [(code, 4 if bits < 8 else 1) for code, bits in sorted(DTYPE_BITS.items())],
+}
+
+
+@accepts("WRT-04", over=MIXES, bugs={"narrow-first": ("FB-35", "FB-46")})
+def alignment(f: WriteBuilder, value: list[tuple[str, int]]) -> None:
+    """Dtypes of different width ($slug) end up at multiples of their width."""
+    for number, (code, length) in enumerate(value):
+        f.give(f"t{number}", code, [length], bytes(length) if code == "BOOL" else None)
+    f.properties = ["aligned"]
+
+
+@accepts("WRT-12")
+def same_bytes_with_many_metadata_keys(f: WriteBuilder) -> None:
+    """Twenty metadata keys, saved again and again."""
+    f.give("t")
+    f.metadata({f"key {n}": str(n) for n in range(20)})
+    f.properties = ["deterministic"]
+
+
+@accepts("WRT-12")
+def same_bytes_with_many_tensors(f: WriteBuilder) -> None:
+    """Forty tensors of two dtypes, saved again and again."""
+    for number in range(40):
+        f.give(f"t{number}", "U8" if number % 2 else "F32", [1])
+    f.properties = ["deterministic"]
+
+
+@accepts("WRT-13", over={"one": 1, "nine": 9, "none": 0})
+def saved_again(f: WriteBuilder, count: int) -> None:
+    """What was saved ($slug tensors) is loaded and saved again, without metadata."""
+    for number in range(count):
+        f.give(f"t{number * 5 % 9}", ("U8", "F32", "I64")[number % 3], [3])
+    f.properties = ["idempotent"]
+
+
+@accepts(
+    "WRT-18",
+    over={"ascii": "a/b.c", "unicode": "重み é \U0001f9ca", "needs-escapes": 'a"b\\c\n\x01\x7f\u2028'},
+)
+def compact_header(f: WriteBuilder, text: str) -> None:
+    """The header has no blanks between its tokens and escapes only what it must ($slug)."""
+    f.give(text, "F32", [2, 3])
+    f.give("t", "U8", [2])
+    f.metadata({text: text, "key": "value"})
+    f.properties = ["compact-json"]
+
+
+@accepts("WRT-15", over={"new": "new", "existing": "file"}, bugs=("FB-211",))
+def permissions(f: WriteBuilder, target: str) -> None:
+    """The permissions of a file that is $slug are those that any program would give it."""
+    f.target = target
+    f.before.tensor("old", "F32", [2])
+    f.give("t")
+    f.properties = ["keeps-mode"]
+
+
+@accepts("WRT-15", "WRT-14")
+def symbolic_link(f: WriteBuilder) -> None:
+    """The target is a symbolic link to an old file; the link stays, and what it leads to is new."""
+    f.target = "link"
+    f.before.tensor("old", "F32", [2])
+    f.give("t")
+    f.properties = ["keeps-link"]
+
+
+@accepts("WRT-14", over={"new": "new", "existing": "file"})
+def nothing_beside_the_file(f: WriteBuilder, target: str) -> None:
+    """No temporary file stays behind beside a file that is $slug."""
+    f.target = target
+    f.before.tensor("old", "F32", [2])
+    f.give("t")
+    f.properties = ["one-file"]
+
+
+@accepts("WRT-01", "OFF-08", importance="high", over={"longer": 300, "equal": 4, "shorter": 1})
+def over_an_old_file(f: WriteBuilder, length: int) -> None:
+    """The target is an old file that is $slug; none of it stays."""
+    f.target = "file"
+    f.before.tensor("t", "F32", [length])
+    f.give("t", "F32", [4])
+
+
+SOURCES: dict[str, list[tuple[str, str, int]]] = {
+    "small": [("a", "F32", 2), ("b", "U8", 3)],
+    "several-pages": [("a", "F32", PAGES // 4), ("b", "F64", PAGES // 8), ("c", "U8", PAGES)],
+    "other-order": [("b", "U8", 3), ("a", "F64", 2), ("c", "F16", 1)],
+}
+
+
+@accepts(
+    "WRT-01",
+    "WRT-14",
+    importance="critical",
+    issue="https://github.com/safetensors/safetensors/issues/762",
+    bugs={"small": ("FB-37",), "several-pages": ("FB-37", "FB-45", "FB-110")},
+    over=SOURCES,
+)
+def over_its_own_source(f: WriteBuilder, value: list[tuple[str, str, int]]) -> None:
+    """A file is loaded and what it holds is saved to the same path ($slug).
+
+    Where the tensors are views of the mapped file, a writer that empties the target first destroys what it is
+    about to write.
+    """
+    f.target = "input"
+    for name, code, length in value:
+        f.before.tensor(name, code, [length])
+
+
+DISK_FULL = "IO_ERROR"
+
+
+def too_much(f: WriteBuilder) -> None:
+    """Give more than the disk holds."""
+    f.file_size_limit = LIMIT
+    f.give("a", "F32", [2])
+    f.give("b", "U8", [PAGES], b"\x07" * PAGES)
+
+
+@rejects("WRT-19", codes=DISK_FULL, importance="high")
+def disk_full(f: WriteBuilder) -> None:
+    """The disk is full before everything is written; no part may stand under the target's name."""
+    too_much(f)
+    f.properties = ["target-unchanged"]
+
+
+@rejects("WRT-19", codes=DISK_FULL, level="should")
+def disk_full_leaves_nothing(f: WriteBuilder) -> None:
+    """The disk is full before everything is written; the temporary file goes too."""
+    too_much(f)
+    f.properties = ["one-file"]
+
+
+@rejects("WRT-14", "WRT-19", codes=DISK_FULL, importance="high", bugs=("FB-77",))
+def disk_full_over_an_old_file(f: WriteBuilder) -> None:
+    """The disk is full while an old file is being replaced; the old file stays as it was."""
+    f.target = "file"
+    f.before.tensor("old", "F32", [2])
+    too_much(f)
+    f.properties = ["target-unchanged"]
+
+
+@chooses("missing-folder", options={"refuse": reject("IO_ERROR"), "create": ACCEPT}, level="must")
+def missing_folder(f: WriteBuilder) -> None:
+    """The target lies in a folder that does not exist."""
+    f.target = "missing-folder"
+    f.give("t")
+    f.properties = ["target-unchanged"]

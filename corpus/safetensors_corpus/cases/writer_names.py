@@ -1,0 +1,159 @@
+"""Writer: names. Every Unicode text is a name but one, and nothing else is a name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..registry import accepts, rejects
+from ..write_builder import Text, WriteBuilder
+
+NAMES = {
+    "empty": "",
+    "space": " ",
+    "latin-1": "é",
+    "han": "重み",
+    "astral": "\U0001f9ca",
+    "nul": "a\0b",
+    "nul-last": "a\0",
+    "control": "\x01\t\n\r\x1f",
+    "delete": "a\x7fb",
+    "line-separator": "a\u2028b",
+    "noncharacter": "a\uffff",
+    "right-to-left": "a\u202eb",
+    "quote": 'a"b',
+    "backslash": "a\\",
+    "escape-text": "\\u0041",
+    "slash": "a/b",
+    "path": "../../a",
+    "json": '"},"b":{"',
+    "number": "0",
+    "field": "dtype",
+    "prototype": "__proto__",
+}
+
+
+@accepts("WRT-01", "WRT-10", "ENT-08", importance="high", over=NAMES)
+def name(f: WriteBuilder, text: str) -> None:
+    """A name that a careless writer cuts, escapes wrongly or confuses: $slug."""
+    f.give(text, "U8", [3], b"abc")
+
+
+@accepts("WRT-06", "MET-05", "WRT-01")
+def name_like_the_reserved(f: WriteBuilder) -> None:
+    """The reserved name and one more underscore is a name like any other."""
+    f.give("__metadata___", "U8", [3], b"abc")
+
+
+@accepts("WRT-06", "MET-05", "WRT-01", over={"in-capitals": "__METADATA__", "with-blank": "__metadata__ "})
+def name_reserved(f: WriteBuilder, text: str) -> None:
+    """The reserved name $slug is a name like any other."""
+    f.give(text, "U8", [3], b"abc")
+
+
+@accepts("WRT-01", "HDR-19")
+def names_that_look_alike(f: WriteBuilder) -> None:
+    """One letter composed and decomposed, and in another case: three names."""
+    for number, text in enumerate(("\u00e9", "e\u0301", "\u00c9")):
+        f.give(text, "U8", [1], bytes([number + 1]))
+
+
+@accepts("WRT-01", "ENT-10")
+def name_of_a_thousand_letters(f: WriteBuilder) -> None:
+    """A name longer than the buffers of careful programmers."""
+    f.give("n" * 1000, "U8", [3])
+
+
+RESERVED = "__metadata__"
+
+
+@rejects(
+    "WRT-06",
+    codes=("WRT_BAD_NAME", "MET_NOT_MAP"),
+    importance="high",
+    issue="https://github.com/safetensors/safetensors/issues/849",
+    bugs=("FB-26",),
+    over={"alone": None, "with-empty-metadata": {}, "with-metadata": {"key": "value"}},
+)
+def reserved_name(f: WriteBuilder, metadata: dict[str, str] | None) -> None:
+    """A tensor under the name that the format keeps for metadata ($slug).
+
+    Readers refuse the file, or, with metadata beside it, see one key twice.
+    """
+    f.give(RESERVED)
+    f.metadata(metadata)
+
+
+@rejects("WRT-06", codes="WRT_BAD_NAME", importance="high")
+def reserved_name_last_of_three(f: WriteBuilder) -> None:
+    """The reserved name behind two ordinary tensors."""
+    f.give("a")
+    f.give("b")
+    f.give(RESERVED)
+
+
+@rejects("WRT-06", codes="WRT_BAD_NAME")
+def reserved_name_without_elements(f: WriteBuilder) -> None:
+    """The reserved name for a tensor that has no bytes."""
+    f.give(RESERVED, "F32", [0])
+
+
+@rejects("WRT-10", codes="WRT_BAD_NAME", over={"integer": 7, "null": None, "boolean": True, "fraction": 1.5})
+def name_of_another_type(f: WriteBuilder, value: Any) -> None:
+    """A name that is no string ($slug) and must not be turned into one.
+
+    Two keys that differ only in type would come out as one name.
+    """
+    f.give(value)
+
+
+SURROGATES = {"high": "a\ud800", "low": "\udc00a", "swapped": "\udc00\ud800"}
+
+
+@rejects("WRT-10", codes="WRT_BAD_NAME", importance="high", over=SURROGATES)
+def name_with_lone_surrogate(f: WriteBuilder, text: str) -> None:
+    """A name that is no Unicode text: half a surrogate pair ($slug).
+
+    Written as an escape or as three bytes it makes a header that readers refuse; replaced by a question mark
+    it makes two names one.
+    """
+    f.give(text)
+
+
+@rejects("WRT-10", "WRT-19", codes="WRT_BAD_NAME")
+def name_with_lone_surrogate_last_of_three(f: WriteBuilder) -> None:
+    """The name that is no text comes last, and nothing may have been written by then."""
+    f.give("a")
+    f.give("b")
+    f.give("c\ud800")
+    f.properties = ["target-unchanged"]
+
+
+@rejects("WRT-01", "HDR-09", codes=("WRT_BAD_NAME", "HDR_DUP_KEY"))
+def one_name_twice(f: WriteBuilder) -> None:
+    """Two tensors of one name, for writers that take a list."""
+    f.give("a", "U8", [1], b"\1")
+    f.give("a", "U8", [1], b"\2")
+
+
+@rejects(
+    "WRT-11",
+    "LIM-01",
+    codes="WRT_HEADER_OVER_LIMIT",
+    heavy=True,
+    bugs=("FB-25",),
+    issue="https://github.com/safetensors/safetensors/issues/668",
+)
+def header_over_the_cap(f: WriteBuilder) -> None:
+    """A name of 100,000,000 bytes makes a header that no reader takes.
+
+    The writer that saves it loses what it was given.
+    """
+    f.give(Text(({"repeat": {"text": "n"}, "count": 100_000_000},)), "U8", [3], b"abc")
+    f.properties = ["target-unchanged"]
+
+
+@accepts("WRT-11", "LIM-01", heavy=True)
+def header_of_24_million_bytes(f: WriteBuilder) -> None:
+    """A name of 24,000,000 bytes makes a header that every reader takes."""
+    f.give(Text(({"repeat": {"text": "n"}, "count": 24_000_000},)), "U8", [3], b"abc")
+    f.count_only = True

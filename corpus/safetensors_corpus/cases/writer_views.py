@@ -1,0 +1,167 @@
+"""Writer: views into memory. The bytes around and between the elements belong to somebody else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..builder import pattern
+from ..registry import ACCEPT, accepts, chooses, reject
+from ..write_builder import WriteBuilder
+
+if TYPE_CHECKING:
+    from ..registry import Accept, Reject
+
+CANARY = b"foreign memory! " * 4
+"""Stands around what is given, so that a writer that reads past it gives itself away."""
+VIEW: dict[str, Accept | Reject] = {"copy": ACCEPT, "refuse": reject("WRT_NOT_CONTIGUOUS")}
+
+
+def surrounded(f: WriteBuilder, size: int) -> int:
+    """Make the storage ``memory`` of ``size`` bytes of data between canaries; return where the data begin."""
+    f.storage("memory", CANARY + pattern("t", size) + CANARY)
+    f.properties = ["no-foreign-bytes"]
+    return len(CANARY)
+
+
+VIEWS: dict[str, tuple[str, int, list[int], int, list[int]]] = {
+    # dtype, bytes of the storage, shape, offset of the first element, strides
+    "transposed": ("F32", 24, [3, 2], 0, [4, 12]),
+    "fortran-order": ("F64", 48, [2, 3], 0, [8, 16]),
+    "axes-permuted": ("I16", 48, [4, 2, 3], 0, [2, 24, 8]),
+    "every-second": ("F32", 32, [4], 0, [8]),
+    "every-third-byte": ("U8", 24, [8], 0, [3]),
+    "every-second-row": ("F32", 48, [2, 3], 0, [24, 4]),
+    "column": ("F32", 48, [4], 4, [12]),
+    "inner-columns": ("I32", 64, [4, 2], 4, [16, 4]),
+    "inner-block": ("U16", 72, [2, 2, 2], 14, [24, 8, 2]),
+    "reversed": ("F32", 16, [4], 12, [-4]),
+    "rows-reversed": ("F32", 24, [2, 3], 12, [-12, 4]),
+    "both-reversed": ("I64", 48, [2, 3], 40, [-24, -8]),
+    "reversed-every-second": ("U8", 8, [4], 7, [-2]),
+    "row-repeated": ("F32", 12, [2, 3], 0, [0, 4]),
+    "element-repeated": ("F32", 4, [2, 2], 0, [0, 0]),
+    "column-repeated": ("F64", 16, [2, 3], 0, [8, 0]),
+    "overlapping-windows": ("U8", 6, [4, 3], 0, [1, 1]),
+    "complex-every-second": ("C64", 32, [2], 0, [16]),
+    "stride-no-multiple-of-width": ("F32", 10, [2], 0, [6]),
+}
+
+
+@chooses(
+    "non-contiguous",
+    "WRT-01",
+    options=VIEW,
+    level="must",
+    importance="critical",
+    issue="https://github.com/safetensors/safetensors/issues/825",
+    bugs={
+        "transposed": ("FB-23",),
+        "fortran-order": ("FB-23",),
+        "every-second": ("FB-23", "FB-27"),
+        "inner-columns": ("FB-23", "FB-27"),
+        "reversed": ("FB-23",),
+        "row-repeated": ("FB-23",),
+    },
+    over=VIEWS,
+)
+def view(f: WriteBuilder, value: tuple[str, int, list[int], int, list[int]]) -> None:
+    """A view that is not contiguous: $slug.
+
+    Whoever writes the memory as it lies stores wrong values; whoever writes as many bytes as the shape needs
+    from the first element on stores memory of somebody else.
+    """
+    code, size, shape, offset, strides = value
+    begin = surrounded(f, size)
+    f.give("t", code, shape, storage="memory", offset=begin + offset, strides=strides)
+
+
+@chooses("non-contiguous", "WRT-01", options=VIEW, level="must", importance="high")
+def view_between_two_tensors(f: WriteBuilder) -> None:
+    """A transposed view between two contiguous tensors, all of one dtype."""
+    begin = surrounded(f, 24)
+    f.give("a", "F32", [2])
+    f.give("b", "F32", [3, 2], storage="memory", offset=begin, strides=[4, 12])
+    f.give("c", "F32", [2])
+
+
+CONTIGUOUS: dict[str, tuple[str, list[int], int, list[int] | None]] = {
+    # dtype, shape, offset, strides; the storage has 48 bytes
+    "middle": ("F32", [2], 16, None),
+    "rows": ("F32", [2, 3], 12, [12, 4]),
+    "strides-spelled-out": ("I16", [2, 3, 4], 0, [24, 8, 2]),
+    "one-row-with-odd-stride": ("F32", [1, 3], 12, [999, 4]),
+    "one-element-with-odd-strides": ("F64", [1, 1], 8, [-8, 4096]),
+    "scalar": ("F32", [], 20, []),
+    "unaligned": ("F64", [2], 3, None),
+}
+
+
+@accepts(
+    "WRT-01",
+    "WRT-07",
+    importance="high",
+    over=CONTIGUOUS,
+    bugs={"middle": ("FB-27",), "rows": ("FB-27",)},
+)
+def contiguous_view(f: WriteBuilder, value: tuple[str, list[int], int, list[int] | None]) -> None:
+    """A view that is contiguous, inside a larger storage: $slug.
+
+    Strides of dimensions of length one lead nowhere. The storage around is not to be written.
+    """
+    code, shape, offset, strides = value
+    begin = surrounded(f, 48)
+    f.give("t", code, shape, storage="memory", offset=begin + offset, strides=strides)
+
+
+@accepts("WRT-01", "WRT-07")
+def empty_view(f: WriteBuilder) -> None:
+    """A view without elements, at the end of its storage and with strides."""
+    begin = surrounded(f, 8)
+    f.give("t", "F32", [0, 3], storage="memory", offset=begin + 8, strides=[-12, 8])
+
+
+ORDERS: dict[str, Accept | Reject] = {"swap": ACCEPT, "refuse": reject("WRT_UNSUPPORTED_DTYPE")}
+
+
+@chooses(
+    "big-endian",
+    "DAT-01",
+    options=ORDERS,
+    level="must",
+    importance="high",
+    over={
+        "two-bytes": "U16",
+        "half": "F16",
+        "four-bytes": "I32",
+        "float": "F32",
+        "eight-bytes": "I64",
+        "double": "F64",
+        "complex": "C64",
+    },
+)
+def big_endian(f: WriteBuilder, code: str) -> None:
+    """Elements that lie in memory with their first byte highest: $slug ($value).
+
+    A complex number is two numbers; turning it around as a whole exchanges them.
+    """
+    f.give("t", code, [3], byteorder="big")
+
+
+@chooses("big-endian", "DAT-01", "WRT-07", options=ORDERS, level="must", importance="high")
+def big_endian_and_transposed(f: WriteBuilder) -> None:
+    """A transposed view of big-endian elements: copying in order and turning around, both."""
+    begin = surrounded(f, 24)
+    f.give("t", "F32", [3, 2], storage="memory", offset=begin, strides=[4, 12], byteorder="big")
+
+
+@chooses("big-endian", "DAT-01", options=ORDERS, level="must")
+def big_endian_beside_little_endian(f: WriteBuilder) -> None:
+    """One tensor of each byte order."""
+    f.give("a", "I32", [2], byteorder="big")
+    f.give("b", "I32", [2])
+
+
+@accepts("WRT-08", "WRT-01", over={"u8": "U8", "f8": "F8_E5M2"})
+def byte_order_of_single_bytes(f: WriteBuilder, code: str) -> None:
+    """Elements of one byte ($value) have no byte order."""
+    f.give("t", code, [4])

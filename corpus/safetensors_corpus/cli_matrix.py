@@ -1,0 +1,203 @@
+"""``stc corpus matrix``: which broken implementation is failed by which cases."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from .broken.matrix import FILE, Matrix, committed, compute
+from .broken.variant import all_variants
+from .manifest import Manifest, ManifestError, corpus_root, load_manifest
+
+WEAKEST = 20
+"""Cases failed by one variant alone that are listed unless all are asked for."""
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--check", is_flag=True, help="Compute the matrix again; fail when the committed one differs.")
+@click.option("--write", is_flag=True, help="Compute the matrix again and write it.")
+@click.option("--case", "case_id", metavar="ID", help="Show the variants that fail this case.")
+@click.option("--variant", "name", metavar="NAME", help="Show the cases that this variant fails.")
+@click.option("--rule", metavar="ID", help="Show the cases of this rule, and how many variants fail each.")
+@click.option("--all", "everything", is_flag=True, help="List every variant and every weak case.")
+@click.option("--jobs", type=click.IntRange(1), help="Processes to compute with.  [default: one per core]")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of corpus.json and matrix.json.  [default: the project's corpus/]",
+)
+def matrix(
+    check: bool,
+    write: bool,
+    case_id: str | None,
+    name: str | None,
+    rule: str | None,
+    everything: bool,
+    jobs: int | None,
+    output: Path | None,
+) -> None:
+    """Show which deliberately broken implementations the cases catch.
+
+    Every case must be failed by at least one broken implementation, and every broken implementation must
+    fail at least one case. Without an option the committed matrix is summed up: totals, variants, and the
+    weakest cases, those that a single variant fails.
+
+    \b
+    Exit status: 0 as it must be, 1 the matrix is not current, a case is failed by
+    no variant, or a variant fails no case.
+    """
+    root = output or corpus_root()
+    try:
+        manifest = load_manifest(root)
+    except ManifestError as err:
+        raise click.ClickException(str(err)) from err
+    if check or write:
+        _renew(manifest, root, check=check, jobs=jobs)
+        return
+    found = _committed(manifest, root)
+    if case_id is not None:
+        _show_case(found, case_id)
+    elif name is not None:
+        _show_variant(found, name)
+    elif rule is not None:
+        _show_rule(found, manifest, rule.upper())
+    else:
+        _sum_up(found, everything)
+        _settle(found)
+
+
+def _renew(manifest: Manifest, root: Path, *, check: bool, jobs: int | None) -> None:
+    with _progress(len(all_variants())) as done:
+        found = compute(manifest, jobs=jobs or os.cpu_count() or 1, done=done)
+    path = root / FILE
+    current = path.exists() and path.read_text(encoding="utf-8") == found.text()
+    if check and not current:
+        for line in _differences(found, manifest, root):
+            click.echo(line)
+        raise click.ClickException(f"{path} is not current; run: stc corpus matrix --write")
+    if not current:
+        path.write_text(found.text(), encoding="utf-8")
+    _settle(found)
+    word = "is current" if current else "written"
+    click.echo(f"matrix {word}: {len(found.rows)} variants, {len(found.cases)} cases")
+
+
+def _settle(found: Matrix) -> None:
+    """Fail when the matrix is not as it must be."""
+    for case in found.unproven:
+        click.echo(f"no variant fails {case}")
+    for name in found.harmless:
+        click.echo(f"no case is failed by {name}")
+    if found.unproven or found.harmless:
+        raise SystemExit(1)
+
+
+def _differences(found: Matrix, manifest: Manifest, root: Path) -> Iterator[str]:
+    try:
+        old = {row.name: set(row.fails) for row in committed(manifest, root / FILE).rows}
+    except (OSError, ValueError) as err:
+        yield f"{FILE}: {err}"
+        return
+    new = {row.name: set(row.fails) for row in found.rows}
+    for name in sorted(old.keys() | new.keys()):
+        if name not in old or name not in new:
+            yield f"{name}: {'new' if name in new else 'gone'}"
+        elif old[name] != new[name]:
+            more, fewer = len(new[name] - old[name]), len(old[name] - new[name])
+            yield f"{name}: fails {more} cases more and {fewer} fewer than committed"
+
+
+def _committed(manifest: Manifest, root: Path) -> Matrix:
+    try:
+        return committed(manifest, root / FILE)
+    except (OSError, ValueError, KeyError) as err:
+        raise click.ClickException(f"{root / FILE}: {err}; run: stc corpus matrix --write") from err
+
+
+def _show_case(found: Matrix, case_id: str) -> None:
+    if case_id not in found.cases:
+        raise click.ClickException(
+            f"no case {case_id!r} in the matrix; look it up with: stc corpus list PART"
+        )
+    about = {row.name: row.about for row in found.rows}
+    names = found.failed_by[case_id]
+    table = _table("variant", "what it does wrong")
+    for name in names:
+        table.add_row(name, about[name])
+    Console().print(table)
+    click.echo(f"{case_id} is failed by {len(names)} of {len(found.rows)} variants")
+
+
+def _show_variant(found: Matrix, name: str) -> None:
+    rows = [row for row in found.rows if row.name in (name, f"reader/{name}")]
+    if not rows:
+        near = [row.name for row in found.rows if name in row.name][:5]
+        hint = f"; did you mean {', '.join(near)}?" if near else ""
+        raise click.ClickException(f"no variant {name!r}{hint}")
+    click.echo(f"{rows[0].name}: {rows[0].about}")
+    for case in rows[0].fails:
+        click.echo(f"  {case}")
+    click.echo(f"{len(rows[0].fails)} cases")
+
+
+def _show_rule(found: Matrix, manifest: Manifest, rule: str) -> None:
+    cases = [case for case in manifest.cases if rule in case.rules]
+    if not cases:
+        raise click.ClickException(f"no case names the rule {rule!r}; look it up with: stc corpus list PART")
+    table = _table("case", "failed by", "title", right=(1,))
+    for case in cases:
+        number = str(len(found.failed_by[case.id])) if case.id in found.cases else "not run"
+        table.add_row(case.id, number, Text(case.title))
+    Console().print(table)
+    names = {name for case in cases for name in found.failed_by.get(case.id, [])}
+    click.echo(f"{len(cases)} cases of {rule}, failed by {len(names)} of {len(found.rows)} variants")
+
+
+def _sum_up(found: Matrix, everything: bool) -> None:
+    console = Console()
+    cases = Counter(found.cases.values())
+    totals = _table("kind", "cases", "variants", "failures", "a case is failed by", right=(1, 2, 3))
+    for kind, count in sorted(cases.items()):
+        rows = [row for row in found.rows if row.kind == kind]
+        each = sorted(len(found.failed_by[case]) for case, k in found.cases.items() if k == kind)
+        spread = f"{each[0]} to {each[-1]} variants, half of them by {each[len(each) // 2]} or more"
+        totals.add_row(kind, f"{count:,}", f"{len(rows):,}", f"{sum(len(r.fails) for r in rows):,}", spread)
+    console.print(totals)
+    if everything:
+        table = _table("variant", "fails", "what it does wrong", right=(1,))
+        for row in found.rows:
+            table.add_row(row.name, str(len(row.fails)), row.about)
+        console.print(table)
+    weak = [(case, names[0]) for case, names in found.failed_by.items() if len(names) == 1]
+    table = _table("failed by one variant alone", "variant")
+    for case, name in weak if everything else weak[:WEAKEST]:
+        table.add_row(case, name)
+    if weak:
+        console.print(table)
+    if len(weak) > WEAKEST and not everything:
+        click.echo(f"{len(weak) - WEAKEST} more with --all")
+
+
+def _table(*columns: str, right: tuple[int, ...] = ()) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for place, column in enumerate(columns):
+        table.add_column(column, overflow="fold", justify="right" if place in right else "left")
+    return table
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[], object]]:
+    columns = (TextColumn("broken implementations"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=total)
+        yield lambda: progress.advance(task)

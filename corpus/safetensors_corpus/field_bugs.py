@@ -1,0 +1,116 @@
+"""Bugs reported in public in real readers and writers: those that cases show, and why others cannot be shown.
+
+The table is ``field_bugs.toml``. A case names the bugs it shows; the manifest carries both.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+FAMILIES = {
+    "framing": "Length prefix and framing",
+    "json": "JSON parsing",
+    "duplicate": "Repeated names and fields",
+    "metadata": "Metadata",
+    "dtype": "Dtypes",
+    "overflow": "Arithmetic that overflows",
+    "offsets": "Range against shape and file",
+    "hole": "Bytes of no tensor",
+    "overlap": "Bytes of several tensors",
+    "trailing": "Bytes behind the last tensor",
+    "alignment": "Alignment",
+    "values": "Wrong values",
+    "crash": "Crashes and panics",
+    "memory": "Memory",
+    "time": "Time",
+    "index": "Index against shards",
+    "traversal": "Paths that lead outside",
+    "writer": "Writers",
+    "shared": "Tensors that share storage",
+    "race": "Files that change while they are open",
+    "lifetime": "Tensors that outlive their memory",
+}
+"""Kind of mistake -> its name for people, in the order of a reader's work."""
+
+
+@dataclass(frozen=True)
+class FieldBug:
+    """One reported bug.
+
+    Attributes:
+        id: ``FB-`` and a number.
+        project: who has or had it.
+        language: of the code at fault.
+        references: public reports, as ``owner/repository#number``, or the name of a document.
+        date: of the first report, ``YYYY-MM-DD`` or shorter.
+        family: kind of mistake, one of ``FAMILIES``.
+        trigger: what makes it show, in one sentence.
+        versions: versions affected, as a version specifier or words; empty when not known.
+        fixed: what fixed it, empty when nothing has.
+        not_shown: why no case can show it; empty when one does.
+    """
+
+    id: str
+    project: str
+    language: str
+    references: tuple[str, ...]
+    date: str
+    family: str
+    trigger: str
+    versions: str
+    fixed: str
+    not_shown: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the row of the manifest."""
+        row = asdict(self)
+        row["references"] = list(self.references)
+        return row
+
+
+@cache
+def field_bugs() -> Mapping[str, FieldBug]:
+    """Load the table, by id. Raises ValueError for an entry that is incomplete or of an unknown family."""
+    path = Path(__file__).with_name("field_bugs.toml")
+    out: dict[str, FieldBug] = {}
+    for raw in tomllib.loads(path.read_text(encoding="utf-8"))["bug"]:
+        try:
+            bug = FieldBug(
+                raw["id"],
+                raw["project"],
+                raw["language"],
+                tuple(raw["references"]),
+                raw["date"],
+                raw["family"],
+                raw["trigger"],
+                raw.get("versions", ""),
+                raw.get("fixed", ""),
+                raw.get("not_shown", ""),
+            )
+        except KeyError as err:
+            raise ValueError(f"field bug {raw.get('id')}: {err} is missing") from err
+        if bug.id in out:
+            raise ValueError(f"field bug {bug.id} stands twice")
+        if bug.family not in FAMILIES:
+            raise ValueError(f"field bug {bug.id}: unknown family {bug.family!r}")
+        out[bug.id] = bug
+    return MappingProxyType(out)
+
+
+def affected(bug: str) -> dict[str, str]:
+    """Return what the manifest says in a case that shows a bug. Raises ValueError for an unknown one."""
+    known = field_bugs().get(bug)
+    if known is None:
+        raise ValueError(f"unknown field bug {bug!r}")
+    return {
+        "bug": bug,
+        "project": known.project,
+        "reference": known.references[0],
+        "versions": known.versions,
+    }

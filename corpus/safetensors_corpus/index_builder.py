@@ -1,0 +1,153 @@
+"""A directory with shards, an index that maps tensors to them, and decoys outside."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .builder import MAX_FILE, FileBuilder, json_text, pattern, size_of
+
+MODEL = "model/"
+"""Folder of the checkpoint inside the directory; everything else is outside of it."""
+INDEX_NAME = "model.safetensors.index.json"
+
+
+@dataclass
+class ShardBuilder(FileBuilder):
+    """A shard. The bytes of a tensor depend on the shard's name too, so that a decoy has other ones."""
+
+    name: str = ""
+
+    def tensor(
+        self,
+        name: str,
+        dtype: str = "F32",
+        shape: Sequence[int] = (2,),
+        data: bytes | None = None,
+        **more: Any,
+    ) -> None:
+        """Add a tensor as ``FileBuilder.tensor`` does; None for ``data`` takes bytes of this shard only."""
+        if data is None:
+            data = pattern(f"{self.name}: {name}", size_of(dtype, shape))
+        super().tensor(name, dtype, shape, data, **more)
+
+
+@dataclass
+class IndexBuilder:
+    """Collects the files of a directory and what a loader must find through the index.
+
+    Attributes:
+        index_name: name of the index file in the checkpoint's folder.
+        budget: what the case may cost.
+    """
+
+    index_name: str = INDEX_NAME
+    budget: dict[str, float] = field(default_factory=dict)
+    _files: dict[str, bytes] = field(default_factory=dict)
+    _shards: dict[str, ShardBuilder] = field(default_factory=dict)
+    _mapped: list[tuple[str, str]] = field(default_factory=list)
+    _seen: dict[str | None, list[tuple[str, str]]] = field(default_factory=dict)
+    _templates: set[str] = field(default_factory=set)
+
+    def shard(self, name: str, *tensors: str, **typed: tuple[str, list[int]]) -> ShardBuilder:
+        """Add a shard and return its builder for more.
+
+        Args:
+            name: relative to the checkpoint's folder; ``../outside/x.safetensors`` lies outside.
+            tensors: names of tensors of the default dtype and shape.
+            typed: name -> dtype and shape of further tensors.
+        """
+        builder = ShardBuilder(name=name)
+        for tensor in tensors:
+            builder.tensor(tensor)
+        for tensor, (dtype, shape) in typed.items():
+            builder.tensor(tensor, dtype, shape)
+        self._shards[name] = builder
+        return builder
+
+    def file(self, name: str, data: bytes) -> None:
+        """Add any other file, relative to the checkpoint's folder."""
+        self._files[name] = data
+
+    def index(
+        self,
+        weight_map: dict[str, str] | None = None,
+        *,
+        metadata: dict[str, Any] | None = None,
+        raw: str | bytes | None = None,
+        template: bool = False,
+    ) -> None:
+        """Write the index and remember its map as what a loader must find.
+
+        Args:
+            weight_map: tensor name -> shard.
+            metadata: the index's metadata; None writes the right ``total_size``, once the shards are there.
+            raw: text of the whole index instead; ``weight_map`` still says what must be found.
+            template: True when ``@ROOT@`` in the text stands for the directory's absolute path.
+        """
+        self._mapped = list((weight_map or {}).items())
+        if raw is None:
+            if metadata is None:
+                metadata = {"total_size": self.total_size()}
+            raw = json_text({"metadata": metadata, "weight_map": weight_map or {}})
+        self._files[self.index_name] = raw if isinstance(raw, bytes) else raw.encode()
+        if template:
+            self._templates.add(self.index_name)
+
+    def total_size(self) -> int:
+        """Return the bytes of all tensors mapped that are in their shards so far."""
+        sizes = {
+            shard: {row["name"]: row["nbytes"] for row in builder.content()["tensors"]}
+            for shard, builder in self._shards.items()
+        }
+        return sum(sizes.get(shard, {}).get(tensor, 0) for tensor, shard in self._mapped)
+
+    def finds(self, *tensors: tuple[str, str], option: str | None = None) -> None:
+        """Say which tensors (name, shard) a loader must give under ``option``, when not those of the map."""
+        self._seen[option] = list(tensors)
+
+    def content(self, option: str | None = None) -> dict[str, Any]:
+        """Return the tensors that the loader must give; metadata of shards is not compared."""
+        pairs = self._seen.get(option, self._seen.get(None, self._mapped))
+        rows = []
+        for tensor, shard in pairs:
+            told = {row["name"]: row for row in self._shards[shard].content()["tensors"]}
+            rows.append(told[tensor])
+        return {"tensors": rows, "metadata": None}
+
+    def features(self) -> list[str]:
+        """Dtypes of all shards."""
+        return sorted({feature for shard in self._shards.values() for feature in shard.features()})
+
+    def stored(self, case_id: str) -> tuple[dict[str, Any], dict[str, bytes]]:
+        """Return the directory; shards and other files below ``files/<case id>/``."""
+        contents = {name: shard.render() for name, shard in self._shards.items()} | self._files
+        rows, files = [], {}
+        for name, data in sorted((_below(name), data) for name, data in contents.items()):
+            if len(data) > MAX_FILE:
+                raise ValueError(f"{name}: {len(data):,} bytes; files of a directory are stored as they are")
+            row = {"path": name, "sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
+            if name.removeprefix(MODEL) in self._templates:
+                row["template"] = True
+            rows.append(row)
+            files[f"files/{case_id}/{name}"] = data
+        return {"directory": f"files/{case_id}", "files": rows, "open": MODEL + self.index_name}, files
+
+    def action(self) -> None:
+        """Nothing beyond loading through the index."""
+
+    def demanded(self) -> list[str]:
+        """Nothing is written."""
+        return []
+
+
+def numbered(number: int, count: int) -> str:
+    """Return the usual name of a shard (IDX-15)."""
+    return f"model-{number:05d}-of-{count:05d}.safetensors"
+
+
+def _below(name: str) -> str:
+    """Place a name relative to the checkpoint's folder inside the directory."""
+    return name.removeprefix("../") if name.startswith("../") else MODEL + name

@@ -1,0 +1,88 @@
+"""A file, and what happens to it while it is open."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import recipe
+from .builder import FileBuilder, dtype_features, tensor_row
+
+
+@dataclass
+class LifecycleBuilder(FileBuilder):
+    """Adds a script to the file builder. The content expected is that of the last tensor asked for."""
+
+    _script: list[dict[str, Any]] = field(default_factory=list)
+    _answers: dict[str | None, tuple[bytes, str | None, list[int] | None]] = field(default_factory=dict)
+
+    def opened(self) -> None:
+        """The implementation opens the file."""
+        self._script.append({"step": "open"})
+
+    def asked(self, tensor: str) -> None:
+        """The implementation hands out a tensor."""
+        self._script.append({"step": "tensor", "tensor": tensor})
+
+    def closed(self) -> None:
+        """The implementation closes the file."""
+        self._script.append({"step": "close"})
+
+    def truncated(self, size: int) -> None:
+        """Somebody cuts the file to ``size`` bytes."""
+        self._script.append({"step": "truncate", "size": size})
+
+    def rewritten(self, data: bytes, at: int) -> None:
+        """Somebody writes other bytes into the file at position ``at``."""
+        self._script.append({"step": "rewrite", "bytes": recipe.from_bytes(data), "at": at})
+
+    def replaced(self, data: bytes) -> None:
+        """Somebody renames another file over it."""
+        self._script.append({"step": "replace", "bytes": recipe.from_bytes(data)})
+
+    def appended(self, data: bytes) -> None:
+        """Somebody adds bytes behind its end."""
+        self._script.append({"step": "append", "bytes": recipe.from_bytes(data)})
+
+    def unlinked(self) -> None:
+        """Somebody deletes it."""
+        self._script.append({"step": "unlink"})
+
+    def gives(
+        self,
+        data: bytes,
+        option: str | None = None,
+        *,
+        dtype: str | None = None,
+        shape: Sequence[int] | None = None,
+    ) -> None:
+        """Say what the last tensor asked for is under ``option``, when it is not as in the first file.
+
+        Args:
+            data: its bytes.
+            option: option of the case's choice; None stands for all that are not named.
+            dtype: its dtype code, None for the one of the first file.
+            shape: its dimensions, None for those of the first file.
+        """
+        self._answers[option] = (data, dtype, None if shape is None else list(shape))
+
+    def content(self, option: str | None = None) -> dict[str, Any]:
+        """Return the last tensor asked for."""
+        asked = [s["tensor"] for s in self._script if s["step"] == "tensor"]
+        if not asked:
+            raise ValueError("the script asks for no tensor")
+        told = self.told(asked[-1])
+        unchanged = (told.data, None, None)
+        data, dtype, shape = self._answers.get(option) or self._answers.get(None) or unchanged
+        row = tensor_row(told.name, dtype or told.dtype, told.shape if shape is None else shape, data)
+        return {"tensors": [row], "metadata": None}
+
+    def features(self) -> list[str]:
+        """Dtypes of the tensors of both files."""
+        later = [dtype for _, dtype, _ in self._answers.values() if dtype is not None]
+        return sorted({*super().features(), *dtype_features(later)})
+
+    def action(self) -> dict[str, Any]:
+        """Return the script in the manifest's form."""
+        return {"do": "lifecycle", "script": self._script}

@@ -1,0 +1,219 @@
+"""Runs mutants: one process each, forked from a parent that has everything loaded, with limits.
+
+A mutant may hang, eat memory or bring its process down; each of these is a way to be noticed and must not
+touch the run.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import mmap
+import os
+import select
+import signal
+import struct
+import warnings
+from contextlib import suppress
+from dataclasses import dataclass, field
+from time import monotonic, process_time
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+import psutil
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from types import FrameType
+
+
+WALL = 5
+"""How many times as long as its processor time a mutant may take by the clock, on a busy machine."""
+
+
+class HasId(Protocol):
+    """Anything that a mutant can be tried with."""
+
+    @property
+    def id(self) -> str:
+        """Name of the probe in results."""
+        ...
+
+
+P = TypeVar("P", bound=HasId)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long and how large a mutant may grow before that counts as noticed.
+
+    The sound reader takes a tenth of a second for the costliest case. The limits are far above that, so that
+    a mutant which is merely slow is none that hangs on a slower machine.
+
+    Attributes:
+        probe: seconds of processor time for one probe; the clock on the wall also counts what others do.
+        whole: seconds of processor time for one mutant.
+        memory: bytes of address space on top of what the parent has.
+    """
+
+    probe: float = 5.0
+    whole: float = 60.0
+    memory: int = 512 << 20
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a mutant.
+
+    ``status`` is killed, survived, or stillborn when it cannot even be loaded. ``probe`` is the id of the
+    probe that killed it, ``how`` one of verdict, content, codes, crash and runaway.
+    """
+
+    status: str
+    probe: str | None = None
+    how: str | None = None
+
+
+class _TimeoutError(BaseException):
+    """The alarm rang. Not an Exception, so that no handler in the reader swallows it."""
+
+
+@dataclass
+class _Child:
+    """One running mutant: its name, process, the pipe it answers through and the probe it is at."""
+
+    name: str
+    pid: int
+    pipe: int
+    at: mmap.mmap
+    deadline: float
+    text: bytearray = field(default_factory=bytearray)
+
+
+def run_one(load: Callable[[], Callable[[P], str | None]], probes: Sequence[P], limits: Limits) -> Outcome:
+    """Run one mutant in a process of its own. See ``run_all``."""
+    ((_, outcome),) = run_all([("", load, probes)], limits, jobs=1)
+    return outcome
+
+
+def run_all(
+    jobs_to_do: Iterable[tuple[str, Callable[[], Callable[[P], str | None]], Sequence[P]]],
+    limits: Limits,
+    jobs: int = 2,
+) -> Iterator[tuple[str, Outcome]]:
+    """Run mutants and yield (name, outcome) as they end, in no particular order.
+
+    Each item is a name, a function that loads the mutant (called in its process) and the probes in order.
+    What it loads takes a probe and says what is wrong with the answer, or None.
+    """
+    waiting = iter(jobs_to_do)
+    running: dict[int, tuple[_Child, Sequence[P]]] = {}
+    gc.collect()
+    gc.freeze()  # or each child would look through, and so copy, everything that the parent has loaded
+    try:
+        while True:
+            while len(running) < jobs and (item := next(waiting, None)) is not None:
+                name, load, probes = item
+                child = _start(name, load, probes, limits)
+                running[child.pipe] = (child, probes)
+            if not running:
+                return
+            now = monotonic()
+            wait = max(0.0, min(child.deadline for child, _ in running.values()) - now)
+            for pipe in select.select(list(running), [], [], wait)[0]:
+                child, probes = running[pipe]
+                if piece := os.read(pipe, 65536):
+                    child.text += piece
+                    continue
+                del running[pipe]
+                yield child.name, _collect(child, probes)
+            for child, _ in running.values():
+                if monotonic() > child.deadline:
+                    # Its own alarm did not help, so it hangs where Python looks at no signals.
+                    os.kill(child.pid, signal.SIGKILL)
+                    child.deadline = monotonic() + 60
+    finally:
+        for child, _ in running.values():
+            os.kill(child.pid, signal.SIGKILL)
+            _reap(child)
+        gc.unfreeze()
+
+
+def _start(
+    name: str, load: Callable[[], Callable[[P], str | None]], probes: Sequence[P], limits: Limits
+) -> _Child:
+    at = mmap.mmap(-1, 8)  # shared with the child, so a crash still says where it happened
+    at[:] = struct.pack("<q", -1)
+    reader, writer = os.pipe()
+    with warnings.catch_warnings():
+        # Python warns about threads of libraries; the child takes none of their locks.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
+    if pid == 0:
+        with suppress(BaseException):
+            os.close(reader)
+            outcome = _live(load, probes, limits, at)
+            os.write(writer, json.dumps(outcome).encode())
+        os._exit(0)
+    os.close(writer)
+    return _Child(name, pid, reader, at, monotonic() + WALL * limits.whole)
+
+
+def _live(
+    load: Callable[[], Callable[[P], str | None]], probes: Sequence[P], limits: Limits, at: mmap.mmap
+) -> tuple[str, int, str]:
+    """Load the mutant and try it; (status, index of the probe, how)."""
+    _restrict(limits)
+    ends = process_time() + limits.whole
+    try:
+        signal.setitimer(signal.ITIMER_PROF, limits.whole)
+        check = load()
+    except (Exception, _TimeoutError):
+        return "stillborn", -1, ""
+    for index, probe in enumerate(probes):
+        at[:] = struct.pack("<q", index)
+        try:
+            left = ends - process_time()
+            if left <= 0:
+                return "killed", index, "runaway"
+            signal.setitimer(signal.ITIMER_PROF, min(limits.probe, left))
+            how = check(probe)
+            signal.setitimer(signal.ITIMER_PROF, 0)
+        except (MemoryError, _TimeoutError):
+            # Which of the two limits is reached first depends on the machine.
+            return "killed", index, "runaway"
+        except Exception:
+            return "killed", index, "crash"
+        if how is not None:
+            return "killed", index, how
+    return "survived", -1, ""
+
+
+def _restrict(limits: Limits) -> None:
+    def ring(_signal: int, _frame: FrameType | None) -> None:
+        raise _TimeoutError
+
+    signal.signal(signal.SIGPROF, ring)
+    with suppress(ImportError, ValueError, OSError):  # not every system can limit memory
+        import resource
+
+        most = psutil.Process().memory_info().vms + limits.memory
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _collect(child: _Child, probes: Sequence[P]) -> Outcome:
+    """Read the answer of a process that ended; without one it crashed or was stopped."""
+    (index,) = struct.unpack("<q", child.at[:])
+    _reap(child)
+    if child.text:
+        status, at, how = json.loads(child.text.decode())
+        return Outcome(status, probes[at].id, how) if at >= 0 else Outcome(status)
+    if index < 0:
+        return Outcome("stillborn")
+    return Outcome("killed", probes[index].id, "runaway")
+
+
+def _reap(child: _Child) -> None:
+    os.waitpid(child.pid, 0)
+    os.close(child.pipe)
+    child.at.close()

@@ -1,0 +1,191 @@
+"""The measured result, the reasons for every survivor, and what must hold between the two."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..manifest import corpus_root, load_manifest
+from .engine import Limits, Outcome, run_all
+from .probes import objection, probes_of
+from .targets import load_reader, reader_mutants, warm
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from .operators import Mutant
+    from .probes import Probe
+
+REASONS = Path(__file__).with_name("survivors.toml")
+CLASSES = ("equivalent", "report", "position", "message", "unreachable", "wanted")
+"""Classes of reasons, explained in ``survivors.toml``; only ``wanted`` counts against the corpus."""
+
+
+class UnsoundError(Exception):
+    """The reader without any fault disagrees with a case, so nothing can be measured."""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a mutant survives."""
+
+    kind: str
+    why: str
+
+
+def result_path() -> Path:
+    """Where the committed result lies."""
+    return corpus_root() / "mutants.json"
+
+
+def load_result(path: Path | None = None) -> dict[str, Any]:
+    """Return the committed result; empty when there is none."""
+    path = path or result_path()
+    if not path.exists():
+        return {}
+    loaded: dict[str, Any] = json.loads(path.read_bytes())
+    return loaded
+
+
+def load_reasons(path: Path = REASONS) -> dict[str, Reason]:
+    """Load ``survivors.toml``. Raises ValueError for a name that stands twice or an unknown class."""
+    out: dict[str, Reason] = {}
+    for row in tomllib.loads(path.read_text(encoding="utf-8")).get("reason", []):
+        if row["class"] not in CLASSES or not row["why"]:
+            raise ValueError(f"{path.name}: class {row['class']!r} is none of {', '.join(CLASSES)}")
+        for name in row["mutants"]:
+            if name in out:
+                raise ValueError(f"{path.name}: {name} stands twice")
+            out[name] = Reason(row["class"], row["why"])
+    return out
+
+
+def reader_loader(mutant: Mutant | None) -> Callable[[], Callable[[Probe], str | None]]:
+    """Return the function that loads a mutant in its process and gives what tries it."""
+
+    def load() -> Callable[[Probe], str | None]:
+        explain = load_reader(mutant)
+        return lambda probe: objection(explain(probe.data, probe.profile), probe)
+
+    return load
+
+
+def measure(
+    mutants: Sequence[Mutant],
+    known: Mapping[str, str],
+    jobs: int = 2,
+    tell: Callable[[int], None] = lambda _done: None,
+) -> dict[str, Outcome]:
+    """Run the mutants over the stored cases of the corpus.
+
+    Args:
+        mutants: what to run.
+        known: mutant -> case that killed it last time; tried first, so that results change only with reason.
+        jobs: processes at a time.
+        tell: called with the number of mutants done.
+
+    Raises:
+        UnsoundError: the reader itself fails a case.
+    """
+    warm()
+    probes = probes_of(load_manifest().cases)
+    ((_, sound),) = run_all([("", reader_loader(None), probes)], Limits())
+    if sound.status != "survived":
+        raise UnsoundError(f"the reader itself disagrees with case {sound.probe} ({sound.how})")
+    by_case: dict[str, list[Probe]] = {}
+    for probe in probes:
+        by_case.setdefault(probe.id, []).append(probe)
+    work = ((m.name, reader_loader(m), [*by_case.get(known.get(m.name, ""), ()), *probes]) for m in mutants)
+    out: dict[str, Outcome] = {}
+    for name, outcome in run_all(work, Limits(), jobs):
+        out[name] = outcome
+        tell(len(out))
+    return out
+
+
+def result_of(
+    mutants: Iterable[Mutant], outcomes: Mapping[str, Outcome], reasons: Mapping[str, Reason]
+) -> dict[str, Any]:
+    """Put a run into the form of ``mutants.json``.
+
+    ``score`` is the share of killed mutants among those that any case file could tell from the reader;
+    ``equivalent`` counts the others, by class in ``reasons``. Mutants that cannot be loaded count nowhere.
+    """
+    survivors = []
+    for mutant in sorted(mutants, key=lambda m: sort_key(m.name)):
+        if outcomes[mutant.name].status == "survived":
+            reason = reasons.get(mutant.name, Reason("wanted", ""))
+            survivors.append(
+                {
+                    "name": mutant.name,
+                    "before": mutant.before,
+                    "after": mutant.after,
+                    "class": reason.kind,
+                    "reason": reason.why,
+                }
+            )
+    killers = {n: o.probe for n, o in outcomes.items() if o.status == "killed"}
+    classes = Counter(s["class"] for s in survivors)
+    equivalent = len(survivors) - classes["wanted"]
+    reached = len(killers) + classes["wanted"]
+    return {
+        "mutants": len(killers) + len(survivors),
+        "killed": len(killers),
+        "equivalent": equivalent,
+        "reasons": {c: classes[c] for c in CLASSES},
+        "score": round(len(killers) / reached, 4) if reached else 1.0,
+        "stillborn": sorted((n for n, o in outcomes.items() if o.status == "stillborn"), key=sort_key),
+        "survivors": survivors,
+        "killers": {n: killers[n] for n in sorted(killers, key=sort_key)},
+    }
+
+
+def sort_key(name: str) -> tuple[object, ...]:
+    """Sort names with their number as a number."""
+    module, function, operator, number = name.split(":")
+    return module, function, operator, int(number)
+
+
+def render(result: Mapping[str, Any]) -> str:
+    """Return the text of ``mutants.json``."""
+    return json.dumps(result, indent=1, ensure_ascii=True) + "\n"
+
+
+def problems(
+    outcomes: Mapping[str, str], reasons: Mapping[str, Reason], modules: Iterable[str] | None = None
+) -> list[str]:
+    """Say where reasons and outcomes (name -> status) disagree; a reason too many is as wrong as one too few.
+
+    ``modules`` limits the check to reasons of some modules, for a run of these alone.
+    """
+    within = None if modules is None else set(modules)
+    out = []
+    for name, status in outcomes.items():
+        if status == "survived" and name not in reasons:
+            out.append(f"survives without a reason: {name}")
+    for name in reasons:
+        if within is not None and name.split(":")[0] not in within:
+            continue
+        if name not in outcomes:
+            out.append(f"has a reason but exists no more: {name}")
+        elif outcomes[name] != "survived":
+            out.append(f"has a reason to survive but is {outcomes[name]}: {name}")
+    return sorted(out)
+
+
+def committed_outcomes(result: Mapping[str, Any]) -> dict[str, str]:
+    """Return name -> status of a result as it is stored."""
+    return {
+        **dict.fromkeys(result.get("killers", ()), "killed"),
+        **dict.fromkeys((s["name"] for s in result.get("survivors", ())), "survived"),
+        **dict.fromkeys(result.get("stillborn", ()), "stillborn"),
+    }
+
+
+def all_mutants(modules: Sequence[str] = ()) -> list[Mutant]:
+    """Return the mutants of the reader, of some modules only when they are named."""
+    return [m for m in reader_mutants() if not modules or m.module in modules]

@@ -1,0 +1,238 @@
+"""Doing what a case says with an implementation in this process, and holding the answer against the case.
+
+The harness runs implementations in processes of their own; this is for implementations that are trusted not
+to crash: the deliberately broken ones that prove that every case can fail, and the tests of the cases.
+
+An implementation is any object with the methods of the kinds that it has:
+
+=============  ==============================================================================================
+``open``       ``(path)``: the tensors without their data, as ``read``
+``read``       ``(path)``: ``{"tensors": rows, "metadata": map or None}`` or the rows alone; a row is
+               ``(name, dtype, shape, data)`` or a dict of the manifest's form
+``slice``      ``(path, tensor, index)``: ``(dtype, shape, data)``; ``index`` is a tuple of Python index items
+``write``      ``(path, tensors, metadata)`` with ``GivenTensor`` values
+``resave``     ``(path)``: load the file and save what it holds to the same path
+``index``      ``(path)``: like ``read``, through an index file
+``hold``       ``(path)``: a handle with ``tensor(name)`` like ``slice`` and ``close()``
+=============  ==============================================================================================
+
+A refusal is any exception; ``NotImplementedError`` means not supported, ``MemoryError`` exhausted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors_reference.rules import rule_book
+
+from . import recipe
+from .manifest import Case, Expectation
+from .slice_builder import index_items
+from .writing import GivenTensor, write_case
+
+
+@dataclass(frozen=True)
+class Result:
+    """What an implementation did: ``outcome`` as in the harness, ``content`` in the manifest's form.
+
+    ``broken`` names the properties demanded of a written file that it lacks.
+    """
+
+    outcome: str
+    content: dict[str, Any] | None = None
+    message: str = ""
+    broken: tuple[str, ...] = ()
+
+
+def perform(case: Case, implementation: Any, folder: Path) -> Result:
+    """Do what ``case`` says in the empty ``folder``. Raises what is not an ``Exception`` only."""
+    try:
+        return _ACTIONS[case.kind](case, implementation, folder)
+    except NotImplementedError as err:
+        return Result("unsupported", message=str(err))
+    except (MemoryError, RecursionError) as err:
+        return Result("exhausted", message=f"{type(err).__name__}: {err}")
+    except TimeoutError as err:
+        return Result("hang", message=str(err))
+    except Exception as err:
+        return Result("reject", message=f"{type(err).__name__}: {err}")
+
+
+def _read(case: Case, implementation: Any, folder: Path) -> Result:
+    if case.action is not None:
+        return _slice(case, implementation, folder)
+    steps = [s for s in case.steps if hasattr(implementation, s)]
+    if not steps:
+        raise NotImplementedError("has none of the steps")
+    return Result("accept", content_of(getattr(implementation, steps[-1])(case.path)))
+
+
+def _slice(case: Case, implementation: Any, folder: Path) -> Result:  # noqa: ARG001
+    assert case.action is not None
+    name, index = case.action["tensor"], index_items(case.action["index"])
+    return Result("accept", _one(name, _method(implementation, "slice")(case.path, name, index)))
+
+
+def _index(case: Case, implementation: Any, folder: Path) -> Result:
+    return Result("accept", content_of(_method(implementation, "index")(case.set_up(folder))))
+
+
+def _write(case: Case, implementation: Any, folder: Path) -> Result:
+    outcome, content, message, broken = write_case(case, implementation, folder)
+    return Result(outcome, content, message, broken)
+
+
+def _lifecycle(case: Case, implementation: Any, folder: Path) -> Result:
+    assert case.action is not None
+    path = case.set_up(folder)
+    # Readers that look for a change by the file's time could miss one within a tick of the clock.
+    old = time.time() - 3600
+    os.utime(path, (old, old))
+    handle: Any = None
+    taken: tuple[str, Any] | None = None
+    try:
+        for step in case.action["script"]:
+            if step["step"] == "open":
+                handle = _method(implementation, "hold")(path)
+            elif step["step"] == "tensor":
+                taken = (step["tensor"], handle.tensor(step["tensor"]))
+            elif step["step"] == "close":
+                handle.close()
+            else:
+                change(path, step)
+    finally:
+        if handle is not None and not any(s["step"] == "close" for s in case.action["script"]):
+            handle.close()
+    # Looked at only now: a tensor that is a view of the file shows what became of the file.
+    return Result("accept", {"tensors": []} if taken is None else _one(*taken))
+
+
+_ACTIONS = {
+    "read": _read,
+    "resource": _read,
+    "slice": _slice,
+    "index": _index,
+    "write": _write,
+    "lifecycle": _lifecycle,
+}
+
+
+def change(path: Path, step: Mapping[str, Any]) -> None:
+    """Change a file the way one step of a lifecycle script says. Raises OSError."""
+    what = step["step"]
+    if what == "unlink":
+        path.unlink()
+    elif what == "truncate":
+        with path.open("r+b") as file:
+            file.truncate(step["size"])
+    elif what == "replace":
+        other = path.with_name(path.name + ".new")
+        recipe.write(step["bytes"], other)
+        other.replace(path)
+    else:
+        with path.open("r+b") as file:
+            if what == "rewrite":
+                file.seek(step["at"])
+            else:
+                file.seek(0, 2)
+            file.write(recipe.expand(step["bytes"]))
+
+
+def _one(name: str, answer: Any) -> dict[str, Any]:
+    """Return the content for one tensor, given as ``(dtype, shape, data)``, as a row, or as a call for one."""
+    if callable(answer):
+        answer = answer()
+    return content_of([answer if isinstance(answer, dict) else (name, *answer)])
+
+
+def _method(implementation: Any, name: str) -> Any:
+    method = getattr(implementation, name, None)
+    if method is None:
+        raise NotImplementedError(f"has no {name}")
+    return method
+
+
+def content_of(answer: Any) -> dict[str, Any]:
+    """Return an answer in the manifest's form, with digests in place of data."""
+    out: dict[str, Any] = {}
+    if isinstance(answer, Mapping):
+        if "metadata" in answer:
+            out["metadata"] = answer["metadata"]
+        answer = answer["tensors"]
+    out["tensors"] = [row if isinstance(row, dict) else _row(row) for row in answer]
+    return out
+
+
+def _row(row: Sequence[Any]) -> dict[str, Any]:
+    name, dtype, shape, *rest = row
+    out = {"name": name, "dtype": dtype, "shape": None if shape is None else list(shape)}
+    if rest and rest[0] is not None:
+        data = bytes(rest[0])
+        out |= {"nbytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    return out
+
+
+def permitted(case: Case) -> list[Expectation]:
+    """Return the answers that a case permits: one, or those of all options of an open choice."""
+    if case.expect is not None:
+        return [case.expect]
+    required = rule_book().choices[case.choice or ""].required
+    return list(case.options.values()) if required is None else [case.options[required]]
+
+
+def failure(case: Case, result: Result) -> str | None:
+    """Say why an answer is not one that the case permits; None when it is, or when it is no answer."""
+    if result.outcome == "unsupported":
+        return None
+    if result.outcome not in ("accept", "reject"):
+        return f"{result.outcome}: {result.message}"
+    reasons = [_unlike(expectation, result) for expectation in permitted(case)]
+    return None if None in reasons else reasons[0]
+
+
+def _unlike(expectation: Expectation, result: Result) -> str | None:
+    if expectation.outcome != result.outcome:
+        return f"{result.outcome} instead of {expectation.outcome}" + (
+            f": {result.message}" if result.message else ""
+        )
+    lacking = [p for p in expectation.properties if p in result.broken]
+    if lacking:
+        return f"lacks {', '.join(lacking)}"
+    if result.outcome == "reject":
+        return None
+    if result.content is None:
+        return result.message or "no content"
+    assert expectation.content is not None
+    return _other_content(expectation.content, result.content)
+
+
+def _other_content(want: Mapping[str, Any], got: Mapping[str, Any]) -> str | None:
+    rows = got["tensors"]
+    if "tensor_count" in want:
+        return None if len(rows) == want["tensor_count"] else f"{len(rows)} tensors"
+    by_name = {row["name"]: row for row in rows}
+    names = {row["name"] for row in want["tensors"]}
+    if len(by_name) != len(rows) or set(by_name) != names:
+        return f"tensors {_short(by_name)} instead of {_short(names)}"
+    for row in want["tensors"]:
+        answer = by_name[row["name"]]
+        for key in ("dtype", "shape", "nbytes", "sha256"):
+            # Whoever does not report a field cannot get it wrong.
+            if answer.get(key) is not None and answer[key] != row[key]:
+                return f"{key} of {row['name'][:40]!r} is {answer[key]!r:.60} instead of {row[key]!r:.60}"
+    if "metadata" in got and (got["metadata"] or {}) != (want["metadata"] or {}):
+        return f"metadata {got['metadata']!r:.60} instead of {want['metadata']!r:.60}"
+    return None
+
+
+def _short(names: Iterable[Any]) -> str:
+    return f"{sorted(map(repr, names))}"[:120]
+
+
+__all__ = ["GivenTensor", "Result", "change", "content_of", "failure", "perform", "permitted"]

@@ -1,0 +1,236 @@
+"""Recipes: files too large to store, described part by part so that any language can make them.
+
+A recipe is a list of parts, written one after the other:
+
+``{"hex": "7b7d"}`` or ``{"text": "{}"}``
+    these bytes; text in UTF-8
+``{"repeat": {"text": " "}, "count": N}``
+    the bytes N times
+``{"each": "t{i}:0", "count": N, "first": F, "separator": ","}``
+    the text for i = F .. F+N-1, with ``{i}`` and ``{next}`` (i + 1) as decimal numbers
+``{"zeros": N}``
+    N zero bytes, best left as a hole in the file
+
+The digest of a recipe is the SHA-256 of its bytes without the ``zeros`` parts, so that a file of a tebibyte
+can be checked; without such parts it is simply the digest of the file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+Part = Mapping[str, Any]
+
+CHUNK = 1 << 20
+"""Bytes made at a time."""
+RUN = 1000
+"""Items of an ``each`` part whose numbers share their leading digits."""
+RUNS_AT_ONCE = 20
+"""Such runs made at a time."""
+SHORTEST_RUN = 64
+"""Shortest run of one byte that ``from_bytes`` writes as a ``repeat``."""
+
+
+def literal(part: Part) -> bytes:
+    """Return the bytes of a ``hex`` or ``text`` part. Raises ValueError for another kind of part."""
+    for key, value in part.items():
+        if len(part) == 1 and key in ("hex", "text"):
+            if not isinstance(value, str):
+                raise ValueError(f"part of a recipe: {key} is {value!r}, not a string")
+            return bytes.fromhex(value) if key == "hex" else value.encode()
+    raise ValueError(f"no literal part of a recipe: {sorted(part)}")
+
+
+def check(part: Part) -> None:
+    """Raise ValueError unless this is a part that ``corpus.schema.json`` permits."""
+    keys = set(part)
+    if "zeros" in keys:
+        known = {"zeros"}
+    elif "repeat" in keys:
+        known = {"repeat", "count"}
+        literal(part["repeat"])
+    elif "each" in keys:
+        known = {"each", "count", "first", "separator"} & (keys | {"count"})
+        str(part["each"]).encode()
+    else:
+        literal(part)
+        return
+    if keys != known:
+        raise ValueError(f"part of a recipe with {sorted(keys)} instead of {sorted(known)}")
+    for key, least in (("zeros", 1), ("count", 1), ("first", 0)):
+        number = part.get(key, least)
+        if type(number) is not int or number < least:
+            raise ValueError(f"part of a recipe: {key} is {number!r}, the least is {least}")
+
+
+def chunks(part: Part) -> Iterator[bytes]:
+    """Make the bytes of one part piece by piece; a ``zeros`` part makes none. Raises ValueError."""
+    check(part)
+    if "repeat" in part:
+        unit, count = literal(part["repeat"]), part["count"]
+        at_once = max(CHUNK // max(len(unit), 1), 1)
+        whole = unit * min(at_once, count)
+        for start in range(0, count, at_once):
+            left = (count - start) * len(unit)
+            yield whole if left >= len(whole) else whole[:left]
+    elif "each" in part:
+        for text in _each(part):
+            yield text.encode()
+    elif "zeros" not in part:
+        yield literal(part)
+
+
+def _each(part: Part) -> Iterator[str]:
+    """Make the text of an ``each`` part piece by piece.
+
+    Formatting nine million numbers one by one takes seconds. In a run of a thousand that begins at a multiple
+    of a thousand all numbers have the same leading digits, so that the text of the run is made once, without
+    them, and each further run by putting other leading digits into the gaps.
+    """
+    template, separator = str(part["each"]), part.get("separator", "")
+    i, last = part.get("first", 0), part.get("first", 0) + part["count"] - 1
+    gaps = _run(template, separator)
+    while i <= last:
+        if i >= RUN and i % RUN == 0 and i + RUN - 1 <= last:
+            runs = min(RUNS_AT_ONCE, (last + 1 - i) // RUN)
+            leading = range(i // RUN, i // RUN + runs)
+            text = separator.join(str(n).join(gaps) + _item(template, n * RUN + RUN - 1) for n in leading)
+            i += runs * RUN
+        else:
+            end = min(last + 1, (i // RUN + 1) * RUN)
+            text = separator.join(_item(template, n) for n in range(i, end))
+            i = end
+        yield text + separator if i <= last else text
+
+
+def _run(template: str, separator: str) -> list[str]:
+    """Return the text of the items ...000 to ...998 and a separator, split where leading digits belong.
+
+    The item ...999 is left out: behind it ``{next}`` has other leading digits.
+    """
+    out = [""]
+    pieces = re.split(r"(\{i\}|\{next\})", template)
+    for low in range(RUN - 1):
+        for piece in pieces:
+            if piece in ("{i}", "{next}"):
+                out.append(f"{low + (piece == '{next}'):03}")
+            else:
+                out[-1] += piece
+        out[-1] += separator
+    return out
+
+
+def _item(template: str, i: int) -> str:
+    return re.sub(r"\{i\}|\{next\}", lambda m: str(i + (m[0] == "{next}")), template)
+
+
+def size(parts: Iterable[Part]) -> int:
+    """Return the size of the file in bytes, without making it. Raises ValueError."""
+    return sum(map(_size, parts))
+
+
+def _size(part: Part) -> int:
+    check(part)
+    if "zeros" in part:
+        return int(part["zeros"])
+    if "repeat" in part:
+        return len(literal(part["repeat"])) * int(part["count"])
+    if "each" not in part:
+        return len(literal(part))
+    first, count = part.get("first", 0), part["count"]
+    text = str(part["each"])
+    plain = len(re.sub(r"\{i\}|\{next\}", "", text).encode())
+    between = len(part.get("separator", "").encode()) * (count - 1)
+    numbers = text.count("{i}") * _digits(first, count) + text.count("{next}") * _digits(first + 1, count)
+    return int(plain * count + between + numbers)
+
+
+def _digits(first: int, count: int) -> int:
+    """Return how many digits the numbers from ``first`` on have together."""
+    total, start, end = 0, first, first + count
+    while start < end:
+        width = len(str(start))
+        stop = min(end, 10**width)
+        total += width * (stop - start)
+        start = stop
+    return total
+
+
+def digest(parts: Iterable[Part]) -> str:
+    """Return the SHA-256 of the bytes without the ``zeros`` parts, in hexadecimal."""
+    hasher = hashlib.sha256()
+    for part in parts:
+        for chunk in chunks(part):
+            hasher.update(chunk)
+    return hasher.hexdigest()
+
+
+def expand(parts: Iterable[Part]) -> bytes:
+    """Return the whole file in memory. For recipes without large ``zeros`` parts."""
+    out = bytearray()
+    for part in parts:
+        check(part)
+        if "zeros" in part:
+            out += bytes(part["zeros"])
+        for chunk in chunks(part):
+            out += chunk
+    return bytes(out)
+
+
+def write(parts: Iterable[Part], path: Path) -> tuple[int, str]:
+    """Write the file to ``path``, holes left sparse. Returns its size and digest. Raises OSError."""
+    hasher = hashlib.sha256()
+    total = 0
+    with path.open("wb") as file:
+        for part in parts:
+            check(part)
+            if "zeros" in part:
+                total += part["zeros"]
+                file.seek(total)
+            for chunk in chunks(part):
+                hasher.update(chunk)
+                total += file.write(chunk)
+        file.truncate(total)
+    return total, hasher.hexdigest()
+
+
+def from_bytes(data: bytes) -> list[dict[str, Any]]:
+    """Return a recipe of ``data``: long runs of one byte as ``repeat``, all else literally."""
+    out: list[dict[str, Any]] = []
+    position = 0
+    for run in re.finditer(rb"(?s)(.)\1{%d,}" % (SHORTEST_RUN - 1), data):
+        out += _literals(data[position : run.start()])
+        out.append({"repeat": {"hex": run[1].hex()}, "count": len(run[0])})
+        position = run.end()
+    return out + _literals(data[position:])
+
+
+def _literals(data: bytes) -> list[dict[str, Any]]:
+    if not data:
+        return []
+    return (
+        [{"text": data.decode("ascii")}]
+        if data.isascii() and data.decode().isprintable()
+        else [{"hex": data.hex()}]
+    )
+
+
+def describe(parts: Sequence[Part]) -> str:
+    """Say what a recipe is made of, one line per part."""
+    return "\n".join(_line(part) for part in parts)
+
+
+def _line(part: Part) -> str:
+    if "zeros" in part:
+        return f"{part['zeros']:,} zero bytes (a hole in the file)"
+    if "repeat" in part:
+        return f"{literal(part['repeat'])[:32]!r} {part['count']:,} times"
+    if "each" in part:
+        first = part.get("first", 0)
+        return f"{part['each'][:70]!r} for i = {first:,} .. {first + part['count'] - 1:,}"
+    data = literal(part)
+    return f"{data[:60]!r}" + (f" … ({len(data):,} bytes)" if len(data) > 60 else "")

@@ -1,0 +1,120 @@
+"""Inputs that cost something: large headers, many tensors, sparse files, deep nesting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import recipe
+from .builder import dtype_features, tensor_row
+
+
+@dataclass
+class RecipeBuilder:
+    """Collects the parts of header and data; the length prefix is computed unless it is given.
+
+    Attributes:
+        length: the length prefix, when it should not be the true one.
+        budget: what the case may cost: ``seconds``, ``peak_bytes``, ``read_bytes``.
+    """
+
+    length: int | None = None
+    budget: dict[str, float] = field(default_factory=dict)
+    _header: list[dict[str, Any]] = field(default_factory=list)
+    _data: list[dict[str, Any]] = field(default_factory=list)
+    _rows: list[dict[str, Any]] = field(default_factory=list)
+    _dtypes: set[str] = field(default_factory=set)
+    _count: int | None = None
+    _asked: str | None = None
+
+    def header(self, *parts: str | dict[str, Any]) -> None:
+        """Add parts to the header; text is taken literally."""
+        self._header += [{"text": part} if isinstance(part, str) else part for part in parts]
+
+    def data(self, *parts: bytes | dict[str, Any]) -> None:
+        """Add parts to the data buffer."""
+        for part in parts:
+            self._data += recipe.from_bytes(part) if isinstance(part, bytes) else [part]
+
+    @property
+    def header_size(self) -> int:
+        """Bytes of the header so far."""
+        return recipe.size(self._header)
+
+    def fill_header(self, size: int, unit: str, behind: str, separator: str = "") -> int:
+        """Add as many items as fit into a header of ``size`` bytes, then ``behind`` and spaces.
+
+        Args:
+            size: bytes that the whole header is to have.
+            unit: text of one item; ``{i}`` and ``{next}`` stand for its number and the next one.
+            behind: text behind the items.
+            separator: text between two items.
+
+        Returns the number of items. Raises ValueError when not one fits.
+        """
+        room = size - self.header_size - len(behind.encode())
+
+        def items(count: int) -> dict[str, Any]:
+            if "{i}" in unit or "{next}" in unit:
+                return {"each": unit, "count": count, "separator": separator}
+            return {"repeat": {"text": unit + separator}, "count": count}
+
+        low, high = 0, room
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if recipe.size([items(middle)]) <= room else (low, middle - 1)
+        if not low:
+            raise ValueError(f"a header of {size:,} bytes has no room for {unit[:40]!r}")
+        self.header(items(low), behind)
+        self.pad_header(size)
+        return low
+
+    def pad_header(self, size: int) -> None:
+        """Fill the header up to ``size`` bytes with spaces."""
+        missing = size - self.header_size
+        if missing < 0:
+            raise ValueError(f"the header has {-missing:,} bytes more than {size:,} already")
+        if missing:
+            self._header.append({"repeat": {"text": " "}, "count": missing})
+
+    def holds(self, name: str, dtype: str, shape: list[int], data: bytes) -> None:
+        """Say that the file holds this tensor."""
+        self._rows.append(tensor_row(name, dtype, shape, data))
+        self._dtypes.add(dtype)
+
+    def holds_count(self, count: int, *dtypes: str) -> None:
+        """Say only how many tensors the file holds; listing them would cost more than reading them."""
+        self._count = count
+        self._dtypes.update(dtypes)
+
+    def ask(self, tensor: str) -> None:
+        """Ask for one tensor (step ``slice``) rather than for all."""
+        self._asked = tensor
+
+    def content(self, option: str | None = None) -> dict[str, Any]:  # noqa: ARG002 - the same for every option
+        """Return what the file holds, or how many tensors."""
+        if self._asked is not None:
+            return {"tensors": [r for r in self._rows if r["name"] == self._asked], "metadata": None}
+        if self._count is not None:
+            return {"tensor_count": self._count}
+        return {"tensors": self._rows, "metadata": None}
+
+    def features(self) -> list[str]:
+        """Dtypes of the tensors."""
+        return dtype_features(self._dtypes)
+
+    def stored(self, case_id: str) -> tuple[dict[str, Any] | None, dict[str, bytes]]:  # noqa: ARG002
+        """Return the recipe; nothing is stored."""
+        length = self.header_size if self.length is None else self.length
+        parts = [{"hex": length.to_bytes(8, "little").hex()}, *self._header, *self._data]
+        return {"recipe": parts, "sha256": recipe.digest(parts), "size": recipe.size(parts)}, {}
+
+    def action(self) -> dict[str, Any] | None:
+        """Return the one tensor asked for, if only one is."""
+        if self._asked is None:
+            return None
+        return {"do": "slice", "tensor": self._asked, "index": []}
+
+    def demanded(self) -> list[str]:
+        """Nothing is written."""
+        return []

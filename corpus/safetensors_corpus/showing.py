@@ -1,0 +1,176 @@
+"""Inputs and actions of cases in words: bytes, recipes, directories, slices, writes, scripts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import click
+
+from safetensors_reference.hexview import hexview
+
+from . import recipe
+from .cli_common import byte_count
+from .manifest import LARGEST_IN_MEMORY, ROOT_MARK, Case, ManifestError
+
+SHOWN = 512
+"""Most bytes of a file that are shown."""
+SHOWN_TEXT = 2000
+"""Most characters of an index that are shown."""
+
+
+def input_lines(case: Case) -> Iterator[str]:
+    """Describe what is given to the implementation. Raises ClickException when it is not as it should be."""
+    given = case.input
+    if given.files:
+        yield from _directory(case)
+    elif given.recipe:
+        yield f"input    {byte_count(given.size)}, not stored but described"
+        yield f"  SHA-256 {_digest_note(given.recipe)}{given.sha256}"
+        yield from (f"  part   {line}" for line in recipe.describe(given.recipe).splitlines())
+        yield f"  make   stc corpus copy DIR {case.id} --recipes{_large(given.size)}"
+    elif given.file is None:
+        yield "input    none"
+    else:
+        yield f"file     {given.file}, {byte_count(given.size)}"
+        try:
+            data = case.read_input()
+        except ManifestError as err:
+            raise click.ClickException(str(err)) from err
+        yield hexview(data, 0, 0, limit=SHOWN)
+        if len(data) > SHOWN:
+            yield f"          … {len(data) - SHOWN:,} more bytes"
+
+
+def _large(size: int) -> str:
+    return " --large" if size > LARGEST_IN_MEMORY else ""
+
+
+def _digest_note(parts: tuple[dict[str, Any], ...]) -> str:
+    return "without the zero bytes " if any("zeros" in part for part in parts) else ""
+
+
+def _directory(case: Case) -> Iterator[str]:
+    given = case.input
+    assert given.file is not None
+    base = given.files[0].source
+    for _ in given.files[0].path.split("/"):
+        base = base.parent
+    yield f"input    directory {base}; to open: {given.entry}"
+    width = max(len(file.path) for file in given.files)
+    for file in given.files:
+        notes = ", @ROOT@ replaced by the directory's path" if file.template else ""
+        yield f"  {file.path:<{width}}  {file.size:>8,} bytes{notes}"
+    yield f"{given.entry}:"
+    try:
+        data = given.file.read_bytes()
+    except OSError as err:
+        raise click.ClickException(f"{given.file}: {err.strerror or err}") from err
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        yield hexview(data, 0, 0, limit=SHOWN)
+        return
+    shown = text[:SHOWN_TEXT]
+    # Control characters could act on the terminal.
+    yield "".join(c if c.isprintable() or c == "\n" else f"\\u{ord(c):04x}" for c in shown)
+    if len(text) > SHOWN_TEXT:
+        yield f"… {len(text) - SHOWN_TEXT:,} more characters"
+    if ROOT_MARK.decode() in shown:
+        yield "(@ROOT@ stands for the absolute path of the directory)"
+
+
+def action_lines(case: Case) -> Iterator[str]:
+    """Say what is done with the input beyond opening and reading it."""
+    action = case.action
+    if action is None:
+        return
+    if action["do"] == "slice":
+        yield f"asks     {json.dumps(action['tensor'])}[{', '.join(map(index_text, action['index']))}]" + (
+            "" if action["index"] else " (the whole tensor, no other)"
+        )
+    elif action["do"] == "write":
+        yield from _write(action)
+    elif action["do"] == "lifecycle":
+        yield "script"
+        for number, step in enumerate(action["script"], 1):
+            yield f"  {number:>2}  {step_text(step)}"
+
+
+def index_text(item: Any) -> str:
+    """Write one index item as Python does."""
+    if isinstance(item, Mapping):
+        texts = ["" if item[key] is None else str(item[key]) for key in ("start", "stop", "step")]
+        return ":".join(texts if texts[2] else texts[:2])
+    return "..." if item == "..." else json.dumps(item)
+
+
+_TARGETS = {
+    "new": "a path where nothing is",
+    "input": "over the input file, which is loaded first and whose tensors are written",
+    "file": "over the input file",
+    "missing-folder": "a path in a folder that does not exist",
+    "link": "through a symbolic link to the input file",
+}
+
+
+SHOWN_GIVEN = 20
+"""Most memory blocks and tensors of a write that are shown."""
+
+
+def _write(action: Mapping[str, Any]) -> Iterator[str]:
+    yield f"writes   to {action['target']}: {_TARGETS.get(action['target'], '')}".rstrip(": ")
+    if "file_size_limit" in action:
+        yield f"  limit  the system lets no file grow beyond {action['file_size_limit']:,} bytes"
+    for name, parts in list(action["storages"].items())[:SHOWN_GIVEN]:
+        made_of = recipe.describe(parts).splitlines() or ["no bytes"]
+        yield f"  memory {json.dumps(name)}, {byte_count(recipe.size(parts))}: {made_of[0]}"
+        yield from (f"         {line}" for line in made_of[1:])
+    for tensor in action["tensors"][:SHOWN_GIVEN]:
+        shape = json.dumps(tensor["shape"], separators=(",", ":"))
+        strides = "contiguous" if tensor["strides"] is None else f"strides {tensor['strides']} bytes"
+        order = ", big-endian" if tensor["byteorder"] == "big" else ""
+        size = f", {tensor['nbytes']:,} bytes handed over" if "nbytes" in tensor else ""
+        yield (
+            f"  tensor {spelled_text(tensor['name'])} {tensor['dtype']}{shape} at byte {tensor['offset']} "
+            f"of {json.dumps(tensor['storage'])}, {strides}{order}{size}"
+        )
+    if len(action["tensors"]) > SHOWN_GIVEN:
+        yield f"  … {len(action['tensors']) - SHOWN_GIVEN:,} more tensors"
+    if action["metadata"] is not None:
+        yield f"  metadata {spelled_text(action['metadata'])[:300]}"
+
+
+def spelled_text(value: Any) -> str:
+    """Write a name or metadata given to a writer; texts spelled in parts are described."""
+    if isinstance(value, Mapping) and set(value) == {"parts"}:
+        return f"(text of {' then '.join(recipe.describe(value['parts']).splitlines())})"
+    if isinstance(value, Mapping) and set(value) == {"items"}:
+        return ", ".join(": ".join(map(spelled_text, pair)) for pair in value["items"])
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{json.dumps(k)}: {spelled_text(v)}" for k, v in value.items()) + "}"
+    return json.dumps(value)
+
+
+def step_text(step: Mapping[str, Any]) -> str:
+    """Say in words what happens in one step of a script."""
+    name = step["step"]
+    if name == "tensor":
+        return f"the reader hands out {json.dumps(step['tensor'])}"
+    if name in ("open", "close"):
+        return f"the reader {name}s the file"
+    if name == "truncate":
+        return f"somebody cuts the file to {step['size']:,} bytes"
+    if name == "unlink":
+        return "somebody deletes the file"
+    parts = step.get("bytes", [])
+    what = f"{recipe.size(parts):,} bytes ({'; '.join(recipe.describe(parts).splitlines())})"
+    if name == "rewrite":
+        return f"somebody writes {what} at byte {step.get('at', 0):,}"
+    if name == "append":
+        return f"somebody adds {what} behind the end"
+    if name == "replace":
+        return f"somebody renames another file over it: {what}"
+    rest = {key: value for key, value in step.items() if key != "step"}
+    return f"{name} {json.dumps(rest) if rest else ''}".rstrip()

@@ -1,0 +1,112 @@
+"""A file and the part of one tensor that is asked for; what NumPy gives is what is expected."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from safetensors_reference.dtypes import DTYPE_BITS
+
+from .builder import FileBuilder, size_of, tensor_row
+
+
+@dataclass
+class SliceBuilder(FileBuilder):
+    """Adds ``ask`` to the file builder; ``gives`` replaces NumPy's answer where NumPy cannot say.
+
+    Tensors without data of their own are numbered, so that no two elements of a small file are alike.
+    """
+
+    _asked: tuple[str, tuple[Any, ...]] | None = None
+    _answers: dict[str | None, tuple[list[int], bytes]] = field(default_factory=dict)
+
+    def tensor(
+        self,
+        name: str,
+        dtype: str = "F32",
+        shape: Sequence[int] = (2,),
+        data: bytes | None = None,
+        **more: Any,
+    ) -> None:
+        """Add a tensor as ``FileBuilder.tensor`` does; None for ``data`` numbers its elements."""
+        if data is None:
+            data = numbered(self.position, size_of(dtype, shape), max(DTYPE_BITS[dtype] // 8, 1))
+        super().tensor(name, dtype, shape, data, **more)
+
+    def ask(self, name: str, *index: Any) -> None:
+        """Ask for ``tensor[index]``: integers, ``slice`` objects, ``...``, or things that are no index.
+
+        No items at all ask for the whole tensor.
+        """
+        self._asked = (name, index)
+
+    def gives(self, shape: list[int], data: bytes, option: str | None = None) -> None:
+        """Say what must come back, under ``option`` of the choice: dimensions and bytes in C order."""
+        self._answers[option] = (shape, data)
+
+    def content(self, option: str | None = None) -> dict[str, Any]:
+        """Return the one tensor that the slice gives. Raises ValueError where NumPy refuses the index."""
+        name, index = self._question()
+        told = self.told(name)
+        answer = self._answers.get(option) or self._answers.get(None)
+        if answer is None:
+            bits = DTYPE_BITS[told.dtype]
+            if bits % 8:
+                raise ValueError(f"NumPy has no {told.dtype}; say what the slice gives")
+            # Opaque items of the right width: only the choice of elements matters here.
+            array = np.frombuffer(told.data, dtype=f"V{bits // 8}").reshape(told.shape)
+            try:
+                part = array[index]
+            except (IndexError, ValueError, TypeError) as err:
+                raise ValueError(f"NumPy refuses the index {index}: {err}") from err
+            part = np.asarray(part)
+            answer = (list(part.shape), part.tobytes())
+        shape, data = answer
+        return {"tensors": [tensor_row(name, told.dtype, shape, data)], "metadata": None}
+
+    def action(self) -> dict[str, Any]:
+        """Return the question in the manifest's form."""
+        name, index = self._question()
+        return {"do": "slice", "tensor": name, "index": [index_json(item) for item in index]}
+
+    def _question(self) -> tuple[str, tuple[Any, ...]]:
+        if self._asked is None:
+            raise ValueError("the case asks for no slice")
+        return self._asked
+
+
+def numbers(f: SliceBuilder) -> None:
+    """Add ``t``, an I16 tensor of shape [4, 6], between two others."""
+    f.tensor("before", "I16", [8])
+    f.tensor("t", "I16", [4, 6])
+    f.tensor("after", "I16", [8])
+
+
+def numbered(position: int, size: int, width: int) -> bytes:
+    """Return elements of ``width`` bytes that count up from their place in the data buffer.
+
+    The bytes are digits 0x01..0x3c to the base 60, the lowest first: finite in every float dtype.
+    """
+    places = range(position, position + size)
+    return bytes((place // width // 60 ** ((place - position) % width)) % 60 + 1 for place in places)
+
+
+def index_json(item: Any) -> Any:
+    """Return one index item as the manifest writes it."""
+    if isinstance(item, slice):
+        return {"start": item.start, "stop": item.stop, "step": item.step}
+    return "..." if item is Ellipsis else item
+
+
+def index_items(items: list[Any]) -> tuple[Any, ...]:
+    """Return the items of the manifest as Python index items."""
+    return tuple(_index_item(item) for item in items)
+
+
+def _index_item(item: Any) -> Any:
+    if isinstance(item, dict):
+        return slice(item["start"], item["stop"], item["step"])
+    return Ellipsis if item == "..." else item

@@ -1,0 +1,152 @@
+"""What the corpus consists of, and which rules it covers from which side."""
+
+from __future__ import annotations
+
+import tomllib
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .changes import demand
+from .copying import MANIFEST, stored_files
+
+SIDES = ("accept", "reject")
+
+
+@dataclass(frozen=True)
+class RuleCoverage:
+    """Which sides of one rule are covered, and for the others why not.
+
+    Attributes:
+        id: of the rule.
+        level: of the rule.
+        cases: number of active cases that carry it.
+        sides: of ``accept`` and ``reject`` those that some case demands, under any option of its choice.
+        reasons: missing side -> why no case covers it.
+    """
+
+    id: str
+    level: str
+    cases: int
+    sides: tuple[str, ...]
+    reasons: dict[str, str]
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Sides that no case covers."""
+        return tuple(side for side in SIDES if side not in self.sides)
+
+
+def active(raw: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the active cases of a manifest."""
+    return [case for case in raw["cases"] if case["status"] == "active"]
+
+
+def demanded_sides(case: dict[str, Any]) -> set[str]:
+    """Return the outcomes that a case demands, under any option of its choice."""
+    expect = case["expect"]
+    return {e["outcome"] for e in expect["options"].values()} if "choice" in expect else {expect["outcome"]}
+
+
+def load_reasons() -> dict[str, dict[str, str]]:
+    """Load ``coverage.toml``: rule -> missing side, or ``both``, -> reason."""
+    path = Path(__file__).with_name("coverage.toml")
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+def rule_coverage(raw: dict[str, Any], reasons: dict[str, dict[str, str]]) -> list[RuleCoverage]:
+    """Return the coverage of every rule of a manifest, in its order."""
+    sides: dict[str, set[str]] = {}
+    carried: Counter[str] = Counter()
+    for case in active(raw):
+        carried.update(case["rules"])
+        for rule in case["rules"]:
+            sides.setdefault(rule, set()).update(demanded_sides(case))
+    out = []
+    for rule in raw["rules"]:
+        covered = sides.get(rule["id"], set())
+        out.append(
+            RuleCoverage(
+                rule["id"],
+                rule["level"],
+                carried[rule["id"]],
+                tuple(side for side in SIDES if side in covered),
+                _spread(reasons.get(rule["id"], {})),
+            )
+        )
+    return out
+
+
+def _spread(reasons: dict[str, str]) -> dict[str, str]:
+    return dict.fromkeys(SIDES, reasons["both"]) if set(reasons) == {"both"} else dict(reasons)
+
+
+def coverage_errors(raw: dict[str, Any], reasons: dict[str, dict[str, str]]) -> list[str]:
+    """Hold cases and ``coverage.toml`` against each other, strict both ways; one line per contradiction.
+
+    Every side of a must-rule is covered or has a reason, and no covered side has one.
+    """
+    out = []
+    known = {rule["id"] for rule in raw["rules"]}
+    for rule, entry in reasons.items():
+        if rule not in known:
+            out.append(f"coverage.toml: there is no rule {rule}")
+        if not entry or not (set(entry) <= set(SIDES) or set(entry) == {"both"}):
+            out.append(
+                f"coverage.toml: {rule} must say accept, reject, or both alone; it says {sorted(entry)}"
+            )
+        if any(not isinstance(text, str) or not text.strip() for text in entry.values()):
+            out.append(f"coverage.toml: {rule} has an empty reason")
+    for row in rule_coverage(raw, reasons):
+        if set(row.reasons) == set(SIDES) and "both" not in reasons.get(row.id, {}) and not row.sides:
+            out.append(f"coverage.toml: {row.id}: write one reason under both")
+        out += [
+            f"{row.id}: the side {side} is covered, but coverage.toml says why it is not"
+            for side in row.sides
+            if side in row.reasons
+        ]
+        if row.level == "must":
+            out += [
+                f"{row.id}: no case demands {side}, and coverage.toml gives no reason"
+                for side in row.missing
+                if side not in row.reasons
+            ]
+    return out
+
+
+def statistics(raw: dict[str, Any], reasons: dict[str, dict[str, str]]) -> dict[str, Any]:
+    """Return everything that ``stc corpus stats --json`` prints; counts are of active cases."""
+    cases = active(raw)
+    rows = rule_coverage(raw, reasons)
+    return {
+        "corpus_version": raw["corpus_version"],
+        "cases": len(cases),
+        "not_active": len(raw["cases"]) - len(cases),
+        "heavy": sum(case["heavy"] for case in cases),
+        "area": dict(Counter(case["id"].split("/")[0] for case in cases)),
+        "kind": dict(Counter(case["kind"] for case in cases)),
+        "level": dict(Counter(case["level"] for case in cases)),
+        "importance": dict(Counter(case["importance"] for case in cases)),
+        "outcome": dict(Counter("choice" if "choice" in c["expect"] else demand(c) for c in cases)),
+        "choice": dict(Counter(c["expect"]["choice"] for c in cases if "choice" in c["expect"])),
+        "files": sum(1 for case in cases for _ in stored_files(case)),
+        "file_bytes": sum(size for case in cases for _, _, size in stored_files(case)),
+        "recipes": sum("recipe" in (case["input"] or {}) for case in cases),
+        "rules": {
+            "both": [r.id for r in rows if not r.missing],
+            "one": [r.id for r in rows if len(r.missing) == 1],
+            "none": [r.id for r in rows if len(r.missing) == 2],
+            "missing": {
+                r.id: {"level": r.level, "cases": r.cases, "sides": list(r.missing), "reasons": r.reasons}
+                for r in rows
+                if r.missing
+            },
+        },
+    }
+
+
+def stored_bytes(root: Path) -> int:
+    """Return the size of the committed data: manifest, schemas and files. Raises OSError."""
+    paths = [root / MANIFEST, *(root / "schema").rglob("*"), *(root / "files").rglob("*")]
+    return sum(path.stat().st_size for path in paths if path.is_file())

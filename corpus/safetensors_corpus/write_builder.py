@@ -1,0 +1,239 @@
+"""What a writer is given: tensors as views into memory, metadata, a target, and what the file must hold."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+from safetensors_reference.dtypes import DTYPE_BITS
+
+from . import recipe
+from .builder import FileBuilder, dtype_features, pattern, size_of, stored_file, tensor_row
+
+SPELLED = 4096
+"""Longest text in characters that stands in the manifest as it is."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text that is too long to stand in the manifest, as the parts of a recipe."""
+
+    parts: tuple[dict[str, Any], ...]
+
+
+@dataclass
+class Given:
+    """One tensor as it lies in the memory of the program that saves it."""
+
+    name: Any
+    dtype: str
+    shape: list[int]
+    storage: str
+    offset: int
+    strides: list[int] | None
+    byteorder: str
+    nbytes: int | None
+
+
+@dataclass
+class WriteBuilder:
+    """Collects what is handed to the writer.
+
+    Attributes:
+        target: where the file goes; the manifest's schema explains the values.
+        properties: what is demanded of the file beyond its content, names of the manifest's schema.
+        file_size_limit: largest file in bytes that the system allows, None for no limit.
+        before: the file that stands at the target before, for the targets that have one.
+        count_only: True when the file is judged by the number of its tensors, where listing them would make
+            the manifest too large.
+        budget: what the case may cost.
+    """
+
+    target: str = "new"
+    properties: list[str] = field(default_factory=list)
+    file_size_limit: int | None = None
+    before: FileBuilder = field(default_factory=FileBuilder)
+    count_only: bool = False
+    budget: dict[str, float] = field(default_factory=dict)
+    _storages: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    _given: list[Given] = field(default_factory=list)
+    _metadata: Any = None
+    _contents: dict[str | None, tuple[list[str], dict[str, str] | None]] = field(default_factory=dict)
+
+    def storage(self, name: str, data: bytes | list[dict[str, Any]]) -> None:
+        """Add memory that tensors are views of: its bytes, or the parts of a recipe."""
+        self._storages[name] = recipe.from_bytes(data) if isinstance(data, bytes) else data
+
+    def give(
+        self,
+        name: Any,
+        dtype: str = "F32",
+        shape: list[int] | None = None,
+        data: bytes | None = None,
+        *,
+        storage: str | None = None,
+        offset: int = 0,
+        strides: list[int] | None = None,
+        byteorder: str = "little",
+        nbytes: int | None = None,
+    ) -> None:
+        """Hand a tensor to the writer.
+
+        Args:
+            name: its name; something other than a string must be refused.
+            dtype: code of the format, or an element type that the format does not have.
+            shape: dimensions in elements.
+            data: bytes of a storage of its own; None takes a pattern of the right size, or ``storage``.
+            storage: the memory that it is a view of.
+            offset: position of its first element there, in bytes.
+            strides: bytes between neighbours along each dimension; None means contiguous row-major order.
+            byteorder: order of the bytes of one element in memory.
+            nbytes: bytes handed over, when not the number that dtype and shape need; such a tensor can be
+                given to writers of buffers only.
+        """
+        shape = [2] if shape is None else shape
+        if storage is None:
+            storage = (
+                name if isinstance(name, str) and len(name) < SPELLED and name.isprintable() else "memory"
+            )
+            while storage in self._storages:
+                storage += "'"
+            if data is None:
+                data = pattern(storage, size_of(dtype, shape) if dtype in DTYPE_BITS else 16)
+            self.storage(storage, data)
+        self._given.append(Given(name, dtype, shape, storage, offset, strides, byteorder, nbytes))
+
+    def metadata(self, metadata: Any) -> None:
+        """Hand metadata to the writer; something other than a map of strings must be refused."""
+        self._metadata = metadata
+
+    def holds(self, *names: str, metadata: dict[str, str] | None = None, option: str | None = None) -> None:
+        """Say which of the tensors, and which metadata, the file must hold under ``option``, when not all."""
+        self._contents[option] = (list(names), metadata)
+
+    def content(self, option: str | None = None) -> dict[str, Any]:
+        """Return what the written file must hold: every tensor given, gathered from memory."""
+        if self.target == "input":
+            return self.before.content()
+        if self.count_only:
+            return {"tensor_count": len(self._given)}
+        names, metadata = self._contents.get(option) or self._contents.get(None) or (None, self._metadata)
+        rows = [
+            tensor_row(g.name, g.dtype, g.shape, self._gather(g))
+            for g in self._given
+            if names is None or g.name in names
+        ]
+        return {"tensors": rows, "metadata": metadata}
+
+    def _gather(self, given: Given) -> bytes:
+        """Collect the bytes of a tensor in row-major order, elements little-endian."""
+        memory = recipe.expand(self._storages[given.storage])
+        if given.strides is None and given.byteorder == "little":
+            data = memory[given.offset : given.offset + size_of(given.dtype, given.shape)]
+            if len(data) != size_of(given.dtype, given.shape):
+                raise ValueError(f"{given.name!r} reaches outside its storage")
+            return data
+        width = DTYPE_BITS[given.dtype] // 8
+        out = bytearray()
+        for start in _starts(vars(given), width):
+            element = memory[start : start + width]
+            if start < 0 or len(element) != width:
+                raise ValueError(f"{given.name!r} reaches outside its storage")
+            out += _little(element, given.dtype) if given.byteorder == "big" else element
+        return bytes(out)
+
+    def features(self) -> list[str]:
+        """Dtypes of the tensors given."""
+        if self.target == "input":
+            return self.before.features()
+        return dtype_features(g.dtype for g in self._given if g.dtype in DTYPE_BITS)
+
+    def stored(self, case_id: str) -> tuple[dict[str, Any] | None, dict[str, bytes]]:
+        """Return the file that stands at the target before, if there is one."""
+        if self.target in ("new", "missing-folder"):
+            return None, {}
+        return stored_file(f"files/{case_id}.safetensors", self.before.render())
+
+    def action(self) -> dict[str, Any]:
+        """Return everything the writer is given in the manifest's form."""
+        out: dict[str, Any] = {
+            "do": "write",
+            "storages": self._storages,
+            "tensors": [_row(g) for g in self._given],
+            "metadata": _spelled_metadata(self._metadata),
+            "target": self.target,
+        }
+        if self.file_size_limit is not None:
+            out["file_size_limit"] = self.file_size_limit
+        return out
+
+    def demanded(self) -> list[str]:
+        """Return the properties demanded of the file."""
+        return self.properties
+
+
+def _row(given: Given) -> dict[str, Any]:
+    row = {**vars(given), "name": _spelled(given.name)}
+    if given.nbytes is None:
+        del row["nbytes"]
+    return row
+
+
+def _spelled(value: Any) -> Any:
+    """Return a text as the manifest has it: in parts when it is no Unicode text, or too long."""
+    if isinstance(value, Text):
+        return {"parts": list(value.parts)}
+    if not isinstance(value, str):
+        return value
+    raw = value.encode("utf-8", "surrogatepass")
+    # Many JSON parsers refuse a whole document for the escape of one lone surrogate.
+    if len(value) > SPELLED or raw.decode("utf-8", "replace") != value:
+        return {"parts": recipe.from_bytes(raw)}
+    return value
+
+
+def _spelled_metadata(metadata: Any) -> Any:
+    if not isinstance(metadata, Mapping):
+        return metadata
+    items = [(_spelled(key), _spelled(value)) for key, value in metadata.items()]
+    if all(isinstance(key, str) for key, _ in items):
+        return dict(items)
+    return {"items": [list(item) for item in items]}
+
+
+def covered(given: Mapping[str, Any], size: int) -> Iterator[int]:
+    """Yield the positions of a tensor's bytes in its storage of ``size`` bytes; ``given`` as in the manifest.
+
+    Of an element type whose width is not known that is the whole storage.
+    """
+    bits = DTYPE_BITS.get(given["dtype"])
+    if bits is None:
+        yield from range(size)
+    elif given["strides"] is None:
+        wanted = (prod(given["shape"]) * bits + 7) // 8 if given.get("nbytes") is None else given["nbytes"]
+        yield from range(given["offset"], min(given["offset"] + wanted, size))
+    else:
+        for start in _starts(given, bits // 8):
+            yield from range(start, start + bits // 8)
+
+
+def _starts(given: Mapping[str, Any], width: int) -> Iterator[int]:
+    """Yield the position of each element in row-major order. Raises ValueError for packed elements."""
+    if not width:
+        raise ValueError("elements below a byte have no strides and no byte order")
+    shape: Sequence[int] = given["shape"]
+    strides = given["strides"]
+    if strides is None:
+        strides = [width * prod(shape[i + 1 :]) for i in range(len(shape))]
+    for place in itertools.product(*(range(n) for n in shape)):
+        yield given["offset"] + sum(i * s for i, s in zip(place, strides, strict=True))
+
+
+def _little(element: bytes, dtype: str) -> bytes:
+    """Turn a big-endian element around; a complex number is two of them."""
+    if dtype == "C64":
+        return element[3::-1] + element[:3:-1]
+    return element[::-1]

@@ -1,0 +1,80 @@
+// Runs a safetensors reader in JavaScript over the corpus, with nothing but Node:
+//     node corpus.mjs path/to/corpus.json ./corpus_reader.mjs
+// The reader exports open(bytes) -> [{name, dtype, shape}], which throws to refuse, and optionally
+// lacks = ["dtype-f4", ...]: features it does not have. Of each case only the step "open" is run.
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+
+const [manifest, module] = process.argv.slice(2);
+if (!module) {
+  console.error("usage: node corpus.mjs CORPUS.JSON READER.MJS");
+  process.exit(2);
+}
+const corpus = JSON.parse(readFileSync(manifest, "utf8"));
+if (corpus.schema_version !== 1) throw new Error(`schema version ${corpus.schema_version}, not 1`);
+const reader = await import(pathToFileURL(resolve(module)));
+const required = Object.fromEntries(corpus.choices.map((choice) => [choice.id, choice.required]));
+
+const literal = (part) => ("hex" in part ? Buffer.from(part.hex, "hex") : Buffer.from(part.text));
+function expand(part) {
+  if ("zeros" in part) return Buffer.alloc(part.zeros);
+  if ("repeat" in part) return Buffer.concat(Array(part.count).fill(literal(part.repeat)));
+  if (!("each" in part)) return literal(part);
+  const first = part.first ?? 0;
+  const item = (_, k) => part.each.replace(/\{(i|next)\}/g, (m) => first + k + (m === "{i}" ? 0 : 1));
+  return Buffer.from(Array.from({ length: part.count }, item).join(part.separator ?? ""));
+}
+
+// The bytes of an input. The digest of a recipe leaves its zeros out.
+function bytesOf({ file, recipe, sha256, size }) {
+  const hash = createHash("sha256");
+  let bytes;
+  if (file) hash.update((bytes = readFileSync(join(dirname(manifest), file))));
+  else bytes = Buffer.concat(recipe.map((part) => {
+    const made = expand(part);
+    if (!("zeros" in part)) hash.update(made);
+    return made;
+  }));
+  if (bytes.length !== size || hash.digest("hex") !== sha256) throw new Error("damaged corpus: wrong size or digest");
+  return bytes;
+}
+
+// Names, dtypes and shapes as one text each; shapes only where a double holds every dimension exactly.
+function differs(found, wanted) {
+  const exact = new Set(wanted.filter((t) => t.shape.every(Number.isSafeInteger)).map((t) => t.name));
+  const text = (t) => JSON.stringify([t.name, t.dtype, exact.has(t.name) ? t.shape.map(Number) : null]);
+  const [got, want] = [found, wanted].map((list) => list.map(text).sort().join(" "));
+  return got === want ? "" : `got ${got.slice(0, 150)}, expected ${want.slice(0, 150)}`;
+}
+
+function judge(expect, found, error) {
+  if (expect.outcome === "reject") return error ? "" : `accepted, must be refused (${expect.codes[0]})`;
+  if (error) return `refused (${String(error.message).slice(0, 150)}), must be accepted`;
+  return "tensors" in expect.content ? differs(found, expect.content.tensors) : "";
+}
+
+const count = { pass: 0, fail: 0, "not strict": 0, unsupported: 0, damaged: 0 };
+for (const test of corpus.cases) {
+  if (test.status !== "active" || test.kind !== "read" || test.heavy) continue;
+  let result, bytes, found, error;
+  try {
+    bytes = bytesOf(test.input);
+  } catch (problem) { result = ["damaged", problem.message]; }
+  if (!result) {
+    try { found = reader.open(new Uint8Array(bytes)); } catch (problem) { error = problem ?? new Error("refused"); }
+    const { choice, options } = test.expect;
+    const allowed = !choice ? [test.expect] : required[choice] ? [options[required[choice]]] : Object.values(options);
+    const faults = allowed.map((expect) => judge(expect, found, error));
+    if (faults.includes("")) result = ["pass"];
+    else if (error && test.features.some((f) => reader.lacks?.includes(f))) result = ["unsupported"];
+    else result = [test.level === "must" ? "fail" : "not strict", faults[0]];
+  }
+  count[result[0]]++;
+  // Names and messages hold whatever the file holds; only plain characters go to the terminal.
+  const why = result[1]?.replace(/[^ -~]/g, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
+  if (why) console.log(`${result[0].padEnd(10)}  ${test.id}  ${test.rules[0]}  ${why}`);
+}
+console.log(Object.entries(count).map(([what, n]) => `${what} ${n}`).join(" · "));
+process.exit(count.fail || count.damaged ? 1 : 0);

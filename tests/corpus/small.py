@@ -1,0 +1,162 @@
+"""A small corpus with one case of every kind, for tests of what is done with a corpus."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner, Result
+
+from safetensors_corpus.builder import Builder, FileBuilder
+from safetensors_corpus.cli import corpus
+from safetensors_corpus.index_builder import IndexBuilder
+from safetensors_corpus.lifecycle_builder import LifecycleBuilder
+from safetensors_corpus.manifest import corpus_root
+from safetensors_corpus.recipe_builder import RecipeBuilder
+from safetensors_corpus.slice_builder import SliceBuilder
+from safetensors_corpus.write_builder import WriteBuilder
+
+LICENSE = b"Apache-2.0, in short.\n"
+STEPS = {"read": ["open", "read"], "resource": ["open"]}
+
+
+def run(*args: str | Path, **env: str) -> Result:
+    """Run ``stc corpus``; anything but an answer or an orderly error message fails the test."""
+    result = CliRunner().invoke(
+        corpus, [str(a) for a in args], env={"COLUMNS": "200", "NO_COLOR": "1", **env}
+    )
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    assert "Traceback" not in result.output
+    return result
+
+
+def row(
+    case_id: str,
+    kind: str,
+    builder: Builder,
+    rules: list[str],
+    files: dict[str, bytes],
+    expect: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> dict[str, Any]:
+    """Return the manifest's row of a case, and add its files to ``files``."""
+    stored, new = builder.stored(case_id)
+    files.update(new)
+    action = builder.action()
+    return {
+        "id": case_id,
+        "kind": kind,
+        "title": f"The title of {case_id} [not markup].",
+        "description": "Why it matters.",
+        "rules": rules,
+        "level": "must",
+        "importance": "high",
+        "features": builder.features(),
+        "steps": STEPS.get(kind, [kind]),
+        "heavy": False,
+        "input": stored,
+        **({"action": action} if action else {}),
+        **({"budget": builder.budget} if builder.budget else {}),
+        "expect": expect or {"outcome": "accept", "content": builder.content()},
+        "smoke": False,
+        "source": {"kind": "hand"},
+        "affects": [],
+        "status": "active",
+        **more,
+    }
+
+
+def reject(code: str) -> dict[str, Any]:
+    """Refusal with one fault code."""
+    return {"outcome": "reject", "codes": [code]}
+
+
+def small_cases(files: dict[str, bytes]) -> list[dict[str, Any]]:
+    """Return one case of every kind; their files go to ``files``."""
+    plain = FileBuilder()
+    plain.tensor("w", "F32", [2])
+    hole = FileBuilder()
+    hole.gap(4)
+    hole.tensor("b\x1b[2J", "F32", [1])
+    null = FileBuilder()
+    null.member('"__metadata__"', "null")
+    part = SliceBuilder()
+    part.tensor("w", "U8", [4, 6])
+    part.ask("w", 1, ..., slice(0, 4, 2))
+    saved = WriteBuilder(target="link", properties=["keeps-link"], file_size_limit=100)
+    saved.before.tensor("old", "U8", [1])
+    saved.storage("memory", bytes(range(16)))
+    saved.give("a", "U16", [2, 2], storage="memory", offset=2, strides=[2, 4], byteorder="big")
+    saved.metadata({"k": "v"})
+    shards = IndexBuilder()
+    shards.shard("one.safetensors", w=("U8", [2]))
+    shards.index(raw='{"weight_map":{"w":"@ROOT@/model/one.safetensors","x":"\x07"}}', template=True)
+    script = LifecycleBuilder()
+    script.tensor("w", "U8", [2])
+    script.opened()
+    script.truncated(20)
+    script.rewritten(b"zz", at=3)
+    script.replaced(b"{}" * 50)
+    script.appended(b"!")
+    script.unlinked()
+    script.asked("w")
+    script.closed()
+    header = RecipeBuilder(budget={"seconds": 5, "peak_bytes": 1 << 20})
+    header.header("{", {"each": '"{i}":0', "count": 3, "first": 5, "separator": ","}, "}")
+    header.pad_header(100)
+    sparse = RecipeBuilder()
+    sparse.header('{"w":{"dtype":"U8","shape":[8589934592],"data_offsets":[0,8589934592]}}')
+    sparse.data({"zeros": 1 << 33})
+    sparse.holds_count(1, "U8")
+    gone = FileBuilder()
+    return [
+        row("framing/plain", "read", plain, ["FRM-01"], files, smoke=True),
+        row("layout/hole", "read", hole, ["OFF-07", "DAT-03"], files, reject("OFF_HOLE"),
+            source={"kind": "report", "issue": "https://example.org/1"},
+            affects=[{"bug": "FB-01", "project": "lib", "reference": "o/r#1", "versions": "<2"}]),
+        row("metadata/null", "read", null, ["MET-02"], files,
+            {"choice": "metadata-null", "options": {"reject": reject("MET_NOT_MAP"),
+             "absent": {"outcome": "accept", "content": null.content()}}}, level="may"),
+        row("metadata/withdrawn", "read", gone, ["MET-01"], files, status="withdrawn"),
+        row("slice/part", "slice", part, ["API-05"], files),
+        row("writer/link", "write", saved, ["WRT-15"], files, level="should",
+            expect={"outcome": "accept", "content": saved.content(), "properties": ["keeps-link"]}),
+        row("index/absolute", "index", shards, ["IDX-04"], files, reject("IDX_BAD_FILENAME")),
+        row("lifecycle/all", "lifecycle", script, ["API-12"], files, level="may"),
+        row("resource/header", "resource", header, ["LIM-03"], files, reject("ENT_NOT_OBJECT"),
+            level="should"),
+        row("resource/sparse", "resource", sparse, ["LIM-07"], files, heavy=True),
+    ]  # fmt: skip
+
+
+def small_corpus(folder: Path) -> dict[str, Any]:
+    """Write the small corpus, with schema and licence, to ``folder`` and return its manifest."""
+    shutil.copytree(corpus_root() / "schema", folder / "schema")
+    files: dict[str, bytes] = {}
+    bug = {
+        "id": "FB-01", "project": "lib", "language": "C", "references": ["o/r#1"], "date": "2024",
+        "family": "layout", "trigger": "A hole opens.", "versions": "<2", "fixed": "", "not_shown": "",
+    }  # fmt: skip
+    raw = {**_frame(), "field_bugs": [bug], "cases": small_cases(files)}
+    for name, data in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
+    (folder / "LICENSE").write_bytes(LICENSE)
+    save(folder, raw)
+    return raw
+
+
+@cache
+def _frame() -> dict[str, Any]:
+    """Everything of the real manifest but its cases."""
+    real = json.loads((corpus_root() / "corpus.json").read_bytes())
+    return {key: value for key, value in real.items() if key != "cases"}
+
+
+def save(folder: Path, raw: Mapping[str, Any]) -> None:
+    """Write the manifest."""
+    (folder / "corpus.json").write_text(json.dumps(raw, indent=1) + "\n")

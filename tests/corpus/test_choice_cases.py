@@ -1,0 +1,135 @@
+"""Cases of one choice belong together: the same options, told apart, and answered alike by one reader."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import pytest
+
+from safetensors_corpus import Case, Manifest
+from safetensors_corpus.manifest import Expectation
+from safetensors_reference import PROFILES, explain, rule_book
+from safetensors_reference.rules import Choice, ProfileName
+
+BOOK = rule_book()
+ASKED = {choice.id: choice for choice in BOOK.choices.values() if not choice.settled}
+SETTLED = {choice.id: choice for choice in BOOK.choices.values() if choice.settled}
+
+ONE_CASE = {
+    "index-bom": "a mark can stand in one place only",
+    "index-empty-map": "there is one empty map",
+    "index-flat-map": "there is one way to leave out the member",
+    "missing-folder": "a folder is missing or it is not",
+    "tensor-like-metadata": "one form of entry has strings only; what differs from it is refused or plain",
+}
+"""Choices for which one case says everything, and why."""
+
+ALIKE: dict[str, str] = {}
+"""Cases in which some option cannot be told from any other, and why they are worth having."""
+
+
+def of_choice(manifest: Manifest, choice: str) -> list[Case]:
+    """All cases of a choice, heavy ones too."""
+    return [case for case in manifest.cases if case.choice == choice]
+
+
+@pytest.mark.parametrize("choice", ASKED)
+def test_a_choice_has_several_cases_or_says_why_one_is_enough(manifest: Manifest, choice: str) -> None:
+    cases = of_choice(manifest, choice)
+    assert cases
+    assert (len(cases) == 1) == (choice in ONE_CASE), [case.id for case in cases]
+
+
+@pytest.mark.parametrize("choice", SETTLED.values(), ids=lambda choice: choice.id)
+def test_a_settled_choice_is_shown_by_ordinary_cases_of_its_rules(manifest: Manifest, choice: Choice) -> None:
+    assert not of_choice(manifest, choice.id)
+    for rule in choice.settled:
+        shown = [case for case in manifest.cases if rule in case.rules and case.expect is not None]
+        assert shown, f"{choice.id}: no case of {rule} demands anything"
+
+
+def test_one_case_is_explained_only_of_choices_that_exist() -> None:
+    assert set(ONE_CASE) <= set(ASKED)
+
+
+def test_cases_have_exactly_the_options_of_their_choice(manifest: Manifest) -> None:
+    for case in manifest.cases:
+        if case.choice is not None:
+            assert case.choice in ASKED, case.id
+            assert set(case.options) == set(ASKED[case.choice].options), case.id
+
+
+def observable(expectation: Expectation) -> tuple[Any, ...]:
+    """What of an expectation can be seen in an answer: codes do not count."""
+    return expectation.outcome, repr(expectation.content), expectation.properties
+
+
+def test_every_option_of_a_case_can_be_told_from_another(manifest: Manifest) -> None:
+    for case in manifest.cases:
+        seen = {option: observable(expectation) for option, expectation in case.options.items()}
+        for option, answer in seen.items():
+            alone = all(answer == other for name, other in seen.items() if name != option)
+            assert not alone or case.id in ALIKE, f"{case.id}: {option} looks like all other options"
+
+
+def test_two_options_of_a_choice_are_told_apart_by_some_case(manifest: Manifest) -> None:
+    for choice in ASKED.values():
+        cases = of_choice(manifest, choice.id)
+        for first in choice.options:
+            for second in choice.options:
+                if first < second:
+                    assert any(
+                        observable(case.options[first]) != observable(case.options[second]) for case in cases
+                    ), f"{choice.id}: nothing tells {first} from {second}"
+
+
+def fitting(case: Case, profile: ProfileName) -> set[str]:
+    """Options of a case that the answer of the reference under ``profile`` fits."""
+    data = case.read_input()
+    case.discard()
+    header = explain(data, profile).header
+    if header is None:
+        return {option for option, e in case.options.items() if e.outcome == "reject"}
+    start = 8 + header.length
+    tensors = {
+        info.name: (list(info.shape), hashlib.sha256(data[start + info.begin : start + info.end]).hexdigest())
+        for info in header.tensors.values()
+    }
+    taken = set()
+    for option, expectation in case.options.items():
+        content = expectation.content
+        if content is None:
+            continue
+        if "tensor_count" in content:
+            same = len(tensors) == content["tensor_count"]
+        else:
+            want = {row["name"]: (row["shape"], row["sha256"]) for row in content["tensors"]}
+            same = want == tensors and (content["metadata"] or {}) == (header.metadata or {})
+        if same:
+            taken.add(option)
+    return taken
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_the_reference_takes_one_option_in_all_cases_of_a_choice(
+    manifest: Manifest, profile: ProfileName
+) -> None:
+    checked = 0
+    for choice in ASKED.values():
+        if choice.limit:
+            continue
+        cases = [c for c in of_choice(manifest, choice.id) if c.kind in ("read", "resource") and not c.heavy]
+        common = set(choice.options)
+        for case in cases:
+            taken = fitting(case, profile)
+            assert taken, f"{case.id}: the answer of the reference under {profile} fits no option"
+            common &= taken
+            assert common, f"{case.id}: the reference answers {choice.id} in two ways under {profile}"
+        demanded = choice.positions[profile]
+        if cases and demanded is not None:
+            assert demanded in common, (
+                f"{choice.id}: {profile} demands {demanded}, the reference gives {common}"
+            )
+            checked += 1
+    assert checked >= (9 if profile == "text" else 12)

@@ -1,0 +1,203 @@
+"""Reported bugs: the table, the cases that name them, and the page made of both."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from safetensors_corpus import field_bugs as table_module
+from safetensors_corpus import field_bugs_docs as docs
+from safetensors_corpus.field_bugs import FAMILIES, affected, field_bugs
+
+BUGS = list(field_bugs().values())
+REFERENCE = re.compile(r"[\w.-]+/[\w.-]+#[1-9]\d*|Trail of Bits review 2023-05")
+DATE = re.compile(r"20\d\d(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?")
+VERSIONS = re.compile(r"(<|<=|==|>|>=)\d+(\.\d+)*(rc\d+)?")
+
+
+def run(*args: str | Path) -> Result:
+    result = CliRunner().invoke(docs.bugs, [str(a) for a in args], env={"NO_COLOR": "1"})
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+@pytest.fixture
+def page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The page in a folder that a test may change."""
+    monkeypatch.setattr(docs, "docs_folder", lambda: tmp_path)
+    return tmp_path / docs.PAGE
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=[bug.id for bug in BUGS])
+def test_every_entry_is_well_formed(bug: table_module.FieldBug) -> None:
+    assert re.fullmatch(r"FB-\d{2,3}", bug.id)
+    assert bug.family in FAMILIES
+    assert bug.project
+    assert bug.language
+    assert bug.references
+    assert all(REFERENCE.fullmatch(r) for r in bug.references)
+    assert DATE.fullmatch(bug.date)
+    assert not bug.versions or all(VERSIONS.fullmatch(part) for part in bug.versions.split(","))
+    assert re.fullmatch(r"\S.*\.", bug.trigger), "one sentence"
+    for text in (bug.project, bug.trigger, bug.fixed, bug.not_shown):
+        assert text == text.strip()
+        assert "\n" not in text
+
+
+def test_ids_are_in_order_and_no_report_stands_twice_within_a_project() -> None:
+    numbers = [int(bug.id.removeprefix("FB-")) for bug in BUGS]
+    assert numbers == sorted(set(numbers))
+    first = [(bug.project, bug.references[0]) for bug in BUGS]
+    assert len(first) == len(set(first))
+
+
+def test_every_bug_is_shown_by_cases_or_has_a_reason_but_never_both(raw: dict[str, Any]) -> None:
+    shown = docs.cases_of(raw)
+    neither = [bug.id for bug in BUGS if not shown[bug.id] and not bug.not_shown]
+    both = [bug.id for bug in BUGS if shown[bug.id] and bug.not_shown]
+    assert (neither, both) == ([], [])
+
+
+def test_cases_name_only_bugs_of_the_table(raw: dict[str, Any]) -> None:
+    for case in raw["cases"]:
+        named = [row["bug"] for row in case["affects"]]
+        assert len(named) == len(set(named)), case["id"]
+        assert set(named) <= field_bugs().keys(), case["id"]
+
+
+def test_the_manifest_holds_the_table(raw: dict[str, Any]) -> None:
+    assert raw["field_bugs"] == [bug.to_json() for bug in BUGS]
+
+
+def test_what_a_case_says_about_a_bug() -> None:
+    assert affected("FB-43") == {
+        "bug": "FB-43",
+        "project": "MLX",
+        "reference": "ml-explore/mlx#3363",
+        "versions": "<0.31.2",
+    }
+    for unknown in ("FB-0", "mlx@<0.31.2"):
+        with pytest.raises(ValueError, match="unknown field bug"):
+            affected(unknown)
+
+
+COMPLETE = """
+[[bug]]
+id = "FB-01"
+project = "p"
+language = "C"
+references = ["a/b#1"]
+date = "2024"
+family = "dtype"
+trigger = "Something."
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (COMPLETE + COMPLETE, "FB-01 stands twice"),
+        (COMPLETE.replace('family = "dtype"', 'family = "odd"'), "FB-01: unknown family 'odd'"),
+        (COMPLETE.replace('date = "2024"\n', ""), "FB-01: 'date' is missing"),
+    ],
+)
+def test_a_broken_table_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str, message: str
+) -> None:
+    (tmp_path / "field_bugs.toml").write_text(text)
+    monkeypatch.setattr(table_module, "__file__", str(tmp_path / "field_bugs.py"))
+    with pytest.raises(ValueError, match=re.escape(message)):
+        field_bugs.__wrapped__()
+
+
+def test_the_committed_page_is_current(raw: dict[str, Any]) -> None:
+    committed = Path(__file__).parents[2] / "docs" / docs.PAGE
+    assert committed.read_text(encoding="utf-8") == docs.render(raw), "run: stc corpus bugs --write"
+
+
+def _bug(name: str, **other: Any) -> dict[str, Any]:
+    row = {"id": name, "project": "p_q", "language": "C", "references": ["a/b#7"], "date": "2024-05-01"}
+    row |= {"family": "dtype", "trigger": "A | B.", "versions": "<2", "fixed": "", "not_shown": ""}
+    return row | other
+
+
+def _case(name: str, *bugs: str, status: str = "active") -> dict[str, Any]:
+    return {"id": name, "status": status, "affects": [{"bug": bug} for bug in bugs]}
+
+
+def test_the_page_has_totals_families_and_the_rest() -> None:
+    manifest = {
+        "field_bugs": [
+            _bug("FB-01"),
+            _bug("FB-02", references=["Some review", "c/d#8"], family="json", versions="", fixed="2.1"),
+            _bug("FB-03", not_shown="Needs luck"),
+        ],
+        "cases": [
+            *(_case(f"dtype/{n}", "FB-01") for n in "abcde"),
+            _case("dtype/withdrawn", "FB-02", status="withdrawn"),
+            _case("header/x", "FB-02", "FB-01"),
+        ],
+    }
+    text = docs.render(manifest)
+    assert "**3 bugs in 1 projects: 2 are shown by 6 cases, 1 cannot be shown" in text
+    assert "| Dtypes | 2 | 1 |" in text
+    assert (
+        r"| FB-01 | p_q (C) | [a/b#7](https://github.com/a/b/issues/7)<br>2024-05-01 | A \| B. | `<2` | "
+        "`dtype/a`<br>`dtype/b`<br>`dtype/c`<br>and 3 more |"
+    ) in text
+    assert "| Some review<br>[c/d#8](https://github.com/c/d/issues/8)<br>2024-05-01 |" in text
+    assert "| 2.1 | `header/x` |" in text
+    assert text.index("## JSON parsing") < text.index("## Dtypes") < text.index("## Not shown")
+    assert text.rstrip().endswith("| A \\| B. | Needs luck |")
+    assert docs.render(manifest) == text
+
+
+def test_listing_and_looking_up(written: Path) -> None:
+    everything = run("-c", written)
+    assert everything.exit_code == 0
+    assert f"\n{len(BUGS)} bugs, " in everything.output
+    some = run("-c", written, "modelaudit")
+    assert "FB-117" in some.output
+    assert "FB-43" not in some.output
+    one = run("-c", written, "fb-43").output
+    assert one.startswith("FB-43: MLX (C++), 2026-04-03\n")
+    assert "affected  <0.31.2\n" in one
+    assert "case      layout/offset-negative\n" in one
+    assert "not shown Needs Windows" in run("-c", written, "FB-21").output
+    nothing = run("-c", written, "no such thing")
+    assert (nothing.exit_code, nothing.output) == (1, "0 bugs, 0 of them shown by cases\n")
+
+
+def test_bugs_as_json(written: Path) -> None:
+    rows = [json.loads(line) for line in run("-c", written, "--json").output.splitlines()]
+    assert [row["id"] for row in rows] == [bug.id for bug in BUGS]
+    assert "layout/hole-between-two" in next(row for row in rows if row["id"] == "FB-59")["cases"]
+
+
+def test_writing_and_checking_the_page(written: Path, page: Path) -> None:
+    stale = run("-c", written, "--check")
+    assert (stale.exit_code, stale.output.endswith("is not current; run: stc corpus bugs --write\n")) == (
+        1,
+        True,
+    )
+    assert not page.exists()
+    assert run("-c", written, "--write").output == f"wrote {page}\n"
+    for option in ("--check", "--write"):
+        again = run("-c", written, option)
+        assert (again.exit_code, again.output) == (0, f"current: {page}\n")
+    for extra in ("--json", "FB-43", "--check"):
+        assert run("-c", written, "--write", extra).exit_code == 2
+
+
+def test_a_page_that_cannot_be_written(written: Path, page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page.mkdir()
+    refused = run("-c", written, "--write")
+    assert refused.exit_code == 2
+    assert str(page) in refused.output
+    monkeypatch.setattr(docs, "docs_folder", lambda: None)
+    assert "no checkout" in run("-c", written, "--check").output

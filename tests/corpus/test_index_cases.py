@@ -1,0 +1,101 @@
+"""The index cases against things that do not know them: a small loader, and the reference."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from safetensors_corpus import Case, Manifest
+from safetensors_corpus.broken import loaders, loaders_contents, loaders_text
+from safetensors_corpus.broken.matrix import why
+from safetensors_corpus.broken.small_loader import LOADER
+from safetensors_corpus.perform import failure, perform
+from safetensors_reference.opening import safe_open
+from safetensors_reference.rules import rule_book
+from safetensors_reference.shards import open_index
+
+VARIANTS = (*loaders.VARIANTS, *loaders_contents.VARIANTS, *loaders_text.VARIANTS)
+
+
+class Reference:
+    """The reference: the index with its shards checked, then each tensor out of its shard."""
+
+    def index(self, path: Path) -> dict[str, Any]:
+        rows = []
+        for name, found in open_index(path).tensors.items():
+            with safe_open(str(path.parent / found.shard), "raw") as file:
+                rows.append((name, found.info.dtype, found.info.shape, bytes(file.get_tensor(name))))
+        return {"tensors": rows}
+
+
+@pytest.fixture(scope="module")
+def cases(manifest: Manifest) -> list[Case]:
+    return [case for case in manifest.cases if case.kind == "index"]
+
+
+@pytest.fixture(scope="module")
+def caught(cases: list[Case], tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    folder = tmp_path_factory.mktemp("indexes")
+    found: dict[str, list[str]] = {}
+    for variant in VARIANTS:
+        implementation = variant.make()
+        found[variant.name] = [c.id for c in cases if why(implementation, c, folder) is not None]
+    return found
+
+
+def test_there_are_cases_of_every_choice(cases: list[Case]) -> None:
+    choices = {name for name in rule_book().choices if name.startswith("index-")}
+    assert {case.choice for case in cases} == choices | {None}
+
+
+def test_a_small_loader_agrees(cases: list[Case], tmp_path: Path) -> None:
+    assert {c.id: w for c in cases if (w := why(LOADER, c, tmp_path))} == {}
+
+
+def test_the_reference_agrees(cases: list[Case], tmp_path: Path) -> None:
+    assert {c.id: w for c in cases if (w := why(Reference(), c, tmp_path))} == {}
+
+
+def test_the_reference_takes_the_hardened_option(cases: list[Case], tmp_path: Path) -> None:
+    for number, case in enumerate(cases):
+        option = rule_book().choices[case.choice].expected("hardened") if case.choice else None
+        if option is not None:
+            result = perform(case, Reference(), tmp_path / str(number))
+            assert result.outcome == case.options[option].outcome, case.id
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
+def test_every_broken_loader_is_caught(variant: Any, caught: dict[str, list[str]]) -> None:
+    assert variant.kind == "index"
+    assert caught[variant.name]
+
+
+def test_every_case_catches_a_broken_loader(cases: list[Case], caught: dict[str, list[str]]) -> None:
+    failed = {case for ids in caught.values() for case in ids}
+    assert {case.id for case in cases} - failed == set()
+
+
+def test_no_file_of_a_case_has_a_name_that_some_system_cannot_store(cases: list[Case]) -> None:
+    for case in cases:
+        for file in case.input.files:
+            assert file.path.isascii()
+            assert not set(file.path) & set('\\:*?"<>|'), file.path
+            assert not any(part.endswith((".", " ")) for part in file.path.split("/"))
+
+
+def test_a_template_leads_into_the_folder_of_the_run(cases: list[Case], tmp_path: Path) -> None:
+    case = next(c for c in cases if c.id == "index/shard-path-absolute")
+    index = json.loads(case.set_up(tmp_path).read_bytes())
+    named = Path(index["weight_map"]["b"])
+    assert named.is_absolute()
+    assert named.resolve() == (tmp_path / "outside" / "x.safetensors").resolve()
+    assert named.is_file()
+
+
+def test_failures_are_told(cases: list[Case], tmp_path: Path) -> None:
+    case = next(c for c in cases if c.id == "index/shard-path-parent")
+    broken = next(v for v in VARIANTS if v.name == "loader/joins-paths").make()
+    assert failure(case, perform(case, broken, tmp_path)) == "accept instead of reject"

@@ -1,0 +1,258 @@
+"""The corpus without Python: the program in JavaScript from the documentation runs readers over it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from safetensors_corpus import Manifest
+from safetensors_corpus.kinds import BUILDERS, new_builder
+from safetensors_corpus.manifest import corpus_root
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+PROGRAM = EXAMPLES / "corpus.mjs"
+READER = EXAMPLES / "corpus_reader.mjs"
+NODE = shutil.which("node")
+
+needs_node = pytest.mark.skipif(NODE is None, reason="needs Node 20, which is not installed")
+
+
+@pytest.fixture(scope="module")
+def folder(written: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built corpus, reading cases only, so that each run is short."""
+    root = tmp_path_factory.mktemp("free")
+    raw = json.loads((written / "corpus.json").read_text())
+    raw["cases"] = [c for c in raw["cases"] if c["kind"] == "read"]
+    (root / "corpus.json").write_text(json.dumps(raw))
+    (root / "files").symlink_to(written / "files")
+    return root
+
+
+def node(manifest: Path, reader: Path | str, tmp_path: Path) -> tuple[int, list[str], dict[str, int]]:
+    """Run the program; a reader given as text is written to a file first."""
+    if isinstance(reader, str):
+        path = tmp_path / "reader.mjs"
+        path.write_text(reader)
+        reader = path
+    command = [str(NODE), str(PROGRAM), str(manifest), str(reader)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert result.stderr == ""
+    *lines, totals = result.stdout.splitlines()
+    return (
+        result.returncode,
+        lines,
+        {w.rsplit(" ", 1)[0]: int(w.rsplit(" ", 1)[1]) for w in totals.split(" · ")},
+    )
+
+
+@needs_node
+def test_the_example_reader_passes_every_case(folder: Path, manifest: Manifest, tmp_path: Path) -> None:
+    status, lines, totals = node(folder / "corpus.json", READER, tmp_path)
+    assert lines == []
+    assert status == 0
+    assert totals["pass"] == len(manifest.reading)
+    assert sum(totals.values()) == totals["pass"]
+
+
+@needs_node
+def test_a_reader_that_refuses_everything_fails_what_must_be_accepted(
+    folder: Path, manifest: Manifest, tmp_path: Path
+) -> None:
+    reader = 'export function open() { throw new Error("no"); }'
+    status, lines, totals = node(folder / "corpus.json", reader, tmp_path)
+    accepted = [c for c in manifest.reading if c.expect is not None and c.expect.outcome == "accept"]
+    assert status == 1
+    assert totals["fail"] + totals["not strict"] >= len(accepted)
+    text = "\n".join(lines)
+    assert all(f"  {case.id}  " in text for case in accepted)
+    assert "refused (no), must be accepted" in text
+
+
+@needs_node
+def test_a_reader_that_accepts_everything_fails_what_must_be_refused(
+    folder: Path, manifest: Manifest, tmp_path: Path
+) -> None:
+    status, lines, totals = node(folder / "corpus.json", "export const open = () => [];", tmp_path)
+    text = "\n".join(lines)
+    assert status == 1
+    for case in manifest.reading:
+        if case.expect is None:
+            continue
+        if case.expect.outcome == "reject":
+            assert f"  {case.id}  {case.rules[0]}  accepted, must be refused ({case.expect.codes[0]})" in text
+        elif case.expect.content and case.expect.content.get("tensors"):
+            assert f"  {case.id}  {case.rules[0]}  got , expected" in text
+    assert totals["pass"] + len(lines) == len(manifest.reading)
+
+
+@needs_node
+@pytest.mark.parametrize(
+    ("change", "case"),
+    [
+        ("t.name = t.name.normalize()", "header/name-decomposed"),
+        ("t.shape = t.shape.filter((d) => d !== 1n)", "shape/"),
+        ("t.dtype = t.dtype.replace('BF16', 'F16')", "dtype/"),
+    ],
+)
+def test_wrong_tensors_are_noticed(folder: Path, tmp_path: Path, change: str, case: str) -> None:
+    reader = (
+        f'import {{ open as good }} from "{READER.as_uri()}";\n'
+        f"export const open = (bytes) => good(bytes).map((t) => {{ {change}; return t; }});"
+    )
+    status, lines, totals = node(folder / "corpus.json", reader, tmp_path)
+    assert status == 1
+    assert totals["fail"] > 0
+    assert all("got " in line and ", expected " in line for line in lines)
+    assert any(case.split("/", maxsplit=1)[0] + "/" in line for line in lines)
+
+
+@needs_node
+def test_the_required_option_of_a_choice_is_demanded(folder: Path, tmp_path: Path) -> None:
+    raw = json.loads((folder / "corpus.json").read_text())
+    free = next(
+        c
+        for c in raw["cases"]
+        if "choice" in c["expect"]
+        and not next(x for x in raw["choices"] if x["id"] == c["expect"]["choice"])["required"]
+        and {o["outcome"] for o in c["expect"]["options"].values()} == {"accept", "reject"}
+    )
+    refusing = 'export function open() { throw new Error("no"); }'
+    (tmp_path / "files").symlink_to(folder / "files")
+    path = tmp_path / "corpus.json"
+    path.write_text(json.dumps({**raw, "cases": [free]}))
+    assert node(path, refusing, tmp_path)[2]["pass"] == 1
+    accepting = next(k for k, o in free["expect"]["options"].items() if o["outcome"] == "accept")
+    for choice in raw["choices"]:
+        if choice["id"] == free["expect"]["choice"]:
+            choice["required"] = accepting
+    path.write_text(json.dumps({**raw, "cases": [{**free, "level": "must"}]}))
+    assert node(path, refusing, tmp_path)[2]["fail"] == 1
+
+
+@needs_node
+def test_what_a_reader_lacks_is_unsupported(folder: Path, tmp_path: Path) -> None:
+    reader = (
+        f'import {{ open as good }} from "{READER.as_uri()}";\n'
+        'export const lacks = ["dtype-c64"];\n'
+        "export const open = (bytes) => good(bytes).map((t) => {"
+        ' if (t.dtype === "C64") throw new Error("no C64"); return t; });'
+    )
+    status, lines, totals = node(folder / "corpus.json", reader, tmp_path)
+    assert (status, lines) == (0, [])
+    assert totals["unsupported"] > 5
+
+
+@needs_node
+@pytest.mark.parametrize("damage", [lambda b: b + b"!", lambda b: bytes([b[0] ^ 1]) + b[1:], None])
+def test_a_corrupted_file_is_no_case(written: Path, tmp_path: Path, damage: object) -> None:
+    root = tmp_path / "corpus"
+    (root / "files/framing").mkdir(parents=True)
+    raw = json.loads((written / "corpus.json").read_text())
+    case = next(c for c in raw["cases"] if c["id"] == "framing/one-tensor")
+    (root / "corpus.json").write_text(json.dumps({**raw, "cases": [case]}))
+    file = root / case["input"]["file"]
+    if damage is not None:
+        file.write_bytes(damage((written / case["input"]["file"]).read_bytes()))  # type: ignore[operator]
+    status, lines, totals = node(root / "corpus.json", READER, tmp_path)
+    assert status == 1
+    assert totals["damaged"] == 1
+    assert lines[0].startswith("damaged     framing/one-tensor  FRM-01  ")
+
+
+@needs_node
+def test_every_kind_of_recipe_part_is_expanded_as_in_python(tmp_path: Path) -> None:
+    from safetensors_corpus import recipe
+
+    entries: dict[str, object] = {
+        "each": '"k{i}-{next}":"\u00e9 $& %d"',
+        "count": 3,
+        "first": 9,
+        "separator": ",",
+    }
+    parts: list[dict[str, object]] = [
+        {"text": '{"__metadata__":{'},
+        entries,
+        {"hex": "7d2c"},
+        {"text": '"w":{"dtype":"U8","shape":[70000],"data_offsets":[0,70000]}}'},
+        {"repeat": {"text": " "}, "count": 5},
+    ]
+    length: dict[str, object] = {"hex": recipe.size(parts).to_bytes(8, "little").hex()}
+    parts = [length, *parts, {"repeat": {"hex": "0102"}, "count": 5000}, {"zeros": 60_000}]
+    raw = json.loads((corpus_root() / "corpus.json").read_text())
+    case = next(c for c in raw["cases"] if c["id"] == "framing/one-tensor")
+    content = {
+        "tensors": [{"name": "w", "dtype": "U8", "shape": [70000], "nbytes": 70000, "sha256": "0" * 64}],
+        "metadata": None,
+    }
+    case["expect"] = {"outcome": "accept", "content": content}
+    case["input"] = {"recipe": parts, "sha256": recipe.digest(parts), "size": recipe.size(parts)}
+    (tmp_path / "corpus.json").write_text(json.dumps({**raw, "cases": [case]}))
+    status, lines, totals = node(tmp_path / "corpus.json", READER, tmp_path)
+    assert (status, lines, totals["pass"]) == (0, [], 1)
+
+
+@needs_node
+def test_a_wrong_call_shows_the_usage() -> None:
+    result = subprocess.run([str(NODE), str(PROGRAM)], capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    assert result.stderr.startswith("usage: node corpus.mjs")
+
+
+def test_the_program_is_short_and_needs_no_packages() -> None:
+    text = PROGRAM.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 80
+    imports = [line for line in text.splitlines() if line.startswith("import ")]
+    assert all('from "node:' in line for line in imports)
+    assert "import" not in READER.read_text(encoding="utf-8").replace("important", "")
+
+
+def test_the_page_shows_how_to_run_it() -> None:
+    page = (EXAMPLES.parent / "corpus.md").read_text(encoding="utf-8")
+    assert "node docs/examples/corpus.mjs corpus/corpus.json docs/examples/corpus_reader.mjs" in page
+
+
+def test_the_page_shows_a_case_as_it_is(raw: dict[str, Any]) -> None:
+    page = (EXAMPLES.parent / "corpus.md").read_text(encoding="utf-8")
+    shown = json.loads(page.split("```json\n", 1)[1].split("```", 1)[0])
+    case = next(c for c in raw["cases"] if c["id"] == shown["id"])
+    shown["input"]["sha256"] = case["input"]["sha256"]
+    assert {key: case[key] for key in shown} == shown
+    for kind in {c["kind"] for c in raw["cases"]}:
+        assert f"| `{kind}` |" in page
+
+
+class Registered:
+    """Stands for ``accepts`` and ``rejects``: keeps the case function and its first variant."""
+
+    body: Any = None
+    arguments: tuple[Any, ...] = ()
+
+    def __call__(self, *_: object, over: dict[str, Any] | None = None, **__: object) -> Any:
+        self.arguments = tuple(over.values())[:1] if over else ()
+        return self.keep
+
+    def keep(self, body: Any) -> None:
+        self.body = body
+
+
+def test_the_examples_of_the_page_about_cases_build() -> None:
+    page = (EXAMPLES.parent / "add-a-case.md").read_text(encoding="utf-8")
+    examples = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(examples) == len(BUILDERS)
+    for example in examples:
+        builder = example.split("(f: ")[1].split(",")[0].split(")")[0]
+        kind = next(kind for kind, cls in BUILDERS.items() if getattr(cls, "__name__", "") == builder)
+        registered = Registered()
+        exec(example, {"accepts": registered, "rejects": registered, builder: BUILDERS[kind]})
+        filled = new_builder(kind)
+        registered.body(filled, *registered.arguments)
+        stored, files = filled.stored("area/name")
+        assert stored is not None
+        assert files or kind == "resource"
+        assert "@rejects" in example or filled.content()

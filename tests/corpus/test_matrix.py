@@ -1,0 +1,277 @@
+"""The matrix case x variant: every case can fail, every variant is caught, the committed file is current."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from safetensors_corpus import Case, Manifest
+from safetensors_corpus.broken import matrix as matrix_module
+from safetensors_corpus.broken.matrix import (
+    FILE,
+    Matrix,
+    Row,
+    cases_for,
+    committed,
+    compute,
+    fails,
+    kinds,
+    load,
+    why,
+)
+from safetensors_corpus.broken.small_reader import READER
+from safetensors_corpus.broken.variant import Panic, all_variants, reading
+from safetensors_corpus.cli_matrix import matrix as command
+from safetensors_corpus.manifest import corpus_root
+
+PART = slice(1, None, 3)
+"""Computing every variant takes minutes on a small machine; this third is fixed, so that failures repeat."""
+
+
+@pytest.fixture(scope="module")
+def stored(manifest: Manifest) -> Matrix:
+    return committed(manifest, corpus_root() / FILE)
+
+
+@pytest.fixture
+def few(manifest: Manifest) -> list[Case]:
+    wanted = ("framing/one-tensor", "layout/trailing-4-bytes", "layout/hole-between-two")
+    return [manifest.by_id[case] for case in wanted]
+
+
+# What is claimed
+
+
+def test_every_case_is_failed_by_a_variant(stored: Matrix) -> None:
+    assert stored.unproven == []
+
+
+def test_every_variant_fails_a_case(stored: Matrix) -> None:
+    assert stored.harmless == []
+
+
+def test_the_committed_matrix_lists_every_variant(stored: Matrix) -> None:
+    assert [row.name for row in stored.rows] == [variant.name for variant in all_variants()]
+    assert [row.about for row in stored.rows] == [variant.about for variant in all_variants()]
+
+
+def test_the_committed_matrix_is_current(manifest: Manifest, stored: Matrix) -> None:
+    rows = {row.name: row for row in stored.rows}
+    computed = compute(manifest, variants=all_variants()[PART], jobs=os.cpu_count() or 1)
+    stale = [row.name for row in computed.rows if rows.get(row.name) != row]
+    assert stale == [], "run: stc corpus matrix --write"
+
+
+def test_the_committed_file_has_its_form(stored: Matrix) -> None:
+    text = (corpus_root() / FILE).read_text(encoding="utf-8")
+    assert text == stored.text()
+    raw = json.loads(text)
+    assert raw["cases without a failing variant"] == []
+    assert raw["cases"] == {
+        kind: list(stored.cases.values()).count(kind) for kind in sorted(set(stored.cases.values()))
+    }
+    for row in raw["variants"]:
+        assert row["fails"] == sorted(set(row["fails"])), row["name"]
+
+
+def test_heavy_cases_are_left_out(manifest: Manifest, stored: Matrix) -> None:
+    assert not [c.id for c in manifest.cases if c.heavy and c.id in stored.cases]
+    assert {c.kind for c in manifest.cases if c.id in stored.cases} <= kinds()
+
+
+# Computing
+
+
+def test_a_correct_reader_fails_nothing(few: list[Case], tmp_path: Path) -> None:
+    assert fails(reading("correct", "Correct.", READER), few, tmp_path) == []
+
+
+def test_a_broken_reader_fails_what_it_does_not_see(few: list[Case], tmp_path: Path) -> None:
+    broken = reading("broken", "Broken.", READER.without("trailing"))
+    assert fails(broken, few, tmp_path) == ["layout/trailing-4-bytes"]
+
+
+def test_a_crash_fails_where_a_refusal_is_demanded(few: list[Case], tmp_path: Path) -> None:
+    class Crashes:
+        def read(self, path: Path) -> object:
+            raise Panic("aborted")
+
+    reason = why(Crashes(), few[1], tmp_path)
+    assert reason is not None
+    assert "crash" in reason
+
+
+def test_a_reader_that_never_answers_is_stopped(
+    few: list[Case], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Hangs:
+        def read(self, path: Path) -> object:
+            while True:
+                pass
+
+    monkeypatch.setattr(matrix_module, "SECONDS", 0.05)
+    begin = time.monotonic()
+    reason = why(Hangs(), few[1], tmp_path)
+    assert reason is not None
+    assert "hang" in reason
+    assert time.monotonic() - begin < 5
+
+
+def test_the_time_limit_ends_with_the_case(few: list[Case], tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGALRM)
+    assert why(READER, few[0], tmp_path) is None
+    assert signal.getsignal(signal.SIGALRM) == before
+    assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
+
+
+def test_processes_give_what_one_process_gives(manifest: Manifest) -> None:
+    small = replace(manifest, cases=tuple(cases_for(manifest, "read")[:20]))
+    variants = [v for v in all_variants() if v.name in ("reader/no-hole-check", "reader/length-32-bits")]
+    alone = compute(small, variants=variants)
+    counted: list[int] = []
+    together = compute(manifest, variants=variants, jobs=2, done=lambda: counted.append(1))
+    assert len(counted) == 2
+    assert [row.name for row in together.rows] == [row.name for row in alone.rows]
+    # The processes open the corpus themselves, hence all of it.
+    for part, whole in zip(alone.rows, together.rows, strict=True):
+        assert set(part.fails) == set(whole.fails) & set(alone.cases)
+
+
+def test_matrix_values() -> None:
+    rows = (Row("reader/a", "read", "A.", ("x/1", "x/2")), Row("reader/b", "read", "B.", ()))
+    found = Matrix(rows, {"x/1": "read", "x/2": "read", "x/3": "read"})
+    assert found.unproven == ["x/3"]
+    assert found.harmless == ["reader/b"]
+    assert found.failed_by["x/1"] == ["reader/a"]
+    raw = json.loads(found.text())
+    assert raw["cases"] == {"read": 3}
+    assert raw["cases without a failing variant"] == ["x/3"]
+    assert [row["fails"] for row in raw["variants"]] == [["x/1", "x/2"], []]
+    assert sum(line.lstrip().startswith('{"name"') for line in found.text().splitlines()) == 2
+
+
+# Command
+
+
+def run(*args: str) -> tuple[int, str]:
+    result = CliRunner().invoke(command, list(args))
+    return result.exit_code, result.output
+
+
+def folder_with(rows: tuple[Row, ...], written: Path, tmp_path: Path) -> Path:
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    (folder / "corpus.json").symlink_to(written / "corpus.json")
+    (folder / "files").symlink_to(written / "files")
+    (folder / FILE).write_text(Matrix(rows, {}).text(), encoding="utf-8")
+    return folder
+
+
+def test_the_summary_counts(stored: Matrix, written: Path, tmp_path: Path) -> None:
+    folder = folder_with(load(), written, tmp_path)
+    status, out = run("-o", str(folder))
+    assert status == int(bool(stored.unproven or stored.harmless)), out
+    assert "read" in out
+    assert "variants" in out
+
+
+def test_a_gap_fails(written: Path, tmp_path: Path) -> None:
+    rows = (Row("reader/blind", "read", "Sees nothing.", ()),)
+    status, out = run("-o", str(folder_with(rows, written, tmp_path)))
+    assert status == 1
+    assert "no case is failed by reader/blind" in out
+    assert "no variant fails framing/one-tensor" in out
+
+
+def test_one_case(written: Path, tmp_path: Path) -> None:
+    rows = (Row("reader/blind", "read", "Sees nothing.", ("framing/one-tensor",)),)
+    folder = folder_with(rows, written, tmp_path)
+    status, out = run("-o", str(folder), "--case", "framing/one-tensor")
+    assert status == 0
+    assert "reader/blind" in out
+    assert "Sees nothing." in out
+    assert "failed by 1 of 1 variants" in out
+
+
+def test_one_rule(written: Path, tmp_path: Path) -> None:
+    rows = (Row("reader/blind", "read", "Sees nothing.", ("layout/hole-between-two",)),)
+    folder = folder_with(rows, written, tmp_path)
+    status, out = run("-o", str(folder), "--rule", "off-07")
+    assert status == 0
+    assert "layout/hole-between-two" in out
+    assert "cases of OFF-07, failed by 1 of 1 variants" in out
+    status, out = run("-o", str(folder), "--rule", "OFF-99")
+    assert status == 1
+    assert "no case names the rule 'OFF-99'" in out
+
+
+def test_an_unknown_case(written: Path, tmp_path: Path) -> None:
+    status, out = run("-o", str(folder_with((), written, tmp_path)), "--case", "framing/no-such")
+    assert status == 1
+    assert "no case 'framing/no-such'" in out
+
+
+def test_one_variant_with_and_without_its_prefix(written: Path, tmp_path: Path) -> None:
+    rows = (Row("reader/blind", "read", "Sees nothing.", ("framing/one-tensor",)),)
+    folder = folder_with(rows, written, tmp_path)
+    for name in ("reader/blind", "blind"):
+        status, out = run("-o", str(folder), "--variant", name)
+        assert status == 0
+        assert "framing/one-tensor" in out
+        assert "1 cases" in out
+    status, out = run("-o", str(folder), "--variant", "lind")
+    assert status == 1
+    assert "did you mean reader/blind?" in out
+
+
+def test_a_missing_file_says_how_to_make_it(written: Path, tmp_path: Path) -> None:
+    folder = folder_with((), written, tmp_path)
+    (folder / FILE).unlink()
+    status, out = run("-o", str(folder))
+    assert status == 1
+    assert "stc corpus matrix --write" in out
+
+
+def test_check_names_what_differs(written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    true = Matrix(
+        (Row("reader/blind", "read", "Sees nothing.", ("framing/one-tensor",)),),
+        {"framing/one-tensor": "read"},
+    )
+    monkeypatch.setattr("safetensors_corpus.cli_matrix.compute", lambda *_, **__: true)
+    folder = folder_with((Row("reader/blind", "read", "Sees nothing.", ()),), written, tmp_path)
+    status, out = run("-o", str(folder), "--check")
+    assert status == 1
+    assert "reader/blind: fails 1 cases more and 0 fewer than committed" in out
+    assert "not current" in out
+    status, out = run("-o", str(folder), "--write")
+    assert status == 0
+    assert "matrix written: 1 variants, 1 cases" in out
+    assert (folder / FILE).read_text(encoding="utf-8") == true.text()
+    status, out = run("-o", str(folder), "--check")
+    assert status == 0
+    assert "matrix is current" in out
+
+
+def test_the_help_says_it_all() -> None:
+    for option in ("-h", "--help"):
+        status, out = run(option)
+        assert status == 0
+        for word in (
+            "--check",
+            "--write",
+            "--case",
+            "--variant",
+            "--rule",
+            "--all",
+            "--jobs",
+            "--output",
+            "Exit status",
+        ):
+            assert word in out

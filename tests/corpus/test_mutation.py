@@ -1,0 +1,481 @@
+"""Mutation of the strict reader: what is changed, what is left alone, and that the committed result holds."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from safetensors_corpus import cli_mutants, load_manifest
+from safetensors_corpus.cli_mutants import mutants as command
+from safetensors_corpus.manifest import Expectation
+from safetensors_corpus.mutation import result as results
+from safetensors_corpus.mutation.engine import Limits, Outcome, run_all, run_one
+from safetensors_corpus.mutation.operators import Mutant, cut, mutants_of
+from safetensors_corpus.mutation.probes import Probe, objection, probes_of
+from safetensors_corpus.mutation.regexes import faulty
+from safetensors_corpus.mutation.result import Reason, problems, reader_loader, result_of
+from safetensors_corpus.mutation.targets import DECIDING, reader_mutants, warm
+from safetensors_reference import explain
+
+
+def found(source: str) -> list[Mutant]:
+    return mutants_of({"m": textwrap.dedent(source)})
+
+
+def afters(body: str, operator: str) -> list[str]:
+    """What one operator makes of the body of a function."""
+    source = "def f(a, b):\n" + textwrap.indent(textwrap.dedent(body).strip(), "    ")
+    return [m.after for m in found(source) if m.name.split(":")[2] == operator]
+
+
+@pytest.mark.parametrize(
+    ("body", "operator", "expected"),
+    [
+        ("return a < b", "compare", ["return a <= b"]),
+        ("return a >= b", "compare", ["return a > b"]),
+        ("return a == b", "compare", ["return a != b"]),
+        ("return a not in b", "compare", ["return a in b"]),
+        ("return a is None", "compare", ["return a is not None"]),
+        ("return a < 1 < b", "compare", ["return a <= 1 < b", "return a < 1 <= b"]),
+        ("return a and b", "boolean", ["return a or b"]),
+        ("return a or b", "operand", ["return b", "return a"]),
+        ("return not a", "negation", ["return a"]),
+        ("if a: b()", "condition", ["if True:", "if False:"]),
+        ("while a: b()", "condition", ["while True:", "while False:"]),
+        ("while True: b()", "condition", []),
+        ("return 1 if a else 2", "condition", ["return 1 if True else 2", "return 1 if False else 2"]),
+        (
+            "return [x for x in a if x]",
+            "condition",
+            ["return [x for x in a if True]", "return [x for x in a if False]"],
+        ),
+        ("return a + b", "arithmetic", ["return a - b"]),
+        ("return a << b", "arithmetic", ["return a >> b"]),
+        ("return a % b", "arithmetic", ["return a // b"]),
+        ("return a + 'text'", "arithmetic", []),
+        ("a += b", "arithmetic", ["a -= b"]),
+        ("return a[3]", "integer", ["return a[4]", "return a[2]"]),
+        ("return a[b:]", "slice", ["return a[b + 1:]", "return a[b - 1:]", "return a[b:-1]"]),
+        ("return a[:2]", "slice", ["return a[1:2]"]),
+        ("return a == 'x'", "text", ["return a == 'x~'"]),
+        ("return a == b'x'", "text", ["return a == b'x~'"]),
+        ("return a.read('little')", "text", ["return a.read('big')"]),
+        (
+            "return a in b'xy'",
+            "member",
+            ["return a in b'xy\\x0c'", "return a in b'y'", "return a in b'x'"],
+        ),
+        ("return a.lstrip(b' ')", "member", ["return a.lstrip(b' \\x0c')"]),
+        ("return a in {1, b}", "element", ["return a in {b}", "return a in {1}"]),
+        ("return a in (1, b)", "element", ["return a in (b,)", "return a in (1,)"]),
+        ("return (1, b)", "element", []),
+        ("return {'x': 1, 'y': 2}", "element", ["return {'y': 2}", "return {'x': 1}"]),
+        ("return True", "flip", ["return False"]),
+        ("a()\nb()", "delete", ["pass", "pass"]),
+        ("raise a", "delete", ["pass"]),
+        ("for x in a:\n    continue", "delete", ["pass"]),
+        ("return", "delete", ["pass"]),
+        ("x = a", "delete", []),
+        ("x = a\nx = b", "delete", ["pass"]),
+        ("a.x = b", "delete", ["pass"]),
+    ],
+)
+def test_each_operator_makes_the_faults_it_is_for(body: str, operator: str, expected: list[str]) -> None:
+    assert afters(body, operator) == expected
+
+
+def test_a_value_becomes_none_only_where_the_type_allows_it() -> None:
+    assert [m.after for m in found("def f(a) -> int | None:\n    return a")] == ["return None"]
+    assert found("def f(a) -> int:\n    return a") == []
+
+
+def test_defaults_and_constants_of_a_module_are_changed() -> None:
+    source = "LIMIT = 8\ndef f(a=True): return a"
+    assert [(m.name, m.after) for m in found(source)] == [
+        ("m:LIMIT:integer:1", "LIMIT = 9"),
+        ("m:LIMIT:integer:2", "LIMIT = 7"),
+        ("m:f:flip:1", "def f(a=False):"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("[ab]*", {"[^ab]*", "[b]*", "[a]*", "[ab]+", "[ab]?"}),
+        ("[0-9]", {"[^0-9]", "[1-9]", "[0-8]"}),
+        ("[^a]", {"[a]"}),
+        ("x{4}", {"x{3}", "x{5}", ""}),
+        ("a|bc", {"|bc", "a|c", "a|b", "bc", "a"}),
+        ("(?:a|b)c", {"(?:|b)c", "(?:a|)c", "(?:a|b)", "(?:b)c", "(?:a)c"}),
+        ("%(n)sx", {"%(n)s"}),
+    ],
+)
+def test_faults_of_patterns(pattern: str, expected: set[str]) -> None:
+    assert set(faulty(pattern)) == expected
+
+
+def test_patterns_lose_their_flags_too() -> None:
+    source = "import re\nX = re.compile(b'a', re.DOTALL)"
+    assert [m.after for m in found(source)] == [
+        "X = re.compile(b'', re.DOTALL)",
+        "X = re.compile(b'a')",
+    ]
+
+
+SILENT = '''
+"""Module docstring with 1 and True."""
+from __future__ import annotations
+from typing import TYPE_CHECKING, Literal
+__all__ = ["f", "g"]
+if TYPE_CHECKING:
+    import os
+Kind = Literal["a", "b"]
+
+@dataclass(slots=True)
+class Box:
+    """Docstring."""
+    __slots__ = ("a", "b")
+    size: "int"
+
+def message(code, text, start):
+    Fault(code, "R-1", text, start + 8, 9)
+
+def f(code, at: "x < 1"):
+    """Docstring."""
+    assert at > 0
+    tail = "one" if at == 1 else "more"
+    words = f"{at + 1} bytes {tail}"
+    message(code, words, at - 1)
+'''
+
+
+def test_what_no_case_can_see_is_left_alone() -> None:
+    assert [(m.name, m.before) for m in found(SILENT)] == [
+        ("m:message:delete:1", "Fault(code, 'R-1', text, start + 8, 9)"),
+        ("m:f:delete:1", "message(code, words, at - 1)"),
+    ]
+
+
+def test_a_variable_that_decides_as_well_is_not_silent() -> None:
+    source = """
+    def f(at):
+        n = at + 1
+        Fault("C", "R-1", f"{n}", n, 9)
+        return n
+    """
+    assert [m.after for m in found(source) if "arithmetic" in m.name] == ["n = at - 1"]
+
+
+def test_names_survive_edits_elsewhere_and_are_unique() -> None:
+    before = found("def f(a): return a < 1\ndef g(a): return a < 2")
+    after = found("def new(a): return a < 3 or a > 4\n\n\ndef f(a): return a < 1\ndef g(a): return a < 2")
+    old = {(m.name, m.after) for m in before}
+    assert old <= {(m.name, m.after) for m in after}
+    names = [m.name for m in after]
+    assert len(set(names)) == len(names)
+
+
+def test_a_mutant_is_one_change_and_leaves_the_others_alone() -> None:
+    made = found("def f(a):\n    return a < 2")
+    values = []
+    for mutant in made:
+        space: dict[str, Any] = {}
+        exec(mutant.compiled(), space)
+        values.append([space["f"](n) for n in (1, 2, 3)])
+    assert [m.after for m in made] == ["return a <= 2", "return a < 3", "return a < 1"]
+    assert values == [[True, True, False], [True, True, False], [False, False, False]]
+
+
+def test_skipped_functions_have_no_mutants() -> None:
+    source = {"m": "X = 1\ndef f(a): return a < 1\nclass C:\n    def g(self): return 1"}
+    assert {m.name.split(":")[1] for m in mutants_of(source, {"m": ("f",)})} == {"X", "C.g"}
+    assert {m.name.split(":")[1] for m in mutants_of(source, {"m": ("*",)})} == {"X"}
+
+
+def test_long_lines_are_cut_around_the_change() -> None:
+    before, after = cut("a" * 200 + "1" + "b" * 200, "a" * 200 + "2" + "b" * 200)
+    assert before.replace("1", "2") == after
+    assert len(after) <= 102
+    assert "2" in after
+
+
+# The engine, with readers that are no readers
+
+
+@dataclass(frozen=True)
+class Number:
+    """A probe that is nothing but its number."""
+
+    id: str
+    value: int
+
+
+NUMBERS = [Number(f"n{i}", i) for i in range(5)]
+QUICK = Limits(probe=0.3, whole=2.0)
+
+
+def forever() -> None:
+    while True:
+        pass
+
+
+def eat() -> None:
+    held = []
+    while True:
+        held.append(bytearray(16 << 20))
+
+
+def kill_itself() -> None:
+    import os
+    import signal
+
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def raises() -> None:
+    raise KeyError("a mutant")
+
+
+@pytest.mark.parametrize(
+    ("bad", "how"),
+    [
+        (lambda: "verdict", "verdict"),
+        (raises, "crash"),
+        (forever, "runaway"),
+        (eat, "runaway"),
+        (kill_itself, "runaway"),
+    ],
+)
+def test_every_way_to_go_wrong_is_noticed_with_its_probe(bad: Callable[[], str | None], how: str) -> None:
+    def load() -> Callable[[Number], str | None]:
+        return lambda probe: bad() if probe.value == 3 else None
+
+    assert run_one(load, NUMBERS, QUICK) == Outcome("killed", "n3", how)
+
+
+def test_many_slow_probes_are_a_hang_in_all() -> None:
+    def slow(_probe: Number) -> None:
+        end = time.process_time() + 0.2
+        while time.process_time() < end:
+            pass
+
+    outcome = run_one(lambda: slow, NUMBERS, Limits(probe=5, whole=0.5))
+    assert (outcome.status, outcome.how) == ("killed", "runaway")
+
+
+def test_a_mutant_that_does_nothing_wrong_survives() -> None:
+    assert run_one(lambda: lambda _probe: None, NUMBERS, QUICK) == Outcome("survived")
+
+
+def test_a_mutant_that_cannot_be_loaded_is_stillborn() -> None:
+    def load() -> Callable[[Number], str | None]:
+        raise SyntaxError
+
+    assert run_one(load, NUMBERS, QUICK) == Outcome("stillborn")
+
+
+def test_several_at_a_time_all_end() -> None:
+    def load_for(limit: int) -> Callable[[], Callable[[Number], str | None]]:
+        return lambda: lambda probe: "verdict" if probe.value >= limit else None
+
+    work = [(str(i), load_for(i), NUMBERS) for i in range(8)]
+    outcomes = dict(run_all(work, QUICK, jobs=3))
+    assert {n: o.probe for n, o in outcomes.items()} == {
+        **{str(i): f"n{i}" for i in range(5)},
+        **{str(i): None for i in range(5, 8)},
+    }
+
+
+# What a case demands
+
+
+def answer(codes: tuple[str, ...] = (), **header: Any) -> Any:
+    return SimpleNamespace(
+        header=SimpleNamespace(**header) if header else None, faults=[SimpleNamespace(code=c) for c in codes]
+    )
+
+
+REFUSE = Expectation("reject", None, ("OFF_HOLE", "OFF_TRAILING"))
+
+
+@pytest.mark.parametrize(
+    ("profile", "codes", "said"),
+    [
+        ("hardened", ("OFF_HOLE",), None),
+        ("hardened", ("OFF_TRAILING",), "codes"),
+        ("official", ("OFF_TRAILING",), None),
+        ("official", ("OFF_OVERLAP",), "codes"),
+    ],
+)
+def test_a_refusal_needs_the_first_code_when_hardened(
+    profile: str, codes: tuple[str, ...], said: str | None
+) -> None:
+    assert objection(answer(codes), Probe("x/y", b"", profile, (REFUSE,))) == said
+
+
+def test_verdict_and_content_are_held_against_the_case() -> None:
+    sound = probes_of(c for c in load_manifest().reading if c.id == "framing/no-tensors") or probes_of(
+        [c for c in load_manifest().reading if c.expect and c.expect.outcome == "accept"][:1]
+    )
+    probe = sound[0]
+    assert objection(explain(probe.data), probe) is None
+    assert objection(answer(("OFF_HOLE",)), probe) == "verdict"
+    assert objection(explain(probe.data), Probe(probe.id, b"", "text", (REFUSE,))) == "verdict"
+    changed = answer(data_start=8, tensors={}, metadata={"other": "map"})
+    assert objection(changed, probe) == "content"
+
+
+def test_any_option_will_do_where_the_profile_leaves_the_choice_open() -> None:
+    open_choice = [c for c in load_manifest().reading if c.choice == "number-range"][:1]
+    demands = {p.profile: len(p.demands) for p in probes_of(open_choice)}
+    assert demands == {"hardened": 1, "official": 1, "text": 2}
+
+
+# Reasons and the committed result
+
+
+def test_reasons_are_held_to_the_outcomes_both_ways() -> None:
+    outcomes = {"m:f:compare:1": "survived", "m:f:compare:2": "killed", "m:f:compare:3": "stillborn"}
+    reason = Reason("equivalent", "why")
+    assert problems(outcomes, {"m:f:compare:1": reason}) == []
+    assert problems(outcomes, {}) == ["survives without a reason: m:f:compare:1"]
+    assert problems(outcomes, dict.fromkeys(["m:f:compare:1", "m:f:compare:2", "m:f:gone:1"], reason)) == [
+        "has a reason but exists no more: m:f:gone:1",
+        "has a reason to survive but is killed: m:f:compare:2",
+    ]
+    assert problems({}, {"other:f:compare:1": reason}, ["m"]) == []
+
+
+def test_only_wanted_cases_count_against_the_score() -> None:
+    made = found("def f(a):\n    return a < 2 and a > 1")
+    outcomes = {m.name: Outcome("killed", "x/y", "verdict") for m in made}
+    survivors = [m.name for m in made[:2]]
+    outcomes.update((name, Outcome("survived")) for name in survivors)
+    result = result_of(made, outcomes, {survivors[0]: Reason("equivalent", "why")})
+    assert result["equivalent"] == 1
+    assert result["reasons"]["wanted"] == 1
+    assert result["score"] == round((len(made) - 2) / (len(made) - 1), 4)
+
+
+@pytest.fixture(scope="module")
+def current() -> dict[str, Mutant]:
+    return {m.name: m for m in reader_mutants()}
+
+
+def test_the_committed_result_names_the_mutants_of_this_source(current: dict[str, Mutant]) -> None:
+    committed = results.load_result()
+    assert set(results.committed_outcomes(committed)) == set(current)
+    for row in committed["survivors"]:
+        mutant = current[row["name"]]
+        assert (row["before"], row["after"]) == (mutant.before, mutant.after)
+
+
+def test_every_survivor_has_its_reason_and_every_reason_its_survivor() -> None:
+    committed, reasons = results.load_result(), results.load_reasons()
+    assert problems(results.committed_outcomes(committed), reasons) == []
+    for row in committed["survivors"]:
+        assert Reason(row["class"], row["reason"]) == reasons[row["name"]]
+
+
+def test_the_corpus_notices_nearly_all_faults_that_a_case_could_show() -> None:
+    committed = results.load_result()
+    assert committed["mutants"] > 1000
+    assert committed["killed"] + len(committed["survivors"]) == committed["mutants"]
+    assert committed["score"] >= 0.98
+
+
+def test_cases_that_notice_faults_exist() -> None:
+    assert set(results.load_result()["killers"].values()) <= set(load_manifest().by_id)
+
+
+def test_a_sample_of_mutants_still_ends_as_committed(current: dict[str, Mutant]) -> None:
+    warm()
+    statuses = results.committed_outcomes(results.load_result())
+    names = sorted(statuses)
+    sample = names[:: len(names) // 40]
+    probes = probes_of(load_manifest().cases)
+    killers = results.load_result()["killers"]
+    # Of a mutant that is noticed only the case that did it is tried; survivors face a part of the corpus.
+    work = [
+        (
+            n,
+            reader_loader(current[n]),
+            [p for p in probes if p.id == killers[n]] if n in killers else probes[:900],
+        )
+        for n in sample
+    ]
+    assert {n: o.status for n, o in run_all(work, Limits())} == {n: statuses[n] for n in sample}
+
+
+# The command
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> list[Mutant]:
+    """Three mutants instead of all: two that are noticed, one that is not."""
+    chosen = [m for m in reader_mutants() if m.name.startswith("layout:check_layout:compare:")][:2]
+    chosen += [m for m in reader_mutants() if m.name == "layout:Range:text:1"]
+    outcomes = {m.name: Outcome("killed", "layout/a", "verdict") for m in chosen[:2]}
+    outcomes[chosen[2].name] = Outcome("survived")
+    monkeypatch.setattr(results, "all_mutants", lambda modules=(): chosen)
+    monkeypatch.setattr(
+        cli_mutants, "_measure", lambda picked, _known, _jobs: {m.name: outcomes[m.name] for m in picked}
+    )
+    monkeypatch.setattr(results, "load_reasons", lambda: {chosen[2].name: Reason("message", "a drawing")})
+    return chosen
+
+
+def test_the_command_writes_and_checks_the_result(
+    small: list[Mutant], monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    path = tmp_path / "mutants.json"
+    monkeypatch.setattr(results, "result_path", lambda: path)
+    runner = CliRunner()
+    stale = runner.invoke(command, ["--check"])
+    assert stale.exit_code == 1
+    assert "not current" in stale.stdout
+    written = runner.invoke(command, ["--write"])
+    assert written.exit_code == 0
+    assert "3 mutants: 2 killed, 1 survive (1 message)" in written.stdout
+    assert "100.00%" in written.stdout
+    assert path.read_text().endswith("}\n")
+    assert runner.invoke(command, ["--check"]).exit_code == 0
+
+
+def test_the_command_fails_for_a_survivor_without_a_reason(
+    small: list[Mutant], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results, "load_reasons", dict)
+    result = CliRunner().invoke(command, [])
+    assert result.exit_code == 1
+    assert f"survives without a reason: {small[2].name}" in result.stdout
+
+
+def test_the_command_shows_one_mutant(small: list[Mutant]) -> None:
+    noticed = CliRunner().invoke(command, ["--name", small[0].name])
+    assert noticed.exit_code == 0
+    assert re.search(r"^- .*\n\+ .*\nkilled by layout/a \(verdict\)", noticed.stdout, re.MULTILINE)
+    survivor = CliRunner().invoke(command, ["--name", small[2].name])
+    assert "survived: message: a drawing" in survivor.stdout
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(
+    "arguments", [["--name", "no:such:mutant:1"], ["--check", "--module", "layout"], ["--module", "nothing"]]
+)
+def test_the_command_refuses_what_makes_no_sense(arguments: list[str]) -> None:
+    assert CliRunner().invoke(command, arguments).exit_code == 2
+
+
+def test_the_help_names_every_module_and_exit_status() -> None:
+    text = CliRunner().invoke(command, ["-h"]).stdout
+    assert all(name in text for name in DECIDING)
+    assert "Exit status" in text

@@ -1,0 +1,222 @@
+"""Recipes: every way of making a file from one gives the same bytes, quickly and without filling holes."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from safetensors_corpus import Manifest, recipe
+from safetensors_corpus.build import schema
+from safetensors_corpus.recipe_builder import RecipeBuilder
+
+Part = dict[str, Any]
+
+PART_SCHEMA = {"$defs": schema()["$defs"], "$ref": "#/$defs/part"}
+
+
+def plainly(part: Part) -> bytes:
+    """Expand one part in the most obvious way, for comparison. Shares no code with ``recipe``."""
+    match part:
+        case {"hex": digits}:
+            return bytes(int(a + b, 16) for a, b in zip(digits[::2], digits[1::2], strict=True))
+        case {"text": text}:
+            return str(text).encode("utf-8")
+        case {"repeat": unit, "count": count}:
+            return plainly(unit) * int(count)
+        case {"zeros": count}:
+            return bytes(int(count))
+        case {"each": text, "count": count}:
+            first = part.get("first", 0)
+            items = []
+            for i in range(first, first + count):
+                # Cut at one mark and put the number in between, so that nothing is replaced twice.
+                pieces = [piece.replace("{next}", f"{i + 1}") for piece in text.split("{i}")]
+                items.append(f"{i}".join(pieces))
+            return bytes(part.get("separator", "").join(items), "utf-8")
+    raise AssertionError(part)
+
+
+text = st.text(st.sampled_from('ab%{}",:\\é😀\n '), max_size=6)
+template = st.lists(st.one_of(text, st.sampled_from(["{i}", "{next}", "{}", "%d", "{I}"])), max_size=6).map(
+    "".join
+)
+literal = st.one_of(
+    st.binary(max_size=40).map(lambda b: {"hex": b.hex()}), text.map(lambda value: {"text": value})
+)
+# Around multiples of a thousand, where the leading digits change.
+firsts = st.one_of(
+    st.integers(0, 30), st.sampled_from([998, 999, 1000, 1001, 9_990, 99_998, 999_500]), st.integers(0, 10**7)
+)
+counts = st.one_of(st.integers(1, 5), st.integers(1, 30), st.sampled_from([999, 1000, 1001, 2001]))
+each = st.fixed_dictionaries(
+    {"each": template, "count": counts}, optional={"first": firsts, "separator": text}
+)
+repeat = st.fixed_dictionaries({"repeat": literal, "count": st.integers(1, 300)})
+zeros = st.fixed_dictionaries({"zeros": st.integers(1, 5000)})
+parts = st.lists(st.one_of(literal, each, repeat, zeros), max_size=4)
+
+
+@given(parts)
+@settings(max_examples=100)
+def test_all_ways_of_making_a_file_agree(tmp_path_factory: pytest.TempPathFactory, made: list[Part]) -> None:
+    for part in made:
+        jsonschema.Draft202012Validator(PART_SCHEMA).validate(part)
+    expected = b"".join(map(plainly, made))
+    without_holes = b"".join(plainly(part) for part in made if "zeros" not in part)
+    digest = hashlib.sha256(without_holes).hexdigest()
+    assert recipe.expand(made) == expected
+    assert recipe.size(made) == len(expected)
+    assert recipe.digest(made) == digest
+    path = tmp_path_factory.getbasetemp() / "made.bin"
+    assert recipe.write(made, path) == (len(expected), digest)
+    assert path.read_bytes() == expected
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.binary(max_size=20), st.builds(lambda b, n: b * n, st.binary(max_size=1), st.integers(0, 500))
+        )
+    )
+)
+def test_a_recipe_made_from_bytes_gives_them_back(pieces: list[bytes]) -> None:
+    data = b"".join(pieces)
+    made = recipe.from_bytes(data)
+    assert recipe.expand(made) == data == b"".join(map(plainly, made))
+    assert recipe.size(made) == len(data)
+    for part in made:
+        jsonschema.Draft202012Validator(PART_SCHEMA).validate(part)
+    assert not any("hex" in a and "hex" in b for a, b in pairwise(made))
+
+
+@given(firsts, st.one_of(counts, st.sampled_from([20_000, 21_001])))
+@settings(max_examples=50)
+def test_next_is_one_more_than_i_in_every_item(first: int, count: int) -> None:
+    made: Part = {"each": "{i}-{next}", "count": count, "first": first, "separator": ","}
+    items = recipe.expand([made]).decode().split(",")
+    assert items == [f"{n}-{n + 1}" for n in range(first, first + count)]
+
+
+def test_large_parts_come_in_small_pieces() -> None:
+    for part in (
+        {"repeat": {"text": "abc"}, "count": 10_000_000},
+        {"each": "item {i}, ", "count": 1_000_000},
+    ):
+        assert max(map(len, recipe.chunks(part))) <= 4 << 20
+
+
+def test_a_million_items_take_about_a_second_at_most() -> None:
+    part: Part = {"each": '"t{i}":{"dtype":"U8","shape":[1],"data_offsets":[{i},{next}]}', "count": 1_000_000}
+    start = time.process_time()
+    recipe.digest([part])
+    assert recipe.size([part]) == 66_666_676
+    assert time.process_time() - start < 2
+
+
+def test_holes_take_no_room_on_disk_and_no_time(tmp_path: Path) -> None:
+    made: list[Part] = [{"text": "head"}, {"zeros": 2**40}, {"text": "tail"}, {"zeros": 2**20}]
+    path = tmp_path / "sparse.bin"
+    size, digest = recipe.write(made, path)
+    status = path.stat()
+    assert size == status.st_size == recipe.size(made) == 2**40 + 2**20 + 8
+    assert digest == hashlib.sha256(b"headtail").hexdigest()
+    assert status.st_blocks * 512 < 1 << 20
+    with path.open("rb") as file:
+        file.seek(2**40 + 4)
+        assert file.read(5) == b"tail\0"
+
+
+def test_a_hole_at_the_end_is_a_part_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "file.bin"
+    assert recipe.write([{"zeros": 7}], path) == (7, hashlib.sha256().hexdigest())
+    assert path.read_bytes() == bytes(7)
+
+
+WRONG: list[tuple[Any, str]] = [
+    ({}, "no literal part"),
+    ({"nothing": 1}, "no literal part"),
+    ({"hex": "00", "text": "a"}, "no literal part"),
+    ({"hex": "0"}, "fromhex"),
+    ({"hex": "zz"}, "fromhex"),
+    ({"text": 5}, "text is 5"),
+    ({"text": "\ud800"}, "surrogates not allowed"),
+    ({"zeros": 0}, "zeros is 0"),
+    ({"zeros": -1}, "zeros is -1"),
+    ({"zeros": 1.5}, "zeros is 1.5"),
+    ({"zeros": 1, "count": 1}, "instead of"),
+    ({"repeat": {"text": "a"}}, "instead of"),
+    ({"repeat": {"text": "a"}, "count": 0}, "count is 0"),
+    ({"repeat": {"text": "a"}, "count": -3}, "count is -3"),
+    ({"repeat": {"text": "a"}, "count": True}, "count is True"),
+    ({"repeat": {"zeros": 4}, "count": 1}, "no literal part"),
+    ({"each": "x"}, "instead of"),
+    ({"each": "x", "count": -1}, "count is -1"),
+    ({"each": "x", "count": 1, "first": -1}, "first is -1"),
+    ({"each": "x", "count": 1, "last": 3}, "instead of"),
+]
+
+
+@pytest.mark.parametrize(("part", "words"), WRONG)
+def test_a_part_that_the_schema_forbids_is_refused(part: Part, words: str, tmp_path: Path) -> None:
+    if "\ud800" not in str(part.get("text")):
+        assert not jsonschema.Draft202012Validator(PART_SCHEMA).is_valid(part)
+    for make in (recipe.size, recipe.digest, recipe.expand):
+        with pytest.raises(ValueError, match=words):
+            make([part])
+    with pytest.raises(ValueError, match=words):
+        recipe.write([part], tmp_path / "file")
+
+
+def test_descriptions_are_short_whatever_the_part(manifest: Manifest) -> None:
+    for case in manifest.cases:
+        for line in recipe.describe(case.input.recipe).splitlines():
+            assert len(line) < 200
+
+
+def test_the_builder_fills_a_header_to_the_byte() -> None:
+    for size in (100, 101, 5000, 12_345):
+        for unit in ("x", "abc", "{i}", "<{i}:{next}>"):
+            f = RecipeBuilder()
+            f.header("{")
+            count = f.fill_header(size, unit, "}", ",")
+            made, _ = f.stored("resource/test")
+            assert made is not None
+            assert f.header_size == size
+            header = recipe.expand(made["recipe"])[8:].rstrip(b" ")
+            assert len(header) >= size - len(unit) - 10
+            if "{" in unit:
+                assert header.count(b",") == count - 1
+    with pytest.raises(ValueError, match="no room"):
+        RecipeBuilder().fill_header(5, "longer", "}")
+    with pytest.raises(ValueError, match="3 bytes more than 2 already"):
+        _padded_too_late()
+
+
+def _padded_too_late() -> None:
+    f = RecipeBuilder()
+    f.header("12345")
+    f.pad_header(2)
+
+
+def test_all_recipes_that_are_small_give_the_bytes_of_a_plain_expansion(manifest: Manifest) -> None:
+    """An independent expansion, as somebody else would write it from the schema, matches size and digest."""
+    checked = 0
+    for case in manifest.cases:
+        if not case.input.recipe or case.heavy:
+            continue
+        data = b"".join(map(plainly, case.input.recipe))
+        assert len(data) == case.size, case.id
+        covered = b"".join(plainly(part) for part in case.input.recipe if "zeros" not in part)
+        assert hashlib.sha256(covered).hexdigest() == case.sha256, case.id
+        assert case.path.read_bytes() == data, case.id
+        case.discard()
+        checked += 1
+    assert checked > 60

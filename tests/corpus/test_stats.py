@@ -1,0 +1,177 @@
+"""``stc corpus stats``: counts, and the strict table of rules that are not covered from both sides."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from safetensors_corpus import stats as stats_module
+from safetensors_corpus.manifest import corpus_root
+from safetensors_corpus.stats import coverage_errors, load_reasons, rule_coverage, statistics
+from safetensors_reference.rules import rule_book
+
+from .small import run, small_corpus
+
+Raw = dict[str, Any]
+Reasons = dict[str, dict[str, str]]
+
+
+@pytest.fixture
+def raw_small(tmp_path: Path) -> Raw:
+    """The small corpus with three rules only."""
+    raw = copy.deepcopy(small_corpus(tmp_path / "corpus"))
+    kept = ("FRM-01", "OFF-07", "DAT-03", "MET-02", "WRT-15")
+    raw["rules"] = [r for r in raw["rules"] if r["id"] in kept]
+    return raw
+
+
+FINE: Reasons = {
+    "FRM-01": {"reject": "one case only"},
+    "OFF-07": {"accept": "one case only"},
+    "DAT-03": {"accept": "one case only"},
+}
+
+
+def test_a_rule_is_covered_by_any_case_that_carries_it_and_any_option(raw_small: Raw) -> None:
+    rows = {row.id: row for row in rule_coverage(raw_small, FINE)}
+    assert rows["FRM-01"].sides == ("accept",)
+    assert rows["OFF-07"].sides == rows["DAT-03"].sides == ("reject",), "the second rule of a case, too"
+    assert rows["MET-02"].sides == ("accept", "reject"), "the options of a choice"
+    assert rows["FRM-01"].missing == ("reject",)
+    assert rows["FRM-01"].reasons == {"reject": "one case only"}
+    assert rows["FRM-01"].cases == 1
+
+
+def test_withdrawn_cases_cover_nothing(raw_small: Raw) -> None:
+    for case in raw_small["cases"]:
+        case["status"] = "withdrawn"
+    assert all(row.sides == () and row.cases == 0 for row in rule_coverage(raw_small, {}))
+    assert statistics(raw_small, {})["not_active"] == 10
+
+
+def test_a_table_that_fits_has_no_errors(raw_small: Raw) -> None:
+    assert coverage_errors(raw_small, FINE) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"FRM-01": {}}, "coverage.toml: FRM-01 must say accept, reject, or both alone"),
+        ({"FRM-01": {"both": "x", "accept": "y"}}, "coverage.toml: FRM-01 must say"),
+        ({"FRM-01": {"refuse": "x"}}, "coverage.toml: FRM-01 must say"),
+        ({"FRM-01": {"reject": " "}}, "coverage.toml: FRM-01 has an empty reason"),
+        ({"FRM-01": {"reject": 7}}, "coverage.toml: FRM-01 has an empty reason"),
+        (
+            {"FRM-01": {"both": "x"}},
+            "FRM-01: the side accept is covered, but coverage.toml says why it is not",
+        ),
+        ({"MET-02": {"reject": "x"}}, "MET-02: the side reject is covered"),
+        ({"OFF-07": {"reject": "x"}}, "OFF-07: no case demands accept, and coverage.toml gives no reason"),
+        ({"ABC-01": {"both": "x"}}, "coverage.toml: there is no rule ABC-01"),
+    ],
+)
+def test_every_contradiction_is_an_error(raw_small: Raw, change: Reasons, message: str) -> None:
+    assert any(error.startswith(message) for error in coverage_errors(raw_small, {**FINE, **change}))
+
+
+def test_one_reason_for_both_sides_is_written_once(raw_small: Raw) -> None:
+    del raw_small["cases"][0]
+    twice = {**FINE, "FRM-01": {"accept": "x", "reject": "x"}}
+    assert coverage_errors(raw_small, twice) == ["coverage.toml: FRM-01: write one reason under both"]
+    assert coverage_errors(raw_small, {**FINE, "FRM-01": {"both": "x"}}) == []
+
+
+def test_only_must_rules_need_reasons(raw_small: Raw) -> None:
+    assert next(r for r in raw_small["rules"] if r["id"] == "WRT-15")["level"] == "should"
+    assert not any("WRT-15" in error for error in coverage_errors(raw_small, {}))
+    assert len(coverage_errors(raw_small, {})) == 3
+
+
+def test_counts(raw_small: Raw) -> None:
+    found = statistics(raw_small, FINE)
+    assert (found["cases"], found["not_active"], found["heavy"], found["recipes"]) == (9, 1, 1, 2)
+    assert found["kind"] == {"read": 3, "slice": 1, "write": 1, "index": 1, "lifecycle": 1, "resource": 2}
+    assert found["area"]["resource"] == 2
+    assert found["level"] == {"must": 5, "may": 2, "should": 2}
+    assert found["outcome"] == {"accept": 5, "reject": 3, "choice": 1}
+    assert found["choice"] == {"metadata-null": 1}
+    assert found["rules"]["both"] == ["MET-02"]
+    # The small corpus is counted with five rules only, in the order of the rule book.
+    assert sorted(found["rules"]["one"]) == ["DAT-03", "FRM-01", "OFF-07", "WRT-15"]
+    assert found["rules"]["none"] == []
+    assert found["rules"]["missing"]["OFF-07"] == {
+        "level": "must",
+        "cases": 1,
+        "sides": ["accept"],
+        "reasons": {"accept": "one case only"},
+    }
+
+
+def test_files_and_bytes_are_counted(tmp_path: Path) -> None:
+    raw = small_corpus(tmp_path)
+    found = json.loads(run("stats", "-c", tmp_path, "--json").stdout)
+    files = [p for p in (tmp_path / "files").rglob("*") if p.is_file() and "withdrawn" not in p.name]
+    assert found["files"] == len(files)
+    assert found["file_bytes"] == sum(p.stat().st_size for p in files)
+    data = [p for p in tmp_path.rglob("*") if p.is_file() and p.name != "LICENSE"]
+    assert found["stored_bytes"] == sum(p.stat().st_size for p in data)
+    assert found["cases"] == len(raw["cases"]) - 1
+
+
+def test_the_page_shows_every_number_and_every_missing_side(tmp_path: Path) -> None:
+    small_corpus(tmp_path)
+    out = run("stats", "-c", tmp_path).stdout
+    assert "9 cases (1 heavy, 1 withdrawn or superseded)" in out
+    assert "kind       read 3 · resource 2" in out
+    assert "choice     metadata-null 1" in out
+    assert "rules: 1 covered from both sides" in out
+    assert "FRM-01 (must) no reject: " in out
+    assert "HDR-01 (must) neither accept nor reject: no reason given" in out
+    assert max(map(len, out.splitlines())) <= 110
+
+
+def test_check_prints_contradictions_and_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small_corpus(tmp_path)
+    result = run("stats", "-c", tmp_path, "--check")
+    assert result.exit_code == 1
+    assert "FRM-01: no case demands reject, and coverage.toml gives no reason" in result.stdout
+    assert "contradictions between cases and coverage.toml" in result.stdout
+    monkeypatch.setattr("safetensors_corpus.cli_stats.coverage_errors", lambda *_: [])
+    assert run("stats", "-c", tmp_path, "--check").exit_code == 0
+
+
+def test_a_broken_table_of_reasons_is_an_error_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_corpus(tmp_path)
+    (tmp_path / "coverage.toml").write_text("[x")
+    monkeypatch.setattr(stats_module, "__file__", str(tmp_path / "stats.py"))
+    result = run("stats", "-c", tmp_path)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Error: coverage.toml: ")
+
+
+# --- the corpus of this repository -----------------------------------------------------------------------
+
+
+def test_cases_and_reasons_fit_each_other(raw: Raw) -> None:
+    assert coverage_errors(raw, load_reasons()) == []
+
+
+def test_reasons_are_sentences_and_stand_in_the_order_of_the_rules() -> None:
+    reasons = load_reasons()
+    rules = list(rule_book().rules)
+    assert list(reasons) == sorted(reasons, key=rules.index)
+    for rule, entry in reasons.items():
+        for reason in entry.values():
+            assert len(reason.split()) >= 4, rule
+            assert reason.endswith("."), rule
+
+
+def test_the_manifest_knows_the_rules_of_the_rule_book() -> None:
+    manifest = json.loads((corpus_root() / "corpus.json").read_text())
+    assert [r["id"] for r in manifest["rules"]] == list(rule_book().rules)
