@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .disputed_docs import disputed_page
 from .header_schema import header_schema_text
 from .rules import PROFILES, Choice, Rule, rule_book
 from .rules_docs import rules_page
@@ -15,7 +16,7 @@ from .rules_docs import rules_page
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PAGES = {"rules.md": rules_page, "header.schema.json": header_schema_text}
+PAGES = {"rules.md": rules_page, "disputed.md": disputed_page, "header.schema.json": header_schema_text}
 """File name in ``docs/`` -> what generates its text."""
 
 
@@ -39,7 +40,7 @@ def rules() -> None:
     help="Folder to write into.  [default: the project's docs/]",
 )
 def build(check: bool, output: Path | None) -> None:
-    """Write rules.md and header.schema.json, byte-identical on every run.
+    """Write rules.md, disputed.md and header.schema.json, byte-identical on every run.
 
     \b
     Exit status:
@@ -98,8 +99,9 @@ def _rule(rule: Rule) -> Iterator[str]:
     yield rule.statement
     for profile in PROFILES:
         yield f"  {profile:<9} {getattr(rule, profile)}"
-    if rule.choice is not None:
-        yield f"  choice    {rule.choice}"
+    for choice in rule_book().choices.values():
+        if choice.rule == rule.id:
+            yield f"  choice    {choice.id}"
     if rule.codes:
         yield f"  codes     {', '.join(rule.codes)}"
     yield f"  source    {rule.source}"
@@ -108,6 +110,8 @@ def _rule(rule: Rule) -> Iterator[str]:
 def _choice(choice: Choice) -> Iterator[str]:
     yield f"{choice.id} (choice of rule {choice.rule}): {choice.title}"
     yield choice.description
+    if choice.settled:
+        yield f"  settled: nobody defends another answer; shown by the cases of {', '.join(choice.settled)}"
     for option, meaning in choice.options.items():
         takers = [profile for profile in PROFILES if choice.positions[profile] == option]
         notes = ", ".join([*takers, *(["required"] if choice.required == option else [])])

@@ -79,13 +79,12 @@ class Explanation:
 
 @cache
 def profile_options(profile: str) -> dict[str, str]:
-    """Return choice -> option of ``profile``; where it leaves a choice open, the hardened option."""
-    options: dict[str, str] = {}
-    for choice in rule_book().choices.values():
-        option = choice.positions[profile] or choice.positions["hardened"]
-        assert option is not None, f"choices.toml: {choice.id} has no hardened position"
-        options[choice.id] = option
-    return options
+    """Return choice -> option of ``profile``; where it leaves a choice open, the hardened option.
+
+    What hardened leaves open as well has nothing to do with reading a header, and is left out.
+    """
+    options = {c.id: c.positions[profile] or c.positions["hardened"] for c in rule_book().choices.values()}
+    return {choice: option for choice, option in options.items() if option is not None}
 
 
 def explain(what: SourceLike, profile: ProfileName = "hardened") -> Explanation:

@@ -7,7 +7,7 @@ docs) takes it from here, so that a statement exists once.
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import Literal
@@ -49,6 +49,8 @@ class Choice:
     where that profile leaves it open. ``required`` is the option that every reader must take even without
     a profile (the text is clear and only an implementation deviates), None when several are legitimate.
     ``limit`` says that readers draw a line somewhere, so that the answers to several cases may differ.
+    ``settled`` are rules whose ordinary cases show the option taken: all known readings agree on
+    ``required``, and X
     """
 
     id: str
@@ -59,6 +61,8 @@ class Choice:
     positions: dict[str, str | None]
     required: str | None
     limit: bool
+    settled: tuple[str, ...] = ()
+    points: tuple[int, ...] = ()
 
     def expected(self, profile: str | None) -> str | None:
         """Return the option demanded under ``profile`` (None: without one), or None when it is open."""
@@ -69,11 +73,15 @@ class Choice:
 
 @dataclass(frozen=True)
 class RuleBook:
-    """All rules, choices and fault codes, in the order of the data files."""
+    """All rules, choices and fault codes, in the order of the data files.
+
+    ``points`` are the disputed points of the format: number -> what is disputed.
+    """
 
     rules: dict[str, Rule]
     choices: dict[str, Choice]
     codes: dict[str, str]
+    points: dict[int, str] = field(default_factory=dict)
 
 
 def _read(name: str) -> dict[str, object]:
@@ -114,11 +122,14 @@ def rule_book() -> RuleBook:
             positions={p: row["positions"].get(p) for p in PROFILES},
             required=row.get("required"),
             limit=row.get("limit", False),
+            settled=tuple(row.get("settled", ())),
+            points=tuple(row.get("point", ())),
         )
         if choice.id in choices:
             raise ValueError(f"choices.toml: choice {choice.id} stands twice")
         choices[choice.id] = choice
-    book = RuleBook(rules, choices, codes)
+    points = {int(k): str(v) for k, v in raw_choices["points"].items()}  # type: ignore[attr-defined]
+    book = RuleBook(rules, choices, codes, points)
     _check(book)
     return book
 
@@ -131,9 +142,24 @@ def _check(book: RuleBook) -> None:
             if code not in book.codes:
                 raise ValueError(f"rules.toml: rule {rule.id} names an unknown code {code!r}")
     for choice in book.choices.values():
-        if choice.rule not in book.rules:
-            raise ValueError(f"choices.toml: choice {choice.id} names an unknown rule {choice.rule!r}")
-        named = [choice.required, *choice.positions.values()]
-        for option in named:
-            if option is not None and option not in choice.options:
-                raise ValueError(f"choices.toml: choice {choice.id} has no option {option!r}")
+        wrong = _wrong(choice, book)
+        if wrong:
+            raise ValueError(f"choices.toml: choice {choice.id} {wrong}")
+
+
+def _wrong(choice: Choice, book: RuleBook) -> str | None:
+    """Say what is wrong with a choice."""
+    unknown = [rule_id for rule_id in (choice.rule, *choice.settled) if rule_id not in book.rules]
+    if unknown:
+        return f"names an unknown rule {unknown[0]!r}"
+    if choice.settled and choice.required is None:
+        return "is settled, but no option is required"
+    for point in choice.points:
+        if point not in book.points:
+            return f"names an unknown point {point}"
+    if len(choice.options) < 2:
+        return "leaves nothing to choose"
+    for option in (choice.required, *choice.positions.values()):
+        if option is not None and option not in choice.options:
+            return f"has no option {option!r}"
+    return None

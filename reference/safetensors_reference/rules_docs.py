@@ -112,12 +112,12 @@ def rules_page(book: RuleBook | None = None) -> str:
     for area, title in AREAS.items():
         lines += ["", f"{anchor(area)}", "", f"## {title} ({area})"]
         for rule in _rules_of(book, area):
-            lines += _rule(rule)
+            lines += _rule(rule, book)
     lines += ["", "## Choices", ""]
     lines += [
         "Behaviour that the text leaves open, or on which text and official library disagree. An option",
         "that is *required* must be taken by every reader even when no profile is asked for; `-` marks what",
-        "is left open.",
+        "is left open. [Disputed points](disputed.md) lists the questions behind them.",
         "",
     ]
     lines += table(("choice", "rule", *PROFILES, "required"), map(_choice_row, book.choices.values()))
@@ -141,13 +141,14 @@ def _area_rows(book: RuleBook) -> Iterator[list[str]]:
     yield ["", f"{len(levels)} rules", *(str(levels.count(level)) for level in ("must", "should", "may"))]
 
 
-def _rule(rule: Rule) -> Iterator[str]:
+def _rule(rule: Rule, book: RuleBook) -> Iterator[str]:
     yield from ("", anchor(rule.id), "", f"### {rule.id} ({rule.level}): {escape(rule.title)}", "")
     yield from (linked(rule.statement), "")
     for profile in PROFILES:
         yield f"- *{profile}*: {linked(getattr(rule, profile))}"
-    if rule.choice is not None:
-        yield f"- choice: {choice_link(rule.choice)}"
+    choices = [choice_link(choice.id) for choice in book.choices.values() if choice.rule == rule.id]
+    if choices:
+        yield f"- choice{'s' if len(choices) > 1 else ''}: {', '.join(choices)}"
     if rule.codes:
         yield f"- codes: {', '.join(code_link(code) for code in rule.codes)}"
     yield f"- source: {source_links(rule.source)}"
@@ -161,8 +162,21 @@ def _choice_row(choice: Choice) -> list[str]:
 def _choice(choice: Choice) -> Iterator[str]:
     yield from ("", anchor(f"choice-{choice.id}"), "", f"### {choice.id}: {escape(choice.title)}", "")
     limit = " Readers draw a line somewhere, so their answers to different files may differ."
-    yield f"{escape(choice.description)}{limit if choice.limit else ''} Rule {rule_link(choice.rule)}."
+    yield f"{linked(choice.description)}{limit if choice.limit else ''} Rule {rule_link(choice.rule)}."
+    if choice.settled:
+        yield ""
+        shown = ", ".join(map(rule_link, choice.settled))
+        yield f"Settled: nobody defends another answer; shown by the cases of {shown}."
+    if choice.points:
+        points = ", ".join(f"[{n}](disputed.md#point-{n})" for n in choice.points)
+        yield ""
+        yield f"Disputed point{'s' if len(choice.points) > 1 else ''} {points}."
     yield ""
+    yield from options_table(choice)
+
+
+def options_table(choice: Choice) -> Iterator[str]:
+    """Yield a table of the options of a choice and of who takes them."""
     rows = []
     for option, meaning in choice.options.items():
         takers = [profile for profile in PROFILES if choice.positions[profile] == option]

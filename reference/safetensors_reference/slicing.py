@@ -34,16 +34,28 @@ def take(
             through a byte that several elements share (API_SLICE_UNSUPPORTED).
     """
     parts = _normalise(info, index)
+    if DTYPE_BITS[info.dtype] % 8:
+        # A dimension of one element that is indexed away says nothing about where bytes begin.
+        kept = [d for d, part in enumerate(parts) if info.shape[d] != 1 or isinstance(part, slice)]
+        info = info._replace(shape=tuple(info.shape[d] for d in kept))
+        parts = [parts[d] for d in kept]
     outer, width = _blocks(info)
-    for part, dim in zip(parts[outer:], info.shape[outer:], strict=True):
-        if not isinstance(part, slice) or part.indices(dim) != (0, dim, 1):
-            raise AccessError(
-                f"{info.dtype} {list(info.shape)}: this slice cuts through bytes that elements share",
-                "API_SLICE_UNSUPPORTED",
-                "API-08",
-            )
-    shape = info.shape[:outer]
-    used = list(parts[:outer])
+    if all(map(_is_full, parts[outer:], info.shape[outer:])):
+        return _take(info.shape[:outer], parts[:outer], width, info.shape[outer:], read)
+    shape, used, tail = _byte_runs(info, parts)
+    found, flat = _take(shape, used, 1, (), read)
+    return (*found[:-1], *tail), flat
+
+
+def _take(
+    shape: tuple[int, ...],
+    parts: list[int | slice],
+    width: int,
+    inner: tuple[int, ...],
+    read: Callable[[int, int], memoryview],
+) -> tuple[tuple[int, ...], npt.NDArray[np.uint8]]:
+    """Take ``parts`` of an array of ``shape``; its items have ``width`` bytes and the dimensions ``inner``."""
+    used = list(parts)
     start, rows, first = _narrow(shape, used, width)
     count = rows * prod(shape[first + 1 :]) * width if first < len(shape) else width
     raw = read(start, count) if count else memoryview(b"")
@@ -51,11 +63,58 @@ def take(
         block_shape = (rows, *shape[first + 1 :])
         if width == 0 or count == 0:
             result_shape = _empty(block_shape)[tuple(used[first:])].shape
-            return (*result_shape, *info.shape[outer:]), np.empty(0, np.uint8)
+            return (*result_shape, *inner), np.empty(0, np.uint8)
         block = np.frombuffer(raw, f"V{width}").reshape(block_shape)[tuple(used[first:])]
         flat = np.ascontiguousarray(block).reshape(-1).view(np.uint8)
-        return (*block.shape, *info.shape[outer:]), flat
-    return info.shape[outer:], np.frombuffer(raw, np.uint8).copy()
+        return (*block.shape, *inner), flat
+    return inner, np.frombuffer(raw, np.uint8).copy()
+
+
+def _is_full(part: int | slice, dim: int) -> bool:
+    return isinstance(part, slice) and part.indices(dim) == (0, dim, 1)
+
+
+def _byte_runs(
+    info: TensorInfo, parts: list[int | slice]
+) -> tuple[tuple[int, ...], list[int | slice], tuple[int, ...]]:
+    """See a packed tensor as bytes, where the slice consists of runs that begin and end between bytes.
+
+    Returns the shape in bytes, the parts of it, and the logical dimensions that take the place of the last.
+    Raises AccessError for a run that does not (API-08).
+    """
+    bits = DTYPE_BITS[info.dtype]
+    at = max(d for d, part in enumerate(parts) if not _is_full(part, info.shape[d]))
+    part, inner = parts[at], prod(info.shape[at + 1 :])
+    row = info.shape[at] * inner
+    if isinstance(part, slice):
+        begin, end, step = part.indices(info.shape[at])
+        end = max(begin, end)
+        tail = (end - begin, *info.shape[at + 1 :])
+    else:
+        begin, end, step = part, part + 1, 1
+        tail = info.shape[at + 1 :]
+    outer = parts[:at]
+    shape = info.shape[:at]
+    first = 0
+    if row * bits % 8:
+        # Rows share bytes, so that only a run of one row has a place of its own.
+        fixed = [p for p in outer if isinstance(p, int)]
+        if len(fixed) < len(outer):
+            raise _cut(info)
+        first = sum(p * prod(shape[d + 1 :]) * row for d, p in enumerate(fixed))
+        outer, shape, row = [], (), prod(info.shape)
+    run = [(first + n * inner) * bits for n in (begin, end)]
+    if step != 1 or run[0] % 8 or run[1] % 8 or row * bits % 8:
+        raise _cut(info)
+    return (*shape, row * bits // 8), [*outer, slice(run[0] // 8, run[1] // 8)], tail
+
+
+def _cut(info: TensorInfo) -> AccessError:
+    return AccessError(
+        f"{info.dtype} {list(info.shape)}: this slice cuts through bytes that elements share",
+        "API_SLICE_UNSUPPORTED",
+        "API-08",
+    )
 
 
 def _empty(shape: tuple[int, ...]) -> npt.NDArray[np.bool_]:

@@ -19,7 +19,7 @@ from .support import make
 
 SCHEMA = header_schema()
 VALIDATOR = Draft202012Validator(SCHEMA)
-CASES = load_manifest().by_id
+CASES = {case.id: case for case in load_manifest().reading}
 
 
 NOTHING = object()
@@ -75,10 +75,34 @@ SPELLINGS = {
     "layout/offset-spelled-minus-zero",
     "layout/offset-spelled-point-zero",
     "layout/offset-spelled-point-zero-first",
-}
+    *(
+        f"shape/spelling-{slug}"
+        for slug in (
+            "2p53-point-zero", "exponent-plus", "minus-zero-last", "minus-zero-point-zero", "nearly-two",
+            "point-and-many-zeros", "point-zero-and-exponent", "point-zero-first", "point-zero-middle",
+            "zero-to-a-large-power", "zero-to-a-power",
+        )
+    ),
+    *(
+        f"layout/offset-number-{slug}"
+        for slug in (
+            "begin-minus-zero-point", "begin-zero-exponent", "end-exponent-minus", "end-exponent-plus",
+            "end-many-zeros", "end-nearly-eight",
+        )
+    ),
+    *(
+        f"layout/offset-number-in-one-of-three-{end}-{place}"
+        for end in ("begin", "end")
+        for place in ("first", "middle", "last")
+    ),
+}  # fmt: skip
 """Integers to a schema, since they have an integral value; to the format only digits are."""
 
-HIDDEN_BY_A_DUPLICATE = {"metadata/reserved-key-twice-null-first"}
+HIDDEN_BY_A_DUPLICATE = {
+    "metadata/reserved-key-twice-null-first",
+    "metadata/key-twice-first-a-number",
+    *(f"entry/no-entry-and-then-again-{slug}" for slug in ("null", "number", "string")),
+}
 """The parser keeps the last value, so the schema never sees the first one, which is at fault."""
 
 HIDDEN_BY_DEPTH = {"header/nesting-128-arrays", "header/nesting-128-objects"}

@@ -81,7 +81,7 @@ def test_every_way_of_loading_gives_the_bytes_of_the_file(model: Model) -> None:
 @pytest.mark.parametrize("mode", ["copy", "mmap"])
 @pytest.mark.parametrize("with_framework", [with_numpy, with_torch])
 def test_files_load_as_the_corpus_says(tmp_path: Path, with_framework: Any, mode: Any) -> None:
-    for case in load_manifest().cases:
+    for case in load_manifest().reading:
         if case.expect is None or case.expect.content is None or case.area not in ("layout", "dtype", "data"):
             continue
         tensors = with_framework.load_file(case.path, mode)

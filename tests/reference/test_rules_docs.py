@@ -17,12 +17,14 @@ from markdown_it import MarkdownIt
 
 from safetensors_reference import PROFILES, rule_book
 from safetensors_reference.cli_rules import PAGES, docs_folder, rules
+from safetensors_reference.disputed_docs import choices_of, disputed_page, state
 from safetensors_reference.main import main
 from safetensors_reference.rules_docs import AREAS, escape, linked, rules_page, source_links
 
 BOOK = rule_book()
 PAGE = rules_page()
 DOCS = Path(__file__).parents[2] / "docs"
+DISPUTED = disputed_page()
 MARKDOWN = MarkdownIt("commonmark").enable("table")
 
 
@@ -74,6 +76,8 @@ def test_every_rule_choice_and_code_has_one_anchor_and_every_link_leads_to_one()
     assert set(anchors) == expected
     headings = {"choices", "fault-codes"}
     targets = set(re.findall(r"\]\(#([^)]+)\)", PAGE))
+    there = set(re.findall(r"\]\(disputed.md#([^)]+)\)", PAGE))
+    assert there <= set(re.findall(r'<a id="([^"]+)"></a>', DISPUTED))
     assert targets <= expected | headings
     assert {c.lower() for c in BOOK.codes if any(c in r.codes for r in BOOK.rules.values())} <= targets
 
@@ -92,8 +96,9 @@ def test_a_rule_says_all_that_the_book_says(rule_id: str) -> None:
     for profile in PROFILES:
         assert f"{profile}: {getattr(rule, profile)}" in text
     assert all(code in text for code in rule.codes)
-    assert ("choice: " in text) == (rule.choice is not None)
-    assert rule.choice is None or f"choice: {rule.choice}" in text
+    choices = [choice.id for choice in BOOK.choices.values() if choice.rule == rule_id]
+    label = "choices: " if len(choices) > 1 else "choice: "
+    assert (label + ", ".join(choices) in text) if choices else ("choice" not in text.split("source:")[0])
 
 
 @pytest.mark.parametrize("choice_id", BOOK.choices)
@@ -115,6 +120,37 @@ def test_a_choice_says_its_options_and_who_takes_them(choice_id: str) -> None:
         takers = row.split("|")[-2].split(",")
         assert {t.strip() for t in takers} - {""} == {p for p in PROFILES if choice.positions[p] == option}
         assert ("(required)" in row) == (choice.required == option)
+
+
+@pytest.mark.parametrize("number", BOOK.points)
+def test_a_disputed_point_shows_its_choices_with_options_positions_and_rules(number: int) -> None:
+    section = DISPUTED.split(f'<a id="point-{number}"></a>')[1].split('<a id="point')[0]
+    title = BOOK.points[number]
+    assert f"{number}. {title[0].upper()}{title[1:]}" in plain(section)
+    (row,) = (line for line in DISPUTED.splitlines() if line.startswith(f"| [{number}](#point-{number}) "))
+    for choice in choices_of(BOOK, number):
+        assert f"(rules.md#choice-{choice.id}) ({state(choice)})" in row
+        body = section.split(f"### [{choice.id}]")[1].split("\n### ")[0]
+        assert choice.title in plain(body)
+        assert {choice.rule, *choice.settled} <= set(re.findall(r"\[([A-Z]{3}-\d\d)\]\(rules.md#", body))
+        for option in choice.options:
+            assert f"| `{option}`" in body
+        left_open = choice.required is None and None in choice.positions.values()
+        assert ("Left open by" in body) == left_open
+
+
+def test_links_to_the_page_of_the_rules_lead_somewhere() -> None:
+    anchors = set(re.findall(r'<a id="([^"]+)"></a>', PAGE))
+    assert set(re.findall(r"\]\(rules.md#([^)]+)\)", DISPUTED)) <= anchors
+    assert all(f"(rules.md#choice-{choice})" in DISPUTED for choice in BOOK.choices)
+
+
+def test_a_choice_says_that_it_is_settled_and_by_which_rules() -> None:
+    assert any(choice.settled for choice in BOOK.choices.values())
+    for choice in BOOK.choices.values():
+        text = sections()[f"choice-{choice.id}"]
+        assert ("Settled: nobody defends another answer" in text) == bool(choice.settled)
+        assert all(rule_id in text for rule_id in choice.settled)
 
 
 @pytest.mark.parametrize("code", BOOK.codes)
@@ -209,6 +245,10 @@ def test_an_installed_package_has_no_docs_to_build(monkeypatch: pytest.MonkeyPat
         ("MET-02", ["choice    metadata-null"]),
         ("metadata-null", ["MET-02", "reject: refuse the file (text, hardened)", "(official)"]),
         ("duplicate-tensor-names", ["(text, hardened, required)"]),
+        (
+            "integer-spelling",
+            ["nobody defends another answer; shown by the cases of SHP-02, OFF-02"],
+        ),
         ("OFF_HOLE", [BOOK.codes["OFF_HOLE"], "OFF-07", "OFF-12"]),
     ],
 )

@@ -16,7 +16,10 @@ SUFFIXES = {".py", ".toml", ".md", ".json"}
 LISTINGS = {
     # These name rules because they list them, not because they do anything about them.
     "reference/safetensors_reference/rules.toml",
+    "reference/safetensors_reference/choices.toml",
+    "corpus/safetensors_corpus/coverage.toml",
     "docs/rules.md",
+    "docs/disputed.md",
     "docs/header.schema.json",
     "tests/reference/test_rules_referred.py",
 }
@@ -26,13 +29,8 @@ NOT_YET: dict[str, tuple[str, ...]] = {
     "needs the read step with more than one way in (file and memory, backends, inspection)": (
         "HDR-20", "API-15", "API-17", "API-18",
     ),
-    "needs the slice step": ("API-06",),
-    "needs the lifecycle step (threads, files that shrink, exception types)": ("DAT-09", "API-14", "API-16"),
-    "needs the write step": ("WRT-08",),
-    "needs files larger than the corpus holds, and time to be measured": ("LIM-04", "LIM-07", "LIM-08"),
-    "needs a reader that fetches over the network": ("LIM-10",),
+    "needs a look at fresh memory, and a list of documented exceptions": ("DAT-09", "API-14"),
     "needs a reader that is older than a dtype": ("DTY-06",),
-    "needs a directory with several indexes in the index step": ("IDX-16",),
     "says only what the format does not define, which no file can show": ("DTY-13", "DAT-08"),
 }  # fmt: skip
 """Why -> rules that nothing refers to yet. A rule that something refers to must leave this list."""
@@ -76,7 +74,14 @@ def test_only_rules_wait_and_each_of_them_once() -> None:
 
 def test_nothing_refers_to_a_rule_that_does_not_exist() -> None:
     families = {rule_id[:3] for rule_id in rule_book().rules}
-    unknown = {r: where for r, where in FOUND.items() if r[:3] in families and r not in rule_book().rules}
+    unknown = {
+        # A test may name one on purpose, to see what is said about it.
+        rule_id: where
+        for rule_id, where in FOUND.items()
+        if rule_id[:3] in families
+        and rule_id not in rule_book().rules
+        and not all(name.startswith("tests/") for name in where)
+    }
     assert unknown == {}
 
 

@@ -189,7 +189,7 @@ def check_reference(reference: dict[str, Any], taxonomy: dict[str, Any]) -> None
     assert reference["toolComponent"] == {"name": taxonomy["name"], "index": 0}
 
 
-CORPUS = [of_file(case.path) for case in load_manifest().cases]
+CORPUS = [of_file(case.path) for case in load_manifest().reading]
 
 
 def test_the_whole_corpus_makes_one_sound_log_that_says_every_fault() -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, basic_indices
 
+from safetensors_reference.dtypes import DTYPE_BITS
 from safetensors_reference.errors import AccessError
 from safetensors_reference.header import TensorInfo
 from safetensors_reference.opening import safe_open
@@ -118,3 +120,51 @@ def test_an_open_file_hands_out_packed_slices() -> None:
         got = file.get_slice("w")[1]
     assert isinstance(got, PackedTensor)
     assert (got.dtype, got.shape, got.raw.tobytes()) == ("F6_E2M3", (4,), b"def")
+
+
+GROUPS = {"F4": 2, "F6_E2M3": 4, "F6_E3M2": 4}
+"""Packed dtype -> elements that fill whole bytes together."""
+
+
+@st.composite
+def packed_questions(draw: st.DrawFn) -> tuple[str, tuple[int, ...], tuple[int | slice, ...]]:
+    """A packed dtype, a shape that fills whole bytes, and integers and plain ranges within it."""
+    dtype = draw(st.sampled_from(sorted(GROUPS)))
+    shape = tuple(draw(st.lists(st.integers(1, 8), min_size=1, max_size=3)))
+    assume(math.prod(shape) % GROUPS[dtype] == 0)
+    index: list[int | slice] = []
+    for dim in shape:
+        start, stop = sorted((draw(st.integers(0, dim)), draw(st.integers(0, dim))))
+        parts: list[int | slice] = [slice(None), draw(st.integers(0, dim - 1)), slice(start, stop)]
+        index.append(draw(st.sampled_from(parts)))
+    return dtype, shape, tuple(index)
+
+
+@given(packed_questions())
+def test_a_slice_of_a_packed_tensor_is_given_when_it_consists_of_whole_bytes(
+    question: tuple[str, tuple[int, ...], tuple[int | slice, ...]],
+) -> None:
+    dtype, shape, index = question
+    group = GROUPS[dtype]
+    width = DTYPE_BITS[dtype] * group // 8
+    count = math.prod(shape)
+    data = bytes(i % 251 for i in range(count // group * width))
+    info = TensorInfo("t", dtype, shape, 0, len(data))
+    chosen = np.arange(count).reshape(shape)[index]
+    flat = [int(i) for i in chosen.reshape(-1)]
+    groups = [flat[i : i + group] for i in range(0, len(flat), group)]
+    aligned = all(g == list(range(g[0], g[0] + group)) and g[0] % group == 0 for g in groups)
+    refused = None
+    try:
+        found, raw = take(info, index, lambda start, size: memoryview(data)[start : start + size])
+    except AccessError as err:
+        refused = err
+    if refused is not None:
+        assert refused.code == "API_SLICE_UNSUPPORTED"
+        # Rows that share bytes are handed out one run at a time, even where several would fit together; a
+        # selection of nothing is refused where its place is inside a byte.
+        assert not aligned or not flat or math.prod(shape[1:]) % group != 0
+        return
+    assert aligned
+    assert found == chosen.shape
+    assert bytes(raw) == b"".join(data[g[0] // group * width :][:width] for g in groups)
