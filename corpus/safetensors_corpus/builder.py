@@ -94,6 +94,12 @@ def pattern(name: str, size: int) -> bytes:
     return bytes((seed[i % 32] + 7 * i + i // 60) % 60 + 1 for i in range(size))
 
 
+def filled(name: str, dtype: str, size: int) -> bytes:
+    """Return ``pattern``; for BOOL only zeros and ones, as other bytes are a choice (DAT-05)."""
+    data = pattern(name, size)
+    return bytes(b & 1 for b in data) if dtype == "BOOL" else data
+
+
 @dataclass
 class Told:
     """A tensor as the case's author told the builder."""
@@ -178,7 +184,7 @@ class FileBuilder:
             views: option -> bytes that readers taking that option return instead of ``data``.
         """
         if data is None:
-            data = pattern(name, size_of(dtype, shape))
+            data = filled(name, dtype, size_of(dtype, shape))
         start = self.position
         self._data += data
         begin = start if begin is None else begin

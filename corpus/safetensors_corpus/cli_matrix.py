@@ -14,8 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from .broken.matrix import FILE, Matrix, committed, compute
-from .broken.variant import all_variants
+from .broken.matrix import FILE, Matrix, committed, compute, light_variants
 from .manifest import Manifest, ManifestError, corpus_root, load_manifest
 
 WEAKEST = 20
@@ -77,7 +76,7 @@ def matrix(
 
 
 def _renew(manifest: Manifest, root: Path, *, check: bool, jobs: int | None) -> None:
-    with _progress(len(all_variants())) as done:
+    with _progress(len(light_variants())) as done:
         found = compute(manifest, jobs=jobs or os.cpu_count() or 1, done=done)
     path = root / FILE
     current = path.exists() and path.read_text(encoding="utf-8") == found.text()

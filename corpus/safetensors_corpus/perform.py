@@ -67,7 +67,9 @@ def perform(case: Case, implementation: Any, folder: Path) -> Result:
 def _read(case: Case, implementation: Any, folder: Path) -> Result:
     if case.action is not None:
         return _slice(case, implementation, folder)
-    steps = [s for s in case.steps if hasattr(implementation, s)]
+    # Who has no separate opening shows what a file costs when reading it, as in the harness.
+    known = ("read", *case.steps) if case.kind == "resource" else case.steps
+    steps = [s for s in known if hasattr(implementation, s)]
     if not steps:
         raise NotImplementedError("has none of the steps")
     return Result("accept", content_of(getattr(implementation, steps[-1])(case.path)))
@@ -145,7 +147,7 @@ def change(path: Path, step: Mapping[str, Any]) -> None:
 
 
 def _one(name: str, answer: Any) -> dict[str, Any]:
-    """Return the content for one tensor, given as ``(dtype, shape, data)``, as a row, or as a call for one."""
+    """Return the content for one tensor: ``(dtype, shape, data)``, a row, or a call that gives one."""
     if callable(answer):
         answer = answer()
     return content_of([answer if isinstance(answer, dict) else (name, *answer)])

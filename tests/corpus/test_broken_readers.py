@@ -244,12 +244,7 @@ PERMITTED: dict[str, SmallReader] = {
 }
 
 
-UNDECIDED = pytest.mark.xfail(reason="six cases hold other BOOL bytes and do not offer the choice bool-bytes")
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[UNDECIDED] if "BOOL" in name else []) for name in PERMITTED]
-)
+@pytest.mark.parametrize("name", PERMITTED)
 def test_a_permitted_reader_fails_no_case(name: str, manifest: Manifest, tmp_path: Path) -> None:
     # Guards the other side: cases that call a legitimate reader broken.
     assert fails(reading("permitted", name, PERMITTED[name]), cases_for(manifest, "read"), tmp_path) == []

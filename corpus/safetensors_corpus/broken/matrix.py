@@ -77,7 +77,12 @@ class Matrix:
 
 def kinds() -> set[str]:
     """Return the kinds of case for which there are broken implementations."""
-    return {variant.kind for variant in all_variants()}
+    return {variant.kind for variant in light_variants()}
+
+
+def light_variants() -> tuple[Variant, ...]:
+    """Return the variants that the matrix is about: those that light cases can catch."""
+    return tuple(variant for variant in all_variants() if not variant.heavy)
 
 
 def cases_for(manifest: Manifest, kind: str) -> list[Case]:
@@ -135,7 +140,7 @@ def compute(
 
     With several ``jobs`` the variants are found again by name in each process, so they must be registered.
     """
-    variants = all_variants() if variants is None else variants
+    variants = light_variants() if variants is None else variants
     known = kinds()
     cases = {
         c.id: c.kind for c in sorted(manifest.cases, key=lambda c: c.id) if c.kind in known and not c.heavy

@@ -154,9 +154,7 @@ DIMENSIONS: tuple[tuple[str, str, Integer], ...] = (
 
 def _variants() -> Iterator[Variant]:
     for name, about, convert in INTEGERS:
-        # Where null is 0, the range has to be empty for the rest to fit, and no case has both.
-        if name != "null":
-            yield reading(f"dimension-{name}", about.format("dimensions"), replace(READER, dimension=convert))
+        yield reading(f"dimension-{name}", about.format("dimensions"), replace(READER, dimension=convert))
         # An offset of 2^64-1 lies behind every file, so that a saturating reader refuses too.
         if name == "saturating":
             continue

@@ -22,13 +22,15 @@ class Variant:
 
     ``name`` is a slug such as ``reader/no-hole-check``; ``about`` says in one sentence what it does wrong;
     ``kind`` is the kind of case that it can be run on; ``make`` returns an object with the methods of that
-    kind, for ``read`` the method ``read(path) -> dict``.
+    kind, for ``read`` the method ``read(path) -> dict``. ``heavy`` ones are caught by heavy cases alone and
+    stay out of the matrix.
     """
 
     name: str
     about: str
     kind: str
     make: Callable[[], object]
+    heavy: bool = False
 
 
 def reading(name: str, about: str, reader: object) -> Variant:

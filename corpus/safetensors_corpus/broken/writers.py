@@ -142,12 +142,16 @@ class NothingToSave(SmallWriter):
 class NoCap(SmallWriter):
     """Writes a header of any length."""
 
+    only_heavy = True
+
     def within_cap(self, header: bytes) -> None:
         pass
 
 
 class SmallCap(SmallWriter):
     """Refuses a header of more than sixteen million bytes."""
+
+    only_heavy = True
 
     def within_cap(self, header: bytes) -> None:
         if len(header) > 16_000_000:

@@ -157,3 +157,14 @@ def key_twice_first_a_number(f: FileBuilder) -> None:
     """
     f.metadata(None, raw='{"k":1,"k":"a"}')
     f.tensor("w", "F32", [2])
+
+
+@accepts("MET-08", "DAT-02", over={"np": "np", "pt": "pt", "tf": "tf", "flax": "flax", "mlx": "mlx"})
+def format_beside_matrix(f: FileBuilder, value: str) -> None:
+    """The metadata says that the file was written for another library ($value).
+
+    Dimensions keep their order and elements theirs, whatever that library does in memory.
+    """
+    f.metadata({"format": value})
+    f.tensor("a", "F32", [2, 3])
+    f.tensor("b", "I16", [4, 1, 2])

@@ -1,0 +1,99 @@
+"""Broken readers for the cases about cost. They look at little, so that large inputs cost them little."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from .variant import Variant
+
+LIMIT = 2048
+"""Longest header in bytes that the impatient reader takes."""
+
+
+def _claimed(path: Path) -> int:
+    with path.open("rb") as file:
+        return int.from_bytes(file.read(8), "little")
+
+
+class RefusesLongHeaders:
+    """Refuses every header above a few kilobytes."""
+
+    def read(self, path: Path) -> dict[str, Any]:
+        """Look at the length prefix only."""
+        if _claimed(path) > LIMIT:
+            raise ValueError("header too long")
+        return {"tensors": [], "metadata": None}
+
+
+class MakesRoomFirst:
+    """Makes room for the header before it knows that the file has one of that length."""
+
+    def read(self, path: Path) -> dict[str, Any]:
+        """Stand for the allocation by the error that it ends in."""
+        if _claimed(path) > path.stat().st_size:
+            raise MemoryError("room for the claimed header")
+        return {"tensors": [], "metadata": None}
+
+
+class BelievesEverything:
+    """Parses the header with a lenient parser and checks nothing."""
+
+    def read(self, path: Path) -> dict[str, Any]:
+        """Return the names alone."""
+        data = path.read_bytes()
+        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")].decode("utf-8", "replace"))
+        names = [name for name in header if name != "__metadata__"]
+        rows = [{"name": name, "dtype": None, "shape": None} for name in names]
+        return {"tensors": rows, "metadata": header.get("__metadata__")}
+
+    def slice(self, path: Path, name: str, index: object) -> tuple[str, list[int], bytes]:  # noqa: ARG002
+        """Count offsets in 32 bits."""
+        data = path.open("rb")
+        with data as file:
+            length = int.from_bytes(file.read(8), "little")
+            entry = json.loads(file.read(length))[name]
+            begin, end = (offset % 2**32 for offset in entry["data_offsets"])
+            file.seek(8 + length + begin)
+            return entry["dtype"], entry["shape"], file.read(max(end - begin, 0))
+
+
+class FindsNothing:
+    """Takes every file and finds no tensor in it."""
+
+    def read(self, path: Path) -> dict[str, Any]:  # noqa: ARG002 - it does not look
+        """Return nothing."""
+        return {"tensors": [], "metadata": None}
+
+
+class DiesOfDepth:
+    """Runs out of stack in a header that nests deeply."""
+
+    def read(self, path: Path) -> dict[str, Any]:
+        """Count brackets that are open at once."""
+        data = path.read_bytes()
+        if data.count(b"[[[[") > 100 or data.count(b'{"a":') > 100:
+            raise RecursionError("nested too deeply")
+        raise ValueError("refused")
+
+
+VARIANTS = (
+    Variant(
+        "resource/refuses-long-headers",
+        "Refuses headers above two kilobytes.",
+        "resource",
+        RefusesLongHeaders,
+    ),
+    Variant(
+        "resource/makes-room-first",
+        "Makes room for what the length prefix claims.",
+        "resource",
+        MakesRoomFirst,
+    ),
+    Variant(
+        "resource/believes-everything", "Checks nothing that the header says.", "resource", BelievesEverything
+    ),
+    Variant("resource/finds-nothing", "Takes every file and finds nothing in it.", "resource", FindsNothing),
+    Variant("resource/dies-of-depth", "Runs out of stack.", "resource", DiesOfDepth),
+)
