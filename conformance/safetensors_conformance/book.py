@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import datetime as dt
 import platform
+from collections import Counter
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from safetensors_corpus import Manifest
+from safetensors_corpus import Case, Manifest
 from safetensors_reports.diff import compare, diff_lines
 from safetensors_reports.markdown import markdown
 from safetensors_reports.record import RecordWriter, RunRecord
@@ -21,14 +22,35 @@ from safetensors_reports.summary import summary_lines
 from .baseline import baseline_folder
 from .baseline_update import failing_steps, unexplained, update
 from .outcomes import Implementation
-from .selectors import BUILT_IN, Target
-from .worker import Limits
+from .selectors import Target
+
+if TYPE_CHECKING:
+    from .subject import RunOptions
 
 
-def header_row(
-    who: Implementation, manifest: Manifest, profile: str | None, limits: Limits, baseline: Path | None
-) -> dict[str, Any]:
-    """Return the header of a run record."""
+def due(who: Implementation, manifest: Manifest, *, heavy: bool) -> list[Case]:
+    """Return the cases that a full run of this implementation has: those with a step that it has."""
+    return [c for c in manifest.cases if (heavy or not c.heavy) and who.steps_of(c)]
+
+
+def left_out(who: Implementation, manifest: Manifest, *, heavy: bool) -> dict[str, int]:
+    """Return how many cases a full run leaves out, by reason.
+
+    That is ``heavy``, the kind of case whose step the implementation lacks, or the area that it does not
+    claim to judge.
+    """
+    counts: Counter[str] = Counter()
+    for case in manifest.cases:
+        if not who.steps_of(case):
+            counts[case.kind if case.kind != "read" else case.area] += 1
+        elif case.heavy and not heavy:
+            counts["heavy"] += 1
+    return dict(sorted(counts.items()))
+
+
+def header_row(who: Implementation, options: RunOptions, baseline: Path | None) -> dict[str, Any]:
+    """Return the header of a run record. ``corpus.cases`` counts the cases that are due."""
+    manifest, limits = options.manifest, options.limits
     return {
         "type": "header",
         "record": 1,
@@ -39,10 +61,16 @@ def header_row(
             "version": who.version,
             "language": who.language,
             "steps": list(who.steps),
+            "areas": sorted(who.areas),
             "lacks": sorted(who.lacks),
         },
-        "corpus": {"version": manifest.version, "digest": manifest.digest, "cases": len(manifest.cases)},
-        "profile": profile,
+        "corpus": {
+            "version": manifest.version,
+            "digest": manifest.digest,
+            "cases": len(due(who, manifest, heavy=options.heavy)),
+            "left_out": left_out(who, manifest, heavy=options.heavy),
+        },
+        "profile": options.profile,
         "limits": {"time_s": limits.seconds, "memory_bytes": limits.memory_bytes},
         "started": dt.datetime.now(dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
         "baseline": None if baseline is None else baseline.name,
@@ -55,8 +83,9 @@ def baseline_path(target: Target, given: Path | None) -> Path:
     """Return where the baseline of a target lives: the given file, ours for a built-in, or this folder."""
     if given is not None:
         return given
-    if target.selector in BUILT_IN:
-        return baseline_folder() / f"{target.slug}.toml"
+    if target.descriptor is not None and target.entry is not None:
+        name = target.descriptor.name + (f"-{target.entry.name}" if target.entry.name else "")
+        return baseline_folder() / f"{name}.toml"
     return Path(f"{target.slug}.baseline.toml")
 
 
@@ -97,14 +126,21 @@ class Page:
 
     def finish(self, manifest: Manifest) -> None:
         """Write the footer. The run is complete when every case gave a result for every step there is."""
-        steps = set(self.header.get("implementation", {}).get("steps", ()))
-        due = {(c.id, s) for c in manifest.cases for s in c.steps if s in steps}
+        who = self.header.get("implementation", {})
+        steps, areas = set(who.get("steps", ())), set(who.get("areas", ()))
+        heavy = "heavy" not in self.header.get("corpus", {}).get("left_out", {})
+        asked = {
+            (c.id, s)
+            for c in manifest.cases
+            for s in c.steps
+            if s in steps and (heavy or not c.heavy) and (not areas or c.area in areas)
+        }
         have = {(row["case"], row["step"]) for row in self.results}
-        not_run = len({case for case, _ in due - have})
+        not_run = len({case for case, _ in asked - have})
         self.footer = {
-            "complete": bool(due) and not_run == 0 and not self.problems,
+            "complete": bool(asked) and not_run == 0 and not self.problems,
             "duration_s": round(sum(row["wall_ms"] for row in self.results) / 1000, 3),
-            "not_run": not_run if due else len(manifest.cases),
+            "not_run": not_run if asked else len(manifest.cases),
         }
         if self._writer is not None:
             self._writer.footer(**self.footer)

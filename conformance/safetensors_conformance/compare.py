@@ -15,6 +15,14 @@ def first_difference(content: dict[str, Any], result: StepResult) -> str | None:
     Tensors are compared as a set (API-03). Fields that the implementation does not tell are not compared;
     an empty metadata map and none at all count as equal, since many languages cannot tell them apart.
     """
+    if "tensor_count" in content:
+        count = len(result.tensors or ()) if result.tensor_count is None else result.tensor_count
+        known = result.tensors is not None or result.tensor_count is not None
+        return (
+            f"{count:,} tensors, the file has {content['tensor_count']:,}"
+            if (known and count != content["tensor_count"])
+            else None
+        )
     if result.tensors is not None:
         difference = _tensors(content["tensors"], result.tensors)
         if difference is not None:

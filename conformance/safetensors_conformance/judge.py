@@ -65,6 +65,9 @@ def _judge_step(
     if result.outcome == "harness-error":
         return StepVerdict("harness-error", result.message, (), result)
     expectation, demanded = _demand(case, profile)
+    if result.over_budget:
+        verdict = "unsafe" if case.level == "must" else "not-strict"
+        return StepVerdict(verdict, f"over budget: {', '.join(result.over_budget)}", (), result)
     if expectation is None:
         return _open_choice(case, step, results, who)
     verdict, detail = _against(case, step, expectation, results, who)
@@ -99,7 +102,7 @@ def _against(
         return "unsupported", f"refused; the implementation lacks {', '.join(lacking)}"
     if expectation.outcome == "reject":
         if result.outcome == "reject":
-            return "pass", ""
+            return _whole(case, expectation, result)
         if _refused_late(step, results):
             return "late-reject", "accepted at open, refused when reading"
         count = "" if result.tensors is None else f", {len(result.tensors)} tensors"
@@ -107,13 +110,13 @@ def _against(
     if result.outcome == "reject":
         return "wrong-reject", f"reject: {result.message}"
     assert expectation.content is not None
-    difference = first_difference(expectation.content, result)
-    if difference is not None:
+    difference = result.fault or first_difference(expectation.content, result)
+    if difference:
         return "wrong-content", difference
     missing = unsupported_tensors(result)
     if missing:
         return "unsupported", f"{len(missing)} tensors cannot be handed out, e.g. {missing[0][:40]!r}"
-    return "pass", ""
+    return _whole(case, expectation, result)
 
 
 def _refused_late(step: str, results: Mapping[str, StepResult]) -> bool:
@@ -144,14 +147,27 @@ def _open_choice(
     accepting = [o for o in case.options.values() if o.content is not None]
     if not accepting:
         return StepVerdict("wrong-accept", f"no option of choice {case.choice} accepts", (), result)
-    difference = first_difference(accepting[0].content or {}, result) or ""
+    difference = result.fault or first_difference(accepting[0].content or {}, result) or ""
     return StepVerdict("wrong-content", difference, (), result)
 
 
 def _fits(expectation: Expectation, result: StepResult) -> bool:
-    if expectation.outcome != result.outcome:
+    if expectation.outcome != result.outcome or _lacking(expectation, result) or result.fault:
         return False
     return expectation.content is None or first_difference(expectation.content, result) is None
+
+
+def _lacking(expectation: Expectation, result: StepResult) -> list[str]:
+    """Properties that the expectation demands and the result does not have."""
+    return [p for p in expectation.properties if p in result.broken]
+
+
+def _whole(case: Case, expectation: Expectation, result: StepResult) -> tuple[str, str]:
+    """Pass, unless a demanded property of a written file or of its folder does not hold."""
+    lacking = _lacking(expectation, result)
+    if not lacking:
+        return "pass", ""
+    return ("wrong-content" if case.level == "must" else "not-strict"), f"does not hold: {', '.join(lacking)}"
 
 
 def judge_choice(choice: str, verdicts: Iterable[CaseVerdict]) -> tuple[str, str]:

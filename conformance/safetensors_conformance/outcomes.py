@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-STEPS = ("open", "read")
-"""The steps of reading, in order: validate and list, then hand out every tensor."""
+if TYPE_CHECKING:
+    from safetensors_corpus import Case
+
+STEPS = ("open", "read", "slice", "write", "index", "lifecycle")
+"""The steps: validate and list, hand out every tensor, hand out a part of one, write a file, load through an
+index, and hold a file open while somebody else changes it."""
 
 Outcome = Literal["accept", "reject", "unsupported", "crash", "hang", "exhausted", "harness-error"]
 OUTCOMES: tuple[Outcome, ...] = (
@@ -32,11 +36,17 @@ class StepResult:
             ``dtype``, ``shape``, ``nbytes``, ``sha256`` and ``unsupported``; None when it tells none.
         metadata: on accept, the metadata map reported.
         has_metadata: False when the implementation does not report metadata at all.
+        tensor_count: on accept, how many tensors there are, when that alone was asked.
+        fault: what the strict reader finds wrong with the file that was written; empty for nothing.
+        broken: demanded properties of the written file and its folder that do not hold.
+        over_budget: parts of the case's budget that were exceeded, with the amounts.
         exception: type of the exception that carried the refusal.
         documented: whether that type is one the implementation documents, None when unknown.
         wall_ms: wall time in milliseconds as seen by the harness.
         cpu_ms: processor time in milliseconds as told by the worker, None when it does not tell.
-        peak_bytes: growth of the worker's resident memory at its highest, None where it cannot be read.
+        peak_bytes: growth of the worker's resident memory at its highest, None where it was not measured.
+        read_bytes: bytes that the worker asked the system for, None where it was not measured. What is read
+            through a mapping is not counted.
         stderr: last words on standard error during the step.
         noise: what the worker printed on standard output beside its answers.
     """
@@ -46,18 +56,27 @@ class StepResult:
     tensors: list[dict[str, Any]] | None = None
     metadata: dict[str, Any] | None = None
     has_metadata: bool = False
+    tensor_count: int | None = None
+    fault: str = ""
+    broken: tuple[str, ...] = ()
+    over_budget: tuple[str, ...] = ()
     exception: str | None = None
     documented: bool | None = None
     wall_ms: float = 0.0
     cpu_ms: float | None = None
     peak_bytes: int | None = None
+    read_bytes: int | None = None
     stderr: str = ""
     noise: str = ""
 
 
 @dataclass(frozen=True)
 class Implementation:
-    """Who answers: identity, the steps it has and the features it declares to lack."""
+    """Who answers: identity, the steps it has and the features it declares to lack.
+
+    ``areas`` are those of the corpus that it claims to judge, empty for all; ``verdict_only`` is true when it
+    says only whether a file is valid.
+    """
 
     name: str
     version: str
@@ -65,6 +84,16 @@ class Implementation:
     steps: tuple[str, ...]
     lacks: frozenset[str] = frozenset()
     selector: str = ""
+    areas: frozenset[str] = frozenset()
+    verdict_only: bool = False
+
+    def steps_of(self, case: Case) -> list[str]:
+        """Return the steps of a case that are to be run: those that it has, of a case within its claims."""
+        if self.areas and case.area not in self.areas:
+            return []
+        steps = [step for step in case.steps if step in self.steps]
+        # What a file costs can be seen in a reader that has no separate opening, too.
+        return ["read"] if not steps and case.kind == "resource" and "read" in self.steps else steps
 
     @property
     def label(self) -> str:

@@ -45,6 +45,10 @@ _OPTIONS: list[tuple[str, dict[str, Any]]] = [
         "--fail-on-should",
         {"action": "store_true", "help": "let missed recommendations and late rejections fail the run too"},
     ),
+    (
+        "--heavy",
+        {"action": "store_true", "help": "also run the cases with inputs of up to 100 MB, or a sparse TiB"},
+    ),
     ("--no-smoke", {"action": "store_true", "help": "run on although the most basic files already fail"}),
     ("--corpus", {"metavar": "DIR", "help": "use this corpus instead of the one that is installed"}),
     (

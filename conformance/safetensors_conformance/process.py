@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import selectors
 import signal
 import subprocess
@@ -164,6 +165,19 @@ class Child:
         except psutil.Error:
             return 0
         return total
+
+    def bytes_read(self) -> int | None:
+        """Bytes that the process asked the system to read so far, None where that cannot be known."""
+        try:
+            with open(f"/proc/{self.pid}/io", "rb", buffering=0) as io:  # noqa: PTH123 - as above
+                return int(io.read(64).split()[1])
+        except (OSError, ValueError, IndexError):
+            return None
+
+    @property
+    def said_something(self) -> bool:
+        """True when there is something on standard error that was not drained yet."""
+        return bool(self.stderr) or bool(select.select([self._err], [], [], 0)[0])
 
     def reset_peak(self) -> int | None:
         """Reset the kernel's high-water mark; return resident memory now, None where it cannot be done."""

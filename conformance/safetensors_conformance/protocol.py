@@ -7,6 +7,7 @@ hand here because this is the hot path; the published schema says the same and t
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from .outcomes import OUTCOMES, STEPS, Implementation, StepResult
@@ -23,9 +24,9 @@ def start_request(profile: str | None) -> bytes:
     return _line({"cmd": "start", "protocol": PROTOCOL, "profile": profile})
 
 
-def run_request(seq: int, step: str, path: str) -> bytes:
-    """Return the request for one step on one file."""
-    return _line({"cmd": "run", "seq": seq, "step": step, "path": path})
+def run_request(seq: int, step: str, path: str, more: Mapping[str, Any] | None = None) -> bytes:
+    """Return the request for one step on one file; ``more`` holds what the step needs besides."""
+    return _line({"cmd": "run", "seq": seq, "step": step, "path": path, **(more or {})})
 
 
 STOP_REQUEST = b'{"cmd": "stop"}\n'
@@ -69,11 +70,16 @@ def parse_start(message: dict[str, Any], selector: str) -> Implementation:
         steps=tuple(s for s in STEPS if s in steps),
         lacks=frozenset(lacks),
         selector=selector,
+        verdict_only=message.get("verdict_only") is True,
     )
 
 
-def parse_run(message: dict[str, Any], seq: int) -> StepResult:
-    """Read the answer to a run request. Raises ProtocolError."""
+SILENT_STEPS = frozenset({"write", "resave", "hold", "release"})
+"""Steps whose answer needs no tensors."""
+
+
+def parse_run(message: dict[str, Any], seq: int, *, silent: bool = False) -> StepResult:
+    """Read the answer to a run request; a ``silent`` one needs no tensors. Raises ProtocolError."""
     if message.get("seq") != seq:
         raise ProtocolError(
             f"it answered seq {message.get('seq')!r} while {seq} was asked; "
@@ -85,21 +91,23 @@ def parse_run(message: dict[str, Any], seq: int) -> StepResult:
     tensors = message.get("tensors")
     if tensors is not None:
         _check_tensors(tensors)
-    elif outcome == "accept":
+    elif outcome == "accept" and message.get("tensor_count") is None and not silent:
         raise ProtocolError('an accepting answer needs "tensors"')
     metadata = message.get("metadata")
     if metadata is not None and not isinstance(metadata, dict):
         metadata = {"(not a map)": metadata}  # a lenient reader let it through; the comparison tells
-    cpu_ms = message.get("cpu_ms")
+    cpu_ms, wall_ms = message.get("cpu_ms"), message.get("wall_ms")
     return StepResult(
         outcome=outcome,
         message=str(message.get("message", ""))[:2000],
         tensors=tensors,
         metadata=metadata,
         has_metadata="metadata" in message,
+        tensor_count=count if isinstance(count := message.get("tensor_count"), int) else None,
         exception=message.get("exception"),
         documented=message.get("documented"),
         cpu_ms=cpu_ms if isinstance(cpu_ms, (int, float)) else None,
+        wall_ms=wall_ms if isinstance(wall_ms, (int, float)) else 0.0,
     )
 
 

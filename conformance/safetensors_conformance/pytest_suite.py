@@ -87,6 +87,7 @@ class Suite:
             use_baseline=not (self.option("--no-baseline") or self.option("--update-baseline")),
             smoke=not self.option("--no-smoke"),
             strict=self.option("--fail-on-should"),
+            heavy=self.option("--heavy"),
         )
 
     # What the items do
@@ -97,15 +98,25 @@ class Suite:
         for target in self.targets:
             who = self.subject(target.selector).who
             if who is None or step in who.steps:
-                out.extend((target.selector, case) for case in self.manifest.cases if step in case.steps)
+                claimed = [c for c in self.manifest.cases if who is None or step in who.steps_of(c)]
+                cases = [c for c in claimed if not self.leaves_out(c)]
+                out.extend((target.selector, case) for case in cases)
         return out
+
+    def leaves_out(self, case: Case) -> bool:
+        """True for a heavy case that was not asked for."""
+        return case.heavy and not self.option("--heavy")
 
     def open_choices(self) -> list[tuple[str, str]]:
         """Return (selector, choice) for every choice that the profile leaves open and a case speaks of."""
-        used = dict.fromkeys(c.choice for c in self.manifest.cases if c.choice is not None)
         choices = rule_book().choices
-        still_open = [name for name in used if choices[name].expected(self.profile) is None]
-        return [(t.selector, name) for t in self.targets for name in still_open]
+        out = []
+        for target in self.targets:
+            subject = self.subject(target.selector)
+            cases = [c for c in self.manifest.cases if c.choice and not self.leaves_out(c)]
+            used = dict.fromkeys(c.choice or "" for c in cases if subject.who is None or subject.steps(c))
+            out += [(target.selector, n) for n in used if choices[n].expected(self.profile) is None]
+        return out
 
     def _ready(self, selector: str, item: pytest.Item) -> Subject:
         """Return a subject that may run; skip the item when it may not."""
@@ -161,7 +172,7 @@ class Suite:
     def run_choice(self, selector: str, choice: str, item: pytest.Item) -> None:
         """Fail when the answers to the cases of an open choice contradict each other."""
         subject = self._ready(selector, item)
-        cases = [c for c in self.manifest.cases if c.choice == choice]
+        cases = [c for c in self.manifest.cases if c.choice == choice and not self.leaves_out(c)]
         verdicts = [subject.session.judge(c) for c in cases if subject.steps(c)]
         verdict, detail = judge_choice(choice, verdicts)
         row = {"choice": choice, "verdict": verdict, "detail": detail}

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from safetensors_corpus import Case, ManifestError
 
 from .judge import CaseVerdict, judge
 from .outcomes import Implementation, StepResult
-from .worker import Limits, StartError, make_worker
+from .proxy import carry_out
+from .worker import Limits, Request, StartError, make_worker
 
 if TYPE_CHECKING:
     from .selectors import Target
@@ -28,12 +30,36 @@ class Session:
         self._worker = make_worker(target, self.limits, profile)
         self._who: Implementation | None = None
         self._verdicts: dict[str, CaseVerdict] = {}
+        self._plan: list[Case] = []
+        self._place: dict[str, int] = {}
+        self._sent = 0
 
     def start(self) -> Implementation:
         """Start the implementation, once. Raises StartError."""
         if self._who is None:
             self._who = self._worker.start()
         return self._who
+
+    def plan(self, cases: Iterable[Case]) -> None:
+        """Say which cases will be judged in which order, so that requests can be sent ahead."""
+        self._plan = list(cases)
+        self._place = {case.id: place for place, case in enumerate(self._plan)}
+
+    def _send_ahead(self, case: Case, who: Implementation) -> None:
+        """Keep the worker busy with the next cases of the plan, as far as they are plain questions."""
+        place = self._place.get(case.id)
+        if place is None or self._worker.in_flight > WINDOW // 2:
+            return
+        self._sent = max(self._sent, place) if self._worker.in_flight else place
+        requests: list[Request] = []
+        while self._sent < len(self._plan) and len(requests) + self._worker.in_flight < WINDOW:
+            coming = self._plan[self._sent]
+            if not plain(coming) or not intact(coming):
+                break
+            requests += [Request(step, str(coming.path)) for step in who.steps_of(coming)]
+            self._sent += 1
+        if requests:
+            self._worker.send_ahead(requests)
 
     def judge(self, case: Case) -> CaseVerdict:
         """Run all steps of a case that the implementation has and judge them. Raises StartError."""
@@ -44,14 +70,37 @@ class Session:
 
     def _judge(self, case: Case) -> CaseVerdict:
         who = self.start()
-        steps = [step for step in case.steps if step in who.steps]
+        steps = who.steps_of(case)
+        results: dict[str, StepResult] = {}
         try:
-            case.read_input()
+            check_input(case)
+            if plain(case):
+                self._send_ahead(case, who)
+            for step in steps:
+                result = self._run(case, step)
+                if result.outcome in ("crash", "hang"):
+                    result = self._again_alone(case, step, result)
+                results[step] = within_budget(case, result)
         except ManifestError as err:
-            broken = StepResult("harness-error", str(err))
-            return judge(case, dict.fromkeys(steps, broken), who, self.profile)
-        results = {step: self._worker.ask(step, str(case.path)) for step in steps}
+            results = dict.fromkeys(steps, StepResult("harness-error", str(err)))
+        finally:
+            if case.heavy:
+                case.discard()
         return judge(case, results, who, self.profile)
+
+    def _run(self, case: Case, step: str) -> StepResult:
+        if step not in ("open", "read"):
+            return carry_out(self._worker, case)
+        more = {"summary": True} if counts_only(case) else None
+        return self._worker.ask(step, str(case.path), more, measure=case.budget is not None)
+
+    def _again_alone(self, case: Case, step: str, first: StepResult) -> StepResult:
+        """Run a step that ended badly again in a fresh process; say so when it ends otherwise there."""
+        second = self._run(case, step)
+        if second.outcome == first.outcome:
+            return first
+        note = f"order-dependent: {second.outcome} when run alone in a fresh process"
+        return replace(first, message=f"{first.message}; {note}")
 
     def close(self) -> None:
         """End the worker."""
@@ -62,6 +111,66 @@ class Session:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+WINDOW = 64
+"""Requests on their way at most. They are small; what counts is that the worker never waits."""
+
+
+def plain(case: Case) -> bool:
+    """True for a case that is a file to open and read, and nothing measured."""
+    return case.kind == "read" and case.action is None and case.budget is None and not counts_only(case)
+
+
+def intact(case: Case) -> bool:
+    """True when the input is the one of the manifest."""
+    try:
+        check_input(case)
+    except ManifestError:
+        return False
+    return True
+
+
+_CHECKED: set[tuple[str, str]] = set()
+"""Files and digests that were found equal in this process."""
+
+
+def check_input(case: Case) -> None:
+    """Make sure, once, that the input is the one of the manifest. Raises ManifestError."""
+    key = (str(case.input.file), case.sha256)
+    if key in _CHECKED:
+        return
+    if case.input.recipe:
+        _ = case.path  # checked when it is made
+    elif case.input.file is not None and not case.input.files:
+        case.read_input()
+        _CHECKED.add(key)
+
+
+def counts_only(case: Case) -> bool:
+    """True when the case knows only how many tensors there are, so that listing them would be a waste."""
+    expectations = [case.expect] if case.expect is not None else list(case.options.values())
+    return any("tensor_count" in (e.content or {}) for e in expectations)
+
+
+def within_budget(case: Case, result: StepResult) -> StepResult:
+    """Note the parts of the case's budget that a result exceeds."""
+    budget = case.budget or {}
+    used = {
+        "seconds": result.wall_ms / 1000,
+        "peak_bytes": result.peak_bytes,
+        "read_bytes": result.read_bytes,
+    }
+    over = tuple(
+        f"{name} {_amount(value)} of {_amount(budget[name])}"
+        for name, value in used.items()
+        if name in budget and value is not None and value > budget[name]
+    )
+    return replace(result, over_budget=over) if over else result
+
+
+def _amount(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def smoke(session: Session, cases: Iterable[Case]) -> str | None:

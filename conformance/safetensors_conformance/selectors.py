@@ -1,7 +1,9 @@
 """What ``--impl`` names: a built-in, a Python adapter, a program that speaks the protocol, or an exit status.
 
 =========================  ==========================================================================
-``reference``              a built-in name; ``stc impl list`` shows them
+``reference``              an implementation that this project knows; ``stc impl list`` shows them
+``mlx:entry``              another way of calling it
+``mlx==0.31.1``            a version of it, in an environment of its own
 ``py:package.module:obj``  a Python adapter; a path to a ``.py`` file works in place of the module
 ``cmd:program args``       any program that speaks the worker protocol over standard input and output
 ``exit:program {path}``    any program that exits 0 to accept and 1 to refuse; verdicts only
@@ -16,8 +18,12 @@ import shlex
 import shutil
 import sys
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal
+
+from .implementations.descriptor import ADAPTERS, Descriptor, Entry, descriptors
+from .implementations.environment import Environment, environment
 
 _HERE = Path(__file__).parent
 
@@ -32,15 +38,22 @@ class Target:
 
     Attributes:
         selector: the text given to ``--impl``.
-        kind: how the worker is driven: ``host`` (our Python host), ``cmd`` or ``exit``.
+        kind: how the worker is driven: ``host`` (our Python host), ``node`` (our JavaScript host), ``cmd``
+            or ``exit``.
         argv: command line; for ``exit`` with ``{path}`` in it.
         hint: what to do when it does not start.
+        descriptor: what is known about the implementation, None for one given by the user.
+        entry: the way of calling it.
+        environment: the environment of its own that it runs in, None for the current interpreter.
     """
 
     selector: str
-    kind: Literal["host", "cmd", "exit"]
+    kind: Literal["host", "node", "cmd", "exit"]
     argv: tuple[str, ...]
     hint: str = ""
+    descriptor: Descriptor | None = None
+    entry: Entry | None = None
+    environment: Environment | None = None
 
     @property
     def slug(self) -> str:
@@ -48,48 +61,8 @@ class Target:
         return re.sub(r"[^A-Za-z0-9._-]+", "-", self.selector).strip("-")[:80] or "implementation"
 
 
-@dataclass(frozen=True)
-class BuiltIn:
-    """An implementation that this project brings an adapter for."""
-
-    adapter: str
-    about: str
-    needs: str
-
-
-BUILT_IN: dict[str, BuiltIn] = {
-    "reference": BuiltIn("reference.py:Reference", "our strict explaining reader", "nothing"),
-    "safetensors": BuiltIn(
-        "official.py:InMemory", "official library, deserialize(bytes)", 'pip install -e ".[official]"'
-    ),
-    "safetensors:numpy": BuiltIn(
-        "official.py:NumpyFile",
-        "official library, safetensors.numpy.load_file",
-        'pip install -e ".[official]"',
-    ),
-    "safetensors:torch": BuiltIn(
-        "official_torch.py:TorchFile",
-        "official library, safetensors.torch.load_file",
-        'pip install -c constraints.txt -e ".[official,torch]"',
-    ),
-    "safetensors:safe-open": BuiltIn(
-        "official.py:SafeOpen", "official library, safe_open with NumPy", 'pip install -e ".[official]"'
-    ),
-    "huggingface-hub": BuiltIn(
-        "huggingface_hub_header.py:HeaderHelper",
-        "huggingface_hub's header parser (header only)",
-        "pip install huggingface-hub",
-    ),
-}
-"""Built-in name -> adapter, description, and how to install what it needs."""
-
-
 def resolve(selector: str) -> Target:
     """Turn a selector into something that can be started. Raises SelectorError."""
-    if selector in BUILT_IN:
-        built_in = BUILT_IN[selector]
-        spec = str(_HERE / "adapters" / built_in.adapter)
-        return Target(selector, "host", host_argv(spec), f"needs: {built_in.needs}")
     scheme, _, rest = selector.partition(":")
     if scheme == "py" and rest:
         return Target(selector, "host", host_argv(rest), "is the module on the import path of this folder?")
@@ -100,17 +73,61 @@ def resolve(selector: str) -> Target:
         if not any("{path}" in part for part in argv):
             raise SelectorError(f"--impl {selector!r}: say where the file goes, e.g. exit:{rest} {{path}}")
         return Target(selector, "exit", argv)
-    near = difflib.get_close_matches(selector, BUILT_IN, n=1)
-    guess = f"did you mean {near[0]}? " if near else ""
-    raise SelectorError(
-        f"unknown implementation {selector!r}; {guess}built in: {', '.join(BUILT_IN)}; "
-        "others as py:module:object, cmd:program or exit:program {path}"
+    return _known(selector)
+
+
+_NAME = re.compile(r"(?P<name>[^:=]+)(:(?P<entry>[^=]+))?(==(?P<version>[A-Za-z0-9._+!-]+))?")
+
+
+def _known(selector: str) -> Target:
+    """Resolve the name of an implementation that this project knows, with entry and version."""
+    match = _NAME.fullmatch(selector)
+    name = match["name"] if match else selector
+    descriptor = descriptors().get(name)
+    if match is None or descriptor is None:
+        near = difflib.get_close_matches(name, descriptors(), n=1)
+        guess = f"did you mean {near[0]}? " if near else ""
+        raise SelectorError(
+            f"unknown implementation {selector!r}; {guess}known: {', '.join(descriptors())}; "
+            "others as py:module:object, cmd:program or exit:program {path}"
+        )
+    entry = descriptor.entry(match["entry"] or "")
+    if entry is None:
+        names = ", ".join(f"{name}:{e.name}" if e.name else name for e in descriptor.entries)
+        raise SelectorError(f"--impl {selector!r}: {name} has no entry {match['entry']!r}, only {names}")
+    if match["version"] and not descriptor.manager:
+        raise SelectorError(f"--impl {selector!r}: {name} has no versions to choose from")
+    env = None
+    if descriptor.manager and (match["version"] or not installed_here(descriptor)):
+        env = environment(descriptor, entry, match["version"] or "")
+    spec = str(ADAPTERS / entry.adapter)
+    hint = (
+        f"its environment is {env.folder}"
+        if env
+        else f"needs: {' '.join(descriptor.requirements(descriptor.version, entry))}"
     )
+    if entry.adapter.endswith(".mjs"):
+        argv = ("node", str(_HERE / "host" / "node_host.mjs"), spec, str(env.folder if env else "."))
+        return Target(selector, "node", argv, hint, descriptor, entry, env)
+    python = str(env.python) if env else sys.executable
+    hint = hint if descriptor.manager else ""
+    return Target(selector, "host", host_argv(spec, python), hint, descriptor, entry, env)
 
 
-def host_argv(spec: str) -> tuple[str, ...]:
+def installed_here(descriptor: Descriptor) -> bool:
+    """True when the current interpreter has the package, so that it is the one to be tested."""
+    if descriptor.manager != "pip":
+        return False
+    try:
+        version(descriptor.distribution)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+def host_argv(spec: str, python: str = sys.executable) -> tuple[str, ...]:
     """Command line of the Python host for an adapter; the memory allowance is added by the worker."""
-    return (sys.executable, "-u", str(_HERE / "host" / "python_host.py"), spec)
+    return (python, "-u", str(_HERE / "host" / "python_host.py"), spec)
 
 
 def _command(selector: str, text: str) -> tuple[str, ...]:

@@ -13,6 +13,8 @@ from safetensors_reports.verdicts import FAILING, STRICT_FAILING
 from .baseline import Baseline, BaselineError, load_baseline, overdue
 from .book import baseline_path, header_row
 from .failure import explain_failure
+from .implementations.environment import InstallError
+from .implementations.prepare import prepare
 from .judge import CaseVerdict
 from .outcomes import Implementation
 from .runner import Session, smoke
@@ -32,6 +34,7 @@ class RunOptions:
         use_baseline: False shows every failure.
         smoke: whether the most basic files are tried first.
         strict: whether missed recommendations fail too.
+        heavy: whether the cases made of large inputs are run too.
     """
 
     manifest: Manifest
@@ -41,6 +44,7 @@ class RunOptions:
     use_baseline: bool = True
     smoke: bool = True
     strict: bool = False
+    heavy: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,13 +68,14 @@ class Subject:
         self.baseline_error: str | None = None
         self.header: dict[str, Any] | None = None
         try:
+            prepare(target)
             self.who = self.session.start()
             self._load_baseline(self.who)
             used = self.baseline.path
-            self.header = header_row(self.who, options.manifest, options.profile, options.limits, used)
+            self.header = header_row(self.who, options, used)
             if options.smoke:
                 self.problem = smoke(self.session, options.manifest.cases)
-        except StartError as err:
+        except (StartError, InstallError) as err:
             self.problem = str(err)
 
     def _load_baseline(self, who: Implementation) -> None:
@@ -86,7 +91,7 @@ class Subject:
 
     def steps(self, case: Case) -> list[str]:
         """Return the steps of a case that the implementation has."""
-        return [s for s in case.steps if self.who is not None and s in self.who.steps]
+        return [] if self.who is None else self.who.steps_of(case)
 
     def baseline_complaint(self) -> str | None:
         """Return what is wrong with the baseline as a whole: unusable, stale entries, reviews overdue."""

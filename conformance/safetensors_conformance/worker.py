@@ -9,8 +9,10 @@ from __future__ import annotations
 import contextlib
 import re
 import time
+from collections import deque
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from . import protocol
 from .outcomes import Implementation, Outcome, StepResult
@@ -46,7 +48,18 @@ class Worker(Protocol):
         """Start (again) and say who answers. Raises StartError."""
         ...
 
-    def ask(self, step: str, path: str) -> StepResult:
+    def send_ahead(self, requests: Iterable[Request]) -> None:
+        """Announce the requests that will be asked for next."""
+        ...
+
+    @property
+    def in_flight(self) -> int:
+        """Requests announced and not asked for yet."""
+        ...
+
+    def ask(
+        self, step: str, path: str, more: Mapping[str, Any] | None = None, *, measure: bool = False
+    ) -> StepResult:
         """Run ``step`` on the file at ``path``; never raises for what the implementation does."""
         ...
 
@@ -62,32 +75,49 @@ def make_worker(target: Target, limits: Limits, profile: str | None = None) -> W
     return PipeWorker(target, limits, profile)
 
 
+@dataclass(frozen=True)
+class Request:
+    """One step on one file; ``more`` holds what the step needs besides."""
+
+    step: str
+    path: str
+    more: Mapping[str, Any] | None = None
+
+
 class PipeWorker:
-    """A persistent process that speaks the worker protocol."""
+    """A persistent process that speaks the worker protocol.
+
+    Requests may be sent ahead, so that the process works while its last answer is judged. After the first
+    death a spare process is kept warm.
+    """
 
     def __init__(self, target: Target, limits: Limits, profile: str | None = None) -> None:
         self._target = target
         self._limits = limits
         self._profile = profile
         self._child: Child | None = None
+        self._spare: Child | None = None
+        self._ahead: deque[tuple[int, Request]] = deque()
         self._seq = 0
         self._failed_starts = 0
+        self._verdict_only = False
+
+    @property
+    def in_flight(self) -> int:
+        """Requests sent whose answers nobody has asked for yet."""
+        return len(self._ahead)
 
     def start(self) -> Implementation:
         """Start the process and shake hands."""
-        self.close()
-        argv = [*self._target.argv]
-        if self._target.kind == "host":
-            argv.append(str(self._limits.memory_bytes))
-        try:
-            child = Child(argv, self._limits.memory_bytes)
-        except OSError as err:
-            raise self._start_error(str(err), "") from err
+        self._end_child()
+        child, self._spare = self._spare or self._begin(), None
         deadline = time.monotonic() + START_SECONDS
         try:
-            child.write(protocol.start_request(self._profile), deadline)
             message, _ = self._message(child, deadline)
             implementation = protocol.parse_start(message, self._target.selector)
+            if self._target.entry is not None:
+                implementation = replace(implementation, areas=frozenset(self._target.entry.areas))
+            self._verdict_only = implementation.verdict_only
         except (DiedError, LateError, HungryError, FloodError, protocol.ProtocolError) as err:
             late = f"no answer to the start request within {START_SECONDS:.0f} s"
             reason = late if isinstance(err, LateError) else str(err) or type(err).__name__
@@ -100,6 +130,22 @@ class PipeWorker:
         self._child = child
         return implementation
 
+    def _begin(self) -> Child:
+        """Start a process and send it the start request. Raises StartError."""
+        argv = [*self._target.argv]
+        if self._target.kind in ("host", "node"):
+            known = self._target.descriptor
+            limited = known is None or known.limit_address_space
+            argv.append(str(self._limits.memory_bytes if limited else 0))
+        try:
+            child = Child(argv, self._limits.memory_bytes)
+        except OSError as err:
+            raise self._start_error(str(err), "") from err
+        # A process that is dead already shows that when its answer is waited for.
+        with contextlib.suppress(DiedError, LateError):
+            child.write(protocol.start_request(self._profile), time.monotonic() + START_SECONDS)
+        return child
+
     def _start_error(self, reason: str, stderr: str) -> StartError:
         last = stderr.strip().splitlines()[-1][:200] if stderr.strip() else ""
         parts = [f"cannot start {self._target.selector!r}: {reason}"]
@@ -109,23 +155,64 @@ class PipeWorker:
             parts.append(self._target.hint)
         return StartError("; ".join(parts))
 
-    def ask(self, step: str, path: str) -> StepResult:
-        """Run one step; a worker that is gone is started first."""
+    def send_ahead(self, requests: Iterable[Request]) -> None:
+        """Send requests that will be asked for next, in this order. What fails here shows when they are."""
+        child = self._child
+        if child is None:
+            return
+        lines = bytearray()
+        for request in requests:
+            self._seq += 1
+            self._ahead.append((self._seq, request))
+            lines += protocol.run_request(self._seq, request.step, request.path, request.more)
+        with contextlib.suppress(DiedError, LateError, HungryError, FloodError):
+            child.write(bytes(lines), time.monotonic() + self._limits.seconds)
+
+    def ask(
+        self, step: str, path: str, more: Mapping[str, Any] | None = None, *, measure: bool = False
+    ) -> StepResult:
+        """Run one step; a worker that is gone is started first.
+
+        ``measure`` resets the high-water mark of memory and counts the bytes read, which takes about as long
+        as a small file does.
+        """
+        request = Request(step, path, more)
+        while self._ahead and self._ahead[0][1] != request:
+            self._answer(*self._ahead.popleft())  # the order was not the one announced
+        if self._ahead:
+            return self._answer(*self._ahead.popleft())
         if self._child is None or not self._child.alive:
             problem = self._restart()
             if problem is not None:
                 return problem
-        child = self._child
-        assert child is not None
+        assert self._child is not None
         self._seq += 1
-        before = child.reset_peak()
+        if not measure:
+            return self._answer(self._seq, request, send=True)
+        child = self._child
+        before, read = child.reset_peak(), child.bytes_read()
+        result = self._answer(self._seq, request, send=True)
+        if self._child is not child:
+            return result
+        peak, more_read = child.peak(), child.bytes_read()
+        growth = None if peak is None or before is None else max(peak - before, 0)
+        count = None if read is None or more_read is None else more_read - read
+        return replace(result, peak_bytes=growth, read_bytes=count)
+
+    def _answer(self, seq: int, request: Request, *, send: bool = False) -> StepResult:
+        """Wait for the answer to a request, and send it before when it was not."""
+        child = self._child
+        if child is None:
+            return StepResult("harness-error", "the worker was gone before this request was read")
         began = time.perf_counter()
         deadline = time.monotonic() + self._limits.seconds
         noise = b""
         try:
-            child.write(protocol.run_request(self._seq, step, path), deadline)
+            if send:
+                child.write(protocol.run_request(seq, request.step, request.path, request.more), deadline)
             message, noise = self._message(child, deadline)
-            result = protocol.parse_run(message, self._seq)
+            silent = self._verdict_only or request.step in protocol.SILENT_STEPS
+            result = protocol.parse_run(message, seq, silent=silent)
         except protocol.ProtocolError as err:
             result = self._lost(child, "harness-error", f"the adapter breaks the protocol: {err}")
         except FloodError:
@@ -139,12 +226,12 @@ class PipeWorker:
             result = self._lost(child, "exhausted", f"used more than {limit:,} MiB of memory; killed")
         except DiedError as err:
             result = self._died(child, err)
-        wall = (time.perf_counter() - began) * 1000
-        peak = child.peak() if self._child is not None else None
-        growth = None if peak is None or before is None else max(peak - before, 0)
-        stderr = result.stderr or (child.drain_stderr() if self._child is not None else "")
-        shown = noise[:2000].decode("utf-8", "replace")
-        return replace(result, wall_ms=round(wall, 3), peak_bytes=growth, stderr=stderr, noise=shown)
+        stderr = result.stderr or (child.drain_stderr() if child.said_something else "")
+        if not result.wall_ms:
+            result = replace(result, wall_ms=round((time.perf_counter() - began) * 1000, 3))
+        if stderr or noise:
+            result = replace(result, stderr=stderr, noise=noise[:2000].decode("utf-8", "replace"))
+        return result
 
     def _restart(self) -> StepResult | None:
         if self._failed_starts >= MAX_FAILED_STARTS:
@@ -176,10 +263,14 @@ class PipeWorker:
                 )
 
     def _lost(self, child: Child, outcome: Outcome, message: str) -> StepResult:
-        """The process cannot be used any more: end it, keep its last words."""
+        """The process cannot be used any more: end it, keep its last words. What it had not read is lost."""
         stderr = child.drain_stderr()
         child.wait_closed(0)
         self._child = None
+        self._ahead.clear()
+        if self._spare is None:
+            with contextlib.suppress(StartError):
+                self._spare = self._begin()
         return StepResult(outcome, message, stderr=stderr)
 
     def _died(self, child: Child, err: DiedError) -> StepResult:
@@ -187,9 +278,16 @@ class PipeWorker:
         return replace(result, outcome=death_outcome(err.status, result.stderr))
 
     def close(self) -> None:
-        """Ask the process to stop, then make sure that it has."""
+        """Ask the process to stop, then make sure that it has; end the spare one too."""
+        self._end_child()
+        if self._spare is not None:
+            self._spare.wait_closed(0)
+            self._spare = None
+
+    def _end_child(self) -> None:
         if self._child is None:
             return
+        self._ahead.clear()
         with contextlib.suppress(DiedError, LateError, HungryError):
             self._child.write(protocol.STOP_REQUEST, time.monotonic() + 1)
         self._child.wait_closed(2)
@@ -215,7 +313,19 @@ class ExitWorker:
         name = self._target.argv[0].rsplit("/", 1)[-1]
         return Implementation(name, "unknown", "unknown", ("read",), selector=self._target.selector)
 
-    def ask(self, step: str, path: str) -> StepResult:  # noqa: ARG002 - the program knows one step
+    in_flight = 0
+
+    def send_ahead(self, requests: Iterable[Request]) -> None:
+        """Nothing is running that could be told ahead."""
+
+    def ask(
+        self,
+        step: str,  # noqa: ARG002 - it knows one step only
+        path: str,
+        more: Mapping[str, Any] | None = None,  # noqa: ARG002
+        *,
+        measure: bool = False,  # noqa: ARG002
+    ) -> StepResult:
         """Run the program on one file."""
         argv = [part.replace("{path}", path) for part in self._target.argv]
         began = time.perf_counter()

@@ -90,6 +90,8 @@ def _choice(choice: Choice) -> dict[str, object]:
         "positions": choice.positions,
         "required": choice.required,
         "limit": choice.limit,
+        "settled": list(choice.settled),
+        "points": list(choice.points),
     }
 
 

@@ -8,7 +8,7 @@ const BITS = {
 };
 const HEADER_CAP = 100_000_000n;
 const TOKEN = /[ \t\n\r]*([{}[\],:]|"(?:[^"\\]|\\.)*"|[^ \t\n\r{}[\],:"]+)/gy;
-const DEPTH = 100;
+const DEPTH = 128; // like the official reader
 
 function demand(condition, what) {
   if (!condition) throw new Error(what);

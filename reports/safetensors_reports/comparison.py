@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 Kind = Literal["content", "verdict"]
 Pair = tuple[str, str]
 REFUSING = frozenset({"reject", "crash", "hang", "exhausted"})
+NO_ANSWER = frozenset({"harness-error", "not-asked"})
+"""Outcomes that say nothing about the implementation: the adapter failed, or the step is one it lacks."""
 
 
 class PairSplits(NamedTuple):
@@ -117,7 +119,7 @@ def compare(records: Sequence[RunRecord]) -> Comparison:
     compared = 0
     for case in shared:
         answers = [_answer(label, f[case]) for label, f in zip(labels, finals, strict=True)]
-        answers = [a for a in answers if a.outcome != "harness-error"]
+        answers = [a for a in answers if a.outcome not in NO_ANSWER]
         compared += sum(a.outcome != "unsupported" for a in answers) > 1
         quarrels = _quarrels(answers)
         for pair, text in quarrels.items():

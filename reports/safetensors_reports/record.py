@@ -149,7 +149,7 @@ class RunRecord:
     @property
     def unfinished(self) -> str | None:
         """The case that a truncated run was at work on: the last, opened by a reader that can also read."""
-        if not self.truncated or not self.results:
+        if not self.truncated or not self.results or self.results[-1]["step"] != "open":
             return None
         last = self.results[-1]["case"]
         read = any(row["case"] == last and row["step"] == "read" for row in self.results)

@@ -53,6 +53,10 @@ def caveats(record: RunRecord, *, markdown: bool = False) -> list[str]:
         out.append(f"truncated run: the record has no footer; {ran}")
     elif record.partial:
         out.append(f"partial run: filtered or interrupted; {ran}")
+    left_out = record.header["corpus"].get("left_out", {})
+    if left_out:
+        spoken = ", ".join(f"{number:,} {visible(kind, 20)}" for kind, number in sorted(left_out.items()))
+        out.append(f"not asked: {spoken}")
     show = code if markdown else visible
     out += [f"problem: {show(text, 300)}" for text in record.problems[:PROBLEMS_SHOWN]]
     if len(record.problems) > PROBLEMS_SHOWN:

@@ -70,6 +70,19 @@ class Crashes(_Fake):
         ctypes.string_at(0)
 
 
+class CrashesTheSecondTime(Reference):
+    """Dies at the second file that it reads, whichever that is."""
+
+    name = "fake"
+    seen = 0
+
+    def read(self, path: str) -> Any:
+        self.seen += 1
+        if self.seen == 2:
+            os.abort()
+        return super().read(path)
+
+
 class Aborts(_Fake):
     def misbehave(self, path: str) -> Any:
         os.abort()

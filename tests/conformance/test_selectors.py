@@ -3,18 +3,45 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 
-from safetensors_conformance.selectors import BUILT_IN, SelectorError, resolve
+from safetensors_conformance.implementations.descriptor import descriptors
+from safetensors_conformance.selectors import SelectorError, resolve
+
+NAMES = [f"{d.name}:{e.name}".rstrip(":") for d in descriptors().values() for e in d.entries]
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
-def test_every_built_in_has_an_adapter_file(name: str) -> None:
+@pytest.mark.parametrize("name", NAMES)
+def test_every_known_name_resolves_to_an_adapter_file(name: str) -> None:
     target = resolve(name)
-    path, _, attribute = target.argv[-1].rpartition(":")
-    with open(path, encoding="utf-8") as adapter:
-        assert f"class {attribute}" in adapter.read()
+    assert target.descriptor is not None
+    assert target.entry is not None
+    spec = next(part for part in target.argv if target.entry.adapter.partition(":")[0] in part)
+    path, _, attribute = spec.rpartition(":") if ".py" in spec else (spec, "", "")
+    text = Path(path).read_text(encoding="utf-8")
+    assert f"class {attribute}" in text or "make" in text
+
+
+def test_a_version_is_run_in_an_environment_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("STC_CACHE", str(tmp_path))
+    target = resolve("safetensors:numpy==0.7.0")
+    assert target.environment is not None
+    assert not target.environment.ready
+    assert target.environment.requires[0] == "safetensors==0.7.0"
+    assert target.argv[0] == str(target.environment.python)
+    assert target.environment.folder.is_relative_to(tmp_path)
+    assert target.slug == "safetensors-numpy-0.7.0"
+
+
+def test_what_is_installed_here_is_tested_here() -> None:
+    pytest.importorskip("safetensors")
+    target = resolve("safetensors")
+    assert target.environment is None
+    assert target.argv[0] == sys.executable
 
 
 def test_a_python_selector_runs_in_our_host() -> None:
@@ -33,7 +60,10 @@ def test_a_command_is_split_like_a_shell_splits_it() -> None:
     [
         ("safetensor", "did you mean safetensors"),
         ("refrence", "did you mean reference"),
-        ("nothing-like-it", "built in: reference"),
+        ("nothing-like-it", "known: "),
+        ("safetensors:flax", "no entry 'flax', only safetensors, safetensors:numpy"),
+        ("reference==1.0", "no versions to choose from"),
+        ("safetensors==", "unknown implementation"),
         ("cmd:", "names no program"),
         ("cmd:no-such-program-here", "not found"),
         ("cmd:'unclosed", "No closing quotation"),

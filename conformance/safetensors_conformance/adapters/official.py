@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import given
 import safetensors
 
 # NumPy has no types for these; the library then raises one of several exception types (DTY-07).
@@ -23,21 +25,25 @@ NOT_IN_NUMPY = (
     "dtype-f8-e8m0",
 )
 
-NUMPY_CODES = {
-    "bool": "BOOL",
-    "uint8": "U8",
-    "int8": "I8",
-    "uint16": "U16",
-    "int16": "I16",
-    "float16": "F16",
-    "uint32": "U32",
-    "int32": "I32",
-    "float32": "F32",
-    "uint64": "U64",
-    "int64": "I64",
-    "float64": "F64",
-    "complex64": "C64",
+SPELLED = {
+    "BOOL": "bool",
+    "F16": "float16",
+    "F32": "float32",
+    "F64": "float64",
+    "BF16": "bfloat16",
+    "C64": "complex64",
+    "F8_E4M3": "float8_e4m3fn",
+    "F8_E5M2": "float8_e5m2",
+    "F8_E8M0": "float8_e8m0fnu",
+    "F8_E4M3FNUZ": "float8_e4m3fnuz",
+    "F8_E5M2FNUZ": "float8_e5m2fnuz",
+    **{
+        f"{sign}{bits}": f"{name}{bits}"
+        for sign, name in (("I", "int"), ("U", "uint"))
+        for bits in (8, 16, 32, 64)
+    },
 }
+"""Dtype code -> what the writing functions call it."""
 
 
 class Official:
@@ -58,16 +64,43 @@ class InMemory(Official):
         for name, info in tensors:
             yield name, info["dtype"], info["shape"], info["data"]
 
+    def write(self, path: str, tensors: list[Any], metadata: Any) -> None:
+        """Save buffers with ``serialize_file``, which since 0.8 takes addresses instead of bytes."""
+        kept = [given.raw(t) for t in tensors]  # alive until they are written
+        rows = given.named(list(zip(tensors, kept, strict=True)), self._spec, lambda pair: pair[0].name)
+        safetensors.serialize_file(rows, path, metadata)
+
+    @staticmethod
+    def _spec(pair: tuple[Any, bytearray]) -> Any:
+        tensor, data = pair
+        dtype = SPELLED.get(tensor.dtype, tensor.dtype.lower())
+        if tensor.dtype in ("F4", "F6_E2M3", "F6_E3M2"):
+            raise NotImplementedError("packed dtypes are given as pairs of elements")
+        spec = getattr(safetensors, "TensorSpec", None)
+        if spec is None:
+            return {"dtype": dtype, "shape": list(tensor.shape), "data": bytes(data)}
+        address = ctypes.addressof((ctypes.c_char * len(data)).from_buffer(data)) if data else 0
+        return spec(dtype=dtype, shape=list(tensor.shape), data_ptr=address, data_len=len(data))
+
 
 class NumpyFile(Official):
-    """``safetensors.numpy.load_file``."""
+    """``safetensors.numpy``: ``load_file`` and ``save_file``."""
 
     lacks = NOT_IN_NUMPY
 
     def __init__(self) -> None:
-        from safetensors.numpy import load_file
+        from safetensors.numpy import load_file, save_file
 
         self._load = load_file
+        self._save = save_file
+
+    def write(self, path: str, tensors: list[Any], metadata: Any) -> None:
+        """Save arrays."""
+        self._save(given.named(tensors), path, metadata)
+
+    def resave(self, path: str) -> None:
+        """Load the file and save what it holds."""
+        self._save(self._load(path), path)
 
     def read(self, path: str) -> list[tuple[str, Any, Any, Any]]:
         """Load every tensor as an array."""
@@ -97,7 +130,34 @@ class SafeOpen(Official):
             rows = [array_row(name, file.get_tensor(name)) for name in file.keys()]  # noqa: SIM118
             return {"tensors": rows, "metadata": file.metadata()}
 
+    def slice(self, path: str, tensor: str, index: tuple[Any, ...]) -> tuple[Any, Any, Any]:
+        """Read a part of one tensor."""
+        with safetensors.safe_open(path, framework="np") as file:
+            part = file.get_slice(tensor)[index]
+        return array_row(tensor, part)[1:]
+
+    def hold(self, path: str) -> Held:
+        """Open the file and keep it open."""
+        return Held(path)
+
+
+class Held:
+    """A file held open by ``safe_open``."""
+
+    def __init__(self, path: str) -> None:
+        self._opened = safetensors.safe_open(path, framework="np")
+        self._file = self._opened.__enter__()  # type: ignore[no-untyped-call]
+
+    def tensor(self, name: str) -> tuple[Any, Any, Any]:
+        """Read one tensor; its elements are looked at when they are asked for."""
+        array = self._file.get_tensor(name)
+        return given.CODES.get(array.dtype.name), array.shape, given.elements(array)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._opened.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+
 
 def array_row(name: str, array: Any) -> tuple[str, Any, Any, Any]:
     """Return a tensor row for a NumPy array."""
-    return name, NUMPY_CODES.get(array.dtype.name), array.shape, array.tobytes()
+    return name, given.CODES.get(array.dtype.name), array.shape, array.tobytes()

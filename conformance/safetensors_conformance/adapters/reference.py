@@ -1,12 +1,22 @@
-"""Adapter of this project's own strict reader."""
+"""Adapter of this project's own strict reader and writer."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, cast
 
+from safetensors_conformance.adapters import given
 from safetensors_reference import InvalidFileError, UnreadableError, read_header
+from safetensors_reference.atomic import write_file
+from safetensors_reference.errors import SafetensorsError, UnsupportedDtypeError
+from safetensors_reference.numpy import load_file
+from safetensors_reference.numpy_types import numpy_dtype
+from safetensors_reference.numpy_write import save_file
 from safetensors_reference.opening import safe_open
+from safetensors_reference.packed import PackedTensor
 from safetensors_reference.rules import ProfileName
+from safetensors_reference.shards import open_index
+from safetensors_reference.writer import TensorData, plan
 
 
 class Reference:
@@ -15,7 +25,7 @@ class Reference:
     name = "reference"
     version = "2026.11.0"
     language = "Python"
-    rejects = (InvalidFileError, UnreadableError)
+    rejects = (InvalidFileError, UnreadableError, SafetensorsError)
 
     def __init__(self) -> None:
         self._profile: ProfileName = "hardened"
@@ -36,3 +46,71 @@ class Reference:
             tensors = file.header.tensors.values()
             rows = [(t.name, t.dtype, t.shape, file.get_tensor(t.name)) for t in tensors]
             return {"tensors": rows, "metadata": file.metadata()}
+
+    def slice(self, path: str, tensor: str, index: tuple[Any, ...]) -> tuple[str, Any, Any]:
+        """Read a part of one tensor."""
+        with safe_open(path, "np", profile=self._profile) as file:
+            dtype = file.get_slice(tensor).get_dtype()
+            try:
+                part = file.get_slice(tensor)[index]
+            except UnsupportedDtypeError as err:
+                raise NotImplementedError(str(err)) from err
+        if isinstance(part, PackedTensor):
+            return dtype, part.shape, part.raw
+        return dtype, part.shape, part.tobytes()
+
+    def index(self, path: str) -> list[tuple[Any, ...]]:
+        """Read every tensor through an index file."""
+        folder = Path(path).parent
+        rows = []
+        for name, (shard, info) in open_index(path, self._profile).tensors.items():
+            with safe_open(folder / shard, "raw", profile=self._profile) as file:
+                rows.append((name, info.dtype, info.shape, bytes(file.get_tensor(name))))
+        return rows
+
+    def write(self, path: str, tensors: list[Any], metadata: Any) -> None:
+        """Save arrays, or buffers when there are dtypes that NumPy cannot hold or sizes to be checked."""
+        arrays = {*given.NUMPY, *given.OTHER, "OBJECT"}
+        if all(t.dtype in arrays and t.nbytes is None for t in tensors):
+            save_file(given.named(tensors), path, metadata)
+            return
+        rows = [TensorData(t.name, t.dtype, t.shape, self._buffer(t)) for t in tensors]
+        write_file(path, plan(rows, metadata).chunks())
+
+    @staticmethod
+    def _buffer(tensor: Any) -> Any:
+        if tensor.strides is None and tensor.byteorder == "little":
+            return given.raw(tensor)
+        try:
+            dtype = numpy_dtype(tensor.dtype)
+        except UnsupportedDtypeError as err:
+            raise NotImplementedError(str(err)) from err
+        import numpy as np
+
+        order = dtype.newbyteorder(">") if tensor.byteorder == "big" else dtype
+        view = np.ndarray(tensor.shape, order, tensor.storage, tensor.offset, tensor.strides)
+        return np.ascontiguousarray(view, dtype).reshape(-1).view(np.uint8).data
+
+    def resave(self, path: str) -> None:
+        """Load the file and save what it holds."""
+        save_file(load_file(path), path)
+
+    def hold(self, path: str) -> Held:
+        """Open the file and keep it open."""
+        return Held(path, self._profile)
+
+
+class Held:
+    """A file held open."""
+
+    def __init__(self, path: str, profile: ProfileName) -> None:
+        self._file = safe_open(path, "raw", profile=profile)
+
+    def tensor(self, name: str) -> tuple[str, Any, Any]:
+        """Read one tensor."""
+        info = self._file.info(name)
+        return info.dtype, info.shape, self._file.get_tensor(name)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()

@@ -17,9 +17,9 @@ from safetensors_reference.bench import header, load
 from safetensors_reference.bench_memory import memory
 
 from ..host import python_host as host
-from ..runner import Session
+from ..runner import WINDOW, Session
 from ..selectors import resolve
-from ..worker import make_worker
+from ..worker import Request, make_worker
 from .common import corpus
 
 
@@ -58,7 +58,7 @@ def harness(impl: str, rounds: int, as_json: bool, with_pytest: bool) -> None:
     target = resolve(impl)
     adapter = host.load(target.argv[-1])
     step = host.steps_of(adapter)[-1]
-    cases = [c for c in manifest.cases if step in c.steps]
+    cases = [c for c in manifest.reading if step in c.steps]
     paths = [str(c.path) for c in cases]
     worker = make_worker(target, Session(target).limits)
     worker.start()
@@ -68,12 +68,16 @@ def harness(impl: str, rounds: int, as_json: bool, with_pytest: bool) -> None:
             host.run(adapter, {"seq": number, "step": step, "path": path})
 
     def through_worker() -> None:
-        for path in paths:
-            worker.ask(step, path)
+        for start in range(0, len(paths), WINDOW):
+            window = paths[start : start + WINDOW]
+            worker.send_ahead([Request(step, path) for path in window])
+            for path in window:
+                worker.ask(step, path)
 
     def judged() -> float:
         with Session(target) as session:
             session.start()
+            session.plan(cases)
             began = time.perf_counter()
             for case in cases:
                 session.judge(case)

@@ -29,13 +29,21 @@ def targets(selectors: Sequence[str]) -> list[Target]:
         raise click.UsageError(str(err)) from err
 
 
-def select(manifest: Manifest, patterns: Sequence[str]) -> list[Case]:
-    """Return the cases that match any id or glob, all without patterns. Raises click.UsageError."""
+def select(manifest: Manifest, patterns: Sequence[str], *, heavy: bool = False) -> list[Case]:
+    """Return the cases that match any id or glob, all without patterns. Raises click.UsageError.
+
+    Heavy ones are there when they are asked for, by ``heavy`` or by their full id.
+    """
     if not patterns:
-        return list(manifest.cases)
+        return [c for c in manifest.cases if heavy or not c.heavy]
     for pattern in patterns:
         if not any(fnmatch.fnmatchcase(c.id, pattern) for c in manifest.cases):
             raise click.UsageError(
                 f"--case {pattern!r} matches no case; look it up with: stc corpus list WORD"
             )
-    return [c for c in manifest.cases if any(fnmatch.fnmatchcase(c.id, p) for p in patterns)]
+    return [
+        c
+        for c in manifest.cases
+        if c.id in patterns
+        or ((heavy or not c.heavy) and any(fnmatch.fnmatchcase(c.id, p) for p in patterns))
+    ]

@@ -1,38 +1,162 @@
-"""``stc impl``: which implementations this project brings adapters for, and whether they start here."""
+"""``stc impl``: the implementations that this project knows, and the environments they run in."""
 
 from __future__ import annotations
+
+from collections import Counter
 
 import click
 from rich.console import Console
 from rich.table import Table
 
-from ..selectors import BUILT_IN, resolve
+from ..implementations.descriptor import KINDS, Descriptor, descriptors
+from ..implementations.environment import InstallError, cache_folder, environment, remove
+from ..implementations.prepare import make_shown
+from ..selectors import SelectorError, Target, installed_here, resolve
 from ..worker import Limits, StartError, make_worker
 
 
 @click.group()
 def impl() -> None:
-    """List the built-in implementations and try whether they start."""
+    """Known implementations: list them, install them into environments of their own, try them.
+
+    \b
+    Environments lie in your cache folder (STC_CACHE chooses another) and are made
+    when a run first needs them; nothing is ever installed into the interpreter that
+    runs this program.
+    """
 
 
 @impl.command("list")
-@click.option("--check", is_flag=True, help="Start each one and show its version, or why it does not start.")
-def list_impls(check: bool) -> None:
-    """List the built-in names for --impl."""
+@click.option("--check", is_flag=True, help="Start each one that is installed and show version and steps.")
+@click.option("--kind", type=click.Choice(tuple(KINDS)), help="Only this kind.")
+def list_impls(check: bool, kind: str | None) -> None:
+    """List the names for --impl, what each is, and whether it is installed."""
     table = Table(box=None, pad_edge=False)
-    for column in ("--impl", "what", "here" if check else "needs"):
+    for column in ("--impl", "kind", "parser in", "version", "installed", "calls"):
         table.add_column(column, overflow="fold")
-    for name, built_in in BUILT_IN.items():
-        table.add_row(name, built_in.about, _start(name) if check else built_in.needs)
-    Console().print(table)
+    chosen = [d for d in descriptors().values() if kind in (None, d.kind)]
+    for descriptor in chosen:
+        for entry in descriptor.entries:
+            selector = descriptor.name + (f":{entry.name}" if entry.name else "")
+            target = resolve(selector)
+            state = _start(target) if check and _installed(target) else _state(target)
+            kind_shown = descriptor.kind if descriptor.independent else f"{descriptor.kind} (official core)"
+            table.add_row(
+                selector, kind_shown, descriptor.language, descriptor.version or "-", state, entry.about
+            )
+    console = Console()
+    console.print(table)
+    languages = Counter(d.language for d in chosen)
+    click.echo(
+        f"{len(chosen)} implementations, {sum(len(d.entries) for d in chosen)} entry points, "
+        f"{sum(d.independent and d.kind == 'reader' for d in chosen)} independent parsers that return data; "
+        + ", ".join(f"{name} {count}" for name, count in languages.most_common())
+    )
 
 
-def _start(name: str) -> str:
-    worker = make_worker(resolve(name), Limits())
+def _installed(target: Target) -> bool:
+    return target.environment is None or target.environment.ready
+
+
+def _state(target: Target) -> str:
+    if target.environment is None:
+        return "here"
+    return "own environment" if target.environment.ready else "no"
+
+
+def _start(target: Target) -> str:
+    worker = make_worker(target, Limits())
     try:
         who = worker.start()
     except StartError as err:
         return f"does not start: {err}"
     finally:
         worker.close()
-    return f"{who.version}, steps {', '.join(who.steps)}"
+    return f"{who.version}: {', '.join(who.steps)}"
+
+
+@impl.command()
+@click.argument("names", nargs=-1, metavar="[NAME[:ENTRY][==VERSION]]...")
+@click.option("--all", "everything", is_flag=True, help="Everything that is known.")
+def sync(names: tuple[str, ...], everything: bool) -> None:
+    """Install implementations into environments of their own, and start each one once.
+
+    \b
+    What is there already is left as it is; an interrupted installation is taken up
+    again. Exit status: 0 all there, 1 something could not be installed or started.
+    """
+    if not names and not everything:
+        raise click.UsageError("name what to install, or give --all; stc impl list shows what there is")
+    if everything:
+        names = tuple(
+            d.name + (f":{e.name}" if e.name else "") for d in descriptors().values() for e in d.entries
+        )
+    failed = 0
+    for name in names:
+        try:
+            target = resolve(name)
+            if target.descriptor is None or target.entry is None:
+                raise click.UsageError(f"{name!r} is nothing that can be installed")
+            if target.environment is not None and not target.environment.ready:
+                make_shown(target.environment)
+            state = _start(target)
+        except (SelectorError, InstallError) as err:
+            state = f"failed: {err}"
+        failed += state.startswith(("failed", "does not start"))
+        click.echo(f"{name}: {state}")
+    raise SystemExit(1 if failed else 0)
+
+
+@impl.command()
+@click.argument("name")
+def info(name: str) -> None:
+    """Show what is known about an implementation."""
+    descriptor = descriptors().get(name.partition(":")[0].partition("=")[0])
+    if descriptor is None:
+        raise click.ClickException(f"unknown implementation {name!r}; known: {', '.join(descriptors())}")
+    for line in _facts(descriptor):
+        click.echo(line)
+
+
+def _facts(descriptor: Descriptor) -> list[str]:
+    core = "" if descriptor.independent else "; the official library does the parsing inside"
+    lines = [
+        f"{descriptor.name}: {descriptor.title}",
+        f"kind       {descriptor.kind}: {KINDS[descriptor.kind]}",
+        f"parser     {descriptor.language}{core}",
+        f"homepage   {descriptor.homepage}",
+        f"issues     {descriptor.issues}",
+    ]
+    if descriptor.manager:
+        here = "the one installed here is used" if installed_here(descriptor) else "not installed here"
+        lines.append(f"version    {descriptor.version} by default; {here}")
+        requires = descriptor.requirements(descriptor.version, descriptor.entries[0])
+        lines.append(f"installs   {descriptor.manager}: {' '.join(requires)}")
+    for entry in descriptor.entries:
+        selector = descriptor.name + (f":{entry.name}" if entry.name else "")
+        lines.append(f"--impl     {selector}: {entry.about}")
+        if entry.areas:
+            lines.append(f"           judged on {', '.join(entry.areas)}")
+        if descriptor.manager:
+            env = environment(descriptor, entry)
+            lines.append(f"           {env.folder}" + ("" if env.ready else " (not made yet)"))
+    if descriptor.note:
+        lines.append(f"note       {descriptor.note}")
+    return lines
+
+
+@impl.command()
+@click.argument("names", nargs=-1, required=True, metavar="NAME[:ENTRY][==VERSION]...")
+def clean(names: tuple[str, ...]) -> None:
+    """Remove environments."""
+    for name in names:
+        try:
+            target = resolve(name)
+        except SelectorError as err:
+            raise click.UsageError(str(err)) from err
+        if target.descriptor is None or target.entry is None:
+            raise click.UsageError(f"{name!r} has no environment of ours")
+        version = name.partition("==")[2]
+        env = target.environment or environment(target.descriptor, target.entry, version)
+        remove(env)
+        click.echo(f"removed {env.folder.relative_to(cache_folder())}")

@@ -45,6 +45,7 @@ from .common import corpus, select, targets
     help="Write run records and summary.md here.",
 )
 @click.option("--fail-on-should", is_flag=True, help="Missed recommendations and late rejections fail too.")
+@click.option("--heavy", is_flag=True, help="Also the cases with inputs of up to 100 MB, or a sparse TiB.")
 @click.option("--no-smoke", is_flag=True, help="Run on although the most basic files already fail.")
 @click.option("--corpus", "corpus_path", type=click.Path(path_type=Path), help="Another corpus.")
 @click.option(
@@ -60,6 +61,7 @@ def run(
     no_baseline: bool,
     report: Path | None,
     fail_on_should: bool,
+    heavy: bool,
     no_smoke: bool,
     corpus_path: Path | None,
     time_limit: float,
@@ -79,13 +81,20 @@ def run(
     Exit status: 0 nothing unexpected, 1 failures, 2 something could not be run.
     """
     manifest = corpus(corpus_path)
-    chosen = select(manifest, cases)
+    chosen = select(manifest, cases, heavy=heavy)
     wanted = targets(impls or ("reference",))
     if baseline is not None and len(wanted) > 1:
         raise click.UsageError("--baseline belongs to one implementation; give one --impl with it")
     limits = Limits(time_limit, memory_limit << 20)
     options = RunOptions(
-        manifest, profile, limits, baseline, not no_baseline, smoke=not no_smoke, strict=fail_on_should
+        manifest,
+        profile,
+        limits,
+        baseline,
+        not no_baseline,
+        smoke=not no_smoke,
+        strict=fail_on_should,
+        heavy=heavy,
     )
     book = Book(manifest, report)
     failed = False
@@ -129,6 +138,7 @@ def _run_one(
         click.echo(complaint)
         failed = True
     verdicts: list[CaseVerdict] = []
+    subject.session.plan(c for c in cases if subject.steps(c))
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:

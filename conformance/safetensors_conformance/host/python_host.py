@@ -4,10 +4,26 @@ Standard library only and a single file, so that it runs inside any interpreter 
 test, without this project being installed there. Usage: ``python python_host.py ADAPTER MEMORY_BYTES`` where
 ADAPTER is ``package.module:object`` or ``/path/to/file.py:object``.
 
-An adapter is any object with ``open(path)`` or ``read(path)`` or both. ``open`` returns what the library
-knows without reading data, an iterable of ``(name, dtype, shape)``; ``read`` loads everything and returns
-an iterable of ``(name, dtype, shape, bytes-like)``. Either may return a dict ``{"tensors": iterable,
-"metadata": map-or-None}`` instead, when the library reports metadata. Optional attributes: ``name``,
+An adapter is any object with some of these methods, one per step that the library has:
+
+``open(path)``
+    what the library knows without reading data: an iterable of ``(name, dtype, shape)``
+``read(path)``
+    everything: an iterable of ``(name, dtype, shape, bytes-like)``
+``slice(path, tensor, index)``
+    a part of one tensor, ``(dtype, shape, bytes-like)``; ``index`` is a tuple of integers, slices, ``...``,
+    and of things that are no index
+``index(path)``
+    everything through an index file, as ``read``
+``write(path, tensors, metadata)`` and ``resave(path)``
+    save ``GivenTensor`` objects; load a file and save what it holds to the same path
+``hold(path)``
+    open; return a handle with ``tensor(name)``, which gives ``(dtype, shape, bytes-like)``, and ``close()``
+
+A validator has ``check(path)`` instead, which returns whether the file is valid.
+
+Any of the reading ones may return a dict ``{"tensors": iterable, "metadata": map-or-None}`` instead of the
+iterable, when the library reports metadata. Optional attributes: ``name``,
 ``version``, ``language``, ``lacks`` (features that the library does not have, such as ``dtype-f4``) and
 ``rejects`` (exception types that the library documents for refusing a file); optional method
 ``profile(name)``. Raising NotImplementedError means: well formed, but not supported.
@@ -15,6 +31,7 @@ an iterable of ``(name, dtype, shape, bytes-like)``. Either may return a dict ``
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib
 import importlib.util
@@ -24,11 +41,20 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 PROTOCOL = 1
 _MESSAGE_LIMIT = 2000
+_METHODS = {
+    "open": "open",
+    "read": "read",
+    "slice": "slice",
+    "write": "write",
+    "index": "index",
+    "lifecycle": "hold",
+}
+"""Step -> the adapter's method."""
 
 
 def main() -> int:
@@ -44,7 +70,8 @@ def main() -> int:
         adapter = load(sys.argv[1])
     except BaseException as err:
         problem = {"message": describe(err), "traceback": traceback.format_exc()[-_MESSAGE_LIMIT:]}
-    limit_memory(int(sys.argv[2]))
+    if int(sys.argv[2]):
+        limit_memory(int(sys.argv[2]))
     for line in sys.stdin.buffer:
         request = json.loads(line)
         if request["cmd"] == "stop":
@@ -71,6 +98,7 @@ def load(spec: str) -> Any:
         found = importlib.util.spec_from_file_location("stc_adapter", where)
         if found is None or found.loader is None:
             raise ImportError(f"cannot load {where}")
+        sys.path.append(os.path.dirname(os.path.abspath(where)))  # noqa: PTH100, PTH120 - as above
         module = importlib.util.module_from_spec(found)
         sys.modules["stc_adapter"] = module
         found.loader.exec_module(module)
@@ -82,13 +110,14 @@ def load(spec: str) -> Any:
     if isinstance(adapter, type):
         adapter = adapter()
     if not steps_of(adapter):
-        raise TypeError(f"adapter {spec} has neither open(path) nor read(path)")
+        raise TypeError(f"adapter {spec} has none of the methods {', '.join(_METHODS.values())}")
     return adapter
 
 
 def steps_of(adapter: Any) -> list[str]:
     """Return the steps the adapter has."""
-    return [step for step in ("open", "read") if callable(getattr(adapter, step, None))]
+    steps = [step for step, method in _METHODS.items() if callable(getattr(adapter, method, None))]
+    return ["open"] if not steps and callable(getattr(adapter, "check", None)) else steps
 
 
 def limit_memory(allowance: int) -> None:
@@ -118,6 +147,7 @@ def start(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
             "language": str(getattr(adapter, "language", "Python")),
         },
         "steps": steps_of(adapter),
+        "verdict_only": callable(getattr(adapter, "check", None)),
         "lacks": list(getattr(adapter, "lacks", ())),
     }
 
@@ -125,11 +155,16 @@ def start(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
 def run(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
     """Run one step on one file and turn whatever happens into an answer."""
     answer: dict[str, Any] = {"seq": request["seq"]}
-    began = time.process_time()
+    began, since = time.process_time(), time.perf_counter()
     try:
         step = request["step"]
-        result = getattr(adapter, step)(request["path"])
-        answer.update(accepted(result, step))
+        if callable(getattr(adapter, "check", None)):
+            answer["outcome"] = "accept" if adapter.check(request["path"]) else "reject"
+        elif step in ("open", "read", "index"):
+            result = getattr(adapter, step)(request["path"])
+            answer.update(accepted(result, step, summary=request.get("summary", False)))
+        else:
+            answer.update(OTHER_STEPS[step](adapter, request))
     except NotImplementedError as err:
         answer.update(outcome="unsupported", message=describe(err))
     except MemoryError as err:
@@ -139,6 +174,7 @@ def run(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
     except BaseException as err:
         answer.update(refused(err, adapter))
     answer["cpu_ms"] = round((time.process_time() - began) * 1000, 3)
+    answer["wall_ms"] = round((time.perf_counter() - since) * 1000, 3)
     return answer
 
 
@@ -172,8 +208,8 @@ class AdapterError(Exception):
     """The adapter returned something that is no answer."""
 
 
-def accepted(result: Any, step: str) -> dict[str, Any]:
-    """Turn what the adapter returned into the content of an answer."""
+def accepted(result: Any, step: str, *, summary: bool = False) -> dict[str, Any]:
+    """Turn what the adapter returned into the content of an answer; only a count for a ``summary``."""
     answer: dict[str, Any] = {"outcome": "accept"}
     if isinstance(result, dict):
         if "tensors" not in result:
@@ -186,7 +222,10 @@ def accepted(result: Any, step: str) -> dict[str, Any]:
         raise AdapterError(f"{step}() returned None instead of tensors")
     if not hasattr(result, "__iter__"):
         raise AdapterError(f"{step}() returned {type(result).__name__} instead of tensors")
-    answer["tensors"] = [tensor(item, step) for item in result]
+    if summary:
+        answer["tensor_count"] = sum(1 for _ in result)
+    else:
+        answer["tensors"] = [tensor(item, step) for item in result]
     return answer
 
 
@@ -231,6 +270,150 @@ def plain(value: Any) -> Any:
         return operator.index(value)
     except TypeError:
         return repr(value)
+
+
+class GivenTensor:
+    """A tensor to write, as a view into memory.
+
+    ``name``, ``dtype`` (a code of the format, or another element type, which must be refused), ``shape``,
+    ``storage`` (a bytearray; tensors that share memory have the same one), ``offset`` of the first element in
+    bytes, ``strides`` in bytes per dimension or None for contiguous row-major order, ``byteorder`` of the
+    elements in memory (``little`` or ``big``), ``nbytes`` handed over when that is not what dtype and shape
+    need (for writers that take buffers), else None.
+    """
+
+    def __init__(self, given: Mapping[str, Any], memory: Mapping[str, bytearray]) -> None:
+        self.name = text_of(given["name"])
+        self.dtype = given["dtype"]
+        self.shape = tuple(given["shape"])
+        self.storage = memory[given["storage"]]
+        self.offset = given["offset"]
+        self.strides = None if given["strides"] is None else tuple(given["strides"])
+        self.byteorder = given["byteorder"]
+        self.nbytes = given.get("nbytes")
+
+
+def bytes_of(parts: Any) -> bytearray:
+    """Return the bytes that the parts of a recipe describe."""
+    out = bytearray()
+    for part in parts:
+        if "zeros" in part:
+            out += bytes(part["zeros"])
+        elif "repeat" in part:
+            out += bytes_of([part["repeat"]]) * part["count"]
+        elif "hex" in part:
+            out += bytes.fromhex(part["hex"])
+        elif "text" in part:
+            out += part["text"].encode()
+        else:
+            raise AdapterError(f"unknown part of a recipe: {sorted(part)}")
+    return out
+
+
+def text_of(value: Any) -> Any:
+    """Return a text; one that JSON cannot carry is spelled in parts, as UTF-8 with lone surrogates."""
+    if isinstance(value, dict) and value.keys() == {"parts"}:
+        return bytes_of(value["parts"]).decode("utf-8", "surrogatepass")
+    return value
+
+
+def metadata_of(value: Any) -> Any:
+    """Return the metadata to write; a map that JSON cannot carry is spelled as a list of items."""
+    if not isinstance(value, dict):
+        return value
+    items = value["items"] if isinstance(value.get("items"), list) else value.items()
+    return {text_of(key): text_of(text) for key, text in items}
+
+
+def run_slice(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Hand out a part of one tensor."""
+    index = tuple(
+        slice(i["start"], i["stop"], i["step"]) if isinstance(i, dict) else (... if i == "..." else i)
+        for i in request["index"]
+    )
+    return one_tensor(request["tensor"], adapter.slice(request["path"], request["tensor"], index), "slice")
+
+
+def one_tensor(name: str, answer: Any, step: str) -> dict[str, Any]:
+    """Return the answer for one tensor; the adapter gave ``(dtype, shape, data)``."""
+    if not isinstance(answer, (tuple, list)) or len(answer) != 3:
+        raise AdapterError(f"{step}() gave {str(answer)[:80]!r}, not (dtype, shape, data)")
+    return {"outcome": "accept", "tensors": [tensor((name, *answer), step)]}
+
+
+def run_write(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Write a file out of memory that is described in the request."""
+    memory = {name: bytes_of(parts) for name, parts in request["storages"].items()}
+    tensors = [GivenTensor(given, memory) for given in request["tensors"]]
+    with file_size_limit(request.get("file_size_limit")):
+        adapter.write(request["path"], tensors, metadata_of(request["metadata"]))
+    return {"outcome": "accept"}
+
+
+@contextlib.contextmanager
+def file_size_limit(limit: int | None) -> Iterator[None]:
+    """Let this process write no file larger than ``limit`` bytes, as on a full disk."""
+    if limit is None:
+        yield
+        return
+    import resource
+
+    old = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, old[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, old)
+
+
+def run_resave(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Load a file and save it to the same path."""
+    if not callable(getattr(adapter, "resave", None)):
+        raise NotImplementedError("the adapter has no resave(path)")
+    adapter.resave(request["path"])
+    return {"outcome": "accept"}
+
+
+HELD: dict[str, Any] = {}
+"""The handle held open, if there is one, and the last tensor it gave."""
+
+
+def run_hold(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Open a file and keep it open."""
+    HELD.clear()
+    HELD["handle"] = adapter.hold(request["path"])
+    return {"outcome": "accept"}
+
+
+def run_get(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001 - all have this form
+    """Take a tensor from the handle and keep it."""
+    name = request["tensor"]
+    HELD["tensor"] = (name, HELD["handle"].tensor(name))
+    return {"outcome": "accept", "tensors": []}
+
+
+def run_look(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001
+    """Report the tensor taken last, as it is now."""
+    name, answer = HELD["tensor"]
+    return one_tensor(name, answer, "tensor")
+
+
+def run_release(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001
+    """Close the handle. What it gave stays."""
+    if "handle" in HELD:
+        HELD["handle"].close()
+    return {"outcome": "accept"}
+
+
+OTHER_STEPS = {
+    "slice": run_slice,
+    "write": run_write,
+    "resave": run_resave,
+    "hold": run_hold,
+    "get": run_get,
+    "look": run_look,
+    "release": run_release,
+}
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+from safetensors_conformance.outcomes import STEPS
 from safetensors_conformance.plugin import suite_of
 from safetensors_corpus import Case
 
@@ -16,8 +17,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Make the items out of the corpus and the implementations asked for."""
     suite = suite_of(metafunc.config)
     name = metafunc.function.__name__
-    if name in ("test_open", "test_read"):
-        items = suite.items(name.removeprefix("test_"))
+    step = name.removeprefix("test_")
+    if step in STEPS:
+        items = suite.items(step)
         ids = [f"{case.id}-{selector}" for selector, case in items]
         metafunc.parametrize(("selector", "case"), items, ids=ids)
     elif name == "test_choice":
@@ -46,6 +48,26 @@ def test_open(selector: str, case: Case, request: pytest.FixtureRequest) -> None
 def test_read(selector: str, case: Case, request: pytest.FixtureRequest) -> None:
     """Reading a file: every tensor, byte by byte."""
     suite_of(request.config).run_step(selector, case, "read", request.node)
+
+
+def test_slice(selector: str, case: Case, request: pytest.FixtureRequest) -> None:
+    """Taking a part of a tensor."""
+    suite_of(request.config).run_step(selector, case, "slice", request.node)
+
+
+def test_write(selector: str, case: Case, request: pytest.FixtureRequest) -> None:
+    """Writing a file, which must be valid and hold what was given."""
+    suite_of(request.config).run_step(selector, case, "write", request.node)
+
+
+def test_index(selector: str, case: Case, request: pytest.FixtureRequest) -> None:
+    """Loading through an index of shards."""
+    suite_of(request.config).run_step(selector, case, "index", request.node)
+
+
+def test_lifecycle(selector: str, case: Case, request: pytest.FixtureRequest) -> None:
+    """Holding a file open while it changes."""
+    suite_of(request.config).run_step(selector, case, "lifecycle", request.node)
 
 
 def test_choice(selector: str, choice: str, request: pytest.FixtureRequest) -> None:

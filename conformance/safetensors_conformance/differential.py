@@ -1,0 +1,186 @@
+"""Running several implementations over the same inputs, each in its own worker, nothing judged.
+
+An expectation is needed nowhere here: what one implementation says is held against what the others say.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import replace
+from typing import Any
+
+from safetensors_corpus import ManifestError
+from safetensors_reports.record import RunRecord
+
+from .canonical import content_of
+from .differential_inputs import Input, features_of, path_of, plain
+from .implementations.environment import InstallError
+from .implementations.prepare import prepare
+from .outcomes import Implementation, StepResult
+from .proxy import carry_out
+from .runner import WINDOW
+from .selectors import Target
+from .worker import Limits, Request, StartError, Worker, make_worker
+
+NOT_ASKED = StepResult("harness-error", "not asked: it has no step for this input")
+
+
+class Side:
+    """One implementation of a differential run, used by one thread at a time.
+
+    Attributes:
+        target: what was asked for.
+        who: who answered, None before it was started or when it cannot be.
+        problem: why it cannot be run, None when it can.
+        results: input id -> answer, as far as it got.
+    """
+
+    def __init__(self, target: Target, limits: Limits, profile: str | None = None) -> None:
+        self.target = target
+        self.who: Implementation | None = None
+        self.problem: str | None = None
+        self.results: dict[str, StepResult] = {}
+        self.asked: set[str] = set()
+        self._worker: Worker = make_worker(target, limits, profile)
+
+    def prepare(self) -> None:
+        """Make its environment if need be; ``problem`` says why that did not work."""
+        try:
+            prepare(self.target)
+        except InstallError as err:
+            self.problem = str(err)
+
+    def run(self, inputs: Sequence[Input], stop: threading.Event, tick: Callable[[], None]) -> None:
+        """Start it and ask for every input, in order, until ``stop`` is set; end the worker in any case."""
+        if self.problem is not None or stop.is_set():
+            return
+        try:
+            self.who = self._worker.start()
+            sent = 0
+            for place, item in enumerate(inputs):
+                if stop.is_set():
+                    return
+                step = item.step_of(self.who)
+                if step is None:
+                    self.results[item.id] = NOT_ASKED
+                else:
+                    sent = self._send_ahead(inputs, max(sent, place) if self._worker.in_flight else place)
+                    result = self._answer(item, step)
+                    self.asked.add(item.id)
+                    self.results[item.id] = self._excused(item, result)
+                tick()
+        except StartError as err:
+            self.problem = str(err)
+        finally:
+            self._worker.close()
+
+    def _send_ahead(self, inputs: Sequence[Input], start: int) -> int:
+        """Keep the worker busy with plain questions from ``start`` on; return where the next one is."""
+        assert self.who is not None
+        if self._worker.in_flight > WINDOW // 2:
+            return start
+        requests: list[Request] = []
+        while start < len(inputs) and len(requests) + self._worker.in_flight < WINDOW:
+            item = inputs[start]
+            step = item.step_of(self.who)
+            if not plain(item):
+                break
+            if step is not None:
+                requests.append(Request(step, path_of(item)))
+            start += 1
+        if requests:
+            self._worker.send_ahead(requests)
+        return start
+
+    def _answer(self, item: Input, step: str) -> StepResult:
+        first = self._ask(item, step)
+        if first.outcome not in ("crash", "hang"):
+            return first
+        # Alone in a fresh process: what an earlier file did to the process is not this one's.
+        second = self._ask(item, step)
+        if second.outcome == first.outcome:
+            return first
+        note = f"order-dependent: {second.outcome} when run alone in a fresh process"
+        return replace(first, message=f"{first.message}; {note}")
+
+    def _ask(self, item: Input, step: str) -> StepResult:
+        if item.case is not None and not plain(item):
+            try:
+                return carry_out(self._worker, item.case)
+            except ManifestError as err:
+                return StepResult("harness-error", str(err))
+        return self._worker.ask(step, path_of(item))
+
+    def _excused(self, item: Input, result: StepResult) -> StepResult:
+        """A refusal for lack of a feature that was declared says nothing about the file."""
+        assert self.who is not None
+        if result.outcome != "reject" or not self.who.lacks:
+            return result
+        features = item.case.features if item.case is not None else features_of(item.path)
+        lacking = sorted(self.who.lacks.intersection(features))
+        if not lacking:
+            return result
+        return replace(result, outcome="unsupported", message=f"lacks {', '.join(lacking)}; {result.message}")
+
+
+def run_all(sides: Sequence[Side], inputs: Sequence[Input], jobs: int, tick: Callable[[Side], None]) -> bool:
+    """Run all sides, ``jobs`` at a time, each worker in a thread of its own.
+
+    Returns False when Ctrl-C ended it. What was found until then stays in ``Side.results``. The answers that are being waited for are not waited
+    for here; their threads end after them.
+    """
+    stop = threading.Event()
+    pool = ThreadPoolExecutor(max_workers=max(jobs, 1))
+    try:
+        futures = [pool.submit(side.run, inputs, stop, _ticking(tick, side)) for side in sides]
+        wait(futures)
+    except KeyboardInterrupt:
+        stop.set()
+        pool.shutdown(wait=False, cancel_futures=True)
+        return False
+    pool.shutdown()
+    for future in futures:
+        future.result()
+    return True
+
+
+def _ticking(tick: Callable[[Side], None], side: Side) -> Callable[[], None]:
+    return lambda: tick(side)
+
+
+def names_of(sides: Sequence[Side]) -> list[str]:
+    """Return a name without version for each, all distinct; versions of one implementation keep theirs."""
+    plain = [_name(side) for side in sides]
+    names = [n if plain.count(n) == 1 else side.target.selector for n, side in zip(plain, sides, strict=True)]
+    return [n if names.count(n) == 1 else f"{n} #{names[:i].count(n) + 1}" for i, n in enumerate(names)]
+
+
+def _name(side: Side) -> str:
+    target = side.target
+    if target.descriptor is not None and target.entry is not None:
+        return target.descriptor.name + (f":{target.entry.name}" if target.entry.name else "")
+    return side.who.name if side.who is not None else target.selector
+
+
+def record_of(side: Side, name: str, digest: str, profile: str | None) -> RunRecord:
+    """Return what one side said as a run record without verdicts, the form that comparisons take."""
+    assert side.who is not None
+    who = side.who
+    header = {
+        "implementation": {"selector": name, "name": who.name, "version": who.version},
+        "corpus": {"digest": digest, "cases": len(side.results)},
+        "profile": profile,
+    }
+    rows: list[dict[str, Any]] = [
+        {
+            "case": input_id,
+            "step": "read",
+            "outcome": result.outcome if input_id in side.asked else "not-asked",
+            "verdict": "",
+            "content": content_of(result),
+        }
+        for input_id, result in dict(side.results).items()
+    ]
+    return RunRecord(header, rows, footer={"complete": True, "duration_s": 0.0, "not_run": 0})

@@ -1,0 +1,154 @@
+"""What a differential run is asked about: corpus cases or files by path, and what is known of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from safetensors_corpus import Case, ManifestError
+from safetensors_reference import UnreadableError, explain, rule_book
+from safetensors_reference.check_inputs import INDEX_SUFFIX, find_inputs
+from safetensors_reports.disagreements import About
+
+from .outcomes import Implementation
+from .runner import check_input
+
+KINDS = ("read", "slice", "index")
+"""Kinds of corpus case whose answers can be held against each other without an expectation."""
+CODES_SHOWN = 6
+
+
+@dataclass(frozen=True)
+class Input:
+    """Something to give to every implementation: a corpus case, or a file by path (``case`` is None)."""
+
+    id: str
+    kind: str
+    path: str = ""
+    case: Case | None = None
+
+    def step_of(self, who: Implementation) -> str | None:
+        """Return the last step of the input that the implementation has, None when it has none."""
+        if self.case is not None:
+            steps = who.steps_of(self.case)
+        elif self.kind == "index":
+            steps = [s for s in ("index",) if s in who.steps]
+        else:
+            steps = [s for s in ("open", "read") if s in who.steps]
+        return steps[-1] if steps else None
+
+
+def of_cases(cases: Iterable[Case]) -> list[Input]:
+    """Return cases as inputs."""
+    return [Input(case.id, case.kind, case=case) for case in cases]
+
+
+def of_files(arguments: Iterable[str]) -> tuple[list[Input], list[str]]:
+    """Return the files that the arguments (files, directories, patterns) lead to, and what leads nowhere.
+
+    A file that cannot be opened is a problem here, before a refusal of it could look like an opinion.
+    """
+    inputs, problems = [], []
+    for item in find_inputs(arguments):
+        problem = item.problem or _unreadable(item.name)
+        if problem:
+            problems.append(f"{item.name}: {problem}")
+            continue
+        kind = "index" if item.name.endswith(INDEX_SUFFIX) else "read"
+        inputs.append(Input(item.name, kind, str(Path(item.name).absolute())))
+    return inputs, problems
+
+
+def _unreadable(name: str) -> str | None:
+    try:
+        if not Path(name).is_file():
+            return "no such file" if not Path(name).exists() else "not a regular file"
+        with Path(name).open("rb"):
+            return None
+    except OSError as err:
+        return err.strerror or str(err)
+
+
+def plain(item: Input) -> bool:
+    """True for an input that is one question about a file that is there."""
+    return item.case is None or (item.kind == "read" and item.case.action is None)
+
+
+def path_of(item: Input) -> str:
+    """Return the path to hand to an implementation."""
+    return item.path if item.case is None else str(item.case.path)
+
+
+def features_of(path: str) -> tuple[str, ...]:
+    """Return the dtypes of a valid file as names of features."""
+    try:
+        header = explain(path).header
+    except UnreadableError:
+        return ()
+    dtypes = {t.dtype for t in header.tensors.values()} if header is not None else set()
+    return tuple("dtype-" + dtype.lower().replace("_", "-") for dtype in sorted(dtypes))
+
+
+def checked(inputs: Sequence[Input]) -> tuple[list[Input], list[str]]:
+    """Return the inputs that are what the manifest says, and a problem for each other one.
+
+    Also makes what is made from recipes, so that threads find it done.
+    """
+    good, problems = [], []
+    for item in inputs:
+        try:
+            if item.case is not None:
+                check_input(item.case)
+        except ManifestError as err:
+            problems.append(str(err))
+        else:
+            good.append(item)
+    return good, problems
+
+
+class Knowledge(Mapping[str, About]):
+    """What is known of every input; worked out when it is asked for, since the strict reader does it."""
+
+    def __init__(self, inputs: Iterable[Input]) -> None:
+        self._inputs = {item.id: item for item in inputs}
+        self._known: dict[str, About] = {}
+
+    def __getitem__(self, input_id: str) -> About:
+        if input_id not in self._known:
+            self._known[input_id] = about(self._inputs[input_id])
+        return self._known[input_id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._inputs)
+
+    def __len__(self) -> int:
+        return len(self._inputs)
+
+
+def about(item: Input) -> About:
+    """Say what is special about an input: the strict reader's fault codes, else the case's rule."""
+    case = item.case
+    if case is not None and not plain(item):
+        return About(case.rules[0], _open(case.choice), case.title)
+    codes, choices = _faults(path_of(item)) if item.kind == "read" else ([], set())
+    subject = "+".join(codes[:CODES_SHOWN]) or (case.rules[0] if case is not None else "valid")
+    if case is not None:
+        return About(subject, _open(case.choice), case.title)
+    undisputed = not choices or any(not _open(c) for c in choices)
+    return About(subject, "" if undisputed else "+".join(sorted(c for c in choices if c)))
+
+
+def _faults(path: str) -> tuple[list[str], set[str | None]]:
+    """Return the distinct fault codes of a file, sorted, and the choices that its faults fall under."""
+    try:
+        found = explain(path)
+    except UnreadableError:
+        return ["unreadable"], set()
+    faults = [*found.faults, *found.tolerated]
+    return sorted({f.code for f in faults}), {f.choice for f in faults}
+
+
+def _open(choice: str | None) -> str:
+    """Return the choice when several answers to it are legitimate, else an empty text."""
+    return choice if choice and rule_book().choices[choice].required is None else ""

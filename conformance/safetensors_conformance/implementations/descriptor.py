@@ -1,0 +1,146 @@
+"""What is known about an implementation: who makes it, how it is installed and called, what it claims.
+
+One TOML file per implementation lies in ``descriptors/``; its form is ``schemas/implementation.schema.json``.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import jsonschema
+
+HERE = Path(__file__).parent
+ADAPTERS = HERE.parent / "adapters"
+
+KINDS = {
+    "reader": "hands out tensors",
+    "header": "lists what a header says, without data",
+    "validator": "says whether a file is valid",
+    "scanner": "looks for what is dangerous in a file",
+}
+"""Kind of implementation -> what it does. Each is judged only on what it claims."""
+
+
+class DescriptorError(Exception):
+    """A descriptor is not usable."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One way of calling an implementation.
+
+    Attributes:
+        name: behind the colon of the selector; empty for the default.
+        adapter: file in ``adapters/`` and object in it, ``mlx.py:Load``.
+        about: the call, in a few words.
+        areas: areas of the corpus that it claims to judge; empty for all.
+        requires: what it needs installed beyond the implementation itself.
+    """
+
+    name: str
+    adapter: str
+    about: str
+    areas: tuple[str, ...]
+    requires: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Descriptor:
+    """One implementation.
+
+    Attributes:
+        name: what ``--impl`` calls it.
+        title: what its makers call it.
+        kind: a key of ``KINDS``.
+        language: of the part that parses.
+        independent: False when the parsing is done by the official library inside.
+        homepage: URL.
+        issues: URL of the issue tracker.
+        distribution: name of the package whose version counts.
+        manager: ``pip`` or ``npm``; empty for what is part of this project.
+        version: version taken when none is asked for.
+        requires: requirements to install, ``{version}`` standing for the version.
+        limit_address_space: False where the library reserves far more memory than it uses.
+        entries: ways of calling it, the default first.
+        note: what a user should know.
+    """
+
+    name: str
+    title: str
+    kind: str
+    language: str
+    independent: bool
+    homepage: str
+    issues: str
+    distribution: str
+    manager: str
+    version: str
+    requires: tuple[str, ...]
+    limit_address_space: bool
+    entries: tuple[Entry, ...]
+    note: str
+
+    def entry(self, name: str) -> Entry | None:
+        """Return the entry of this name, or None."""
+        return next((e for e in self.entries if e.name == name), None)
+
+    def requirements(self, version: str, entry: Entry) -> list[str]:
+        """Return what one version and entry needs installed."""
+        return [text.replace("{version}", version) for text in (*self.requires, *entry.requires)]
+
+
+def load(path: Path) -> Descriptor:
+    """Load one descriptor. Raises DescriptorError."""
+    try:
+        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as err:
+        raise DescriptorError(f"{path.name}: {err}") from err
+    for error in jsonschema.Draft202012Validator(schema()).iter_errors(raw):
+        raise DescriptorError(f"{path.name} at {error.json_path}: {error.message}")
+    install = raw.get("install", {})
+    return Descriptor(
+        name=raw["name"],
+        title=raw["title"],
+        kind=raw["kind"],
+        language=raw["language"],
+        independent=raw["independent"],
+        homepage=raw["homepage"],
+        issues=raw["issues"],
+        distribution=install.get("distribution", raw["name"]),
+        manager=install.get("manager", ""),
+        version=install.get("version", ""),
+        requires=tuple(install.get("requires", ())),
+        limit_address_space=raw.get("limit_address_space", True),
+        entries=tuple(
+            Entry(
+                e.get("name", ""),
+                e["adapter"],
+                e["about"],
+                tuple(e.get("areas", ())),
+                tuple(e.get("requires", ())),
+            )
+            for e in raw["entry"]
+        ),
+        note=raw.get("note", ""),
+    )
+
+
+@cache
+def schema() -> Mapping[str, Any]:
+    """Return the JSON Schema of a descriptor."""
+    text = (HERE.parent / "schemas" / "implementation.schema.json").read_text(encoding="utf-8")
+    return MappingProxyType(json.loads(text))
+
+
+@cache
+def descriptors() -> Mapping[str, Descriptor]:
+    """Return all descriptors of this project by name. Raises DescriptorError."""
+    found = [load(path) for path in sorted((HERE / "descriptors").glob("*.toml"))]
+    return MappingProxyType({d.name: d for d in found})

@@ -1,0 +1,167 @@
+"""Environments of their own for real implementations, made once and reused.
+
+They lie in the user's cache folder, never in the interpreter that this program runs in. One is complete
+when its marker file is there; an interrupted installation is taken up again, by one process at a time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import FileLock
+from platformdirs import user_cache_path
+
+from .descriptor import Descriptor, Entry
+
+MARKER = "complete.json"
+INSTALL_SECONDS = 1800
+_NO_PACKAGE = re.compile(
+    r"No matching distribution found for (\S+)|E404|ETARGET|No matching version found for (\S+)"
+)
+
+
+class InstallError(Exception):
+    """An environment cannot be made; the text says why and what to do."""
+
+
+def cache_folder() -> Path:
+    """Return the folder of all environments; ``STC_CACHE`` overrides it."""
+    given = os.environ.get("STC_CACHE")
+    return Path(given) if given else user_cache_path("safetensors-conformance") / "environments"
+
+
+@dataclass(frozen=True)
+class Environment:
+    """The environment of one version of an implementation.
+
+    Attributes:
+        descriptor: the implementation.
+        version: its version.
+        requires: what is installed in it.
+        folder: where it lies, or will.
+    """
+
+    descriptor: Descriptor
+    version: str
+    requires: tuple[str, ...]
+    folder: Path
+
+    @property
+    def ready(self) -> bool:
+        """True when everything that is asked for now was installed."""
+        try:
+            known = json.loads((self.folder / MARKER).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return False
+        return bool(known.get("requires") == list(self.requires))
+
+    @property
+    def python(self) -> Path:
+        """The interpreter inside."""
+        return self.folder / "bin" / "python"
+
+    def size(self) -> int:
+        """Bytes on disk."""
+        return sum(p.lstat().st_size for p in self.folder.rglob("*") if not p.is_dir())
+
+
+def environment(descriptor: Descriptor, entry: Entry, version: str = "") -> Environment:
+    """Return the environment for a version (the descriptor's own by default), made or not.
+
+    Entries without requirements of their own share one.
+    """
+    version = version or descriptor.version
+    name = f"{descriptor.name}-{version}" + (f"-{entry.name}" if entry.requires else "")
+    if descriptor.manager == "pip":
+        name += f"-py{sys.version_info[0]}.{sys.version_info[1]}"
+    requires = tuple(descriptor.requirements(version, entry))
+    return Environment(descriptor, version, requires, cache_folder() / name)
+
+
+def make(env: Environment, say: Callable[[str], None] = lambda _: None) -> None:
+    """Make the environment if it is not complete. Raises InstallError.
+
+    Args:
+        env: what to make.
+        say: is told, a line each, what the installer prints.
+    """
+    if env.ready:
+        return
+    try:
+        env.folder.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(f"{env.folder}.lock"):
+            if not env.ready:
+                _install(env, say)
+    except OSError as err:
+        raise InstallError(f"{env.folder}: {err.strerror or err}; set STC_CACHE to another folder") from err
+
+
+def remove(env: Environment) -> None:
+    """Remove the environment."""
+    shutil.rmtree(env.folder, ignore_errors=True)
+    Path(f"{env.folder}.lock").unlink(missing_ok=True)
+
+
+def _install(env: Environment, say: Callable[[str], None]) -> None:
+    if env.descriptor.manager == "npm":
+        if shutil.which("npm") is None:
+            raise InstallError(f"{env.descriptor.name} needs Node.js with npm, which is not installed here")
+        env.folder.mkdir(parents=True, exist_ok=True)
+        command = [
+            "npm",
+            "install",
+            "--no-audit",
+            "--no-fund",
+            "--ignore-scripts",
+            "--prefix",
+            str(env.folder),
+        ]
+    else:
+        if not env.python.exists():
+            say("making a virtual environment")
+            _run([sys.executable, "-m", "venv", "--without-pip", str(env.folder)], env, say)
+        command = [sys.executable, "-m", "pip", "--python", str(env.python), "install", "--no-input"]
+        command += ["--disable-pip-version-check", "--progress-bar", "off"]
+    _run([*command, *env.requires], env, say)
+    text = json.dumps({"requires": env.requires, "version": env.version})
+    with tempfile.NamedTemporaryFile("w", dir=env.folder, delete=False, encoding="utf-8") as file:
+        file.write(text)
+    Path(file.name).replace(env.folder / MARKER)
+
+
+def _run(command: list[str], env: Environment, say: Callable[[str], None]) -> None:
+    """Run an installer, passing its lines on. Raises InstallError with its last words."""
+    lines: list[str] = []
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as child:
+        assert child.stdout is not None
+        for line in child.stdout:
+            lines.append(line.rstrip())
+            say(line.rstrip())
+    if child.returncode:
+        raise InstallError(_why(lines, env))
+
+
+def _why(lines: list[str], env: Environment) -> str:
+    text = "\n".join(lines)
+    name = f"{env.descriptor.name} {env.version}"
+    if _NO_PACKAGE.search(text):
+        return f"{name} cannot be had: no such version for this platform and interpreter ({_last(lines)})"
+    return f"{name} cannot be installed: {_last(lines)}"
+
+
+def _last(lines: list[str]) -> str:
+    errors = [line for line in lines if re.match(r"(?i)\s*(npm )?err", line)]
+    return (errors or [line for line in lines if line.strip()] or ["the installer said nothing"])[-1].strip()[
+        :300
+    ]

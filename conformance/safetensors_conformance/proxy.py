@@ -1,0 +1,125 @@
+"""Carrying out the kinds of case that are more than one question: the implementation as an object.
+
+``safetensors_corpus.perform`` knows what each kind of case asks and how the file of a writer is judged; it
+drives any object with the right methods. The one here passes every call on to a worker process.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from safetensors_corpus import Case
+from safetensors_corpus.perform import perform
+
+from .outcomes import Outcome, StepResult
+
+if TYPE_CHECKING:
+    from .worker import Worker
+
+
+def carry_out(worker: Worker, case: Case) -> StepResult:
+    """Do what a slice, write, index or lifecycle case says and return the outcome. Raises ManifestError."""
+    proxy = _Proxy(worker, case)
+    with tempfile.TemporaryDirectory(prefix="safetensors-case-") as folder:
+        result = perform(case, proxy, Path(folder))
+    last = proxy.last or StepResult("harness-error", result.message or "the case asked for nothing")
+    if proxy.ended or last.outcome == "harness-error":
+        return replace(last, wall_ms=proxy.wall_ms)
+    if result.outcome != "accept":
+        return replace(
+            last,
+            outcome=cast(Outcome, result.outcome),
+            tensors=None,
+            wall_ms=proxy.wall_ms,
+            broken=result.broken,
+        )
+    return replace(
+        last,
+        fault="" if result.content is not None else result.message,
+        tensors=None if result.content is None else result.content["tensors"],
+        metadata=(result.content or {}).get("metadata"),
+        has_metadata="metadata" in (result.content or {}),
+        wall_ms=round(proxy.wall_ms, 3),
+        broken=result.broken,
+    )
+
+
+class _RefusedError(Exception):
+    """The implementation refused, or can be asked nothing more."""
+
+
+class _Proxy:
+    """An implementation behind a worker.
+
+    Attributes:
+        last: the last answer.
+        ended: True when the last answer was a crash or the like; nothing more is asked then.
+        wall_ms: wall time of all answers in milliseconds.
+    """
+
+    def __init__(self, worker: Worker, case: Case) -> None:
+        self._worker = worker
+        self._action: Mapping[str, Any] = case.action or {}
+        self.last: StepResult | None = None
+        self.ended = False
+        self.wall_ms = 0.0
+
+    def ask(self, step: str, path: Path, more: Mapping[str, Any] | None = None) -> StepResult:
+        if self.ended:
+            raise _RefusedError
+        result = self._worker.ask(step, str(path), more)
+        self.last = result
+        self.wall_ms += result.wall_ms
+        self.ended = result.outcome not in ("accept", "reject", "unsupported")
+        if result.outcome == "unsupported":
+            raise NotImplementedError(result.message)
+        if result.outcome != "accept":
+            raise _RefusedError(result.message)
+        return result
+
+    def slice(self, path: Path, tensor: str, index: object) -> dict[str, Any]:  # noqa: ARG002 - see _action
+        more = {"tensor": tensor, "index": self._action["index"]}
+        return _only(self.ask("slice", path, more))
+
+    def index(self, path: Path) -> dict[str, Any]:
+        return {"tensors": self.ask("index", path).tensors or []}
+
+    def write(self, path: Path, tensors: object, metadata: object) -> None:  # noqa: ARG002 - see _action
+        keys = ("storages", "tensors", "metadata", "file_size_limit")
+        self.ask("write", path, {key: self._action[key] for key in keys if key in self._action})
+
+    def resave(self, path: Path) -> None:
+        self.ask("resave", path)
+
+    def hold(self, path: Path) -> _Handle:
+        self.ask("hold", path)
+        return _Handle(self, path)
+
+
+class _Handle:
+    """A file that the worker holds open."""
+
+    def __init__(self, proxy: _Proxy, path: Path) -> None:
+        self._proxy = proxy
+        self._path = path
+
+    def tensor(self, name: str) -> Callable[[], dict[str, Any]]:
+        """Take a tensor; it is looked at when the result is called."""
+        self._proxy.ask("get", self._path, {"tensor": name})
+        return lambda: _only(self._proxy.ask("look", self._path))
+
+    def close(self) -> None:
+        # Whatever happened before is what the case is about; an end that repeats it says nothing new.
+        if not self._proxy.ended:
+            self._proxy.ask("release", self._path)
+
+
+def _only(result: StepResult) -> dict[str, Any]:
+    rows = result.tensors or []
+    if len(rows) != 1:
+        raise _RefusedError(f"{len(rows)} tensors in place of one")
+    return rows[0]

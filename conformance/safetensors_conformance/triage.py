@@ -1,0 +1,129 @@
+"""Triage: the disagreements that are known, so that a gate speaks up for new ones only.
+
+One TOML file::
+
+    [[known]]
+    signature = "HDR_DUP_KEY: accept mylib; reject reference"   # as `stc diff` prints it; * and ? work
+    reason = "keeps the last of two entries with one name"
+    issue = "https://github.com/me/mylib/issues/1"   # a URL, or "unreported" with a `why`
+    review_by = 2027-06-01
+    between = ["mylib", "reference"]   # optional: only for runs that compare exactly these
+
+An entry that matched nothing is reported, one past its date keeps nothing quiet any more.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import fnmatch
+import tomllib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors_reports.diff_report import Standing
+from safetensors_reports.disagreements import Signature
+
+from .baseline import UNREPORTED
+
+_KEYS = {"signature", "reason", "issue", "why", "review_by", "between"}
+
+
+class TriageError(Exception):
+    """The triage file cannot be used; the text names file, entry and what to do."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """One entry. ``between`` names the implementations of the runs that it is for; empty for all runs."""
+
+    signature: str
+    reason: str
+    issue: str
+    review_by: dt.date
+    why: str = ""
+    between: frozenset[str] = frozenset()
+
+    def matches(self, signature: str) -> bool:
+        """True for the signature itself or one that the pattern covers. A bracket is an ordinary character."""
+        pattern = self.signature.replace("[", "[[]")
+        return signature == self.signature or fnmatch.fnmatchcase(signature, pattern)
+
+    def standing(self, today: dt.date) -> Standing:
+        """Say what the entry means on a day."""
+        status: Any = "expired" if today > self.review_by else "known"
+        return Standing(status, self.reason, self.issue, self.review_by.isoformat())
+
+
+@dataclass(frozen=True)
+class Triage:
+    """The entries of one file that are in force for one run."""
+
+    path: Path | None = None
+    entries: tuple[Known, ...] = ()
+
+    def weigh(self, signatures: Iterable[Signature], today: dt.date) -> dict[str, Standing]:
+        """Return signature -> standing for those that an entry knows; legitimate choices need none.
+
+        Of several entries that match, one that still holds goes before one that is overdue.
+        """
+        found: dict[str, Standing] = {}
+        for signature in signatures:
+            if signature.sort == "choice":
+                continue
+            rows = [e.standing(today) for e in self.entries if e.matches(signature.text)]
+            if rows:
+                found[signature.text] = min(rows, key=lambda s: s.status == "expired")
+        return found
+
+    def unmatched(self, signatures: Iterable[Signature]) -> list[str]:
+        """Return the entries that no counting disagreement of the run matches."""
+        texts = [s.text for s in signatures if s.sort != "choice"]
+        return [e.signature for e in self.entries if not any(e.matches(t) for t in texts)]
+
+
+def shipped() -> Path:
+    """Return the triage file of this project: disagreements of official entry points with the reference."""
+    return Path(__file__).with_name("triage.toml")
+
+
+def load_triage(path: Path, names: Sequence[str]) -> Triage:
+    """Load the entries of a file that are for runs of these implementations. Raises TriageError."""
+    try:
+        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as err:
+        raise TriageError(f"{path}: {err.strerror or err}") from err
+    except ValueError as err:
+        raise TriageError(f"{path}: {err}") from err
+    unknown = sorted(set(raw) - {"known"})
+    if unknown:
+        raise TriageError(f"{path}: unknown key {unknown[0]!r}; entries are written as [[known]]")
+    rows = raw.get("known", [])
+    if not isinstance(rows, list) or any(not isinstance(row, dict) for row in rows):
+        raise TriageError(f"{path}: write each entry as [[known]]")
+    entries = tuple(_entry(path, number, row) for number, row in enumerate(rows, 1))
+    return Triage(path, tuple(e for e in entries if e.between in (frozenset(), frozenset(names))))
+
+
+def _entry(path: Path, number: int, row: dict[str, Any]) -> Known:
+    where = f"{path}, entry {number} ({str(row.get('signature', 'without signature'))[:60]!r})"
+    unknown = sorted(set(row) - _KEYS)
+    if unknown:
+        raise TriageError(f"{where}: unknown key {unknown[0]!r}; there are {', '.join(sorted(_KEYS))}")
+    for key in ("signature", "reason", "issue"):
+        if not isinstance(row.get(key), str) or not row[key].strip():
+            raise TriageError(f"{where}: needs {key!r} as a text")
+    if set(row["signature"]) <= set("*? "):
+        raise TriageError(f"{where}: this pattern matches everything; name what is known")
+    if not isinstance(row.get("review_by"), dt.date) or isinstance(row["review_by"], dt.datetime):
+        raise TriageError(f"{where}: needs 'review_by' as a date, such as review_by = 2027-06-01")
+    issue, why = row["issue"], row.get("why", "")
+    if issue == UNREPORTED and not (isinstance(why, str) and why.strip()):
+        raise TriageError(f"{where}: issue \"{UNREPORTED}\" needs a 'why'")
+    if issue != UNREPORTED and not issue.startswith(("https://", "http://")):
+        raise TriageError(f'{where}: issue must be a URL or "{UNREPORTED}"')
+    between = row.get("between", [])
+    if not isinstance(between, list) or any(not isinstance(x, str) for x in between):
+        raise TriageError(f"{where}: 'between' is a list of names")
+    return Known(row["signature"], row["reason"], issue, row["review_by"], str(why), frozenset(between))

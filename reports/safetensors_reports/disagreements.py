@@ -1,0 +1,262 @@
+"""What a differential run found: every disagreement with its kind, its signature and who is alone.
+
+``comparison`` finds the splits; here they get the two things that a gate needs. *Sort*: seeing different
+things in one file counts wherever it happens, accepting against refusing is a defect only where the format
+leaves no choice. *Signature*: what is wrong with the input and who answered how, without versions, case ids or
+messages, so that what is known stays known when the corpus grows or an implementation is released.
+"""
+
+from __future__ import annotations
+
+import string
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from .comparison import NO_ANSWER, REFUSING, Cluster, Comparison, Split, compare
+from .record import Row, RunRecord
+from .text import visible
+
+Sort = Literal["content", "verdict", "unsafe", "choice"]
+SORTS: dict[Sort, str] = {
+    "content": "accepted by several, and read differently",
+    "verdict": "accepted by some, refused by others",
+    "unsafe": "crashed, hung or ran out of memory where no other accepts",
+    "choice": "accepted by some, refused by others, where the format leaves the choice",
+}
+"""Sort of disagreement -> what it is; the most dangerous first. All but the last count."""
+UNSAFE = REFUSING - {"reject"}
+SILENT = frozenset({"unsupported", *NO_ANSWER})
+
+
+@dataclass(frozen=True)
+class About:
+    """What is known of an input without running anything.
+
+    Attributes:
+        subject: what is special about it: fault codes joined by ``+``, else a rule, else ``valid``.
+        choice: the open choice that it falls under, empty for none.
+        title: one line for people.
+    """
+
+    subject: str
+    choice: str = ""
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """One input on which implementations disagree, or on which one ended badly.
+
+    Attributes:
+        input: case id or path.
+        sort: a key of ``SORTS``.
+        vector: label -> token, as in ``comparison.Split``.
+        signature: see ``signature_of``.
+        about: what is known of the input.
+        dissenter: the one that differs from all others, or None.
+        difference: of a content split, the first difference in words.
+        between: the two labels that the difference was found between.
+    """
+
+    input: str
+    sort: Sort
+    vector: dict[str, str]
+    signature: str
+    about: About
+    dissenter: str | None = None
+    difference: str = ""
+    between: tuple[str, str] | None = None
+
+    @property
+    def unsafe(self) -> tuple[str, ...]:
+        """Labels of those that crashed, hung or ran out of memory."""
+        return tuple(label for label, token in self.vector.items() if token in UNSAFE)
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Disagreements of one signature and sort."""
+
+    text: str
+    sort: Sort
+    found: tuple[Disagreement, ...]
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Ids or paths, sorted."""
+        return tuple(sorted(d.input for d in self.found))
+
+
+@dataclass(frozen=True)
+class Differences:
+    """A differential run, evaluated.
+
+    Attributes:
+        labels: one per implementation.
+        found: all disagreements, worst sort first, then by input.
+        main: the comparison without disagreements of the sort ``choice``.
+        choices: the comparison of those alone.
+        shared: inputs that every implementation was asked for or has no step for.
+        left_out: inputs that some did not get to.
+    """
+
+    labels: tuple[str, ...]
+    found: tuple[Disagreement, ...]
+    main: Comparison
+    choices: Comparison
+    shared: int = 0
+    left_out: int = 0
+    _memo: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def compared(self) -> int:
+        """Inputs that at least two accepted or refused."""
+        return self.main.compared + self.choices.compared
+
+    def of(self, sort: Sort) -> tuple[Disagreement, ...]:
+        """Return the disagreements of one sort."""
+        return tuple(d for d in self.found if d.sort == sort)
+
+    def signatures(self) -> tuple[Signature, ...]:
+        """Return the disagreements gathered by signature, worst sort first, then the most frequent."""
+        if "signatures" not in self._memo:
+            groups: dict[tuple[Sort, str], list[Disagreement]] = {}
+            for d in self.found:
+                groups.setdefault((d.sort, d.signature), []).append(d)
+            rows = [Signature(text, sort, tuple(ds)) for (sort, text), ds in groups.items()]
+            order = list(SORTS)
+            rows.sort(key=lambda s: (order.index(s.sort), -len(s.found), s.text))
+            self._memo["signatures"] = tuple(rows)
+        signatures: tuple[Signature, ...] = self._memo["signatures"]
+        return signatures
+
+    def clusters(self) -> tuple[Cluster, ...]:
+        """Return the splits gathered by outcome vector: content, then verdict; the largest first."""
+        return tuple(sorted(self.main.clusters, key=lambda c: (c.kind != "content", -len(c.splits), c.cases)))
+
+    def dissenters(self) -> dict[str, Counter[Sort]]:
+        """Return label -> sort -> how often it stands alone against all others; most often first."""
+        counts: dict[str, Counter[Sort]] = {}
+        for d in self.found:
+            if d.dissenter is not None:
+                counts.setdefault(d.dissenter, Counter())[d.sort] += 1
+        rank = sorted(counts.items(), key=lambda x: (-x[1]["content"], -x[1]["verdict"], x[0]))
+        return dict(rank)
+
+    def unsafe(self) -> dict[str, list[tuple[str, str]]]:
+        """Return label -> the inputs it ended badly on, with the outcome."""
+        out: dict[str, list[tuple[str, str]]] = {}
+        for d in self.found:
+            for label in d.unsafe:
+                out.setdefault(label, []).append((d.input, d.vector[label]))
+        return out
+
+    def pairs(self) -> dict[tuple[str, str], Counter[Sort]]:
+        """Return pair -> sort -> on how many inputs it disagrees; the most dangerous pair first."""
+        rows: dict[tuple[str, str], Counter[Sort]] = {}
+        for pair, (content, verdict) in self.main.pairs.items():
+            rows[pair] = Counter({"content": content, "verdict": verdict})
+        for pair, (_, verdict) in self.choices.pairs.items():
+            rows.setdefault(pair, Counter())["choice"] = verdict
+        rank = sorted(rows.items(), key=lambda x: (-x[1]["content"], -x[1]["verdict"], -x[1]["choice"], x[0]))
+        return dict(rank)
+
+
+def signature_of(subject: str, vector: Mapping[str, str], names: Mapping[str, str]) -> str:
+    """Return the stable text of a disagreement: ``OFF_HOLE: accept mlx, reader; reject reference``.
+
+    Args:
+        subject: fault codes, rule or ``valid``.
+        vector: label -> token.
+        names: label -> name without version. Those without a vote are left out; accepters that saw different
+            things are ``accept:A``, ``accept:B`` in the order of their names, whatever order was given.
+    """
+    by_token: dict[str, list[str]] = {}
+    for label, token in vector.items():
+        if token not in SILENT:
+            by_token.setdefault(token, []).append(visible(names[label], 60))
+    seen = {token: sorted(n) for token, n in by_token.items() if token.startswith("accept:")}
+    vague = seen.pop("accept:?", [])  # they tell too little to belong to a group
+    groups = sorted(seen.values())
+    parts = [
+        (f"accept:{_letter(i)}" if len(groups) > 1 else "accept", members) for i, members in enumerate(groups)
+    ]
+    parts += [("accept:?", vague)] if vague else []
+    parts += sorted((x, sorted(members)) for x, members in by_token.items() if not x.startswith("accept:"))
+    return f"{subject}: " + "; ".join(f"{token} {', '.join(members)}" for token, members in parts)
+
+
+def _letter(index: int) -> str:
+    return string.ascii_uppercase[index] if index < 26 else str(index + 1)
+
+
+def evaluate(
+    records: Sequence[RunRecord], names: Sequence[str], about: Mapping[str, About] | None = None
+) -> Differences:
+    """Find and describe all disagreements.
+
+    Args:
+        records: one run per implementation, with the input's id or path as ``case``.
+        names: the implementations' names without versions, in the same order, all distinct.
+        about: input -> what is known of it; only inputs that are disagreed on are looked up.
+    """
+    known: Mapping[str, About] = about if about is not None else {}
+    whole = compare(records)
+    name_of = dict(zip(whole.labels, names, strict=True))
+    splits = {s.case: s for s in (*whole.content_splits, *whole.verdict_splits)}
+    found = [_described(s, known, name_of) for s in splits.values()]
+    found += [
+        _described(s, known, name_of, unsafe=True) for s in _bad_ends(records, whole) if s.case not in splits
+    ]
+    order = list(SORTS)
+    found.sort(key=lambda d: (order.index(d.sort), d.input))
+    legitimate = {d.input for d in found if d.sort == "choice"}
+    main = compare([_only(r, legitimate, inside=False) for r in records])
+    choices = compare([_only(r, legitimate, inside=True) for r in records])
+    shared = whole.compared + whole.unanswered
+    return Differences(whole.labels, tuple(found), main, choices, shared, whole.left_out)
+
+
+def _described(
+    split: Split, known: Mapping[str, About], names: Mapping[str, str], *, unsafe: bool = False
+) -> Disagreement:
+    about = known.get(split.case) or About("unknown")
+    bad = any(token in UNSAFE for token in split.vector.values())
+    sort: Sort = "unsafe" if unsafe else split.kind
+    if sort == "verdict" and about.choice and not bad:
+        sort = "choice"
+    return Disagreement(
+        split.case,
+        sort,
+        split.vector,
+        signature_of(about.subject, split.vector, names),
+        about,
+        split.dissenter,
+        split.difference,
+        split.between,
+    )
+
+
+def _bad_ends(records: Sequence[RunRecord], whole: Comparison) -> list[Split]:
+    """Return every input that somebody ended badly on, as if it were a split."""
+    rows: dict[str, dict[str, str]] = {}
+    for record, label in zip(records, whole.labels, strict=True):
+        for row in record.results:
+            rows.setdefault(row["case"], {})[label] = _token(row)
+    return [
+        Split(case, "verdict", {x: t for x, t in vector.items() if t not in NO_ANSWER})
+        for case, vector in rows.items()
+        if len(vector) == len(records) and any(t in UNSAFE for t in vector.values())
+    ]
+
+
+def _token(row: Row) -> str:
+    excused = row["verdict"] == "unsupported" and row["outcome"] == "reject"
+    return "unsupported" if excused else str(row["outcome"])
+
+
+def _only(record: RunRecord, inputs: set[str], *, inside: bool) -> RunRecord:
+    """Return the record with only the results of these inputs, or of all others."""
+    return replace(record, results=[r for r in record.results if (r["case"] in inputs) is inside])

@@ -1,0 +1,112 @@
+"""Adapters over the corpus's small correct implementations and some of their broken variants."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from safetensors_corpus.broken.holders import ZerosForMissingBytes
+from safetensors_corpus.broken.small_holder import Handle, SmallHolder
+from safetensors_corpus.broken.small_loader import SmallLoader
+from safetensors_corpus.broken.small_reader import SmallReader
+from safetensors_corpus.broken.small_slicer import SmallSlicer
+from safetensors_corpus.broken.small_writer import SmallWriter
+
+
+class RowsOfDicts:
+    """The small implementations answer with digests; a worker wants rows with bytes."""
+
+    def rows(self, path: str, names: list[str]) -> list[tuple[Any, ...]]:
+        return [(name, *SmallSlicer().slice(Path(path), name, ())) for name in names]
+
+
+class Small(RowsOfDicts):
+    """Everything right, with every step."""
+
+    name = "small"
+    version = "1"
+
+    def read(self, path: str) -> Any:
+        content = SmallReader().read(Path(path))
+        names = [row["name"] for row in content["tensors"]]
+        return {"tensors": self.rows(path, names), "metadata": content["metadata"]}
+
+    def slice(self, path: str, tensor: str, index: tuple[Any, ...]) -> Any:
+        return SmallSlicer().slice(Path(path), tensor, index)
+
+    def write(self, path: str, tensors: Any, metadata: Any) -> None:
+        SmallWriter().write(Path(path), tensors, metadata)
+
+    def resave(self, path: str) -> None:
+        SmallWriter().resave(Path(path))
+
+    def hold(self, path: str) -> Any:
+        return SmallHolder().hold(Path(path))
+
+
+class WritesNothing(Small):
+    def write(self, path: str, tensors: Any, metadata: Any) -> None:
+        return
+
+
+class LeavesRubbish(Small):
+    """Saves well, and leaves a temporary file behind."""
+
+    def write(self, path: str, tensors: Any, metadata: Any) -> None:
+        Path(path + ".tmp").write_bytes(b"rubbish")
+        super().write(path, tensors, metadata)
+
+
+class WholeTensor(Small):
+    """Gives the whole tensor for every slice."""
+
+    def slice(self, path: str, tensor: str, index: tuple[Any, ...]) -> Any:
+        return SmallSlicer().slice(Path(path), tensor, ())
+
+
+class Zeros(Small):
+    """Gives zeros for bytes that are gone."""
+
+    def hold(self, path: str) -> Handle:
+        return ZerosForMissingBytes(Path(path))
+
+
+class DiesWhenHeld(Small):
+    def hold(self, path: str) -> Any:
+        import os
+
+        os.abort()
+
+
+class Slow(Small):
+    """Takes its time, and memory, for files whose cost is limited."""
+
+    def read(self, path: str) -> Any:
+        import time
+
+        self.kept = bytearray(200 << 20)
+        time.sleep(0.2)
+        return super().read(path)
+
+
+class FollowsIndex:
+    """Loads through an index; what it gives back has digests in place of bytes, so those are left out."""
+
+    name = "loader"
+
+    def index(self, path: str) -> Any:
+        content = SmallLoader().index(Path(path))
+        return [(r["name"], r["dtype"], r["shape"], None) for r in content["tensors"]]
+
+
+class Validator:
+    """Says yes or no."""
+
+    name = "validator"
+
+    def check(self, path: str) -> bool:
+        try:
+            SmallReader().read(Path(path))
+        except Exception:
+            return False
+        return True

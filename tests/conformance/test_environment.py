@@ -1,0 +1,111 @@
+"""Environments: made once, taken up again, and a clear error when a package cannot be had."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from safetensors_conformance.implementations import environment as module
+from safetensors_conformance.implementations.descriptor import descriptors
+from safetensors_conformance.implementations.environment import (
+    MARKER,
+    Environment,
+    InstallError,
+    environment,
+    make,
+    remove,
+)
+
+REAL = module._run
+
+
+@pytest.fixture
+def env(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Environment:
+    """An environment that installs nothing over the network: a package made here."""
+    monkeypatch.setenv("STC_CACHE", str(tmp_path / "cache"))
+    descriptor = descriptors()["safetensors"]
+    return replace(environment(descriptor, descriptor.entries[0], "9.9"), requires=())
+
+
+def install_with(monkeypatch: pytest.MonkeyPatch, program: str) -> list[list[str]]:
+    """Let a Python program stand for the installer; returns the commands that were run."""
+    commands: list[list[str]] = []
+
+    def run(command: list[str], env: Environment, say: object) -> None:
+        commands.append(command)
+        if "venv" in command:
+            env.python.parent.mkdir(parents=True)
+            env.python.touch()
+        else:
+            REAL([sys.executable, "-c", program], env, lambda line: said.append(line))
+
+    said: list[str] = []
+    monkeypatch.setattr(module, "_run", run)
+    return commands
+
+
+def test_an_environment_is_made_once(monkeypatch: pytest.MonkeyPatch, env: Environment) -> None:
+    commands = install_with(monkeypatch, "print('done')")
+    assert not env.ready
+    make(env)
+    assert env.ready
+    assert len(commands) == 2
+    make(env)
+    assert len(commands) == 2
+    assert json.loads((env.folder / MARKER).read_text())["version"] == "9.9"
+    remove(env)
+    assert not env.ready
+
+
+def test_other_requirements_make_it_incomplete(monkeypatch: pytest.MonkeyPatch, env: Environment) -> None:
+    install_with(monkeypatch, "")
+    make(env)
+    assert not replace(env, requires=("something-else",)).ready
+
+
+def test_an_interrupted_installation_is_taken_up_again(
+    monkeypatch: pytest.MonkeyPatch, env: Environment
+) -> None:
+    commands = install_with(monkeypatch, "raise SystemExit('ERROR: connection lost')")
+    with pytest.raises(InstallError, match=r"safetensors 9\.9 cannot be installed: ERROR: connection lost"):
+        make(env)
+    assert not env.ready
+    commands = install_with(monkeypatch, "")
+    make(env)
+    assert env.ready
+    assert all("venv" not in command for command in commands)  # the interpreter was there already
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "ERROR: No matching distribution found for safetensors==9.9",
+        "npm error code ETARGET",
+        "npm error 404 E404 not found",
+    ],
+)
+def test_a_package_that_does_not_exist_is_told_from_a_failure(
+    monkeypatch: pytest.MonkeyPatch, env: Environment, words: str
+) -> None:
+    install_with(monkeypatch, f"print({words!r}); raise SystemExit(1)")
+    with pytest.raises(InstallError, match=r"safetensors 9\.9 cannot be had: no such version"):
+        make(env)
+
+
+def test_a_folder_that_cannot_be_written_is_one_clear_error(
+    monkeypatch: pytest.MonkeyPatch, env: Environment, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    other = replace(env, folder=tmp_path / "file" / "env")
+    with pytest.raises(InstallError, match="STC_CACHE"):
+        make(other)
+
+
+def test_npm_packages_need_npm(monkeypatch: pytest.MonkeyPatch, env: Environment) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(InstallError, match=r"needs Node\.js"):
+        make(replace(env, descriptor=replace(env.descriptor, manager="npm")))

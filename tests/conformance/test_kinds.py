@@ -1,0 +1,169 @@
+"""Every kind of case through a real worker: right implementations pass, wrong ones are told what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from safetensors_conformance.judge import CaseVerdict
+from safetensors_conformance.runner import Session
+from safetensors_conformance.selectors import resolve
+from safetensors_conformance.worker import Limits, Request, make_worker
+from safetensors_corpus import Case, load_manifest
+
+from .support import TRIGGER, fake
+
+ADAPTERS = Path(__file__).with_name("small_adapter.py")
+LIMITS = Limits(5.0, 1 << 30)
+
+
+def small(name: str) -> str:
+    return f"py:{ADAPTERS}:{name}"
+
+
+def judged(selector: str, cases: list[Case]) -> Iterator[CaseVerdict]:
+    with Session(resolve(selector), LIMITS) as session:
+        session.start()
+        session.plan(cases)
+        for case in cases:
+            yield session.judge(case)
+
+
+def of_kind(kind: str, every: int = 1) -> list[Case]:
+    return [c for c in load_manifest().cases if c.kind == kind and not c.heavy][::every]
+
+
+def one(selector: str, case_id: str) -> tuple[str, str]:
+    """Verdict and detail of one case."""
+    (verdict,) = judged(selector, [load_manifest().by_id[case_id]])
+    return verdict.verdict, verdict.final.detail
+
+
+@pytest.mark.parametrize("kind", ["slice", "write", "lifecycle"])
+def test_a_right_implementation_passes_every_must_of_a_kind(kind: str) -> None:
+    cases = of_kind(kind)
+    assert len(cases) > 80
+    wrong = {
+        v.case.id: (v.verdict, v.final.detail)
+        for v in judged(small("Small"), cases)
+        if v.verdict.partition(":")[0] not in ("pass", "choice", "unsupported")
+    }
+    assert wrong == {}
+
+
+def test_a_right_loader_passes_every_index_case() -> None:
+    wrong = {
+        v.case.id: v.final.detail
+        for v in judged(small("FollowsIndex"), of_kind("index"))
+        if v.verdict.partition(":")[0] not in ("pass", "choice")
+    }
+    assert wrong == {}
+
+
+def test_a_writer_that_writes_nothing_is_told_so() -> None:
+    verdict, detail = one(small("WritesNothing"), "writer/two-tensors-and-metadata")
+    assert verdict == "wrong-content"
+    assert "no file was written" in detail
+
+
+def test_what_is_left_behind_in_the_folder_is_seen() -> None:
+    cases = [c for c in of_kind("write") if c.expect is not None and "one-file" in c.expect.properties]
+    accepting = [c for c in cases if c.expect is not None and c.expect.outcome == "accept"]
+    verdicts = {v.case.id: v for v in judged(small("LeavesRubbish"), accepting)}
+    assert verdicts
+    for case_id, verdict in verdicts.items():
+        assert verdict.verdict in ("wrong-content", "not-strict"), case_id
+        assert "one-file" in verdict.final.detail
+
+
+def test_a_slice_that_is_the_whole_tensor_is_wrong_content() -> None:
+    assert one(small("WholeTensor"), "slice/integer-first")[0] == "wrong-content"
+
+
+def test_zeros_for_bytes_that_are_gone_are_wrong_content() -> None:
+    assert one(small("Zeros"), "lifecycle/cut-the-tensor-small")[0] == "wrong-content"
+
+
+def test_an_abort_in_the_middle_of_a_script_is_unsafe_and_the_next_case_runs() -> None:
+    cases = [load_manifest().by_id[i] for i in ("lifecycle/one-tensor-first", "framing/one-tensor")]
+    first, second = judged(small("DiesWhenHeld"), cases)
+    assert first.verdict == "unsafe"
+    assert "SIGABRT" in first.final.detail
+    assert second.verdict == "pass"
+
+
+def test_a_validator_is_held_to_its_verdict_only() -> None:
+    cases = of_kind("read", 7)
+    with Session(resolve(small("Validator")), LIMITS) as session:
+        who = session.start()
+        assert (who.steps, who.verdict_only) == (("open",), True)
+        verdicts = [session.judge(c) for c in cases]
+    assert {v.verdict.partition(":")[0] for v in verdicts} == {"pass", "choice"}
+
+
+def test_a_budget_that_is_exceeded_is_named() -> None:
+    case = next(
+        c for c in of_kind("resource") if c.budget and c.budget.get("peak_bytes", 1 << 40) < 100 << 20
+    )
+    (verdict,) = judged(small("Slow"), [case])
+    if verdict.final.result.peak_bytes is None:
+        pytest.skip("this system does not tell a process's peak memory")
+    assert "over budget: " in verdict.final.detail
+    assert "peak_bytes" in verdict.final.detail
+    assert verdict.verdict == ("unsafe" if case.level == "must" else "not-strict")
+
+
+# Requests sent ahead
+
+
+def test_sending_ahead_changes_no_verdict() -> None:
+    cases = of_kind("read", 5)
+    selector = "reference"
+
+    def verdicts(plan: list[Case]) -> dict[str, str]:
+        with Session(resolve(selector), LIMITS) as session:
+            session.start()
+            session.plan(plan)
+            return {c.id: session.judge(c).verdict for c in cases}
+
+    assert verdicts(cases) == verdicts([]) == verdicts(cases[::-1]) == verdicts(cases[::2])
+
+
+def test_a_crash_loses_no_request_that_was_sent_ahead() -> None:
+    cases = [c for c in of_kind("read") if c.id.startswith("framing/")]
+    assert any(c.id == TRIGGER for c in cases)
+    crashing = {v.case.id: v.verdict for v in judged(fake("Crashes"), cases)}
+    right = {v.case.id: v.verdict for v in judged("reference", cases)}
+    assert {i for i in right if crashing[i] != right[i]} == {
+        c.id for c in cases if "one-tensor" in str(c.path)
+    }
+    assert "unsafe" in crashing.values()
+    assert "harness-error" not in crashing.values()
+
+
+def test_an_answer_nobody_asks_for_is_passed_over() -> None:
+    worker = make_worker(resolve("reference"), LIMITS)
+    worker.start()
+    paths = [str(c.path) for c in of_kind("read")[:4]]
+    worker.send_ahead([Request("read", path) for path in paths])
+    assert worker.in_flight == 4
+    last = worker.ask("read", paths[3])
+    assert worker.in_flight == 0
+    alone = worker.ask("read", paths[3])
+    assert (last.outcome, last.tensors) == (alone.outcome, alone.tensors)
+    worker.close()
+
+
+def test_a_crash_that_depends_on_the_cases_before_is_flagged() -> None:
+    cases = [load_manifest().by_id[i] for i in ("framing/no-bytes", TRIGGER, "layout/two-dtypes")]
+    verdicts = {v.case.id: v for v in judged(fake("CrashesTheSecondTime"), cases)}
+    flagged = [v for v in verdicts.values() if v.verdict == "unsafe"]
+    assert flagged
+    assert all(
+        "order-dependent: " in v.steps[s].detail
+        for v in flagged
+        for s in v.steps
+        if (v.steps[s].verdict == "unsafe")
+    )
