@@ -226,7 +226,9 @@ class PipeWorker:
             result = self._lost(child, "exhausted", f"used more than {limit:,} MiB of memory; killed")
         except DiedError as err:
             result = self._died(child, err)
-        stderr = result.stderr or (child.drain_stderr() if child.said_something else "")
+        # What a dead process said last is in its result already.
+        listening = self._child is child and child.said_something
+        stderr = result.stderr or (child.drain_stderr() if listening else "")
         if not result.wall_ms:
             result = replace(result, wall_ms=round((time.perf_counter() - began) * 1000, 3))
         if stderr or noise:

@@ -245,6 +245,6 @@ def test_the_plugin_stays_out_of_other_peoples_runs(tmp_path: Path) -> None:
 
 
 def test_the_suite_runs_by_package_name(tmp_path: Path) -> None:
-    run = suite("-k", "one-tensor", cwd=tmp_path, target=None)
+    run = suite("-k", "framing/one-tensor", cwd=tmp_path, target=None)
     assert run.returncode == 0, run.stdout + run.stderr
     assert "2 passed" in run.stdout

@@ -31,8 +31,15 @@ class Reference:
         self._profile: ProfileName = "hardened"
 
     def profile(self, name: str) -> None:
-        """Switch to the options of a profile."""
+        """Switch to the options of a profile.
+
+        The official library's ways are offered for reading only: how it slices, writes and holds files open
+        is nothing that a strict implementation imitates, so those steps are not there then.
+        """
         self._profile = cast(ProfileName, name)
+        if name == "official":
+            for method in ("slice", "write", "index", "hold"):
+                setattr(self, method, None)
 
     def open(self, path: str) -> dict[str, Any]:
         """Read and validate the header."""
