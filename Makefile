@@ -1,5 +1,5 @@
 # The one task runner. `make` lists the tasks.
-.PHONY: help test lint types corpus conformance fuzz-smoke check
+.PHONY: help test lint types corpus conformance matrix mutants fuzz-smoke check
 
 help:
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 16
@@ -19,11 +19,20 @@ corpus: ## rebuild the corpus
 
 conformance: ## the suite: reference without and with each profile, official library with its baseline
 	stc corpus build --check
+	stc corpus stats --check
+	stc corpus bugs --check
+	stc rules build --check
 	pytest conformance -q
 	pytest conformance -q --profile=text
 	pytest conformance -q --profile=official
 	pytest conformance -q --profile=hardened
 	pytest conformance -q --impl=safetensors --impl=safetensors:numpy --impl=safetensors:safe-open --impl=safetensors:torch
+
+matrix: ## recompute which broken implementation is failed by which case (minutes)
+	stc corpus matrix --check
+
+mutants: ## recompute which mutants of the explaining reader the corpus notices (minutes)
+	stc corpus mutants --check
 
 fuzz-smoke: ## a bounded, reproducible fuzz run
 	stc fuzz --impl reference --impl safetensors --max-execs 5000 --seed 1

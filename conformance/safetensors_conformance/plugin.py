@@ -115,6 +115,11 @@ class _Listener:
         if message is not None:
             suite_of(self._config).collect(message)
 
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Announce the cases; a process of pytest-xdist is handed its items bit by bit and knows no order."""
+        if SUITE_KEY in self._config.stash and not hasattr(self._config, "workerinput"):
+            self._config.stash[SUITE_KEY].plan(session.items)
+
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """End workers, finish records, rewrite the baseline when asked to."""
         if SUITE_KEY in self._config.stash:

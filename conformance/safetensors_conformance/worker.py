@@ -227,7 +227,8 @@ class PipeWorker:
         except DiedError as err:
             result = self._died(child, err)
         # What a dead process said last is in its result already.
-        listening = self._child is child and child.said_something
+        # Looking for more takes as long as a small file does; that is done when nothing else is on its way.
+        listening = self._child is child and (child.stderr or (not self._ahead and child.said_something))
         stderr = result.stderr or (child.drain_stderr() if listening else "")
         if not result.wall_ms:
             result = replace(result, wall_ms=round((time.perf_counter() - began) * 1000, 3))
