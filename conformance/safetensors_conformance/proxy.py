@@ -64,6 +64,7 @@ class _Proxy:
     def __init__(self, worker: Worker, case: Case) -> None:
         self._worker = worker
         self._action: Mapping[str, Any] = case.action or {}
+        self.limits_file_size = True  # in its own process; this one has files of its own to write
         self.last: StepResult | None = None
         self.ended = False
         self.wall_ms = 0.0

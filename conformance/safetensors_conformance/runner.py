@@ -180,6 +180,9 @@ def smoke(session: Session, cases: Iterable[Case]) -> str | None:
             continue
         verdict = session.judge(case)
         for step, judged in verdict.steps.items():
+            # A file that was written and breaks the rules is the writer's doing, however basic it is.
+            if step == "write" and judged.result.outcome == "accept":
+                continue
             if judged.verdict not in ("pass", "unsupported", "late-reject"):
                 got = judged.detail or judged.result.outcome
                 wrong.append(f"{case.id} ({step}): expected {case.expect.outcome}, got {got}")

@@ -107,7 +107,8 @@ def _known(selector: str) -> Target:
         else f"needs: {' '.join(descriptor.requirements(descriptor.version, entry))}"
     )
     if entry.adapter.endswith(".mjs"):
-        argv = ("node", str(_HERE / "host" / "node_host.mjs"), spec, str(env.folder if env else "."))
+        folder = str(env.folder) if env else sys.prefix
+        argv = ("node", str(_HERE / "host" / "node_host.mjs"), spec, folder)
         return Target(selector, "node", argv, hint, descriptor, entry, env)
     python = str(env.python) if env else sys.executable
     hint = hint if descriptor.manager else ""

@@ -121,7 +121,9 @@ class SafeOpen(Official):
             rows = []
             for name in file.keys():  # noqa: SIM118 - the handle is not iterable
                 view = file.get_slice(name)
-                rows.append((name, view.get_dtype(), view.get_shape()))
+                # Old releases do not tell the dtype here.
+                dtype = view.get_dtype() if hasattr(view, "get_dtype") else None
+                rows.append((name, dtype, view.get_shape()))
             return {"tensors": rows, "metadata": file.metadata()}
 
     def read(self, path: str) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from safetensors_reference.rules import PROFILES, rule_book
 from ..book import Book
 from ..judge import CaseVerdict, judge_choice
 from ..runner import result_row
+from ..selectors import Target
 from ..subject import RunOptions, Subject
 from ..worker import Limits
 from .common import corpus, select, targets
@@ -52,6 +55,14 @@ from .common import corpus, select, targets
     "--time-limit", type=click.FloatRange(0.001), default=10.0, show_default=True, help="Seconds per step."
 )
 @click.option("--memory-limit", type=click.IntRange(1), default=2048, show_default=True, help="MiB per step.")
+@click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Implementations at the same time, each in a worker of its own.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Only the summary, not each failure.")
 def run(
     impls: tuple[str, ...],
@@ -66,6 +77,7 @@ def run(
     corpus_path: Path | None,
     time_limit: float,
     memory_limit: int,
+    jobs: int,
     quiet: bool,
 ) -> None:
     """Run an implementation over the corpus and judge what it does.
@@ -97,18 +109,19 @@ def run(
         heavy=heavy,
     )
     book = Book(manifest, report)
-    failed = False
-    interrupted = False
-    try:
-        for target in wanted:
+    for target in wanted:
+        book.page(target)  # in the order asked for, whoever is done first
+    stop = threading.Event()
+
+    def one(target: Target) -> bool:
+        subject = Subject(target, options)
+        try:
             page = book.page(target)
-            subject = Subject(target, options)
-            try:
-                failed |= _run_one(subject, page.add, chosen, whole=not cases, quiet=quiet)
-            finally:
-                subject.close()
-    except KeyboardInterrupt:
-        interrupted = True
+            return _run_one(subject, page.add, chosen, stop, whole=not cases, quiet=quiet, shown=jobs == 1)
+        finally:
+            subject.close()
+
+    failed, interrupted = _run_all(one, wanted, jobs, stop)
     book.finish()
     for line in book.summary():
         click.echo(line)
@@ -119,15 +132,45 @@ def run(
     raise SystemExit(2 if problems else int(failed))
 
 
+def _run_all(
+    one: Callable[[Target], bool], wanted: Sequence[Target], jobs: int, stop: threading.Event
+) -> tuple[bool, bool]:
+    """Run all implementations, ``jobs`` at a time. Returns whether any failed, and whether it was stopped."""
+    failed = False
+    try:
+        if jobs == 1:
+            for target in wanted:
+                failed |= one(target)
+            return failed, False
+        # The work is done by the workers, which are processes; a thread waits for each.
+        with ThreadPoolExecutor(jobs) as pool:
+            futures = {pool.submit(one, target): target for target in wanted}
+            try:
+                for done in as_completed(futures):
+                    failed |= done.result()
+            except KeyboardInterrupt:
+                stop.set()
+                pool.shutdown(cancel_futures=True)
+                raise
+    except KeyboardInterrupt:
+        return failed, True
+    return failed, False
+
+
 def _run_one(
     subject: Subject,
     add: Callable[[Mapping[str, Any]], None],
     cases: Sequence[Case],
+    stop: threading.Event,
     *,
     whole: bool,
     quiet: bool,
+    shown: bool,
 ) -> bool:
-    """Run one implementation; print each failure. Returns True when anything failed."""
+    """Run one implementation; print each failure. Returns True when anything failed.
+
+    ``stop`` ends it before the next case; ``shown`` is False where another progress bar would be in the way.
+    """
     add({"header": subject.header} if subject.header else {})
     if subject.problem is not None:
         add({"problem": subject.problem})
@@ -141,8 +184,11 @@ def _run_one(
     subject.session.plan(c for c in cases if subject.steps(c))
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    hidden = not (shown and console.is_terminal)
+    with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
         for case in progress.track(cases, description=subject.target.selector):
+            if stop.is_set():
+                break
             if not subject.steps(case):
                 continue
             verdict = subject.session.judge(case)

@@ -6,8 +6,8 @@
 // `index(path)`, `write(path, tensors, metadata)`, `resave(path)`, or `check(path)`. `load(package)` imports a
 // package out of FOLDER, `load(package, file)` one file of it; the second argument has `folder`, `require` and
 // `version(package)`. A row is {name, dtype, shape, data}; a tensor to write is {name, dtype, shape, storage,
-// offset, strides, byteorder, nbytes} with a Uint8Array as its storage. An error means refused; one whose name
-// is "Unsupported" means well formed but not supported.
+// offset, strides, byteorder, nbytes} with a Uint8Array as its storage, and metadata to write is a Map or null. An
+// error means refused; one whose name is "Unsupported" means well formed but not supported.
 import { createHash } from "node:crypto";
 import { createRequire } from "node:module";
 import { resolve } from "node:path";
@@ -83,14 +83,31 @@ function unsupported(message) {
   return Object.assign(new Error(message), { name: "Unsupported" });
 }
 
+// A text; one that JSON cannot carry is spelled in parts, as UTF-8 with lone surrogates.
+function textOf(value) {
+  if (typeof value !== "object" || value === null || Object.keys(value).join() !== "parts") return value;
+  const pieces = bytesOf(value.parts).toString("latin1").split(/(\xed[\xa0-\xbf][\x80-\xbf])/);
+  const unit = (p) => 0xd000 | ((p.charCodeAt(1) & 0x3f) << 6) | (p.charCodeAt(2) & 0x3f);
+  return pieces
+    .map((p, i) => (i % 2 ? String.fromCharCode(unit(p)) : Buffer.from(p, "latin1").toString("utf8")))
+    .join("");
+}
+
+// The metadata to write: a Map, or what is no map. One that JSON cannot carry is spelled as a list of items.
+function metadataOf(value) {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
+  const items = Array.isArray(value.items) ? value.items : Object.entries(value);
+  return new Map(items.map(([key, text]) => [textOf(key), textOf(text)]));
+}
+
 // Write a file out of memory that is described in the request.
 function write(adapter, request) {
   if (request.file_size_limit != null) throw unsupported("Node.js cannot limit the size of files");
   const memory = Object.fromEntries(
     Object.entries(request.storages).map(([name, parts]) => [name, new Uint8Array(bytesOf(parts))]),
   );
-  const tensors = request.tensors.map((t) => ({ ...t, storage: memory[t.storage] }));
-  return adapter.write(request.path, tensors, request.metadata);
+  const tensors = request.tensors.map((t) => ({ ...t, name: textOf(t.name), storage: memory[t.storage] }));
+  return adapter.write(request.path, tensors, metadataOf(request.metadata));
 }
 
 async function step(adapter, request) {

@@ -1,0 +1,69 @@
+"""Adapter of candle's Python binding: ``load_safetensors`` and ``save_safetensors``."""
+
+from __future__ import annotations
+
+import struct
+from importlib.metadata import version
+from typing import Any
+
+import candle
+from candle import utils
+
+FORMATS = {"U8": "B", "U32": "I", "I64": "q", "F32": "f"}
+
+
+class Utils:
+    """The official parser inside; tensors are converted to the types that candle has."""
+
+    name = "candle"
+    version = version("candle-nn")
+    language = "Rust"
+    lacks = (
+        "dtype-bool",
+        "dtype-c64",
+        "dtype-f4",
+        "dtype-f6-e2m3",
+        "dtype-f6-e3m2",
+        "dtype-f8-e4m3",
+        "dtype-f8-e4m3fnuz",
+        "dtype-f8-e5m2",
+        "dtype-f8-e5m2fnuz",
+        "dtype-f8-e8m0",
+        "dtype-i16",
+        "dtype-i8",
+        "dtype-u16",
+        "dtype-u64",
+    )
+
+    def read(self, path: str) -> list[tuple[str, Any, Any]]:
+        """Load every tensor. Elements come as Python numbers, which do not keep the bytes: none are given."""
+        return [(name, code(t), list(t.shape)) for name, t in utils.load_safetensors(path).items()]
+
+    def write(self, path: str, tensors: list[Any], metadata: Any) -> None:
+        """Save tensors made from Python numbers; the function takes no metadata."""
+        if metadata is not None or len({t.name for t in tensors}) != len(tensors):
+            raise NotImplementedError("save_safetensors takes a map of tensors, and no metadata")
+        utils.save_safetensors(path, {t.name: self._tensor(t) for t in tensors})
+
+    def resave(self, path: str) -> None:
+        """Load the file and save what it holds."""
+        utils.save_safetensors(path, utils.load_safetensors(path))
+
+    @staticmethod
+    def _tensor(tensor: Any) -> Any:
+        odd = tensor.strides is not None or tensor.byteorder != "little" or tensor.nbytes is not None
+        if odd or tensor.dtype not in FORMATS or 0 in tensor.shape:
+            raise NotImplementedError("cannot be made from Python numbers")
+        count = 1
+        for size in tensor.shape:
+            count *= size
+        values = struct.unpack_from(f"<{count}{FORMATS[tensor.dtype]}", tensor.storage, tensor.offset)
+        if any(value != value for value in values):
+            raise NotImplementedError("a Python number does not keep the bits of a NaN")
+        return candle.Tensor(list(values)).to_dtype(tensor.dtype.lower()).reshape(tensor.shape)
+
+
+def code(tensor: Any) -> str | None:
+    """Return the dtype code, where it is that of the file: I32 becomes I64, and U16 becomes U32."""
+    name = str(tensor.dtype)
+    return None if name in ("I64", "U32") else name

@@ -1,0 +1,23 @@
+"""Adapter of InstantTensor's ``read_safetensors_metadata``; its loading needs a GPU."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Any
+
+import header_rows
+from instanttensor._impl import read_safetensors_metadata
+
+
+class Header:
+    """The parser of the header."""
+
+    name = "instanttensor"
+    version = version("instanttensor")
+    language = "Python"
+    rejects = (ValueError,)
+
+    def open(self, path: str) -> dict[str, Any]:
+        """Parse the header."""
+        metadata, entries, _ = read_safetensors_metadata(path)
+        return {"tensors": header_rows.rows(entries), "metadata": metadata}

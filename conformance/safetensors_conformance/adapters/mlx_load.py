@@ -1,0 +1,110 @@
+"""Adapter of ``mlx.core.load`` and ``mlx.core.save_safetensors``, on the CPU."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Any
+
+import given
+import mlx.core as mx
+import numpy as np
+
+CODES = {
+    mx.bool_: "BOOL",
+    mx.uint8: "U8",
+    mx.int8: "I8",
+    mx.uint16: "U16",
+    mx.int16: "I16",
+    mx.float16: "F16",
+    mx.bfloat16: "BF16",
+    mx.uint32: "U32",
+    mx.int32: "I32",
+    mx.float32: "F32",
+    mx.uint64: "U64",
+    mx.int64: "I64",
+    mx.float64: "F64",
+    mx.complex64: "C64",
+}
+
+
+class Load:
+    """``mx.load``, which reads the header at once and the data when it is needed."""
+
+    name = "mlx"
+    version = version("mlx")
+    language = "C++"
+    lacks = (
+        "dtype-f4",
+        "dtype-f6-e2m3",
+        "dtype-f6-e3m2",
+        "dtype-f64",
+        "dtype-f8-e4m3fnuz",
+        "dtype-f8-e5m2",
+        "dtype-f8-e5m2fnuz",
+        "dtype-f8-e8m0",
+    )
+
+    def __init__(self) -> None:
+        mx.set_default_device(mx.cpu)
+
+    def open(self, path: str) -> dict[str, Any]:
+        """Load without evaluating, which leaves the data unread."""
+        arrays, metadata = mx.load(path, format="safetensors", return_metadata=True)
+        rows = [(name, CODES.get(array.dtype), array.shape) for name, array in arrays.items()]
+        return {"tensors": rows, "metadata": metadata}
+
+    def read(self, path: str) -> dict[str, Any]:
+        """Load and evaluate every array."""
+        arrays, metadata = mx.load(path, format="safetensors", return_metadata=True)
+        return {"tensors": [(name, *part(array)) for name, array in arrays.items()], "metadata": metadata}
+
+    def write(self, path: str, tensors: list[Any], metadata: Any) -> None:
+        """Save arrays; a metadata map is handed over only when there is one."""
+        more = () if metadata is None else (metadata,)
+        mx.save_safetensors(path, given.named(tensors, array), *more)
+
+    def resave(self, path: str) -> None:
+        """Load the file and save what it holds."""
+        arrays, metadata = mx.load(path, format="safetensors", return_metadata=True)
+        mx.save_safetensors(path, arrays, metadata)
+
+    def hold(self, path: str) -> Held:
+        """Load without evaluating."""
+        return Held(mx.load(path, format="safetensors"))
+
+
+class Held:
+    """Arrays that are not evaluated yet."""
+
+    def __init__(self, arrays: Any) -> None:
+        self._arrays = arrays
+
+    def tensor(self, name: str) -> tuple[Any, ...]:
+        """Evaluate one array."""
+        return part(self._arrays[name])
+
+    def close(self) -> None:
+        """Let go of the arrays; there is nothing to close."""
+        self._arrays = {}
+
+
+def part(array: Any) -> tuple[Any, Any, bytes]:
+    """Return dtype code, shape and bytes of an array."""
+    data = bytes(memoryview(array.reshape(-1).view(mx.uint8))) if array.size else b""
+    return CODES.get(array.dtype), array.shape, data
+
+
+def array(tensor: Any) -> Any:
+    """Return what is to be written as an array, laid out in memory as it is there where that can be said."""
+    dtype = next((key for key, code in CODES.items() if code == tensor.dtype), None)
+    if dtype is None or tensor.byteorder != "little" or tensor.nbytes is not None:
+        raise NotImplementedError("no such array")
+    if tensor.strides is None:
+        return mx.array(np.frombuffer(given.raw(tensor), np.uint8)).view(dtype).reshape(tensor.shape)
+    size = dtype.size
+    if any(stride % size or stride < 0 for stride in tensor.strides) or tensor.offset % size:
+        raise NotImplementedError("no such array")
+    whole = len(tensor.storage) // size * size
+    base = mx.array(np.frombuffer(tensor.storage, np.uint8, whole)).view(dtype)
+    strides = [stride // size for stride in tensor.strides]
+    return mx.as_strided(base, tensor.shape, strides, tensor.offset // size)

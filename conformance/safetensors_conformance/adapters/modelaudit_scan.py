@@ -1,0 +1,23 @@
+"""Adapter of ModelAudit's ``SafeTensorsScanner``."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+from modelaudit.scanners.base import IssueSeverity
+from modelaudit.scanners.safetensors_scanner import SafeTensorsScanner
+
+HARMLESS = (IssueSeverity.DEBUG, IssueSeverity.INFO)
+
+
+class Scan:
+    """A file with a warning or worse counts as refused."""
+
+    name = "modelaudit"
+    version = version("modelaudit")
+    language = "Python"
+
+    def check(self, path: str) -> bool:
+        """Scan the file."""
+        result = SafeTensorsScanner().scan(path)
+        return bool(result.success) and all(issue.severity in HARMLESS for issue in result.issues)

@@ -1,0 +1,29 @@
+"""Adapter of ``modelinfo.parsers.safetensors.parse_safetensors_header``."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Any
+
+import header_rows
+from modelinfo.parsers.safetensors import parse_safetensors_header
+
+
+class Header:
+    """The header of a file, or of all files that an index names."""
+
+    name = "modelinfo-cli"
+    version = version("modelinfo-cli")
+    language = "Python"
+
+    def open(self, path: str) -> dict[str, Any]:
+        """Parse the header."""
+        return header_rows.answer(parse_safetensors_header(path))
+
+    def index(self, path: str) -> list[tuple[str, Any, Any]]:
+        """Parse the headers that an index names. Missing files are counted, which is told as a refusal."""
+        header = parse_safetensors_header(path)
+        missing = header["__metadata__"]["missing_shards"]
+        if missing:
+            raise FileNotFoundError(f"missing_shards: {missing}")
+        return header_rows.rows(header)

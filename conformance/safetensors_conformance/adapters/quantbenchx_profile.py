@@ -1,0 +1,25 @@
+"""Adapter of ``quantbenchx.profile.profile_safetensors``."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Any
+
+from quantbenchx.profile import profile_safetensors
+
+CODES = {"f32": "F32", "f16": "F16", "bf16": "BF16"}
+"""The other dtypes come as kinds of quantization, or as unknown."""
+
+
+class Profile:
+    """The parser of the header."""
+
+    name = "quantbenchx"
+    version = version("quantbenchx")
+    language = "Python"
+
+    def open(self, path: str) -> dict[str, Any]:
+        """Parse the header."""
+        profile = profile_safetensors(path)
+        rows = [(t.name, CODES.get(t.dtype.value), t.shape) for t in profile.tensors]
+        return {"tensors": rows, "metadata": profile.metadata}

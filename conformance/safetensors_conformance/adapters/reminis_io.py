@@ -1,0 +1,24 @@
+"""Adapter of ``reminis.safetensors_io.load_tensors``."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Any
+
+from reminis.safetensors_io import load_tensors
+
+
+class Io:
+    """Loads a file or what an index names."""
+
+    name = "reminis"
+    version = version("reminis")
+    language = "Python"
+
+    def read(self, path: str) -> list[tuple[str, Any, Any, bytes]]:
+        """Load every tensor."""
+        return [(name, *part) for name, part in load_tensors(path).items()]
+
+    def index(self, path: str) -> list[tuple[str, Any, Any, bytes]]:
+        """Load every tensor through an index."""
+        return self.read(path)

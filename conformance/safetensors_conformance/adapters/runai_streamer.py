@@ -1,0 +1,25 @@
+"""Adapter of ``SafetensorsStreamer`` of the Run:ai Model Streamer."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Any
+
+import torch_rows
+from runai_model_streamer import SafetensorsStreamer
+
+
+class Streamer:
+    """``stream_file`` and ``get_tensors``."""
+
+    name = "runai-model-streamer"
+    version = version("runai-model-streamer")
+    language = "Python"
+    rejects = (ValueError,)
+    lacks = (*torch_rows.LACKS, "dtype-f8-e4m3fnuz", "dtype-f8-e5m2fnuz")
+
+    def read(self, path: str) -> list[tuple[str, Any, Any, bytes]]:
+        """Stream every tensor."""
+        with SafetensorsStreamer() as streamer:
+            streamer.stream_file(path)
+            return [torch_rows.row(name, tensor) for name, tensor in streamer.get_tensors()]

@@ -1,0 +1,25 @@
+"""Adapter of ``safetensors_arch.read_header``, which returns None for what it does not take for a header."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Any
+
+import header_rows
+from safetensors_arch import read_header
+
+
+class Header:
+    """The parser of the header."""
+
+    name = "safetensors-arch"
+    version = version("safetensors-arch")
+    language = "Python"
+    rejects = (ValueError,)
+
+    def open(self, path: str) -> dict[str, Any]:
+        """Parse the header."""
+        header = read_header(path)
+        if header is None:
+            raise ValueError("read_header returned None")
+        return header_rows.answer(header)

@@ -1,0 +1,20 @@
+"""Adapter of ``safetensors_print.reader.read_report``."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+from safetensors_print.reader import SafetensorsFormatError, read_report
+
+
+class Report:
+    """A report with errors counts as refused."""
+
+    name = "safetensors-print"
+    version = version("safetensors-print")
+    language = "Python"
+    rejects = (SafetensorsFormatError,)
+
+    def check(self, path: str) -> bool:
+        """Read the file and look for errors in the report."""
+        return not read_report(path).has_errors

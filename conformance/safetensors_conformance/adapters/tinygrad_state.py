@@ -1,0 +1,86 @@
+"""Adapter of ``tinygrad.nn.state``: ``safe_load`` and ``safe_save``."""
+
+from __future__ import annotations
+
+import shutil
+from importlib.metadata import version
+from typing import Any
+
+import given
+from tinygrad import Tensor, dtypes
+from tinygrad.nn.state import inverse_safe_dtypes, safe_dtypes, safe_load, safe_load_metadata, safe_save
+
+
+class State:
+    """``safe_load``, whose tensors are views of the file until they are asked for."""
+
+    name = "tinygrad"
+    version = version("tinygrad")
+    language = "Python"
+    lacks = tuple(
+        "dtype-" + code.lower().replace("_", "-")
+        for code in (*given.BITS, "F8_E8M0")
+        if code not in safe_dtypes
+    )
+
+    def read(self, path: str) -> dict[str, Any]:
+        """Load every tensor."""
+        metadata = safe_load_metadata(path)[2].get("__metadata__")
+        rows = [(name, *part(tensor)) for name, tensor in safe_load(path).items()]
+        return {"tensors": rows, "metadata": metadata}
+
+    def open(self, path: str) -> list[tuple[str, Any, Any]]:
+        """List the views."""
+        return [(name, code(tensor), tensor.shape) for name, tensor in safe_load(path).items()]
+
+    def write(self, path: str, tensors: list[Any], metadata: Any) -> None:
+        """Save tensors."""
+        _needs_clang()
+        safe_save(given.named(tensors, tensor_of), path, metadata)
+
+    def resave(self, path: str) -> None:
+        """Load the file and save what it holds."""
+        _needs_clang()
+        safe_save(safe_load(path), path)
+
+    def hold(self, path: str) -> Held:
+        """Make the views."""
+        return Held(path)
+
+
+class Held:
+    """Views of a file."""
+
+    def __init__(self, path: str) -> None:
+        self._tensors = safe_load(path)
+
+    def tensor(self, name: str) -> tuple[Any, ...]:
+        """Read one tensor."""
+        return part(self._tensors[name])
+
+    def close(self) -> None:
+        """Let go of the views; there is nothing to close."""
+        self._tensors = {}
+
+
+def _needs_clang() -> None:
+    if shutil.which("clang") is None:
+        raise NotImplementedError("saving goes through tinygrad's CPU device, which compiles with clang")
+
+
+def code(tensor: Any) -> str | None:
+    """Return the dtype code."""
+    return inverse_safe_dtypes.get(tensor.dtype)
+
+
+def part(tensor: Any) -> tuple[Any, Any, bytes]:
+    """Return dtype code, shape and bytes of a tensor."""
+    data = bytes(tensor.flatten().bitcast(dtypes.uint8).data()) if 0 not in tensor.shape else b""
+    return code(tensor), tensor.shape, data
+
+
+def tensor_of(tensor: Any) -> Any:
+    """Return what is to be written as a tensor."""
+    if tensor.dtype not in safe_dtypes or tensor.nbytes is not None:
+        raise NotImplementedError("no such tensor")
+    return Tensor(bytes(given.raw(tensor)), dtype=safe_dtypes[tensor.dtype]).reshape(tensor.shape)

@@ -1,0 +1,52 @@
+"""Torch tensors as answers; runs in the environment of the library under test."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+_NAMES = {
+    "bool": "BOOL",
+    "uint8": "U8",
+    "int8": "I8",
+    "uint16": "U16",
+    "int16": "I16",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "uint32": "U32",
+    "int32": "I32",
+    "float32": "F32",
+    "uint64": "U64",
+    "int64": "I64",
+    "float64": "F64",
+    "complex64": "C64",
+    "float8_e4m3fn": "F8_E4M3",
+    "float8_e5m2": "F8_E5M2",
+    "float8_e4m3fnuz": "F8_E4M3FNUZ",
+    "float8_e5m2fnuz": "F8_E5M2FNUZ",
+    "float8_e8m0fnu": "F8_E8M0",
+    "float4_e2m1fn_x2": "F4",
+}
+CODES = {getattr(torch, name): code for name, code in _NAMES.items() if hasattr(torch, name)}
+"""Torch type -> dtype code; older releases of torch lack some of the types."""
+LACKS = ("dtype-f6-e2m3", "dtype-f6-e3m2")
+"""Torch has no six-bit floats."""
+
+
+def part(tensor: Any) -> tuple[Any, list[int], bytes]:
+    """Return dtype code, shape and bytes of a tensor on the CPU.
+
+    Torch packs two four-bit floats of the last dimension into one element.
+    """
+    shape = list(tensor.shape)
+    if shape and CODES.get(tensor.dtype) == "F4":
+        shape[-1] *= 2
+    flat = tensor.contiguous().view(-1)
+    data = flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
+    return CODES.get(tensor.dtype), shape, data
+
+
+def row(name: str, tensor: Any) -> tuple[str, Any, list[int], bytes]:
+    """Return a tensor row."""
+    return name, *part(tensor)

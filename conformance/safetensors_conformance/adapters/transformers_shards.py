@@ -1,0 +1,28 @@
+"""Adapter of the two functions with which Transformers' ``from_pretrained`` loads shards."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch_rows
+from transformers.modeling_utils import load_state_dict
+from transformers.utils.hub import get_checkpoint_shard_files
+
+
+class Shards:
+    """Files out of the index, then every tensor of each file."""
+
+    name = "transformers"
+    version = version("transformers")
+    language = "Rust"
+    rejects = (ValueError, OSError)
+
+    def index(self, path: str) -> list[tuple[Any, ...]]:
+        """Load every tensor of every shard; a later one replaces an earlier one of the same name."""
+        files, _ = get_checkpoint_shard_files(str(Path(path).parent), path, local_files_only=True)
+        tensors: dict[str, Any] = {}
+        for file in files:
+            tensors.update(load_state_dict(file))
+        return [torch_rows.row(name, tensor) for name, tensor in tensors.items()]

@@ -1,0 +1,84 @@
+"""Adapters of the implementations that are installed already: each starts and passes the smoke cases.
+
+Nothing is installed here: an implementation whose environment was not made (``stc impl sync``) is skipped.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import pytest
+
+from safetensors_conformance.implementations.descriptor import ADAPTERS, descriptors
+from safetensors_conformance.runner import Session, smoke
+from safetensors_conformance.selectors import Target, resolve
+from safetensors_conformance.worker import Limits, make_worker
+from safetensors_corpus import load_manifest
+
+SELECTORS = [d.name + (f":{e.name}" if e.name else "") for d in descriptors().values() for e in d.entries]
+
+
+def there(target: Target) -> bool:
+    """True when everything that the target needs is installed."""
+    if target.kind == "node" and shutil.which("node") is None:
+        return False
+    if target.environment is not None:
+        return target.environment.ready
+    assert target.descriptor is not None
+    assert target.entry is not None
+    try:
+        for requirement in target.descriptor.requirements(target.descriptor.version, target.entry):
+            version(requirement.partition("==")[0])
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("selector", SELECTORS)
+def test_an_installed_implementation_starts_and_passes_the_smoke_cases(selector: str) -> None:
+    target = resolve(selector)
+    if not there(target):
+        pytest.skip("not installed here")
+    session = Session(target, Limits(seconds=60))
+    try:
+        who = session.start()
+        assert who.version != "unknown"
+        if target.environment is not None:
+            # A local part such as +cpu says where the same release was built.
+            assert who.version.partition("+")[0] == target.environment.version
+        complaint = smoke(session, load_manifest().cases)
+        assert complaint is None, complaint
+    finally:
+        session.close()
+
+
+def test_a_node_adapter_keeps_what_is_no_number_out_of_its_answers(tmp_path: Path) -> None:
+    if shutil.which("node") is None:
+        pytest.skip("no Node.js here")
+    adapter = tmp_path / "odd.mjs"
+    adapter.write_text(
+        "let nest = []; for (let i = 0; i < 100000; i++) nest = [nest];\n"
+        "export const make = async () => ({\n"
+        "  name: 'odd', version: '1',\n"
+        "  read: () => ({\n"
+        "    tensors: [{ name: 'w', dtype: {}, shape: [nest, 2n ** 64n] }],\n"
+        "    metadata: { a: nest },\n"
+        "  }),\n"
+        "});\n",
+        encoding="utf-8",
+    )
+    host = str(ADAPTERS.parent / "host" / "node_host.mjs")
+    worker = make_worker(Target("odd", "node", ("node", host, str(adapter), str(tmp_path))), Limits())
+    try:
+        assert worker.start().steps == ("read",)
+        answer = worker.ask("read", "/nothing")
+    finally:
+        worker.close()
+    assert answer.outcome == "accept"
+    assert json.dumps(answer.tensors) == json.dumps(
+        [{"name": "w", "dtype": "(an object)", "shape": ["(a list)", 18446744073709551616]}]
+    )
+    assert answer.metadata == {"a": "(a list)"}
