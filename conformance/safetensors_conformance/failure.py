@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 
 from safetensors_corpus import Case, ManifestError
+from safetensors_corpus.showing import action_lines
 from safetensors_reference import Explanation, Fault, explain, rule_book
 from safetensors_reference.faults import render_path
 from safetensors_reference.hexview import hexview
@@ -28,11 +29,16 @@ def explain_failure(who: Implementation, verdict: CaseVerdict, step: str, profil
     lines.append(_row("case", case.title))
     lines.append(_row("expected", expected_text(case, profile)))
     lines.append(_row("got", got_text(judged)))
-    lines.extend(_evidence(case))
+    lines.extend(_evidence(case) if case.action is None else _action(case))
     if judged.result.stderr.strip():
         lines.append(_row("stderr", judged.result.stderr.strip().splitlines()[-1][:300]))
     lines.append(_row("again", reproduce(who.selector, case.id, profile)))
     return "\n".join(lines)
+
+
+def _action(case: Case) -> list[str]:
+    """Return what was asked, where that is more than opening and reading a file."""
+    return [f"  {line}"[:500] for line in action_lines(case)]
 
 
 def _row(label: str, text: str) -> str:

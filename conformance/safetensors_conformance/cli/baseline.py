@@ -1,4 +1,4 @@
-"""``stc baseline``: look at the expected failures of an implementation."""
+"""``stc baseline``: the expected failures of an implementation, shown, explained and rewritten."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ from pathlib import Path
 
 import click
 from rich.console import Console
+from rich.progress import track
 from rich.table import Table
 
 from ..baseline import BaselineError, load_baseline
-from ..book import baseline_path
-from .common import targets
+from ..book import Book, baseline_path
+from ..failure import explain_failure
+from ..runner import result_row
+from ..subject import RunOptions, Subject
+from .common import corpus, targets
 
 
 @click.group()
 def baseline() -> None:
-    """Look at expected failures. To rewrite them: pytest conformance --impl=NAME --update-baseline."""
+    """Show, explain and rewrite expected failures."""
 
 
 @baseline.command()
@@ -40,3 +44,79 @@ def show(selector: str, version: str, profile: str | None, file: Path | None) ->
         table.add_row(entry.case, verdicts, entry.why, entry.issue, str(entry.review_by or ""))
     Console().print(table)
     click.echo(f"{len(loaded.entries)} entries in {path}")
+
+
+PROFILE = click.option(
+    "--profile", type=click.Choice(("text", "official", "hardened")), help="Grade by this profile."
+)
+FILE = click.option("--file", type=click.Path(dir_okay=False, path_type=Path), help="Another baseline file.")
+
+
+@baseline.command()
+@click.argument("selector")
+@click.option("--case", "pattern", default="", help="Only entries whose case contains this text.")
+@PROFILE
+@FILE
+def explain(selector: str, pattern: str, profile: str | None, file: Path | None) -> None:
+    """Run the cases that the baseline of SELECTOR lists, and show what each failure looks like.
+
+    \b
+    Exit status: 0 every entry still fails as listed, 1 some do not, 2 it does not start.
+    """
+    manifest = corpus(None)
+    target = targets([selector])[0]
+    subject = Subject(target, RunOptions(manifest, profile, baseline=file))
+    try:
+        if subject.problem or subject.baseline_error or subject.who is None:
+            raise click.ClickException(subject.problem or subject.baseline_error or "it does not start")
+        entries = [e for e in subject.baseline.entries if pattern in e.case]
+        stale = 0
+        for case in manifest.cases:
+            entry = next((e for e in entries if subject.baseline.find(case.id) is e), None)
+            if entry is None or not subject.steps(case):
+                continue
+            verdict = subject.session.judge(case)
+            for step, expected in entry.steps.items():
+                if step not in verdict.steps:
+                    continue
+                got = verdict.steps[step].verdict
+                stale += got != expected
+                click.echo(explain_failure(subject.who, verdict, step, profile))
+                note = "" if got == expected else f" (listed as {expected}, it is {got} now)"
+                click.echo(f"  why       {entry.why or 'no reason given'}{note}\n  issue     {entry.issue}\n")
+    finally:
+        subject.close()
+    click.echo(f"{len(entries)} entries, {stale} steps no longer fail as listed")
+    raise SystemExit(1 if stale else 0)
+
+
+@baseline.command()
+@click.argument("selector")
+@PROFILE
+@FILE
+def update(selector: str, profile: str | None, file: Path | None) -> None:
+    """Run the whole corpus and rewrite the baseline of SELECTOR.
+
+    Entries that no longer fail go, new failures come; reasons, issues and comments stay. Security entries
+    need an issue and a review date before the baseline is accepted.
+    """
+    manifest = corpus(None)
+    target = targets([selector])[0]
+    book = Book(manifest, None)
+    page = book.page(target)
+    subject = Subject(target, RunOptions(manifest, profile, use_baseline=False))
+    try:
+        if subject.problem is not None:
+            raise click.ClickException(subject.problem)
+        page.add({"header": subject.header})
+        cases = [c for c in manifest.cases if not c.heavy and subject.steps(c)]
+        subject.session.plan(cases)
+        for case in track(cases, description=selector, transient=True, console=Console(stderr=True)):
+            verdict = subject.session.judge(case)
+            for step in verdict.steps:
+                page.add({"result": result_row(verdict, step, expected_failure=False)})
+    finally:
+        subject.close()
+    book.finish()
+    for line in book.update_baselines(file, profile):
+        click.echo(line)
