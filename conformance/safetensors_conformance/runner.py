@@ -126,8 +126,9 @@ class Session:
         self.close()
 
 
-WINDOW = 64
-"""Requests on their way at most. They are small; what counts is that the worker never waits."""
+WINDOW = 256
+"""Requests on their way at most. Waking the other process costs more than a small file does, so they go in
+bundles; this many fill a pipe nearly."""
 
 
 def plain(case: Case) -> bool:
