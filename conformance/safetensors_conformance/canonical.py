@@ -1,7 +1,7 @@
 """What an implementation made of one input, in one form for all, so that two answers can be compared.
 
-Tensors are sorted by name since their order is nobody's promise (API-03). What an implementation does not tell
-is left out, never filled in: silence agrees with everything.
+Tensors are sorted by name since their order is nobody's promise (API-03). What an implementation does not
+tell is left out, never filled in: silence agrees with everything.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class Side:
                     self.results[item.id] = NOT_ASKED
                 else:
                     sent = self._send_ahead(inputs, max(sent, place) if self._worker.in_flight else place)
-                    result = self._answer(item, step)
+                    result = self._answer(item, step, stop)
                     self.asked.add(item.id)
                     self.results[item.id] = self._excused(item, result)
                 tick()
@@ -94,9 +94,9 @@ class Side:
             self._worker.send_ahead(requests)
         return start
 
-    def _answer(self, item: Input, step: str) -> StepResult:
+    def _answer(self, item: Input, step: str, stop: threading.Event) -> StepResult:
         first = self._ask(item, step)
-        if first.outcome not in ("crash", "hang"):
+        if first.outcome not in ("crash", "hang") or stop.is_set():
             return first
         # Alone in a fresh process: what an earlier file did to the process is not this one's.
         second = self._ask(item, step)
@@ -128,8 +128,8 @@ class Side:
 def run_all(sides: Sequence[Side], inputs: Sequence[Input], jobs: int, tick: Callable[[Side], None]) -> bool:
     """Run all sides, ``jobs`` at a time, each worker in a thread of its own.
 
-    Returns False when Ctrl-C ended it. What was found until then stays in ``Side.results``. The answers that are being waited for are not waited
-    for here; their threads end after them.
+    Returns False when Ctrl-C ended it. What was found until then stays in ``Side.results``; the answers that
+    are still to come are not waited for here, their threads end after them.
     """
     stop = threading.Event()
     pool = ThreadPoolExecutor(max_workers=max(jobs, 1))
@@ -151,26 +151,45 @@ def _ticking(tick: Callable[[Side], None], side: Side) -> Callable[[], None]:
 
 
 def names_of(sides: Sequence[Side]) -> list[str]:
-    """Return a name without version for each, all distinct; versions of one implementation keep theirs."""
-    plain = [_name(side) for side in sides]
-    names = [n if plain.count(n) == 1 else side.target.selector for n, side in zip(plain, sides, strict=True)]
-    return [n if names.count(n) == 1 else f"{n} #{names[:i].count(n) + 1}" for i, n in enumerate(names)]
+    """Return a name without version for each, as signatures hold them, all distinct.
+
+    Where two would have the same name they get what tells them apart: the object of an adapter, or else the
+    whole selector. So versions of one implementation keep theirs.
+    """
+    names = [plain_name(side) for side in sides]
+    for longer in (_with_object, lambda side: side.target.selector):
+        names = [n if names.count(n) == 1 else longer(side) for n, side in zip(names, sides, strict=True)]
+    return names
 
 
-def _name(side: Side) -> str:
+def plain_name(side: Side) -> str:
+    """Return what people call it: name and entry of a known one, else what it says itself."""
     target = side.target
     if target.descriptor is not None and target.entry is not None:
         return target.descriptor.name + (f":{target.entry.name}" if target.entry.name else "")
     return side.who.name if side.who is not None else target.selector
 
 
-def record_of(side: Side, name: str, digest: str, profile: str | None) -> RunRecord:
-    """Return what one side said as a run record without verdicts, the form that comparisons take."""
+def _with_object(side: Side) -> str:
+    scheme, _, rest = side.target.selector.partition(":")
+    return f"{plain_name(side)}:{rest.rpartition(':')[2]}" if scheme == "py" else plain_name(side)
+
+
+def records_of(sides: Sequence[Side], digest: str, profile: str | None) -> list[RunRecord]:
+    """Return what each side said as a run record without verdicts, the form that comparisons take."""
+    plain_names = [(plain_name(s), s.who.version if s.who else "") for s in sides]
+    return [
+        _record(side, short[0] if plain_names.count(short) == 1 else name, digest, profile)
+        for side, short, name in zip(sides, plain_names, names_of(sides), strict=True)
+    ]
+
+
+def _record(side: Side, selector: str, digest: str, profile: str | None) -> RunRecord:
     assert side.who is not None
-    who = side.who
+    results = dict(side.results)
     header = {
-        "implementation": {"selector": name, "name": who.name, "version": who.version},
-        "corpus": {"digest": digest, "cases": len(side.results)},
+        "implementation": {"selector": selector, "name": side.who.name, "version": side.who.version},
+        "corpus": {"digest": digest, "cases": len(results)},
         "profile": profile,
     }
     rows: list[dict[str, Any]] = [
@@ -181,6 +200,6 @@ def record_of(side: Side, name: str, digest: str, profile: str | None) -> RunRec
             "verdict": "",
             "content": content_of(result),
         }
-        for input_id, result in dict(side.results).items()
+        for input_id, result in results.items()
     ]
     return RunRecord(header, rows, footer={"complete": True, "duration_s": 0.0, "not_run": 0})

@@ -17,6 +17,8 @@ from .runner import check_input
 KINDS = ("read", "slice", "index")
 """Kinds of corpus case whose answers can be held against each other without an expectation."""
 CODES_SHOWN = 6
+GONE = "unreadable"
+"""Subject of a file that cannot be read any more when the strict reader gets to it."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,7 @@ def _faults(path: str) -> tuple[list[str], set[str | None]]:
     try:
         found = explain(path)
     except UnreadableError:
-        return ["unreadable"], set()
+        return [GONE], set()
     faults = [*found.faults, *found.tolerated]
     return sorted({f.code for f in faults}), {f.choice for f in faults}
 

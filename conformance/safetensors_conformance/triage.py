@@ -46,7 +46,7 @@ class Known:
     between: frozenset[str] = frozenset()
 
     def matches(self, signature: str) -> bool:
-        """True for the signature itself or one that the pattern covers. A bracket is an ordinary character."""
+        """True for the signature itself or one that the pattern covers; a bracket means itself."""
         pattern = self.signature.replace("[", "[[]")
         return signature == self.signature or fnmatch.fnmatchcase(signature, pattern)
 

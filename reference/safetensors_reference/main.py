@@ -33,6 +33,9 @@ def main() -> None:
     \b
     stc check FILE...                  is this file valid, and if not, why
     stc run --impl NAME                run an implementation over the corpus
+    stc diff --impl A --impl B         where two implementations see different files
+    stc trend NAME VERSION...          what each release of one fixed or broke
+    stc impl list                      the implementations that are known
     stc corpus show CASE               what a case is about, and its bytes
     pytest conformance --impl=NAME     the same run as a test suite
     """

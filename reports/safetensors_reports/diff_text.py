@@ -27,9 +27,8 @@ def diff_text(report: DiffReport, limit: int = 10) -> list[str]:
     """
     found = report.differences
     labels = " · ".join(visible(w.label, 60) for w in report.who)
-    lines = [
-        f"{len(report.who)} implementations on {report.source}, {found.compared:,} inputs compared: {labels}"
-    ]
+    ran, compared = _number(len(report.who), "implementation"), _number(found.compared, "input")
+    lines = [f"{ran} on {report.source}, {compared} compared: {labels}"]
     if report.interrupted:
         lines.append(f"interrupted: {found.shared:,} of {report.given:,} inputs were given to all of them")
     lines += _scope(report)
@@ -69,8 +68,9 @@ def _scope(report: DiffReport) -> list[str]:
 def _files(report: DiffReport, limit: int) -> list[str]:
     """Return what became of each file that was named by path: one line, more where they disagree."""
     found = {d.input: d for d in report.differences.found}
+    rank = {name: i for i, name in enumerate(found)}
     lines = []
-    for name in report.listed[: limit * 2]:
+    for name in sorted(report.listed, key=lambda x: rank.get(x, len(rank)))[: limit * 2]:
         answers = report.answers.get(name, {})
         if name in found:
             lines.append(f"{visible(name, 120)}: {headline(found[name])}")
@@ -194,7 +194,8 @@ def _triage(report: DiffReport, limit: int) -> list[str]:
     lines = []
     if known:
         inputs = sum(len(s.found) for s, _ in known)
-        lines.append(f"known: {len(known):,} signatures, {inputs:,} inputs, kept quiet by triage")
+        said = f"{_number(len(known), 'signature')}, {_number(inputs, 'input')}"
+        lines.append(f"known: {said}, kept quiet by triage")
     lines += _signatures("overdue for review", report.with_status("expired"), limit)
     lines += _signatures("new signatures", report.with_status("new"), limit)
     if report.unmatched:

@@ -2,8 +2,8 @@
 
 ``comparison`` finds the splits; here they get the two things that a gate needs. *Sort*: seeing different
 things in one file counts wherever it happens, accepting against refusing is a defect only where the format
-leaves no choice. *Signature*: what is wrong with the input and who answered how, without versions, case ids or
-messages, so that what is known stays known when the corpus grows or an implementation is released.
+leaves no choice. *Signature*: what is wrong with the input and who answered how, without versions, case ids
+or messages, so that what is known stays known when the corpus grows or an implementation is released.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from __future__ import annotations
 import string
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from .comparison import NO_ANSWER, REFUSING, Cluster, Comparison, Split, compare
 from .record import Row, RunRecord
@@ -108,7 +108,6 @@ class Differences:
     choices: Comparison
     shared: int = 0
     left_out: int = 0
-    _memo: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def compared(self) -> int:
@@ -121,16 +120,12 @@ class Differences:
 
     def signatures(self) -> tuple[Signature, ...]:
         """Return the disagreements gathered by signature, worst sort first, then the most frequent."""
-        if "signatures" not in self._memo:
-            groups: dict[tuple[Sort, str], list[Disagreement]] = {}
-            for d in self.found:
-                groups.setdefault((d.sort, d.signature), []).append(d)
-            rows = [Signature(text, sort, tuple(ds)) for (sort, text), ds in groups.items()]
-            order = list(SORTS)
-            rows.sort(key=lambda s: (order.index(s.sort), -len(s.found), s.text))
-            self._memo["signatures"] = tuple(rows)
-        signatures: tuple[Signature, ...] = self._memo["signatures"]
-        return signatures
+        groups: dict[tuple[Sort, str], list[Disagreement]] = {}
+        for d in self.found:
+            groups.setdefault((d.sort, d.signature), []).append(d)
+        rows = [Signature(text, sort, tuple(ds)) for (sort, text), ds in groups.items()]
+        order = list(SORTS)
+        return tuple(sorted(rows, key=lambda s: (order.index(s.sort), -len(s.found), s.text)))
 
     def clusters(self) -> tuple[Cluster, ...]:
         """Return the splits gathered by outcome vector: content, then verdict; the largest first."""

@@ -1,0 +1,284 @@
+"""``stc diff``: several implementations on the same inputs, and where they disagree."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from safetensors_corpus import Manifest
+from safetensors_reference.rules import PROFILES
+from safetensors_reports.diff_markdown import diff_markdown
+from safetensors_reports.diff_report import DiffReport, Who, document
+from safetensors_reports.diff_text import diff_text
+from safetensors_reports.disagreements import Differences, evaluate
+
+from ..canonical import dump
+from ..differential import Side, names_of, records_of, run_all
+from ..differential_inputs import GONE, KINDS, Input, Knowledge, checked, of_cases, of_files
+from ..triage import Triage, TriageError, load_triage, shipped
+from ..worker import Limits
+from .common import corpus, select, targets
+
+HARNESS_ERRORS_SHOWN = 3
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("files", nargs=-1, metavar="[FILES]...")
+@click.option("--impl", "impls", multiple=True, metavar="SELECTOR", help="Implementation; give two or more.")
+@click.option(
+    "--case",
+    "cases",
+    multiple=True,
+    metavar="ID",
+    help="Only these corpus cases; a glob such as 'layout/*' works.",
+)
+@click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    type=click.Choice(KINDS),
+    help="Kind of corpus case; repeatable.  [default: read, any with --case]",
+)
+@click.option(
+    "--triage",
+    "triage_path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Disagreements that are known (TOML).  [default: the file that belongs to this program]",
+)
+@click.option("--no-triage", is_flag=True, help="Nothing is known; every disagreement is new.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+@click.option(
+    "--report",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write diff.json and diff.md here.",
+)
+@click.option("--jobs", type=click.IntRange(1), help="Workers at a time.  [default: number of processors]")
+@click.option("--profile", type=click.Choice(PROFILES), help="Profile for implementations that take one.")
+@click.option("--corpus", "corpus_path", type=click.Path(path_type=Path), help="Another corpus.")
+@click.option(
+    "--time-limit", type=click.FloatRange(0.001), default=10.0, show_default=True, help="Seconds per step."
+)
+@click.option("--memory-limit", type=click.IntRange(1), default=2048, show_default=True, help="MiB per step.")
+@click.option(
+    "--show", type=click.IntRange(1), default=10, show_default=True, help="Entries shown of each list."
+)
+def diff(
+    files: tuple[str, ...],
+    impls: tuple[str, ...],
+    cases: tuple[str, ...],
+    kinds: tuple[str, ...],
+    triage_path: Path | None,
+    no_triage: bool,
+    as_json: bool,
+    report: Path | None,
+    jobs: int | None,
+    profile: str | None,
+    corpus_path: Path | None,
+    time_limit: float,
+    memory_limit: int,
+    show: int,
+) -> None:
+    """Run implementations over the same inputs and show where they disagree.
+
+    No expectation is needed: FILES are any files, directories (every *.safetensors and
+    *.safetensors.index.json below) or patterns; without FILES the corpus is taken.
+
+    \b
+    content split   two accept one file and see different things in it
+    verdict split   one accepts what another refuses
+    unsafe          a crash, a hang, or memory without end
+    open choice     several answers are legitimate; listed, never counted
+
+    \b
+    SELECTOR is one of
+      reference, safetensors, ...   a known name (stc impl list)
+      name:entry, name==version     another way of calling it, another version
+      py:package.module:object      a Python adapter (or a path to a .py file)
+      cmd:program args              a program that speaks the worker protocol
+      exit:program {path}           a program that exits 0 to accept, 1 to refuse
+
+    \b
+    Examples
+      stc diff --impl reference --impl safetensors
+      stc diff --impl mlx==0.31.1 --impl mlx==0.31.2 --case 'layout/*'
+      stc diff --impl safetensors --impl tinygrad model.safetensors downloads/
+      stc diff --impl reference --impl mylib --triage known.toml --report out
+
+    A disagreement has a signature: what is wrong with the input (fault codes of the strict
+    reference, else the case's rule) and who answered how, without versions. Signatures in the
+    triage file are quiet until their review_by date.
+
+    \b
+    Exit status: 0 no new disagreement, 1 a new signature (or one overdue for review),
+    2 something could not be run, 130 interrupted.
+    """
+    if len(set(impls)) < 2:
+        raise click.UsageError("give two or more different --impl; stc impl list shows names")
+    if files and (cases or kinds):
+        raise click.UsageError("give FILES or corpus cases (--case, --kind), not both")
+    if no_triage and triage_path is not None:
+        raise click.UsageError("--triage and --no-triage exclude each other")
+    sides = [Side(t, Limits(time_limit, memory_limit << 20), profile) for t in targets(impls)]
+    if triage_path is not None:
+        _triage(triage_path, [])  # a broken file is said at once, not after the run
+    problems: list[str] = []
+    manifest = None if files else corpus(corpus_path)
+    if manifest is None:
+        inputs, problems = of_files(files)
+    else:
+        wanted = kinds or (KINDS if cases else ("read",))
+        inputs, problems = checked(of_cases(c for c in select(manifest, cases) if c.kind in wanted))
+        if not inputs and not problems:
+            raise click.UsageError(f"none of these cases is of kind {' or '.join(wanted)}")
+    finished = _run(sides, inputs, jobs or os.cpu_count() or 1)
+    known = Triage()
+    names = names_of([s for s in sides if s.who is not None])
+    if not no_triage:
+        known = _triage(triage_path or shipped(), names)
+    whole = (
+        finished
+        and not cases
+        and (manifest is not None or triage_path is not None)
+        and not set(kinds) - {"read"}
+    )
+    found = _report(sides, inputs, manifest, profile, known, problems, finished=finished, whole=whole)
+    if report is not None:
+        _write(found, report)
+    if as_json:
+        click.echo(json.dumps(document(found), indent=1, allow_nan=False))
+    else:
+        click.echo("\n".join(diff_text(found, show)))
+    raise SystemExit(130 if found.interrupted else found.exit_status)
+
+
+def _triage(path: Path, names: Sequence[str]) -> Triage:
+    try:
+        return load_triage(path, names)
+    except TriageError as err:
+        raise click.UsageError(str(err)) from err
+
+
+def _run(sides: Sequence[Side], inputs: Sequence[Input], jobs: int) -> bool:
+    """Prepare and run all sides with a bar for each. Returns False when interrupted."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    try:
+        for side in sides:
+            side.prepare()
+    except KeyboardInterrupt:
+        return False
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        bars = {id(s): progress.add_task(s.target.selector, total=len(inputs)) for s in sides}
+        return run_all(sides, inputs, jobs, lambda side: progress.advance(bars[id(side)]))
+
+
+def _report(
+    sides: Sequence[Side],
+    inputs: Sequence[Input],
+    manifest: Manifest | None,
+    profile: str | None,
+    triage: Triage,
+    problems: Sequence[str],
+    *,
+    finished: bool,
+    whole: bool,
+) -> DiffReport:
+    ran = [s for s in sides if s.who is not None]
+    names = names_of(ran)
+    digest = manifest.digest if manifest is not None else "files"
+    found = evaluate(records_of(ran, digest, profile), names, Knowledge(inputs))
+    signatures = found.signatures()
+    listed = () if manifest is not None else tuple(item.id for item in inputs)
+    return DiffReport(
+        suite=version("safetensors-conformance"),
+        who=tuple(_who(s, n, label) for s, n, label in zip(ran, names, found.labels, strict=True)),
+        source="files" if manifest is None else f"corpus {manifest.version}",
+        given=len(inputs),
+        differences=found,
+        standing=triage.weigh(signatures, dt.datetime.now(dt.UTC).date()),
+        unmatched=tuple(triage.unmatched(signatures)) if whole and len(ran) == len(sides) else (),
+        problems=(*problems, *_problems(sides, inputs, finished=finished), *_gone(found)),
+        notes=tuple(_notes(ran, inputs)),
+        interrupted=not finished,
+        answers=_answers(ran, found, listed),
+        listed=listed,
+    )
+
+
+def _who(side: Side, name: str, label: str) -> Who:
+    assert side.who is not None
+    return Who(label, name, side.target.selector, side.who.version, side.who.language, side.who.steps)
+
+
+def _problems(sides: Sequence[Side], inputs: Sequence[Input], *, finished: bool) -> list[str]:
+    """Return what could not be run: implementations, adapters that failed, and comparisons of one."""
+    out = [side.problem for side in sides if side.problem is not None]
+    for side in sides:
+        bad = [
+            f"{side.target.selector} on {name}: {side.results[name].message}"
+            for name in sorted(side.asked)
+            if side.results[name].outcome == "harness-error"
+        ]
+        out += bad[:HARNESS_ERRORS_SHOWN]
+        if len(bad) > HARNESS_ERRORS_SHOWN:
+            out.append(f"{side.target.selector}: its adapter failed on {len(bad):,} inputs")
+    started = [s.who for s in sides if s.who is not None]
+    for kind in dict.fromkeys(item.kind for item in inputs) if finished else ():
+        some = [item for item in inputs if item.kind == kind]
+        able = [w for w in started if any(item.step_of(w) is not None for item in some)]
+        if len(able) < 2:
+            having = f"only {able[0].label} has" if able else "none of them has"
+            out.append(f"{having} the step for inputs of kind {kind}; there is nothing to compare with")
+    return out
+
+
+def _gone(found: Differences) -> list[str]:
+    """Return files that were there in the beginning and could not be read in the end: nobody is to blame."""
+    return [
+        f"{d.input}: it vanished or changed during the run" for d in found.found if d.about.subject == GONE
+    ]
+
+
+def _notes(ran: Sequence[Side], inputs: Sequence[Input]) -> list[str]:
+    """Say who was not asked about what."""
+    notes = []
+    for side in ran:
+        missing = len(set(side.results) - side.asked)
+        if missing:
+            some = "any" if missing == len(inputs) else f"{missing:,}"
+            notes.append(f"{side.target.selector} has no step for {some} of the inputs")
+    return notes
+
+
+def _answers(
+    ran: Sequence[Side], found: Differences, listed: Sequence[str]
+) -> Mapping[str, Mapping[str, Any]]:
+    wanted = dict.fromkeys([*(d.input for d in found.found), *listed])
+    pairs = list(zip(found.labels, ran, strict=True))
+    return {
+        name: {
+            label: dump(side.results[name]) if name in side.asked else {"outcome": "not-asked"}
+            for label, side in pairs
+            if name in side.results
+        }
+        for name in wanted
+    }
+
+
+def _write(found: DiffReport, folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(document(found), indent=1, allow_nan=False)
+        (folder / "diff.json").write_text(text + "\n", encoding="ascii")
+        (folder / "diff.md").write_text(diff_markdown(found), encoding="utf-8")
+    except OSError as err:
+        raise click.ClickException(f"--report {folder}: {err.strerror or err}") from err

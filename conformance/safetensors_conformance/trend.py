@@ -1,0 +1,115 @@
+"""Running several versions of one implementation over the corpus, for ``stc trend``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from safetensors_corpus import Case, Manifest
+from safetensors_reports.trend import Bug, Note, VersionRun
+
+from .book import Page, due, header_row
+from .implementations.environment import InstallError
+from .implementations.prepare import prepare
+from .outcomes import Implementation
+from .runner import Session, result_row
+from .selectors import SelectorError, Target, resolve
+from .subject import RunOptions
+from .worker import StartError
+
+CLEAN = ("pass", "unsupported", "late-reject", "not-strict")
+
+
+def targets_of(name: str, entry: str, versions: tuple[str, ...]) -> dict[str, Target]:
+    """Return version -> target, in the order given, each version once. Raises SelectorError."""
+    if entry and ":" in name:
+        raise SelectorError(f"{name!r} names an entry already; leave out --entry {entry}")
+    if "=" in name:
+        raise SelectorError(f"{name!r}: versions stand behind the name, one by one")
+    called = f"{name}:{entry}" if entry else name
+    return {version: resolve(f"{called}=={version}") for version in dict.fromkeys(versions)}
+
+
+def run_version(
+    target: Target,
+    version: str,
+    options: RunOptions,
+    folder: Path | None,
+    cases: Callable[[Implementation], list[Case]],
+    tick: Callable[[int, int], None],
+) -> VersionRun:
+    """Install one version if need be and run it; what keeps it from running becomes the reason.
+
+    Args:
+        target: the version.
+        version: its number, as asked for.
+        options: corpus, limits, profile.
+        folder: where its run record is written, None for nowhere.
+        cases: who -> the cases that it is to be asked about.
+        tick: is told after every case how many of how many are done.
+    """
+    with Session(target, options.limits, options.profile) as session:
+        try:
+            prepare(target)
+            who = session.start()
+        except (InstallError, StartError) as err:
+            return VersionRun(version, reason=str(err))
+        page = Page(target, folder)
+        page.add({"header": header_row(who, options, None)})
+        chosen = cases(who)
+        basics = []
+        try:
+            session.plan(chosen)
+            for number, case in enumerate(chosen, 1):
+                verdict = session.judge(case)
+                for step in verdict.steps:
+                    page.add({"result": result_row(verdict, step, False)})
+                if case.smoke and verdict.verdict not in CLEAN:
+                    basics.append(case.id)
+                tick(number, len(chosen))
+        finally:
+            page.finish(options.manifest)
+    return VersionRun(version, page.record(), remarks=tuple(_remarks(who, version, basics)))
+
+
+def _remarks(who: Implementation, version: str, basics: list[str]) -> list[str]:
+    out = []
+    if who.version not in (version, "unknown"):
+        out.append(f"it calls itself {who.version}")
+    if basics:
+        shown = ", ".join(basics[:3]) + (" …" if len(basics) > 3 else "")
+        out.append(f"fails {len(basics)} of the most basic files ({shown}); does the adapter fit it?")
+    return out
+
+
+def all_due(manifest: Manifest, *, heavy: bool) -> Callable[[Implementation], list[Case]]:
+    """Return what chooses every case that an implementation has a step for."""
+    return lambda who: due(who, manifest, heavy=heavy)
+
+
+def some_of(cases: list[Case]) -> Callable[[Implementation], list[Case]]:
+    """Return what chooses those of some cases that an implementation has a step for."""
+    return lambda who: [case for case in cases if who.steps_of(case)]
+
+
+def notes_of(manifest: Manifest, target: Target | None) -> Mapping[str, Note]:
+    """Return what is known of every case, with the field bugs of the implementation."""
+    known = target.descriptor if target is not None else None
+    names = {_plain(x) for x in (known.name, known.title, known.distribution)} if known is not None else set()
+    return {
+        case.id: Note(
+            case.title,
+            case.rules,
+            tuple(
+                Bug(x["bug"], x.get("reference", ""), x.get("versions", ""))
+                for x in case.affects
+                if _plain(x.get("project", "")) in names
+            ),
+        )
+        for case in manifest.cases
+    }
+
+
+def _plain(name: str) -> str:
+    """Return a project's name as compared: field bugs are filed under what its makers call it."""
+    return name.lower().replace("_", "-")
