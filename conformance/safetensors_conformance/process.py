@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 LINE_LIMIT = 64 << 20
 """Longest answer in bytes that is held."""
 STDERR_TAIL = 8 << 10
+STDERR_AT_ONCE = 1 << 20
+"""Most bytes of standard error taken in one go; a process may write without end."""
 WATCH_EVERY = 0.05
 """Seconds between two looks at the memory of a process that has not answered yet."""
 
@@ -81,6 +83,8 @@ class Child:
         self._selector.register(self._out, selectors.EVENT_READ)
         self._selector.register(self._err, selectors.EVENT_READ)
         self._process: psutil.Process | None = None
+        self._descendants: set[psutil.Process] = set()
+        self._looked = 0.0
 
     def allow(self, memory_bytes: int) -> None:
         """Set the resident memory in bytes above which the process is killed."""
@@ -103,6 +107,7 @@ class Child:
         ``deadline`` is a ``time.monotonic`` value. Raises DiedError, LateError, HungryError, FloodError.
         """
         searched = 0
+        self._looked = time.monotonic()
         while True:
             at = self._buffer.find(b"\n", searched)
             if at >= 0:
@@ -115,6 +120,15 @@ class Child:
                 raise FloodError
             self._pump(deadline)
 
+    @property
+    def unfinished(self) -> bytes:
+        """Return what stands on standard output behind the last line that was taken."""
+        return bytes(self._buffer)
+
+    def has_output(self, seconds: float) -> bool:
+        """Wait at most ``seconds`` for something on standard output, without reading or killing."""
+        return bool(self._buffer) or bool(select.select([self._out], [], [], seconds)[0])
+
     def _pump(self, deadline: float) -> None:
         """Wait for output and collect it; watch time and memory while there is none."""
         left = deadline - time.monotonic()
@@ -122,11 +136,14 @@ class Child:
             self.kill()
             raise LateError
         events = self._selector.select(min(left, WATCH_EVERY))
-        if not events:
+        now = time.monotonic()
+        if not events or now > self._looked + 4 * WATCH_EVERY:
+            self._looked = now
             if self.resident() > self._memory:
                 self.kill()
                 raise HungryError
-            return
+        if not events and not self.alive and not self._selector.select(0):
+            raise DiedError(self.reap())  # a child of its own still holds its output open
         for key, _ in events:
             chunk = os.read(key.fd, 1 << 16)
             if key.fd == self._out:
@@ -147,7 +164,9 @@ class Child:
         """Return and forget what was written to standard error so far."""
         with contextlib.suppress(OSError, KeyError):
             os.set_blocking(self._err, False)
-            while chunk := os.read(self._err, 1 << 16):
+            for _ in range(STDERR_AT_ONCE >> 16):
+                if not (chunk := os.read(self._err, 1 << 16)):
+                    break
                 self._keep_stderr(chunk)
         text = bytes(self.stderr[-STDERR_TAIL:]).decode("utf-8", "replace")
         self.stderr.clear()
@@ -160,6 +179,7 @@ class Child:
                 self._process = psutil.Process(self.pid)
             total = int(self._process.memory_info().rss)
             for child in self._process.children(recursive=True):
+                self._descendants.add(child)
                 with contextlib.suppress(psutil.Error):
                     total += int(child.memory_info().rss)
         except psutil.Error:
@@ -208,9 +228,15 @@ class Child:
         return status
 
     def kill(self) -> None:
-        """Kill the whole process group and wait."""
+        """Kill the whole process group, and the descendants known outside of it, and wait."""
+        if self._popen.returncode is None:
+            self.resident()  # finds the descendants while they can be found
         self._kill_group()
         self._popen.wait()
+        for descendant in self._descendants:
+            with contextlib.suppress(psutil.Error):
+                descendant.kill()
+        self._descendants.clear()
 
     def _kill_group(self) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -221,11 +247,17 @@ class Child:
         """True while the process runs."""
         return self._popen.poll() is None
 
-    def wait_closed(self, seconds: float) -> None:
-        """Close standard input and give the process ``seconds`` to end by itself, then kill it."""
+    def close_input(self) -> None:
+        """Close standard input."""
         assert self._popen.stdin is not None
         with contextlib.suppress(OSError):
             self._popen.stdin.close()
+
+    def wait_closed(self, seconds: float) -> None:
+        """Close standard input and give the process ``seconds`` to end by itself, then kill it."""
+        if seconds and self.alive:
+            self.resident()  # as in kill: what it leaves behind cannot be found once it has ended
+        self.close_input()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._popen.wait(seconds)
         self.kill()

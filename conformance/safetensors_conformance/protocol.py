@@ -7,6 +7,7 @@ hand here because this is the hot path; the published schema says the same and t
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -36,11 +37,31 @@ def _line(message: dict[str, Any]) -> bytes:
     return json.dumps(message).encode() + b"\n"
 
 
+def looks_like_answer(line: bytes) -> bool:
+    """True for a line that was meant as an answer, whether or not it is JSON."""
+    return line.lstrip().startswith(b"{") and (b'"seq"' in line or b'"protocol"' in line)
+
+
+def _number(text: str) -> float | str:
+    value = float(text)
+    return value if math.isfinite(value) else text
+
+
+_DECODER = json.JSONDecoder(parse_constant=str, parse_float=_number)
+
+
 def parse_line(line: bytes) -> dict[str, Any] | None:
-    """Return the message of a line, None when the line is no message (something printed to stdout)."""
+    """Return the message of a line, None when the line is no message (something printed to stdout).
+
+    Raises ProtocolError for an answer that is no JSON.
+    """
     try:
-        message = json.loads(line)
-    except (ValueError, RecursionError):
+        # Numbers that JSON does not have, and those beyond a double, are kept as texts: content to compare.
+        message = _DECODER.decode(line.decode("utf-8"))
+    except (ValueError, RecursionError) as err:
+        if looks_like_answer(line):
+            shown = line[:200].decode("utf-8", "backslashreplace")
+            raise ProtocolError(f"its answer is no JSON in UTF-8 ({type(err).__name__}): {shown}") from err
         return None
     if isinstance(message, dict) and ("seq" in message or "protocol" in message or "error" in message):
         return message

@@ -11,7 +11,7 @@ from safetensors_corpus import Case, ManifestError
 from .judge import CaseVerdict, judge
 from .outcomes import Implementation, StepResult
 from .proxy import carry_out
-from .worker import Limits, Request, StartError, make_worker
+from .worker import BREACH, Limits, Request, StartError, Worker, make_worker
 
 if TYPE_CHECKING:
     from .selectors import Target
@@ -28,12 +28,13 @@ class Session:
         self.profile = profile
         self.limits = limits or Limits()
         self._worker = make_worker(target, self.limits, profile)
+        self._roomy: Worker | None = None
         self._who: Implementation | None = None
         self._verdicts: dict[str, CaseVerdict] = {}
         self._plan: list[Case] = []
         self._place: dict[str, int] = {}
         self._sent = 0
-        self._intact: set[str] = set()
+        self._intact: dict[str, tuple[int, ...]] = {}
 
     def start(self) -> Implementation:
         """Start the implementation, once. Raises StartError."""
@@ -66,11 +67,17 @@ class Session:
     def _is_intact(self, case: Case) -> bool:
         """True when the input is the one of the manifest. What is not is told when its turn comes."""
         try:
-            check_input(case)
+            self._check_input(case)
         except ManifestError:
             return False
-        self._intact.add(case.id)
         return True
+
+    def _check_input(self, case: Case) -> None:
+        """Make sure, again when it was touched, that the input is the right one. Raises ManifestError."""
+        known = _signature(case)
+        if case.id not in self._intact or self._intact[case.id] != known:
+            check_input(case)
+            self._intact[case.id] = known
 
     def judge(self, case: Case) -> CaseVerdict:
         """Run all steps of a case that the implementation has and judge them. Raises StartError."""
@@ -84,16 +91,15 @@ class Session:
         steps = who.steps_of(case)
         results: dict[str, StepResult] = {}
         try:
-            if case.id not in self._intact:
-                check_input(case)
-                self._intact.add(case.id)
+            self._check_input(case)
             if case.id in self._place and plain(case):
                 self._send_ahead(case, who)
             for step in steps:
                 result = self._run(case, step)
-                if result.outcome in ("crash", "hang"):
+                if result.outcome in ("crash", "hang") or result.message.startswith(BREACH):
                     result = self._again_alone(case, step, result)
                 results[step] = result if case.budget is None else within_budget(case, result)
+            self._check_input(case)  # a reader that spoils its input must not spoil what is asked next
         except ManifestError as err:
             results = dict.fromkeys(steps, StepResult("harness-error", str(err)))
         finally:
@@ -102,22 +108,33 @@ class Session:
         return judge(case, results, who, self.profile)
 
     def _run(self, case: Case, step: str) -> StepResult:
+        worker = self._worker if case.size < self.limits.memory_bytes else self._with_room()
         if step not in ("open", "read"):
-            return carry_out(self._worker, case)
+            return carry_out(worker, case)
         more = {"summary": True} if counts_only(case) else None
-        return self._worker.ask(step, str(case.path), more, measure=case.budget is not None)
+        return worker.ask(step, str(case.path), more, measure=case.budget is not None)
 
     def _again_alone(self, case: Case, step: str, first: StepResult) -> StepResult:
         """Run a step that ended badly again in a fresh process; say so when it ends otherwise there."""
         second = self._run(case, step)
         if second.outcome == first.outcome:
             return first
+        if first.message.startswith(BREACH):  # nothing is known about the reader from that
+            return replace(second, message=f"{second.message}; asked twice: {first.message}".lstrip("; "))
         note = f"order-dependent: {second.outcome} when run alone in a fresh process"
         return replace(first, message=f"{first.message}; {note}")
+
+    def _with_room(self) -> Worker:
+        """Return a worker for files larger than the address space that the ordinary one may use."""
+        if self._roomy is None:
+            self._roomy = make_worker(self.target, self.limits, self.profile, roomy=True)
+        return self._roomy
 
     def close(self) -> None:
         """End the worker."""
         self._worker.close()
+        if self._roomy is not None:
+            self._roomy.close()
 
     def __enter__(self) -> Self:
         return self
@@ -142,6 +159,15 @@ def check_input(case: Case) -> None:
         _ = case.path  # checked when it is made
     elif case.input.file is not None and not case.input.files:
         case.read_input()
+
+
+def _signature(case: Case) -> tuple[int, ...]:
+    """Return what changes with a file, empty when there is none to look at."""
+    try:
+        found = case.input.file.stat() if case.input.file is not None else None
+    except OSError:
+        return ()
+    return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns) if found else ()
 
 
 def counts_only(case: Case) -> bool:

@@ -22,6 +22,8 @@ from .selectors import Target
 START_SECONDS = 120.0
 """Longest time an implementation may take to start; importing a large framework takes many seconds."""
 NOISE_LIMIT = 256 << 10
+BREACH = "the adapter breaks the protocol"
+"""How the message of a lost conversation begins; what came before in the same process may be to blame."""
 MAX_FAILED_STARTS = 3
 _OUT_OF_MEMORY = re.compile(
     r"memory allocation of \d+ bytes failed|std::bad_alloc|out of memory|OutOfMemory|Cannot allocate memory",
@@ -68,11 +70,15 @@ class Worker(Protocol):
         ...
 
 
-def make_worker(target: Target, limits: Limits, profile: str | None = None) -> Worker:
-    """Return the worker for a target."""
+def make_worker(target: Target, limits: Limits, profile: str | None = None, *, roomy: bool = False) -> Worker:
+    """Return the worker for a target.
+
+    A ``roomy`` one may reserve any amount of address space, as mapping a file of a tebibyte takes; its
+    resident memory is watched as that of any other.
+    """
     if target.kind == "exit":
         return ExitWorker(target, limits)
-    return PipeWorker(target, limits, profile)
+    return PipeWorker(target, limits, profile, roomy=roomy)
 
 
 @dataclass(frozen=True)
@@ -91,10 +97,13 @@ class PipeWorker:
     death a spare process is kept warm.
     """
 
-    def __init__(self, target: Target, limits: Limits, profile: str | None = None) -> None:
+    def __init__(
+        self, target: Target, limits: Limits, profile: str | None = None, *, roomy: bool = False
+    ) -> None:
         self._target = target
         self._limits = limits
         self._profile = profile
+        self._roomy = roomy
         self._child: Child | None = None
         self._spare: Child | None = None
         self._ahead: deque[tuple[int, Request]] = deque()
@@ -135,7 +144,7 @@ class PipeWorker:
         argv = [*self._target.argv]
         if self._target.kind in ("host", "node"):
             known = self._target.descriptor
-            limited = known is None or known.limit_address_space
+            limited = not self._roomy and (known is None or known.limit_address_space)
             argv.append(str(self._limits.memory_bytes if limited else 0))
         try:
             child = Child(argv, self._limits.memory_bytes)
@@ -214,7 +223,7 @@ class PipeWorker:
             silent = self._verdict_only or request.step in protocol.SILENT_STEPS
             result = protocol.parse_run(message, seq, silent=silent)
         except protocol.ProtocolError as err:
-            result = self._lost(child, "harness-error", f"the adapter breaks the protocol: {err}")
+            result = self._lost(child, "harness-error", f"{BREACH}: {err}; stc check-protocol shows where")
         except FloodError:
             result = self._lost(
                 child, "harness-error", "the adapter wrote an endless line on standard output"
@@ -230,7 +239,7 @@ class PipeWorker:
         # Looking for more takes as long as a small file does; that is done when nothing else is on its way.
         listening = self._child is child and (child.stderr or (not self._ahead and child.said_something))
         stderr = result.stderr or (child.drain_stderr() if listening else "")
-        if not result.wall_ms:
+        if not 0 < result.wall_ms <= self._limits.seconds * 1000:  # not told, or told by a clock that jumped
             result = replace(result, wall_ms=round((time.perf_counter() - began) * 1000, 3))
         if stderr or noise:
             result = replace(result, stderr=stderr, noise=noise[:2000].decode("utf-8", "replace"))

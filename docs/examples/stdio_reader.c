@@ -6,7 +6,7 @@
  *     pytest conformance --impl="exit:./stdio_reader {path}"
  */
 #define _FILE_OFFSET_BITS 64
-#define _GNU_SOURCE
+#define _POSIX_C_SOURCE 200809L
 #include <setjmp.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -73,11 +73,11 @@ typedef struct {
     const unsigned char *at, *end;
 } Input;
 
-static void spaces(Input *in) {
-    while (in->at < in->end && strchr(" \t\n\r", *in->at) && *in->at) in->at++;
-}
-
 static int peek(Input *in) { return in->at < in->end ? *in->at : -1; }
+
+static void spaces(Input *in) {
+    for (int c; (c = peek(in)) == ' ' || c == '\t' || c == '\n' || c == '\r';) in->at++;
+}
 
 static void expect(Input *in, int wanted) {
     demand(peek(in) == wanted, "no JSON: another character was expected");
@@ -102,7 +102,7 @@ static char *put_utf8(char *out, unsigned code) {
         return out;
     }
     int more = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
-    *out++ = (char)((0xF00 >> more) | code >> 6 * more);
+    *out++ = (char)(0xFF00 >> (more + 1) | code >> 6 * more);
     while (more--) *out++ = (char)(0x80 | (code >> 6 * more & 63));
     return out;
 }
@@ -429,21 +429,26 @@ static void put_digest(FILE *file, const Tensor *tensor, uint64_t data) {
     uint64_t bits = sha.length * 8;
     sha_add(&sha, (const unsigned char *)"\x80", 1);
     while (sha.length % 64 != 56) sha_add(&sha, (const unsigned char *)"", 1);
-    for (int i = 8; i--;) sha_add(&sha, &(unsigned char){(unsigned char)(bits >> 8 * i)}, 1);
+    for (int i = 8; i--;) {
+        unsigned char byte = (unsigned char)(bits >> 8 * i);
+        sha_add(&sha, &byte, 1);
+    }
     for (int i = 0; i < 8; i++) printf("%08x", (unsigned)sha.state[i]);
 }
 
 /* ---- the protocol ---- */
 
-static void put_string(const Value *string) {
+static void put_text(const char *text, size_t length) {
     putchar('"');
-    for (size_t i = 0; i < string->length; i++) {
-        unsigned char c = (unsigned char)string->text[i];
+    for (size_t i = 0; i < length; i++) {
+        unsigned char c = (unsigned char)text[i];
         if (c < 0x20 || c == '"' || c == '\\') printf("\\u%04x", c);
         else putchar(c);
     }
     putchar('"');
 }
+
+static void put_string(const Value *string) { put_text(string->text, string->length); }
 
 static void put_content(FILE *file, const Header *header, int with_data) {
     printf("\"tensors\": [");
@@ -495,7 +500,9 @@ static void run(const Value *request) {
         else put_content(file, &header, reading);
         printf("}\n");
     } else {
-        printf("\"outcome\": \"reject\", \"message\": \"%s\"}\n", reason);
+        printf("\"outcome\": \"reject\", \"message\": ");
+        put_text(reason, strlen(reason));
+        printf("}\n");
     }
     if (file) fclose(file);
 }

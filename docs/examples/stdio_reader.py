@@ -30,6 +30,8 @@ def parse(path):
 
 
 def run(request):
+    if request["step"] not in ("open", "read"):
+        return {"outcome": "unsupported"}
     header, metadata, data = parse(request["path"])
     tensors = []
     for name, entry in header.items():
@@ -52,7 +54,7 @@ for line in sys.stdin:
     else:
         try:
             answer = run(request)
-        except (Refused, KeyError, TypeError, ValueError) as err:
+        except (Refused, OSError, KeyError, TypeError, ValueError) as err:
             answer = {"outcome": "reject", "message": f"{type(err).__name__}: {err}"}
         answer["seq"] = request["seq"]
     print(json.dumps(answer), flush=True)

@@ -53,7 +53,9 @@ def fuzz(
     Exit status: 0 nothing found, 1 findings, 2 an implementation does not start.
     """
     manifest = corpus(None)
-    bases = [c.read_input() for c in manifest.reading if c.expect is not None and c.expect.outcome == "accept"]
+    bases = [
+        c.read_input() for c in manifest.reading if c.expect is not None and c.expect.outcome == "accept"
+    ]
     tally = Tally()
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"))

@@ -167,3 +167,10 @@ def test_a_crash_that_depends_on_the_cases_before_is_flagged() -> None:
         for s in v.steps
         if (v.steps[s].verdict == "unsafe")
     )
+
+
+def test_a_file_larger_than_the_address_space_allowed_is_opened_all_the_same() -> None:
+    pytest.importorskip("safetensors")
+    case = load_manifest().by_id["resource/opened-only-2p40"]
+    (verdict,) = judged("safetensors:safe-open", [case])
+    assert verdict.verdict == "pass", verdict.final.detail

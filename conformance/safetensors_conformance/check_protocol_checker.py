@@ -1,0 +1,80 @@
+"""What leads a program through the checks: the conversation in hand, and the files to ask about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from safetensors_corpus import Case, Manifest
+
+from .check_protocol_talk import Talk
+from .outcomes import Implementation
+from .selectors import Target
+
+
+class Skipped(Exception):  # noqa: N818 - no error
+    """The check does not apply."""
+
+
+class Noted(Exception):  # noqa: N818 - no error
+    """The check holds, and something is worth saying."""
+
+
+class Checker:
+    """Leads one program through the checks; a process that failed one is replaced for the next."""
+
+    def __init__(self, target: Target, manifest: Manifest, seconds: float, folder: Path) -> None:
+        self.target = target
+        self.seconds = seconds
+        self.folder = folder
+        self.who: Implementation | None = None
+        self._manifest = manifest
+        self._talk: Talk | None = None
+
+    def case(self, case_id: str) -> Case:
+        """Return a case of the corpus. Raises Skipped when this corpus does not have it."""
+        case = self._manifest.by_id.get(case_id)
+        if case is None:
+            raise Skipped(f"this corpus has no {case_id}")
+        return case
+
+    def path(self, case_id: str) -> str:
+        """Return the file of a case."""
+        return str(self.case(case_id).path)
+
+    @property
+    def talk(self) -> Talk:
+        """A conversation that has been started."""
+        if self._talk is None:
+            self._talk = Talk(self.target, self.seconds)
+            self._talk.start()
+        return self._talk
+
+    @contextmanager
+    def fresh(self) -> Iterator[Talk]:
+        """Begin another conversation, not started, and end it afterwards."""
+        self.close()
+        self._talk = Talk(self.target, self.seconds)
+        yield self._talk
+        self.close()
+
+    def close(self) -> None:
+        """End the conversation."""
+        if self._talk is not None:
+            self._talk.close()
+            self._talk = None
+
+    @property
+    def last_sent(self) -> bytes:
+        """The last line sent, empty before the first."""
+        return (self._talk.sent if self._talk else None) or b""
+
+    @property
+    def step(self) -> str:
+        """The step to ask plain questions by."""
+        assert self.who is not None
+        for step in ("read", "open"):
+            if step in self.who.steps:
+                return step
+        raise Skipped("it has neither open nor read")

@@ -1,0 +1,239 @@
+"""What a program that speaks the worker protocol must do, one function per check.
+
+A check returns a word about what it saw, or raises BreachError, Noted or Skipped.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from typing import cast
+
+from safetensors_corpus import Case
+
+from .check_protocol_checker import Checker, Noted, Skipped
+from .check_protocol_talk import MEMORY_BYTES, BreachError, validate
+from .compare import first_difference
+from .outcomes import StepResult
+from .protocol import PROTOCOL, STOP_REQUEST
+from .proxy import carry_out
+from .worker import Limits, PipeWorker, StartError, Worker
+
+GOOD, BAD, OTHER = "framing/one-tensor", "framing/no-bytes", "layout/two-dtypes"
+BATCH = 64
+"""Requests that a run sends ahead at most."""
+SAMPLES = {
+    "slice": ("slice/integer-first",),
+    "write": ("writer/two-tensors-and-metadata", "writer/over-its-own-source-small"),
+    "index": ("index/dtypes-and-shapes",),
+    "lifecycle": ("lifecycle/one-tensor-first",),
+}
+"""Cases that show whether the requests of a step are understood."""
+
+
+def _demand(result: StepResult, case: Case) -> None:
+    """Hold an answer against the case. Raises BreachError."""
+    assert case.expect is not None
+    want = case.expect.outcome
+    if result.outcome != want:
+        said = f": {result.message[:200]}" if result.message else ""
+        raise BreachError(f"{case.id} must be answered {want}, the answer is {result.outcome}{said}")
+    if case.expect.content is not None:
+        difference = first_difference(case.expect.content, result)
+        if difference:
+            raise BreachError(
+                f"{case.id}: {difference}",
+                do="sha256 is the digest of the tensor's bytes as they stand in the file, in lower-case hex",
+            )
+
+
+def starts(checker: Checker) -> str:
+    """Answer the start request."""
+    with checker.fresh() as talk:
+        who = checker.who = talk.start()
+    return f"{who.name} {who.version} ({who.language}), steps {', '.join(who.steps)}"
+
+
+def other_version(checker: Checker) -> str:
+    """Meet a harness that speaks a later version."""
+    with checker.fresh() as talk:
+        talk.send(json.dumps({"cmd": "start", "protocol": PROTOCOL + 1, "profile": None}).encode() + b"\n")
+        message, line = talk.receive()
+        if "error" in message:
+            validate(message, "startError", line)
+            return "it says that it does not speak it"
+        if message.get("protocol") != PROTOCOL:
+            raise BreachError(
+                f"asked for protocol {PROTOCOL + 1}, it claims to speak {message.get('protocol')!r}",
+                do=f'do not echo the number: answer "protocol": {PROTOCOL}, the version that you speak',
+                line=line,
+            )
+    return f"it answers with the version that it speaks, {PROTOCOL}"
+
+
+def good_file(checker: Checker) -> str:
+    """Answer for a valid file, by every step it has."""
+    assert checker.who is not None
+    case = checker.case(GOOD)
+    steps = [step for step in ("open", "read") if step in checker.who.steps]
+    if not steps:
+        raise Skipped("it has neither open nor read")
+    for step in steps:
+        result = checker.talk.ask(step, str(case.path))
+        _demand(result, case)
+        rows = result.tensors or []
+        if step == "read" and any("sha256" not in row and "unsupported" not in row for row in rows):
+            raise Noted("no sha256 in the answer to read: content will not be compared")
+    return ", ".join(steps)
+
+
+def bad_file(checker: Checker) -> str:
+    """Refuse a broken file."""
+    case = checker.case(BAD)
+    _demand(checker.talk.ask(checker.step, str(case.path)), case)
+    return ""
+
+
+def missing_file(checker: Checker) -> str:
+    """Refuse a file that is not there."""
+    result = checker.talk.ask(checker.step, str(checker.folder / "no-such-file.safetensors"))
+    if result.outcome != "reject":
+        raise BreachError(f"the answer is {result.outcome}", do="answer reject when a file cannot be opened")
+    return result.message[:80]
+
+
+def odd_path(checker: Checker) -> str:
+    """Find a file whose path JSON writes with escapes."""
+    case = checker.case(GOOD)
+    path = checker.folder / 'spaces "quotes" and ü 漢 🙂.safetensors'
+    shutil.copyfile(case.path, path)
+    try:
+        _demand(checker.talk.ask(checker.step, str(path)), case)
+    except BreachError as err:
+        do = r"decode the escapes of the request: \", \u00fc, and pairs such as \ud83d\ude42"
+        raise BreachError(str(err), do=do, line=err.line, where=err.where) from err
+    return ""
+
+
+def unknown_field(checker: Checker) -> str:
+    """Ignore what a later harness adds to a request."""
+    case = checker.case(GOOD)
+    _demand(checker.talk.ask(checker.step, str(case.path), {"later": {"than": [1, None]}}), case)
+    return ""
+
+
+def unknown_step(checker: Checker) -> str:
+    """Answer a step that it does not know."""
+    result = checker.talk.ask("no-such-step", checker.path(GOOD))
+    if result.outcome in ("accept", "crash", "hang", "exhausted"):
+        raise BreachError(
+            f"the answer is {result.outcome}", do="answer unsupported to every step that is not known"
+        )
+    if result.outcome != "unsupported":
+        raise Noted(f"answered {result.outcome}; unsupported says it better")
+    return ""
+
+
+def summary(checker: Checker) -> str:
+    """Count tensors when only the count is asked."""
+    result = checker.talk.ask(checker.step, checker.path(OTHER), {"summary": True})
+    wanted = len((checker.case(OTHER).expect.content or {})["tensors"])  # type: ignore[union-attr]
+    if checker.who is not None and checker.who.verdict_only:
+        raise Skipped("it says only whether a file is valid")
+    if result.tensor_count is None:
+        raise Noted("tensors in place of tensor_count: files with a million tensors make long answers")
+    if result.tensor_count != wanted:
+        raise BreachError(f"tensor_count is {result.tensor_count}, the file has {wanted}")
+    return ""
+
+
+def in_pieces(checker: Checker) -> str:
+    """Put a request together that comes in pieces."""
+    case = checker.case(GOOD)
+    line = checker.talk.request(checker.step, str(case.path))
+    checker.talk.send(line[:17])
+    checker.talk.silent_for(0.1)
+    checker.talk.send(line[17:])
+    _demand(checker.talk.answer(), case)
+    return ""
+
+
+def batch(checker: Checker) -> str:
+    """Answer many requests that were sent at once, in order."""
+    cases = [checker.case((GOOD, BAD, OTHER)[i % 3]) for i in range(BATCH)]
+    step = checker.step
+    checker.talk.send(b"".join(checker.talk.request(step, str(case.path)) for case in cases))
+    for case in cases:
+        _demand(checker.talk.answer(), case)
+    checker.talk.silent_for(0.2)
+    return f"{BATCH} requests"
+
+
+def sample(step: str) -> Callable[[Checker], str]:
+    """Return the check that the requests of one further step are understood."""
+
+    def body(checker: Checker) -> str:
+        assert checker.who is not None
+        if step not in checker.who.steps:
+            raise Skipped("not announced")
+        for case_id in SAMPLES[step]:
+            case = checker.case(case_id)
+            result = carry_out(cast(Worker, checker.talk), case)
+            if checker.talk.breach is not None:
+                raise checker.talk.breach
+            if result.outcome == "unsupported":
+                raise Noted(f"{case_id}: unsupported; {result.message[:150]}")
+            _demand(result, case)
+            if result.fault:
+                raise BreachError(f"{case_id}: {result.fault}")
+        return ", ".join(SAMPLES[step])
+
+    return body
+
+
+def only_answers(checker: Checker) -> str:
+    """Keep standard output for answers."""
+    with checker.fresh() as talk:
+        talk.start()
+        for case_id in (GOOD, BAD, GOOD):
+            talk.ask(checker.step, checker.path(case_id))
+        noise = [*talk.noise]
+    if noise:
+        first = noise[0].decode("utf-8", "backslashreplace")[:80]
+        raise Noted(f"{len(noise)} lines beside the answers, passed over: {first!r}")
+    return ""
+
+
+def stops(checker: Checker) -> str:
+    """End when told to stop."""
+    with checker.fresh() as talk:
+        talk.start()
+        talk.send(STOP_REQUEST)
+        status = talk.ends("the stop request")
+    if status != 0:
+        raise Noted(f"it ends with exit status {status}; 0 says that all went well")
+    return ""
+
+
+def ends_at_end(checker: Checker) -> str:
+    """End when standard input does."""
+    with checker.fresh() as talk:
+        talk.start()
+        talk.close_input()
+        talk.ends("the end of standard input")
+    return ""
+
+
+def survives_a_run(checker: Checker) -> str:
+    """Get along with the worker of a run."""
+    worker = PipeWorker(checker.target, Limits(checker.seconds, MEMORY_BYTES))
+    try:
+        worker.start()
+        for case_id in (BAD, GOOD):
+            _demand(worker.ask(checker.step, checker.path(case_id)), checker.case(case_id))
+    except StartError as err:
+        raise BreachError(str(err)) from err
+    finally:
+        worker.close()
+    return ""

@@ -1,0 +1,226 @@
+"""Talking to a program line by line, with every answer held against the schema of the worker protocol."""
+
+from __future__ import annotations
+
+import functools
+import json
+import time
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+from jsonschema.exceptions import best_match
+
+from . import protocol
+from .outcomes import Implementation, StepResult
+from .process import Child, DiedError, FloodError, HungryError, LateError
+from .selectors import Target
+
+SCHEMA = Path(__file__).parent / "schemas" / "protocol.schema.json"
+MEMORY_BYTES = 4 << 30
+NOISE_LINES = 1000
+"""Lines beside the answers that are held; a program that prints more prints without end."""
+FLUSH = (
+    "did you flush standard output? A pipe is not flushed at the end of a line: "
+    "flush after every answer (fflush, System.out.flush, sys.stdout.flush)"
+)
+
+
+class BreachError(Exception):
+    """The program does something else than the protocol says.
+
+    Attributes:
+        do: what to do about it, empty when the message says it.
+        line: the line that is wrong, None when there is none.
+        where: place in the schema that the line breaks, empty when it does not.
+    """
+
+    def __init__(self, message: str, *, do: str = "", line: bytes | None = None, where: str = "") -> None:
+        super().__init__(message)
+        self.do = do
+        self.line = line
+        self.where = where
+
+
+@functools.cache
+def _validator(definition: str) -> jsonschema.Draft202012Validator:
+    schema = json.loads(SCHEMA.read_bytes())
+    return jsonschema.Draft202012Validator({**schema["$defs"][definition], "$defs": schema["$defs"]})
+
+
+def validate(message: Any, definition: str, line: bytes | None = None) -> None:
+    """Hold a message against a definition of the schema. Raises BreachError with the place in the schema."""
+    error = best_match(_validator(definition).iter_errors(message))
+    if error is None:
+        return
+    where = "/".join(("$defs", definition, *(str(part) for part in error.absolute_schema_path)))
+    at = "" if error.json_path == "$" else f" at {error.json_path}"
+    raise BreachError(f"{error.message[:300]}{at}", line=line, where=where)
+
+
+def decode(line: bytes) -> dict[str, Any] | None:
+    """Return the answer in a line, None for noise. Raises BreachError for an answer that is no JSON."""
+    try:
+        message = json.loads(line, parse_constant=_no_constant)
+    except RecursionError:
+        raise BreachError("the answer is nested too deep to be read", line=line) from None
+    except ValueError as err:
+        if protocol.looks_like_answer(line):
+            raise BreachError(f"the answer is no JSON in UTF-8: {err}", line=line) from None
+        return None
+    known = isinstance(message, dict) and ("seq" in message or "protocol" in message or "error" in message)
+    return message if known else None
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON number")
+
+
+class Talk:
+    """A conversation with one process of the program.
+
+    Attributes:
+        sent: the last line sent, None before the first.
+        noise: lines that were no answers.
+        who: the answer to the start request, None before it.
+        breach: what ``ask`` raised last.
+    """
+
+    def __init__(self, target: Target, seconds: float) -> None:
+        memory = (str(MEMORY_BYTES),) if target.kind in ("host", "node") else ()
+        self._child = Child([*target.argv, *memory], MEMORY_BYTES)
+        self._target = target
+        self.seconds = seconds
+        self.sent: bytes | None = None
+        self.noise: list[bytes] = []
+        self.who: Implementation | None = None
+        self.breach: BreachError | None = None
+        self._seq = 0
+        self._asked: deque[tuple[int, bool]] = deque()
+
+    def send(self, lines: bytes) -> None:
+        """Send raw bytes. Raises BreachError when the program is gone or does not read."""
+        self.sent = lines
+        try:
+            self._child.write(lines, time.monotonic() + self.seconds)
+        except DiedError as err:
+            raise self._gone(err) from err
+        except (LateError, HungryError) as err:
+            raise BreachError(f"it does not read standard input for {self.seconds:g} s") from err
+
+    def receive(self) -> tuple[dict[str, Any], bytes]:
+        """Return the next answer and its line. Raises BreachError when there is none."""
+        deadline = time.monotonic() + self.seconds
+        while True:
+            line = self._line(deadline)
+            message = decode(line)
+            if message is not None:
+                return message, line
+            self._keep_noise(line)
+
+    def _line(self, deadline: float) -> bytes:
+        try:
+            return self._child.read_line(deadline)
+        except LateError:
+            raise self._late() from None
+        except DiedError as err:
+            raise self._gone(err) from err
+        except HungryError:
+            raise BreachError(f"it used more than {MEMORY_BYTES >> 30} GiB of memory") from None
+        except FloodError:
+            raise BreachError("it wrote a line that does not end") from None
+
+    def _keep_noise(self, line: bytes) -> None:
+        self.noise.append(line)
+        if len(self.noise) > NOISE_LINES:
+            raise BreachError("it prints without end", do="print to standard error", line=line)
+
+    def silent_for(self, seconds: float) -> None:
+        """Make sure that no further answer comes. Raises BreachError."""
+        until = time.monotonic() + seconds
+        while self._child.has_output(max(until - time.monotonic(), 0)):
+            line = self._line(until + self.seconds)
+            if decode(line) is not None:
+                raise BreachError("an answer that nobody asked for", do="one answer per request", line=line)
+            self._keep_noise(line)
+
+    def _late(self) -> BreachError:
+        rest = self._child.unfinished
+        if rest:
+            hint = "end each answer with a newline, and flush"
+            return BreachError(f"no end of the line within {self.seconds:g} s", do=hint, line=rest)
+        return BreachError(f"no answer within {self.seconds:g} s", do=FLUSH)
+
+    def _gone(self, err: DiedError) -> BreachError:
+        said = self._child.drain_stderr().strip().splitlines()
+        words = f"; last words: {said[-1][:200]}" if said else ""
+        rest = self._child.unfinished
+        return BreachError(f"it {err}{words}", line=rest or None)
+
+    def start(self) -> Implementation:
+        """Shake hands. Raises BreachError."""
+        self.send(protocol.start_request(None))
+        message, line = self.receive()
+        if "error" in message:
+            validate(message, "startError", line)
+            raise BreachError(f"it cannot start: {message['error']['message'][:300]}", line=line)
+        version = message.get("protocol")
+        if version != protocol.PROTOCOL:
+            raise BreachError(
+                f"it speaks protocol {json.dumps(version)}, this harness speaks {protocol.PROTOCOL}",
+                do=f'answer "protocol": {protocol.PROTOCOL} when it speaks that version, otherwise '
+                'say so: {"error": {"message": "speaks protocol 2 only"}}',
+                line=line,
+                where="$defs/startAnswer/properties/protocol/const",
+            )
+        validate(message, "startAnswer", line)
+        self.who = protocol.parse_start(message, self._target.selector)
+        return self.who
+
+    def request(self, step: str, path: str, more: Mapping[str, Any] | None = None) -> bytes:
+        """Return the next request as a line; its answer is taken by ``answer`` in turn."""
+        self._seq += 1
+        silent = step in protocol.SILENT_STEPS or bool(self.who and self.who.verdict_only)
+        self._asked.append((self._seq, silent))
+        return protocol.run_request(self._seq, step, path, more)
+
+    def answer(self) -> StepResult:
+        """Take the answer to the oldest request that has none. Raises BreachError."""
+        seq, silent = self._asked.popleft()
+        message, line = self.receive()
+        validate(message, "runAnswer", line)
+        try:
+            return protocol.parse_run(message, seq, silent=silent)
+        except protocol.ProtocolError as err:
+            raise BreachError(str(err), line=line) from err
+
+    def ask(
+        self, step: str, path: str, more: Mapping[str, Any] | None = None, *, measure: bool = False
+    ) -> StepResult:
+        """Send one request and take its answer, as a worker does. Raises BreachError."""
+        del measure
+        try:
+            self.send(self.request(step, path, more))
+            return self.answer()
+        except BreachError as err:
+            self.breach = err
+            raise
+
+    def ends(self, how: str) -> int | None:
+        """Wait for the end of the process; ``how`` says what it was told. Raises BreachError if it stays."""
+        deadline = time.monotonic() + 2
+        while self._child.alive and time.monotonic() < deadline:
+            time.sleep(0.01)
+        if self._child.alive:
+            raise BreachError(f"it still runs 2 s after {how}", do="leave the loop then and end")
+        return self._child.reap()
+
+    def close_input(self) -> None:
+        """Close the program's standard input."""
+        self._child.close_input()
+
+    def close(self) -> None:
+        """End the process."""
+        self._child.wait_closed(0)

@@ -1,0 +1,59 @@
+"""``stc check-protocol``: does a program speak the worker protocol, and if not, what is to be done."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from ..check_protocol import Check, check_protocol
+from .common import corpus, targets
+
+_MARKS = {"pass": "ok", "fail": "FAIL", "note": "note", "skip": "-"}
+
+
+@click.command("check-protocol")
+@click.option("--impl", "selector", required=True, metavar="SELECTOR", help="The program: cmd:program args.")
+@click.option("--corpus", "corpus_path", type=click.Path(path_type=Path), help="Another corpus.")
+@click.option(
+    "--time-limit", type=click.FloatRange(0.1), default=10.0, show_default=True, help="Seconds per answer."
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per check.")
+def check_protocol_command(selector: str, corpus_path: Path | None, time_limit: float, as_json: bool) -> None:
+    """Lead a program through the worker protocol, step by step, and say what it does wrong.
+
+    \b
+    Exit status: 0 it speaks the protocol, 1 it does not, 2 it cannot be started.
+    """
+    (target,) = targets([selector])
+    if target.kind == "exit":
+        raise click.UsageError(f"--impl {selector!r}: an exit status is no conversation; try stc run")
+    manifest = corpus(corpus_path)
+    counts = dict.fromkeys(_MARKS, 0)
+    try:
+        for check in check_protocol(target, manifest, time_limit):
+            counts[check.status] += 1
+            click.echo(json.dumps(asdict(check)) if as_json else "\n".join(lines(check)))
+    except OSError as err:
+        click.echo(f"cannot start {selector!r}: {err}", err=True)
+        raise SystemExit(2) from err
+    if not as_json:
+        click.echo(f"{counts['pass']} ok, {counts['fail']} failed, {counts['note']} notes")
+    raise SystemExit(1 if counts["fail"] else 0)
+
+
+def lines(check: Check) -> list[str]:
+    """Return what is shown of one check."""
+    head = f"{_MARKS[check.status]:<5} {check.id:<10} {check.title}"
+    if check.status == "pass":
+        return [f"{head}{': ' if check.detail else ''}{_plain(check.detail)}"]
+    out = [f"{head}: {_plain(check.detail)}"]
+    more = {"sent": check.sent, "got": check.line, "schema": check.where, "do": check.do}
+    return out + [f"{'':<16} {name:<7} {_plain(text)}" for name, text in more.items() if text]
+
+
+def _plain(text: str) -> str:
+    """Return a text without control characters; a program's words go to a terminal here."""
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)

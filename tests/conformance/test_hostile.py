@@ -1,0 +1,310 @@
+"""Hostile readers through the real worker: the right outcome, and nothing lost for the cases beside it.
+
+=======================================  ============================================================
+what the reader does                     where it is tested
+=======================================  ============================================================
+hangs, with signals ignored or not       test_worker: Hangs, HangsIgnoringSignals
+SIGSEGV, abort, exit in the middle       test_worker: Crashes, Aborts, Exits
+eats memory bit by bit                   test_worker: EatsMemory (limit of the address space), eats-memory
+output without end on standard output    test_worker: endless-noise, endless-line (FloodError above 64 MiB)
+closes standard output                   test_worker: closes-stdout; here ClosesEverything for the host
+noise, answers out of order              test_worker: noise, wrong-order, bad-outcome
+crashes after some files                 test_kinds: CrashesTheSecondTime
+everything else                          here
+=======================================  ============================================================
+
+A run asks for several files with the one that triggers the misbehaviour in the middle, and compares all
+verdicts. Files are copies, so that a reader may spoil them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from safetensors_conformance.judge import CaseVerdict
+from safetensors_conformance.outcomes import StepResult
+from safetensors_conformance.runner import Session, result_row
+from safetensors_conformance.selectors import resolve
+from safetensors_conformance.worker import Limits, StartError
+from safetensors_corpus import Case, load_manifest
+
+from .support import TRIGGER
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals and limits as on Linux")
+
+FAKES = Path(__file__).with_name("hostile_fakes.py")
+IDS = ("framing/no-bytes", "layout/two-dtypes", TRIGGER, "layout/hole-between-two", "dtype/scalar-of-f64")
+"""A broken file, a valid one, the trigger, a broken file, a valid one."""
+
+
+def host(name: str) -> str:
+    """Selector of a fake in the Python host."""
+    return f"py:{FAKES}:{name}"
+
+
+def program(how: str) -> str:
+    """Selector of a fake that speaks the protocol itself."""
+    return f"cmd:{sys.executable} {FAKES} {how}"
+
+
+@pytest.fixture
+def cases() -> list[Case]:
+    manifest = load_manifest()
+    return [manifest.by_id[i] for i in IDS]
+
+
+@dataclass
+class Ran:
+    """What a run gave: the step that was triggered, all verdicts, and how long it took."""
+
+    trigger: StepResult
+    verdicts: dict[str, str]
+    detail: dict[str, str]
+    seconds: float
+
+    @property
+    def neighbours(self) -> set[str]:
+        return {verdict for case, verdict in self.verdicts.items() if case != TRIGGER}
+
+
+def run(selector: str, cases: list[Case], *, seconds: float = 1.0, ahead: bool = True) -> Ran:
+    began = time.monotonic()
+    judged: list[CaseVerdict] = []
+    with Session(resolve(selector), Limits(seconds, 256 << 20)) as session:
+        session.start()
+        if ahead:
+            session.plan(cases)
+        judged += [session.judge(case) for case in cases]
+    for verdict in judged:
+        for step in verdict.steps:  # whatever was answered can be written down
+            json.dumps(result_row(verdict, step, expected_failure=False), allow_nan=False)
+    (trigger,) = (v.steps["read"].result for v in judged if v.case.id == TRIGGER)
+    return Ran(
+        trigger,
+        {v.case.id: v.verdict for v in judged},
+        {v.case.id: " | ".join(s.detail for s in v.steps.values()) for v in judged},
+        time.monotonic() - began,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "outcome", "words"),
+    [
+        ("OverflowsTheStack", "crash", "SIGSEGV"),
+        ("MapsWhatIsCutOff", "crash", "SIGBUS"),
+        ("AllocatesMuch", "exhausted", "MemoryError"),
+        ("ExitsByException", "reject", "SystemExit"),
+        ("ForksAndDies", "crash", "exit status 4"),
+        ("StopsItself", "hang", "no answer within 1 s; killed"),
+        ("FloodsStderr", "hang", "no answer within 1 s; killed"),
+        ("ClosesEverything", "crash", "exit status 1"),
+    ],
+)
+def test_what_ends_a_process_is_an_outcome_of_that_file_alone(
+    cases: list[Case], name: str, outcome: str, words: str
+) -> None:
+    ran = run(host(name), cases)
+    assert ran.trigger.outcome == outcome
+    assert words in ran.trigger.message
+    assert ran.neighbours == {"pass"}, ran.detail
+
+
+@pytest.mark.parametrize("ahead", [True, False])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ForksAndBothAnswer",
+        "FloodsStderrFromAThread",
+        "LeavesThreads",
+        "ChangesTheClock",
+        "ClosesStderr",
+        "ChangesFolder",
+    ],
+)
+def test_what_leaves_the_answers_right_costs_no_verdict(cases: list[Case], name: str, ahead: bool) -> None:
+    ran = run(host(name), cases, ahead=ahead)
+    assert set(ran.verdicts) == set(IDS)
+    assert set(ran.verdicts.values()) == {"pass"}, ran.detail
+    assert 0 <= ran.trigger.wall_ms < 10_000
+    assert ran.seconds < 10
+
+
+def test_a_process_that_can_be_asked_nothing_more_is_replaced(cases: list[Case]) -> None:
+    ran = run(host("ClosesStdin"), cases, ahead=False)
+    assert ran.verdicts[TRIGGER] == "pass"
+    (after,) = {c for c, v in ran.verdicts.items() if v != "pass"} or {""}
+    assert not after or "order-dependent: " in ran.detail[after]
+
+
+@pytest.mark.parametrize(
+    ("how", "outcome", "words"),
+    [
+        ("no-utf-8", "harness-error", r"no JSON in UTF-8 (UnicodeDecodeError): "),
+        ("no-json", "harness-error", "no JSON in UTF-8 (JSONDecodeError): "),
+        ("endless-digits", "harness-error", "no JSON in UTF-8 (ValueError): "),
+        ("deep", "harness-error", "no JSON in UTF-8 (RecursionError): "),
+        ("deep-metadata", "accept", ""),
+        ("deep-shape", "accept", ""),
+        ("nan", "accept", ""),
+        ("huge-numbers", "accept", ""),
+        ("odd-types", "accept", ""),
+        ("reserves", "accept", ""),
+    ],
+)
+def test_strange_answers_are_content_or_a_breach_of_the_protocol(
+    cases: list[Case], how: str, outcome: str, words: str
+) -> None:
+    ran = run(program(how), cases)
+    assert ran.trigger.outcome == outcome
+    assert words in ran.trigger.message
+    if outcome == "accept" and how != "reserves":
+        assert ran.verdicts[TRIGGER] == "wrong-content"
+    assert ran.neighbours == {"pass"}, ran.detail
+
+
+@pytest.mark.parametrize("how", ["ahead", "twice"])
+def test_answers_that_nobody_asked_for_move_no_verdict_to_another_file(cases: list[Case], how: str) -> None:
+    ran = run(program(how), cases)
+    assert set(ran.verdicts.values()) == {"pass"}, ran.detail
+
+
+@pytest.mark.parametrize(("how", "verdict"), [("long", "wrong-reject"), ("million", "wrong-content")])
+def test_a_very_long_answer_is_an_answer(cases: list[Case], how: str, verdict: str) -> None:
+    ran = run(program(how), cases, seconds=15)
+    assert ran.verdicts[TRIGGER] == verdict
+    assert ran.neighbours == {"pass"}, ran.detail
+    assert len(ran.trigger.message) <= 2000
+
+
+def test_memory_that_is_filled_at_once_is_seen_without_a_limit_of_the_address_space(
+    cases: list[Case],
+) -> None:
+    ran = run(program("fills"), cases, seconds=15)
+    assert ran.trigger.outcome == "exhausted"
+    assert "used more than 256 MiB of memory; killed" in ran.trigger.message
+    assert ran.neighbours == {"pass"}
+
+
+def test_memory_is_watched_in_a_process_that_keeps_talking(cases: list[Case]) -> None:
+    ran = run(program("talks-and-fills"), cases, seconds=15)
+    assert ran.trigger.outcome == "exhausted"
+    assert ran.neighbours == {"pass"}
+    assert ran.seconds < 14
+
+
+@pytest.fixture
+def left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], bool]]:
+    """Tell whether the process that a fake left behind still runs; end it after the test."""
+    note = tmp_path / "pid"
+    monkeypatch.setenv("HOSTILE_PID_FILE", str(note))
+
+    def runs() -> bool:
+        pid = int(note.read_text(encoding="ascii"))
+        try:
+            return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return False
+
+    yield runs
+    if note.exists() and runs():
+        psutil.Process(int(note.read_text(encoding="ascii"))).kill()
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict"),
+    [
+        ("LeavesAGrandchild", "pass"),
+        ("HangsWithAGrandchild", "unsafe"),
+        ("HelperInAnotherGroup", "unsafe"),
+    ],
+)
+def test_a_process_in_another_session_or_group_blocks_nothing_and_is_killed(
+    cases: list[Case], left_behind: Callable[[], bool], name: str, verdict: str
+) -> None:
+    ran = run(host(name), cases)
+    assert ran.verdicts[TRIGGER] == verdict
+    assert ran.neighbours == {"pass"}
+    assert ran.seconds < 10
+    until = time.monotonic() + 2
+    while left_behind() and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not left_behind()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("import sys; sys.exit(3)", "SystemExit: 3"),
+        ("import os; os._exit(3)", "exit status 3"),
+        ("import os; os.abort()", "SIGABRT"),
+        ("import ctypes; ctypes.string_at(0)", "SIGSEGV"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+        ("raise RecursionError('deep')", "RecursionError: deep"),
+        ("import os; os.close(0)", "exit status 1"),
+        ("print('x' * 100_000)", "NameError"),
+    ],
+)
+def test_an_adapter_that_ends_while_it_is_imported_is_a_start_that_fails(
+    tmp_path: Path, text: str, words: str
+) -> None:
+    adapter = tmp_path / "ends.py"
+    adapter.write_text(f"{text}\nAdapter = nothing\n", encoding="utf-8")
+    with Session(resolve(f"py:{adapter}:Adapter")) as session, pytest.raises(StartError) as caught:
+        session.start()
+    assert words in str(caught.value)
+
+
+@pytest.mark.xfail(
+    strict=True, reason="what a reader does to its process is met by the next files, unflagged"
+)
+def test_limits_that_a_reader_sets_do_not_reach_the_next_file(cases: list[Case]) -> None:
+    assert run(host("LowersFileLimit"), cases).neighbours == {"pass"}
+
+
+# Readers that spoil the corpus
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> list[Case]:
+    """The cases over a corpus that may be spoiled; two cases more use the trigger's file."""
+    manifest = load_manifest()
+    raw = json.loads((manifest.root / "corpus.json").read_bytes())
+    raw["cases"] = [c for c in raw["cases"] if c["id"] in IDS]
+    (tmp_path / "corpus.json").write_text(json.dumps(raw), encoding="utf-8")
+    for case_id in IDS:
+        target = tmp_path / "files" / f"{case_id}.safetensors"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(manifest.by_id[case_id].path, target)
+    copy = load_manifest(tmp_path)
+    return [copy.by_id[i] for i in IDS]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("Deletes", "No such file"), ("WritesIntoTheFile", "is not the one of the manifest")]
+)
+def test_a_reader_that_spoils_its_input_is_told_at_once(copied: list[Case], name: str, words: str) -> None:
+    ran = run(host(name), copied)
+    assert ran.verdicts[TRIGGER] == "harness-error"
+    assert words in ran.detail[TRIGGER]
+    assert ran.neighbours == {"pass"}
+    with Session(resolve("reference")) as other:  # and the next reader is not asked about another file
+        verdict = other.judge(next(c for c in copied if c.id == TRIGGER))
+    assert verdict.verdict == "harness-error"
+
+
+def test_a_file_that_is_only_touched_is_still_the_right_one(copied: list[Case]) -> None:
+    with Session(resolve("reference")) as session:
+        session.plan(copied)
+        for case in copied:
+            os.utime(case.path)
+            assert session.judge(case).verdict == "pass"

@@ -1,0 +1,72 @@
+"""Uninitialised memory in what a reader hands out is told from content that is merely wrong."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from pathlib import Path
+
+import pytest
+
+from safetensors_conformance.poison import content_depends_on_heap, with_heap_note
+from safetensors_conformance.runner import Session
+from safetensors_conformance.selectors import resolve
+from safetensors_conformance.worker import Limits
+
+from .support import TRIGGER, by_exit, cases
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux" or platform.libc_ver()[0] != "glibc", reason="fills memory as glibc does"
+)
+LIMITS = Limits(5.0, 512 << 20)
+FAKES = Path(__file__).with_name("hostile_fakes.py")
+
+
+def note(name: str, case_id: str = "layout/two-dtypes") -> str | None:
+    selector = name if ":" in name or name == "reference" else f"py:{FAKES}:{name}"
+    return content_depends_on_heap(resolve(selector), cases(case_id)[0], LIMITS)
+
+
+def test_memory_that_was_never_written_is_told() -> None:
+    said = note("HandsOutFreshMemory")
+    assert said is not None
+    assert said.startswith("uninitialised memory: bytes of tensor ")
+    assert said.endswith("change when fresh memory holds other bytes")
+
+
+def test_content_that_differs_on_every_run_is_told_from_that() -> None:
+    said = note("HandsOutRandomBytes")
+    assert said is not None
+    assert said.startswith("content differs from run to run: bytes of tensor ")
+
+
+@pytest.mark.parametrize("name", ["reference", "HandsOutZeros", "py:no_such_module:Reader", by_exit("good")])
+def test_content_that_is_always_the_same_is_not_noted(name: str) -> None:
+    assert note(name) is None
+
+
+def test_the_official_library_reads_what_it_hands_out() -> None:
+    pytest.importorskip("safetensors")
+    assert content_depends_on_heap(resolve("safetensors"), cases("layout/two-dtypes")[0], LIMITS) is None
+
+
+def test_the_note_stands_in_the_detail_of_the_wrong_content() -> None:
+    target = resolve(f"py:{FAKES}:HandsOutFreshMemory")
+    (case,) = cases(TRIGGER)
+    with Session(target, LIMITS) as session:
+        verdict = session.judge(case)
+    assert verdict.verdict == "wrong-content"
+    noted = with_heap_note(verdict, target, LIMITS)
+    assert noted.verdict == "wrong-content"
+    assert "other bytes than the file holds" in noted.steps["read"].detail
+    assert "; uninitialised memory: bytes of tensor 'w' change" in noted.steps["read"].detail.replace(
+        '"', "'"
+    )
+    assert noted.steps["open"] == verdict.steps["open"]
+
+
+def test_a_right_verdict_costs_no_further_run() -> None:
+    target = resolve("reference")
+    with Session(target, LIMITS) as session:
+        verdict = session.judge(cases(TRIGGER)[0])
+    assert with_heap_note(verdict, target, Limits(-1.0, -1)) is verdict
