@@ -16,6 +16,7 @@ from safetensors_corpus import load_manifest
 
 from .support import by_exit
 
+MANIFEST = load_manifest()
 PROGRAM = """
 import hashlib, json, os, sys, time
 
@@ -200,9 +201,6 @@ HOPELESS = {
     "no-utf-8",
 }
 """Programs that break several checks by one slip."""
-
-
-MANIFEST = load_manifest()
 
 
 def checked(tmp_path: Path, change: str) -> dict[str, Check]:

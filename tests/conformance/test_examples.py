@@ -67,7 +67,7 @@ def java_classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The example in Java, compiled once, since each start would compile it again."""
     folder = tmp_path_factory.mktemp("java")
     subprocess.run(
-        ["javac", "-Xlint:all", "-Werror", "-d", folder, EXAMPLES / "StdioReader.java"], check=True
+        ["javac", "-Xlint:all,-serial", "-Werror", "-d", folder, EXAMPLES / "StdioReader.java"], check=True
     )
     return folder
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or platform.libc_ver()[0] != "glibc", reason="fills memory as glibc does"
 )
 LIMITS = Limits(5.0, 512 << 20)
-FAKES = Path(__file__).with_name("hostile_fakes.py")
+FAKES = Path(__file__).with_name("poison_fakes.py")
 
 
 def note(name: str, case_id: str = "layout/two-dtypes") -> str | None:

@@ -1,0 +1,66 @@
+"""Running the hostile readers: a few files with the one that triggers them in the middle."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from safetensors_conformance.judge import CaseVerdict
+from safetensors_conformance.outcomes import StepResult
+from safetensors_conformance.runner import Session, result_row
+from safetensors_conformance.selectors import resolve
+from safetensors_conformance.worker import Limits
+from safetensors_corpus import Case
+
+from .support import TRIGGER
+
+FAKES = Path(__file__).with_name("hostile_fakes.py")
+IDS = ("framing/no-bytes", "layout/two-dtypes", TRIGGER, "layout/hole-between-two", "dtype/scalar-of-f64")
+"""A broken file, a valid one, the trigger, a broken file, a valid one."""
+
+
+def host(name: str) -> str:
+    """Selector of a fake in the Python host."""
+    return f"py:{FAKES}:{name}"
+
+
+def program(how: str) -> str:
+    """Selector of a fake that speaks the protocol itself."""
+    return f"cmd:{sys.executable} {FAKES} {how}"
+
+
+@dataclass
+class Ran:
+    """What a run gave: the step that was triggered, all verdicts, and how long it took."""
+
+    trigger: StepResult
+    verdicts: dict[str, str]
+    detail: dict[str, str]
+    seconds: float
+
+    @property
+    def neighbours(self) -> set[str]:
+        return {verdict for case, verdict in self.verdicts.items() if case != TRIGGER}
+
+
+def run(selector: str, cases: list[Case], *, seconds: float = 1.0, ahead: bool = True) -> Ran:
+    began = time.monotonic()
+    judged: list[CaseVerdict] = []
+    with Session(resolve(selector), Limits(seconds, 256 << 20)) as session:
+        session.start()
+        if ahead:
+            session.plan(cases)
+        judged += [session.judge(case) for case in cases]
+    for verdict in judged:
+        for step in verdict.steps:  # whatever was answered can be written down
+            json.dumps(result_row(verdict, step, expected_failure=False), allow_nan=False)
+    (trigger,) = (v.steps["read"].result for v in judged if v.case.id == TRIGGER)
+    return Ran(
+        trigger,
+        {v.case.id: v.verdict for v in judged},
+        {v.case.id: " | ".join(s.detail for s in v.steps.values()) for v in judged},
+        time.monotonic() - began,
+    )
