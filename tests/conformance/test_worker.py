@@ -10,7 +10,7 @@ from safetensors_conformance.worker import Limits, PipeWorker, StartError, death
 
 from .support import NEIGHBOURS, TRIGGER, by_exit, cases, fake, stdio
 
-LIMITS = Limits(seconds=1.0, memory_bytes=256 << 20)
+LIMITS = Limits(seconds=2.0, memory_bytes=256 << 20)
 
 
 def ask_three(selector: str, step: str = "read", *, measure: bool = False) -> list[StepResult]:
