@@ -28,7 +28,7 @@ def ask_three(selector: str, step: str = "read", *, measure: bool = False) -> li
 @pytest.mark.parametrize(
     ("selector", "outcome", "words"),
     [
-        (fake("Hangs"), "hang", "no answer within 1 s"),
+        (fake("Hangs"), "hang", "no answer within 2 s"),
         (fake("HangsIgnoringSignals"), "hang", "killed"),
         (fake("Crashes"), "crash", "SIGSEGV"),
         (fake("Aborts"), "crash", "SIGABRT"),
