@@ -54,7 +54,7 @@ def _take(
     inner: tuple[int, ...],
     read: Callable[[int, int], memoryview],
 ) -> tuple[tuple[int, ...], npt.NDArray[np.uint8]]:
-    """Take ``parts`` of an array of ``shape``; its items have ``width`` bytes and the dimensions ``inner``."""
+    """Take ``parts`` of an array of ``shape``; items have ``width`` bytes and the dimensions ``inner``."""
     used = list(parts)
     start, rows, first = _narrow(shape, used, width)
     count = rows * prod(shape[first + 1 :]) * width if first < len(shape) else width
