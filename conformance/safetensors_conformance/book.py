@@ -80,12 +80,18 @@ def header_row(who: Implementation, options: RunOptions, baseline: Path | None) 
 
 
 def baseline_path(target: Target, given: Path | None) -> Path:
-    """Return where the baseline of a target lives: the given file, ours for a built-in, or this folder."""
+    """Return where the baseline of a target lives: the given file, ours where there is one, or this folder.
+
+    Ours is about the version of the descriptor, so another one that is asked for by number has none of ours.
+    """
     if given is not None:
         return given
     if target.descriptor is not None and target.entry is not None:
         name = target.descriptor.name + (f"-{target.entry.name}" if target.entry.name else "")
-        return baseline_folder() / f"{name}.toml"
+        ours = baseline_folder() / f"{name}.toml"
+        env = target.environment
+        if ours.is_file() and (env is None or env.version == target.descriptor.version):
+            return ours
     return Path(f"{target.slug}.baseline.toml")
 
 

@@ -16,9 +16,10 @@ from .check_protocol_checker import Checker, Noted, Skipped
 from .check_protocol_talk import MEMORY_BYTES, BreachError, validate
 from .compare import first_difference
 from .outcomes import StepResult
+from .pipe_worker import PipeWorker
 from .protocol import PROTOCOL, STOP_REQUEST
 from .proxy import carry_out
-from .worker import Limits, PipeWorker, StartError, Worker
+from .worker import Limits, StartError, Worker
 
 GOOD, BAD, OTHER = "framing/one-tensor", "framing/no-bytes", "layout/two-dtypes"
 BATCH = 64

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from safetensors_corpus.manifest import LARGEST_IN_MEMORY
+
 if TYPE_CHECKING:
     from safetensors_corpus import Case
 
@@ -92,10 +94,21 @@ class Implementation:
         if self.areas and case.area not in self.areas:
             return []
         steps = [step for step in case.steps if step in self.steps]
-        # What a file costs can be seen in a reader that has no separate opening, too.
-        return ["read"] if not steps and case.kind == "resource" and "read" in self.steps else steps
+        if not steps and "read" in self.steps and _opening_shows_in_reading(case):
+            return ["read"]
+        return steps
 
     @property
     def label(self) -> str:
         """Selector and version, as shown to people."""
         return f"{self.selector} {self.version}" if self.version != "unknown" else self.selector
+
+
+def _opening_shows_in_reading(case: Case) -> bool:
+    """Tell whether a reader that has no separate opening shows what opening a file costs, too.
+
+    It does not with a file that is large itself: who reads all of it does what is asked and is not to blame
+    for what that costs. Nor does it where one tensor of the file is asked for and not the whole.
+    """
+    small = case.size <= LARGEST_IN_MEMORY
+    return case.kind == "resource" and "open" in case.steps and case.action is None and small

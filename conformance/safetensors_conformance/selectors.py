@@ -65,7 +65,7 @@ def resolve(selector: str) -> Target:
     """Turn a selector into something that can be started. Raises SelectorError."""
     scheme, _, rest = selector.partition(":")
     if scheme == "py" and rest:
-        return Target(selector, "host", host_argv(rest), "is the module on the import path of this folder?")
+        return Target(selector, "host", host_argv(rest), _python_hint(rest))
     if scheme == "cmd":
         return Target(selector, "cmd", _command(selector, rest))
     if scheme == "exit":
@@ -74,6 +74,14 @@ def resolve(selector: str) -> Target:
             raise SelectorError(f"--impl {selector!r}: say where the file goes, e.g. exit:{rest} {{path}}")
         return Target(selector, "exit", argv)
     return _known(selector)
+
+
+def _python_hint(spec: str) -> str:
+    """Return what to do when the adapter of a ``py:`` selector does not start."""
+    where = spec.rpartition(":")[0] or spec
+    if not where.endswith(".py"):
+        return "is the module on the import path of this folder?"
+    return "" if Path(where).is_file() else f"the file {where} does not exist"
 
 
 _NAME = re.compile(r"(?P<name>[^:=]+)(:(?P<entry>[^=]+))?(==(?P<version>[A-Za-z0-9._+!-]+))?")

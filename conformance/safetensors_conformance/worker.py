@@ -6,17 +6,12 @@ out of order) becomes the outcome of the step in flight; the process is replaced
 
 from __future__ import annotations
 
-import contextlib
 import re
-import time
-from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
-from . import protocol
 from .outcomes import Implementation, Outcome, StepResult
-from .process import Child, DiedError, FloodError, HungryError, LateError
 from .selectors import Target
 
 START_SECONDS = 120.0
@@ -76,10 +71,13 @@ def make_worker(target: Target, limits: Limits, profile: str | None = None, *, r
     A ``roomy`` one may reserve any amount of address space, as mapping a file of a tebibyte takes; its
     resident memory is watched as that of any other.
     """
+    # Both modules build on the definitions of this one, which therefore cannot need them to be imported.
     if target.kind == "exit":
         from .exit_worker import ExitWorker
 
         return ExitWorker(target, limits)
+    from .pipe_worker import PipeWorker
+
     return PipeWorker(target, limits, profile, roomy=roomy)
 
 
@@ -90,222 +88,6 @@ class Request:
     step: str
     path: str
     more: Mapping[str, Any] | None = None
-
-
-class PipeWorker:
-    """A persistent process that speaks the worker protocol.
-
-    Requests may be sent ahead, so that the process works while its last answer is judged. After the first
-    death a spare process is kept warm.
-    """
-
-    def __init__(
-        self, target: Target, limits: Limits, profile: str | None = None, *, roomy: bool = False
-    ) -> None:
-        self._target = target
-        self._limits = limits
-        self._profile = profile
-        self._roomy = roomy
-        self._child: Child | None = None
-        self._spare: Child | None = None
-        self._ahead: deque[tuple[int, Request]] = deque()
-        self._seq = 0
-        self._failed_starts = 0
-        self._verdict_only = False
-
-    @property
-    def in_flight(self) -> int:
-        """Requests sent whose answers nobody has asked for yet."""
-        return len(self._ahead)
-
-    def start(self) -> Implementation:
-        """Start the process and shake hands."""
-        self._end_child()
-        child, self._spare = self._spare or self._begin(), None
-        deadline = time.monotonic() + START_SECONDS
-        try:
-            message, _ = self._message(child, deadline)
-            implementation = protocol.parse_start(message, self._target.selector)
-            if self._target.entry is not None:
-                implementation = replace(implementation, areas=frozenset(self._target.entry.areas))
-            self._verdict_only = implementation.verdict_only
-        except (DiedError, LateError, HungryError, FloodError, protocol.ProtocolError) as err:
-            late = f"no answer to the start request within {START_SECONDS:.0f} s"
-            reason = late if isinstance(err, LateError) else str(err) or type(err).__name__
-            stderr = child.drain_stderr()
-            child.wait_closed(0)
-            raise self._start_error(reason, stderr) from err
-        child.drain_stderr()
-        # The limit counts from what the implementation needs to be there at all.
-        child.allow(child.resident() + self._limits.memory_bytes)
-        self._child = child
-        return implementation
-
-    def _begin(self) -> Child:
-        """Start a process and send it the start request. Raises StartError."""
-        argv = [*self._target.argv]
-        if self._target.kind in ("host", "node"):
-            known = self._target.descriptor
-            limited = not self._roomy and (known is None or known.limit_address_space)
-            argv.append(str(self._limits.memory_bytes if limited else 0))
-        try:
-            child = Child(argv, self._limits.memory_bytes)
-        except OSError as err:
-            raise self._start_error(str(err), "") from err
-        # A process that is dead already shows that when its answer is waited for.
-        with contextlib.suppress(DiedError, LateError):
-            child.write(protocol.start_request(self._profile), time.monotonic() + START_SECONDS)
-        return child
-
-    def _start_error(self, reason: str, stderr: str) -> StartError:
-        last = stderr.strip().splitlines()[-1][:200] if stderr.strip() else ""
-        parts = [f"cannot start {self._target.selector!r}: {reason}"]
-        if last and last not in reason:
-            parts.append(f"it said: {last}")
-        if self._target.hint:
-            parts.append(self._target.hint)
-        return StartError("; ".join(parts))
-
-    def send_ahead(self, requests: Iterable[Request]) -> None:
-        """Send requests that will be asked for next, in this order. What fails here shows when they are."""
-        child = self._child
-        if child is None:
-            return
-        lines = bytearray()
-        for request in requests:
-            self._seq += 1
-            self._ahead.append((self._seq, request))
-            lines += protocol.run_request(self._seq, request.step, request.path, request.more)
-        with contextlib.suppress(DiedError, LateError, HungryError, FloodError):
-            child.write(bytes(lines), time.monotonic() + self._limits.seconds)
-
-    def ask(
-        self, step: str, path: str, more: Mapping[str, Any] | None = None, *, measure: bool = False
-    ) -> StepResult:
-        """Run one step; a worker that is gone is started first.
-
-        ``measure`` resets the high-water mark of memory and counts the bytes read, which takes about as long
-        as a small file does.
-        """
-        request = Request(step, path, more)
-        while self._ahead and self._ahead[0][1] != request:
-            self._answer(*self._ahead.popleft())  # the order was not the one announced
-        if self._ahead:
-            return self._answer(*self._ahead.popleft())
-        if self._child is None or not self._child.alive:
-            problem = self._restart()
-            if problem is not None:
-                return problem
-        assert self._child is not None
-        self._seq += 1
-        if not measure:
-            return self._answer(self._seq, request, send=True)
-        child = self._child
-        before, read = child.reset_peak(), child.bytes_read()
-        result = self._answer(self._seq, request, send=True)
-        if self._child is not child:
-            return result
-        peak, more_read = child.peak(), child.bytes_read()
-        growth = None if peak is None or before is None else max(peak - before, 0)
-        count = None if read is None or more_read is None else more_read - read
-        return replace(result, peak_bytes=growth, read_bytes=count)
-
-    def _answer(self, seq: int, request: Request, *, send: bool = False) -> StepResult:
-        """Wait for the answer to a request, and send it before when it was not."""
-        child = self._child
-        if child is None:
-            return StepResult("harness-error", "the worker was gone before this request was read")
-        began = time.perf_counter()
-        deadline = time.monotonic() + self._limits.seconds
-        noise = b""
-        try:
-            if send:
-                child.write(protocol.run_request(seq, request.step, request.path, request.more), deadline)
-            message, noise = self._message(child, deadline)
-            silent = self._verdict_only or request.step in protocol.SILENT_STEPS
-            result = protocol.parse_run(message, seq, silent=silent)
-        except protocol.ProtocolError as err:
-            result = self._lost(child, "harness-error", f"{BREACH}: {err}; stc check-protocol shows where")
-        except FloodError:
-            result = self._lost(
-                child, "harness-error", "the adapter wrote an endless line on standard output"
-            )
-        except LateError:
-            result = self._lost(child, "hang", f"no answer within {self._limits.seconds:g} s; killed")
-        except HungryError:
-            limit = self._limits.memory_bytes >> 20
-            result = self._lost(child, "exhausted", f"used more than {limit:,} MiB of memory; killed")
-        except DiedError as err:
-            result = self._died(child, err)
-        # What a dead process said last is in its result already.
-        # Looking for more takes as long as a small file does; that is done when nothing else is on its way.
-        listening = self._child is child and (child.stderr or (not self._ahead and child.said_something))
-        stderr = result.stderr or (child.drain_stderr() if listening else "")
-        if not 0 < result.wall_ms <= self._limits.seconds * 1000:  # not told, or told by a clock that jumped
-            result = replace(result, wall_ms=round((time.perf_counter() - began) * 1000, 3))
-        if stderr or noise:
-            result = replace(result, stderr=stderr, noise=noise[:2000].decode("utf-8", "replace"))
-        return result
-
-    def _restart(self) -> StepResult | None:
-        if self._failed_starts >= MAX_FAILED_STARTS:
-            return StepResult(
-                "harness-error", f"not run: the worker failed to start {MAX_FAILED_STARTS} times"
-            )
-        try:
-            self.start()
-        except StartError as err:
-            self._failed_starts += 1
-            return StepResult("harness-error", str(err))
-        self._failed_starts = 0
-        return None
-
-    @staticmethod
-    def _message(child: Child, deadline: float) -> tuple[dict[str, object], bytes]:
-        """Return the next protocol message, and what else stood on standard output before it."""
-        noise = bytearray()
-        while True:
-            line = child.read_line(deadline)
-            message = protocol.parse_line(line)
-            if message is not None:
-                return message, bytes(noise)
-            noise += line + b"\n"
-            if len(noise) > NOISE_LIMIT:
-                child.kill()
-                raise protocol.ProtocolError(
-                    "it prints without end on standard output; print to standard error"
-                )
-
-    def _lost(self, child: Child, outcome: Outcome, message: str) -> StepResult:
-        """The process cannot be used any more: end it, keep its last words. What it had not read is lost."""
-        stderr = child.drain_stderr()
-        child.wait_closed(0)
-        self._child = None
-        self._ahead.clear()
-        if self._spare is None:
-            with contextlib.suppress(StartError):
-                self._spare = self._begin()
-        return StepResult(outcome, message, stderr=stderr)
-
-    def _died(self, child: Child, err: DiedError) -> StepResult:
-        result = self._lost(child, "crash", str(err))
-        return replace(result, outcome=death_outcome(err.status, result.stderr))
-
-    def close(self) -> None:
-        """Ask the process to stop, then make sure that it has; end the spare one too."""
-        self._end_child()
-        if self._spare is not None:
-            self._spare.wait_closed(0)
-            self._spare = None
-
-    def _end_child(self) -> None:
-        if self._child is None:
-            return
-        self._ahead.clear()
-        with contextlib.suppress(DiedError, LateError, HungryError):
-            self._child.write(protocol.STOP_REQUEST, time.monotonic() + 1)
-        self._child.wait_closed(2)
-        self._child = None
 
 
 def death_outcome(status: int | None, stderr: str) -> Outcome:

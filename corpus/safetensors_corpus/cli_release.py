@@ -11,7 +11,7 @@ from . import build as builder
 from .changes import Version, read_version
 from .cli_common import UnusableError, byte_count, folder_option
 from .manifest import ManifestError, corpus_root
-from .release import CHANGES, ReleaseError, release_files, write_release
+from .release import CHANGES, ReleaseError, check_target, release_files, write_release
 
 
 @click.command()
@@ -35,6 +35,7 @@ def release(dist: Path, since: Path | None, root: Path | None) -> None:
     """
     root = root or corpus_root()
     try:
+        check_target(dist)
         old = read_version(since) if since else None
         _current(root)
         files = release_files(root, _license(root), old)

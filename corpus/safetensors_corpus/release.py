@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import calendar
+import errno
 import hashlib
 import io
 import json
@@ -104,11 +105,21 @@ def archive(name: str, members: dict[str, bytes], version: str) -> bytes:
     return out.getvalue()
 
 
+def check_target(target: Path) -> None:
+    """Raise NotADirectoryError for a target that is there and no folder.
+
+    Renaming a folder over it would fail as well, but naming a folder that is gone by then.
+    """
+    if target.exists() and not target.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(target))
+
+
 def write_release(files: dict[str, bytes], target: Path) -> bool:
     """Write the files to folder ``target`` all at once. Returns False when they are there already.
 
-    Raises ReleaseError when the folder holds anything else, and OSError.
+    Raises ReleaseError when the folder holds anything else, NotADirectoryError when it is none, and OSError.
     """
+    check_target(target)
     if target.is_dir() and any(target.iterdir()):
         present = {p.name: p.read_bytes() if p.is_file() else b"" for p in target.iterdir()}
         if present == files:

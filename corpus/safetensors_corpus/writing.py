@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from safetensors_reference import explain
 
 from . import recipe
+from .builder import tensor_row
 from .write_properties import MODE, lacking, snapshot
 
 if TYPE_CHECKING:
@@ -174,13 +174,5 @@ def file_content(path: Path) -> tuple[dict[str, Any] | None, str]:
     rows = []
     for tensor in header.tensors.values():
         part = data[header.data_start + tensor.begin : header.data_start + tensor.end]
-        rows.append(
-            {
-                "name": tensor.name,
-                "dtype": tensor.dtype,
-                "shape": list(tensor.shape),
-                "nbytes": len(part),
-                "sha256": hashlib.sha256(part).hexdigest(),
-            }
-        )
+        rows.append(tensor_row(tensor.name, tensor.dtype, tensor.shape, part))
     return {"tensors": rows, "metadata": header.metadata}, ""

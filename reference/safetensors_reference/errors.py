@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from .faults import Fault
+
 
 class SafetensorsError(Exception):
     """Base of all errors of this package.
@@ -45,3 +51,31 @@ class UnsupportedDtypeError(AccessError):
 
 class WriteError(SafetensorsError, ValueError):
     """The tensors or metadata cannot be written (codes ``WRT_*``); no file was touched (WRT-19)."""
+
+
+class Explained(Protocol):
+    """What an error needs of what was found in an input: whose faults they are."""
+
+    name: str
+
+    @property
+    def faults(self) -> Sequence[Fault]:
+        """Every rule broken, at least one."""
+        ...
+
+
+ExplainedT = TypeVar("ExplainedT", bound=Explained)
+
+
+class InvalidError(SafetensorsError, ValueError, Generic[ExplainedT]):
+    """An input breaks rules. ``explanation`` holds all of them; code and rule are those of the first."""
+
+    def __init__(self, explanation: ExplainedT) -> None:
+        first = explanation.faults[0]
+        more = len(explanation.faults) - 1
+        tail = f" (and {more:,} more faults)" if more else ""
+        text = (
+            f"{explanation.name}: {first.code} [{first.rule}] at byte {first.start:,}: {first.message}{tail}"
+        )
+        super().__init__(text, first.code, first.rule)
+        self.explanation = explanation

@@ -10,19 +10,15 @@ from __future__ import annotations
 import codecs
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING
 
 from .entries import Entry, EntryReader
-from .errors import SafetensorsError
+from .errors import InvalidError
 from .faults import Fault, quote
 from .header import Header, TensorInfo
-from .jsontext import Abandon, JsonReader
+from .jsontext import Abandon, JsonReader, Node
 from .layout import Range, check_layout, show_shape
 from .rules import HEADER_CAP, ProfileName, rule_book
 from .source import Source, SourceLike, open_source
-
-if TYPE_CHECKING:
-    from .jsontext import Node
 
 RESERVED = "__metadata__"
 FAULT_LIMIT = 10_000
@@ -31,18 +27,8 @@ _BOM = b"\xef\xbb\xbf"
 _JSON_SPACE = b" \t\n\r"
 
 
-class InvalidFileError(SafetensorsError, ValueError):
+class InvalidFileError(InvalidError["Explanation"]):
     """The file breaks rules of the format. ``explanation`` holds all of them."""
-
-    def __init__(self, explanation: Explanation) -> None:
-        first = explanation.faults[0]
-        more = len(explanation.faults) - 1
-        tail = f" (and {more:,} more faults)" if more else ""
-        text = (
-            f"{explanation.name}: {first.code} [{first.rule}] at byte {first.start:,}: {first.message}{tail}"
-        )
-        super().__init__(text, first.code, first.rule)
-        self.explanation = explanation
 
 
 @dataclass(slots=True)

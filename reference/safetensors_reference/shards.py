@@ -11,7 +11,7 @@ import os
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from .errors import SafetensorsError
+from .errors import InvalidError
 from .explain import Explanation, explain
 from .faults import Fault, quote
 from .jsontext import Abandon
@@ -29,18 +29,8 @@ if TYPE_CHECKING:
 IndexPath = str | os.PathLike[str]
 
 
-class InvalidIndexError(SafetensorsError, ValueError):
+class InvalidIndexError(InvalidError["IndexExplanation"]):
     """The index or one of its shards breaks rules. ``explanation`` holds all faults."""
-
-    def __init__(self, explanation: IndexExplanation) -> None:
-        first = explanation.faults[0]
-        more = len(explanation.faults) - 1
-        tail = f" (and {more:,} more faults)" if more else ""
-        text = (
-            f"{explanation.name}: {first.code} [{first.rule}] at byte {first.start:,}: {first.message}{tail}"
-        )
-        super().__init__(text, first.code, first.rule)
-        self.explanation = explanation
 
 
 @dataclass(slots=True)

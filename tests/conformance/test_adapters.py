@@ -15,6 +15,7 @@ import pytest
 from safetensors_conformance.implementations.descriptor import ADAPTERS, descriptors
 from safetensors_conformance.runner import Session, smoke
 from safetensors_conformance.selectors import Target, resolve
+from safetensors_conformance.subject import RunOptions, Subject
 from safetensors_conformance.worker import Limits, make_worker
 from safetensors_corpus import load_manifest
 
@@ -53,6 +54,26 @@ def test_an_installed_implementation_starts_and_passes_the_smoke_cases(selector:
         assert complaint is None, complaint
     finally:
         session.close()
+
+
+def test_what_is_known_of_torch_stands_in_one_adapter_file() -> None:
+    tables = [path.name for path in ADAPTERS.glob("*.py") if "float8_e4m3fnuz" in path.read_text("utf-8")]
+    assert [name for name in tables if "torch" in name] == ["torch_rows.py"]
+
+
+def test_the_official_torch_adapter_tells_every_dtype_that_torch_has() -> None:
+    if not there(resolve("safetensors:torch")):
+        pytest.skip("not installed here")
+    manifest = load_manifest()
+    subject = Subject(resolve("safetensors:torch"), RunOptions(manifest, limits=Limits(seconds=60)))
+    try:
+        cases = [c for c in manifest.cases if c.area == "dtype" and subject.steps(c)]
+        assert len(cases) > 20
+        verdicts = [subject.session.judge(case) for case in cases]
+        failed = [v.case.id for v in verdicts for s in v.steps if subject.assess(v, s).status == "failed"]
+    finally:
+        subject.close()
+    assert failed == []
 
 
 def test_a_node_adapter_keeps_what_is_no_number_out_of_its_answers(tmp_path: Path) -> None:

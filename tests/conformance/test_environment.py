@@ -94,6 +94,20 @@ def test_a_package_that_does_not_exist_is_told_from_a_failure(
     install_with(monkeypatch, f"print({words!r}); raise SystemExit(1)")
     with pytest.raises(InstallError, match=r"safetensors 9\.9 cannot be had: no such version"):
         make(env)
+    assert not env.folder.exists()
+
+
+def test_what_an_interrupted_installation_left_stays(
+    monkeypatch: pytest.MonkeyPatch, env: Environment
+) -> None:
+    install_with(monkeypatch, "raise SystemExit('ERROR: connection lost')")
+    with pytest.raises(InstallError):
+        make(env)
+    (env.folder / "downloaded").touch()
+    install_with(monkeypatch, "raise SystemExit('ERROR: No matching distribution found for helper')")
+    with pytest.raises(InstallError, match="cannot be had"):
+        make(env)
+    assert (env.folder / "downloaded").exists()
 
 
 def test_a_folder_that_cannot_be_written_is_one_clear_error(

@@ -51,6 +51,24 @@ def test_a_python_selector_runs_in_our_host() -> None:
     assert target.argv[-1] == "package.module:object"
 
 
+@pytest.mark.parametrize(
+    ("spec", "hint"),
+    [
+        ("package.module:object", "is the module on the import path of this folder?"),
+        ("package.module", "is the module on the import path of this folder?"),
+        ("missing.py:Reader", "the file missing.py does not exist"),
+        ("missing.py", "the file missing.py does not exist"),
+        ("there.py:Reader", ""),
+    ],
+)
+def test_the_hint_fits_what_was_given(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, spec: str, hint: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there.py").touch()
+    assert resolve(f"py:{spec}").hint == hint
+
+
 def test_a_command_is_split_like_a_shell_splits_it() -> None:
     assert resolve(f"cmd:{sys.executable} -c 'a b'").argv == (sys.executable, "-c", "a b")
 

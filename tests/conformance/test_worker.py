@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from safetensors_conformance.exit_worker import ExitWorker
 from safetensors_conformance.outcomes import StepResult
+from safetensors_conformance.pipe_worker import PipeWorker
 from safetensors_conformance.selectors import resolve
-from safetensors_conformance.worker import Limits, PipeWorker, StartError, death_outcome, make_worker
+from safetensors_conformance.worker import Limits, StartError, death_outcome, make_worker
 
 from .support import NEIGHBOURS, TRIGGER, by_exit, cases, fake, stdio
 
@@ -103,6 +105,14 @@ def test_a_worker_that_cannot_start_says_why(selector: str, words: str) -> None:
         worker.start()
     assert words in str(caught.value)
     worker.close()
+
+
+@pytest.mark.parametrize(
+    ("selector", "kind"),
+    [("reference", PipeWorker), (stdio("good"), PipeWorker), (by_exit("good"), ExitWorker)],
+)
+def test_a_target_gets_the_worker_of_its_kind(selector: str, kind: type) -> None:
+    assert type(make_worker(resolve(selector), LIMITS)) is kind
 
 
 def test_starting_again_is_given_up_after_three_times() -> None:

@@ -1,4 +1,4 @@
-"""What the tests of write and lifecycle cases share."""
+"""What the tests of slice, write, index and lifecycle cases share."""
 
 from __future__ import annotations
 
@@ -7,9 +7,21 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from safetensors_corpus import Case
+from safetensors_corpus import Case, Manifest
+from safetensors_corpus.broken.matrix import fails
 from safetensors_corpus.broken.variant import Variant
 from safetensors_corpus.perform import Result, failure, perform
+
+
+def of_kind(manifest: Manifest, kind: str) -> list[Case]:
+    """Return the cases of a kind."""
+    return [case for case in manifest.cases if case.kind == kind]
+
+
+def caught_by(cases: Iterable[Case], variants: Iterable[Variant], folder: Path) -> dict[str, list[str]]:
+    """Return for each variant by name the ids of the cases that it fails. ``folder`` is for its use."""
+    cases = list(cases)
+    return {variant.name: fails(variant, cases, folder) for variant in variants}
 
 
 def done(case: Case, implementation: Any) -> tuple[Result, str | None]:

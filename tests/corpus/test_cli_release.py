@@ -72,6 +72,21 @@ def test_an_old_release_that_cannot_be_read_is_exit_status_2(current: Path, tmp_
     assert str(tmp_path / old) in result.stderr
 
 
+@pytest.mark.parametrize("name", ["file", "link", "/dev/null"])
+def test_what_is_no_folder_is_refused_by_its_name_and_left_alone(
+    current: Path, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "link").symlink_to("file")
+    before = sorted(tmp_path.iterdir())
+    result = run("release", "-c", current, tmp_path / name)
+    assert result.exit_code == 2
+    assert str(tmp_path / name) in result.stderr
+    assert "Not a directory" in result.stderr or "is a file" in result.stderr
+    assert (tmp_path / "file").read_text() == "mine"
+    assert sorted(tmp_path.iterdir()) == before
+
+
 def test_a_place_that_cannot_be_written_is_exit_status_2(current: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     result = run("release", "-c", current, tmp_path / "file" / "dist")

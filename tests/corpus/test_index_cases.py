@@ -17,6 +17,8 @@ from safetensors_reference.opening import safe_open
 from safetensors_reference.rules import rule_book
 from safetensors_reference.shards import open_index
 
+from .kind_support import caught_by, of_kind
+
 VARIANTS = (*loaders.VARIANTS, *loaders_contents.VARIANTS, *loaders_text.VARIANTS)
 
 
@@ -33,17 +35,12 @@ class Reference:
 
 @pytest.fixture(scope="module")
 def cases(manifest: Manifest) -> list[Case]:
-    return [case for case in manifest.cases if case.kind == "index"]
+    return of_kind(manifest, "index")
 
 
 @pytest.fixture(scope="module")
 def caught(cases: list[Case], tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    folder = tmp_path_factory.mktemp("indexes")
-    found: dict[str, list[str]] = {}
-    for variant in VARIANTS:
-        implementation = variant.make()
-        found[variant.name] = [c.id for c in cases if why(implementation, c, folder) is not None]
-    return found
+    return caught_by(cases, VARIANTS, tmp_path_factory.mktemp("indexes"))
 
 
 def test_there_are_cases_of_every_choice(cases: list[Case]) -> None:

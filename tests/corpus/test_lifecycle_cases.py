@@ -13,7 +13,7 @@ from safetensors_corpus import Case, Manifest
 from safetensors_corpus.broken.small_holder import SmallHolder
 from safetensors_corpus.broken.variant import all_variants
 
-from .kind_support import failures, uncaught
+from .kind_support import failures, of_kind, uncaught
 
 ROOT = Path(__file__).parents[2]
 VARIANTS = [v for v in all_variants() if v.kind == "lifecycle"]
@@ -22,7 +22,7 @@ Rows = dict[str, tuple[str, str | None, str | None]]
 
 @pytest.fixture(scope="session")
 def cases(manifest: Manifest) -> list[Case]:
-    return [case for case in manifest.cases if case.kind == "lifecycle"]
+    return of_kind(manifest, "lifecycle")
 
 
 @pytest.fixture(scope="session")
@@ -59,6 +59,11 @@ def test_a_correct_holder_passes_everything(cases: list[Case]) -> None:
 def test_every_variant_is_caught_and_every_case_can_fail(cases: list[Case]) -> None:
     assert len(VARIANTS) >= 10
     assert uncaught(cases, VARIANTS) == (set(), set())
+
+
+def test_no_two_cases_are_the_same(cases: list[Case]) -> None:
+    known = [(case.sha256, json.dumps(case.action, sort_keys=True), case.choice) for case in cases]
+    assert [case.id for case, what in zip(cases, known, strict=True) if known.count(what) > 1] == []
 
 
 def test_the_reference_passes_everything_in_copy_mode(answers: dict[str, Rows], cases: list[Case]) -> None:

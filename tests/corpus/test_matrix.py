@@ -47,6 +47,15 @@ def few(manifest: Manifest) -> list[Case]:
     return [manifest.by_id[case] for case in wanted]
 
 
+@pytest.mark.parametrize("name", ["writer/random-tensor-order", "writer/random-metadata-order"])
+def test_chance_does_not_decide_which_cases_a_variant_fails(
+    manifest: Manifest, tmp_path: Path, name: str
+) -> None:
+    variant = next(v for v in all_variants() if v.name == name)
+    cases = cases_for(manifest, "write")
+    assert fails(variant, cases, tmp_path) == fails(variant, cases, tmp_path)
+
+
 # What is claimed
 
 

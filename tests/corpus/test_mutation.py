@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +17,7 @@ from safetensors_corpus import cli_mutants, load_manifest
 from safetensors_corpus.cli_mutants import mutants as command
 from safetensors_corpus.manifest import Expectation
 from safetensors_corpus.mutation import result as results
-from safetensors_corpus.mutation.engine import Limits, Outcome, run_all, run_one
+from safetensors_corpus.mutation.engine import Limits, Outcome, run_all
 from safetensors_corpus.mutation.operators import Mutant, cut, mutants_of
 from safetensors_corpus.mutation.probes import Probe, objection, probes_of
 from safetensors_corpus.mutation.regexes import faulty
@@ -233,6 +233,14 @@ def eat() -> None:
         held.append(bytearray(16 << 20))
 
 
+def run_one(
+    load: Callable[[], Callable[[Number], str | None]], probes: Sequence[Number], limits: Limits
+) -> Outcome:
+    """Run one mutant in a process of its own."""
+    ((_, outcome),) = run_all([("", load, probes)], limits, jobs=1)
+    return outcome
+
+
 def kill_itself() -> None:
     import os
     import signal
@@ -365,6 +373,15 @@ def test_only_wanted_cases_count_against_the_score() -> None:
     assert result["score"] == round((len(made) - 2) / (len(made) - 1), 4)
 
 
+def committed_outcomes(result: Mapping[str, Any]) -> dict[str, str]:
+    """Return name -> status of a result as it is stored."""
+    return {
+        **dict.fromkeys(result.get("killers", ()), "killed"),
+        **dict.fromkeys((s["name"] for s in result.get("survivors", ())), "survived"),
+        **dict.fromkeys(result.get("stillborn", ()), "stillborn"),
+    }
+
+
 @pytest.fixture(scope="module")
 def current() -> dict[str, Mutant]:
     return {m.name: m for m in reader_mutants()}
@@ -372,7 +389,7 @@ def current() -> dict[str, Mutant]:
 
 def test_the_committed_result_names_the_mutants_of_this_source(current: dict[str, Mutant]) -> None:
     committed = results.load_result()
-    assert set(results.committed_outcomes(committed)) == set(current)
+    assert set(committed_outcomes(committed)) == set(current)
     for row in committed["survivors"]:
         mutant = current[row["name"]]
         assert (row["before"], row["after"]) == (mutant.before, mutant.after)
@@ -380,7 +397,7 @@ def test_the_committed_result_names_the_mutants_of_this_source(current: dict[str
 
 def test_every_survivor_has_its_reason_and_every_reason_its_survivor() -> None:
     committed, reasons = results.load_result(), results.load_reasons()
-    assert problems(results.committed_outcomes(committed), reasons) == []
+    assert problems(committed_outcomes(committed), reasons) == []
     for row in committed["survivors"]:
         assert Reason(row["class"], row["reason"]) == reasons[row["name"]]
 
@@ -398,7 +415,7 @@ def test_cases_that_notice_faults_exist() -> None:
 
 def test_a_sample_of_mutants_still_ends_as_committed(current: dict[str, Mutant]) -> None:
     warm()
-    statuses = results.committed_outcomes(results.load_result())
+    statuses = committed_outcomes(results.load_result())
     names = sorted(statuses)
     sample = names[:: len(names) // 40]
     probes = probes_of(load_manifest().cases)

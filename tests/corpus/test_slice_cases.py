@@ -24,6 +24,8 @@ from safetensors_reference.opening import safe_open
 from safetensors_reference.rules import rule_book
 from safetensors_reference.slicing import take
 
+from .kind_support import caught_by, of_kind
+
 VARIANTS = (*slicers.VARIANTS, *slicers_requests.VARIANTS)
 PANICS = {"slice/stop-before-start-of-both", "slice/stop-before-start-beside-integer"}
 """The official library 0.8.0 panics; no public report is known."""
@@ -48,17 +50,12 @@ class Reference:
 
 @pytest.fixture(scope="module")
 def cases(manifest: Manifest) -> list[Case]:
-    return [case for case in manifest.cases if case.kind == "slice"]
+    return of_kind(manifest, "slice")
 
 
 @pytest.fixture(scope="module")
 def caught(cases: list[Case], tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    folder = tmp_path_factory.mktemp("slices")
-    found: dict[str, list[str]] = {}
-    for variant in VARIANTS:
-        implementation = variant.make()
-        found[variant.name] = [c.id for c in cases if why(implementation, c, folder) is not None]
-    return found
+    return caught_by(cases, VARIANTS, tmp_path_factory.mktemp("slices"))
 
 
 def test_there_are_cases_of_every_choice(cases: list[Case]) -> None:

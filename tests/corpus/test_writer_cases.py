@@ -16,7 +16,7 @@ from safetensors_corpus.perform import failure
 from safetensors_reference.errors import SafetensorsError
 
 from . import write_adapters as adapters
-from .kind_support import done, failures, uncaught
+from .kind_support import done, failures, of_kind, uncaught
 
 pytestmark = pytest.mark.filterwarnings("ignore:The given buffer is not writable")
 
@@ -42,13 +42,13 @@ TURNED = {"writer/big-endian-and-transposed"}
 @pytest.fixture(scope="session")
 def cases(manifest: Manifest) -> list[Case]:
     """The write cases, without the heavy ones."""
-    return [case for case in manifest.cases if case.kind == "write" and not case.heavy]
+    return [case for case in of_kind(manifest, "write") if not case.heavy]
 
 
 @pytest.fixture(scope="session")
 def heavy(manifest: Manifest) -> list[Case]:
     """The heavy write cases."""
-    return [case for case in manifest.cases if case.kind == "write" and case.heavy]
+    return [case for case in of_kind(manifest, "write") if case.heavy]
 
 
 def official(cases: list[Case]) -> set[str]:

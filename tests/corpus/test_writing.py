@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
+from safetensors_corpus.builder import FileBuilder
 from safetensors_corpus.manifest import Case, Expectation, Input
 from safetensors_corpus.perform import failure, perform
 from safetensors_corpus.write_properties import MODE, foreign_windows
-from safetensors_corpus.writing import given_metadata, given_tensors, given_text
+from safetensors_corpus.writing import file_content, given_metadata, given_tensors, given_text
 
 ROW = {
     "name": "t",
@@ -103,6 +104,16 @@ def result(tmp_path: Path, the_case: Case, writer: Writer) -> tuple[str, bool]:
 
 
 GOOD = file({"t": b"\1\2"})
+
+
+def test_the_content_of_a_written_file_has_the_form_of_an_expected_one(tmp_path: Path) -> None:
+    told = FileBuilder()
+    told.tensor("a", "F32", [2, 1])
+    told.tensor("b", "U8", [0])
+    told.metadata({"k": "v"})
+    path = tmp_path / "file.safetensors"
+    path.write_bytes(told.render())
+    assert file_content(path) == (told.content(), "")
 
 
 def test_tensors_are_views_and_share_their_storage() -> None:

@@ -16,7 +16,15 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-from safetensors_reference import UnreadableError, rule_book, shard_findings, shard_index
+from safetensors_reference import (
+    Explanation,
+    InvalidFileError,
+    UnreadableError,
+    rule_book,
+    shard_findings,
+    shard_index,
+)
+from safetensors_reference.errors import InvalidError
 from safetensors_reference.faults import Fault, render_path
 from safetensors_reference.shards import (
     IndexExplanation,
@@ -597,6 +605,18 @@ def test_open_index_raises_with_all_faults(model: Model) -> None:
     assert (caught.value.code, caught.value.rule) == ("IDX_TENSOR_MISSING", "IDX-09")
     for part in (INDEX, "IDX_TENSOR_MISSING", "IDX-09", "1 more"):
         assert part in str(caught.value)
+
+
+def test_an_invalid_index_and_an_invalid_file_are_told_alike() -> None:
+    fault = Fault("HDR_EMPTY", "HDR-01", "what was found", 1234, 1240)
+    index = InvalidIndexError(IndexExplanation("x", 1, "text", [fault, fault]))
+    file = InvalidFileError(Explanation("x", 1, "text", [fault, fault]))
+    assert isinstance(index, InvalidError)
+    assert isinstance(file, InvalidError)
+    assert isinstance(file, ValueError)
+    assert str(index) == str(file)
+    assert str(file) == "x: HDR_EMPTY [HDR-01] at byte 1,234: what was found (and 1 more faults)"
+    assert (file.code, file.rule) == (index.code, index.rule) == ("HDR_EMPTY", "HDR-01")
 
 
 def unreadable(tmp_path: Path) -> Iterator[Path]:

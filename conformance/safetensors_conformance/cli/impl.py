@@ -148,15 +148,15 @@ def _facts(descriptor: Descriptor) -> list[str]:
 @impl.command()
 @click.argument("names", nargs=-1, required=True, metavar="NAME[:ENTRY][==VERSION]...")
 def clean(names: tuple[str, ...]) -> None:
-    """Remove environments."""
+    """Remove environments; one that is not there is no error."""
     for name in names:
         try:
             target = resolve(name)
         except SelectorError as err:
             raise click.UsageError(str(err)) from err
-        if target.descriptor is None or target.entry is None:
-            raise click.UsageError(f"{name!r} has no environment of ours")
+        if target.descriptor is None or target.entry is None or not target.descriptor.manager:
+            raise click.UsageError(f"{name!r} has no environment of its own")
         version = name.partition("==")[2]
         env = target.environment or environment(target.descriptor, target.entry, version)
-        remove(env)
-        click.echo(f"removed {env.folder.relative_to(cache_folder())}")
+        what = env.folder.relative_to(cache_folder())
+        click.echo(f"removed {what}" if remove(env) else f"nothing to remove: there is no {what}")

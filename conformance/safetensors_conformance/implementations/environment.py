@@ -23,7 +23,6 @@ from platformdirs import user_cache_path
 from .descriptor import Descriptor, Entry
 
 MARKER = "complete.json"
-INSTALL_SECONDS = 1800
 _NO_PACKAGE = re.compile(
     r"No matching distribution found for (\S+)|E404|ETARGET|No matching version found for (\S+)"
 )
@@ -31,6 +30,10 @@ _NO_PACKAGE = re.compile(
 
 class InstallError(Exception):
     """An environment cannot be made; the text says why and what to do."""
+
+
+class NoSuchVersionError(InstallError):
+    """What is to be installed does not exist, for this platform and interpreter at least."""
 
 
 def cache_folder() -> Path:
@@ -69,10 +72,6 @@ class Environment:
         """The interpreter inside."""
         return self.folder / "bin" / "python"
 
-    def size(self) -> int:
-        """Bytes on disk."""
-        return sum(p.lstat().st_size for p in self.folder.rglob("*") if not p.is_dir())
-
 
 def environment(descriptor: Descriptor, entry: Entry, version: str = "") -> Environment:
     """Return the environment for a version (the descriptor's own by default), made or not.
@@ -100,15 +99,31 @@ def make(env: Environment, say: Callable[[str], None] = lambda _: None) -> None:
         env.folder.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{env.folder}.lock"):
             if not env.ready:
-                _install(env, say)
+                _install_or_leave_nothing(env, say)
     except OSError as err:
         raise InstallError(f"{env.folder}: {err.strerror or err}; set STC_CACHE to another folder") from err
 
 
-def remove(env: Environment) -> None:
-    """Remove the environment."""
+def remove(env: Environment) -> bool:
+    """Remove the environment. Returns False when there was none."""
+    there = env.folder.exists()
     shutil.rmtree(env.folder, ignore_errors=True)
     Path(f"{env.folder}.lock").unlink(missing_ok=True)
+    return there
+
+
+def _install_or_leave_nothing(env: Environment, say: Callable[[str], None]) -> None:
+    """Install; what does not exist leaves no folder behind, which nothing would ever fill.
+
+    A folder that was there before stays: an installation that was interrupted can be taken up again.
+    """
+    fresh = not env.folder.exists()
+    try:
+        _install(env, say)
+    except NoSuchVersionError:
+        if fresh:
+            shutil.rmtree(env.folder, ignore_errors=True)
+        raise
 
 
 def _install(env: Environment, say: Callable[[str], None]) -> None:
@@ -149,15 +164,17 @@ def _run(command: list[str], env: Environment, say: Callable[[str], None]) -> No
             lines.append(line.rstrip())
             say(line.rstrip())
     if child.returncode:
-        raise InstallError(_why(lines, env))
+        raise _error(lines, env)
 
 
-def _why(lines: list[str], env: Environment) -> str:
+def _error(lines: list[str], env: Environment) -> InstallError:
     text = "\n".join(lines)
     name = f"{env.descriptor.name} {env.version}"
     if _NO_PACKAGE.search(text):
-        return f"{name} cannot be had: no such version for this platform and interpreter ({_last(lines)})"
-    return f"{name} cannot be installed: {_last(lines)}"
+        return NoSuchVersionError(
+            f"{name} cannot be had: no such version for this platform and interpreter ({_last(lines)})"
+        )
+    return InstallError(f"{name} cannot be installed: {_last(lines)}")
 
 
 def _last(lines: list[str]) -> str:

@@ -89,12 +89,6 @@ class _Child:
     text: bytearray = field(default_factory=bytearray)
 
 
-def run_one(load: Callable[[], Callable[[P], str | None]], probes: Sequence[P], limits: Limits) -> Outcome:
-    """Run one mutant in a process of its own. See ``run_all``."""
-    ((_, outcome),) = run_all([("", load, probes)], limits, jobs=1)
-    return outcome
-
-
 def run_all(
     jobs_to_do: Iterable[tuple[str, Callable[[], Callable[[P], str | None]], Sequence[P]]],
     limits: Limits,

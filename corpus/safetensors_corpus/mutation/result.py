@@ -177,15 +177,6 @@ def problems(
     return sorted(out)
 
 
-def committed_outcomes(result: Mapping[str, Any]) -> dict[str, str]:
-    """Return name -> status of a result as it is stored."""
-    return {
-        **dict.fromkeys(result.get("killers", ()), "killed"),
-        **dict.fromkeys((s["name"] for s in result.get("survivors", ())), "survived"),
-        **dict.fromkeys(result.get("stillborn", ()), "stillborn"),
-    }
-
-
 def all_mutants(modules: Sequence[str] = ()) -> list[Mutant]:
     """Return the mutants of the reader, of some modules only when they are named."""
     return [m for m in reader_mutants() if not modules or m.module in modules]
