@@ -35,6 +35,9 @@ mutants: ## recompute which mutants of the explaining reader the corpus notices 
 	stc corpus mutants --check
 
 fuzz-smoke: ## a bounded, reproducible fuzz run
-	stc fuzz --impl reference --impl safetensors --max-execs 5000 --seed 1
+	stc fuzz --impl reference --impl safetensors --max-execs 20000 --seed 1
+	stc fuzz --steps prove,check --max-execs 2000 --seed 1
+	stc fuzz --impl reference --steps slice,write,index --max-execs 900 --seed 1
+	stc fuzz bench --set easy --seeds 1 --gate
 
 check: lint types test conformance fuzz-smoke ## everything CI runs

@@ -37,6 +37,9 @@ AREAS = {
 """Areas of the corpus, in the order of the format, and the kind of their cases. Modules are named for them,
 with ``_`` and a topic when an area has several (``layout.py``, ``layout_bounds.py``)."""
 
+FOUND = "found"
+"""Module of cases that are data: found by fuzzing, and of the area that each names itself."""
+
 STEPS = {
     "read": ("open", "read"),
     "slice": ("slice",),
@@ -160,7 +163,7 @@ def _register(
             text = Template(inspect.getdoc(body) or "").safe_substitute(slug=slug, value=value)
             title, _, rest = text.partition("\n")
             kind = "report" if issue else "hand"
-            _add(
+            register(
                 CaseFunction(
                     id=f"{area}/{name}",
                     title=title.strip(),
@@ -188,7 +191,8 @@ def _shown(bugs: Sequence[str] | Mapping[str, Sequence[str]], slug: str) -> Sequ
     return bugs.get(slug, ()) if isinstance(bugs, Mapping) else bugs
 
 
-def _add(case: CaseFunction) -> None:
+def register(case: CaseFunction) -> None:
+    """Register a case. Raises ValueError for an id that is malformed or taken, and without a title."""
     if not re.fullmatch(r"[a-z0-9]+/[a-z0-9]+(-[a-z0-9]+)*", case.id):
         raise ValueError(f"case id {case.id!r}: lower case, digits and single hyphens only")
     if case.id in _CASES:
@@ -202,7 +206,7 @@ def all_cases() -> list[CaseFunction]:
     """Import every area and return its cases, areas in the order of ``AREAS``, cases by id."""
     package = importlib.import_module("safetensors_corpus.cases")
     modules = sorted(m.name for m in pkgutil.iter_modules(package.__path__))
-    areas = {name.partition("_")[0] for name in modules}
+    areas = {name.partition("_")[0] for name in modules} - {FOUND}
     if not areas <= set(AREAS):
         raise ValueError(f"modules of no known area: {sorted(areas - set(AREAS))}")
     for name in modules:

@@ -1,95 +1,201 @@
-"""``stc fuzz``: mutate corpus files and look for crashes and disagreement."""
+"""``stc fuzz``: inputs made from the rules, put to any implementation, until one answers wrongly."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import click
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
-from safetensors_conformance.cli.common import corpus, targets
-from safetensors_conformance.worker import Limits, StartError
+from safetensors_conformance.worker import Limits
+from safetensors_reference import PROFILES
+from safetensors_reference.rules import ProfileName
+from safetensors_reports.text import visible
 
-from .loop import Tally
-from .loop import fuzz as run_loop
+from .cli_bench import bench
+from .cli_promote import promote
+from .cli_replay import replay
+from .finding import Finding
+from .folder import write
+from .jobs import RunError
+from .recorder import Tally
+from .running import ENGINES, STEPS, Engine, Order, run
+
+INTERRUPTED = 130
+DEFAULT_EXECS = 20_000
 
 
-@click.command()
+@click.group(invoke_without_command=True, subcommand_metavar="[promote|replay|bench ...]")
 @click.option(
     "--impl",
     "impls",
     multiple=True,
     metavar="SELECTOR",
-    help="Implementation; give two to compare them.  [default: reference]",
+    help="Implementation, as for stc run; may be repeated.  [default: reference]",
 )
+@click.option("--steps", default="read", show_default=True, help=f"What is asked, out of {','.join(STEPS)}.")
 @click.option(
     "--max-execs",
     type=click.IntRange(1),
-    default=10_000,
-    show_default=True,
-    help="Stop after so many inputs.",
+    help=f"Stop after so many inputs.  [default: {DEFAULT_EXECS:,}, or no end with --time]",
 )
 @click.option("--time", "seconds", type=click.FloatRange(0.1), help="Stop after so many seconds.")
-@click.option("--seed", type=int, default=1, show_default=True, help="The same seed gives the same inputs.")
-@click.option("-o", "--output", type=click.Path(file_okay=False, path_type=Path), help="Folder for findings.")
 @click.option(
-    "--time-limit", type=click.FloatRange(0.001), default=10.0, show_default=True, help="Seconds per input."
+    "--engine", type=click.Choice(ENGINES), default="outcome", show_default=True, help="Who makes the inputs."
 )
+@click.option("--jobs", "-j", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes.")
+@click.option("--seed", type=int, default=1, show_default=True, help="The same seed gives the same inputs.")
+@click.option(
+    "--profile",
+    type=click.Choice(PROFILES),
+    help="Whose options are demanded where readers may differ.  [default: only undisputed musts]",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for findings: input, description, drawing, test.",
+)
+@click.option(
+    "--corpus",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of inputs to start from; new ones are kept there.",
+)
+@click.option(
+    "--triage",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="File of known signatures, as for stc diff; they stay quiet.",
+)
+@click.option(
+    "--time-limit", type=click.FloatRange(0.001), default=10.0, show_default=True, help="Seconds per answer."
+)
+@click.option(
+    "--memory-limit", type=click.IntRange(16), default=2048, show_default=True, help="MiB above the start."
+)
+@click.pass_context
 def fuzz(
+    context: click.Context,
     impls: tuple[str, ...],
-    max_execs: int,
+    steps: str,
+    max_execs: int | None,
     seconds: float | None,
+    engine: str,
+    jobs: int,
     seed: int,
+    profile: str | None,
     output: Path | None,
+    corpus: Path | None,
+    triage: Path | None,
     time_limit: float,
+    memory_limit: int,
 ) -> None:
-    """Mutate corpus files, run them through each implementation, keep what crashes or disagrees.
+    """Make inputs from the rules of the format, and look for wrong answers.
 
-    The reference takes the official profile, so that known deviations of the official library stay quiet.
+    Every implementation runs in a worker with limits, so a crash, a hang and endless memory are answers too.
+    Each wrong one is made small, asked again three times in fresh processes, and kept once: its signature is
+    what is wrong with the input and who answered how. Where the format leaves a choice, any answer is right.
 
     \b
-    stc fuzz --impl reference --impl safetensors --max-execs 5000 -o findings
-    Exit status: 0 nothing found, 1 findings, 2 an implementation does not start.
+    stc fuzz --impl mylib -o findings
+    stc fuzz --impl safetensors --impl mlx --time 300 --jobs 2 -o findings
+    stc fuzz --impl safetensors:numpy --steps slice,write --max-execs 5000
+    stc fuzz --steps prove,check        the reference's own inner questions
+    Exit status: 0 nothing found, 1 findings, 2 cannot be run, 130 interrupted.
     """
-    manifest = corpus(None)
-    bases = [
-        c.read_input() for c in manifest.reading if c.expect is not None and c.expect.outcome == "accept"
-    ]
+    if context.invoked_subcommand is not None:
+        return
+    if max_execs is None and seconds is None:
+        max_execs = DEFAULT_EXECS
+    wanted = tuple(dict.fromkeys(step.strip() for step in steps.split(",") if step.strip()))
+    order = Order(
+        impls=impls or ("reference",),
+        steps=wanted,
+        engine=cast("Engine", engine),
+        seed=seed,
+        max_execs=max_execs,
+        seconds=seconds,
+        profile=cast("ProfileName | None", profile),
+        limits=Limits(time_limit, memory_limit << 20),
+        corpus=corpus,
+        triage=triage,
+        jobs=jobs,
+    )
     tally = Tally()
+    places: dict[str, Path] = {}
+    interrupted = False
+    try:
+        _watched(order, output, tally, places)
+    except (RunError, OSError) as err:
+        click.echo(f"Error: {err}", err=True)
+        if not tally.findings:
+            raise SystemExit(2) from err
+    except KeyboardInterrupt:
+        interrupted = True
+        click.echo("interrupted; what was found so far:", err=True)
+    for line in report(order, tally, places):
+        click.echo(line)
+    raise SystemExit(INTERRUPTED if interrupted else bool(tally.findings))
+
+
+def _watched(order: Order, output: Path | None, tally: Tally, places: dict[str, Path]) -> None:
+    """Do the run and show what it is at."""
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"))
-    try:
-        with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-            task = progress.add_task("starting", total=None)
 
-            def show(now: Tally) -> None:
-                rate = now.execs / now.seconds if now.seconds else 0
-                progress.update(
-                    task, description=f"{now.execs:,} inputs, {rate:,.0f}/s, {len(now.findings)} findings"
-                )
+    def keep(finding: Finding) -> None:
+        if output is not None:
+            places[finding.signature] = write(finding, output)
 
-            run_loop(
-                targets(impls or ("reference",)),
-                bases,
-                seed=seed,
-                max_execs=max_execs,
-                seconds=seconds,
-                limits=Limits(time_limit),
-                folder=output,
-                progress=show,
-                tally=tally,
-            )
-    except StartError as err:
-        click.echo(str(err), err=True)
-        raise SystemExit(2) from err
-    except KeyboardInterrupt:
-        click.echo("interrupted; findings so far:", err=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("starting", total=None)
+
+        def show(now: Tally) -> None:
+            progress.update(task, description=_status(now))
+
+        run(order, keep, show, tally)
+
+
+def _status(now: Tally) -> str:
+    rate = now.execs / now.seconds if now.seconds else 0
+    return (
+        f"{now.execs:,} inputs · {rate:,.0f}/s · {now.tuples:,} outcome tuples · "
+        f"{len(now.rules)} rules broken · {len(now.findings)} findings"
+    )
+
+
+def report(order: Order, tally: Tally, places: dict[str, Path]) -> list[str]:
+    """Return what is printed in the end."""
     rate = tally.execs / tally.seconds if tally.seconds else 0
-    click.echo(f"{tally.execs:,} inputs in {tally.seconds:.1f} s ({rate:,.0f}/s), seed {seed}")
-    for vector, count in tally.outcomes.most_common():
-        click.echo(f"  {count:>8,}  {vector}")
-    click.echo(f"{len(tally.findings)} findings")
+    done = f"{tally.execs:,} inputs in {tally.seconds:.1f} s ({rate:,.0f}/s)"
+    lines = [f"{done} · engine {order.engine} · seed {order.seed}"]
+    judged = sum(tally.stages.values()) and tally.execs
+    if judged:
+        share = {
+            name: f"{100 * tally.stages[name] / judged:.0f} %" for name in ("json", "schema", "accepted")
+        }
+        lines.append(
+            f"  past JSON {share['json']} · past the schema {share['schema']} · valid {share['accepted']} · "
+            f"{len(tally.rules)} rules broken · {tally.tuples:,} outcome tuples"
+        )
+    lines += [f"  {count:>9,}  {vector}" for vector, count in tally.outcomes.most_common(12)]
+    if order.corpus is not None:
+        lines.append(f"  {tally.kept:,} inputs kept as bases in {order.corpus}")
+    known = f", {len(tally.known)} known ones kept quiet" if tally.known else ""
+    lines.append(f"{len(tally.findings)} findings{known}")
     for signature, finding in tally.findings.items():
-        click.echo(f"  {finding['sha256'][:12]}  {signature}")
-    raise SystemExit(1 if tally.findings else 0)
+        where = f"  {places[signature]}" if signature in places else ""
+        lines.append(f"  {finding.verdict:<13} {visible(signature, 160)}  {finding.size:,} bytes{where}")
+    lines += [
+        f"  not kept: {visible(signature, 160)}: the same answer came {count} of 3 times in fresh processes"
+        for signature, count in tally.unstable.items()
+    ]
+    if tally.findings and not places:
+        lines.append("keep them with -o FOLDER: input, description, drawing and a test for each")
+    return lines
+
+
+fuzz.add_command(bench)
+fuzz.add_command(promote)
+fuzz.add_command(replay)

@@ -17,6 +17,7 @@ class Shards:
     name = "transformers"
     version = version("transformers")
     language = "Rust"
+    lacks = torch_rows.LACKS
     rejects = (ValueError, OSError)
 
     def index(self, path: str) -> list[tuple[Any, ...]]:

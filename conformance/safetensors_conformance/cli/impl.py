@@ -61,7 +61,7 @@ def _installed(target: Target) -> bool:
 def _state(target: Target) -> str:
     if target.environment is None:
         return "here"
-    return "own environment" if target.environment.ready else "no"
+    return "yes" if target.environment.ready else "no"
 
 
 def _start(target: Target) -> str:

@@ -1,0 +1,113 @@
+"""Cases that fuzzing found: data in ``found.toml``, registered like those that are written by hand.
+
+The file lies there byte for byte, and so does all that a reader must report of it: nothing is taken from
+what any reader makes of the file.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from safetensors_reference.rules import rule_book
+
+from .. import recipe
+from ..builder import FileBuilder
+from ..registry import ACCEPT, AREAS, Accept, CaseFunction, Importance, Reject, register
+
+FILE = Path(__file__).parents[1] / "found.toml"
+_REQUIRED = {"id": str, "title": str, "rules": list, "level": str, "importance": str, "steps": list}
+_REQUIRED |= {"bytes": list, "source": dict}
+_OPTIONAL = {"codes": list, "metadata": dict, "tensor": list, "choice": str, "options": dict}
+_TENSOR = {"name": str, "dtype": str, "shape": list, "data": list}
+_LEVELS = ("must", "should", "may")
+_IMPORTANCES = ("low", "medium", "high", "critical")
+
+
+def found_cases(text: str) -> list[CaseFunction]:
+    """Return the cases of a ``found.toml``. Raises ValueError naming the case and what is wrong with it."""
+    out = []
+    for number, row in enumerate(tomllib.loads(text).get("case", []), 1):
+        try:
+            out.append(case_of(row))
+        except ValueError as err:
+            raise ValueError(f"found.toml: case {row.get('id', number)!r}: {err}") from err
+    return out
+
+
+def case_of(row: Mapping[str, Any]) -> CaseFunction:
+    """Return one case. Raises ValueError."""
+    _check(row, _REQUIRED, _OPTIONAL)
+    area = row["id"].partition("/")[0]
+    if AREAS.get(area) != "read":
+        raise ValueError(f"area {area!r} is none whose cases are files to read")
+    for key, known in (("level", _LEVELS), ("importance", _IMPORTANCES)):
+        if row[key] not in known:
+            raise ValueError(f"{key} is {row[key]!r}, none of {', '.join(known)}")
+    if not set(row["steps"]) <= {"open", "read"} or not row["steps"]:
+        raise ValueError("steps can be open and read")
+    if unknown := [rule for rule in row["rules"] if rule not in rule_book().rules]:
+        raise ValueError(f"there is no rule {unknown[0]!r}")
+    for tensor in row.get("tensor", ()):
+        _check(tensor, _TENSOR, {})
+        recipe.size(tensor["data"])
+    recipe.size(row["bytes"])
+    source = row["source"]
+    return CaseFunction(
+        id=row["id"],
+        title=row["title"],
+        description=f"A fuzzing run ({source['engine']}) found it with {source['found_on']}.",
+        rules=tuple(row["rules"]),
+        choice=row.get("choice"),
+        options=_options(row),
+        body=_build,
+        arguments=(row,),
+        level=row["level"],
+        importance=cast(Importance, row["importance"]),
+        steps=tuple(row["steps"]),
+        smoke=False,
+        bugs=(),
+        heavy=False,
+        source={"kind": "fuzz", **({"issue": source["issue"]} if "issue" in source else {})},
+    )
+
+
+def _check(row: Mapping[str, Any], required: Mapping[str, type], optional: Mapping[str, type]) -> None:
+    known = {**required, **optional}
+    for key, value in row.items():
+        if key not in known:
+            raise ValueError(f"unknown key {key!r}")
+        if not isinstance(value, known[key]):
+            raise ValueError(f"{key} is no {known[key].__name__}")
+    missing = [key for key in required if key not in row]
+    if "source" in required and not missing:
+        missing = [f"source.{key}" for key in ("engine", "seed", "found_on") if key not in row["source"]]
+    if missing:
+        raise ValueError(f"{', '.join(missing)}: missing")
+
+
+def _options(row: Mapping[str, Any]) -> dict[str, Accept | Reject]:
+    if ("choice" in row) != ("options" in row) or ("choice" in row and "codes" in row):
+        raise ValueError("either codes, or a choice with its options")
+    given = row.get("options", {"": row.get("codes", [])})
+    return {option: Reject(tuple(codes)) if codes else ACCEPT for option, codes in given.items()}
+
+
+def _build(f: FileBuilder, row: Mapping[str, Any]) -> None:
+    """Tell the builder file and content; of what it would write itself nothing is left."""
+    f.prefix = recipe.expand(row["bytes"])
+    f.header = b""
+    for tensor in row.get("tensor", ()):
+        # The key is never written; as ASCII it is any name's.
+        name, data = tensor["name"], recipe.expand(tensor["data"])
+        f.tensor(name, tensor["dtype"], tensor["shape"], data, key=json.dumps(name))
+    if "metadata" in row:
+        f.metadata(row["metadata"])
+    f.cut = 8 + f.position
+
+
+for _case in found_cases(FILE.read_text(encoding="utf-8")):
+    register(_case)

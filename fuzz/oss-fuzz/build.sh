@@ -1,0 +1,29 @@
+#!/bin/bash -eu
+# Builds every target of this folder into $OUT, each with its seed corpus, dictionary and options.
+
+project="$SRC/safetensors-conformance"
+pip3 install "$project[official,fast]"
+
+targets=()
+for path in "$project"/fuzz/oss-fuzz/fuzz_*.py; do
+  target=$(basename -s .py "$path")
+  targets+=("$target")
+  compile_python_fuzzer "$path" \
+    --collect-data safetensors_reference \
+    --collect-data safetensors_conformance \
+    --copy-metadata safetensors-conformance \
+    --copy-metadata safetensors
+
+  # A launcher that does not preload the sanitizer's libFuzzer: the grammar is a custom mutator, which only the
+  # libFuzzer inside atheris calls.
+  cat > "$OUT/$target" <<LAUNCHER
+#!/bin/sh
+# LLVMFuzzerTestOneInput, the word by which a target is recognised.
+here=\$(dirname "\$0")
+chmod +x "\$here/$target.pkg"
+exec "\$here/$target.pkg" "\$@"
+LAUNCHER
+  chmod +x "$OUT/$target"
+done
+
+python3 -m safetensors_fuzz.atheris_files "$OUT" "${targets[@]}"

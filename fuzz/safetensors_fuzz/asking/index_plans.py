@@ -1,0 +1,261 @@
+"""Random checkpoints: one that is whole first, then up to two twists that make it a choice or a fault."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+from safetensors_corpus.index_builder import numbered
+from safetensors_reference.dtypes import DTYPE_BITS
+
+from .dice import Dice, elements_of_a_byte
+from .index_rules import SHARD_FAULTS
+from .index_text import CHOICES, FAULTY, LAYOUTS
+from .index_words import BAD, BARE, LEADS, METADATA, MORE, ODD_VALUES, PICKLES, SPELLINGS, TENSORS
+from .question import Plan
+
+Twist = Callable[[Dice, Plan], None]
+
+
+def plan(rng: random.Random) -> Plan:
+    """Return a random plan."""
+    return _plan(Dice(rng))
+
+
+def _plan(rng: Dice) -> Plan:
+    count = rng.choice((1, 2, 2, 2, 3, 4, 5))
+    shards = [_shard(numbered(number + 1, count)) for number in range(count)]
+    out: Plan = {"shards": shards, "map": [], "metadata": '{"total_size":$n}', "text": "plain", "others": []}
+    for number in range(rng.randint(count, count + 3)):
+        shard = shards[number] if number < count else rng.choice(shards)
+        tensor = _tensor(rng, "abcdefgh"[number])
+        shard["tensors"].append(tensor)
+        out["map"].append([tensor["name"], shard["name"]])
+    rng.shuffle(out["map"])
+    roll = rng.random()
+    twists = UNUSUAL if roll < 0.4 else CHOOSING if roll < 0.56 else FAULTS if roll < 0.9 else ()
+    for _ in range(rng.choice((1, 1, 1, 2)) if twists else 0):
+        if out["shards"]:
+            rng.choice(twists)(rng, out)
+    return out
+
+
+def _shard(name: str, *tensors: dict[str, Any]) -> dict[str, Any]:
+    return {"name": name, "tensors": list(tensors), "metadata": None, "fault": None}
+
+
+def _tensor(rng: Dice, name: str) -> dict[str, Any]:
+    dtype = rng.choice((*rng.dtypes, "F32", "F32", "F32", "F16", "BF16"))
+    shape = [rng.choice((0, 1, 2, 2, 3, 4)) for _ in range(rng.choice((0, 1, 1, 2, 3)))]
+    if prod(shape) * DTYPE_BITS[dtype] % 8:
+        shape = [*shape[:-1], (shape or [1])[-1] * elements_of_a_byte(dtype)]
+    return {"name": name, "dtype": dtype, "shape": shape}
+
+
+# Unusual, and to be loaded
+
+
+def _rename(rng: Dice, out: Plan) -> None:
+    """Give a shard a name that follows no convention."""
+    shard, name = rng.choice(out["shards"]), rng.choice(BARE)
+    if any(other["name"] == name for other in out["shards"]):
+        return
+    out["map"] = [[tensor, name if where == shard["name"] else where] for tensor, where in out["map"]]
+    shard["name"] = name
+
+
+def _tensor_names(rng: Dice, out: Plan) -> None:
+    """Give tensors names that look like something else."""
+    for shard in out["shards"]:
+        for tensor in shard["tensors"]:
+            name = rng.choice((*TENSORS, out["shards"][0]["name"]))
+            if rng.random() < 0.6 and name not in {mapped for mapped, _ in out["map"]}:
+                out["map"] = [[name if t == tensor["name"] else t, where] for t, where in out["map"]]
+                tensor["name"] = name
+
+
+def _shard_metadata(rng: Dice, out: Plan) -> None:
+    for shard in out["shards"]:
+        shard["metadata"] = rng.choice((None, {}, {"format": "pt"}, {"part": "1", "b": "no tensor"}))
+
+
+def _layout(rng: Dice, out: Plan) -> None:
+    out["text"] = rng.choice(tuple(LAYOUTS))
+
+
+def _more_metadata(rng: Dice, out: Plan) -> None:  # noqa: ARG001 - all of its kind take the same
+    out["metadata"] = MORE
+
+
+def _strays(rng: Dice, out: Plan) -> None:
+    """Put files into the folder that the index does not name."""
+    names = {tensor for tensor, _ in out["map"]}
+    kept = rng.sample(sorted(names), rng.randint(1, len(names))) if names else []
+    tensors = [{"name": name, "dtype": "F32", "shape": [2]} for name in (*kept, "old")]
+    name = rng.choice(("consolidated.safetensors", "model.safetensors", "model-00009-of-00009.safetensors"))
+    out["shards"].append(_shard(name, *tensors))
+    if rng.random() < 0.5:
+        out["others"].append(rng.choice((["extra.safetensors", "junk"], ["config.json", "object"])))
+
+
+# Choices
+
+
+def _spelled(rng: Dice, out: Plan) -> None:
+    """Spell a shard with the folder in front, or put it into one below."""
+    names = {shard["name"]: shard for shard in out["shards"]}
+    pairs = [pair for pair in out["map"] if pair[1] in names]
+    if not pairs:
+        return
+    pair = rng.choice(pairs)
+    shard = names[pair[1]]
+    if rng.random() < 0.5:
+        pair[1] = rng.choice(("./", "././")) + pair[1]
+        return
+    name = rng.choice(("sub/", "sub/sub/")) + pair[1]
+    out["map"] = [[t, name if where == pair[1] else where] for t, where in out["map"]]
+    shard["name"] = name
+
+
+def _metadata(rng: Dice, out: Plan) -> None:
+    out["metadata"] = rng.choice(METADATA)
+
+
+def _open_text(rng: Dice, out: Plan) -> None:
+    out["text"] = rng.choice(tuple(CHOICES))
+
+
+def _surplus(rng: Dice, out: Plan) -> None:
+    """Have a shard hold a tensor that the map does not name."""
+    rng.choice(out["shards"])["tensors"].append(_tensor(rng, rng.choice(("surplus", "a.weight", "A"))))
+
+
+def _twice(rng: Dice, out: Plan) -> None:
+    """Have two shards hold a tensor of one name, with other bytes at least."""
+    if len(out["shards"]) < 2:
+        return
+    one, two = rng.sample(out["shards"], 2)
+    name = f"twice {len(out['map'])}"
+    tensor = _tensor(rng, name)
+    one["tensors"].append(tensor)
+    two["tensors"].append(dict(tensor) if rng.random() < 0.6 else _tensor(rng, name))
+    out["map"].append([name, one["name"]])
+
+
+def _empty_map(rng: Dice, out: Plan) -> None:  # noqa: ARG001 - all of its kind take the same
+    out["map"] = []
+
+
+def _second_index(rng: Dice, out: Plan) -> None:
+    name = rng.choice(("other", "model.fp16", "a")) + ".safetensors.index.json"
+    out["others"].append([name if rng.random() < 0.7 else "pytorch_model.bin.index.json", "index"])
+    out["shards"].append(_shard("other.safetensors", *(_tensor(rng, name) for name in "ab")))
+
+
+# Faults
+
+
+def _leads(rng: Dice, out: Plan, value: Any) -> None:
+    """Map a tensor to ``value``, with something to find where it leads."""
+    name = "b" if "b" not in {tensor for tensor, _ in out["map"]} else "led"
+    for lead in LEADS:
+        if lead not in {shard["name"] for shard in out["shards"]}:
+            out["shards"].append(_shard(lead, {"name": name, "dtype": "F32", "shape": [2]}))
+    out["map"].insert(rng.randint(0, len(out["map"])), [name, value])
+
+
+def _bad_name(rng: Dice, out: Plan) -> None:
+    if rng.random() < 0.5:
+        _leads(rng, out, rng.choice(BAD))
+        return
+    name = rng.choice(LEADS)
+    for _ in range(rng.choice((1, 1, 2))):
+        name = rng.choice(SPELLINGS)(name)
+    _leads(rng, out, name)
+
+
+def _no_name(rng: Dice, out: Plan) -> None:
+    _leads(rng, out, rng.choice(ODD_VALUES))
+
+
+def _pickle(rng: Dice, out: Plan) -> None:
+    """Name a pickle file, or a good shard with another suffix."""
+    name = rng.choice(PICKLES)
+    if rng.random() < 0.5:
+        out["others"].append([name, "pickle"])
+    else:
+        out["shards"].append(_shard(name, {"name": "pickled", "dtype": "F32", "shape": [2]}))
+    out["map"].append(["pickled", name])
+
+
+def _missing(rng: Dice, out: Plan) -> None:
+    """Take a shard away, or to another place."""
+    shard = rng.choice(out["shards"])
+    where = rng.choice(("", "sub/", "../outside/", "inside"))
+    if where == "":
+        out["shards"].remove(shard)
+    elif where == "inside":
+        shard["name"] = f"{shard['name']}/{shard['name']}"
+    else:
+        shard["name"] = where + shard["name"]
+    if rng.random() < 0.5 and out["shards"]:
+        # The tensors are there all the same, in a shard that the map does not send for them.
+        out["shards"][0]["tensors"] += [t for t in shard["tensors"] if out["shards"][0] is not shard]
+
+
+def _pattern(rng: Dice, out: Plan) -> None:
+    """Name a shard by a pattern that fits a file."""
+    pairs = [pair for pair in out["map"] if isinstance(pair[1], str)]
+    if pairs:
+        pair = rng.choice(pairs)
+        pair[1] = rng.choice(
+            (pair[1].replace("0", "*", 1), pair[1].replace("model", "m?del"), "*" + pair[1][1:])
+        )
+
+
+def _wrong_shard(rng: Dice, out: Plan) -> None:
+    """Map a tensor to a shard that does not hold it, or name one that no shard holds."""
+    shard = rng.choice(out["shards"])["name"]
+    if rng.random() < 0.5 and out["map"]:
+        rng.choice(out["map"])[1] = shard
+    else:
+        out["map"].append(
+            [rng.choice(("c.weight", "A", "__metadata__", "a.weight", "e\u0301", "none")), shard]
+        )
+        out["shards"][0]["metadata"] = {"none": "text"}
+
+
+def _repeat(rng: Dice, out: Plan) -> None:
+    """Write a tensor twice into the map, with the same shard or another one."""
+    if not out["map"]:
+        return
+    tensor, shard = rng.choice(out["map"])
+    other = rng.choice(
+        (shard, rng.choice(out["shards"])["name"], "gone.safetensors", "../outside/x.safetensors")
+    )
+    out["map"].insert(rng.randint(0, len(out["map"])), [tensor, other])
+    for row in out["shards"]:
+        if row["name"] == other and tensor not in {t["name"] for t in row["tensors"]}:
+            row["tensors"].append(_tensor(rng, tensor))
+
+
+def _bad_text(rng: Dice, out: Plan) -> None:
+    out["text"] = rng.choice(tuple(FAULTY))
+
+
+def _broken_shard(rng: Dice, out: Plan) -> None:
+    rng.choice(out["shards"])["fault"] = rng.choice(tuple(SHARD_FAULTS))
+
+
+UNUSUAL: tuple[Twist, ...] = (
+    _rename, _tensor_names, _shard_metadata, _layout, _layout, _more_metadata, _strays,
+)  # fmt: skip
+CHOOSING: tuple[Twist, ...] = (
+    _spelled, _metadata, _metadata, _open_text, _surplus, _twice, _twice, _empty_map, _second_index,
+)  # fmt: skip
+FAULTS: tuple[Twist, ...] = (
+    *(_bad_name,) * 7, *(_bad_text,) * 5, *(_missing,) * 2, *(_repeat,) * 2, *(_broken_shard,) * 2, _no_name,
+    _pickle, _pattern, _wrong_shard,
+)  # fmt: skip

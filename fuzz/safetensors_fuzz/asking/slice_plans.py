@@ -1,0 +1,265 @@
+"""Random slices: a clean index first, then up to two twists that make it a choice or a fault."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+from safetensors_reference.dtypes import DTYPE_BITS
+
+from .dice import Dice, elements_of_a_byte
+from .question import Plan
+
+NAMES = (
+    "",
+    "../t",
+    "a/b",
+    "\u00e9",
+    "e\u0301",
+    "T",
+    "te",
+    "tensor.weight",
+    "t ",
+    "\u91cd\u307f",
+    "a\x00b",
+    "0",
+)
+EDGES = (2**31, 2**32, 2**53, 2**62, 2**63, 2**64, 2**65)
+STEPS = (2, 3, 7, 2**31, 2**32 + 1, 2**62, 2**63, 2**64 + 1)
+
+BROKEN = {
+    "hole": ("OFF-07", "OFF_HOLE"),
+    "overlap": ("OFF-06", "OFF_OVERLAP"),
+    "cut-off": ("OFF-04", "OFF_OUT_OF_BOUNDS"),
+    "other-size": ("OFF-05", "OFF_SIZE_MISMATCH"),
+    "trailing": ("OFF-08", "OFF_TRAILING"),
+}
+"""What may be wrong with the last tensor of a file, which nobody asks for: rule and code."""
+
+Twist = Callable[[Dice, Plan, dict[str, Any]], None]
+
+
+def plan(rng: random.Random) -> Plan:
+    """Return a random plan."""
+    return _plan(Dice(rng))
+
+
+def _plan(rng: Dice) -> Plan:
+    tensor = {"name": "t", "dtype": rng.choice(rng.dtypes), "shape": _shape(rng)}
+    if rng.random() < 0.15:
+        tensor["name"] = rng.choice(NAMES)
+    _whole_bytes(rng, tensor)
+    around = [_neighbour(rng, name) for name in ("before", "after", "later") if rng.random() < 0.6]
+    at = rng.randint(0, len(around))
+    out: Plan = {
+        "tensors": [*around[:at], tensor, *around[at:]],
+        "backwards": rng.random() < 0.2,
+        "pad": rng.randrange(8) if rng.random() < 0.25 else 0,
+        "fault": None,
+        "ask": tensor["name"],
+        "index": _clean(rng, tensor),
+    }
+    for _ in range(rng.choice((0, 0, 0, 0, 1, 1, 1, 2))):
+        rng.choice(TWISTS)(rng, out, tensor)
+    return out
+
+
+def _shape(rng: Dice) -> list[int]:
+    rank = rng.choice((0, 1, 1, 2, 2, 2, 3, 3, 4, 5))
+    return [rng.choice((0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 6, 7) if rank < 4 else (1, 2, 3)) for _ in range(rank)]
+
+
+def _whole_bytes(rng: Dice, tensor: dict[str, Any]) -> None:
+    """Make the elements of a packed tensor fill whole bytes."""
+    shape, bits = tensor["shape"], DTYPE_BITS[tensor["dtype"]]
+    if prod(shape) * bits % 8:
+        if not shape:
+            shape.append(1)
+        shape[rng.choice((-1, -1, 0))] *= elements_of_a_byte(tensor["dtype"])
+
+
+def _neighbour(rng: Dice, name: str) -> dict[str, Any]:
+    dtype = rng.choice(rng.dtypes)
+    unit = elements_of_a_byte(dtype)
+    return {"name": name, "dtype": dtype, "shape": [rng.randint(0, 9) // unit * unit]}
+
+
+def _clean(rng: Dice, tensor: dict[str, Any]) -> list[Any]:
+    """Return an index within the bounds, of a packed tensor mostly along bytes."""
+    shape = tensor["shape"]
+    unit = 1 if rng.random() < 0.3 else elements_of_a_byte(tensor["dtype"])
+    parts: list[Any] = []
+    for dim, size in enumerate(shape):
+        inner = prod(shape[dim + 1 :])
+        parts.append(_part(rng, size, 1 if inner % unit == 0 else unit))
+    kept = rng.randint(0, len(parts)) if rng.random() < 0.5 else len(parts)
+    while kept and 0 in shape[:kept] and rng.random() < 0.8:
+        kept -= 1
+    index = parts[:kept]
+    if rng.random() < 0.25:
+        if rng.random() < 0.5 and kept < len(parts):
+            index = parts[len(parts) - kept :]
+            index.insert(0, "...")
+        elif kept > 1 and rng.random() < 0.5:
+            at = rng.randrange(kept)
+            index = [*parts[:at], "...", *parts[len(parts) - (kept - at) :]]
+        else:
+            index.append("...")
+    return index
+
+
+def _part(rng: Dice, size: int, unit: int) -> Any:
+    """Return an integer or a range within the bounds, along multiples of ``unit``."""
+    if size and rng.random() < (0.35 if unit == 1 else 0.05):
+        return rng.choice((rng.randrange(size), size - 1, -1, -size, -rng.randint(1, size)))
+    start, stop = sorted(rng.randint(0, size) // unit * unit for _ in range(2))
+    if start == size:
+        start = 0
+    if start == stop and rng.random() < 0.6:
+        stop = min(start + unit, size)
+    return _range(
+        None if start == 0 and rng.random() < 0.5 else start,
+        None if stop == size and rng.random() < 0.5 else stop,
+        1 if rng.random() < 0.1 else None,
+    )
+
+
+def _range(start: Any = None, stop: Any = None, step: Any = None) -> dict[str, Any]:
+    return {"start": start, "stop": stop, "step": step}
+
+
+def _place(rng: Dice, out: Plan, tensor: dict[str, Any]) -> tuple[int, int]:
+    """Return the place of an index item and the size of its dimension; items are added up to it.
+
+    Without dimensions that is a first item that has none.
+    """
+    shape, index = tensor["shape"], out["index"]
+    if "..." in index:
+        index.remove("...")
+    if not shape:
+        index[:] = [0]
+        return 0, 1
+    dim = rng.randrange(len(shape))
+    while len(index) <= dim:
+        index.append(_range())
+    return dim, shape[dim]
+
+
+def _bound(rng: Dice, out: Plan, tensor: dict[str, Any]) -> None:
+    """Make a bound leave the dimension, count from the end, or grow huge."""
+    at, size = _place(rng, out, tensor)
+    item = out["index"][at] if isinstance(out["index"][at], dict) else _range()
+    edge = rng.choice(EDGES) + rng.choice((-1, 0, 1, 2, 3))
+    values = (
+        size,
+        size + 1,
+        size + rng.randint(1, 9),
+        100,
+        -1,
+        -rng.randint(1, size + 1),
+        -size,
+        -size - 1,
+        -100,
+    )
+    value = rng.choice((*values, edge, edge, -edge))
+    out["index"][at] = {**item, rng.choice(("start", "stop")): value}
+    if rng.random() < 0.3:
+        out["index"][at]["start" if item["start"] is None else "stop"] = rng.choice(values)
+
+
+def _reversed(rng: Dice, out: Plan, tensor: dict[str, Any]) -> None:
+    """Make a range stop before it starts, or start at the end."""
+    at, size = _place(rng, out, tensor)
+    start = rng.randint(min(1, size), size)
+    stop = rng.choice((rng.randint(0, start), None if start == size else 0))
+    out["index"][at] = _range(start, stop, rng.choice((None, None, 2, -1)))
+
+
+def _step(rng: Dice, out: Plan, tensor: dict[str, Any]) -> None:
+    """Give a range a step, forwards or backwards."""
+    at, size = _place(rng, out, tensor)
+    item = out["index"][at] if isinstance(out["index"][at], dict) else _range()
+    step = rng.choice((*STEPS, 2, 2, 3, -1, -1, -2, -rng.choice(STEPS)))
+    out["index"][at] = {**item, "step": step}
+    if step < 0 and rng.random() < 0.5:
+        out["index"][at] |= {"start": rng.choice((None, max(size - 1, 0))), "stop": rng.choice((None, 0, 1))}
+
+
+def _zero_step(rng: Dice, out: Plan, tensor: dict[str, Any]) -> None:
+    at, _ = _place(rng, out, tensor)
+    item = out["index"][at] if isinstance(out["index"][at], dict) else _range()
+    out["index"][at] = {**item, "step": 0}
+
+
+def _outside(rng: Dice, out: Plan, tensor: dict[str, Any]) -> None:
+    """Make an integer leave its dimension."""
+    at, size = _place(rng, out, tensor)
+    row = prod(tensor["shape"][at + 1 :]) * max(DTYPE_BITS[tensor["dtype"]] // 8, 1)
+    edge = rng.choice(EDGES) + rng.choice((-1, 0, 0, 1, 2))
+    far = (edge, -edge, 2**64 // max(row, 1) + rng.choice((0, 1, 2)))
+    out["index"][at] = rng.choice(
+        (size, size + rng.randint(0, 5), -size - 1, -size - rng.randint(1, 5), *far)
+    )
+
+
+def _extra(rng: Dice, out: Plan, tensor: dict[str, Any]) -> None:
+    """Add items until there are too many."""
+    extra = rng.choice((0, 1, -1, _range(), _range(0, 0), _range(0, 1)))
+    while len([i for i in out["index"] if i not in ("...", None)]) <= len(tensor["shape"]):
+        out["index"].append(_range() if len(out["index"]) < len(tensor["shape"]) else extra)
+    if rng.random() < 0.3 and "..." not in out["index"]:
+        out["index"].insert(rng.randint(0, len(out["index"])), "...")
+
+
+def _strange(rng: Dice, out: Plan, tensor: dict[str, Any]) -> None:
+    """Put something in that is no index."""
+    at, _ = _place(rng, out, tensor)
+    bad = rng.choice((1.0, 1.5, 0.0, "1", "a", "", ":"))
+    if rng.random() < 0.3:
+        out["index"][at] = _range(**{rng.choice(("start", "stop", "step")): bad})
+    else:
+        out["index"][at] = bad
+
+
+def _dots(rng: Dice, out: Plan, tensor: dict[str, Any]) -> None:  # noqa: ARG001
+    """Have two ellipses."""
+    out["index"] = [i for i in out["index"] if i != "..."]
+    for _ in range(2):
+        out["index"].insert(rng.randint(0, len(out["index"])), "...")
+
+
+def _axis(rng: Dice, out: Plan, tensor: dict[str, Any]) -> None:  # noqa: ARG001
+    out["index"].insert(rng.randint(0, len(out["index"])), None)
+
+
+def _list(rng: Dice, out: Plan, tensor: dict[str, Any]) -> None:
+    """Ask for a list of positions, at times one that is not there."""
+    at, size = _place(rng, out, tensor)
+    reach = size if rng.random() < 0.7 else size + 3
+    places = [rng.randint(-reach, max(reach - 1, 0)) for _ in range(rng.choice((0, 1, 2, 2, 3)))]
+    out["index"] = [i if isinstance(i, dict) else _range() for i in out["index"]]
+    out["index"][at] = places
+
+
+def _truth(rng: Dice, out: Plan, tensor: dict[str, Any]) -> None:  # noqa: ARG001
+    out["index"] = [rng.random() < 0.5, *([_range()] if rng.random() < 0.2 else [])]
+
+
+def _broken(rng: Dice, out: Plan, tensor: dict[str, Any]) -> None:  # noqa: ARG001
+    out["fault"] = rng.choice(tuple(BROKEN))
+
+
+def _unknown(rng: Dice, out: Plan, tensor: dict[str, Any]) -> None:  # noqa: ARG001
+    """Ask for a name that is like one of the file."""
+    name = rng.choice(out["tensors"])["name"]
+    like = (name.upper(), name[:-1], name + ".weight", name + " ", " " + name, "__metadata__", "")
+    out["ask"] = rng.choice((*like, *NAMES))
+
+
+TWISTS: tuple[Twist, ...] = (
+    _bound, _bound, _bound, _reversed, _reversed, _step, _step, _axis, _list, _truth, _zero_step,
+    _outside, _outside, _extra, _strange, _dots, _broken, _unknown,
+)  # fmt: skip
+"""What makes a clean index something else; the first ten mostly choices, the others faults."""

@@ -1,0 +1,258 @@
+"""What the rules say about an index: refused for sure, a choice of the reader, or what NumPy gives.
+
+NumPy says which elements an index names. What it cannot say is what a reader may refuse, and where elements
+share bytes; that follows here from the rules API-02 to API-09 and the choices of the rule book.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from safetensors_corpus.registry import ACCEPT, Accept, Reject, reject
+from safetensors_reference.dtypes import DTYPE_BITS
+from safetensors_reference.rules import rule_book
+
+from .question import Aim, Fault, PlanError, accepting, choosing, rejecting
+
+OUT = ("API_SLICE_OUT_OF_RANGE", "API_SLICE_UNSUPPORTED")
+NOT_OFFERED = ("API_SLICE_UNSUPPORTED", "API_SLICE_OUT_OF_RANGE")
+HUGE = 2**31
+"""Bounds from here on fit no register of 32 bits."""
+HUGE_STEP = 2**63
+"""Steps from here on fit no register at all."""
+CHOICES = (
+    "slice-bool", "slice-new-axis", "slice-list", "slice-negative-step", "slice-huge-bounds", "slice-bounds",
+    "slice-negative-beyond", "slice-negative-bounds", "slice-reversed", "slice-empty-at-end",
+    "slice-zero-dimension", "slice-step",
+)  # fmt: skip
+"""Of several choices that an index falls under the first one speaks: the one that more profiles refuse."""
+
+Part = tuple[list[int], bytes]
+"""Dimensions of what comes back, and its bytes."""
+
+
+@dataclass
+class Reading:
+    """What was found in an index: reasons to refuse it, and choices that it falls under."""
+
+    faults: list[Fault] = field(default_factory=list)
+    choices: set[str] = field(default_factory=set)
+
+
+def read_index(shape: Sequence[int], items: Sequence[Any]) -> Reading:
+    """Find the faults and choices of an index, as Python index items. Raises PlanError."""
+    found = Reading()
+    dots = [at for at, item in enumerate(items) if item is Ellipsis]
+    if len(dots) > 1:
+        found.faults.append(Fault(("API-07",), NOT_OFFERED))
+    for item in items:
+        _look_at(found, item)
+    spoken = [item for item in items if item is not None and item is not Ellipsis]
+    if len(spoken) > len(shape):
+        if any(isinstance(item, bool) for item in spoken):
+            raise PlanError("a truth value may count as an index or not")
+        found.faults.append(Fault(("API-07",), OUT))
+    if found.faults:
+        return found
+    at = dots[0] if dots else len(items)
+    before = [item for item in items[:at] if item is not None]
+    behind = [item for item in items[at + 1 :] if item is not None]
+    covered = shape[len(before) : len(shape) - len(behind)]
+    if dots and 0 in covered:
+        found.choices.add("slice-zero-dimension")
+    sizes = [*shape[: len(before)], *shape[len(shape) - len(behind) :]]
+    for size, item in zip(sizes, [*before, *behind], strict=True):
+        _along(found, size, item)
+    if any(isinstance(item, (bool, list)) for item in items):
+        _check_fancy(items, found)
+    return found
+
+
+def _look_at(found: Reading, item: Any) -> None:
+    """Note what is wrong with one item, wherever it stands."""
+    if item is None:
+        found.choices.add("slice-new-axis")
+    elif isinstance(item, (float, str)):
+        found.faults.append(Fault(("API-07",), NOT_OFFERED))
+    elif isinstance(item, slice):
+        bounds = (item.start, item.stop, item.step)
+        if any(isinstance(bound, bool) for bound in bounds):
+            raise PlanError("no rule says what a truth value is as a bound")
+        if any(bound is not None and not isinstance(bound, int) for bound in bounds):
+            found.faults.append(Fault(("API-07",), NOT_OFFERED))
+        elif item.step == 0:
+            found.faults.append(Fault(("API-07", "API-09"), NOT_OFFERED))
+    elif isinstance(item, list):
+        if not all(type(place) is int for place in item):
+            raise PlanError("a list of something other than positions")
+    elif not isinstance(item, int) and item is not Ellipsis:
+        raise PlanError(f"no index item: {item!r}")
+
+
+def _along(found: Reading, size: int, item: Any) -> None:
+    """Note what an item means along a dimension of ``size`` elements."""
+    if isinstance(item, bool):
+        found.choices.add("slice-bool")
+    elif isinstance(item, list):
+        found.choices.add("slice-list")
+        if not all(-size <= place < size for place in item):
+            found.faults.append(Fault(("API-07", "API-09"), OUT))
+    elif isinstance(item, int):
+        if not -size <= item < size:
+            found.faults.append(Fault(("API-09", "API-05"), OUT))
+    else:
+        _range(found, size, item)
+
+
+def _range(found: Reading, size: int, item: slice) -> None:
+    if size == 0:
+        found.choices.add("slice-zero-dimension")
+    step = 1 if item.step is None else item.step
+    if step < 0:
+        found.choices.add("slice-negative-step")
+    elif step > 1:
+        found.choices.add("slice-step")
+    if abs(step) >= HUGE_STEP:
+        found.choices.add("slice-huge-bounds")
+    given = [bound for bound in (item.start, item.stop) if bound is not None]
+    for bound in given:
+        if abs(bound) >= HUGE:
+            found.choices.add("slice-huge-bounds")
+        if bound > size:
+            found.choices.add("slice-bounds")
+        elif bound < -size:
+            found.choices.add("slice-negative-beyond")
+        elif bound < 0:
+            found.choices.add("slice-negative-bounds")
+    if item.start is not None and item.start == size:
+        found.choices.add("slice-empty-at-end")
+    start, stop = (
+        _fitted(bound, size) for bound in (item.start or 0, size if item.stop is None else item.stop)
+    )
+    if step > 0 and start > stop:
+        found.choices.add("slice-reversed")
+
+
+def _fitted(bound: int, size: int) -> int:
+    return min(max(bound + size if bound < 0 else bound, 0), size)
+
+
+def _check_fancy(items: Sequence[Any], found: Reading) -> None:
+    """Leave out combinations whose meaning differs between array libraries. Raises PlanError."""
+    fancy = [at for at, item in enumerate(items) if isinstance(item, (bool, list))]
+    if any(isinstance(item, int) and not isinstance(item, bool) for item in items):
+        raise PlanError("positions beside integers")
+    if len(fancy) > 2 or fancy != list(range(fancy[0], fancy[0] + len(fancy))):
+        raise PlanError("positions that are not side by side")
+    truths = [item for item in items if isinstance(item, bool)]
+    if truths and (len(fancy) > 1 or items[0] is not truths[0] or found.choices != {"slice-bool"}):
+        raise PlanError("a truth value beside anything but ranges")
+
+
+def aim_at(
+    dtype: str, shape: Sequence[int], items: Sequence[Any], data: bytes, broken: Sequence[Fault]
+) -> tuple[Aim, dict[str | None, Part]]:
+    """Return what the rules say, and what comes back under each option that answers (None: without choice).
+
+    Args:
+        dtype: dtype of the tensor asked for.
+        shape: its dimensions.
+        items: the index as Python index items.
+        data: the tensor's bytes.
+        broken: what is wrong besides the index.
+
+    Raises:
+        PlanError: where the rules do not say.
+    """
+    found = read_index(shape, items)
+    faults = [*broken, *found.faults]
+    if faults:
+        return rejecting(faults), {}
+    part = picked(dtype, shape, items, data)
+    bits = DTYPE_BITS[dtype]
+    rules = ("API-05", "API-08") if bits % 8 else ("API-05",)
+    if part is None:
+        return rejecting([Fault(("API-08",), NOT_OFFERED)]), {}
+    choice = next((name for name in CHOICES if name in found.choices), None)
+    if choice is None:
+        return accepting(*_about(rules, shape)), {None: part}
+    if choice == "slice-bool":
+        return _truth(dtype, shape, items, data, part)
+    options: dict[str, Accept | Reject] = {
+        name: reject(*OUT) if name == "error" else ACCEPT for name in rule_book().choices[choice].options
+    }
+    return choosing(choice, options, *rules, beside=found.choices), {None: part}
+
+
+def _about(rules: tuple[str, ...], shape: Sequence[int]) -> tuple[str, ...]:
+    """Add the rule of a shape that has one of its own."""
+    if 0 in shape:
+        return (*rules, "SHP-04")
+    return (*rules, "SHP-03") if not shape else rules
+
+
+def _truth(
+    dtype: str, shape: Sequence[int], items: Sequence[Any], data: bytes, part: Part
+) -> tuple[Aim, dict[str | None, Part]]:
+    """Return the three meanings of a truth value."""
+    plain = [int(item) if isinstance(item, bool) else item for item in items]
+    options: dict[str, Accept | Reject] = {
+        "error": reject(*NOT_OFFERED),
+        "integer": reject(*OUT),
+        "mask": ACCEPT,
+    }
+    answers: dict[str | None, Part] = {"mask": part}
+    found = read_index(shape, plain)
+    if found.choices:
+        raise PlanError("a truth value beside a choice")
+    answer = None if found.faults else picked(dtype, shape, plain, data)
+    if answer is not None:
+        options["integer"] = ACCEPT
+        answers["integer"] = answer
+    return choosing("slice-bool", options), answers
+
+
+def picked(dtype: str, shape: Sequence[int], items: Sequence[Any], data: bytes) -> Part | None:
+    """Return what NumPy picks; None where it begins or ends inside a byte. Raises PlanError.
+
+    NumPy is given the number of each element, so that packed elements are picked like others.
+    """
+    numbers = np.arange(prod(shape)).reshape(shape)
+    index = tuple(np.array(item, np.int64) if isinstance(item, list) else item for item in items)
+    try:
+        part = np.asarray(numbers[index])
+    except (IndexError, ValueError, TypeError) as err:
+        raise PlanError(f"NumPy refuses the index: {err}") from err
+    bits = DTYPE_BITS[dtype]
+    if bits % 8 and part.size != prod(shape):
+        _check_packed(bits, shape, items, part.size)
+    out = bytearray()
+    for first, count in _runs(part.reshape(-1).tolist()):
+        if first * bits % 8 or count * bits % 8:
+            if any(isinstance(i, list) or (isinstance(i, slice) and (i.step or 1) < 0) for i in items):
+                raise PlanError("packed elements in another order")
+            return None
+        out += data[first * bits // 8 : (first + count) * bits // 8]
+    return list(part.shape), bytes(out)
+
+
+def _check_packed(bits: int, shape: Sequence[int], items: Sequence[Any], count: int) -> None:
+    """Leave out parts without elements that would begin inside a byte. Raises PlanError."""
+    if count == 0 and any(prod(shape[d + 1 :]) * bits % 8 for d in range(len(shape))) and items:
+        raise PlanError("no element, at a place inside a byte")
+
+
+def _runs(places: Sequence[int]) -> list[tuple[int, int]]:
+    """Return runs of neighbouring elements: (first, how many)."""
+    runs: list[tuple[int, int]] = []
+    for place in places:
+        if runs and sum(runs[-1]) == place:
+            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+        else:
+            runs.append((place, 1))
+    return runs

@@ -1,0 +1,267 @@
+"""Random writes: ordinary tensors first, then up to two twists that make them unusual or faulty."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+from safetensors_reference.dtypes import DTYPE_BITS
+
+from . import write_views
+from .dice import Dice, elements_of_a_byte
+from .question import Plan
+from .write_rules import OTHER_TYPES, SHOULD
+from .write_words import DISK, LONE, NAMES, NO_MAPS, NO_TEXTS, SPECIAL, WRAPS
+
+Twist = Callable[[Dice, Plan], None]
+
+
+def plan(rng: random.Random) -> Plan:
+    """Return a random plan."""
+    return _plan(Dice(rng))
+
+
+def _plan(rng: Dice) -> Plan:
+    out: Plan = {
+        "storages": {},
+        "tensors": [],
+        "metadata": None,
+        "target": "new",
+        "before": [],
+        "properties": [],
+        "file_size_limit": None,
+    }
+    if rng.random() < 0.05:
+        return _saved_again(rng, out)
+    for number in range(rng.choice((0, 1, 1, 1, 2, 2, 3, 4))):
+        _ordinary(rng, out, "abcd"[number])
+    rng.shuffle(out["tensors"])
+    roll = rng.random()
+    if roll < 0.35:
+        for _ in range(rng.choice((1, 1, 2))):
+            rng.choice(UNUSUAL)(rng, out)
+    elif roll < 0.5:
+        rng.choice(CHOICES)(rng, out)
+    elif roll < 0.8:
+        for _ in range(rng.choice((1, 1, 1, 2))):
+            rng.choice(FAULTS)(rng, out)
+        if rng.random() < 0.5:
+            out["properties"] = ["target-unchanged"]
+            _over_old_file(rng, out)
+    elif roll < 0.92:
+        _recommended(rng, out)
+    return out
+
+
+def shape_for(rng: Dice, dtype: str, rank: int | None = None) -> list[int]:
+    """Return a small shape, of packed elements one of whole bytes."""
+    rank = rng.choice((0, 1, 1, 1, 2, 2, 3, 4, 7, 8)) if rank is None else rank
+    shape = [rng.choice((0, 1, 2, 2, 3, 3, 4, 5) if rank < 4 else (1, 1, 2, 3)) for _ in range(rank)]
+    bits = DTYPE_BITS.get(dtype, 8)
+    if prod(shape) * bits % 8:
+        if not shape:
+            shape.append(1)
+        shape[-1] *= elements_of_a_byte(dtype)
+    return shape
+
+
+def add(out: Plan, name: Any, dtype: str, shape: list[int], size: int, **more: Any) -> dict[str, Any]:
+    """Add a tensor with a storage of its own, or in ``storage``, and return it."""
+    storage = more.pop("storage", None)
+    if storage is None:
+        storage = f"memory {len(out['storages'])}"
+        fill = more.pop("fill", SPECIAL["BOOL"] if dtype == "BOOL" else "")
+        out["storages"][storage] = {"size": size, "fill": fill, "guard": more.pop("guard", False)}
+    tensor = {"name": name, "dtype": dtype, "shape": shape, "storage": storage, "offset": 0, "strides": None}
+    tensor |= {"byteorder": "little", "nbytes": None, **more}
+    out["tensors"].append(tensor)
+    return tensor
+
+
+def _ordinary(rng: Dice, out: Plan, name: Any, dtype: str | None = None) -> dict[str, Any]:
+    dtype = rng.choice(rng.dtypes) if dtype is None else dtype
+    shape = shape_for(rng, dtype)
+    return add(out, name, dtype, shape, prod(shape) * DTYPE_BITS[dtype] // 8)
+
+
+def _saved_again(rng: Dice, out: Plan) -> Plan:
+    """Load a file and save what it holds over it."""
+    for name in "bacd"[: rng.randint(0, 4)]:
+        dtype = rng.choice(("U8", "F32", "F64", "F16", "I64", "I8", "BOOL"))
+        shape = shape_for(rng, dtype, rng.choice((0, 1, 1, 2)))
+        out["before"].append({"name": name, "dtype": dtype, "shape": shape})
+    return {**out, "target": "input"}
+
+
+# Unusual, and to be written
+
+
+def _names(rng: Dice, out: Plan) -> None:
+    """Give tensors unusual names."""
+    for tensor in out["tensors"]:
+        if rng.random() < 0.7:
+            tensor["name"] = rng.choice(NAMES) + (rng.choice(NAMES) if rng.random() < 0.3 else "")
+    if len({t["name"] for t in out["tensors"]}) != len(out["tensors"]):
+        del out["tensors"][1:]
+
+
+def _metadata(rng: Dice, out: Plan) -> None:
+    """Hand over metadata, at times of unusual texts or many keys."""
+    if rng.random() < 0.1:
+        items = [[f"key {n}", f"value {n}"] for n in range(rng.choice((20, 120)))]
+    else:
+        words = (*NAMES, "key", "format", "t", "__metadata__", "true", "[2]")
+        items = [[rng.choice(words), rng.choice(words)] for _ in range(rng.choice((0, 1, 1, 2, 3)))]
+        items = [[key, value] for key, value in {key: value for key, value in items}.items()]  # noqa: C416
+    rng.shuffle(items)
+    out["metadata"] = {"items": items}
+
+
+def _empty(rng: Dice, out: Plan) -> None:
+    """Have no tensors."""
+    out["tensors"], out["storages"] = [], {}
+    if rng.random() < 0.6:
+        out["metadata"] = {"items": []}
+
+
+def _values(rng: Dice, out: Plan) -> None:
+    """Give values that a conversion would change."""
+    dtype = rng.choice(tuple(SPECIAL))
+    size = 2 * len(bytes.fromhex(SPECIAL[dtype]))
+    add(out, "values", dtype, [size * 8 // DTYPE_BITS[dtype]], size, fill=SPECIAL[dtype])
+
+
+def _alike(rng: Dice, out: Plan) -> None:  # noqa: ARG001 - all of its kind take the same
+    """Give two tensors with equal bytes in different memory."""
+    for name in ("one", "two"):
+        add(out, name, "U8", [4], 4, fill="07")
+
+
+def _many(rng: Dice, out: Plan) -> None:
+    """Give many tensors, in no order of their names."""
+    count = rng.choice((9, 20, 130))
+    for number in range(count):
+        add(out, f"layer.{number * 77 % count}", rng.choice(("U8", "F32")), [1], 4)
+
+
+def _aligned_mix(rng: Dice, out: Plan) -> None:
+    """Give dtypes of different widths, narrow ones of odd lengths first."""
+    for number in range(rng.randint(2, 6)):
+        dtype = rng.choice(rng.dtypes)
+        length = 4 if DTYPE_BITS[dtype] < 8 else rng.choice((1, 3))
+        add(out, f"mix {number}", dtype, [length], length * DTYPE_BITS[dtype] // 8)
+
+
+def _over_old_file(rng: Dice, out: Plan) -> None:
+    """Save over a file that is shorter, longer or alike, at times through a link."""
+    out["target"] = rng.choice(("file", "file", "link"))
+    out["before"] = [{"name": "old", "dtype": "F32", "shape": [rng.choice((0, 1, 4, 300))]}]
+
+
+def _recommended(rng: Dice, out: Plan) -> None:
+    """Look for a property that a file should have."""
+    name = rng.choice(tuple(SHOULD))
+    out["properties"] = [name]
+    if name == "keeps-link":
+        out["target"], out["before"] = "link", [{"name": "old", "dtype": "F32", "shape": [2]}]
+    elif name in ("keeps-mode", "one-file") and rng.random() < 0.5:
+        _over_old_file(rng, out)
+    if name == "header-padded":
+        for tensor in out["tensors"]:
+            tensor["name"] += "n" * rng.randrange(9)
+    elif name == "compact-json":
+        _names(rng, out)
+        _metadata(rng, out)
+    elif name == "aligned":
+        _aligned_mix(rng, out)
+    elif name in ("deterministic", "idempotent"):
+        (_many if rng.random() < 0.3 else _aligned_mix)(rng, out)
+        if name == "deterministic":
+            _metadata(rng, out)
+    if name == "idempotent" and rng.random() < 0.3:
+        _empty(rng, out)
+        out["metadata"] = None
+    elif name == "one-file" and rng.random() < 0.4:
+        _disk_full(rng, out)
+
+
+# Faults
+
+
+def _bad_name(rng: Dice, out: Plan) -> None:
+    """Give a tensor a name that is none, or one that is taken."""
+    names = [t["name"] for t in out["tensors"]] or ["a"]
+    kind = rng.randrange(4)
+    name = (rng.choice(LONE), rng.choice(NO_TEXTS), "__metadata__", rng.choice(names))[kind]
+    _ordinary(rng, out, name)
+    if kind == 3 and not out["tensors"][1:]:
+        _ordinary(rng, out, name)
+    if kind == 2 and rng.random() < 0.5:
+        out["metadata"] = {"items": rng.choice(([], [["key", "value"]]))}
+    rng.shuffle(out["tensors"])
+
+
+def _bad_metadata(rng: Dice, out: Plan) -> None:
+    if rng.random() < 0.25:
+        out["metadata"] = {"value": rng.choice(NO_MAPS)}
+        return
+    bad = rng.choice((rng.choice(LONE), rng.choice((*NO_TEXTS, ["a"], {"a": "b"}))))
+    pair = [bad, "text"] if not isinstance(bad, (list, dict)) and rng.random() < 0.4 else ["key", bad]
+    out["metadata"] = {"items": [["good", "text"], pair]}
+
+
+def _bad_type(rng: Dice, out: Plan) -> None:
+    shape = rng.choice(([2], [2], [], [0], [2, 2]))
+    add(out, "z", rng.choice(OTHER_TYPES), shape, 64, fill="00" if rng.random() < 0.5 else "")
+    rng.shuffle(out["tensors"])
+
+
+def _bad_size(rng: Dice, out: Plan) -> None:
+    """Hand over more or fewer bytes than the shape needs."""
+    dtype = rng.choice(rng.dtypes)
+    shape = shape_for(rng, dtype)
+    if DTYPE_BITS[dtype] < 8 and rng.random() < 0.4:
+        shape = [rng.choice((1, 3, 5, 7))]
+    wanted = prod(shape) * DTYPE_BITS[dtype] // 8
+    by = rng.choice((-wanted, -1, 1, -(DTYPE_BITS[dtype] // 8), DTYPE_BITS[dtype] // 8, wanted, 4))
+    nbytes = max(wanted + by, 0)
+    add(out, "sized", dtype, shape, nbytes, nbytes=nbytes, fill="01")
+
+
+def _even_sizes(rng: Dice, out: Plan) -> None:  # noqa: ARG001 - all of its kind take the same
+    """Hand over as many bytes too few as too many."""
+    for name, nbytes in (("short", 4), ("long", 12)):
+        add(out, name, "F32", [2], nbytes, nbytes=nbytes)
+
+
+def _wraps(rng: Dice, out: Plan) -> None:
+    dtype, shape, nbytes = rng.choice(WRAPS)
+    add(out, "wraps", dtype, list(shape), nbytes, nbytes=nbytes)
+
+
+def _disk_full(rng: Dice, out: Plan) -> None:
+    """Give more than the disk holds."""
+    size = DISK * rng.choice((2, 3))
+    add(out, "large", "U8", [size], size, fill="07", nbytes=None)
+    out["tensors"][-1]["shape"] = [64, size // 64] if rng.random() < 0.3 else [size]
+    out["file_size_limit"] = DISK
+
+
+def _missing_folder(rng: Dice, out: Plan) -> None:  # noqa: ARG001 - all of its kind take the same
+    out |= {"target": "missing-folder", "before": [], "properties": ["target-unchanged"]}
+
+
+UNUSUAL: tuple[Twist, ...] = (
+    _names, _names, _metadata, _metadata, _empty, _values, _values, _alike, _many, _aligned_mix,
+    _over_old_file, write_views.contiguous, write_views.contiguous, write_views.parts,
+)  # fmt: skip
+CHOICES: tuple[Twist, ...] = (
+    write_views.strided, write_views.strided, write_views.strided, write_views.big_endian,
+    write_views.big_endian, write_views.shared, write_views.shared, _missing_folder,
+)  # fmt: skip
+FAULTS: tuple[Twist, ...] = (
+    _bad_name, _bad_name, _bad_metadata, _bad_metadata, _bad_type, _bad_type, _bad_size, _bad_size,
+    _even_sizes, _wraps, _disk_full,
+)  # fmt: skip

@@ -1,0 +1,197 @@
+"""What the rules say about something to be written: refused for sure, a choice of the writer, or written.
+
+All of it follows from what is given: names, metadata, element types, sizes, and how views lie in memory.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+from safetensors_corpus.registry import ACCEPT, Accept, Reject, reject
+from safetensors_corpus.write_builder import covered
+from safetensors_reference.dtypes import DTYPE_BITS
+
+from .question import Aim, Fault, Plan, PlanError, accepting, choosing, rejecting
+
+RESERVED = "__metadata__"
+OTHER_TYPES = ("C128", "F128", "OBJECT", "STRING", "DATETIME", "VOID", "U4", "I4", "F8_E3M4")
+"""Element types that the format does not have, as the corpus names them."""
+WIDEST = 16
+"""Bytes of one element of these at most."""
+WRAPS = 1 << 30
+"""A shape of more bytes than this, for a buffer of a few, is one that wraps."""
+SHOULD = {
+    "header-padded": "WRT-02",
+    "aligned": "WRT-04",
+    "deterministic": "WRT-12",
+    "idempotent": "WRT-13",
+    "one-file": "WRT-14",
+    "keeps-mode": "WRT-15",
+    "keeps-link": "WRT-15",
+    "compact-json": "WRT-18",
+}
+"""Property that a written file should have -> its rule."""
+MUST = ("no-foreign-bytes", "target-unchanged")
+"""Properties that every save must have."""
+REFUSE_NAME = Fault(("WRT-10",), ("WRT_BAD_NAME",))
+REFUSE_METADATA = Fault(("WRT-10", "MET-01"), ("WRT_BAD_METADATA",))
+
+
+def has_lone_surrogate(text: str) -> bool:
+    """Tell whether a text has no UTF-8."""
+    return any("\ud800" <= c <= "\udfff" for c in text)
+
+
+def aim_at(plan: Plan, memory: Mapping[str, bytes], tensors: Sequence[Mapping[str, Any]]) -> Aim:
+    """Return what the rules say about a plan. Raises PlanError where they do not say.
+
+    Args:
+        plan: the plan.
+        memory: storage -> its bytes, guards included.
+        tensors: the tensors with offsets into that memory.
+    """
+    should = [SHOULD[name] for name in plan["properties"] if name in SHOULD]
+    faults = list(_faults(plan, tensors))
+    if faults:
+        return replace(rejecting(faults), level="should") if should else rejecting(faults)
+    choice = _choice(plan, memory, tensors)
+    if choice is None:
+        rules = ("WRT-01", *should, *_about(plan, tensors))
+        return accepting(*dict.fromkeys(rules), level="should" if should else "must")
+    if should:
+        raise PlanError("a recommendation beside a choice")
+    name, options, rules = choice
+    return choosing(name, options, *rules, level="must")
+
+
+def _faults(plan: Plan, tensors: Sequence[Mapping[str, Any]]) -> Iterator[Fault]:
+    for tensor in tensors:
+        yield from _name_faults(tensor["name"])
+        yield from _size_faults(tensor)
+    names = [tensor["name"] for tensor in tensors]
+    if any(count > 1 for count in Counter(map(repr, names)).values()):
+        yield Fault(("WRT-01", "HDR-09"), ("WRT_BAD_NAME", "HDR_DUP_KEY"))
+    yield from _metadata_faults(plan["metadata"])
+    if plan["file_size_limit"] is not None:
+        yield Fault(("WRT-19",), ("IO_ERROR",))
+
+
+def _name_faults(name: Any) -> Iterator[Fault]:
+    if not isinstance(name, str) or has_lone_surrogate(name):
+        yield REFUSE_NAME
+    elif name == RESERVED:
+        yield Fault(("WRT-06",), ("WRT_BAD_NAME", "MET_NOT_MAP"))
+
+
+def _size_faults(tensor: Mapping[str, Any]) -> Iterator[Fault]:
+    bits = DTYPE_BITS.get(tensor["dtype"])
+    if bits is None:
+        yield Fault(("WRT-09",), ("WRT_UNSUPPORTED_DTYPE",))
+        return
+    wanted, given = prod(tensor["shape"]) * bits, tensor["nbytes"]
+    if wanted // 8 > WRAPS:
+        yield Fault(("WRT-20", "SHP-05"), ("SHP_OVERFLOW", "WRT_SIZE_MISMATCH"))
+    elif given is None:
+        return
+    elif wanted % 8:
+        yield Fault(("WRT-17", "DTY-09"), ("WRT_SIZE_MISMATCH", "DTY_SUBBYTE"))
+    elif given != wanted // 8:
+        yield Fault(("WRT-17",), ("WRT_SIZE_MISMATCH", "OFF_SIZE_MISMATCH"))
+    else:
+        raise PlanError("a size that is given is another one than the shape needs")
+
+
+def _metadata_faults(metadata: Mapping[str, Any] | None) -> Iterator[Fault]:
+    if metadata is None:
+        return
+    if "value" in metadata:
+        yield REFUSE_METADATA
+        return
+    texts = [text for item in metadata["items"] for text in item]
+    if any(not isinstance(text, str) for text in texts):
+        yield REFUSE_METADATA
+    elif any(map(has_lone_surrogate, texts)):
+        yield Fault(("WRT-10",), ("WRT_BAD_METADATA",))
+
+
+def is_contiguous(tensor: Mapping[str, Any]) -> bool:
+    """Tell whether a tensor lies in memory in row-major order without gaps."""
+    shape, strides = tensor["shape"], tensor["strides"]
+    if strides is None or 0 in shape:
+        return True
+    step = DTYPE_BITS[tensor["dtype"]] // 8
+    for size, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if size != 1 and stride != step:
+            return False
+        step *= size
+    return True
+
+
+def _choice(
+    plan: Plan, memory: Mapping[str, bytes], tensors: Sequence[Mapping[str, Any]]
+) -> tuple[str, dict[str, Accept | Reject], tuple[str, ...]] | None:
+    """Return the choice that a plan without faults falls under, its options and further rules."""
+    big = any(t["byteorder"] == "big" for t in tensors)
+    views = not all(map(is_contiguous, tensors))
+    groups = sharing(memory, tensors)
+    missing = plan["target"] == "missing-folder"
+    if bool(groups) + missing + (big or views) > 1:
+        raise PlanError("several choices at once")
+    if missing:
+        return "missing-folder", {"refuse": reject("IO_ERROR"), "create": ACCEPT}, ()
+    if big:
+        return "big-endian", {"swap": ACCEPT, "refuse": reject("WRT_UNSUPPORTED_DTYPE")}, ("DAT-01",)
+    if views:
+        return "non-contiguous", {"copy": ACCEPT, "refuse": reject("WRT_NOT_CONTIGUOUS")}, ("WRT-01",)
+    if groups:
+        refused = reject("WRT_SHARED_STORAGE")
+        once = ACCEPT if all(map(keepers, groups)) else refused
+        return "shared-memory", {"copy": ACCEPT, "refuse": refused, "once": once, "noted": once}, ()
+    return None
+
+
+Group = Sequence[tuple[str, frozenset[int]]]
+"""Tensors that share memory: name, and the places of its bytes."""
+
+
+def sharing(memory: Mapping[str, bytes], tensors: Sequence[Mapping[str, Any]]) -> list[Group]:
+    """Return the groups of tensors that have bytes in common. Raises PlanError for views among them."""
+    groups: list[list[tuple[Mapping[str, Any], frozenset[int]]]] = []
+    for tensor in tensors:
+        places = frozenset(covered(tensor, len(memory[tensor["storage"]])))
+        mine = [(tensor, places)]
+        for group in list(groups):
+            if any(t["storage"] == tensor["storage"] and p & places for t, p in group):
+                mine += group
+                groups.remove(group)
+        groups.append(mine)
+    shared = [group for group in groups if len(group) > 1]
+    if any(not is_contiguous(t) or t["byteorder"] == "big" for group in shared for t, _ in group):
+        raise PlanError("a view that shares memory")
+    return [[(t["name"], places) for t, places in group] for group in shared]
+
+
+def keepers(group: Group) -> list[str]:
+    """Return the names of those that hold all the bytes of a group, sorted."""
+    whole = frozenset[int]().union(*(places for _, places in group))
+    return sorted(name for name, places in group if places == whole)
+
+
+def _about(plan: Plan, tensors: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the rules of what is special about something that must be written."""
+    if plan["target"] == "input":
+        yield "WRT-14"
+    elif not tensors:
+        yield "WRT-05"
+    if any(t["strides"] is not None or t["offset"] for t in tensors):
+        yield "WRT-07"
+    if any(0 in t["shape"] for t in tensors):
+        yield "SHP-04"
+    if any(not t["shape"] for t in tensors):
+        yield "SHP-03"
+    if plan["metadata"] is not None:
+        yield "MET-03"

@@ -1,0 +1,248 @@
+"""What the libFuzzer target does with each input: ask, judge, record, and go on."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import functools
+import gc
+import json
+import os
+import signal
+import sys
+import time
+import types
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from safetensors_conformance.outcomes import StepResult
+from safetensors_conformance.selectors import SelectorError
+from safetensors_conformance.worker import Limits, StartError
+
+from . import folder
+from .atheris_mutator import Mutator
+from .atheris_subjects import folder_of, slots_for, subjects_of
+from .atheris_target import CANNOT_START, INTERRUPTED, Config
+from .campaign import Campaign
+from .finding import Finding
+from .grammar.model import File
+from .inner import ProveSubject
+from .oracle import message_class
+from .recorder import Settings, Tally
+from .subjects import Slots, Subject
+
+POINTS = 1024
+"""Coverage points that stand for what everyone answered."""
+TELL_SECONDS = 0.5
+"""How often the counts are written, so that they are there when the process dies."""
+LIMITS = Limits(10.0)
+
+
+class WrongAnswerError(Exception):
+    """A finding, where the target was asked to end at one."""
+
+
+class Loop:
+    """The target's state. Subjects are started at the first input: a parent of -fork never sees one."""
+
+    def __init__(self, config: Config, atheris: Any) -> None:
+        self.config = config
+        # atheris puts the real function in its place only when it runs.
+        self.mutator = Mutator(lambda data, most: atheris.Mutate(data, most))  # noqa: PLW0108
+        self.tally = Tally()
+        self._points = _points(atheris, POINTS)
+        self._campaign: Campaign | None = None
+        self._subjects: list[_Watched] = []
+        self._slots: Slots | None = None
+        self._distrust = False
+        self._began = self._told = time.monotonic()
+
+    def one(self, data: bytes) -> None:
+        """Try one input: ``TestOneInput``."""
+        campaign = self._campaign or self._start()
+        assert self._slots is not None
+        found = len(self.tally.findings)
+        for subject in self._subjects:
+            subject.said = 0
+        campaign.one(data, self._slots, self._tree(data))
+        for subject in self._subjects:
+            if subject.said:
+                self._points[subject.said % POINTS]()
+        if self.tally.execs % 64 == 0 and time.monotonic() - self._told > TELL_SECONDS:
+            self.tell()
+        if self.config.raises and len(self.tally.findings) > found:
+            for signature, finding in list(self.tally.findings.items())[found:]:
+                if self.config.raises == "1" or self.config.raises in signature:
+                    raise WrongAnswerError(_told(finding))
+
+    def tell(self) -> None:
+        """Write the counts, where they are wanted."""
+        self._told = time.monotonic()
+        self.tally.seconds = self._told - self._began
+        if self.config.tally is None or self._campaign is None:
+            return
+        path = self.config.tally / f"{os.getpid()}.json"
+        temporary = path.with_suffix(".part")
+        # Where the inputs lie is told so that they can be removed when this process cannot do it.
+        slots = "" if self._slots is None else folder_of(self._slots)
+        temporary.write_text(json.dumps({**counts(self.tally), "slots": slots}), "utf-8")
+        temporary.replace(path)
+
+    def close(self) -> None:
+        """Write the counts and end what was started."""
+        if self._campaign is None:
+            return
+        self.tell()
+        self._campaign = None
+        for subject in self._subjects:
+            subject.close()
+        if self._slots is not None:
+            self._slots.close()
+
+    def _start(self) -> Campaign:
+        config = self.config
+        try:
+            subjects = subjects_of(config.impls, config.steps, config.profile, LIMITS)
+        except (StartError, SelectorError, ValueError) as err:
+            sys.stderr.write(f"stc-fuzz-target: {err}\n")
+            sys.stderr.flush()
+            os._exit(CANNOT_START)  # libFuzzer would call any other end a crash
+        self._distrust = any(isinstance(subject, ProveSubject) for subject in subjects)
+        self._slots = slots_for(subjects)
+        self._subjects = [_Watched(subject) for subject in subjects]
+        known = set() if config.raises else _known(config.output)
+        settings = Settings(
+            seed=config.seed,
+            profile=config.profile,
+            shrink_seconds=0.0 if config.raises else 1.0,
+            known=known.__contains__,
+            engine="atheris",
+            feedback=False,  # libFuzzer keeps the inputs
+        )
+        self._campaign = Campaign(self._subjects, settings, keep=self._keep, tally=self.tally)
+        self._on_end()
+        self.tell()
+        # What is here now stays; the trees of inputs are no cycles, and looking for some costs a tenth.
+        gc.freeze()
+        gc.set_threshold(100_000, 20, 100)
+        return self._campaign
+
+    def _tree(self, data: bytes) -> File | None:
+        """Return the input's tree if it is at hand.
+
+        A tree without faults lets the proving path form the opinion, which is none about itself.
+        """
+        file = self.mutator.known(data)
+        if file is None or file.faults or not self._distrust:
+            return file
+        return File(
+            file.root,
+            file.data,
+            padding=file.padding,
+            length=file.length,
+            raw=file.raw,
+            faults=("distrusted",),
+        )
+
+    def _keep(self, finding: Finding) -> None:
+        if self.config.output is not None:
+            folder.write(finding, self.config.output)
+        sys.stderr.write(f"FINDING: {_told(finding)}\n")
+
+    def _on_end(self) -> None:
+        """See to it that ``close`` runs however the process ends, short of being killed."""
+        atexit.register(self.close)
+        # libFuzzer leaves by C's exit, at which Python's own list is not run.
+        call = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: self.close())
+        _KEPT.append(call)
+        ctypes.CDLL(None)["__cxa_atexit"](call, None, None)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, functools.partial(_leave, self))
+
+
+_KEPT: list[object] = []
+"""Functions that C may call when Python has forgotten them."""
+
+
+def _leave(loop: Loop, number: int, frame: types.FrameType | None) -> None:  # noqa: ARG001
+    for other in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(other, signal.SIG_IGN)
+    loop.close()
+    sys.stderr.flush()
+    os._exit(INTERRUPTED)
+
+
+def let_libfuzzer_interrupt() -> None:
+    """Give Ctrl-C to libFuzzer, which takes it only where nobody else does, until the first input is here.
+
+    A parent of -fork never runs a line of Python again, so that Python's own handler would swallow it.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+class _Watched:
+    """A subject whose answers to the current input become a coverage point."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+        self.name, self.plain, self.version = subject.name, subject.plain, subject.version
+        self.lacks, self.steps = subject.lacks, subject.steps
+        self.said = 0
+        self._left = 0
+
+    def announce(self, inputs: Sequence[tuple[bytes, str]]) -> None:
+        """Pass it on; the answers to come are to this input."""
+        self._left = len(self.steps)
+        self._subject.announce(inputs)
+
+    def answer(self, data: bytes, path: str, step: str) -> StepResult:
+        """Ask, and note what kind of answer came, unless it is asked again to make a finding smaller."""
+        result = self._subject.answer(data, path, step)
+        if self._left > 0:
+            self._left -= 1
+            text = f"{self.name}|{step}|{result.outcome}|{message_class(result.message)}|{self.said}"
+            self.said = zlib.crc32(text.encode("utf-8", "replace")) or 1
+        return result
+
+    def renew(self) -> None:
+        """Pass it on."""
+        self._subject.renew()
+
+    def close(self) -> None:
+        """Pass it on."""
+        self._subject.close()
+
+
+def _points(atheris: Any, count: int) -> list[Callable[[], None]]:
+    """Return functions that do nothing, each of which is a branch of its own to libFuzzer."""
+
+    def point() -> None:
+        """Be covered."""
+
+    made = [types.FunctionType(point.__code__, {}, f"point{number}") for number in range(count)]
+    return [atheris.instrument_func(function) for function in made]
+
+
+def _known(output: Path | None) -> set[str]:
+    """Return the signatures of the findings that are there, which another process may have made."""
+    signatures = set()
+    for path in output.glob(f"*/{folder.DOCUMENT}") if output is not None else ():
+        try:
+            signatures.add(folder.load(path).signature)
+        except folder.FindingError:
+            continue  # being written, or somebody else's
+    return signatures
+
+
+def counts(tally: Tally) -> dict[str, Any]:
+    """Return a tally without its findings, as JSON can hold it."""
+    plain = replace(tally, findings={})
+    return {key: dict(value) if isinstance(value, Mapping) else value for key, value in vars(plain).items()}
+
+
+def _told(finding: Finding) -> str:
+    got = "; ".join(f"{name}: {text}" for name, text in finding.got.items())
+    return f"{finding.signature} · expected {finding.expected} · got {got} · {finding.size} bytes"

@@ -1,0 +1,189 @@
+"""The grammar as libFuzzer sees it: bytes in, bytes out, with the tree of what was made kept at hand."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from math import prod
+
+from .grammar.entries import entries
+from .grammar.generic import GENERIC
+from .grammar.grammar import MOST_FAULTS, Grammar, allowed
+from .grammar.model import Arr, File, Obj, Value, copy, parse
+from .grammar.valid import pick
+
+Native = Callable[[bytes, int], bytes]
+"""libFuzzer's own mutation of bytes: takes the dictionary and the comparisons that it has seen."""
+CACHE = 4096
+"""Trees kept by the bytes that they render to: libFuzzer asks for the same inputs over and over."""
+FRESH_SHARE = 0.2
+"""Part of the inputs that start from a base of the grammar and not from what libFuzzer offers."""
+NATIVE_SHARE = 0.06
+"""Part of the inputs that are changed as bytes; more of them would seldom get past the JSON."""
+_TRIES = 4
+_MODEST = 1 << 16
+
+
+class Mutator:
+    """Changes inputs by the grammar: at most ``MOST_FAULTS`` faults, so that causes stay apart.
+
+    Mutators that are asked the same in the same order answer the same. What was made before counts, as it
+    tells how many faults an input has; bytes from elsewhere count as having one.
+    """
+
+    def __init__(self, native: Native | None = None, *, cache: int = CACHE) -> None:
+        self._rng = random.Random(0)  # noqa: S311 - reproducible on purpose
+        self._grammar = Grammar(self._rng)
+        self._native = native
+        self._most = cache
+        self._trees: dict[bytes, File] = {}
+
+    def mutate(self, data: bytes, max_size: int, seed: int) -> bytes:
+        """Return another input of at most ``max_size`` bytes: libFuzzer's custom mutator."""
+        rng = self._rng
+        rng.seed(seed)
+        roll = rng.random()
+        if self._native is not None and roll < NATIVE_SHARE:
+            return self._native(data, max_size)[:max_size]
+        if roll < NATIVE_SHARE + FRESH_SHARE:
+            return self._fitting(self._grammar.input(), max_size)
+        return self._fitting(self._changed(self.tree(data)), max_size)
+
+    def cross(self, data: bytes, other: bytes, max_size: int, seed: int) -> bytes:
+        """Return an input made of two: libFuzzer's custom crossover."""
+        rng = self._rng
+        rng.seed(seed)
+        first, second = self.tree(data), self.tree(other)
+        crossed = _CROSSINGS[int(rng.random() * len(_CROSSINGS))](rng, first.copy(), second)
+        if crossed is None:
+            crossed = self._changed(first)
+        return self._fitting(crossed, max_size)
+
+    def known(self, data: bytes) -> File | None:
+        """Return the tree of an input if it is at hand; it must not be changed."""
+        return self._trees.get(data)
+
+    def tree(self, data: bytes) -> File:
+        """Return the tree of any bytes; it must not be changed."""
+        file = self._trees.get(data)
+        if file is None:
+            file = parse(data)
+            file.faults = ("earlier",)
+            self._remember(data, file)
+        return file
+
+    def _changed(self, original: File) -> File:
+        """Return a changed copy: one fault more while there is room, else the same in other company."""
+        rng, grammar = self._rng, self._grammar
+        room = MOST_FAULTS - len(original.faults)
+        if room <= 0 and rng.random() < 0.5:
+            return grammar.input()
+        file = original.copy()
+        try:
+            if not _modest(file):
+                pick(rng, GENERIC).apply(rng, file)
+                file.faults = (*file.faults, "generic")[:MOST_FAULTS]
+            elif room > 0 and rng.random() < 0.7:
+                grammar.break_one(file)
+            else:
+                for _ in range(_TRIES):
+                    if pick(rng, allowed()).apply(rng, file):
+                        break
+        except (ArithmeticError, LookupError, MemoryError, RecursionError, ValueError):
+            # The grammar's changes are written for its own files; these may hold anything.
+            return grammar.input()
+        return file
+
+    def _fitting(self, file: File, max_size: int) -> bytes:
+        """Render, take another input where it is too long, and in the end cut it."""
+        data = file.render()
+        for _ in range(_TRIES):
+            if 0 < len(data) <= max_size:
+                break
+            file = self._grammar.input()
+            data = file.render()
+        if not 0 < len(data) <= max_size:
+            return data[:max_size] or b"\0"  # nothing of the grammar is as small as that
+        self._remember(data, file)
+        return data
+
+    def _remember(self, data: bytes, file: File) -> None:
+        there = self._trees.get(data)
+        if there is not None and len(there.faults) <= len(file.faults):
+            return  # a change that changed nothing is no fault
+        if len(self._trees) >= self._most:
+            del self._trees[next(iter(self._trees))]
+        self._trees[data] = file
+
+
+Crossing = Callable[[random.Random, File, File], File | None]
+"""Makes one file of a copy of the first, which it may change, and the second; None when it cannot."""
+
+
+def _join(rng: random.Random, file: File, other: File) -> File | None:
+    """Put the tensors of the second behind those of the first, moved to where their data now lies."""
+    if type(file.root) is not Obj or type(other.root) is not Obj or file.raw is not None:
+        return None
+    if len(file.faults) + len(other.faults) > MOST_FAULTS or other.raw is not None:
+        return None
+    there = {member[0] for member in file.root.members if type(member[0]) is bytes}
+    guest = other.copy()
+    assert type(guest.root) is Obj
+    by = len(file.data)
+    for entry in entries(guest):
+        entry.move(entry.begin + by, entry.end + by)
+    rows = [m for m in guest.root.members if m[0] not in there]
+    if len(rows) < len(guest.root.members):
+        file.faults = (*file.faults, "crossed")  # the data of what was left out belongs to nobody now
+    file.root.members = rows + file.root.members if rng.random() < 0.3 else file.root.members + rows
+    file.data += guest.data
+    file.length = None
+    file.faults = (*file.faults, *guest.faults)[:MOST_FAULTS]
+    return file
+
+
+def _graft(rng: random.Random, file: File, other: File) -> File | None:
+    """Put a value of the second in place of one of the first."""
+    into, out_of = _spots(file.root), _spots(other.root)
+    if not into or not out_of or len(file.faults) >= MOST_FAULTS:
+        return None
+    holder, place = pick(rng, into)
+    source, at = pick(rng, out_of)
+    holder[place] = copy(source[at])
+    file.faults = (*file.faults, "crossed")
+    return file
+
+
+def _dress(rng: random.Random, file: File, other: File) -> File | None:  # noqa: ARG001
+    """Give the first the padding and the framing of the second."""
+    if file.raw is not None or other.raw is not None or len(file.faults) >= MOST_FAULTS:
+        return None
+    file.padding, file.length = other.padding, other.length
+    file.faults = (*file.faults, "crossed")
+    return file
+
+
+_CROSSINGS: tuple[Crossing, ...] = (_join, _join, _join, _graft, _graft, _dress)
+
+
+def _modest(file: File) -> bool:
+    """True when all ranges and shapes are small, so that no change makes data of such a size."""
+    for entry in entries(file):
+        if entry.begin > _MODEST or entry.end > _MODEST or prod(entry.shape) > _MODEST:
+            return False
+    return True
+
+
+def _spots(root: Value) -> list[tuple[list[Value], int]]:
+    """Return (list, place) of every value in a tree but the root itself."""
+    spots: list[tuple[list[Value], int]] = []
+    todo = [root]
+    while todo:
+        value = todo.pop()
+        if type(value) is Obj:
+            spots += [(member, 1) for member in value.members]
+            todo += [member[1] for member in value.members]
+        elif type(value) is Arr:
+            spots += [(value.items, at) for at in range(len(value.items))]
+            todo += value.items
+    return spots

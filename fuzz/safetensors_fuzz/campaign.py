@@ -1,0 +1,197 @@
+"""The outcome-tuple engine for single files: make inputs, ask everyone, keep what behaves in a new way.
+
+An input is kept as a base for others when the tuple of the rules it breaks and of all answers is new. The
+inputs are made and judged in this process while the implementations work on them in theirs.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from safetensors_conformance.outcomes import StepResult
+
+from .finding import Finding
+from .grammar.grammar import MOST_FAULTS, Grammar
+from .grammar.model import File, parse
+from .oracle import Opinion, Wrong, message_class, opinion, wrong
+from .recorder import Recorder, Settings, Tally
+from .subjects import Slots, Subject
+
+BATCH = 64
+"""Inputs that are asked for at once: waking another process costs more than a small file does."""
+POOL = 4000
+"""Most inputs kept as bases."""
+LARGEST_BASE = 4096
+"""Largest input in bytes that is kept as a base."""
+
+
+@dataclass(slots=True)
+class Sample:
+    """One input on its way."""
+
+    file: File
+    data: bytes
+    path: str
+
+
+class Campaign:
+    """One run of the engine over some subjects."""
+
+    def __init__(
+        self,
+        subjects: Sequence[Subject],
+        settings: Settings,
+        *,
+        keep: Callable[[Finding], None] = lambda _: None,
+        progress: Callable[[Tally], None] = lambda _: None,
+        store: Callable[[bytes], None] = lambda _: None,
+        tally: Tally | None = None,
+    ) -> None:
+        """``keep`` is told every finding, ``store`` every input that is kept as a base."""
+        self.tally = tally if tally is not None else Tally()
+        self._subjects = subjects
+        self._settings = settings
+        self._progress, self._store = progress, store
+        self._recorder = Recorder(settings, self.tally, keep)
+        self._grammar = Grammar(random.Random(settings.seed))  # noqa: S311 - reproducible on purpose
+        self._pool: list[File] = []
+        self._seen: set[tuple[object, ...]] = set()
+        self._began = 0.0
+
+    def run(self, start: Iterable[bytes] = ()) -> Tally:
+        """Run until the settings say stop; ``start`` are inputs of an earlier run, tried first."""
+        self._began = time.monotonic()
+        with Slots(3 * BATCH) as slots:
+            try:
+                waiting: list[Sample] = []
+                source = iter(start)
+                while True:
+                    ahead = self._next(source, slots, self.tally.execs + len(waiting))
+                    for subject in self._subjects:
+                        subject.announce([(sample.data, sample.path) for sample in ahead])
+                    for sample in waiting:
+                        self._one(sample)
+                    waiting = ahead
+                    self.tally.seconds = time.monotonic() - self._began
+                    self._progress(self.tally)
+                    if not waiting:
+                        return self.tally
+            finally:
+                self.tally.seconds = time.monotonic() - self._began
+
+    def one(self, data: bytes, slots: Slots, file: File | None = None) -> bool:
+        """Try a single input, for engines that bring their own; ``file`` is its tree if it is at hand.
+
+        Returns True when it was kept, because nothing before behaved like it.
+        """
+        before = self.tally.kept
+        sample = Sample(file if file is not None else _base(data), data, slots.put(data))
+        for subject in self._subjects:
+            subject.announce([(sample.data, sample.path)])
+        self._one(sample)
+        return self.tally.kept > before
+
+    def _next(self, start: Iterable[bytes], slots: Slots, made: int) -> list[Sample]:
+        """Make the next inputs, none when it is time to stop."""
+        limit, seconds = self._settings.max_execs, self._settings.seconds
+        count = BATCH if limit is None else min(BATCH, limit - made)
+        if count <= 0 or (seconds is not None and time.monotonic() - self._began >= seconds):
+            return []
+        if self._settings.first and self.tally.findings:
+            return []
+        out = []
+        for data in start:
+            out.append(Sample(_base(data), data, slots.put(data)))
+            if len(out) == count:
+                return out
+        while len(out) < count:
+            file = self._grammar.input(self._pool)
+            data = file.render()
+            out.append(Sample(file, data, slots.put(data)))
+        return out
+
+    def _one(self, sample: Sample) -> None:
+        """Judge the answers to one input."""
+        what = opinion(sample.data, self._settings.profile, likely_valid=not sample.file.faults)
+        tally = self.tally
+        tally.execs += 1
+        self._count(what)
+        answers: dict[tuple[int, str], StepResult] = {}
+        bad: list[tuple[int, str, Wrong]] = []
+        for number, subject in enumerate(self._subjects):
+            for step in subject.steps:
+                result = subject.answer(sample.data, sample.path, step)
+                answers[number, step] = result
+                mistake = wrong(what, result, subject.lacks)
+                if mistake is not None:
+                    bad.append((number, step, mistake))
+        tally.outcomes[" / ".join(result.outcome for result in answers.values())] += 1
+        self._feedback(sample, what, answers)
+        for number, step, mistake in bad:
+            self._recorder.wrong(what, self._subjects[number], step, mistake)
+
+    def _count(self, what: Opinion) -> None:
+        stages = self.tally.stages
+        if what.header is not None:
+            stages["json"] += 1
+            stages["schema"] += 1
+            stages["accepted"] += 1
+            return
+        for rule in what.rules:
+            self.tally.rules[rule] += 1
+        stage = stage_of(what.codes)
+        if stage:
+            stages["json"] += 1
+            stages["schema"] += stage > 1
+
+    def _feedback(self, sample: Sample, what: Opinion, answers: Mapping[tuple[int, str], StepResult]) -> None:
+        """Keep the input as a base when nothing before behaved like it."""
+        shape = _shape(sample.file) if not sample.file.faults or len(sample.file.faults) == 1 else 0
+        key = (
+            what.rules,
+            *((r.outcome, message_class(r.message) if r.message else "") for r in answers.values()),
+        )
+        new = key not in self._seen
+        if new:
+            self._seen.add(key)
+            self.tally.tuples += 1
+        context = (what.rules[:1], shape)
+        if not new and context in self._seen:
+            return
+        self._seen.add(context)
+        if not self._settings.feedback:
+            return
+        if len(sample.data) <= LARGEST_BASE and len(sample.file.faults) < MOST_FAULTS:
+            if len(self._pool) < POOL:
+                self._pool.append(sample.file)
+            else:
+                self._pool[self.tally.kept % POOL] = sample.file
+            self.tally.kept += 1
+            self._store(sample.data)
+
+
+def _base(data: bytes) -> File:
+    """Return an earlier input as a base; its faults are unknown, so it counts as having one."""
+    file = parse(data)
+    file.faults = ("earlier",)
+    return file
+
+
+def _shape(file: File) -> int:
+    """Return a rough measure of what company a fault is in: how many members, what padding, how much data."""
+    members = getattr(file.root, "members", ())
+    return min(len(members), 4) * 100 + min(len(file.data).bit_length(), 9) * 10 + min(len(file.padding), 9)
+
+
+def stage_of(codes: Iterable[str]) -> int:
+    """Return how far an input with these faults got: 0 not past JSON, 1 past it, 2 past the schema too."""
+    stage = 2
+    for code in codes:
+        if code.startswith(("FRM_", "HDR_NOT", "HDR_BAD", "HDR_TOO")):
+            return 0
+        if code.startswith(("ENT_", "DTY_BAD", "DTY_UNK", "SHP_BAD", "MET_", "OFF_BAD", "HDR_DUP")):
+            stage = 1
+    return stage

@@ -1,0 +1,154 @@
+"""``stc fuzz bench``: what the engines find, measured on readers with planted bugs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from .planted.bench import ENGINES, LIMITS, SETS, EngineName, SetName, as_rows, planted, run_bench, summary
+
+MUTANTS = "mutants"
+GATES = {"easy": 1.0, "hard": 0.9, MUTANTS: 0.9}
+"""Share of each set that the default engine must find."""
+COLUMNS = (
+    "engine",
+    "seed",
+    "bugs",
+    "reached",
+    "triggered",
+    "detected",
+    "median_execs",
+    "worst_execs",
+    "seconds",
+)
+
+
+@click.command()
+@click.option(
+    "--set",
+    "name",
+    type=click.Choice((*SETS, MUTANTS)),
+    default="easy",
+    show_default=True,
+    help="What to find.",
+)
+@click.option(
+    "--engine",
+    "engines",
+    multiple=True,
+    type=click.Choice(ENGINES),
+    help="Engine; may be repeated.  [default: outcome]",
+)
+@click.option("--seeds", default="1", show_default=True, metavar="N,N,...", help="One run for each.")
+@click.option(
+    "--max-execs", type=click.IntRange(1), help="Inputs per bug.  [default: 5,000 easy, 200,000 hard]"
+)
+@click.option("--jobs", "-j", type=click.IntRange(1, 64), default=2, show_default=True, help="Processes.")
+@click.option(
+    "--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Write all results."
+)
+@click.option("--gate", is_flag=True, help="Exit with 1 when less than the share that is due was detected.")
+def bench(
+    name: str,
+    engines: tuple[str, ...],
+    seeds: str,
+    max_execs: int | None,
+    jobs: int,
+    json_path: Path | None,
+    gate: bool,
+) -> None:
+    """Measure the engines: planted bugs reached, triggered and detected, and after how many inputs.
+
+    \b
+    easy     for every rule that the strict reader can report, a reader that lacks just it
+    hard     readers with a bug that shows under a condition only; written by somebody who
+             does not know the grammar, and not read by those who edit it
+    mutants  the strict reader with a one-token fault each, over the inputs that a run keeps
+
+    \b
+    stc fuzz bench --set easy --seeds 1,2,3
+    stc fuzz bench --set hard --engine outcome --engine no-feedback --engine bytes
+    Exit status: 0 measured, 1 below the gate, 2 wrong usage.
+    """
+    try:
+        numbers = [int(text) for text in seeds.split(",")]
+    except ValueError as err:
+        raise click.BadParameter(f"{seeds!r} is no list of numbers", param_hint="--seeds") from err
+    if name == MUTANTS:
+        if engines:
+            raise click.UsageError("--set mutants takes the inputs of the default engine; leave out --engine")
+        result: dict[str, Any] = _mutants(max_execs or 20_000, numbers[0], jobs)
+        share = result["score"]
+    else:
+        chosen = cast("tuple[EngineName, ...]", engines or ("outcome",))
+        result = _planted(cast("SetName", name), chosen, numbers, max_execs, jobs)
+        main = [row for row in result["summary"] if row["engine"] == chosen[0]]
+        share = min((row["detected"] / row["bugs"] for row in main), default=0.0)
+    if json_path is not None:
+        json_path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    if gate and share < GATES[name]:
+        click.echo(f"below the gate: {100 * share:.1f} % of the set, {100 * GATES[name]:.0f} % are due")
+        raise SystemExit(1)
+
+
+def _planted(
+    name: SetName, engines: Sequence[EngineName], seeds: Sequence[int], most: int | None, jobs: int
+) -> dict[str, Any]:
+    limit = most or LIMITS[name]
+    total = len(planted(name)) * len(engines) * len(seeds)
+    with _bar() as bar:
+        task = bar.add_task(f"{name} set", total=total)
+        outcomes = run_bench(
+            name, engines, seeds, most=limit, jobs=jobs, progress=lambda _: bar.advance(task)
+        )
+    rows = summary(outcomes)
+    click.echo(f"{name} set, at most {limit:,} inputs per bug")
+    click.echo(table(rows))
+    if len(outcomes) < total:
+        click.echo(f"interrupted: {len(outcomes)} of {total} measured", err=True)
+    return {"set": name, "max_execs": limit, "summary": rows, "outcomes": as_rows(outcomes)}
+
+
+def _mutants(execs: int, seed: int, jobs: int) -> dict[str, Any]:
+    from .planted import mutants
+
+    inputs = mutants.probes(execs, seed)
+    with _bar() as bar:
+        task = bar.add_task("mutants", total=None)
+        result = mutants.measure(inputs, jobs, lambda done: bar.update(task, completed=done))
+    click.echo(
+        f"{result['mutants']:,} mutants over {result['inputs']:,} inputs kept of {execs:,}: "
+        f"{result['killed']:,} noticed, {len(result['missed'])} missed, "
+        f"{result['equivalent']} that no file can tell"
+    )
+    click.echo(f"score {100 * result['score']:.1f} %: noticed among those that a file could tell")
+    return {"set": MUTANTS, "execs": execs, "seed": seed, **result}
+
+
+def _bar() -> Progress:
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    # Without a thread that redraws: mutants are forked, and a thread's locks would be copied as they are.
+    return Progress(
+        *columns, console=console, transient=True, auto_refresh=False, disable=not console.is_terminal
+    )
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    """Return rows as a Markdown table, which reads well in a terminal too."""
+    cells = [[str(c).replace("_", " ") for c in COLUMNS]]
+    cells += [
+        [f"{row[c]:,}" if isinstance(row[c], (int, float)) else str(row[c]) for c in COLUMNS] for row in rows
+    ]
+    widths = [max(len(line[at]) for line in cells) for at in range(len(COLUMNS))]
+    lines = [
+        "| " + " | ".join(c.rjust(w) for c, w in zip(line, widths, strict=True)) + " |" for line in cells
+    ]
+    rule = "|" + "|".join("-" * (w + 1) + ":" for w in widths) + "|"
+    return "\n".join([lines[0], rule, *lines[1:]])

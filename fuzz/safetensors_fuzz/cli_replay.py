@@ -1,0 +1,83 @@
+"""``stc fuzz replay``: ask again for a finding."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from safetensors_conformance.worker import Limits
+from safetensors_reference import PROFILES, rule_book
+from safetensors_reports.text import visible
+
+from .finding import Finding
+from .folder import FindingError, load
+from .replay import TIMES, Answer, exit_status
+from .replay import replay as ask_again
+
+
+class UnusableError(click.ClickException):
+    """The command cannot do what it was asked: exit status 2."""
+
+    exit_code = 2
+
+
+def loaded(folder: Path) -> Finding:
+    """Load a finding. Raises UnusableError."""
+    try:
+        return load(folder)
+    except FindingError as err:
+        raise UnusableError(str(err)) from err
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option(
+    "--impl",
+    "impls",
+    multiple=True,
+    metavar="SELECTOR",
+    help="Ask this implementation; may be repeated.  [default: the one that it was found with]",
+)
+@click.option(
+    "--times",
+    type=click.IntRange(1, 100),
+    default=TIMES,
+    show_default=True,
+    help="How often, in fresh processes.",
+)
+@click.option("--profile", type=click.Choice(PROFILES), help="Whose options the reference takes.")
+@click.option(
+    "--time-limit", type=click.FloatRange(0.001), default=10.0, show_default=True, help="Seconds per answer."
+)
+def replay(folder: Path, impls: tuple[str, ...], times: int, profile: str | None, time_limit: float) -> None:
+    """Ask again for the finding in FOLDER, and say whether the answer is still wrong.
+
+    \b
+    stc fuzz replay findings/off-hole-1a2b3c4d
+    stc fuzz replay findings/off-hole-1a2b3c4d --impl mlx==0.31.1 --impl mlx
+    Exit status: 0 as expected now, 1 still wrong, 2 cannot be run.
+    """
+    finding = loaded(folder)
+    click.echo(f"{finding.slug} · {finding.step} · {finding.verdict}")
+    for rule_id in finding.rules[:1]:
+        rule = rule_book().rules.get(rule_id)
+        click.echo(f"  rule      {rule_id}" + (f" ({rule.level}): {rule.statement}" if rule else ""))
+    click.echo(f"  expected  {visible(finding.expected, 300)}")
+    if not impls and not finding.got:
+        raise UnusableError(f"{finding.slug} does not say whom it was found with; give --impl SELECTOR")
+    answers = ask_again(finding, impls, times=times, limits=Limits(time_limit), profile=profile)
+    for answer in answers:
+        for line in _lines(finding, answer):
+            click.echo(line)
+    raise SystemExit(exit_status(answers))
+
+
+def _lines(finding: Finding, answer: Answer) -> list[str]:
+    who = visible(answer.selector + (f" {answer.version}" if answer.version else ""))
+    lines = [f"  {who}: {answer.state.upper()}", f"    got     {visible(answer.got, 300)}"]
+    before = finding.got.get(answer.selector)
+    if before is not None:
+        version = finding.versions.get(answer.selector, "")
+        lines.append(f"    before  {visible(before, 300)}" + (f" ({visible(version)})" if version else ""))
+    return lines

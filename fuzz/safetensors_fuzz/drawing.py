@@ -1,0 +1,274 @@
+"""A drawing of the bytes of a file: length field, header, data buffer, and what is wrong with the layout.
+
+The upper strip is the whole file, the lower one its data buffer with one bar for each tensor. What is wrong
+carries words as well as a colour. Reports embed the drawing as it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from safetensors_reference import explain
+from safetensors_reference.layout import draw_layout
+
+from .drawing_buffer import Buffer, Patch, look_at, starts
+from .drawing_canvas import CHAR, INNER, MARGIN, Canvas, Rows, cut, extent, shown
+from .drawing_scale import Scale, scale_of
+
+if TYPE_CHECKING:
+    from safetensors_reference import Explanation, Fault
+
+STRIP = 30
+"""Height of a strip or bar in pixels."""
+ROW = 15
+"""Height of a line of text in pixels."""
+MARKS = 4
+"""Most faults marked on the file, and listed."""
+ROWS = 3
+"""Most rows of positions below a strip."""
+COLUMNS = int(INNER / CHAR)
+"""Columns of text in a line."""
+
+_COLOUR = {"hole": "amber", "trailing": "amber", "overlap": "red", "beyond": "red", "unknown": "grey"}
+
+Segment = tuple[str, str, int, int]
+"""Style, words, first byte and the byte behind the last, counted in the file."""
+
+
+def layout_svg(
+    data: bytes, explanation: Explanation | None = None, *, name: str = "input.safetensors"
+) -> str:
+    """Draw the layout of a file.
+
+    Args:
+        data: the whole file; any bytes will do.
+        explanation: what the strict reader says about it; None asks the strict reader.
+        name: what the file is called in the drawing.
+
+    Returns:
+        An SVG document, 880 pixels wide, that can also stand inside an HTML page. The same arguments give
+        the same text.
+    """
+    explanation = explain(data) if explanation is None else explanation
+    canvas = Canvas(hashlib.sha256(name.encode("utf-8", "replace") + data).hexdigest()[:8])
+    faults = explanation.faults
+    count = "no fault" if not faults else "1 fault" if len(faults) == 1 else f"{len(faults):,} faults"
+    title = f"{cut(shown(name), 60)}: {len(data):,} bytes, {count}"
+    canvas.text(MARGIN, 20, title, "title")
+    segments = _segments(data)
+    scale, to_scale = scale_of([(s[2], s[3], extent(s[1]) + 12) for s in segments], [len(data)])
+    y = _marks(canvas, faults, scale, 30.0, len(data))
+    y = _file(canvas, segments, scale, y, len(data))
+    if explanation.data_start is not None:
+        buffer = look_at(explanation, len(data) - explanation.data_start)
+        ends = (scale.at(explanation.data_start), scale.at(len(data)))
+        y, fits = _buffer(canvas, buffer, ends, y, explanation.data_start)
+        to_scale = to_scale and fits
+    elif len(data) >= 8:
+        canvas.text(MARGIN, y + 10, "The header cannot be read to its end, so no ranges are known.", "quiet")
+        y += ROW + 4
+    y = _fault_list(canvas, faults, y)
+    if not to_scale:
+        canvas.text(MARGIN, y + 14, "Widths are not to scale; positions are exact.", "quiet")
+        y += ROW + 8
+    return canvas.svg(y + 10, f"Byte layout of {title}", _described(data, explanation))
+
+
+def _segments(data: bytes) -> list[Segment]:
+    """Return the parts of a file in order, those included that should be there and are not."""
+    size = len(data)
+    if size < 8:
+        there: list[Segment] = [("length", f"length {size} B", 0, size)] if size else []
+        return [*there, ("beyond", f"missing {8 - size} B", size, 8)]
+    length = int.from_bytes(data[:8], "little")
+    end = min(8 + length, size)
+    text = data[8:end].rstrip(b" ")
+    out: list[Segment] = [("length", "length 8 B", 0, 8)]
+    if text:
+        out.append(("header", f"header {len(text):,} B", 8, 8 + len(text)))
+    if 8 + len(text) < end:
+        out.append(("padding", f"padding {end - 8 - len(text):,} B", 8 + len(text), end))
+    if end < size:
+        out.append(("data", f"data {size - end:,} B", end, size))
+    if 8 + length > size:
+        out.append(("beyond", f"missing {8 + length - size:,} B", size, 8 + length))
+    return out
+
+
+def _marks(canvas: Canvas, faults: Sequence[Fault], scale: Scale, y: float, size: int) -> float:
+    """Mark above the strip which bytes the faults are about. Returns y of the strip."""
+    rows = Rows()
+    bottom = y + ROW + 4 if faults else y
+    done: set[tuple[float, float]] = set()
+    for fault in faults[:MARKS]:
+        left, right = scale.at(min(fault.start, size)), scale.at(min(fault.end, size))
+        if (left, right) in done:
+            continue
+        done.add((left, right))
+        middle = (left + right) / 2
+        text = f"{fault.code} {_bytes(fault)}"
+        start, row = rows.place(middle, extent(text), 1)
+        if not row:
+            canvas.text(start, y + 10, text)
+        canvas.line(middle, bottom - 5, middle, bottom + 3, "mark")
+        if right - left > 3:
+            canvas.line(left, bottom, right, bottom, "mark")
+    return bottom + 6
+
+
+def _bytes(fault: Fault) -> str:
+    """Say which file bytes a fault is about."""
+    return f"{fault.start:,}" if fault.end <= fault.start + 1 else f"{fault.start:,}..{fault.end - 1:,}"
+
+
+def _file(canvas: Canvas, segments: Sequence[Segment], scale: Scale, y: float, size: int) -> float:
+    """Draw the strip of the whole file. Returns y below its positions."""
+    for style, words, begin, end in segments:
+        left, right = scale.at(begin), scale.at(end)
+        canvas.rect(left, y, right - left, STRIP, style)
+        canvas.text((left + right) / 2, y + 19, words, "halo" if style == "beyond" else "", "middle")
+    canvas.line(scale.at(size), y - 3, scale.at(size), y + STRIP + 3, "end")
+    points = {p for s in segments for p in s[2:]} | {0, size}
+    return _positions(canvas, scale, points, y + STRIP + 3, {size: "end of file"})
+
+
+def _positions(
+    canvas: Canvas, scale: Scale, points: Iterable[int], y: float, words: Mapping[int, str]
+) -> float:
+    """Write positions below a strip, those with words first, as far as there is room. Returns y below."""
+    rows = Rows()
+    placed: list[tuple[float, float, str]] = []
+    for point in sorted(points, key=lambda p: (p not in words, p)):
+        text = f"{point:,}" + (f" = {words[point]}" if point in words else "")
+        start, row = rows.place(scale.at(point), extent(text), ROWS)
+        if row < ROWS:
+            canvas.line(scale.at(point), y - 2, scale.at(point), y + 3 + ROW * row)
+            placed.append((start, y + 13 + ROW * row, text))
+    for start, base, text in placed:
+        canvas.text(start, base, text, "halo")
+    return y + ROW * rows.count + 6
+
+
+def _buffer(
+    canvas: Canvas, buffer: Buffer, ends: tuple[float, float], y: float, data_start: int
+) -> tuple[float, bool]:
+    """Draw the data buffer below the strip of the file. Returns y below it, and whether it is to scale."""
+    declared = "" if buffer.declared == buffer.size else f"; the header declares {buffer.declared:,}"
+    spans = [(p.begin, p.end, extent(p.words) + 12) for p in buffer.patches]
+    if sum(wide for _, _, wide in spans) > INNER / 2:
+        spans = [(p.begin, p.end, extent(p.short) + 10) for p in buffer.patches]
+    spans += [(b.begin, max(min(b.end, buffer.size), b.begin + 1), 24.0) for b in buffer.bars]
+    points = buffer.points
+    if len(points) == 1:
+        canvas.text(MARGIN, y + 10, "The data buffer is empty, and the header declares no bytes.", "quiet")
+        return _list(canvas, buffer, y + 16), True
+    scale, to_scale = scale_of(spans, points)
+    right = scale.at(buffer.size)
+    heading = f"data buffer: {buffer.size:,} bytes from file byte {data_start:,} on{declared}"
+    if buffer.size:
+        canvas.line(ends[0], y + 18, MARGIN, y + 36)
+        canvas.line(ends[1], y + 18, right, y + 36)
+    canvas.text(MARGIN, y + 10, heading, "halo")
+    y += 40
+    tall = buffer.lanes * (STRIP + 4)
+    _bars(canvas, buffer, scale, y)
+    for patch in buffer.patches:
+        _patch(canvas, patch, scale, y + patch.lane * (STRIP + 4))
+    canvas.line(right, y - 5, right, y + tall + 2, "end")
+    _ticks(canvas, buffer, scale, y, tall)
+    y = _positions(canvas, scale, points, y + tall, {buffer.size: "end of file"})
+    if buffer.hidden:
+        canvas.text(MARGIN, y + 8, f"{buffer.hidden:,} more overlap these and are not drawn.", "quiet")
+        y += ROW
+    return _list(canvas, buffer, y + 2), to_scale
+
+
+def _bars(canvas: Canvas, buffer: Buffer, scale: Scale, y: float) -> None:
+    for bar in buffer.bars:
+        left, top = scale.at(bar.begin), y + bar.lane * (STRIP + 4)
+        wide = scale.at(bar.end) - left
+        style = "beyond" if bar.upside_down else "more" if not bar.number else "tensor"
+        canvas.rect(left, top, wide, STRIP, style)
+        # The words stand in the part that no hatch covers.
+        free = [scale.at(p.end) for p in buffer.patches if p.lane == bar.lane and p.begin == bar.begin]
+        clear = max([left, *(x for x in free if x < left + wide)])
+        room = left + wide - clear
+        if bar.begin < buffer.size < bar.end:  # one side of the end of the file has the words
+            middle = scale.at(buffer.size)
+            clear, room = (middle, left + wide - middle) if bar.upside_down else (clear, middle - clear)
+        label = f"{bar.number} {bar.label}" if bar.number else bar.label
+        for text in (
+            label,
+            cut(label, int(room / CHAR) - 1) if room > 12 * CHAR else "",
+            str(bar.number or "…"),
+        ):
+            if text and extent(text) + 4 <= room:
+                canvas.text(clear + room / 2, top + 19, text, "halo", "middle")
+                break
+
+
+def _patch(canvas: Canvas, patch: Patch, scale: Scale, y: float) -> None:
+    left = scale.at(patch.begin)
+    wide = scale.at(patch.end) - left
+    if patch.kind == "beyond":
+        canvas.rect(left, y, wide, STRIP, "ground")
+        canvas.rect(left, y, wide, STRIP, "beyond")
+    else:
+        canvas.hatch(left, y, wide, STRIP, _COLOUR[patch.kind])
+    for text in (patch.words, patch.short, patch.short[:1]):
+        if extent(text) + 2 <= wide:
+            canvas.text(left + wide / 2, y + 19, text, "halo", "middle")
+            break
+
+
+def _ticks(canvas: Canvas, buffer: Buffer, scale: Scale, y: float, tall: float) -> None:
+    """Draw empty ranges: a line through the strip with a ring on it, their numbers or how many they are."""
+    for position, numbers in buffer.ticks.items():
+        x = scale.at(position)
+        canvas.line(x, y - 6, x, y + tall, "empty")
+        canvas.dot(x, y - 6, "empty")
+        known = [n for n in numbers if n]
+        text = f"{len(numbers)} empty" if len(known) != len(numbers) or len(known) > 3 else ",".join(known)
+        side = x - 6 if x > MARGIN + INNER - extent(text) - 8 else x + 6
+        canvas.text(side, y - 4, text, "halo", "end" if side < x else "start")
+
+
+def _list(canvas: Canvas, buffer: Buffer, y: float) -> float:
+    """Write the list of ranges. Returns y below it."""
+    if not buffer.rows:
+        return y
+    table = [("", "name", "dtype, shape", "in the data buffer", "size", ""), *buffer.rows]
+    columns = starts(table)
+    for place, row in enumerate(table):
+        y += ROW
+        for column, cell in zip(columns, row, strict=True):
+            words = cut(cell, COLUMNS - column)
+            if words:
+                canvas.text(MARGIN + column * CHAR, y, words, "quiet" if not place else "")
+    if buffer.left_out:
+        y += ROW
+        canvas.text(MARGIN + columns[1] * CHAR, y, f"and {buffer.left_out:,} more", "quiet")
+    return y + 8
+
+
+def _fault_list(canvas: Canvas, faults: Sequence[Fault], y: float) -> float:
+    """Write what the strict reader says. Returns y below it."""
+    for fault in faults[:MARKS]:
+        y += ROW
+        text = f"{fault.code} ({fault.rule}), bytes {_bytes(fault)}: {fault.message}"
+        canvas.text(MARGIN, y, cut(shown(text), COLUMNS))
+    if len(faults) > MARKS:
+        y += ROW
+        canvas.text(MARGIN, y, f"and {len(faults) - MARKS:,} more faults", "quiet")
+    return y + 6
+
+
+def _described(data: bytes, explanation: Explanation) -> str:
+    """Say the drawing in words, for those who cannot see it."""
+    parts = [f"{words}, file bytes {begin:,} to {end:,}." for _, words, begin, end in _segments(data)]
+    if explanation.data_start is not None:
+        parts.append("Data: " + draw_layout(explanation.ranges, len(data) - explanation.data_start) + ".")
+    parts += [f"{f.code} ({f.rule}): {f.message}." for f in explanation.faults[:MARKS]]
+    return " ".join(parts)

@@ -1,0 +1,230 @@
+"""What there is to see in a data buffer: bars, hatched patches, ticks, and a line of words for each range.
+
+Positions count in the data buffer. Files may have more ranges than anyone can look at; then the ones that
+break the chain are kept and runs of ordinary ones become one bar.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal
+
+from .drawing_canvas import columns, cut, named
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from safetensors_reference import Explanation
+    from safetensors_reference.layout import Range
+
+SHOWN = 14
+"""Most ranges drawn one by one."""
+FIRST, LAST = 3, 2
+"""Ordinary ranges at both ends that are always drawn."""
+LANES = 4
+"""Most bars above one another."""
+REMARK = 60
+"""Columns left for the remark on a range."""
+
+Kind = Literal["hole", "overlap", "trailing", "beyond", "unknown"]
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One range, or ``count`` ordinary ones in a row; ``number`` is its line in the list, 0 for a run."""
+
+    begin: int
+    end: int
+    number: int
+    label: str
+    count: int = 1
+    lane: int = 0
+    upside_down: bool = False
+
+
+@dataclass(frozen=True)
+class Patch:
+    """Bytes with something wrong about them, in the lane of the bar concerned."""
+
+    begin: int
+    end: int
+    kind: Kind
+    lane: int = 0
+    number: int = 0
+
+    @property
+    def words(self) -> str:
+        """What is written on it; an overlap says whose."""
+        who = f"{self.number} " if self.kind == "overlap" and self.number else ""
+        return f"{who}{self.short} {self.end - self.begin:,} B"
+
+    @property
+    def short(self) -> str:
+        """What is written on it where there is little room."""
+        return {"beyond": "past end", "unknown": "unclaimed"}.get(self.kind, self.kind)
+
+
+@dataclass
+class Buffer:
+    """Everything drawn of a data buffer.
+
+    Attributes:
+        size: bytes that there are.
+        declared: end of the last range, or ``size`` when the header declares none.
+        bars: ranges with bytes, in the order of the offsets.
+        ticks: position -> numbers of the empty ranges there.
+        patches: holes, overlaps and the like.
+        rows: lines of the list: number, name, dtype and shape, bytes, remark.
+        left_out: ranges without a line in the list.
+        hidden: bars that found no lane.
+    """
+
+    size: int
+    declared: int = 0
+    bars: list[Bar] = field(default_factory=list)
+    ticks: dict[int, list[str]] = field(default_factory=dict)
+    patches: list[Patch] = field(default_factory=list)
+    rows: list[tuple[str, ...]] = field(default_factory=list)
+    left_out: int = 0
+    hidden: int = 0
+
+    @property
+    def lanes(self) -> int:
+        """How many bars stand above one another at most."""
+        return 1 + max((b.lane for b in self.bars), default=0)
+
+    @property
+    def points(self) -> list[int]:
+        """Every position that something begins or ends at, sorted."""
+        found = {0, self.size, *self.ticks}
+        spans = [(b.begin, b.end) for b in self.bars] + [(p.begin, p.end) for p in self.patches]
+        return sorted(found.union(*spans))
+
+
+def look_at(explanation: Explanation, size: int) -> Buffer:
+    """Return what is drawn of the data buffer of a file whose header gave ranges; ``size``: its bytes."""
+    codes = {fault.code for fault in explanation.faults}
+    ranges = sorted(explanation.ranges, key=lambda r: (min(r.begin, r.end), r.end, r.name))
+    remarks = _remarks(ranges, size)
+    kept = _kept(remarks)
+    out = Buffer(size, max((r.end for r in ranges if r.begin <= r.end), default=size))
+    out.left_out = len(ranges) - len(kept)
+    run: list[Range] = []
+    for place, item in enumerate(ranges):
+        if place not in kept:
+            run.append(item)
+            continue
+        _add_run(out, run)
+        run = []
+        _add(out, item, remarks[place])
+    _add_run(out, run)
+    _find_patches(out, ranges, codes)
+    return out
+
+
+def _remarks(ranges: Sequence[Range], size: int) -> list[str]:
+    """Say of each range what is wrong with its place, nothing for an ordinary one."""
+    out = []
+    cursor, before = 0, ""
+    for item in ranges:
+        words = []
+        if item.begin > item.end:
+            out.append("ends before it begins")
+            continue
+        if item.begin > cursor:
+            words.append(f"{_bytes(item.begin - cursor)} before it claimed by none")
+        elif item.begin < cursor:
+            many = min(item.end, cursor) - item.begin
+            words.append(f"{_bytes(many)} also of {before}" if many else f"inside {before}")
+        if item.end > size:
+            words.append(f"{_bytes(item.end - max(item.begin, size))} past the end of the file")
+        out.append("; ".join(words))
+        if item.end >= cursor:
+            cursor, before = item.end, named(item.name, 12)
+    return out
+
+
+def _bytes(count: int) -> str:
+    return "1 byte" if count == 1 else f"{count:,} bytes"
+
+
+def _kept(remarks: Sequence[str]) -> set[int]:
+    """Choose the ranges to be drawn one by one: those with a remark first, their neighbours, both ends."""
+    count = len(remarks)
+    if count <= SHOWN:
+        return set(range(count))
+    ends = {*range(FIRST), *range(count - LAST, count)}
+    wrong = [place for place, remark in enumerate(remarks) if remark]
+    wanted = [*wrong, *(near for place in wrong for near in (place - 1, place + 1)), *range(count)]
+    for place in wanted:
+        if len(ends) == SHOWN:
+            break
+        if 0 <= place < count:
+            ends.add(place)
+    return ends
+
+
+def _add(out: Buffer, item: Range, remark: str) -> None:
+    number = len(out.rows) + 1
+    size = item.end - item.begin
+    where = f"{item.begin:,}..{item.end:,}"
+    note = remark or ("empty" if size == 0 else "")
+    name = named(item.name)
+    out.rows.append((str(number), name, cut(item.label, 22), where, f"{max(size, 0):,} B", cut(note, REMARK)))
+    if size == 0:
+        out.ticks.setdefault(item.begin, []).append(str(number))
+    elif size > 0:
+        _place(out, Bar(item.begin, item.end, number, f"{name} {item.label}"))
+    else:
+        _place(out, Bar(item.end, item.begin, number, f"{name} reversed", upside_down=True))
+
+
+def _add_run(out: Buffer, run: Sequence[Range]) -> None:
+    """Add what stands for ranges that are not drawn one by one."""
+    full = [r for r in run if r.begin < r.end]
+    for item in run:
+        if item.begin == item.end and (item.begin in out.ticks or len(out.ticks) < SHOWN):
+            out.ticks.setdefault(item.begin, []).append("")
+    if full:
+        begin, end = min(r.begin for r in full), max(r.end for r in full)
+        gaps = sum(later.begin > earlier.end for earlier, later in pairwise(full))
+        words = f"{len(full):,} more" + (f", {gaps:,} gaps" if gaps else "")
+        _place(out, Bar(begin, end, 0, words, len(full)))
+
+
+def _place(out: Buffer, bar: Bar) -> None:
+    """Put a bar into the first lane that is free there, if one is."""
+    for lane in range(LANES):
+        if all(b.end <= bar.begin or b.begin >= bar.end for b in out.bars if b.lane == lane):
+            out.bars.append(replace(bar, lane=lane))
+            return
+    out.hidden += bar.count
+
+
+def _find_patches(out: Buffer, ranges: Iterable[Range], codes: set[str]) -> None:
+    """Find holes, overlaps, what lies past the end of the file and what nobody claims."""
+    runs = [bar for bar in out.bars if not bar.number]
+    cursor = 0
+    for item in (r for r in ranges if r.begin <= r.end):
+        free = Patch(cursor, min(item.begin, out.size), "hole" if "OFF_HOLE" in codes else "unknown")
+        # What lies between ranges that are not drawn one by one is not drawn either.
+        if free.begin < free.end and not any(b.begin < free.end and free.begin < b.end for b in runs):
+            out.patches.append(free)
+        cursor = max(cursor, item.end)
+    if cursor < out.size:
+        out.patches.append(Patch(cursor, out.size, "trailing" if "OFF_TRAILING" in codes else "unknown"))
+    cursor = 0
+    for bar in sorted((b for b in out.bars if not b.upside_down), key=lambda b: (b.begin, b.end)):
+        inside = min(bar.end, cursor, out.size)
+        if bar.begin < inside:
+            out.patches.append(Patch(bar.begin, inside, "overlap", bar.lane, bar.number))
+        if bar.end > out.size:
+            out.patches.append(Patch(max(bar.begin, out.size), bar.end, "beyond", bar.lane, bar.number))
+        cursor = max(cursor, bar.end)
+
+
+def starts(rows: Sequence[Sequence[str]]) -> list[int]:
+    """Return the column that each cell of a table begins in, two columns apart."""
+    widths = [max(map(columns, cells)) for cells in zip(*rows, strict=True)]
+    return [sum(widths[:place]) + 2 * place for place in range(len(widths))]

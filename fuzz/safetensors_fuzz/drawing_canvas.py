@@ -1,0 +1,215 @@
+"""What drawings are made of: shapes and safe text on a canvas, and the style sheet.
+
+Everything is deterministic, uses no font metrics but those of a fixed pitch, and takes names from hostile
+files: what is not harmless on a line of its own is escaped before it gets into the picture.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass, field
+from xml.sax.saxutils import escape
+
+from safetensors_reference.faults import shorten
+
+WIDTH = 880
+"""Width of every drawing in pixels."""
+MARGIN = 16
+"""Empty space at the left and right."""
+INNER = WIDTH - 2 * MARGIN
+CHAR = 6.7
+"""Width of a character in pixels, a little more than what fonts of fixed pitch take at this size."""
+
+_RIGHT_TO_LEFT = frozenset({"R", "AL", "AN", "RLE", "RLO", "RLI"})
+
+STYLE = """
+.stc-layout text{font:11px ui-monospace,"DejaVu Sans Mono",Menlo,Consolas,monospace;fill:#1f2328}
+.stc-layout .title{font-weight:bold;font-size:12px}
+.stc-layout .quiet{fill:#57606a}
+.stc-layout .halo{paint-order:stroke;stroke:#ffffff;stroke-width:4px;stroke-linejoin:round}
+.stc-layout .ground{fill:#ffffff}
+.stc-layout .length{fill:#fbefff;stroke:#8250df}
+.stc-layout .header{fill:#ddf4ff;stroke:#0969da}
+.stc-layout .padding{fill:#f6f8fa;stroke:#6e7781}
+.stc-layout .data,.stc-layout .tensor{fill:#dafbe1;stroke:#1a7f37}
+.stc-layout .more{fill:#f6f8fa;stroke:#1a7f37}
+.stc-layout .beyond{fill:none;stroke:#cf222e;stroke-width:1.5;stroke-dasharray:5 3}
+.stc-layout .edge{stroke:#9a6700}
+.stc-layout .edge-red{stroke:#cf222e}
+.stc-layout .edge-grey{stroke:#6e7781}
+.stc-layout .amber{stroke:#bf8700;stroke-width:3}
+.stc-layout .red{stroke:#cf222e;stroke-width:3}
+.stc-layout .grey{stroke:#8c959f;stroke-width:2}
+.stc-layout .amber-ground{fill:#fff8c5}
+.stc-layout .red-ground{fill:#ffebe9}
+.stc-layout .grey-ground{fill:#f6f8fa}
+.stc-layout .line{stroke:#6e7781;fill:none}
+.stc-layout .mark{stroke:#cf222e;stroke-width:2;fill:none}
+.stc-layout .empty{stroke:#1a7f37;stroke-width:2;fill:#ffffff}
+.stc-layout .end{stroke:#1f2328;stroke-width:2}
+@media (prefers-color-scheme:dark){
+.stc-layout text{fill:#e6edf3}
+.stc-layout .quiet{fill:#9198a1}
+.stc-layout .halo{stroke:#0d1117}
+.stc-layout .ground{fill:#0d1117}
+.stc-layout .length{fill:#2b1a45;stroke:#a371f7}
+.stc-layout .header{fill:#0c2845;stroke:#4493f8}
+.stc-layout .padding{fill:#21262d;stroke:#9198a1}
+.stc-layout .data,.stc-layout .tensor{fill:#0f2f1a;stroke:#3fb950}
+.stc-layout .more{fill:#21262d;stroke:#3fb950}
+.stc-layout .beyond{stroke:#f85149}
+.stc-layout .edge{stroke:#d29922}
+.stc-layout .edge-red{stroke:#f85149}
+.stc-layout .edge-grey{stroke:#9198a1}
+.stc-layout .amber{stroke:#9e6a03}
+.stc-layout .red{stroke:#b62324}
+.stc-layout .grey{stroke:#484f58}
+.stc-layout .amber-ground{fill:#2e2111}
+.stc-layout .red-ground{fill:#3c1618}
+.stc-layout .grey-ground{fill:#21262d}
+.stc-layout .line{stroke:#9198a1}
+.stc-layout .mark{stroke:#f85149}
+.stc-layout .empty{stroke:#3fb950;fill:#0d1117}
+.stc-layout .end{stroke:#e6edf3}
+}
+"""
+"""The style sheet; its selectors reach nothing outside drawings, wherever they are embedded."""
+
+
+def shown(text: str, limit: int = 400) -> str:
+    """Return ``text`` on one line and in the order it is stored, everything that could disturb it escaped.
+
+    Escaped are unprintable characters, those written from right to left, which would reorder what stands
+    beside them, and combining ones, which would climb onto their neighbours.
+    """
+    text = shorten(text, limit)
+    return text if text.isascii() and text.isprintable() else "".join(map(_harmless, text))
+
+
+def _harmless(char: str) -> str:
+    tame = char.isprintable() and unicodedata.bidirectional(char) not in _RIGHT_TO_LEFT
+    if tame and unicodedata.category(char)[0] != "M":
+        return char
+    return f"\\u{ord(char):04x}" if ord(char) <= 0xFFFF else f"\\U{ord(char):08x}"
+
+
+def named(name: str, limit: int = 22) -> str:
+    """Return a tensor's name for a drawing: in quotes, cut, harmless."""
+    escaped = name[: limit + 1].replace("\\", "\\\\").replace('"', '\\"')
+    text = shown(escaped)
+    return f'"{text}"' if len(name) <= limit and columns(text) <= limit else f'"{cut(text, limit)}"'
+
+
+def columns(text: str) -> int:
+    """Count the columns that a text takes; characters of East Asian scripts and emoji take two."""
+    if text.isascii():
+        return len(text)
+    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def cut(text: str, limit: int) -> str:
+    """Cut a text to so many columns, with an ellipsis where something is missing."""
+    if columns(text) <= limit:
+        return text
+    while text and columns(text) > limit - 1:
+        text = text[:-1]
+    return text + "…"
+
+
+def extent(text: str) -> float:
+    """Return the width of a text in pixels."""
+    return columns(text) * CHAR
+
+
+@dataclass
+class Rows:
+    """Rows of labels that must not run into one another."""
+
+    taken: list[list[tuple[float, float]]] = field(default_factory=list)
+
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        return len(self.taken)
+
+    def place(self, middle: float, width: float, limit: int) -> tuple[float, int]:
+        """Find room for a label around ``middle``: (x of its start, row).
+
+        The row is ``limit`` where there is none.
+        """
+        start = min(max(middle - width / 2, MARGIN), MARGIN + INNER - width)
+        end = start + width
+        for row in range(limit):
+            if row == len(self.taken):
+                self.taken.append([])
+            if all(end + CHAR <= a or start - CHAR >= b for a, b in self.taken[row]):
+                self.taken[row].append((start, end))
+                return start, row
+        return start, limit
+
+
+@dataclass
+class Canvas:
+    """Shapes in drawing order. ``mark`` makes the ids of this drawing differ from those of others."""
+
+    mark: str
+    parts: list[str] = field(default_factory=list)
+
+    def rect(self, x: float, y: float, width: float, height: float, style: str) -> None:
+        """Add a rectangle with rounded corners."""
+        self.parts.append(
+            f'<rect x="{_n(x)}" y="{_n(y)}" width="{_n(max(width, 0.5))}" height="{_n(height)}" rx="2" '
+            f'class="{style}"/>'
+        )
+
+    def hatch(self, x: float, y: float, width: float, height: float, colour: str) -> None:
+        """Add a hatched rectangle; ``colour`` is amber, red or grey."""
+        edge = {"amber": "edge", "red": "edge-red", "grey": "edge-grey"}[colour]
+        self.parts.append(
+            f'<rect x="{_n(x)}" y="{_n(y)}" width="{_n(max(width, 0.5))}" height="{_n(height)}" rx="2" '
+            f'fill="url(#{colour}-{self.mark})" class="{edge}"/>'
+        )
+
+    def line(self, x1: float, y1: float, x2: float, y2: float, style: str = "line") -> None:
+        """Add a straight line."""
+        self.parts.append(f'<line x1="{_n(x1)}" y1="{_n(y1)}" x2="{_n(x2)}" y2="{_n(y2)}" class="{style}"/>')
+
+    def dot(self, x: float, y: float, style: str) -> None:
+        """Add a small circle."""
+        self.parts.append(f'<circle cx="{_n(x)}" cy="{_n(y)}" r="3.5" class="{style}"/>')
+
+    def text(self, x: float, y: float, text: str, style: str = "", anchor: str = "start") -> None:
+        """Add a line of text, escaped. ``y`` is its base line."""
+        kind = f' class="{style}"' if style else ""
+        side = "" if anchor == "start" else f' text-anchor="{anchor}"'
+        words = escape(shown(text))
+        self.parts.append(f'<text x="{_n(x)}" y="{_n(y)}"{kind}{side} xml:space="preserve">{words}</text>')
+
+    def svg(self, height: float, title: str, description: str) -> str:
+        """Return the finished drawing."""
+        tall = _n(height)
+        patterns = "".join(
+            f'<pattern id="{colour}-{self.mark}" width="8" height="8" patternUnits="userSpaceOnUse" '
+            f'patternTransform="rotate(45)"><rect width="8" height="8" class="{colour}-ground"/>'
+            f'<line x1="1.5" y1="0" x2="1.5" y2="8" class="{colour}"/></pattern>'
+            for colour in ("amber", "red", "grey")
+        )
+        return "\n".join(
+            [
+                '<svg xmlns="http://www.w3.org/2000/svg" class="stc-layout" role="img"',
+                f'width="{WIDTH}" height="{tall}" viewBox="0 0 {WIDTH} {tall}"',
+                f'aria-labelledby="title-{self.mark} desc-{self.mark}">',
+                f'<title id="title-{self.mark}">{escape(shown(title))}</title>',
+                f'<desc id="desc-{self.mark}">{escape(shown(description, 4000))}</desc>',
+                f"<style>{STYLE}</style>",
+                f"<defs>{patterns}</defs>",
+                f'<rect width="{WIDTH}" height="{tall}" class="ground"/>',
+                *self.parts,
+                "</svg>\n",
+            ]
+        )
+
+
+def _n(value: float) -> str:
+    """Write a number with at most one decimal."""
+    return f"{value:.1f}".removesuffix(".0")

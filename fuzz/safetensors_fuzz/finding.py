@@ -1,0 +1,81 @@
+"""A finding: one input on which an implementation gives a wrong answer, or ends badly.
+
+What an engine hands over and what is written to disk is this; ``folder`` writes it, ``replay`` asks again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+ENTRY = "input.safetensors"
+"""Name of the file that is handed over, where there is only one."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One input, what was expected of it and what came.
+
+    Attributes:
+        step: what was asked: open, read, slice, write or index; or ``prove`` and ``check`` for the two
+            questions that only the reference is asked.
+        verdict: a failing key of ``safetensors_reports.verdicts.VERDICTS``.
+        signature: subject and outcomes as ``stc diff`` writes them; findings of one signature are one.
+        rules: ids of the rules broken by the input, or that the answer breaks; the first speaks for it.
+        codes: fault codes of the input, sorted; empty for a valid one.
+        expected: one line.
+        got: selector -> one line.
+        versions: selector -> version.
+        files: path inside the input's folder -> bytes; one file unless the step is ``index``; none for a
+            step ``write``, whose input is its ``action``.
+        entry: the file that is handed over.
+        action: what is done with it beyond reading, as in the manifest of the corpus, or None.
+        expectation: what is demanded, in the form of the manifest (``outcome``, ``content``, ``codes``).
+        where: the byte range of ``entry`` that breaks the first rule, if it is known.
+        engine: which engine found it.
+        seed: seed of the run.
+        execs: inputs that the run had tried when it found this one.
+        size_found: bytes of the input before it was made smaller.
+        replays: how often of three times a fresh process gave the same answer.
+    """
+
+    step: str
+    verdict: str
+    signature: str
+    rules: tuple[str, ...]
+    codes: tuple[str, ...]
+    expected: str
+    got: Mapping[str, str]
+    versions: Mapping[str, str]
+    files: Mapping[str, bytes]
+    entry: str = ENTRY
+    action: Mapping[str, Any] | None = None
+    expectation: Mapping[str, Any] = field(default_factory=dict)
+    where: tuple[int, int] | None = None
+    engine: str = ""
+    seed: int = 0
+    execs: int = 0
+    size_found: int = 0
+    replays: int = 0
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over all files and the action, in hexadecimal."""
+        digest = hashlib.sha256(repr(sorted((self.action or {}).items())).encode())
+        for path, data in sorted(self.files.items()):
+            digest.update(f"{path}\0{len(data)}\0".encode())
+            digest.update(data)
+        return digest.hexdigest()
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files together."""
+        return sum(map(len, self.files.values()))
+
+    @property
+    def slug(self) -> str:
+        """Name of the finding's folder: first code or rule, and the first digits of the digest."""
+        subject = self.codes[0] if self.codes else self.rules[0] if self.rules else "valid"
+        return f"{subject.lower().replace('_', '-')}-{self.digest[:8]}"

@@ -1,0 +1,256 @@
+"""A finding on disk: a folder with the input, its description, a drawing, a test and a few words.
+
+Everything in it follows from the finding alone, so that a finding written twice gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import secrets
+import shlex
+import shutil
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import best_match
+
+from safetensors_reference import Rule, explain, rule_book
+from safetensors_reference.cwe import CWE_NAMES, CWE_OF_CODE
+from safetensors_reports.text import visible
+
+from .drawing import layout_svg
+from .finding import ENTRY, Finding
+from .folder_texts import blamed, text_of_readme, text_of_test
+
+DOCUMENT = "finding.json"
+DRAWING = "layout.svg"
+README = "README.md"
+SCHEMA = 1
+INPUT = "input"
+"""Folder of the input's files where they are more than the usual one."""
+
+
+class FindingError(Exception):
+    """The folder holds no finding that can be used; the text names the file, and the key if there is one."""
+
+
+def finding_schema() -> dict[str, Any]:
+    """Return the schema of ``finding.json``."""
+    text = (files(__package__) / "schemas" / "finding.schema.json").read_text("utf-8")
+    schema: dict[str, Any] = json.loads(text)
+    return schema
+
+
+def write(finding: Finding, root: Path) -> Path:
+    """Write the folder of a finding below ``root`` and return it.
+
+    It appears whole or not at all. One that is there already is replaced; files in it that are not ours stay.
+
+    Raises:
+        FindingError: the finding cannot be told in JSON, or a path of it leads out of its folder.
+        OSError: the disk does not take it.
+    """
+    contents = _contents(finding)
+    root.mkdir(parents=True, exist_ok=True)
+    target = root / finding.slug
+    # Hidden, and beside its place: a rename inside one folder cannot fail half way.
+    temporary = root / f".{finding.slug}.{secrets.token_hex(4)}"
+    try:
+        for path, data in contents.items():
+            file = temporary / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(data)
+        _install(temporary, target)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return target
+
+
+def _install(temporary: Path, target: Path) -> None:
+    """Give a finished folder its name. What was there before under that name leaves only files of others."""
+    if not target.exists():
+        temporary.rename(target)
+        return
+    if not target.is_dir():
+        raise FindingError(f"{target}: there is a file of that name")
+    old = target.with_name(f"{temporary.name}.old")
+    target.rename(old)
+    temporary.rename(target)
+    for path in old.iterdir():
+        if not (target / path.name).exists():
+            path.rename(target / path.name)
+    shutil.rmtree(old)
+
+
+def _contents(finding: Finding) -> dict[str, bytes]:
+    """Return path -> bytes of everything in the folder. Raises FindingError."""
+    document = describe(finding)
+    out = {stored_path(finding, path): data for path, data in finding.files.items()}
+    out[DOCUMENT] = (json.dumps(document, indent=1, allow_nan=False) + "\n").encode()
+    drawing = drawn(finding)
+    if drawing is not None:
+        out[DRAWING] = drawing.encode()
+    out[name_of_test(finding)] = text_of_test(finding, stored_path).encode()
+    out[README] = text_of_readme(
+        finding, document, name_of_test(finding), DRAWING if drawing else None
+    ).encode()
+    return out
+
+
+def describe(finding: Finding) -> dict[str, Any]:
+    """Return ``finding.json``. Raises FindingError for what JSON cannot hold or the schema does not allow."""
+    document = {
+        "schema": SCHEMA,
+        "slug": finding.slug,
+        "step": finding.step,
+        "verdict": finding.verdict,
+        "signature": finding.signature,
+        "rules": [_rule(rule_id) for rule_id in finding.rules],
+        "codes": list(finding.codes),
+        "cwe": [{"id": number, "name": CWE_NAMES[number]} for number in weaknesses(finding)],
+        "expected": finding.expected,
+        "got": dict(finding.got),
+        "versions": dict(finding.versions),
+        "files": [_file(finding, path, data) for path, data in finding.files.items()],
+        "entry": finding.entry,
+        "action": None if finding.action is None else dict(finding.action),
+        "expectation": dict(finding.expectation),
+        "where": None if finding.where is None else {"start": finding.where[0], "end": finding.where[1]},
+        "engine": finding.engine,
+        "seed": finding.seed,
+        "execs": finding.execs,
+        "size": {"found": finding.size_found, "now": finding.size},
+        "replays": finding.replays,
+        "reproduce": reproduce(finding),
+    }
+    try:
+        same = json.loads(json.dumps(document, allow_nan=False)) == document
+    except (TypeError, ValueError) as err:
+        raise FindingError(f"finding {finding.slug}: JSON cannot hold it: {err}") from err
+    if not same:  # a tuple, a key that is no text: what is read back would be another finding
+        raise FindingError(f"finding {finding.slug}: JSON would change its action or expectation")
+    _check(document, f"finding {finding.slug}")
+    return document
+
+
+def _rule(rule_id: str) -> dict[str, str]:
+    rule: Rule | None = rule_book().rules.get(rule_id)
+    if rule is None:
+        raise FindingError(f"finding: rules: there is no rule {rule_id!r}")
+    return {"id": rule.id, "level": rule.level, "title": rule.title, "statement": rule.statement}
+
+
+def _file(finding: Finding, path: str, data: bytes) -> dict[str, Any]:
+    digest = hashlib.sha256(data).hexdigest()
+    return {"path": path, "stored": stored_path(finding, path), "sha256": digest, "size": len(data)}
+
+
+def weaknesses(finding: Finding) -> list[int]:
+    """Return the CWE numbers of a finding's codes, each once, the primary one of each code first."""
+    return list(dict.fromkeys(number for code in finding.codes for number in CWE_OF_CODE.get(code, ())))
+
+
+def reproduce(finding: Finding) -> str:
+    """Return the command line that asks again, to be run in the folder that holds the finding's."""
+    selector = blamed(finding)
+    return f"stc fuzz replay {finding.slug}" + (f" --impl {shlex.quote(selector)}" if selector else "")
+
+
+def stored_path(finding: Finding, path: str) -> str:
+    """Return where a file of the input is stored in the finding's folder. Raises FindingError."""
+    return _inside(path) if list(finding.files) == [ENTRY] else f"{INPUT}/{_inside(path)}"
+
+
+def _inside(path: str) -> str:
+    """Return a path that leads to somewhere inside its folder. Raises FindingError for another."""
+    parts = PurePosixPath(path).parts
+    if path != str(PurePosixPath(path)) or path[:1] in ("/", ".") or ".." in parts or "\0" in path:
+        raise FindingError(f"files: {path!r} is no path inside the input's folder")
+    return path
+
+
+def name_of_test(finding: Finding) -> str:
+    """Return the name of the test's file."""
+    return f"test_{finding.slug.replace('-', '_')}.py"
+
+
+def drawn(finding: Finding) -> str | None:
+    """Draw the file that the finding is about; of several, the first with a fault. None without any."""
+    names = [n for n in (finding.entry, *sorted(finding.files)) if n in finding.files]
+    names = [n for n in dict.fromkeys(names) if not n.endswith(".json")]
+    faulty = (n for n in names if explain(finding.files[n]).faults)
+    name = next(faulty, names[0] if names else None)
+    return None if name is None else layout_svg(finding.files[name], name=name)
+
+
+def load(path: Path) -> Finding:
+    """Read a finding back: ``path`` is its folder, or the ``finding.json`` in it. Raises FindingError."""
+    path = path if path.name == DOCUMENT else path / DOCUMENT
+    raw = _document(path)
+    where = raw["where"]
+    return Finding(
+        step=raw["step"],
+        verdict=raw["verdict"],
+        signature=raw["signature"],
+        rules=tuple(rule["id"] for rule in raw["rules"]),
+        codes=tuple(raw["codes"]),
+        expected=raw["expected"],
+        got=raw["got"],
+        versions=raw["versions"],
+        files=dict(_read_files(path, raw["files"])),
+        entry=raw["entry"],
+        action=raw["action"],
+        expectation=raw["expectation"],
+        where=None if where is None else (where["start"], where["end"]),
+        engine=raw["engine"],
+        seed=raw["seed"],
+        execs=raw["execs"],
+        size_found=raw["size"]["found"],
+        replays=raw["replays"],
+    )
+
+
+def _document(path: Path) -> dict[str, Any]:
+    try:
+        raw = json.loads(path.read_bytes())
+    except OSError as err:
+        raise FindingError(f"{path}: {err.strerror or err}; give the folder of a finding") from err
+    except (ValueError, RecursionError) as err:
+        raise FindingError(f"{path}: no JSON: {err}") from err
+    _check(raw, str(path))
+    assert isinstance(raw, dict)
+    return raw
+
+
+def _check(raw: object, who: str) -> None:
+    error = best_match(_validator().iter_errors(raw))
+    if error is not None:
+        key = ".".join(str(part) for part in error.absolute_path)
+        raise FindingError(f"{who}: {key + ': ' if key else ''}{visible(error.message, 300)}")
+
+
+@cache
+def _validator() -> Draft202012Validator:
+    return Draft202012Validator(finding_schema())
+
+
+def _read_files(path: Path, rows: list[Mapping[str, Any]]) -> Iterator[tuple[str, bytes]]:
+    for row in rows:
+        file = path.parent / row["stored"]
+        # The document may come from anywhere; it must not make us read something else.
+        with contextlib.suppress(ValueError, OSError):
+            if not file.resolve().is_relative_to(path.parent.resolve()):
+                raise FindingError(f"{path}: files: {row['stored']!r} lies outside of the folder")
+        try:
+            data = file.read_bytes()
+        except (OSError, ValueError) as err:
+            raise FindingError(f"{file}: {getattr(err, 'strerror', None) or err}") from err
+        if len(data) != row["size"] or hashlib.sha256(data).hexdigest() != row["sha256"]:
+            raise FindingError(f"{file}: not the bytes that {DOCUMENT} describes (files: sha256, size)")
+        yield _inside(row["path"]), data

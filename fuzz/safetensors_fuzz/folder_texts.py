@@ -1,0 +1,153 @@
+"""The texts in a finding's folder that people read: the README, and the test that an implementer commits."""
+
+from __future__ import annotations
+
+import base64
+import textwrap
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from safetensors_reference import rule_book
+from safetensors_reports.text import code, visible
+from safetensors_reports.verdicts import VERDICTS, kind_of
+
+from .drawing_canvas import shown
+from .finding import Finding
+
+EMBEDDED = 4096
+"""Most bytes of input that stand in the test itself; what is larger is read from beside it."""
+SPELLED = 512
+"""Most bytes that are spelled in hexadecimal, which people can read; above that base64 is shorter."""
+ANSWERS = 6
+"""Most answers listed in the README."""
+
+
+def blamed(finding: Finding) -> str:
+    """Return the selector whose answer is wrong, as far as the answers tell; empty without any."""
+    right = finding.expectation.get("outcome", "")
+    wrong = [s for s, line in finding.got.items() if _outcome(line) != right or " but " in line]
+    others = [s for s in finding.got if s != "reference"]
+    return next(iter([s for s in wrong if s in others] + wrong + others + list(finding.got)), "")
+
+
+def _outcome(line: str) -> str:
+    return line.replace(",", " ").replace(":", " ").split(" ", 1)[0]
+
+
+def text_of_readme(finding: Finding, document: Mapping[str, Any], test: str, drawing: str | None) -> str:
+    """Return the README: what, rule, expected and got, how to see it again. At most 25 lines."""
+    meaning = VERDICTS.get(kind_of(finding.verdict), "")
+    lines = [f"# {finding.slug}", "", f"{code(finding.verdict)} at step {code(finding.step)}: {meaning}.", ""]
+    lines += [f"- rule {r['id']} ({r['level']}): {r['statement']}" for r in document["rules"][:2]]
+    lines.append(f"- expected: {code(finding.expected)}")
+    for selector, line in list(finding.got.items())[:ANSWERS]:
+        version = finding.versions.get(selector, "")
+        lines.append(f"- got from {code(selector)}{' ' + code(version) if version else ''}: {code(line)}")
+    if finding.where is not None:
+        start, end = finding.where
+        lines.append(f"- where: bytes {start:,}..{max(end - 1, start):,} of {code(finding.entry)}")
+    if document["cwe"]:
+        lines.append("- exposes a reader to " + ", ".join(f"CWE-{w['id']}" for w in document["cwe"][:4]))
+    lines.append(
+        f"- found by {code(finding.engine or 'hand')}, seed {finding.seed}, input {finding.execs:,}; "
+        f"{finding.size_found:,} bytes made {finding.size:,}; same answer in {finding.replays} of 3 replays"
+    )
+    if drawing is not None:
+        lines += ["", f"![The bytes of the file]({drawing})"]
+    lines += [
+        "",
+        "Again, in the folder above this one:",
+        "",
+        f"    {visible(document['reproduce'], 1000)}",
+        "",
+    ]
+    beside = "" if finding.size <= EMBEDDED else ", with the input beside it"
+    lines.append(f"`{test}` fails until this is fixed. Commit it among your tests{beside}.")
+    return "\n".join(lines) + "\n"
+
+
+def text_of_test(finding: Finding, stored_path: Callable[[Finding, str], str]) -> str:
+    """Return the test. ``stored_path`` says where a file of the input lies beside it."""
+    embedded = finding.size <= EMBEDDED
+    imports = [] if embedded else ["from pathlib import Path", ""]
+    if embedded and any(len(data) > SPELLED for data in finding.files.values()):
+        imports = ["import base64", ""]
+    given = {"step": finding.step, "rules": list(finding.rules), "entry": finding.entry}
+    rows = [_docstring(finding), "", *imports, "from safetensors_fuzz.replay import failure", ""]
+    rows += [f"IMPLEMENTATION = {_literal(blamed(finding))}"]
+    rows += ['"""What is tested, in the form that ``--impl`` takes."""', ""]
+    if not embedded:
+        rows += ["HERE = Path(__file__).parent"]
+    rows += ["FILES = {"]
+    for path, data in finding.files.items():
+        what = (
+            _bytes_literal(data)
+            if embedded
+            else f"(HERE / {_literal(stored_path(finding, path))}).read_bytes()"
+        )
+        rows += [f"    {_literal(path)}: {what},"]
+    rows += ["}", f"EXPECTATION = {_literal(dict(finding.expectation))}"]
+    rows += [f"ACTION = {_literal(None if finding.action is None else dict(finding.action))}", "", ""]
+    rows += [f"def test_{finding.slug.replace('-', '_')}() -> None:"]
+    if finding.rules:
+        rule = rule_book().rules[finding.rules[0]]
+        rows += [f"    # {rule.id} ({rule.level}): {rule.title}"]
+    rows += ["    wrong = failure(", "        IMPLEMENTATION,"]
+    rows += [f"        {key}={_literal(value)}," for key, value in given.items()]
+    rows += ["        files=FILES,", "        expectation=EXPECTATION,", "        action=ACTION,", "    )"]
+    rows += ["    assert wrong is None, wrong"]
+    return "\n".join(rows) + "\n"
+
+
+def _docstring(finding: Finding) -> str:
+    """Return the docstring: the rule, what was expected, what came and from whom."""
+    parts = []
+    for rule_id in finding.rules[:1]:
+        rule = rule_book().rules[rule_id]
+        parts.append(f"{rule.id} ({rule.level}): {rule.statement}")
+    parts.append(f"Expected: {finding.expected}")
+    for selector in filter(None, [blamed(finding)]):
+        version = finding.versions.get(selector, "")
+        parts.append(f"Got from {selector} {version}: {finding.got[selector]}")
+    parts.append(f"Found by {finding.engine or 'hand'}, seed {finding.seed}.")
+    wrapped = [textwrap.fill(shown(part), 100, break_long_words=False) for part in parts]
+    body = "\n\n".join(wrapped)
+    return '"""' + body.replace("\\", "\\\\").replace('"', '\\"') + '\n"""'
+
+
+def _literal(value: object, indent: str = "") -> str:
+    """Return a value of JSON as Python source in ASCII, a line for each member where one is not enough."""
+    if isinstance(value, str):
+        return _string(value)
+    if not isinstance(value, (dict, list, tuple)):
+        return repr(value)
+    inner = indent + "    "
+    if isinstance(value, dict):
+        left, right = "{", "}"
+        parts = [f"{_literal(k)}: {_literal(v, inner)}" for k, v in value.items()]
+    else:
+        left, right = "[", "]"
+        parts = [_literal(item, inner) for item in value]
+    short = left + ", ".join(parts) + right
+    if len(short) <= 70 and "\n" not in short:
+        return short
+    return left + "".join(f"\n{inner}{part}," for part in parts) + f"\n{indent}{right}"
+
+
+def _string(text: str) -> str:
+    """Return a string as Python source in ASCII and double quotes."""
+    source = ascii(text)
+    if source[0] == '"':
+        return source
+    return '"' + source[1:-1].replace("\\'", "'").replace('"', '\\"') + '"'
+
+
+def _bytes_literal(data: bytes) -> str:
+    """Return an expression for the bytes, in lines of 96 characters."""
+    spelled = len(data) <= SPELLED
+    text = data.hex() if spelled else base64.b64encode(data).decode()
+    lines = textwrap.wrap(text, 96) or [""]
+    call = "bytes.fromhex" if spelled else "base64.b64decode"
+    if len(lines) == 1:
+        return f'{call}("{lines[0]}")'
+    return f"{call}(\n" + "\n".join(f'        "{line}"' for line in lines) + "\n    )"

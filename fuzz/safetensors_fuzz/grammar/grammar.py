@@ -1,0 +1,118 @@
+"""The grammar as one thing: makes inputs, fresh ones and changed ones."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from functools import cache
+
+from . import faults_entries, faults_framing, faults_json, faults_layout, faults_numbers, variations
+from .generic import GENERIC
+from .model import File
+from .registry import MUTATIONS, Mutation
+from .valid import pick, valid_file
+
+_MODULES = (faults_framing, faults_json, faults_entries, faults_numbers, faults_layout, variations)
+MOST_FAULTS = 2
+"""Most faults of one input, so that causes stay apart."""
+GENERIC_SHARE = 0.12
+"""Part of the faults that aim at no rule."""
+POOL_SHARE = 0.3
+"""Part of the inputs that are made of earlier ones."""
+_ADVERSE = (0, 0, 1, 1, 1, 1, 1, 2)
+_TRIES = 8
+BASES = 256
+"""Fresh valid files at hand at a time: making one takes five times as long as copying it."""
+_EARLY = ("FRM-", "LIM-01", "HDR-01", "HDR-02", "HDR-03", "HDR-05", "HDR-06", "HDR-07", "HDR-14", "HDR-15")
+"""Rules whose faults end a reading before it has seen an entry: they come up a third as often as others."""
+
+
+@cache
+def mutations() -> tuple[Mutation, ...]:
+    """Return every mutation that aims at a rule, sorted by name; raises ValueError for a name used twice."""
+    assert all(_MODULES)
+    names = [m.name for m in MUTATIONS]
+    if len(set(names)) != len(names):
+        raise ValueError(f"two mutations are called {next(n for n in names if names.count(n) > 1)}")
+    return tuple(sorted(MUTATIONS, key=lambda m: m.name))
+
+
+@cache
+def faults_by_rule() -> dict[str, tuple[Mutation, ...]]:
+    """Return rule -> the mutations that break it, for every rule that one aims at."""
+    rules = sorted({rule for m in mutations() if not m.valid for rule in m.rules})
+    return {rule: tuple(m for m in mutations() if not m.valid and rule in m.rules) for rule in rules}
+
+
+@cache
+def allowed() -> tuple[Mutation, ...]:
+    """Return the variations: changes after which a valid file is valid."""
+    return tuple(m for m in mutations() if m.valid)
+
+
+def early(rule: str) -> bool:
+    """True for a rule whose breach ends a reading before it has seen an entry."""
+    return rule.startswith(_EARLY)
+
+
+@cache
+def _weighed() -> tuple[tuple[Mutation, ...], ...]:
+    """Return the mutations of each rule, once for each time that the rule is to come up."""
+    return tuple(found for rule, found in faults_by_rule().items() for _ in range(1 if early(rule) else 3))
+
+
+class Grammar:
+    """A source of inputs, the same for the same seed."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self._rules = _weighed()
+        self._allowed = allowed()
+        self._bases: list[File] = []
+        self._given = 0
+
+    def fresh(self) -> File:
+        """Return a valid file with up to three variations."""
+        file = valid_file(self.rng)
+        for _ in range(self.rng.choice((0, 0, 1, 1, 2, 3))):
+            self.rng.choice(self._allowed).apply(self.rng, file)
+        return file
+
+    def base(self) -> File:
+        """Return a valid file that may be changed; each fresh one is given out four times, far apart."""
+        self._given += 1
+        if len(self._bases) < BASES or self._given % 4 == 0:
+            file = self.fresh()
+            if len(self._bases) < BASES:
+                self._bases.append(file)
+            else:
+                self._bases[self._given // 4 % BASES] = file
+            return file.copy()
+        return pick(self.rng, self._bases).copy()
+
+    def input(self, pool: Sequence[File] = ()) -> File:
+        """Return an input with at most ``MOST_FAULTS`` faults: out of the pool now and then."""
+        rng = self.rng
+        file = pick(rng, pool).copy() if pool and rng.random() < POOL_SHARE else self.base()
+        for _ in range(min(pick(rng, _ADVERSE), MOST_FAULTS - len(file.faults))):
+            self.break_one(file)
+        if file.faults and rng.random() < 0.15:
+            pick(rng, self._allowed).apply(rng, file)  # the same fault in other company
+        return file
+
+    def alone(self) -> File:
+        """Return an input that depends on nothing made before, as generators of tests need it."""
+        file = self.fresh()
+        for _ in range(pick(self.rng, _ADVERSE)):
+            self.break_one(file)
+        return file
+
+    def break_one(self, file: File) -> None:
+        """Add one fault; rules come up equally often, however many mutations aim at them."""
+        rng = self.rng
+        for _ in range(_TRIES):
+            generic = rng.random() < GENERIC_SHARE
+            mutation = pick(rng, GENERIC) if generic else pick(rng, pick(rng, self._rules))
+            if mutation.apply(rng, file):
+                file.faults = (*file.faults, mutation.name)
+                return

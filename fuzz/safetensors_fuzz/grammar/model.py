@@ -1,0 +1,212 @@
+"""A file as a tree of texts: what is not changed is written back byte by byte.
+
+The leaves are raw bytes, so that any spelling fits in; nothing here knows what is valid.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TypeAlias
+
+Value: TypeAlias = "bytes | Obj | Arr"
+"""A JSON value, or what stands in place of one: raw text with the whitespace around it, or a tree."""
+
+_SPACE = rb"[ \t\n\r]*+"
+_STRING = re.compile(_SPACE + rb'"(?:[^"\\]++|\\.)*+"' + _SPACE, re.DOTALL)
+_SCALAR = re.compile(_SPACE + rb'(?:"(?:[^"\\]++|\\.)*+"|[^\[\]{},:"\x00-\x20]++)' + _SPACE, re.DOTALL)
+_OPEN_OBJECT = re.compile(_SPACE + rb"\{" + _SPACE)
+_OPEN_ARRAY = re.compile(_SPACE + rb"\[" + _SPACE)
+_CLOSE_OBJECT = re.compile(rb"\}" + _SPACE)
+_CLOSE_ARRAY = re.compile(rb"\]" + _SPACE)
+LEAD = 16
+"""Most bytes before the opening brace that are taken for junk in front of a tree."""
+DEPTH = 64
+"""Deepest nesting that is taken apart; what lies deeper stays one text."""
+
+
+class Obj:
+    """An object: members are lists ``[key, value]``, the key as written, with its quotes."""
+
+    __slots__ = ("foot", "head", "members")
+
+    def __init__(self, members: list[list[Value]], head: bytes = b"{", foot: bytes = b"}") -> None:
+        self.members = members
+        self.head = head
+        self.foot = foot
+
+
+class Arr:
+    """An array."""
+
+    __slots__ = ("foot", "head", "items")
+
+    def __init__(self, items: list[Value], head: bytes = b"[", foot: bytes = b"]") -> None:
+        self.items = items
+        self.head = head
+        self.foot = foot
+
+
+def text(value: Value) -> bytes:
+    """Return a value as it is written."""
+    if type(value) is bytes:
+        return value
+    if type(value) is Obj:
+        inner = b",".join([b"%b:%b" % (text(key), text(item)) for key, item in value.members])
+        return b"%b%b%b" % (value.head, inner, value.foot)
+    assert type(value) is Arr
+    return b"%b%b%b" % (value.head, b",".join([text(item) for item in value.items]), value.foot)
+
+
+def copy(value: Value) -> Value:
+    """Return a copy that shares no list with the original."""
+    if type(value) is bytes:
+        return value
+    if type(value) is Obj:
+        return Obj([[copy(key), copy(item)] for key, item in value.members], value.head, value.foot)
+    assert type(value) is Arr
+    return Arr([copy(item) for item in value.items], value.head, value.foot)
+
+
+class File:
+    """A file.
+
+    Attributes:
+        root: the header object, or any bytes in its place.
+        padding: bytes of the header behind the object.
+        data: everything behind the header.
+        length: the declared header length; None for the true one.
+        raw: the whole file, in place of all else, when it has no framing to speak of.
+        faults: rules that were broken on purpose, in order.
+    """
+
+    __slots__ = ("data", "faults", "length", "padding", "raw", "root")
+
+    def __init__(
+        self,
+        root: Value,
+        data: bytes = b"",
+        *,
+        padding: bytes = b"",
+        length: int | None = None,
+        raw: bytes | None = None,
+        faults: tuple[str, ...] = (),
+    ) -> None:
+        self.root = root
+        self.data = data
+        self.padding = padding
+        self.length = length
+        self.raw = raw
+        self.faults = faults
+
+    def header(self) -> bytes:
+        """Return the header as written, padding included."""
+        return text(self.root) + self.padding
+
+    def render(self) -> bytes:
+        """Return the bytes of the file."""
+        if self.raw is not None:
+            return self.raw
+        header = text(self.root) + self.padding
+        length = len(header) if self.length is None else self.length
+        return b"%b%b%b" % (length.to_bytes(8, "little"), header, self.data)
+
+    def copy(self) -> File:
+        """Return a copy that can be changed alone."""
+        return File(
+            copy(self.root),
+            self.data,
+            padding=self.padding,
+            length=self.length,
+            raw=self.raw,
+            faults=self.faults,
+        )
+
+
+def parse(file: bytes) -> File:
+    """Take any bytes apart; ``parse(file).render() == file`` always holds."""
+    if len(file) < 8:
+        return File(b"", raw=file)
+    length = int.from_bytes(file[:8], "little")
+    declared: int | None = None
+    if length <= len(file) - 8:
+        header, data = file[8 : 8 + length], file[8 + length :]
+    else:  # the length says nothing about where the header ends; the text may
+        declared, header, data = length, file[8:], b""
+    tree = _tree(header)
+    if tree is None:
+        return File(header, data, length=declared)
+    root, end = tree
+    if declared is not None:
+        header, data = header[:end], header[end:]
+    return File(root, data, padding=header[end:], length=declared)
+
+
+def _tree(header: bytes) -> tuple[Value, int] | None:
+    """Return the header's tree and where it ends, also behind a few bytes that do not belong to it."""
+    start = max(header.find(b"{", 0, LEAD), 0)
+    for at in dict.fromkeys((start, 0)):
+        try:
+            root, end = _value(header, at, 0)
+        except (_NoTreeError, RecursionError):
+            continue
+        if at and type(root) is Obj:
+            root.head = header[:at] + root.head
+        return root, end
+    return None
+
+
+class _NoTreeError(Exception):
+    """The text is no JSON tree, not even nearly."""
+
+
+def _value(data: bytes, at: int, depth: int) -> tuple[Value, int]:
+    opening = _OPEN_OBJECT.match(data, at)
+    if opening is not None and depth < DEPTH:
+        return _object(data, opening, depth)
+    opening = _OPEN_ARRAY.match(data, at)
+    if opening is not None and depth < DEPTH:
+        return _array(data, opening, depth)
+    scalar = _SCALAR.match(data, at)
+    if scalar is None:
+        raise _NoTreeError
+    return scalar.group(), scalar.end()
+
+
+def _object(data: bytes, opening: re.Match[bytes], depth: int) -> tuple[Obj, int]:
+    out = Obj([], opening.group())
+    at = opening.end()
+    closing = _CLOSE_OBJECT.match(data, at)
+    while closing is None:
+        key = _STRING.match(data, at)
+        if key is None or data[key.end() : key.end() + 1] != b":":
+            raise _NoTreeError
+        item, at = _value(data, key.end() + 1, depth + 1)
+        out.members.append([key.group(), item])
+        closing = _CLOSE_OBJECT.match(data, at)
+        if closing is None:
+            if data[at : at + 1] != b",":
+                raise _NoTreeError
+            at += 1
+            if _CLOSE_OBJECT.match(data, at):
+                raise _NoTreeError  # a comma too many is not in the tree
+    # Only the outermost object may be followed by whitespace that is no part of it: the padding.
+    out.foot = b"}" if depth == 0 else closing.group()
+    return out, closing.start() + len(out.foot)
+
+
+def _array(data: bytes, opening: re.Match[bytes], depth: int) -> tuple[Arr, int]:
+    out = Arr([], opening.group())
+    at = opening.end()
+    closing = _CLOSE_ARRAY.match(data, at)
+    while closing is None:
+        item, at = _value(data, at, depth + 1)
+        out.items.append(item)
+        closing = _CLOSE_ARRAY.match(data, at)
+        if closing is None:
+            if data[at : at + 1] != b",":
+                raise _NoTreeError
+            at += 1
+            if _CLOSE_ARRAY.match(data, at):
+                raise _NoTreeError
+    out.foot = closing.group()
+    return out, closing.end()

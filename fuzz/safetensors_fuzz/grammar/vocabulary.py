@@ -1,0 +1,157 @@
+"""Every word that a mutation may put into a file, drawn from the rule and dtype tables where they hold it."""
+
+from __future__ import annotations
+
+from safetensors_reference.dtypes import DTYPE_BITS
+from safetensors_reference.rules import HEADER_CAP
+
+DTYPES = tuple(name.encode() for name in DTYPE_BITS)
+BITS = {name.encode(): bits for name, bits in DTYPE_BITS.items()}
+PACKED = tuple(d for d in DTYPES if BITS[d] % 8)
+WHOLE = tuple(d for d in DTYPES if BITS[d] % 8 == 0)
+FIELDS = (b'"dtype"', b'"shape"', b'"data_offsets"')
+RESERVED = b'"__metadata__"'
+U64 = 2**64
+
+# Other widths, other spellings and other formats' names, beside every code in other letters.
+NO_DTYPES = (
+    tuple(d.lower() for d in DTYPES)
+    + tuple(d.title() for d in DTYPES if d.title() != d)
+    + tuple(d + b" " for d in DTYPES[:6])
+    + tuple(b" " + d for d in DTYPES[-6:])
+    + tuple(d[:-1] for d in DTYPES if d[:-1] not in DTYPES)
+    + (b"", b"F", b"F128", b"F6", b"F8", b"F8_E4M3FN", b"I4", b"U4", b"I128", b"C128", b"C32", b"BF32")
+    + (b"float32", b"FLOAT", b"bfloat16", b"bool", b"int64", b"torch.float32", b"<f4", b"Q4_0", b"NF4")
+    + (b"F32\\u0000", b"F\\u0000", b"\\u00a0F32", b"F32\xef\xbb\xbf", b"\xef\xbc\xa632", b"null", b"0")
+)
+"""Dtype texts that are no code (DTY-01)."""
+
+LENGTHS = (
+    HEADER_CAP + 1, HEADER_CAP + 8, 2**31 - 1, 2**31, 2**32 - 8, 2**32 - 1, 2**32, 2**53, 2**62,
+    2**63 - 9, 2**63 - 1, 2**63, 2**64 - 16, 2**64 - 9, 2**64 - 8, 2**64 - 1,
+)  # fmt: skip
+"""Header lengths above the cap (LIM-01, FRM-02, FRM-05, FRM-06)."""
+
+BIG = (
+    2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**32 + 1, 2**53 - 1, 2**53, 2**53 + 1, 2**60, 2**61 - 1, 2**61,
+    2**62, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - 8, 2**64 - 1,
+)  # fmt: skip
+"""Numbers below 2^64 at which some integer type ends (SHP-05, OFF-13)."""
+
+TOO_BIG = (
+    b"18446744073709551616", b"18446744073709551617", b"18446744073709551624", b"1" + b"0" * 20,
+    b"36893488147419103232", b"9" * 25, b"340282366920938463463374607431768211456", b"1" + b"0" * 400,
+)  # fmt: skip
+"""Numbers of 2^64 and more (SHP-07)."""
+
+
+def spellings(number: int) -> tuple[bytes, ...]:
+    """Return JSON numbers equal or near to ``number`` that are no plain integers (SHP-02, OFF-02)."""
+    n = b"%d" % number
+    return (
+        n + b".0", n + b".00", n + b"e0", n + b"E0", n + b"E+0", n + b"e-0", n + b".5", n + b"0e-1", b"-" + n,
+        b"-0", b"-0.0", b"-1", b"0.0", b"0.1e1", b"1e2", b"1E400", b"-9223372036854775808",
+    )  # fmt: skip
+
+
+def bad_spellings(number: int) -> tuple[bytes, ...]:
+    """Return spellings of a number that JSON does not have (HDR-07)."""
+    n = b"%d" % number
+    return (
+        b"0" + n, b"00", b"+" + n, n + b".", b"." + n, n + b"e", n + b"e+", b"0x" + n, n + b"_0", n + b"L",
+        b"- " + n, b"--" + n, b"-", b"0b1", b"1'0", b"NaN", b"Infinity", b"-Infinity", b"\xd9\xa1",
+    )  # fmt: skip
+
+
+WORDS = (
+    b"null", b"true", b"false", b"0", b"1", b"-1", b"1.5", b'""', b'"x"', b"[]", b"{}", b"[0]",
+    b'{"a":0}',
+)  # fmt: skip
+"""JSON values of every type."""
+BAD_WORDS = (
+    b"", b"nul", b"NULL", b"None", b"True", b"tRue", b"undefined", b"'x'", b"x", b"//c", b"/*c*/0",
+    b"nan",
+    b'"', b'"x', b"[", b"]", b"{", b"}", b"[}", b"{]", b",", b":", b"`x`", b"0 0", b'"x" "y"', b"@",
+)  # fmt: skip
+"""Texts that are no JSON value (HDR-07)."""
+
+SPACES = (b" ", b"\t", b"\n", b"\r", b"  ", b"\r\n", b" \t\n\r")
+"""Whitespace of JSON (HDR-08)."""
+NO_SPACES = (
+    b"\x00", b"\x0b", b"\x0c", b"\xc2\xa0", b"\xe2\x80\xa8", b"\xe3\x80\x80", b"\xef\xbb\xbf", b"\x1a",
+    b"\x7f",
+)  # fmt: skip
+"""What is whitespace to some, and none in JSON (HDR-03, HDR-07)."""
+
+NOT_UTF8 = (
+    b"\xff", b"\xfe", b"\x80", b"\xbf", b"\xc0\x80", b"\xc1\xbf", b"\xc3", b"\xe0\x80\x80", b"\xe2\x82",
+    b"\xed\xa0\x80", b"\xed\xb0\x80", b"\xed\xa0\xbd\xed\xb8\x80", b"\xf0\x80\x80\x80", b"\xf0\x9f\x98",
+    b"\xf4\x90\x80\x80", b"\xf8\x88\x80\x80\x80",
+)  # fmt: skip
+"""Byte sequences that are not UTF-8: lone, overlong, cut, surrogates, beyond U+10FFFF (HDR-01)."""
+
+CONTROLS = (b"\x00", b"\x01", b"\x08", b"\t", b"\n", b"\x0b", b"\x0c", b"\r", b"\x1b", b"\x1f")
+"""Characters that a string must not hold raw (HDR-14)."""
+BAD_ESCAPES = (
+    b"\\x41", b"\\u12", b"\\u", b"\\u12g4", b"\\U00000041", b"\\'", b"\\0", b"\\a", b"\\v", b"\\ ",
+    b"\\\n", b"\\ud800", b"\\udfff", b"\\ud83d", b"\\ud83dx", b"\\ude00\\ud83d", b"\\ud83d\\ud83d",
+    b"\\ud800\\ue000", b"\\ud800\\udbff", b"\\udbff\\ud7ff", b"\\udc00", b"\\udbff", b"\\ude00",
+    b"\\ud800\\uDG00", b"\\ud83d\\u0041", b"\\ud83d\\n", b"\\u{41}", b"\\u+041",
+)  # fmt: skip
+"""Escapes that JSON does not have, and surrogates without their other half (HDR-15)."""
+
+BOMS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff", b"\xff\xfe\x00\x00", b"\x00\x00\xfe\xff")
+ENCODINGS = ("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be", "utf-16")
+MAGIC = (
+    b"GGUF", b"\x80\x02", b"PK\x03\x04", b"\x89PNG\r\n\x1a\n", b"\x7fELF", b"\x93NUMPY\x01\x00",
+    b"SAFE", b"\x1f\x8b",
+)  # fmt: skip
+"""First bytes of other formats (FRM-10)."""
+
+NEAR_RESERVED = (
+    b'"__metadata"', b'"_metadata_"', b'"metadata"', b'"__Metadata__"', b'"__METADATA__"',
+    b'"__metadata__ "', b'" __metadata__"', b'"__meta_data__"', b'"__metadata__\\u0000"',
+    b'"__metadata___"',
+)  # fmt: skip
+"""Keys near to the reserved one that name tensors (MET-05)."""
+NEAR_FIELDS = {
+    b'"dtype"': (b'"Dtype"', b'"DTYPE"', b'"dtype "', b'" dtype"', b'"d_type"', b'"type"', b'"dtype\\u0000"'),
+    b'"shape"': (b'"Shape"', b'"SHAPE"', b'"shape "', b'"shapes"', b'"dims"', b'"shap"'),
+    b'"data_offsets"': (
+        b'"data_offset"',
+        b'"dataOffsets"',
+        b'"DATA_OFFSETS"',
+        b'"offsets"',
+        b'"data-offsets"',
+    ),
+}
+"""Field name -> what is near to it and another name (ENT-05)."""
+
+NAMES = (
+    b"w", b"a", b"b", b"model.layers.0.weight", b"model.layers.10.weight", b"x/y", b"../x",
+    b"/etc/passwd", b"C:\\\\x", b"", b" ", b"\xc3\xa9", b"e\xcc\x81", b"\xe6\x9d\x83\xe9\x87\x8d",
+    b"\xf0\x9f\x98\x80", b"\\u0000", b"\\n", b"a\\tb", b"\\\"", b"\\\\", b"\\/", b"\\ud83d\\ude01",
+    b"F32", b"dtype", b"shape", b"data_offsets", b"__class__", b"__proto__", b"constructor", b"null",
+    b"0", b"-1", b"\xef\xbb\xbfx", b"\xe2\x80\xae", b"\xc2\xa0", b"metadata", b"weight_map", b"%s",
+    b"{}", b"[0]", b"a.b", b"A", b"__metadata__.x", b"\xef\xbf\xbd", b"\xf4\x8f\xbf\xbf", b"\\u200b",
+)  # fmt: skip
+"""Tensor names as they are written between quotes (ENT-07, ENT-08, HDR-19)."""
+META_KEYS = (
+    b"format", b"", b"a", b"b", b"\xc3\xa9", b"x.y", b"license", b"\\u0041", b"dtype", b"__metadata__",
+    b"shape",
+)  # fmt: skip
+ESCAPED = (
+    b"\\b", b"\\f", b"\\n", b"\\r", b"\\t", b"\\/", b'\\"', b"\\\\", b"\\u001f", b"\\u007F", b"\\u00e9",
+    b"\\u00E9", b"\\uD7FF", b"\\ue000", b"\\uffff", b"\\ud800\\udc00", b"\\udbff\\udfff",
+    b"\\uD83D\\uDE00", b"\\uDB40\\uDD00", b"\\ud800\\udfff", b"\\uDBFF\\uDC00", b"\\uabcd", b"\\uEF01",
+    b"\\ud89a\\udf23", b"\\uDA67\\udeBC", b"\\uD945\\uddef",
+)  # fmt: skip
+"""Strings written with each escape that there is, and with both halves of surrogate pairs (HDR-15)."""
+META_VALUES = (
+    b"pt", b"", b"np", b"{}", b"null", b"\xf0\x9f\x98\x80", b"\\u0000", b"a\\nb", b'\\"q\\"',
+    b"x" * 300, *ESCAPED,
+)  # fmt: skip
+"""Keys and values of metadata between their quotes (MET-03, MET-04, MET-09)."""
+UNKNOWN_FIELDS = (b'"x"', b'""', b'"strides"', b'"__metadata__"', b'"w"', b'"dtype\\u0020"', b'"\xc3\xa9"')
+HUGE_NUMBERS = (b"1e309", b"-1e999", b"1E400", b"1" + b"0" * 310, b"123e1000000")
+"""Numbers that no double holds (HDR-18)."""

@@ -1,0 +1,87 @@
+"""Two questions for the reference alone: what its proving path proves, and what ``stc check`` says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from safetensors_conformance.outcomes import StepResult
+from safetensors_corpus.builder import tensor_row
+from safetensors_reference.accelerator import prove_fast
+from safetensors_reference.check_inputs import CheckInput
+from safetensors_reference.check_result import check_input
+from safetensors_reference.header import Header
+from safetensors_reference.sarif import SarifLog
+
+from .oracle import quick_header
+
+INNER = ("prove", "check")
+"""Steps that need no implementation."""
+SARIF_EVERY = 16
+"""One input in so many gets a SARIF log, which holds all rules and takes ten times as long as the rest."""
+
+
+class _Inner:
+    """What the two have in common: they live in this process."""
+
+    plain = "reference"
+    version = version("safetensors-conformance")
+    lacks: frozenset[str] = frozenset()
+
+    def announce(self, inputs: Sequence[tuple[bytes, str]]) -> None:
+        """Nothing is gained by knowing."""
+
+    def renew(self) -> None:
+        """It has no process."""
+
+    def close(self) -> None:
+        """It holds nothing."""
+
+
+class ProveSubject(_Inner):
+    """The proving path: what it proves must be what the explaining path finds; all else is no claim."""
+
+    name = "reference (proving path)"
+    steps: tuple[str, ...] = ("prove",)
+
+    def answer(self, data: bytes, path: str, step: str) -> StepResult:  # noqa: ARG002
+        """Prove the header, in both ways."""
+        header = quick_header(data)
+        size = int.from_bytes(data[:8], "little")
+        fast = prove_fast(data[8 : 8 + size], len(data) - 8 - size) if 0 < size <= len(data) - 8 else None
+        if header is not None and fast is not None and dict(fast.tensors) != dict(header.tensors):
+            return StepResult("crash", "the two proving paths contradict each other")
+        proved = header if fast is None else fast  # each may prove what the other leaves open
+        return StepResult("unsupported", "not proved") if proved is None else _accepted(data, proved)
+
+
+class CheckSubject(_Inner):
+    """``stc check``: its verdict, and that its three outputs can be made."""
+
+    name = "reference (stc check)"
+    steps: tuple[str, ...] = ("check",)
+
+    def answer(self, data: bytes, path: str, step: str) -> StepResult:  # noqa: ARG002
+        """Check the file and write the result as JSON and as SARIF."""
+        try:
+            result = check_input(CheckInput(path), "hardened")
+            result.to_json()
+            if len(data) % SARIF_EVERY == 0:
+                log = SarifLog("hardened")
+                log.add(result)
+                log.to_text(0)
+        except Exception as err:  # whatever it is, a user would have seen it
+            return StepResult("crash", f"{type(err).__name__}: {err}")
+        if result.status == "unreadable":
+            return StepResult("harness-error", f"{Path(path).name} cannot be read")
+        return StepResult("accept" if result.status == "valid" else "reject")
+
+
+def _accepted(data: bytes, header: Header) -> StepResult:
+    start = 8 + header.length
+    rows = [
+        tensor_row(t.name, t.dtype, t.shape, data[start + t.begin : start + t.end])
+        for t in header.tensors.values()
+    ]
+    return StepResult("accept", tensors=rows, metadata=header.metadata, has_metadata=True)

@@ -1,0 +1,183 @@
+"""What must be answered for an input: the strict reader's opinion, weighed by what the format leaves open."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+from safetensors_conformance.compare import first_difference
+from safetensors_conformance.outcomes import UNSAFE, StepResult
+from safetensors_corpus.builder import dtype_features, tensor_row
+from safetensors_reference import explain
+from safetensors_reference.faults import Fault
+from safetensors_reference.header import Header
+from safetensors_reference.prove import prove
+from safetensors_reference.rules import HEADER_CAP, ProfileName, rule_book
+
+Expected = Literal["accept", "reject", "open"]
+_VARYING = re.compile(r"""[0-9]+|"[^"]*"?|'[^']*'?|`[^`]*`?""")
+"""Numbers and quoted texts: what differs from input to input in a message."""
+LARGE_DIMENSION = 2**31
+"""Dimensions from which readers may refuse (SHP-08, choice ``large-dimension``)."""
+HIGH_RANK = 8
+"""Ranks above which readers may refuse (SHP-10, choice ``high-rank``)."""
+
+
+@dataclass(slots=True)
+class Opinion:
+    """What is known of one input.
+
+    Attributes:
+        data: the input.
+        expected: what a reader must do; ``open`` when the format leaves it to the reader.
+        faults: what is wrong with it, as far as the profile does not tolerate it.
+        choices: open choices that the answer depends on.
+        header: what it says, when it is valid under the profile.
+    """
+
+    data: bytes
+    expected: Expected
+    faults: tuple[Fault, ...]
+    choices: tuple[str, ...]
+    header: Header | None
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """Distinct fault codes, sorted."""
+        return tuple(sorted({fault.code for fault in self.faults}))
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """Distinct rules broken, in the order of their places."""
+        return tuple(dict.fromkeys(fault.rule for fault in self.faults))
+
+    @property
+    def subject(self) -> str:
+        """Fault codes as signatures name them, or ``valid``."""
+        return "+".join(self.codes) or "valid"
+
+    def content(self) -> dict[str, Any]:
+        """Return what a reader must report of a valid file, in the form of the manifest."""
+        header = self.header
+        if header is None:
+            raise ValueError("a file with faults has no content to demand")
+        start = 8 + header.length
+        rows = [
+            tensor_row(t.name, t.dtype, t.shape, self.data[start + t.begin : start + t.end])
+            for t in header.tensors.values()
+        ]
+        return {"tensors": rows, "metadata": header.metadata}
+
+    def features(self) -> list[str]:
+        """Return the dtypes of a valid file as names of features."""
+        return [] if self.header is None else dtype_features(t.dtype for t in self.header.tensors.values())
+
+
+def quick_header(data: bytes) -> Header | None:
+    """Return the header of a file that the proving path can prove, else None."""
+    if len(data) < 8:
+        return None
+    length = int.from_bytes(data[:8], "little")
+    if not 0 < length <= min(HEADER_CAP, len(data) - 8):
+        return None
+    return prove(data[8 : 8 + length], len(data) - 8 - length)
+
+
+def opinion(data: bytes, profile: ProfileName | None = None, *, likely_valid: bool = False) -> Opinion:
+    """Return what must be answered for ``data``.
+
+    Args:
+        data: the file.
+        profile: whose options are demanded; without one only undisputed musts are.
+        likely_valid: try the proving path first; the opinion is the same.
+    """
+    if likely_valid:
+        header = quick_header(data)
+        if header is not None:
+            return _of_valid(data, header, profile)
+    explanation = explain(data, profile or "hardened")
+    faults = explanation.faults
+    if not faults:
+        assert explanation.header is not None
+        return _of_valid(data, explanation.header, profile)
+    open_choices = {f.choice for f in faults if f.choice is not None and _open(f.choice, profile)}
+    binding = [f for f in faults if f.choice not in open_choices]
+    expected: Expected = "reject" if binding else "open"
+    # What follows from an open choice only (a size computed after an overflow, say) cannot bind either, but
+    # faults are reported independently of one another, so each binding one stands alone.
+    return Opinion(
+        data, expected, tuple(binding or faults), tuple(sorted(c for c in open_choices if c)), None
+    )
+
+
+@cache
+def _open(choice: str, profile: str | None) -> bool:
+    """True when several answers to a choice are legitimate under the profile."""
+    return rule_book().choices[choice].expected(profile) is None
+
+
+def _of_valid(data: bytes, header: Header, profile: ProfileName | None) -> Opinion:
+    choices = tuple(c for c in _points(data, header) if _open(c, profile))
+    return Opinion(data, "open" if choices else "accept", (), choices, header)
+
+
+def _points(data: bytes, header: Header) -> Iterable[str]:
+    """Yield the choices under which a reader may refuse, or read otherwise, a file without fault."""
+    start = 8 + header.length
+    for tensor in header.tensors.values():
+        if len(tensor.shape) > HIGH_RANK:
+            yield "high-rank"
+        if tensor.shape and max(tensor.shape) >= LARGE_DIMENSION:
+            yield "large-dimension"
+        if tensor.dtype == "BOOL" and data[start + tensor.begin : start + tensor.end].strip(b"\x00\x01"):
+            yield "bool-bytes"
+    if header.metadata and {"dtype", "shape", "data_offsets"} & header.metadata.keys():
+        yield "tensor-like-metadata"
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A wrong answer: the verdict, what is wrong in one line, and a word that tells kinds of it apart."""
+
+    verdict: str
+    text: str
+    kind: str
+
+
+def wrong(what: Opinion, result: StepResult, lacks: frozenset[str]) -> Wrong | None:
+    """Say what is wrong about an answer, None when nothing is."""
+    outcome = result.outcome
+    if outcome in UNSAFE:
+        return Wrong("unsafe", f"{outcome}: {result.message}", f"{outcome} {message_class(result.message)}")
+    if outcome == "harness-error":
+        return Wrong("harness-error", result.message, message_class(result.message))
+    if outcome == "unsupported" or what.expected == "open":
+        return None
+    if what.expected == "reject":
+        if outcome == "reject":
+            return None
+        count = "" if result.tensors is None else f", {len(result.tensors)} tensors"
+        return Wrong("wrong-accept", f"accept{count}", what.rules[0])
+    if outcome == "reject":
+        if lacks and lacks.intersection(what.features()):
+            return None
+        return Wrong("wrong-reject", f"reject: {result.message}", message_class(result.message))
+    difference = first_difference(what.content(), result)
+    return None if difference is None else Wrong("wrong-content", difference, difference_class(difference))
+
+
+def message_class(message: str) -> str:
+    """Return a message without what differs from input to input, cut short."""
+    return _VARYING.sub("#", message[:160])[:60].strip()
+
+
+def difference_class(difference: str) -> str:
+    """Return which part of the content differs: dtype, shape, nbytes, bytes, metadata, tensors."""
+    difference = _VARYING.sub("#", difference)  # names of tensors may be anything
+    for word in ("metadata", "missing", "twice", "reported", "dtype", "shape", "nbytes", "other bytes"):
+        if word in difference:
+            return word
+    return "content"

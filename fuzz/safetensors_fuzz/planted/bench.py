@@ -1,0 +1,171 @@
+"""Measuring the engines: which planted bugs each finds, and after how many inputs.
+
+Executions are counted, not seconds, so that the numbers hold on any machine; seconds stand beside them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any, Literal, get_args
+
+from ..campaign import Campaign
+from ..recorder import Settings, Tally
+from ..subjects import CallSubject, Slots
+from . import Planted, Probe
+from .easy import easy
+from .hard import HARD
+
+SetName = Literal["easy", "hard"]
+SETS: tuple[SetName, ...] = get_args(SetName)
+EngineName = Literal["outcome", "no-feedback", "hypothesis", "bytes"]
+ENGINES: tuple[EngineName, ...] = get_args(EngineName)
+LIMITS: dict[SetName, int] = {"easy": 5_000, "hard": 200_000}
+"""Inputs within which a set is to be found."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one engine fared with one planted bug.
+
+    Attributes:
+        bug: its name.
+        engine: the engine.
+        seed: the run's seed.
+        reached: input on which the code with the bug first ran; 0 for never.
+        triggered: input on which the bug's condition first held; 0 for never.
+        detected: input on which a wrong answer was first noticed; 0 for never.
+        execs: inputs tried.
+        seconds: time taken.
+    """
+
+    bug: str
+    engine: str
+    seed: int
+    reached: int
+    triggered: int
+    detected: int
+    execs: int
+    seconds: float
+
+
+def planted(name: SetName) -> tuple[Planted, ...]:
+    """Return a set."""
+    return easy() if name == "easy" else HARD
+
+
+def measure(bug: Planted, engine: EngineName, seed: int, most: int) -> Outcome:
+    """Run an engine on one planted bug until it is detected, at most so many inputs."""
+    marks = {"reached": 0, "triggered": 0}
+    count = 0
+
+    def read(data: bytes) -> dict[str, Any]:
+        nonlocal count
+        count += 1
+        probe = Probe()
+        try:
+            return bug.read(data, probe)
+        finally:
+            for mark in marks:
+                if not marks[mark] and getattr(probe, mark):
+                    marks[mark] = count
+
+    settings = Settings(
+        seed=seed,
+        max_execs=most,
+        profile=bug.profile,
+        shrink_seconds=0,
+        engine=engine,
+        first=True,
+        feedback=engine != "no-feedback",
+    )
+    campaign = Campaign([CallSubject(bug.name, read)], settings)
+    began = time.monotonic()
+    _drive(engine, campaign, settings)
+    tally = campaign.tally
+    # The inputs of a finding's own replays come after the one that was noticed.
+    detected = min((finding.execs for finding in tally.findings.values()), default=0)
+    if detected:
+        marks = {mark: min(value, detected) for mark, value in marks.items()}
+    seconds = round(time.monotonic() - began, 3)
+    return Outcome(
+        bug.name, engine, seed, marks["reached"], marks["triggered"], detected, tally.execs, seconds
+    )
+
+
+def _drive(engine: EngineName, campaign: Campaign, settings: Settings) -> Tally:
+    if engine == "hypothesis":
+        from ..hypothesis_engine import run_hypothesis
+
+        with Slots(3) as slots:
+            return run_hypothesis(campaign, settings, slots, lambda _: None)
+    if engine == "bytes":
+        from .baseline_engine import run_bytes
+
+        with Slots(3) as slots:
+            return run_bytes(campaign, settings, slots)
+    return campaign.run()
+
+
+def _one(row: tuple[SetName, int, EngineName, int, int]) -> Outcome:
+    name, place, engine, seed, most = row
+    return measure(planted(name)[place], engine, seed, most)
+
+
+def run_bench(
+    name: SetName,
+    engines: Sequence[EngineName],
+    seeds: Iterable[int],
+    *,
+    most: int | None = None,
+    jobs: int = 1,
+    progress: Callable[[Outcome], None] = lambda _: None,
+) -> list[Outcome]:
+    """Measure engines on a set, ``jobs`` processes at a time; ``progress`` is told each outcome."""
+    limit = most or LIMITS[name]
+    rows = [
+        (name, place, engine, seed, limit)
+        for seed in seeds
+        for engine in engines
+        for place in range(len(planted(name)))
+    ]
+    out: list[Outcome] = []
+    with ProcessPoolExecutor(max_workers=jobs) as pool:
+        try:
+            for outcome in pool.map(_one, rows):
+                out.append(outcome)
+                progress(outcome)
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+    return out
+
+
+def summary(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+    """Return one row per engine and seed: bugs reached, triggered, detected, and executions to detection."""
+    rows = []
+    keys = dict.fromkeys((o.engine, o.seed) for o in outcomes)
+    for engine, seed in keys:
+        own = [o for o in outcomes if (o.engine, o.seed) == (engine, seed)]
+        found = sorted(o.detected for o in own if o.detected)
+        rows.append(
+            {
+                "engine": engine,
+                "seed": seed,
+                "bugs": len(own),
+                "reached": sum(o.reached > 0 for o in own),
+                "triggered": sum(o.triggered > 0 for o in own),
+                "detected": len(found),
+                "median_execs": int(median(found)) if found else 0,
+                "worst_execs": found[-1] if found else 0,
+                "seconds": round(sum(o.seconds for o in own), 1),
+            }
+        )
+    return rows
+
+
+def as_rows(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+    """Return outcomes for JSON."""
+    return [asdict(outcome) for outcome in outcomes]

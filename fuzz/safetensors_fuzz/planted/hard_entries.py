@@ -1,0 +1,283 @@
+"""Held-out readers with a bug in entries, dtypes and shapes (ENT, DTY, SHP). See ``hard``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from safetensors_corpus.broken.small_json import Number, Pairs, Refused
+from safetensors_corpus.broken.small_reader import FIELDS, RESERVED, Tensor, exact_bits
+
+from .hard_watched import Watched, plant, product
+
+FAMILIES = ("F8_E4M3", "F8_E5M2", "F8_E8M0")
+POWER = re.compile(r"([0-9]{1,9})E\+?([0-9])")
+RANK = 8
+"""Dimensions in the array of the reader that does not count them."""
+
+
+class ScalarByDefault(Watched):
+    """Starts each entry with an empty shape and never asks whether one was read."""
+
+    def entry(self, name: str, value: object) -> Tensor | None:
+        """Return the tensor that an entry describes."""
+        if isinstance(value, Pairs) and self.noted(all(key != "shape" for key, _ in value)):
+            value = Pairs([*value, ("shape", [])])
+        return super().entry(name, value)
+
+
+class FieldByLength(Watched):
+    """Tells fields apart by the length of their names, and compares only where two have the same."""
+
+    def entry(self, name: str, value: object) -> Tensor | None:
+        """Return the tensor that an entry describes."""
+        if isinstance(value, Pairs):
+            known = Pairs([(FIELDS[2] if len(key) == len(FIELDS[2]) else key, item) for key, item in value])
+            value = known if self.noted(known != value) else value
+        return super().entry(name, value)
+
+
+class PrivateSkipped(Watched):
+    """Skips names with two underscores in front, unless they look like a tensor."""
+
+    def members(self, header: bytes) -> Pairs:
+        """Return the members of the header object."""
+        found = super().members(header)
+        kept = [
+            (name, value)
+            for name, value in found
+            if not name.startswith("__") or name == RESERVED or isinstance(value, Pairs)
+        ]
+        return Pairs(kept) if self.noted(len(kept) < len(found)) else found
+
+
+class DtypeLast(Watched):
+    """Computes the size as soon as shape and offsets are known."""
+
+    def entry(self, name: str, value: object) -> Tensor | None:
+        """Return the tensor that an entry describes."""
+        keys = [key for key, _ in value] if isinstance(value, Pairs) else []
+        if self.noted(sorted(keys) == sorted(FIELDS) and keys[-1] == "dtype"):
+            raise KeyError("dtype")
+        return super().entry(name, value)
+
+
+class UnknownEmpty(Watched):
+    """Looks up the dtype when there are bytes to be checked."""
+
+    def tensor(self, name: str, fields: Mapping[str, object]) -> Tensor:
+        """Return the tensor of the three fields."""
+        dtype = fields["dtype"]
+        if type(dtype) is str and dtype not in self.widths:
+            begin, end = self.offsets(fields["data_offsets"])
+            if self.noted(begin == end):
+                return Tensor(name, dtype, self.shape(fields["shape"]), begin, end)
+        return super().tensor(name, fields)
+
+
+class Family(Watched):
+    """Finds the eight-bit floats by how their codes begin."""
+
+    def dtype(self, value: object) -> str:
+        """Return the dtype code."""
+        if type(value) is str and value not in self.widths:
+            family = [code for code in FAMILIES if value.startswith(code)]
+            if self.noted(bool(family)):
+                return family[0]
+        return super().dtype(value)
+
+
+class RowsRounded(Watched):
+    """Rounds packed tensors up to bytes, except those without rows, which an older check refuses."""
+
+    def fits(self, dtype: str, shape: Sequence[int], size: int) -> bool:
+        """Tell whether a tensor takes ``size`` bytes."""
+        if self.widths[dtype] < 8 and len(shape) >= 2:
+            bits = exact_bits(self.widths[dtype], shape)
+            if self.noted(bits % 8 != 0):
+                return size == bits // 8 + 1
+        return super().fits(dtype, shape, size)
+
+
+class PackedUnchecked(Watched):
+    """Leaves packed tensors of a higher rank to whoever unpacks them."""
+
+    def fits(self, dtype: str, shape: Sequence[int], size: int) -> bool:
+        """Tell whether a tensor takes ``size`` bytes."""
+        unchecked = self.widths[dtype] < 8 and len(shape) >= 3
+        try:
+            right = super().fits(dtype, shape, size)
+        except Refused:
+            if self.noted(unchecked):
+                return True
+            raise
+        return right or self.noted(unchecked)
+
+
+class ExactlyAll(Watched):
+    """Refuses sizes above 2^64 bits, and takes 2^64 itself for 0."""
+
+    def fits(self, dtype: str, shape: Sequence[int], size: int) -> bool:
+        """Tell whether a tensor takes ``size`` bytes."""
+        if self.noted(product(shape) * self.widths[dtype] == 2**64):
+            return size == 0
+        return super().fits(dtype, shape, size)
+
+
+class LastWraps(Watched):
+    """Checks every product but the last one of three or more."""
+
+    def fits(self, dtype: str, shape: Sequence[int], size: int) -> bool:
+        """Tell whether a tensor takes ``size`` bytes."""
+        if len(shape) >= 3 and 0 not in shape and product(shape[:-1]) < 2**64:
+            bits = product(shape) * self.widths[dtype]
+            if self.noted(bits >= 2**64):
+                return bits % 2**64 == size * 8
+        return super().fits(dtype, shape, size)
+
+
+class LaterHalved(Watched):
+    """Keeps the first dimension in 64 bits and the others in 32."""
+
+    def shape(self, value: object) -> tuple[int, ...]:
+        """Return the dimensions."""
+        dims = super().shape(value)
+        if not self.noted(any(dim >= 2**32 for dim in dims[1:])):
+            return dims
+        return dims[0], *(dim % 2**32 for dim in dims[1:])
+
+
+class CapitalPower(Watched):
+    """Looks for a point and a small e to tell whole numbers, and then converts by way of a double."""
+
+    def shape(self, value: object) -> tuple[int, ...]:
+        """Return the dimensions."""
+        if isinstance(value, list):
+            powers = [POWER.fullmatch(item) if isinstance(item, Number) else None for item in value]
+            if self.noted(any(powers)):
+                pairs = zip(powers, value, strict=True)
+                value = [Number(int(p[1]) * 10 ** int(p[2])) if p else item for p, item in pairs]
+        return super().shape(value)
+
+
+class TruthCounts(Watched):
+    """Takes truth values for integers, as its language does."""
+
+    def shape(self, value: object) -> tuple[int, ...]:
+        """Return the dimensions."""
+        if isinstance(value, list) and self.noted(any(type(item) is bool for item in value)):
+            value = [Number(int(item)) if type(item) is bool else item for item in value]
+        return super().shape(value)
+
+
+class ObjectShape(Watched):
+    """Cannot tell an empty object from an empty array, as both are an empty table in its language."""
+
+    def shape(self, value: object) -> tuple[int, ...]:
+        """Return the dimensions."""
+        return super().shape([] if self.noted(isinstance(value, Pairs) and not value) else value)
+
+
+class EightDims(Watched):
+    """Writes dimensions into an array of eight."""
+
+    def shape(self, value: object) -> tuple[int, ...]:
+        """Return the dimensions."""
+        dims = super().shape(value)
+        if self.noted(len(dims) > RANK):
+            raise IndexError("dimension")
+        return dims
+
+
+PLANTED = (
+    plant(
+        "shape-left-out-scalar",
+        "Accepts an entry without shape when its range has the size of one element.",
+        "ENT-03",
+        ScalarByDefault,
+    ),
+    plant(
+        "field-by-length",
+        "Takes any field whose name has twelve characters for data_offsets.",
+        "ENT-05 ENT-03",
+        FieldByLength,
+    ),
+    plant(
+        "private-name-skipped",
+        "Skips a member whose name begins with two underscores when its value is no object.",
+        "ENT-01",
+        PrivateSkipped,
+    ),
+    plant(
+        "dtype-last-crash",
+        "Crashes when dtype is the last field of an entry.",
+        "ENT-06",
+        DtypeLast,
+    ),
+    plant(
+        "unknown-dtype-empty",
+        "Accepts an unknown dtype when the range is empty.",
+        "DTY-01 DTY-06",
+        UnknownEmpty,
+    ),
+    plant(
+        "dtype-by-family",
+        "Takes an unknown dtype for the eight-bit float that its code begins with.",
+        "DTY-01",
+        Family,
+    ),
+    plant(
+        "packed-rows-rounded",
+        "Rounds the size of packed tensors of rank two and more up to whole bytes.",
+        "DTY-09",
+        RowsRounded,
+    ),
+    plant(
+        "packed-rank-three-unchecked",
+        "Accepts any range size for packed tensors of rank three and more.",
+        "DTY-05 OFF-05",
+        PackedUnchecked,
+    ),
+    plant(
+        "size-of-all-bits",
+        "Takes a size of exactly 2^64 bits for 0.",
+        "SHP-05",
+        ExactlyAll,
+    ),
+    plant(
+        "last-product-wraps",
+        "Lets the multiplication by the last of three or more dimensions wrap.",
+        "SHP-05",
+        LastWraps,
+    ),
+    plant(
+        "later-dimension-32-bits",
+        "Keeps the low 32 bits of every dimension but the first.",
+        "SHP-05 SHP-11",
+        LaterHalved,
+    ),
+    plant(
+        "capital-exponent-dimension",
+        "Accepts a dimension with an exponent when the letter is a capital.",
+        "SHP-02",
+        CapitalPower,
+    ),
+    plant(
+        "truth-as-dimension",
+        "Accepts true for a dimension of 1 and false for one of 0.",
+        "SHP-01",
+        TruthCounts,
+    ),
+    plant(
+        "empty-object-as-shape",
+        "Accepts an empty object for the empty shape.",
+        "SHP-01",
+        ObjectShape,
+    ),
+    plant(
+        "rank-nine-crash",
+        "Crashes on shapes of more than eight dimensions.",
+        "SHP-10",
+        EightDims,
+    ),
+)

@@ -1,0 +1,242 @@
+"""Held-out readers with a bug in framing or in repeated keys (FRM, HDR). See ``hard``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from safetensors_corpus.broken.small_json import Pairs, Refused
+from safetensors_corpus.broken.small_reader import READER, RESERVED, Tensor
+
+from .hard_watched import SPELLING, Watched, plant, raw
+
+NAMES_TWICE = READER.without("name-twice")
+FIRST_READ = 256
+"""Bytes of the header in the buffer of the reader that checks no padding behind it."""
+
+
+class SignDropped(Watched):
+    """Reads the length as a signed number and makes it positive."""
+
+    def split(self, file: bytes) -> tuple[bytes, bytes]:
+        """Return the header and the data buffer."""
+        if self.noted(len(file) >= 8 and file[7] >= 0x80):
+            file = file[:7] + bytes([file[7] & 0x7F]) + file[8:]
+        return super().split(file)
+
+
+class PrefixForgotten(Watched):
+    """Compares the length with the size of the file, and takes what there is."""
+
+    def split(self, file: bytes) -> tuple[bytes, bytes]:
+        """Return the header and the data buffer."""
+        length = int.from_bytes(file[:8], "little")
+        if self.noted(8 < len(file) < 8 + length <= len(file) + 8):
+            return file[8:], b""
+        return super().split(file)
+
+
+class NothingToCover(Watched):
+    """Takes a file with metadata and no tensors for a container of metadata alone."""
+
+    def cover(self, tensors: Sequence[Tensor], metadata: Mapping[str, Any] | None, data: bytes) -> None:
+        """Check the layout when there is one."""
+        if not self.noted(not tensors and metadata is not None and data != b""):
+            super().cover(tensors, metadata, data)
+
+
+class AlignedStart(Watched):
+    """Casts the bytes of 64-bit elements in place, which needs a data buffer at a multiple of eight."""
+
+    def content(self, file: bytes) -> dict[str, Any]:
+        """Return what a file says."""
+        found = super().content(file)
+        length = int.from_bytes(file[:8], "little")
+        wide = any(row["nbytes"] and self.widths[row["dtype"]] == 64 for row in found["tensors"])
+        if self.noted(length % 8 != 0 and wide):
+            raise Refused("alignment")
+        return found
+
+
+class PaddingInBuffer(Watched):
+    """Checks the padding as far as its first read went."""
+
+    def members(self, header: bytes) -> Pairs:
+        """Return the members of the header object."""
+        try:
+            found = super().members(header)
+        except Refused as err:
+            start = self.first_read(header) if str(err) == "padding" else None
+            if start is None:
+                raise
+            return start
+        self.noted(False)
+        return found
+
+    def first_read(self, header: bytes) -> Pairs | None:
+        """Return the members that the start of the header holds by itself; None when it does not."""
+        try:
+            found = super().members(header[:FIRST_READ])
+        except Refused:
+            self.noted(False)
+            return None
+        self.noted(True)
+        return found
+
+
+class MarkWithPadding(Watched):
+    """Skips a byte-order mark on the path that strips the padding."""
+
+    def members(self, header: bytes) -> Pairs:
+        """Return the members of the header object."""
+        marked = self.noted(header.startswith(b"\xef\xbb\xbf") and header.endswith(b" "))
+        return super().members(header[3:] if marked else header)
+
+
+class NulPadding(Watched):
+    """Lets NUL fill the header up to a multiple of eight, as one writer does it."""
+
+    def members(self, header: bytes) -> Pairs:
+        """Return the members of the header object."""
+        rest = header.rstrip(b"\0")
+        filled = 0 < len(header) - len(rest) < 8 and len(header) % 8 == 0
+        return super().members(rest if self.noted(filled and rest.endswith(b"}")) else header)
+
+
+class ApartTwice(Watched):
+    """Compares each name with the name before it."""
+
+    def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
+        """Return the tensors and the metadata."""
+        names = [name for name, _ in members if name != RESERVED]
+        twice = len(set(names)) < len(names)
+        if self.noted(twice and not any(a == b for a, b in pairwise(names))):
+            return NAMES_TWICE.entries(members)
+        return super().entries(members)
+
+
+class SpelledTwice(Watched):
+    """Compares names as they are spelled."""
+
+    def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
+        """Return the tensors and the metadata."""
+        names = [name for name, _ in members if name != RESERVED]
+        twice = len(set(names)) < len(names)
+        if self.noted(twice and len(set(map(raw, names))) == len(names)):
+            return NAMES_TWICE.entries(members)
+        return super().entries(members)
+
+
+class SameValueTwice(Watched):
+    """Takes a repeated metadata key for harmless when its value is the same."""
+
+    def metadata(self, value: object) -> dict[str, Any] | None:
+        """Return the metadata map."""
+        if isinstance(value, Pairs) and all(type(item) is str for _, item in value):
+            once = Pairs(dict.fromkeys(value))
+            value = once if self.noted(len(once) < len(value)) else value
+        return super().metadata(value)
+
+
+class SecondAfterEmpty(Watched):
+    """Asks whether the map is still empty to find out whether there was one."""
+
+    def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
+        """Return the tensors and the metadata."""
+        maps = [value for name, value in members if name == RESERVED]
+        if self.noted(len(maps) > 1 and all(isinstance(m, Pairs) and not m for m in maps[:-1])):
+            tensors = [(name, value) for name, value in members if name != RESERVED]
+            members = Pairs([*tensors, (RESERVED, maps[-1])])
+        return super().entries(members)
+
+
+class ShapeAfterScalar(Watched):
+    """Asks whether the shape is still empty to find out whether there was one."""
+
+    def entry(self, name: str, value: object) -> Tensor | None:
+        """Return the tensor that an entry describes."""
+        if isinstance(value, Pairs):
+            shapes = [item for key, item in value if key == "shape"]
+            empty = all(isinstance(s, list) and not isinstance(s, Pairs) and not s for s in shapes[:-1])
+            if self.noted(len(shapes) > 1 and empty):
+                others = [(key, item) for key, item in value if key != "shape"]
+                value = Pairs([*others, ("shape", shapes[-1])])
+        return super().entry(name, value)
+
+
+PLANTED = (
+    plant(
+        "length-sign-dropped",
+        "Ignores the highest bit of the header length, and so reads a file whose length has it set.",
+        "FRM-05 FRM-06",
+        SignDropped,
+    ),
+    plant(
+        "prefix-not-counted",
+        "Accepts a header length up to eight bytes too large when the header ends the file.",
+        "FRM-04",
+        PrefixForgotten,
+    ),
+    plant(
+        "data-without-tensors",
+        "Ignores the data buffer when there is metadata and no tensor.",
+        "FRM-09 OFF-08",
+        NothingToCover,
+    ),
+    plant(
+        "wide-data-aligned",
+        "Refuses 64-bit elements when the header length is no multiple of eight.",
+        "FRM-08 OFF-11",
+        AlignedStart,
+    ),
+    plant(
+        "padding-in-first-read",
+        "Accepts anything behind the closing brace from byte 256 of the header on.",
+        "HDR-03",
+        PaddingInBuffer,
+    ),
+    plant(
+        "mark-with-padding",
+        "Skips a byte-order mark when the header ends in padding.",
+        "HDR-05",
+        MarkWithPadding,
+    ),
+    plant(
+        "nul-to-multiple-of-eight",
+        "Accepts NUL padding that fills the header up to a multiple of eight.",
+        "HDR-03",
+        NulPadding,
+    ),
+    plant(
+        "name-twice-apart",
+        "Accepts a repeated name when another tensor is listed in between.",
+        "HDR-09",
+        ApartTwice,
+    ),
+    plant(
+        "name-twice-spelled-anew",
+        "Accepts a repeated name when one of the two is spelled with escapes.",
+        "HDR-10",
+        SpelledTwice,
+        SPELLING,
+    ),
+    plant(
+        "metadata-key-twice-same-value",
+        "Accepts a repeated metadata key when the value is the same.",
+        "HDR-13",
+        SameValueTwice,
+    ),
+    plant(
+        "metadata-after-empty",
+        "Accepts a second metadata map when the first one is empty.",
+        "HDR-11",
+        SecondAfterEmpty,
+    ),
+    plant(
+        "shape-after-empty",
+        "Accepts a second shape in an entry when the first one is empty.",
+        "HDR-12",
+        ShapeAfterScalar,
+    ),
+)

@@ -1,0 +1,136 @@
+"""What the held-out readers are made of: the small reader with a probe, and with places for a bug.
+
+Part of the held-out set; see ``hard``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from safetensors_corpus.broken.small_json import Grammar
+from safetensors_corpus.broken.small_reader import READER, SmallReader, Tensor
+
+from . import Planted, Probe
+
+
+@dataclass(frozen=True)
+class Watched(SmallReader):
+    """The small reader, cut into more pieces, with a probe."""
+
+    probe: Probe = field(default_factory=Probe)
+
+    def noted(self, wrong: bool) -> bool:
+        """Note that the code with the bug ran and whether it goes wrong here; return the latter."""
+        return note(self.probe, wrong)
+
+    def content(self, file: bytes) -> dict[str, Any]:
+        """Return what a file says. Raises Refused."""
+        header, data = self.split(file)
+        tensors, metadata = self.entries(self.members(header))
+        self.cover(tensors, metadata, data)
+        placed = self.placed(tensors)
+        return {"tensors": [self.described(t, data) for t in placed], "metadata": metadata}
+
+    def cover(self, tensors: Sequence[Tensor], metadata: Mapping[str, Any] | None, data: bytes) -> None:  # noqa: ARG002
+        """Demand that the ranges cover the data buffer."""
+        self.check_layout(tensors, len(data))
+
+    def placed(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+        """Return the tensors with the ranges that their bytes are taken from."""
+        return tensors
+
+    def tensor(self, name: str, fields: Mapping[str, object]) -> Tensor:
+        """Return the tensor of the three fields."""
+        dtype = self.dtype(fields["dtype"])
+        shape = self.shape(fields["shape"])
+        begin, end = self.offsets(fields["data_offsets"])
+        self.demand("reversed", begin <= end)
+        self.demand("range-size", self.fits(dtype, shape, end - begin))
+        return Tensor(name, dtype, shape, begin, end)
+
+    def fits(self, dtype: str, shape: Sequence[int], size: int) -> bool:
+        """Tell whether a tensor takes ``size`` bytes. Raises Refused when it cannot take any number."""
+        return size == self.size(self.widths[dtype], shape)
+
+
+@dataclass(frozen=True)
+class WatchedGrammar(Grammar):
+    """The JSON grammar with a probe."""
+
+    probe: Probe = field(default_factory=Probe)
+
+    @cached_property
+    def patterns(self) -> dict[str, re.Pattern[str]]:
+        """Those of the correct grammar: a grammar lives for one file, too short to compile any."""
+        return READER.grammar.patterns
+
+    def noted(self, wrong: bool) -> bool:
+        """Note that the code with the bug ran and whether it goes wrong here; return the latter."""
+        return note(self.probe, wrong)
+
+
+class Spelled(str):
+    """A decoded key that remembers how it is spelled between its quotes."""
+
+    raw: str
+
+
+class SpellingGrammar(Grammar):
+    """The correct grammar, whose keys remember their spelling."""
+
+    def key(self, text: str, at: int) -> tuple[str, int]:
+        """Return the key that begins at ``at`` and the place behind it."""
+        key, end = super().key(text, at)
+        spelled = Spelled(key)
+        spelled.raw = text[at + 1 : end - 1]
+        return spelled, end
+
+
+SPELLING = SpellingGrammar()
+
+
+def note(probe: Probe, wrong: bool) -> bool:
+    """Note that the code with the bug ran and whether it goes wrong here; return the latter."""
+    probe.reached = True
+    probe.triggered |= wrong
+    return wrong
+
+
+def raw(key: str) -> str:
+    """Return the spelling of a key."""
+    return key.raw if isinstance(key, Spelled) else key
+
+
+def product(dims: Sequence[int], most: int = 2**80) -> int:
+    """Return the product of dimensions, or some number above ``most`` where it is larger."""
+    result = 1
+    for dim in dims:
+        result *= dim
+        # Beyond any size that matters, so that a hostile rank stays cheap.
+        if result > most:
+            return result if 0 not in dims else 0
+    return result
+
+
+def plant(
+    name: str, about: str, rules: str, reader: type[Watched], grammar: Grammar = READER.grammar
+) -> Planted:
+    """Return the entry of a reader whose bug is in a piece of the reader. ``rules`` are ids with spaces."""
+
+    def read(data: bytes, probe: Probe) -> dict[str, Any]:
+        return reader(grammar=grammar, probe=probe).content(data)
+
+    return Planted(name, about, tuple(rules.split()), read)
+
+
+def plant_grammar(name: str, about: str, rules: str, grammar: type[WatchedGrammar]) -> Planted:
+    """Return the entry of a reader whose bug is in its JSON grammar. ``rules`` are ids with spaces."""
+
+    def read(data: bytes, probe: Probe) -> dict[str, Any]:
+        return SmallReader(grammar=grammar(probe=probe)).content(data)
+
+    return Planted(name, about, tuple(rules.split()), read)

@@ -1,0 +1,99 @@
+"""Which faults in the strict reader the inputs of the grammar notice: its mutants, run over them.
+
+The mutants, and the reasons why some can be told by no file, are those of ``stc corpus mutants``; here the
+sound reader says what a mutant must answer, as it does when an implementation is fuzzed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from safetensors_corpus.mutation.engine import Limits, run_all
+from safetensors_corpus.mutation.operators import Mutant
+from safetensors_corpus.mutation.result import all_mutants, load_reasons
+from safetensors_corpus.mutation.targets import load_reader, warm
+from safetensors_reference import PROFILES, explain
+
+from ..campaign import Campaign
+from ..inner import ProveSubject
+from ..recorder import Settings
+
+
+@dataclass(frozen=True)
+class FuzzProbe:
+    """One input under one profile, and what the sound reader says of it."""
+
+    id: str
+    data: bytes
+    profile: str
+    answer: tuple[Any, ...]
+
+
+def answer_of(explanation: Any, data: bytes) -> tuple[Any, ...]:
+    """Return what counts of an explanation: verdict, content and fault codes."""
+    header = explanation.header
+    if header is None:
+        return ("reject", frozenset(fault.code for fault in explanation.faults))
+    start = header.data_start
+    rows = sorted(
+        (t.name, t.dtype, tuple(t.shape), t.nbytes, data[start + t.begin : start + t.end])
+        for t in header.tensors.values()
+    )
+    return ("accept", rows, header.metadata)
+
+
+def probes(execs: int, seed: int) -> list[FuzzProbe]:
+    """Return the inputs that a run of the outcome-tuple engine keeps, under every profile that matters."""
+    kept: list[bytes] = []
+    settings = Settings(seed=seed, max_execs=execs, profile="hardened")
+    Campaign([ProveSubject()], settings, store=kept.append).run()
+    random.Random(seed).shuffle(kept)  # noqa: S311 - reproducible on purpose
+    out = []
+    for number, data in enumerate(kept):
+        disputed = any(fault.choice for fault in explain(data).faults)
+        profiles = PROFILES if disputed else PROFILES[-1:]
+        out += [FuzzProbe(str(number), data, p, answer_of(explain(data, p), data)) for p in profiles]
+    return out
+
+
+def _loader(mutant: Mutant) -> Callable[[], Callable[[FuzzProbe], str | None]]:
+    def load() -> Callable[[FuzzProbe], str | None]:
+        reader = load_reader(mutant)
+        return lambda probe: (
+            None
+            if answer_of(reader(probe.data, probe.profile), probe.data) == probe.answer
+            else "another answer"
+        )
+
+    return load
+
+
+def measure(
+    inputs: Sequence[FuzzProbe], jobs: int = 2, tell: Callable[[int], None] = lambda _: None
+) -> dict[str, Any]:
+    """Run all mutants over the inputs; return the counts and the names of those that should be noticed.
+
+    ``score`` is the share of those noticed among the mutants that any file could tell from the reader.
+    """
+    warm()
+    reasons = load_reasons()
+    statuses: dict[str, str] = {}
+    for name, outcome in run_all(((m.name, _loader(m), inputs) for m in all_mutants()), Limits(), jobs):
+        statuses[name] = outcome.status
+        tell(len(statuses))
+    counts = Counter(statuses.values())
+    survivors = [name for name, status in statuses.items() if status == "survived"]
+    missed = sorted(name for name in survivors if name not in reasons or reasons[name].kind == "wanted")
+    killed = counts["killed"]
+    return {
+        "inputs": len(inputs),
+        "mutants": killed + len(survivors),
+        "killed": killed,
+        "equivalent": len(survivors) - len(missed),
+        "missed": missed,
+        "score": round(killed / (killed + len(missed)), 4) if killed else 0.0,
+    }

@@ -1,0 +1,221 @@
+"""From a wrong answer to a finding: made smaller, asked again three times, told once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from safetensors_reference.rules import ProfileName
+from safetensors_reports.disagreements import signature_of
+
+from .finding import ENTRY, Finding
+from .oracle import Opinion, Wrong, opinion, wrong
+from .shrink import shrink
+from .subjects import Slots, Subject
+
+REPLAYS = 3
+ALIKE = 4
+"""Bad ends of one kind that are looked into, per implementation."""
+REFERENCE = "reference"
+
+
+@dataclass
+class Tally:
+    """What a run did so far; filled in place, so that it is there after Ctrl-C too.
+
+    Attributes:
+        execs: inputs tried.
+        seconds: wall time.
+        stages: how many inputs got past ``json``, past ``schema``, and were ``accepted`` by the reference.
+        rules: rule -> inputs that break it.
+        outcomes: what all answered -> how often.
+        tuples: different outcome tuples.
+        findings: signature -> finding.
+        known: signature -> how often, for those that are known and stay quiet.
+        unstable: signature -> how often a fresh process gave the same answer again.
+        kept: inputs kept as bases.
+    """
+
+    execs: int = 0
+    seconds: float = 0.0
+    stages: Counter[str] = field(default_factory=Counter)
+    rules: Counter[str] = field(default_factory=Counter)
+    outcomes: Counter[str] = field(default_factory=Counter)
+    tuples: int = 0
+    findings: dict[str, Finding] = field(default_factory=dict)
+    known: Counter[str] = field(default_factory=Counter)
+    unstable: dict[str, int] = field(default_factory=dict)
+    kept: int = 0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run is asked to do.
+
+    Attributes:
+        seed: the same seed gives the same inputs and findings.
+        max_execs: stop after so many inputs; None for no end.
+        seconds: stop after so much time; None for no end.
+        profile: whose options are demanded; None for undisputed musts only.
+        shrink_seconds: time to make one finding smaller.
+        known: says of a signature whether it is known; such ones stay quiet.
+        engine: what findings name as their engine.
+        first: stop at the first finding.
+        feedback: keep inputs as bases for others.
+    """
+
+    seed: int = 1
+    max_execs: int | None = None
+    seconds: float | None = None
+    profile: ProfileName | None = None
+    shrink_seconds: float = 1.0
+    known: Callable[[str], bool] = lambda _: False
+    engine: str = "outcome"
+    first: bool = False
+    feedback: bool = True
+
+
+class Recorder:
+    """Takes wrong answers, keeps one finding of each signature in the tally and hands it on."""
+
+    def __init__(self, settings: Settings, tally: Tally, keep: Callable[[Finding], None]) -> None:
+        self._settings, self._tally, self._keep = settings, tally, keep
+        self._handled: set[str] = set()
+        self._alone: set[tuple[str, str]] = set()
+        self._bad_ends: Counter[tuple[str, str]] = Counter()
+
+    def wrong(self, what: Opinion, subject: Subject, step: str, mistake: Wrong) -> None:
+        """Turn a wrong answer into a finding, unless one like it was seen."""
+        rough = f"{step} {self._signature(what, subject, mistake)}"
+        if rough in self._handled:
+            return
+        self._handled.add(rough)
+        if mistake.verdict == "unsafe":
+            # What is wrong with the file has often nothing to do with the crash, so that one crash would be
+            # told again with every fault.
+            self._bad_ends[subject.name, mistake.kind] += 1
+            if self._bad_ends[subject.name, mistake.kind] > ALIKE:
+                return
+        if self._explained(what, subject, mistake):
+            return
+        with Slots(1) as slots:
+
+            def ask(data: bytes) -> tuple[Opinion, Wrong | None]:
+                now = opinion(data, self._settings.profile)
+                return now, wrong(now, subject.answer(data, slots.put(data), step), subject.lacks)
+
+            def same(data: bytes) -> bool:
+                now, again = ask(data)
+                if again is None or again.verdict != mistake.verdict:
+                    return False
+                if again.verdict == "wrong-accept":  # fewer faults say more; others would be another finding
+                    return set(now.rules) <= set(what.rules)
+                return again.kind == mistake.kind and (
+                    again.verdict == "unsafe" or now.subject == what.subject
+                )
+
+            data = shrink(what.data, same, seconds=self._settings.shrink_seconds)
+            now, again = ask(data)
+            if again is None:  # it was the process's state and not the input
+                data, now, again = what.data, what, mistake
+            self._replayed(len(what.data), subject, step, data, now, again, ask)
+
+    def _replayed(
+        self,
+        size_found: int,
+        subject: Subject,
+        step: str,
+        data: bytes,
+        what: Opinion,
+        mistake: Wrong,
+        ask: Callable[[bytes], tuple[Opinion, Wrong | None]],
+    ) -> None:
+        signature = self._signature(what, subject, mistake)
+        settings, tally = self._settings, self._tally
+        if settings.known(signature.rpartition(" [")[0]) or settings.known(signature):
+            tally.known[signature] += 1
+            if mistake.verdict == "wrong-accept" and len(what.rules) == 1:
+                self._alone.add((subject.name, what.rules[0]))
+            return
+        if signature in tally.findings or self._explained(what, subject, mistake):
+            return
+        replays = 0
+        for _ in range(REPLAYS):
+            subject.renew()
+            _, again = ask(data)
+            replays += again is not None and (again.verdict, again.kind) == (mistake.verdict, mistake.kind)
+        if replays < REPLAYS:
+            tally.unstable[signature] = replays
+            return
+        finding = Finding(
+            step=step,
+            verdict=mistake.verdict,
+            signature=signature,
+            rules=what.rules or _rules_of_valid(mistake),
+            codes=what.codes,
+            expected="reject: " + what.faults[0].message
+            if what.faults
+            else "accept, with the content of the file",
+            got={subject.name: mistake.text},
+            versions={subject.name: subject.version},
+            files={ENTRY: data},
+            expectation=_expectation(what),
+            where=(what.faults[0].start, what.faults[0].end) if what.faults else None,
+            engine=settings.engine,
+            seed=settings.seed,
+            execs=tally.execs,
+            size_found=size_found,
+            replays=replays,
+        )
+        tally.findings[signature] = finding
+        if mistake.verdict == "wrong-accept" and len(what.rules) == 1:
+            self._alone.add((subject.name, what.rules[0]))
+        self._keep(finding)
+
+    def _explained(self, what: Opinion, subject: Subject, mistake: Wrong) -> bool:
+        """True for several faults accepted together of which the subject is known to accept one by itself.
+
+        The one that is accepted may hide the others (the first of two entries with one name is often never
+        looked at), so their company says nothing that the single finding does not say.
+        """
+        if mistake.verdict != "wrong-accept" or len(what.rules) < 2:
+            return False
+        return any((subject.name, rule) in self._alone for rule in what.rules)
+
+    def _signature(self, what: Opinion, subject: Subject, mistake: Wrong) -> str:
+        """Return subject and outcomes as ``stc diff`` writes them; brackets tell kinds apart."""
+        due = what.expected if what.expected != "open" else "accept"
+        name = REFERENCE if subject.plain != REFERENCE else "rules"
+        if mistake.verdict == "wrong-content":
+            vector = {"a": "accept:0", "b": "accept:1"}
+        else:
+            token = {"wrong-accept": "accept", "wrong-reject": "reject"}.get(mistake.verdict)
+            vector = {"a": token or mistake.kind.split()[0] if mistake.kind else mistake.verdict, "b": due}
+        return f"{signature_of(what.subject, vector, {'a': subject.plain, 'b': name})} [{mistake.kind}]"
+
+
+def _rules_of_valid(mistake: Wrong) -> tuple[str, ...]:
+    """Return the rule that a wrong answer to a valid file breaks."""
+    by_kind = {
+        "dtype": "API-19",
+        "shape": "SHP-11",
+        "nbytes": "DAT-03",
+        "other bytes": "DAT-06",
+        "metadata": "MET-04",
+        "missing": "ENT-09",
+        "reported": "ENT-09",
+        "twice": "ENT-09",
+    }
+    if mistake.verdict == "wrong-content":
+        return (by_kind.get(mistake.kind, "DAT-06"),)
+    return ("API-14",) if mistake.verdict == "unsafe" else ("FRM-01",)
+
+
+def _expectation(what: Opinion) -> dict[str, object]:
+    """Return what is demanded, in the form of the manifest."""
+    if what.expected == "reject":
+        return {"outcome": "reject", "codes": list(what.codes)}
+    if what.header is None:
+        return {"outcome": "open", "codes": list(what.codes), "choices": list(what.choices)}
+    return {"outcome": "accept", "content": what.content()}

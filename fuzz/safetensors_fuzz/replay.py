@@ -1,0 +1,190 @@
+"""Asking again, to see whether the answer to a finding is still the wrong one.
+
+``failure`` is what the tests call that lie in findings' folders; ``replay`` is behind ``stc fuzz replay``.
+"""
+
+from __future__ import annotations
+
+import re
+import unittest
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from safetensors_conformance.failure import got_text
+from safetensors_conformance.implementations.environment import InstallError
+from safetensors_conformance.implementations.prepare import prepare
+from safetensors_conformance.judge import StepVerdict
+from safetensors_conformance.selectors import SelectorError, Target, resolve
+from safetensors_conformance.worker import Limits, StartError, make_worker
+from safetensors_reference import rule_book
+from safetensors_reports.verdicts import kind_of, worst
+
+from .asking.replaying import ask
+from .finding import ENTRY, Finding
+
+TIMES = 3
+"""How often a finding is asked again, each time in a fresh process."""
+State = Literal["as expected", "still wrong", "cannot be run"]
+
+
+class ReplayError(Exception):
+    """The implementation cannot be asked; the text says why."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one implementation says today.
+
+    Attributes:
+        selector: who was asked.
+        version: which version answered; empty when none did.
+        judged: the verdict of each time.
+        problem: why it cannot be run; empty when it can.
+    """
+
+    selector: str
+    version: str = ""
+    judged: tuple[StepVerdict, ...] = ()
+    problem: str = ""
+
+    @property
+    def state(self) -> State:
+        """Whether the answer is the one expected. Wrong once is wrong."""
+        if self.problem:
+            return "cannot be run"
+        return "still wrong" if any(is_wrong(v) for v in self.judged) else "as expected"
+
+    @property
+    def got(self) -> str:
+        """What came, in one line: the worst of all times, and how often it did when not always."""
+        if self.problem:
+            return self.problem
+        verdict = worst(v.verdict for v in self.judged)
+        chosen = [v for v in self.judged if v.verdict == verdict]
+        often = "" if len(chosen) == len(self.judged) else f" ({len(chosen)} of {len(self.judged)} times)"
+        # The folder that the file lay in has another name each time.
+        return re.sub(r"\S*/stc-fuzz-[^/\s]+/", "", got_text(chosen[0])) + often
+
+
+def is_wrong(judged: StepVerdict) -> bool:
+    """True for an answer that is not what is demanded."""
+    return kind_of(judged.verdict) not in ("pass", "choice")
+
+
+def replay(
+    finding: Finding,
+    selectors: Iterable[str] = (),
+    *,
+    times: int = TIMES,
+    limits: Limits | None = None,
+    profile: str | None = None,
+) -> list[Answer]:
+    """Ask the implementations for a finding again.
+
+    Args:
+        finding: what to ask.
+        selectors: whom; empty for those whose answers the finding holds.
+        times: how often, each time in a fresh process.
+        limits: time and memory of one answer.
+        profile: profile whose options the reference takes.
+
+    Returns:
+        One answer for each selector, in order. What cannot be run is an answer that says so.
+    """
+    asked = list(dict.fromkeys(selectors)) or list(finding.got)
+    return [_replay(finding, selector, times, limits or Limits(), profile) for selector in asked]
+
+
+def _replay(finding: Finding, selector: str, times: int, limits: Limits, profile: str | None) -> Answer:
+    try:
+        target = resolve(selector)
+        prepare(target)
+        version = _version(target, limits)
+        judged = tuple(_asked(target, finding, limits, profile) for _ in range(times))
+    except (SelectorError, InstallError, StartError, ValueError, OSError) as err:
+        return Answer(selector, problem=str(err))
+    for one in judged:
+        if one.verdict in ("harness-error", "unsupported"):
+            return Answer(selector, version, judged, f"{one.verdict}: {one.detail or one.result.message}")
+    return Answer(selector, version, judged)
+
+
+def _asked(target: Target, finding: Finding, limits: Limits, profile: str | None) -> StepVerdict:
+    """Ask once. Where the format leaves the answer open, every orderly one is as expected."""
+    if finding.expectation.get("outcome") != "open":
+        return ask(target, finding, limits, profile)
+    strict = {"outcome": "reject", "codes": list(finding.codes)}
+    judged = ask(target, replace(finding, expectation=strict), limits, profile)
+    orderly = judged.result.outcome in ("accept", "reject")
+    return replace(judged, verdict="pass", detail="the format leaves it open") if orderly else judged
+
+
+def _version(target: Target, limits: Limits) -> str:
+    """Start an implementation to see who answers. Raises StartError."""
+    worker = make_worker(target, limits)
+    try:
+        return worker.start().version
+    finally:
+        worker.close()
+
+
+def exit_status(answers: Sequence[Answer]) -> int:
+    """Return 1 when any answer is still wrong, else 2 when any could not be had, else 0."""
+    states = {answer.state for answer in answers}
+    return 1 if "still wrong" in states else 2 if "cannot be run" in states or not states else 0
+
+
+def failure(
+    selector: str,
+    *,
+    step: str,
+    files: Mapping[str, bytes],
+    expectation: Mapping[str, Any],
+    rules: Sequence[str] = (),
+    entry: str = ENTRY,
+    action: Mapping[str, Any] | None = None,
+    profile: str | None = None,
+) -> str | None:
+    """Ask an implementation once, in a fresh process; say what is wrong with the answer, None for nothing.
+
+    Args:
+        selector: whom to ask, in the form that ``--impl`` takes.
+        step: what is asked: open, read, slice, write or index.
+        files: path in the input's folder -> bytes.
+        expectation: what is demanded, in the form of the manifest of the corpus.
+        rules: the rules concerned; the first is named in what is returned.
+        entry: the file that is handed over.
+        action: what is done with it beyond reading, in the form of the manifest.
+        profile: profile whose options the reference takes.
+
+    Raises:
+        ReplayError: the implementation cannot be run.
+        unittest.SkipTest: it does not support what is asked; test runners count that as skipped.
+    """
+    finding = Finding(
+        step, "", "", tuple(rules), (), _expected(expectation), {}, {}, files, entry, action, expectation
+    )
+    (answer,) = replay(finding, [selector], times=1, profile=profile)
+    if answer.problem:
+        if answer.judged and answer.judged[0].verdict == "unsupported":
+            raise unittest.SkipTest(f"{selector}: {answer.problem}")
+        raise ReplayError(f"{selector}: {answer.problem}")
+    if answer.state == "as expected":
+        return None
+    known = [rule_book().rules[r] for r in finding.rules[:1] if r in rule_book().rules]
+    lines = [f"rule      {rule.id} ({rule.level}): {rule.statement}" for rule in known]
+    lines += [f"expected  {finding.expected}", f"got       {answer.got}, from {selector} {answer.version}"]
+    return "\n".join(lines)
+
+
+def _expected(expectation: Mapping[str, Any]) -> str:
+    """Say in one line what is demanded."""
+    if "choice" in expectation:
+        return f"one of the options of choice {expectation['choice']}: {', '.join(expectation['options'])}"
+    if expectation.get("outcome") == "open":
+        return "any orderly answer"
+    if expectation.get("outcome") == "reject":
+        return f"reject ({', '.join(expectation.get('codes', ()))})"
+    tensors = (expectation.get("content") or {}).get("tensors", ())
+    return f"accept, {len(tensors)} tensors"

@@ -1,0 +1,76 @@
+"""Strategies for hypothesis: valid files, files with a fault of a rule, files of any kind.
+
+For tests of your own reader::
+
+    from hypothesis import given
+    from safetensors_fuzz.strategies import broken_files, valid_files
+
+    @given(valid_files())
+    def test_opens(data: bytes) -> None:
+        mylib.loads(data)
+
+    @given(broken_files("OFF-07"))
+    def test_refuses_holes(data: bytes) -> None:
+        with pytest.raises(mylib.Error):
+            mylib.loads(data)
+
+What is drawn is made by the same grammar as everywhere in this package, and shrinks towards few tensors.
+"""
+
+from __future__ import annotations
+
+import random
+
+from hypothesis import assume
+from hypothesis import strategies as st
+
+from .grammar.grammar import Grammar, faults_by_rule
+from .grammar.model import File
+from .oracle import opinion
+from .planted.easy import reported_rules
+
+REPORTED = frozenset(reported_rules())
+
+
+@st.composite
+def files(draw: st.DrawFn) -> File:
+    """Draw an input of any kind, with at most two faults, as a tree; ``render()`` gives its bytes."""
+    return Grammar(draw(_randoms())).alone()
+
+
+def _randoms() -> st.SearchStrategy[random.Random]:
+    return st.randoms(use_true_random=False)
+
+
+@st.composite
+def valid_files(draw: st.DrawFn) -> bytes:
+    """Draw the bytes of a file without fault under the hardened profile."""
+    data = Grammar(draw(_randoms())).fresh().render()
+    assume(opinion(data, "hardened", likely_valid=True).expected == "accept")
+    return data
+
+
+@st.composite
+def broken_files(draw: st.DrawFn, rule: str | None = None) -> bytes:
+    """Draw the bytes of a file that readers must refuse, by any rule or for one.
+
+    Args:
+        draw: given by hypothesis.
+        rule: id of the rule that is to be broken; others may be broken along with it.
+
+    Raises:
+        ValueError: no change of a file breaks that rule.
+    """
+    if rule is not None and rule not in faults_by_rule():
+        raise ValueError(f"no fault aims at {rule!r}; there are {', '.join(faults_by_rule())}")
+    rng = draw(_randoms())
+    grammar = Grammar(rng)
+    file = grammar.fresh()
+    if rule is None:
+        grammar.break_one(file)
+    else:
+        assume(rng.choice(faults_by_rule()[rule]).apply(rng, file))
+    data = file.render()
+    what = opinion(data, "hardened")
+    assume(what.expected == "reject" and (rule is None or rule not in REPORTED or rule in what.rules))
+    return data

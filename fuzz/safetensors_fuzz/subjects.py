@@ -1,0 +1,179 @@
+"""Who is asked: an implementation behind a worker, or a function of this process."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from safetensors_conformance.outcomes import StepResult
+from safetensors_conformance.selectors import Target
+from safetensors_conformance.worker import Limits, Request, make_worker
+from safetensors_corpus.broken.small_json import Refused
+
+MEMORY_FOLDER = Path("/dev/shm")  # noqa: S108 - only where it is a folder in memory
+"""Where inputs are kept if it is there: a file in memory is written in 2 µs."""
+
+
+class Slots:
+    """Files that are written over and over, so that no input costs the making of a file."""
+
+    def __init__(self, count: int) -> None:
+        where = MEMORY_FOLDER if os.access(MEMORY_FOLDER, os.W_OK) else None
+        self._folder = tempfile.TemporaryDirectory(prefix="stc-fuzz-", dir=where)
+        root = Path(self._folder.name)
+        self.paths = [str(root / f"{number}.safetensors") for number in range(count)]
+        self._files = [os.open(path, os.O_RDWR | os.O_CREAT, 0o600) for path in self.paths]
+        self._next = 0
+
+    def put(self, data: bytes) -> str:
+        """Write an input into the slot that was written longest ago; return its path."""
+        slot = self._next
+        self._next = (slot + 1) % len(self.paths)
+        os.pwrite(self._files[slot], data, 0)
+        os.ftruncate(self._files[slot], len(data))
+        return self.paths[slot]
+
+    def close(self) -> None:
+        """Remove the files."""
+        for file in self._files:
+            os.close(file)
+        self._files = []
+        self._folder.cleanup()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, err: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Subject(Protocol):
+    """Someone who answers what a file holds.
+
+    Attributes:
+        name: the selector.
+        plain: name without version, as signatures hold it.
+        version: what it says of itself.
+        lacks: features that it declares not to have.
+        steps: the steps asked for each input.
+    """
+
+    name: str
+    plain: str
+    version: str
+    lacks: frozenset[str]
+    steps: tuple[str, ...]
+
+    def announce(self, inputs: Sequence[tuple[bytes, str]]) -> None:
+        """Say which inputs (bytes and path) will be asked for next, in this order."""
+        ...
+
+    def answer(self, data: bytes, path: str, step: str) -> StepResult:
+        """Return the answer for one input."""
+        ...
+
+    def renew(self) -> None:
+        """Forget everything: the next answer comes from a fresh process."""
+        ...
+
+    def close(self) -> None:
+        """End what was started."""
+        ...
+
+
+class WorkerSubject:
+    """An implementation in its worker, with the harness's limits."""
+
+    def __init__(
+        self, target: Target, steps: Sequence[str], limits: Limits, profile: str | None = None
+    ) -> None:
+        """Start it. Raises StartError, and ValueError when it has none of the steps."""
+        self.target = target
+        self._worker = make_worker(target, limits, profile)
+        who = self._worker.start()
+        self.name = target.selector
+        entry = target.entry
+        self.plain = (
+            target.descriptor.name + (f":{entry.name}" if entry.name else "")
+            if target.descriptor is not None and entry is not None
+            else who.name
+        )
+        self.version = who.version
+        self.lacks = who.lacks
+        self.areas = who.areas
+        self.steps = tuple(step for step in steps if step in who.steps)
+        if not self.steps:
+            self._worker.close()
+            raise ValueError(
+                f"{self.name} has none of the steps {', '.join(steps)}; it has {', '.join(who.steps)}"
+            )
+
+    def announce(self, inputs: Sequence[tuple[bytes, str]]) -> None:
+        """Send the requests ahead, so that it works while others are asked."""
+        self._worker.send_ahead([Request(step, path) for _, path in inputs for step in self.steps])
+
+    def answer(self, data: bytes, path: str, step: str) -> StepResult:  # noqa: ARG002
+        """Ask the worker; never raises for what the implementation does."""
+        return self._worker.ask(step, path)
+
+    def renew(self) -> None:
+        """Start a fresh process. Raises StartError."""
+        self._worker.start()
+
+    def close(self) -> None:
+        """End the worker."""
+        self._worker.close()
+
+
+class CallSubject:
+    """A function of this process that returns content in the form of the manifest, or refuses.
+
+    Attributes:
+        refusals: exceptions that are refusals; any other one stands for a crash.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        read: Callable[[bytes], Mapping[str, Any]],
+        refusals: tuple[type[BaseException], ...] = (Refused,),
+        lacks: frozenset[str] = frozenset(),
+    ) -> None:
+        self.name = self.plain = name
+        self.version = "in-process"
+        self.lacks = lacks
+        self.steps: tuple[str, ...] = ("read",)
+        self.refusals = refusals
+        self._read = read
+
+    def announce(self, inputs: Sequence[tuple[bytes, str]]) -> None:
+        """Nothing is gained by knowing."""
+
+    def answer(self, data: bytes, path: str, step: str) -> StepResult:  # noqa: ARG002
+        """Call it."""
+        try:
+            content = self._read(data)
+        except self.refusals as err:
+            return StepResult("reject", f"{type(err).__name__}: {err}")
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as err:  # whatever a broken reader does is its outcome
+            return StepResult("crash", f"{type(err).__name__}: {err}")
+        return StepResult(
+            "accept",
+            tensors=content["tensors"],
+            metadata=content.get("metadata"),
+            has_metadata="metadata" in content,
+        )
+
+    def renew(self) -> None:
+        """It has no process."""
+
+    def close(self) -> None:
+        """It holds nothing."""

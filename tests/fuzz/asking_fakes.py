@@ -1,0 +1,72 @@
+"""Slicers, writers and loaders that a campaign must find out: each does one thing wrong.
+
+``py:tests/fuzz/asking_fakes.py:InclusiveStop`` and so on.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from safetensors_conformance.adapters.reference import Reference
+from safetensors_corpus.broken.slicers import InclusiveStop as Inclusive
+from safetensors_corpus.broken.small_loader import LOADER
+from safetensors_corpus.broken.small_writer import SmallWriter
+from safetensors_corpus.broken.writers_names import ReservedNameWritten
+
+
+class InclusiveStop(Reference):
+    """Gives the element at the stop as well."""
+
+    def slice(self, path: str, tensor: str, index: tuple[Any, ...]) -> Any:
+        return Inclusive().slice(Path(path), tensor, index)
+
+
+class DiesOnSteps(Reference):
+    """Ends its process at a step other than 1."""
+
+    def slice(self, path: str, tensor: str, index: tuple[Any, ...]) -> Any:
+        if any(isinstance(item, slice) and item.step not in (None, 1) for item in index):
+            os._exit(42)
+        return super().slice(path, tensor, index)
+
+
+class ReservedName:
+    """Writes a tensor under the reserved name."""
+
+    def write(self, path: str, tensors: Any, metadata: Any) -> None:
+        ReservedNameWritten().write(Path(path), tensors, metadata)
+
+    def resave(self, path: str) -> None:
+        SmallWriter().resave(Path(path))
+
+
+class LastWins:
+    """Loads all tensors of all shards; the last of one name stays."""
+
+    def index(self, path: str) -> Any:
+        found: dict[str, Any] = {}
+        for shard in dict.fromkeys(shard for _, shard in LOADER.mapping(Path(path).read_bytes())):
+            rows = Reference().read(str(Path(path).with_name(shard)))["tensors"]
+            found |= {row[0]: row for row in rows}
+        return list(found.values())
+
+
+class ReadsOnly:
+    """Has none of the steps."""
+
+    def read(self, path: str) -> Any:
+        return []
+
+
+class RefusesByTurns(Reference):
+    """Refuses every other slice, whatever it is."""
+
+    asked = 0
+
+    def slice(self, path: str, tensor: str, index: tuple[Any, ...]) -> Any:
+        type(self).asked += 1
+        if self.asked > 1 and self.asked % 2:
+            raise OSError("not now")
+        return super().slice(path, tensor, index)

@@ -1,0 +1,100 @@
+"""Findings turned back into cases, and asked again."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from safetensors_conformance.selectors import resolve
+from safetensors_conformance.worker import Limits
+from safetensors_corpus.builder import FileBuilder
+from safetensors_fuzz.asking.question import Question
+from safetensors_fuzz.asking.replaying import ask, case_of
+from safetensors_fuzz.asking.slices import Slices
+from safetensors_fuzz.finding import ENTRY, Finding
+
+from .asking_support import STEPS, questions
+
+HERE = Path(__file__).parent / "asking_fakes.py"
+INCLUSIVE = f"py:{HERE}:InclusiveStop"
+
+
+def finding(question: Question) -> Finding:
+    return Finding(
+        step=question.step,
+        verdict="wrong-content",
+        signature="",
+        rules=question.rules,
+        codes=question.codes,
+        expected="",
+        got={},
+        versions={},
+        files=question.files,
+        entry=question.entry,
+        action=question.action,
+        expectation=question.expectation,
+    )
+
+
+def file_finding(step: str, data: bytes, expectation: dict[str, Any]) -> Finding:
+    return Finding(
+        step, "wrong-accept", "", ("OFF-07",), (), "", {}, {}, {ENTRY: data}, expectation=expectation
+    )
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_finding_makes_the_case_of_its_plan(step: str, tmp_path: Path) -> None:
+    for number, (_, question) in enumerate(itertools.islice(questions(step, 80), 60)):
+        folder = tmp_path / str(number)
+        case, again = question.case(folder / "a"), case_of(finding(question), folder / "b")
+        assert replace(again, input=case.input) == case
+        assert again.input.sha256 == case.input.sha256
+        assert [f.path for f in again.input.files] == [f.path for f in case.input.files]
+        (folder / "c").mkdir(parents=True)
+        assert again.set_up(folder / "c").is_relative_to(folder / "c")
+
+
+@pytest.mark.parametrize("step", ["open", "read"])
+def test_files_are_opened_and_read(step: str) -> None:
+    builder = FileBuilder()
+    builder.tensor("a", "F32", [2])
+    right = {"outcome": "accept", "content": builder.content()}
+    whole = file_finding(step, builder.render(), right)
+    assert ask(resolve("reference"), whole, Limits(20), None).verdict == "pass"
+    refused = {"outcome": "reject", "codes": ["OFF_HOLE"], "level": "must"}
+    judged = ask(resolve("reference"), replace(whole, expectation=refused), Limits(20), None)
+    assert judged.verdict == "wrong-accept"
+
+
+def test_the_verdict_depends_on_who_is_asked() -> None:
+    tensor = {"name": "t", "dtype": "I16", "shape": [4]}
+    index = [{"start": 0, "stop": 2, "step": None}]
+    plan = {"tensors": [tensor], "backwards": False, "pad": 0, "fault": None, "ask": "t", "index": index}
+    asked = finding(Slices().question(plan))
+    assert ask(resolve("reference"), asked, Limits(20), None).verdict == "pass"
+    assert ask(resolve(INCLUSIVE), asked, Limits(20), None).verdict == "wrong-content"
+
+
+def test_a_step_that_is_not_there_is_unsupported() -> None:
+    _, question = next(questions("slice", 10))
+    judged = ask(resolve(f"py:{HERE}:LastWins"), finding(question), Limits(20), None)
+    assert judged.verdict == "unsupported"
+    assert "has no step slice" in judged.detail
+
+
+def test_what_is_no_finding_of_these_steps_is_said(tmp_path: Path) -> None:
+    accept = {"outcome": "accept", "content": {"tensors": [], "metadata": None}}
+    data = FileBuilder().render()
+    with pytest.raises(ValueError, match="step 'prove' hands over no input"):
+        case_of(file_finding("prove", data, accept), tmp_path)
+    with pytest.raises(ValueError, match="no expectation in the form of the manifest"):
+        case_of(file_finding("read", data, {}), tmp_path)
+    with pytest.raises(ValueError, match="has no file 'other' to hand over"):
+        case_of(replace(file_finding("read", data, accept), entry="other"), tmp_path)
+    outside = replace(file_finding("read", data, accept), files={"../x": data}, entry="../x")
+    with pytest.raises(ValueError, match="lies outside of its folder"):
+        case_of(outside, tmp_path / "inside")

@@ -1,0 +1,155 @@
+"""Campaigns: nothing is found in the reference; what fakes do wrong is found, made small and kept once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from safetensors_conformance.selectors import resolve
+from safetensors_conformance.worker import Limits, StartError
+from safetensors_fuzz.asking import run
+from safetensors_fuzz.asking.run import AskTally, ask_campaign
+from safetensors_fuzz.finding import Finding
+
+from .asking_support import STEPS
+
+HERE = Path(__file__).parent / "asking_fakes.py"
+
+
+def fake(name: str) -> str:
+    return f"py:{HERE}:{name}"
+
+
+def campaign(
+    selectors: Sequence[str],
+    steps: Sequence[str],
+    count: int,
+    *,
+    known: Callable[[str], bool] = lambda _: False,
+    progress: Callable[[AskTally], None] = lambda _: None,
+    **more: Any,
+) -> tuple[AskTally, list[Finding]]:
+    kept: list[Finding] = []
+    settings = {"seed": 3, "max_execs": count, "seconds": None, "limits": Limits(20), "profile": None} | more
+    tally = ask_campaign(
+        [resolve(selector) for selector in selectors],
+        steps,
+        keep=kept.append,
+        progress=progress,
+        known=known,
+        **settings,
+    )
+    return tally, kept
+
+
+def test_the_reference_does_everything_right() -> None:
+    tally, kept = campaign(["reference"], STEPS, 450)
+    assert kept == []
+    assert tally.execs == 450
+    assert set(tally.steps) == set(STEPS)
+    assert {verdict for _, _, verdict in tally.verdicts} <= {"pass", "choice", "unsupported", "not-strict"}
+    assert tally.verdicts["reference", "slice", "pass"] > 80
+
+
+def test_a_wrong_slicer_is_found_and_made_small() -> None:
+    seen: list[int] = []
+    tally, kept = campaign([fake("InclusiveStop")], ["slice"], 40, progress=lambda t: seen.append(t.execs))
+    found = {finding.signature.partition(": ")[0]: finding for finding in kept}["API-05"]
+    assert found.verdict == "wrong-content"
+    assert found.step == "slice"
+    assert "wrong-content:shape" in found.signature
+    assert found.replays == 3
+    assert found.rules[0] == "API-05"
+    assert found.codes == ()
+    assert found.action is not None
+    assert len(found.action["index"]) == 1
+    assert found.size < 80 <= found.size_found
+    assert found.got[fake("InclusiveStop")].startswith("accept")
+    assert list(tally.findings.values()) == kept
+    assert len({finding.signature for finding in kept}) == len(kept)
+    assert seen[-1] == tally.execs == 40
+    assert json.loads(json.dumps(found.expectation)) == found.expectation
+
+
+def test_the_same_seed_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "SHRINK_SECONDS", 600)  # so that the tries are counted on a busy machine too
+    first, second = (campaign([fake("InclusiveStop")], ["slice"], 25)[1] for _ in range(2))
+    assert first == second != []
+
+
+def test_a_crash_is_unsafe() -> None:
+    _, kept = campaign([fake("DiesOnSteps")], ["slice"], 60, known=lambda s: not s.startswith("slice-step"))
+    assert [(finding.verdict, finding.replays) for finding in kept] == [("unsafe", 3)]
+    assert "crash" in kept[0].signature
+
+
+def test_a_wrong_writer_is_found() -> None:
+    _, kept = campaign([fake("ReservedName")], ["write"], 150)
+    found = {finding.signature.partition(": ")[0]: finding for finding in kept}["WRT_BAD_NAME/WRT-06"]
+    assert found.verdict == "wrong-accept"
+    assert {finding.verdict for finding in kept} == {"wrong-accept"}
+    assert found.codes == ("WRT_BAD_NAME",)
+    assert found.action is not None
+    assert [tensor["name"] for tensor in found.action["tensors"]] == ["__metadata__"]
+
+
+def test_a_wrong_loader_is_found() -> None:
+    _, kept = campaign([fake("LastWins")], ["index"], 80)
+    assert {finding.verdict for finding in kept} == {"wrong-content"}
+    assert {finding.signature.partition(": ")[0] for finding in kept} == {"index-tensor-twice"}
+    assert all(len(finding.files) == 3 and finding.entry in finding.files for finding in kept)
+
+
+def test_known_signatures_stay_quiet() -> None:
+    def known(signature: str) -> bool:
+        return "wrong-content" in signature
+
+    tally, kept = campaign([fake("InclusiveStop")], ["slice"], 30, known=known)
+    assert kept == []
+    assert tally.findings == {}
+    assert sum(tally.known.values()) > 3
+    assert all("wrong-content" in signature for signature in tally.known)
+
+
+def test_each_implementation_is_asked_the_steps_that_it_has() -> None:
+    tally, _ = campaign(["reference", fake("LastWins")], ["slice", "index"], 10)
+    asked = {(selector, step) for selector, step, _ in tally.verdicts}
+    assert asked == {("reference", "slice"), ("reference", "index"), (fake("LastWins"), "index")}
+
+
+def test_an_answer_by_chance_is_told_by_its_replays() -> None:
+    _, kept = campaign([fake("RefusesByTurns")], ["slice"], 8)
+    assert kept
+    assert all(finding.replays == 0 for finding in kept)
+
+
+def test_interrupting_leaves_what_was_found() -> None:
+    def stop(tally: AskTally) -> None:
+        if tally.execs == 5:
+            raise KeyboardInterrupt
+
+    own = AskTally()
+    tally, _ = campaign(["reference"], ["slice"], 1000, progress=stop, tally=own)
+    assert tally is own
+    assert tally.interrupted
+    assert tally.execs == 5
+    assert tally.seconds > 0
+
+
+def test_the_time_ends_a_campaign() -> None:
+    tally, _ = campaign(["reference"], ["slice"], 10**9, seconds=0.3)
+    assert 0 < tally.execs < 10**5
+    assert not tally.interrupted
+
+
+def test_what_cannot_be_asked_is_said() -> None:
+    with pytest.raises(ValueError, match="no questions for step read"):
+        campaign(["reference"], ["read"], 1)
+    with pytest.raises(ValueError, match="none of the implementations has a step of slice"):
+        campaign([fake("ReadsOnly")], ["slice"], 1)
+    with pytest.raises(StartError, match="Missing"):
+        campaign([fake("Missing")], ["slice"], 1)

@@ -1,0 +1,229 @@
+"""The atheris engine and its target, run as they are."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from safetensors_fuzz import atheris_engine
+from safetensors_fuzz.atheris_engine import run_atheris
+from safetensors_fuzz.atheris_files import write_seeds
+from safetensors_fuzz.atheris_result import AtherisResult, TargetError, tally_of
+from safetensors_fuzz.atheris_target import DEFAULTS, RULES_LAYER, Config, environment_of
+from safetensors_fuzz.finding import ENTRY
+from safetensors_reference import explain
+
+needs_atheris = pytest.mark.skipif(
+    importlib.util.find_spec("atheris") is None, reason="atheris is not installed (extra: fuzz)"
+)
+READERS = Path(__file__).parent / "readers_here.py"
+FAKES = Path(__file__).parent / "fakes.py"
+
+
+def script() -> str:
+    """The console script, by its path: libFuzzer starts it again through a shell."""
+    path = Path(sys.executable).parent / "stc-fuzz-target"
+    found = str(path) if path.exists() else shutil.which("stc-fuzz-target")
+    assert found, "stc-fuzz-target is not installed; run pip install -e ."
+    return found
+
+
+def target(*flags: str, cwd: Path, impl: str = "right", **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run the console script with a reader of ``readers_here``."""
+    environment = {
+        **os.environ,
+        "STC_FUZZ_IMPLS": f"here:{READERS}:{impl}",
+        "PYTHONHASHSEED": "0",
+        **variables,
+    }
+    return subprocess.run(
+        [script(), *flags], cwd=cwd, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+@pytest.fixture
+def slots(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Folders of inputs that the targets told of while they ran."""
+    told: set[str] = set()
+
+    def watched(path: Path) -> tuple[AtherisResult, str]:
+        result, folder = tally_of(path)
+        told.add(folder)
+        return result, folder
+
+    monkeypatch.setattr(atheris_engine, "tally_of", watched)
+    return told
+
+
+def removed(slots: set[str]) -> bool:
+    """True when there were folders and none is left."""
+    folders = [Path(name) for name in slots if name]
+    return bool(folders) and not any(path.exists() for path in folders)
+
+
+def test_what_the_target_is_asked_comes_from_the_environment(tmp_path: Path) -> None:
+    variables = environment_of(["reference", "cmd:./a b"], ["read", "prove"], "text", tmp_path)
+    config = Config.of(variables, ["-seed=7", "corpus"])
+    assert config == Config(("reference", "cmd:./a b"), ("read", "prove"), "text", tmp_path, None, "", 7)
+    assert Config.of({}, []).impls == (DEFAULTS["IMPLS"],)
+    with pytest.raises(ValueError, match="STC_FUZZ_PROFILE: 'strict' is none of"):
+        Config.of({"STC_FUZZ_PROFILE": "strict"}, [])
+
+
+def test_without_atheris_the_extra_is_named(tmp_path: Path) -> None:
+    (tmp_path / "atheris.py").write_text("raise ImportError('not here')")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        [script(), "-runs=1"], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 2
+    assert "pip install 'safetensors-conformance[fuzz]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@needs_atheris
+def test_only_the_rules_layer_is_watched(tmp_path: Path) -> None:
+    done = target("-runs=300", "-seed=1", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    watched = [line.rpartition(".")[2] for line in done.stderr.splitlines() if "Instrumenting" in line]
+    assert watched == list(RULES_LAYER)
+    assert "DONE" in done.stderr
+
+
+@needs_atheris
+def test_a_planted_bug_is_found_made_small_and_read_back(tmp_path: Path) -> None:
+    result = run_atheris([f"here:{READERS}:forgets_the_end"], max_execs=1500, output=tmp_path / "out")
+    assert 1400 <= result.execs <= 1600
+    assert not result.deaths
+    finding = next(f for f in result.findings if f.codes == ("OFF_TRAILING",))
+    assert (finding.verdict, finding.engine, finding.replays) == ("wrong-accept", "atheris", 3)
+    assert finding.size <= 20
+    assert [fault.code for fault in explain(finding.files[ENTRY]).faults] == ["OFF_TRAILING"]
+    assert (tmp_path / "out" / finding.slug / "finding.json").is_file()
+    assert result.stages["json"] > 0.5 * result.execs
+    assert len(result.rules) > 20
+    # The second run knows it: nothing new to tell, and it says how often it came up.
+    again = run_atheris([f"here:{READERS}:forgets_the_end"], max_execs=1500, output=tmp_path / "out")
+    assert again.findings == ()
+    assert finding.signature in again.known
+
+
+@needs_atheris
+def test_the_same_seed_does_the_same() -> None:
+    first, second, other = (
+        run_atheris([f"here:{READERS}:right"], max_execs=1500, seed=seed) for seed in (5, 5, 6)
+    )
+    assert first.findings == second.findings == other.findings == ()
+    assert (first.execs, first.outcomes, first.rules) == (second.execs, second.outcomes, second.rules)
+    assert first.outcomes != other.outcomes
+
+
+@needs_atheris
+def test_a_reader_behind_a_worker_and_several_jobs(tmp_path: Path, slots: set[str]) -> None:
+    corpus = tmp_path / "corpus"
+    result = run_atheris(
+        ["safetensors", f"py:{FAKES}:OtherMetadata"], profile="official", max_execs=400, jobs=2, corpus=corpus
+    )
+    assert 350 <= result.execs <= 450
+    assert {name for f in result.findings for name in f.got} == {f"py:{FAKES}:OtherMetadata"}
+    assert any(corpus.iterdir())
+    assert removed(slots)
+
+
+@needs_atheris
+def test_a_target_that_dies_is_told_and_replaced(tmp_path: Path, slots: set[str]) -> None:
+    result = run_atheris(
+        [f"here:{READERS}:dies_of_a_rare_name", "safetensors"],
+        profile="official",
+        max_execs=800,
+        output=tmp_path,
+    )
+    assert result.deaths
+    assert all(death.data is not None and b"weight_map" in death.data for death in result.deaths)
+    assert "deadly signal" in result.deaths[0].words
+    assert {path.read_bytes() for path in (tmp_path / "deaths").iterdir()} == {
+        death.data for death in result.deaths
+    }
+    assert result.execs > 300  # it went on
+    assert removed(slots)
+
+
+@needs_atheris
+@pytest.mark.parametrize(
+    ("impl", "words"),
+    [
+        ("referense", "did you mean reference?"),
+        ("here:no_such_module:read", "No module named 'no_such_module'"),
+        ("here:readers", "MODULE_OR_FILE:FUNCTION"),
+        ("py:no_such_module:Reader", "cannot start"),
+    ],
+)
+def test_a_target_that_cannot_start_says_why(impl: str, words: str) -> None:
+    with pytest.raises(TargetError) as error:
+        run_atheris([impl], max_execs=10)
+    assert words in str(error.value)
+    assert "\n" not in str(error.value).strip()
+
+
+@needs_atheris
+def test_an_interrupt_is_passed_on_and_the_result_is_there(slots: set[str]) -> None:
+    seen: list[int] = []
+
+    def press_ctrl_c(result: AtherisResult) -> None:
+        seen.append(result.execs)
+        if result.execs and len(seen) < 1000:
+            seen.extend([0] * 1000)
+            threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+    began = time.monotonic()
+    result = run_atheris(["safetensors"], seconds=60, profile="official", progress=press_ctrl_c)
+    assert result.interrupted
+    assert result.execs > 0
+    assert time.monotonic() - began < 40
+    assert removed(slots)
+
+
+@needs_atheris
+def test_fork_works_from_the_console_script(tmp_path: Path) -> None:
+    write_seeds(tmp_path / "seeds", 20)
+    done = target(
+        "-fork=1", "-max_total_time=2", "-seed=1", "seeds",
+        cwd=tmp_path, impl="forgets_the_end", STC_FUZZ_OUTPUT="out",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "-fork=1: fuzzing in separate process(s)" in done.stderr
+    assert any(path.name.startswith("off-trailing") for path in (tmp_path / "out").iterdir())
+
+
+@needs_atheris
+def test_minimize_crash_works_from_the_console_script(tmp_path: Path) -> None:
+    header = b'{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}'
+    large = len(header).to_bytes(8, "little") + header + b"AA" + b"junk"
+    (tmp_path / "large").write_bytes(large)
+    done = target(
+        "-minimize_crash=1", "-runs=250", "-seed=1", "-exact_artifact_path=small", "large",
+        cwd=tmp_path, impl="forgets_the_end", STC_FUZZ_RAISE="OFF_TRAILING",
+    )  # fmt: skip
+    assert "CRASH_MIN" in done.stderr
+    assert "WrongAnswerError: OFF_TRAILING" in done.stderr
+    small = (tmp_path / "small").read_bytes()
+    assert len(small) < len(large)
+    assert "OFF_TRAILING" in {fault.code for fault in explain(small).faults}
+
+
+@needs_atheris
+def test_a_corpus_is_merged_from_the_console_script(tmp_path: Path) -> None:
+    write_seeds(tmp_path / "all")
+    (tmp_path / "few").mkdir()
+    done = target("-merge=1", "-max_len=1024", "few", "all", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert 5 < len(list((tmp_path / "few").iterdir())) < len(list((tmp_path / "all").iterdir()))

@@ -1,0 +1,148 @@
+"""The grammar as libFuzzer's mutator, and the files beside a target; none of it needs atheris."""
+
+from __future__ import annotations
+
+import random
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from safetensors_fuzz.atheris_files import (
+    LARGEST_SEED,
+    LONGEST_WORD,
+    dictionary,
+    quoted,
+    seeds,
+    write_all,
+    write_seed_corpus,
+    write_seeds,
+)
+from safetensors_fuzz.atheris_mutator import Mutator
+from safetensors_fuzz.campaign import stage_of
+from safetensors_fuzz.grammar.grammar import MOST_FAULTS
+from safetensors_fuzz.grammar.model import Obj, parse
+from safetensors_fuzz.oracle import opinion
+from safetensors_reference import explain
+
+
+def made(mutator: Mutator, count: int, max_size: int = 1024) -> list[bytes]:
+    """Mutate and cross as libFuzzer does: mostly what came out before."""
+    rng = random.Random(7)
+    pool = [b"\x00"]
+    out = []
+    for seed in range(count):
+        if rng.random() < 0.5:
+            data = mutator.mutate(rng.choice(pool), max_size, seed)
+        else:
+            data = mutator.cross(rng.choice(pool), rng.choice(pool), max_size, seed)
+        out.append(data)
+        pool.append(data)
+        del pool[:-200]
+    return out
+
+
+def test_the_same_calls_give_the_same_inputs() -> None:
+    first, second = made(Mutator(), 1500), made(Mutator(), 1500)
+    assert first == second
+    assert len(set(first)) > 1200
+
+
+def test_another_seed_gives_another_input() -> None:
+    base = min(made(Mutator(), 50), key=lambda data: (type(parse(data).root) is not Obj, -len(data)))
+    assert len({Mutator().mutate(base, 1024, seed) for seed in range(50)}) > 40
+
+
+@pytest.mark.parametrize("max_size", [1, 7, 8, 10, 40, 64, 200, 1024])
+def test_no_input_is_larger_than_allowed_or_empty(max_size: int) -> None:
+    assert all(0 < len(data) <= max_size for data in made(Mutator(), 400, max_size))
+
+
+def test_most_inputs_are_trees_and_many_get_deep() -> None:
+    inputs = made(Mutator(), 3000)
+    trees = sum(type(parse(data).root) is Obj for data in inputs)
+    stages = [3 if not explain(data).faults else stage_of(opinion(data).codes) for data in inputs]
+    assert trees >= 0.6 * len(inputs)
+    assert sum(stage >= 1 for stage in stages) >= 0.6 * len(inputs)
+    assert sum(stage == 3 for stage in stages) >= 0.1 * len(inputs)
+
+
+def test_faults_are_counted_over_several_changes() -> None:
+    mutator = Mutator()
+    for data in made(mutator, 1500):
+        file = mutator.known(data)
+        assert file is not None
+        assert len(file.faults) <= MOST_FAULTS
+        assert file.render() == data
+
+
+def test_a_joined_file_keeps_the_data_of_both() -> None:
+    mutator = Mutator()
+    first = b'{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}'
+    second = b'{"b":{"dtype":"U8","shape":[3],"data_offsets":[0,3]}}'
+    one = len(first).to_bytes(8, "little") + first + b"AA"
+    other = len(second).to_bytes(8, "little") + second + b"BBB"
+    joined = [mutator.cross(one, other, 1024, seed) for seed in range(60)]
+    whole = [data for data in joined if not explain(data).faults and b'"a"' in data and b'"b"' in data]
+    assert whole
+    assert all(data.endswith(b"AABBB") for data in whole)
+
+
+def test_shapes_and_ranges_of_any_size_are_taken() -> None:
+    header = b'{"a":{"dtype":"U8","shape":[9223372036854775808,3],"data_offsets":[4611686018427387904,2]}}'
+    data = len(header).to_bytes(8, "little") + header + b"xx"
+    mutator = Mutator(cache=16)
+    outputs = [mutator.mutate(data, 1024, seed) for seed in range(400)]
+    outputs += [mutator.cross(data, data, 1024, seed) for seed in range(200)]
+    assert max(map(len, outputs)) <= 1024
+    assert len(set(outputs)) > 300
+
+
+def test_the_native_mutation_gets_its_part() -> None:
+    asked: list[int] = []
+
+    def native(data: bytes, most: int) -> bytes:
+        asked.append(most)
+        return data + b"!" * 50
+
+    mutator = Mutator(native)
+    outputs = [mutator.mutate(b"12345678{}", 20, seed) for seed in range(1000)]
+    assert 20 < len(asked) < 150
+    assert set(asked) == {20}
+    assert sum(data == b"12345678{}!!!!!!!!!!" for data in outputs) == len(asked)
+
+
+def test_the_dictionary_is_in_the_syntax_of_libfuzzer(tmp_path: Path) -> None:
+    words = dictionary()
+    assert all(0 < len(word) <= LONGEST_WORD for word in words)
+    assert b'"data_offsets"' in words
+    assert b'"F8_E4M3"' in words
+    assert quoted(b'a"\\\x00\xff') == r'"a\"\\\x00\xFF"'
+    write_all(tmp_path, "t")
+    lines = (tmp_path / "t.dict").read_text("ascii").splitlines()[1:]
+    read = [line[1:-1].encode("ascii").decode("unicode_escape").encode("latin-1") for line in lines]
+    assert read == list(words)
+
+
+def test_seeds_are_small_of_every_kind_and_none_twice() -> None:
+    found = seeds()
+    assert len(set(found.values())) == len(found)
+    assert all(0 < len(data) <= LARGEST_SEED for data in found.values())
+    valid = sum(not explain(data).faults for data in found.values())
+    assert 30 < valid < len(found) - 60
+    rules = {fault.rule for data in found.values() for fault in explain(data).faults}
+    assert {"OFF-07", "HDR-09", "FRM-03", "DTY-01", "SHP-02", "MET-01"} <= rules
+
+
+def test_fewer_seeds_are_still_of_several_kinds(tmp_path: Path) -> None:
+    paths = write_seeds(tmp_path, 20)
+    assert len(paths) == 20
+    assert {bool(explain(path.read_bytes()).faults) for path in paths} == {True, False}
+
+
+def test_the_seed_corpus_is_the_same_on_every_build(tmp_path: Path) -> None:
+    write_seed_corpus(tmp_path / "a.zip")
+    write_seed_corpus(tmp_path / "b.zip")
+    assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
+    with zipfile.ZipFile(tmp_path / "a.zip") as archive:
+        assert {name: archive.read(name) for name in archive.namelist()} == seeds()

@@ -1,0 +1,206 @@
+"""The build script for OSS-Fuzz and ClusterFuzzLite, run without their container.
+
+Their image has ``compile_python_fuzzer`` on its path, which packs a target with PyInstaller. Here a stand-in
+has its place: always one that only writes a launcher, and with STC_SLOW=1 one that packs as theirs does.
+"""
+
+from __future__ import annotations
+
+import configparser
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml  # type: ignore[import-untyped]
+
+from safetensors_fuzz.atheris_files import MAX_LEN, dictionary, seeds
+
+ROOT = Path(__file__).resolve().parents[2]
+TARGETS = ("fuzz_proving_path", "fuzz_read_differential")
+PLACES = ("fuzz/oss-fuzz", ".clusterfuzzlite")
+
+HEAD = """#!/bin/bash -eu
+path=$1
+name=$(basename -s .py "$path")
+printf '%s\\n' "$@" > "$WORK/$name.args"
+shift
+"""
+TAIL = """
+chmod -x "$OUT/$name.pkg"
+cat > "$OUT/$name" <<END
+#!/bin/sh
+# LLVMFuzzerTestOneInput
+LD_PRELOAD=x $OUT/$name.pkg \\$@
+END
+chmod +x "$OUT/$name"
+"""
+LAUNCHER = f"""{HEAD}
+printf '#!/bin/sh\\nexec "%s" "%s" "$@"\\n' "$PYTHON" "$path" > "$OUT/$name.pkg"
+{TAIL}"""
+PYINSTALLER = f"""{HEAD}
+"$PYTHON" -m PyInstaller --noconfirm --log-level=ERROR --distpath "$OUT" --workpath "$WORK/$name" \\
+  --specpath "$WORK" --onefile --name "$name.pkg" "$@" "$path"
+{TAIL}"""
+
+pytestmark = [
+    pytest.mark.skipif(
+        importlib.util.find_spec("atheris") is None, reason="atheris is not installed (extra: fuzz)"
+    ),
+    pytest.mark.skipif(not Path("/bin/bash").exists(), reason="the build script is one for bash"),
+]
+
+
+def executable(path: Path, text: str) -> None:
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+def build(place: str, root: Path, compiler: str) -> Path:
+    """Run the build script of a place as its container does, and return the folder of the targets."""
+    tools, src, out, work = (root / name for name in ("bin", "src", "out", "work"))
+    for folder in (tools, src, out, work):
+        folder.mkdir()
+    executable(tools / "compile_python_fuzzer", compiler)
+    # The environment of the tests has everything; nothing may be installed into it.
+    executable(tools / "pip3", '#!/bin/sh\nprintf "%s\\n" "$@" > "$WORK/pip3.args"\n')
+    (src / "safetensors-conformance").symlink_to(ROOT)
+    shutil.copy(ROOT / place / "build.sh", src / "build.sh")
+    environment = {
+        **{key: value for key, value in os.environ.items() if not key.startswith("STC_FUZZ_")},
+        "PATH": f"{tools}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PYTHON": sys.executable,
+        "SRC": str(src),
+        "OUT": str(out),
+        "WORK": str(work),
+    }
+    done = subprocess.run(
+        [src / "build.sh"], cwd=src, env=environment, capture_output=True, text=True, timeout=500, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert (work / "pip3.args").read_text() == f"install\n{src}/safetensors-conformance[official,fast]\n"
+    return out
+
+
+def check_names(out: Path) -> None:
+    """Check that all lies there that belongs to each target, and nothing else."""
+    names = {
+        name for t in TARGETS for name in (t, f"{t}.pkg", f"{t}.dict", f"{t}.options", f"{t}_seed_corpus.zip")
+    }
+    assert {path.name for path in out.iterdir()} == names
+    for target in TARGETS:
+        launcher = (out / target).read_text()
+        assert os.access(out / target, os.X_OK)
+        assert "LLVMFuzzerTestOneInput" in launcher  # how a target is told from other files
+        assert "LD_PRELOAD" not in launcher
+        options = configparser.ConfigParser()
+        options.read(out / f"{target}.options")
+        assert options.getint("libfuzzer", "max_len") == MAX_LEN
+        with zipfile.ZipFile(out / f"{target}_seed_corpus.zip") as archive:
+            assert archive.testzip() is None
+            assert set(archive.namelist()) == set(seeds())
+
+
+def check_run(out: Path, target: str, folder: Path, runs: int) -> None:
+    """Run a target on its seeds with its dictionary."""
+    with zipfile.ZipFile(out / f"{target}_seed_corpus.zip") as archive:
+        archive.extractall(folder / "seeds")
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("STC_FUZZ_")}
+    done = subprocess.run(
+        [
+            out / target,
+            f"-runs={runs}",
+            "-seed=1",
+            f"-dict={out / target}.dict",
+            f"-max_len={MAX_LEN}",
+            "seeds",
+        ],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert f"Dictionary: {len(dictionary())} entries" in done.stderr
+    executed = re.search(r"^Done (\d+) runs", done.stderr, re.MULTILINE)
+    assert executed is not None
+    assert int(executed.group(1)) >= runs
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_the_build_script_makes_targets_that_run(place: str, tmp_path: Path) -> None:
+    out = build(place, tmp_path, LAUNCHER)
+    check_names(out)
+    for number, target in enumerate(TARGETS):
+        folder = tmp_path / f"run{number}"
+        folder.mkdir()
+        check_run(out, target, folder, 200)  # the seeds alone are more
+        check_run(out, target, folder, 600)
+        assert "safetensors_reference" in (tmp_path / "work" / f"{target}.args").read_text()
+
+
+@pytest.mark.skipif(os.environ.get("STC_SLOW") != "1", reason="packing takes a minute; STC_SLOW=1 does it")
+@pytest.mark.skipif(importlib.util.find_spec("PyInstaller") is None, reason="PyInstaller is not installed")
+def test_packed_targets_run(tmp_path: Path) -> None:
+    out = build("fuzz/oss-fuzz", tmp_path, PYINSTALLER)
+    check_names(out)
+    for number, target in enumerate(TARGETS):
+        assert (out / f"{target}.pkg").stat().st_size > 5_000_000
+        folder = tmp_path / f"run{number}"
+        folder.mkdir()
+        check_run(out, target, folder, 2000)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_target_ends_at_a_finding_and_says_what_it_is(target: str, tmp_path: Path) -> None:
+    """The targets themselves, asked about a reader with a planted mistake."""
+    reader = Path(__file__).parent / "readers_here.py"
+    environment = {
+        **os.environ,
+        "STC_FUZZ_IMPLS": f"here:{reader}:forgets_the_end",
+        "STC_FUZZ_STEPS": "read",
+        "PYTHONHASHSEED": "0",
+    }
+    done = subprocess.run(
+        [sys.executable, ROOT / "fuzz/oss-fuzz" / f"{target}.py", "-runs=3000", "-seed=1"],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 77  # libFuzzer's status for a crash
+    assert re.search(r"WrongAnswerError: .* · expected .* · got here:", done.stdout)
+    assert any(path.name.startswith("crash-") for path in tmp_path.iterdir())
+
+
+def description(place: str) -> Any:
+    return yaml.safe_load((ROOT / place / "project.yaml").read_text())
+
+
+def test_the_project_descriptions_say_what_is_required() -> None:
+    assert description(".clusterfuzzlite") == {"language": "python"}
+    there = description("fuzz/oss-fuzz")
+    assert there["language"] == "python"
+    assert there["sanitizers"] == ["address", "undefined"]
+    assert {"homepage", "main_repo", "primary_contact"} <= there.keys()
+    assert there["main_repo"] in (ROOT / "fuzz/oss-fuzz/Dockerfile").read_text()
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_the_images_start_from_theirs_and_bring_the_script(place: str) -> None:
+    lines = (ROOT / place / "Dockerfile").read_text().splitlines()
+    assert lines[0] == "FROM gcr.io/oss-fuzz-base/base-builder-python"
+    assert any(re.fullmatch(r"COPY (\.clusterfuzzlite/)?build\.sh \$SRC/", line) for line in lines)
+    assert any("safetensors-conformance" in line for line in lines[1:])
+    assert os.access(ROOT / place / "build.sh", os.X_OK)
+
+
+def test_every_target_is_described_and_built() -> None:
+    assert tuple(sorted(path.stem for path in (ROOT / "fuzz/oss-fuzz").glob("fuzz_*.py"))) == TARGETS
+    text = (ROOT / "fuzz/oss-fuzz/README.md").read_text()
+    assert all(f"`{target}`" in text for target in TARGETS)

@@ -1,0 +1,157 @@
+"""The engine against readers whose faults are known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from safetensors_conformance.selectors import resolve
+from safetensors_conformance.worker import Limits
+from safetensors_corpus.broken import small_reader
+from safetensors_corpus.broken.small_json import Refused
+from safetensors_fuzz.campaign import Campaign
+from safetensors_fuzz.finding import ENTRY, Finding
+from safetensors_fuzz.recorder import Settings, Tally
+from safetensors_fuzz.subjects import CallSubject, Slots, Subject, WorkerSubject
+from safetensors_reference import explain
+
+FAKES = Path(__file__).parent / "fakes.py"
+READER = small_reader.READER
+
+
+def fuzzed(subject: Subject, **settings: Any) -> tuple[Tally, list[Finding]]:
+    kept: list[Finding] = []
+    chosen = Settings(**{"max_execs": 1500, "profile": "hardened", "shrink_seconds": 2.0, **settings})
+    tally = Campaign([subject], chosen, keep=kept.append).run()
+    subject.close()
+    return tally, kept
+
+
+def test_a_right_reader_has_no_findings() -> None:
+    tally, kept = fuzzed(CallSubject("small", READER.content), max_execs=6000)
+    assert (tally.execs, kept) == (6000, [])
+    assert tally.stages["accepted"] > 900
+    assert tally.kept > 100
+    assert not tally.unstable
+
+
+@pytest.mark.parametrize(
+    ("check", "rule"),
+    [("hole", "OFF-07"), ("trailing", "OFF-08"), ("name-twice", "HDR-09"), ("metadata-value", "MET-01")],
+)
+def test_a_check_left_out_is_found_made_small_and_told_once(check: str, rule: str) -> None:
+    tally, kept = fuzzed(CallSubject("small", READER.without(check).content))
+    assert [f.verdict for f in kept] == ["wrong-accept"]
+    (finding,) = kept
+    assert finding.rules == (rule,)
+    assert finding.signature == next(iter(tally.findings))
+    assert finding.replays == 3
+    assert finding.size <= 130
+    data = finding.files[ENTRY]
+    assert {fault.rule for fault in explain(data).faults} == {rule}
+    assert finding.expectation["outcome"] == "reject"
+    assert finding.where is not None
+    assert 0 <= finding.where[0] <= finding.where[1] <= len(data)
+
+
+def test_wrong_content_names_what_differs() -> None:
+    def other(data: bytes) -> Mapping[str, Any]:
+        content = READER.content(data)
+        for row in content["tensors"]:
+            if len(row["shape"]) > 1:
+                row["shape"] = row["shape"][::-1]
+        return content
+
+    _, kept = fuzzed(CallSubject("reversed", other))
+    assert [(f.verdict, f.rules) for f in kept] == [("wrong-content", ("SHP-11",))]
+    assert kept[0].codes == ()
+    assert "shape" in next(iter(kept[0].got.values()))
+
+
+def test_an_exception_that_is_no_refusal_is_a_crash() -> None:
+    def fails(data: bytes) -> Mapping[str, Any]:
+        content = READER.content(data)
+        if content["metadata"] == {}:
+            raise ZeroDivisionError("empty")
+        return content
+
+    _, kept = fuzzed(CallSubject("fails", fails))
+    assert [f.verdict for f in kept] == ["unsafe"]
+
+
+def test_known_signatures_stay_quiet() -> None:
+    subject = CallSubject("small", READER.without("hole").content)
+    tally, kept = fuzzed(subject, known=lambda s: s.startswith("OFF_HOLE: accept small"))
+    assert kept == []
+    assert sum(tally.known.values()) >= 1
+
+
+def test_an_answer_that_does_not_come_again_is_no_finding() -> None:
+    calls = 0
+
+    def moody(data: bytes) -> Mapping[str, Any]:
+        nonlocal calls
+        calls += 1
+        if calls == 200:
+            raise ZeroDivisionError("only once")
+        return READER.content(data)
+
+    tally, kept = fuzzed(CallSubject("moody", moody), max_execs=500)
+    assert kept == []
+    assert list(tally.unstable.values()) == [0]
+
+
+def test_the_same_seed_finds_the_same() -> None:
+    def once() -> list[tuple[str, bytes]]:
+        reader = READER.without("hole", "trailing", "reversed").content
+        _, kept = fuzzed(CallSubject("small", reader), seed=5, shrink_seconds=60.0)
+        return [(f.signature, f.files[ENTRY]) for f in kept]
+
+    first = once()
+    assert len(first) >= 2
+    assert once() == first
+
+
+def test_a_run_can_stop_at_its_first_finding() -> None:
+    reader = READER.without("hole", "trailing").content
+    tally, kept = fuzzed(CallSubject("small", reader), first=True, max_execs=100_000)
+    assert 1 <= len(kept) <= 2
+    assert tally.execs < 2000
+
+
+def test_inputs_of_an_earlier_run_come_first() -> None:
+    seen: list[bytes] = []
+
+    def read(data: bytes) -> Mapping[str, Any]:
+        seen.append(data)
+        raise Refused("all")
+
+    earlier = [b"", b"\x02" + bytes(7) + b"{}"]
+    campaign = Campaign([CallSubject("none", read)], Settings(max_execs=10, shrink_seconds=0))
+    campaign.run(earlier)
+    assert seen[:2] == earlier
+    assert campaign.tally.execs == 10
+
+
+def test_workers_that_die_are_findings_and_do_not_stop_the_run() -> None:
+    target = resolve(f"py:{FAKES}:DiesOnSomeSizes")
+    tally, kept = fuzzed(WorkerSubject(target, ["read"], Limits(10.0)), max_execs=300, shrink_seconds=0.3)
+    assert tally.execs == 300
+    assert {f.verdict for f in kept} == {"unsafe"}
+    assert all(f.size % 16 == 9 for f in kept)
+
+
+def test_a_subject_without_the_step_is_refused() -> None:
+    with pytest.raises(ValueError, match="has none of the steps open; it has read"):
+        WorkerSubject(resolve(f"py:{FAKES}:AcceptsAll"), ["open"], Limits(10.0))
+
+
+def test_slots_are_written_round_and_removed() -> None:
+    with Slots(2) as slots:
+        first, second, third = (slots.put(data) for data in (b"long one", b"b", b"c"))
+        assert first == third != second
+        assert Path(third).read_bytes() == b"c"
+    assert not Path(first).exists()

@@ -1,0 +1,275 @@
+"""Findings on disk: written whole, read back the same, refused with the place of what is wrong."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import tempfile
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from safetensors_fuzz import folder
+from safetensors_fuzz.finding import ENTRY, Finding
+from safetensors_fuzz.folder import DOCUMENT, DRAWING, FindingError, describe, finding_schema, load, write
+from safetensors_fuzz.folder_texts import blamed
+from safetensors_reference import rule_book
+
+from .findings import ACCEPTS_ALL, hole, of_builder, of_case, two_tensors
+
+TEXT = st.text(st.characters(), max_size=12)  # lone surrogates included
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=6,
+)
+PART = st.text("abcXYZ019_-é", min_size=1, max_size=8)
+PATHS = st.lists(PART, min_size=1, max_size=2).map("/".join)
+
+
+def _apart(paths: list[str]) -> bool:
+    """No file stands where another has a folder."""
+    return not any(other.startswith(path + "/") for path in paths for other in paths)
+
+
+FILES = st.dictionaries(PATHS, st.binary(max_size=80), max_size=3).filter(lambda f: _apart(list(f)))
+FINDINGS = st.builds(
+    Finding,
+    step=st.sampled_from(["open", "read", "slice", "write", "index", "prove"]),
+    verdict=st.sampled_from(["wrong-accept", "unsafe"]),
+    signature=TEXT,
+    rules=st.lists(st.sampled_from(sorted(rule_book().rules)), max_size=3).map(tuple),
+    codes=st.lists(st.sampled_from(sorted(rule_book().codes)), max_size=3, unique=True).map(tuple),
+    expected=TEXT,
+    got=st.dictionaries(TEXT, TEXT, max_size=3),
+    versions=st.dictionaries(TEXT, TEXT, max_size=3),
+    files=FILES | st.binary(max_size=300).map(lambda data: {ENTRY: data}),
+    entry=st.just(ENTRY) | PATHS,
+    action=st.none() | st.dictionaries(TEXT, VALUES, max_size=3),
+    expectation=st.dictionaries(TEXT, VALUES, max_size=3),
+    where=st.none() | st.tuples(st.integers(0, 99), st.integers(0, 99)),
+    engine=TEXT,
+    seed=st.integers(),
+    execs=st.integers(0, 10**12),
+    size_found=st.integers(0, 10**6),
+    replays=st.integers(0, 3),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(FINDINGS)
+def test_what_is_written_is_read_back_and_its_test_is_python(finding: Finding) -> None:
+    with tempfile.TemporaryDirectory() as root:
+        place = write(finding, Path(root))
+        assert load(place) == finding
+        assert place.name == finding.slug
+        test = (place / folder.name_of_test(finding)).read_text(encoding="utf-8")
+        names = {n.targets[0].id: n.value for n in ast.parse(test).body if isinstance(n, ast.Assign)}  # type: ignore[attr-defined]
+        assert ast.literal_eval(names["EXPECTATION"]) == finding.expectation
+        assert ast.literal_eval(names["ACTION"]) == finding.action
+        assert ast.literal_eval(names["IMPLEMENTATION"]) == blamed(finding)
+        readme = (place / "README.md").read_text(encoding="utf-8")
+        assert len(readme.splitlines()) <= 25
+
+
+def test_the_folder_holds_input_description_drawing_test_and_words(tmp_path: Path) -> None:
+    finding = hole()
+    place = write(finding, tmp_path / "new" / "findings")
+    assert {p.name for p in place.iterdir()} == {
+        ENTRY,
+        DOCUMENT,
+        DRAWING,
+        "README.md",
+        f"test_{finding.slug.replace('-', '_')}.py",
+    }
+    assert (place / ENTRY).read_bytes() == finding.files[ENTRY]
+    assert ET.fromstring((place / DRAWING).read_text())[0].text == (
+        "Byte layout of input.safetensors: 132 bytes, 1 fault"
+    )
+    readme = (place / "README.md").read_text()
+    for words in (rule_book().rules["OFF-07"].statement, "reject (OFF_HOLE)", "CWE-1288", "stc fuzz replay"):
+        assert words in readme
+
+
+def test_the_description_obeys_its_schema_and_says_what_the_rule_book_says() -> None:
+    jsonschema.Draft202012Validator.check_schema(finding_schema())
+    document = describe(hole())
+    jsonschema.Draft202012Validator(finding_schema()).validate(document)
+    rule = rule_book().rules["OFF-07"]
+    assert document["schema"] == 1
+    assert document["rules"] == [
+        {"id": "OFF-07", "level": rule.level, "title": rule.title, "statement": rule.statement}
+    ]
+    assert [w["id"] for w in document["cwe"]] == [1288, 436]
+    assert document["size"] == {"found": 4000, "now": 132}
+    assert document["reproduce"] == f"stc fuzz replay {hole().slug} --impl {ACCEPTS_ALL}"
+
+
+def test_writing_twice_gives_the_same_bytes_and_keeps_files_of_others(tmp_path: Path) -> None:
+    place = write(hole(), tmp_path)
+    first = {p.name: p.read_bytes() for p in place.iterdir()}
+    (place / "notes.txt").write_text("mine")
+    (place / ENTRY).write_bytes(b"spoilt")
+    assert write(hole(), tmp_path) == place
+    assert {p.name: p.read_bytes() for p in place.iterdir()} == {**first, "notes.txt": b"mine"}
+    assert [p.name for p in tmp_path.iterdir()] == [place.name]
+
+
+def test_a_failing_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[Path] = []
+    real = Path.write_bytes
+
+    def full(self: Path, data: bytes) -> int:
+        written.append(self)
+        if len(written) == 3:
+            raise OSError("no space left")
+        return real(self, data)
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match="no space"):
+        write(hole(), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_in_the_way_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / hole().slug).write_text("mine")
+    with pytest.raises(FindingError, match="there is a file of that name"):
+        write(hole(), tmp_path)
+    assert [p.read_text() for p in tmp_path.iterdir()] == ["mine"]
+
+
+def test_several_files_get_a_folder_and_the_faulty_one_is_drawn(tmp_path: Path) -> None:
+    files = {
+        "model.safetensors.index.json": b"{}",
+        "one.safetensors": two_tensors().render(),
+        "sub/two.safetensors": b"short",
+    }
+    entry = "model.safetensors.index.json"
+    finding = replace(hole(), step="index", files=files, entry=entry)
+    place = write(finding, tmp_path)
+    assert (place / "input" / "sub" / "two.safetensors").read_bytes() == b"short"
+    assert "sub/two.safetensors: 5 bytes, 1 fault" in (place / DRAWING).read_text()
+    assert load(place) == finding
+
+
+def test_a_finding_without_files_has_no_drawing(tmp_path: Path) -> None:
+    finding = replace(hole(), step="write", files={}, action={"do": "write"})
+    place = write(finding, tmp_path)
+    assert not (place / DRAWING).exists()
+    assert "layout.svg" not in (place / "README.md").read_text()
+    assert load(place) == finding
+
+
+@pytest.mark.parametrize("path", ["../x", "/x", "a/../../x", "", ".", "a//b", "a/", ".hidden", "a\0b"])
+def test_paths_that_lead_out_are_refused(tmp_path: Path, path: str) -> None:
+    with pytest.raises(FindingError, match="no path inside"):
+        write(replace(hole(), files={path: b"x"}), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"rules": ("OFF-99",)}, "there is no rule 'OFF-99'"),
+        ({"action": {"index": (1, 2)}}, "JSON would change its action"),
+        ({"expectation": {"x": b"bytes"}}, "JSON cannot hold it"),
+        ({"expectation": {"x": float("nan")}}, "JSON cannot hold it"),
+        ({"codes": ("../OFF",)}, "slug"),
+        ({"execs": -1}, "execs"),
+    ],
+)
+def test_what_cannot_be_told_is_refused_before_anything_is_written(
+    tmp_path: Path, changes: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(FindingError, match=re.escape(words)):
+        write(replace(hole(), **changes), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("schema", 2, "schema: 1 was expected"),
+        ("step", None, "step: None is not of type 'string'"),
+        ("rules", [{"id": "x"}], "rules.0"),
+        ("got", {"a": 1}, "got.a: 1 is not of type 'string'"),
+        ("where", {"start": 1}, "where"),
+        ("replays", -1, "replays: -1 is less than the minimum of 0"),
+        ("size", {"found": 0}, "size: 'now' is a required property"),
+    ],
+)
+def test_a_broken_description_is_refused_by_key(tmp_path: Path, key: str, value: object, words: str) -> None:
+    place = write(hole(), tmp_path)
+    raw = json.loads((place / DOCUMENT).read_bytes())
+    (place / DOCUMENT).write_text(json.dumps({**raw, key: value}))
+    with pytest.raises(FindingError, match=re.escape(words)) as caught:
+        load(place)
+    assert str(place / DOCUMENT) in str(caught.value)
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"\xff", b"[" * 100_000])
+def test_what_is_no_json_is_refused(tmp_path: Path, text: bytes) -> None:
+    (tmp_path / DOCUMENT).write_bytes(text)
+    with pytest.raises(FindingError, match=r"finding\.json: no JSON"):
+        load(tmp_path)
+
+
+def test_a_missing_folder_or_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FindingError, match="give the folder of a finding"):
+        load(tmp_path / "nowhere")
+    place = write(hole(), tmp_path)
+    (place / ENTRY).unlink()
+    with pytest.raises(FindingError, match=r"input\.safetensors: No such file"):
+        load(place)
+
+
+def test_a_changed_input_is_noticed(tmp_path: Path) -> None:
+    place = write(hole(), tmp_path)
+    (place / ENTRY).write_bytes(b"other")
+    with pytest.raises(FindingError, match="not the bytes"):
+        load(place)
+
+
+@pytest.mark.parametrize("stored", ["../secret", "/etc/hostname", "link"])
+def test_a_description_cannot_make_us_read_other_files(tmp_path: Path, stored: str) -> None:
+    place = write(hole(), tmp_path)
+    (tmp_path / "secret").write_bytes(b"secret")
+    (place / "link").symlink_to(tmp_path / "secret")
+    raw = json.loads((place / DOCUMENT).read_bytes())
+    raw["files"][0]["stored"] = stored
+    (place / DOCUMENT).write_text(json.dumps(raw))
+    with pytest.raises(FindingError, match="lies outside of the folder"):
+        load(place)
+
+
+def test_the_wrong_one_of_several_is_blamed() -> None:
+    finding = replace(
+        hole(), got={"reference": "reject: a hole", "other": "reject", "lib": "accept, 2 tensors"}
+    )
+    assert blamed(finding) == "lib"
+    content = of_builder(two_tensors(), ("API-19",))
+    answers = {"reference": "accept, 2 tensors", "lib": "accept, but tensor a is missing"}
+    assert blamed(replace(content, got=answers)) == "lib"
+    assert blamed(replace(content, got={})) == ""
+
+
+def test_large_inputs_are_read_from_beside_the_test(tmp_path: Path) -> None:
+    small, large = of_case("layout/hole-between-two"), of_case("layout/trailing-32-kib")
+    middle = of_case("layout/trailing-4-bytes")
+    middle = replace(middle, files={ENTRY: middle.files[ENTRY] + bytes(600)})
+    texts = []
+    for finding in (small, middle, large):
+        place = write(finding, tmp_path)
+        texts.append((place / folder.name_of_test(finding)).read_text())
+    assert "bytes.fromhex" in texts[0]
+    assert "base64.b64decode" in texts[1]
+    assert '(HERE / "input.safetensors").read_bytes()' in texts[2]
+    for text in texts:
+        assert all(len(line) <= 120 for line in text.splitlines())

@@ -1,0 +1,139 @@
+"""The grammar: nothing of the rule and dtype tables is missing, and inputs get as far as they should."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+
+from safetensors_fuzz.asking.run import ASKING
+from safetensors_fuzz.campaign import stage_of
+from safetensors_fuzz.grammar import vocabulary
+from safetensors_fuzz.grammar.grammar import MOST_FAULTS, Grammar, allowed, faults_by_rule, mutations
+from safetensors_fuzz.planted.easy import reported_rules
+from safetensors_reference import DTYPE_BITS, explain, rule_book
+from safetensors_reference.explain import Explanation
+
+FILE_AREAS = ("FRM", "HDR", "ENT", "DTY", "SHP", "OFF", "MET", "DAT", "LIM")
+NOT_SHOWN_BY_A_SMALL_FILE = {
+    "HDR-20": "says how a tool is built",
+    "DTY-07": "says what a framework without the type does",
+    "OFF-15": "says when a check is made, which the step open shows",
+    "DAT-05": "values of BOOL are kept to 0 and 1, since other ones are a choice",
+    "DAT-08": "says that there is no checksum",
+    "DAT-09": "is about memory",
+    "LIM-02": "is about memory",
+    "LIM-03": "is about memory",
+    "LIM-04": "is about time",
+    "LIM-06": "is about large files",
+    "LIM-07": "is about large files",
+    "LIM-09": "is about messages",
+}
+"""Rules of the file that no mutation aims at, and why."""
+COUNT = 20_000
+
+
+@pytest.fixture(scope="module")
+def explained() -> list[tuple[tuple[str, ...], Explanation]]:
+    grammar = Grammar(random.Random(1))
+    files = [grammar.input() for _ in range(COUNT)]
+    return [(file.faults, explain(file.render())) for file in files]
+
+
+def test_every_rule_of_the_file_is_aimed_at() -> None:
+    aimed = {rule for mutation in mutations() for rule in mutation.rules}
+    rules = {rule for rule in rule_book().rules if rule[:3] in FILE_AREAS}
+    assert rules - aimed == set(NOT_SHOWN_BY_A_SMALL_FILE)
+    assert aimed <= rules
+
+
+def test_every_rule_with_a_fault_code_has_a_fault() -> None:
+    coded = {r.id for r in rule_book().rules.values() if r.codes and r.id[:3] in FILE_AREAS}
+    # Written otherwise they are other rules' faults, so that only changes which stay valid aim at them.
+    assert coded - set(faults_by_rule()) - set(NOT_SHOWN_BY_A_SMALL_FILE) == {"ENT-10", "ENT-11", "MET-10"}
+
+
+def test_every_dtype_and_every_step_is_there() -> None:
+    assert {d.decode() for d in vocabulary.DTYPES} == set(DTYPE_BITS)
+    assert not {d for d in vocabulary.NO_DTYPES if d.decode() in DTYPE_BITS}
+    assert set(ASKING) == {"slice", "write", "index"}
+
+
+def test_every_mutation_says_what_it_does() -> None:
+    for mutation in mutations():
+        assert mutation.apply.__doc__
+        assert mutation.rules
+        assert set(mutation.rules) <= set(rule_book().rules)
+
+
+def test_fresh_files_are_valid_whatever_their_variations() -> None:
+    grammar = Grammar(random.Random(3))
+    seen: Counter[str] = Counter()
+    for _ in range(3000):
+        found = explain(grammar.fresh().render())
+        assert found.valid, found.faults[0]
+        assert found.header is not None
+        seen.update(t.dtype for t in found.header.tensors.values())
+    assert set(seen) == set(DTYPE_BITS)
+
+
+@pytest.mark.parametrize("mutation", allowed(), ids=lambda m: m.name)
+def test_a_variation_keeps_a_valid_file_valid(mutation: object) -> None:
+    rng = random.Random(5)
+    grammar = Grammar(rng)
+    applied = 0
+    for _ in range(300):
+        file = grammar.fresh()
+        applied += mutation.apply(rng, file)  # type: ignore[attr-defined]
+        assert explain(file.render()).valid
+    assert applied > 20
+
+
+@pytest.mark.parametrize("rule", faults_by_rule())
+def test_every_fault_of_a_rule_breaks_files(rule: str) -> None:
+    rng = random.Random(7)
+    grammar = Grammar(rng)
+    for mutation in faults_by_rule()[rule]:
+        broken = 0
+        for _ in range(300):
+            file = grammar.fresh()
+            broken += mutation.apply(rng, file) and not explain(file.render()).valid
+        assert broken > 15, f"{mutation.name} broke {broken} of 300 files"
+
+
+def test_inputs_get_past_json_and_the_schema(explained: list[tuple[tuple[str, ...], Explanation]]) -> None:
+    stages = Counter(stage_of({f.code for f in found.faults}) for _, found in explained)
+    accepted = sum(found.valid for _, found in explained)
+    assert (stages[1] + stages[2]) / COUNT >= 0.75
+    assert stages[2] / COUNT >= 0.35
+    assert 0.15 <= accepted / COUNT <= 0.30
+
+
+def test_every_rule_that_can_be_reported_is_broken(
+    explained: list[tuple[tuple[str, ...], Explanation]],
+) -> None:
+    broken = Counter(fault.rule for _, found in explained for fault in found.faults)
+    assert set(reported_rules()) <= set(broken)
+
+
+def test_no_input_has_more_faults_than_two(explained: list[tuple[tuple[str, ...], Explanation]]) -> None:
+    assert max(len(faults) for faults, _ in explained) == MOST_FAULTS
+    assert {mutation.name for mutation in mutations() if not mutation.valid} <= {
+        name for faults, _ in explained for name in faults
+    }
+
+
+def test_the_same_seed_gives_the_same_inputs() -> None:
+    first, second = (Grammar(random.Random(11)) for _ in range(2))
+    assert [first.input().render() for _ in range(200)] == [second.input().render() for _ in range(200)]
+
+
+def test_broken_inputs_can_be_broken_again() -> None:
+    """Whatever numbers an earlier fault left behind, the next change neither fails nor makes a huge file."""
+    grammar = Grammar(random.Random(13))
+    pool = [grammar.input() for _ in range(500)]
+    for _ in range(20_000):
+        file = grammar.input(pool)
+        assert len(file.render()) < 200_000
+        pool[grammar.rng.randrange(len(pool))] = file if len(file.render()) < 4096 else grammar.fresh()

@@ -1,0 +1,167 @@
+"""The held-out readers: each is wrong where its bug shows, and right everywhere else.
+
+Part of the held-out set; see ``safetensors_fuzz.planted.hard``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+from typing import Any
+
+import pytest
+
+from safetensors_conformance.cli.common import corpus
+from safetensors_corpus.broken.small_json import Refused
+from safetensors_corpus.broken.small_reader import READER
+from safetensors_corpus.builder import FileBuilder
+from safetensors_fuzz.planted import Planted, Probe
+from safetensors_fuzz.planted.hard import HARD
+from safetensors_reference import explain
+from safetensors_reference.rules import rule_book
+
+from .hard_witnesses import WITNESSES, made
+
+AREAS = ("FRM", "HDR", "ENT", "DTY", "SHP", "OFF", "MET", "DAT")
+REFUSED, CRASHED = "refused", "crashed"
+SMALL = 2048
+Answer = dict[str, Any] | str
+each = pytest.mark.parametrize("planted", HARD, ids=lambda planted: planted.name)
+
+
+def answer(planted: Planted, data: bytes) -> tuple[Answer, Probe]:
+    probe = Probe()
+    try:
+        return planted.read(data, probe), probe
+    except Refused:
+        return REFUSED, probe
+    except Exception:  # whatever else is raised stands for a crash
+        return CRASHED, probe
+
+
+def right_answer(data: bytes) -> Answer:
+    try:
+        return READER.content(data)
+    except Refused:
+        return REFUSED
+
+
+def told(builder: FileBuilder) -> dict[str, Any]:
+    """Return what the builder was told, with the tensors in the order of names."""
+    return by_name(builder.content())
+
+
+def by_name(content: Answer) -> dict[str, Any]:
+    assert not isinstance(content, str)
+    return {**content, "tensors": sorted(content["tensors"], key=lambda row: row["name"])}
+
+
+@cache
+def files() -> tuple[tuple[str, bytes, Answer], ...]:
+    """Return every file that the readers are compared on: the corpus, and the witnesses of all of them."""
+    data = {case.id: case.read_input() for case in corpus(None).reading}
+    data |= {name: made(name).render() for name in WITNESSES}
+    return tuple((name, file, right_answer(file)) for name, file in data.items())
+
+
+def simple_files() -> dict[str, FileBuilder]:
+    """Small plain files, valid and not, on which no bug has an excuse to show."""
+    built = {}
+    for name in ("empty", "one", "two", "metadata", "beyond", "short", "length", "json", "dtype", "overlap"):
+        built[name] = b = FileBuilder()
+        if name == "metadata":
+            b.metadata({"a": "b"})
+        if name not in ("empty", "beyond"):
+            b.tensor("w", fields={"dtype": '"X"'} if name == "dtype" else None)
+        if name == "two":
+            b.tensor("v", "U8", [3])
+        if name == "overlap":
+            b.tensor("v", begin=4, end=12)
+    built["beyond"].tensor("w", begin=0, end=80)
+    built["short"].cut = 4
+    built["length"].length = 10**6
+    built["json"].padding = b"}"
+    return built
+
+
+@each
+def test_its_witness_shows_the_bug(planted: Planted) -> None:
+    builder = made(planted.name)
+    data = builder.render()
+    assert len(data) <= SMALL
+    wrong, probe = answer(planted, data)
+    assert probe == Probe(reached=True, triggered=True)
+    assert answer(planted, data) == (wrong, probe)
+    if explain(data).valid:
+        assert by_name(right_answer(data)) == told(builder)
+        assert wrong in (REFUSED, CRASHED) or by_name(wrong) != told(builder)
+    else:
+        assert right_answer(data) == REFUSED
+        assert wrong != REFUSED
+
+
+@each
+def test_it_is_right_without_its_trigger(planted: Planted) -> None:
+    wrong, untouched, reached = [], 0, 0
+    for name, data, right in files():
+        found, probe = answer(planted, data)
+        untouched += not probe.triggered
+        reached += probe.reached
+        if not probe.triggered and found != right:
+            wrong.append(name)
+        assert probe.reached or not probe.triggered
+    assert wrong == []
+    assert reached
+    # A bug that many files trigger is not conditional.
+    assert untouched > 0.95 * len(files())
+
+
+@each
+def test_it_is_right_on_smoke_cases_and_plain_files(planted: Planted) -> None:
+    smoke = [case.read_input() for case in corpus(None).reading if case.smoke]
+    assert smoke
+    for data in (*smoke, *(b.render() for b in simple_files().values())):
+        found, probe = answer(planted, data)
+        assert not probe.triggered
+        assert found == right_answer(data)
+
+
+def test_the_plain_files_are_valid_and_invalid() -> None:
+    valid = {name for name, b in simple_files().items() if explain(b.render()).valid}
+    assert valid == {"empty", "one", "two", "metadata"}
+    assert all(
+        right_answer(simple_files()[name].render()) == simple_files()[name].content() for name in valid
+    )
+
+
+def test_names_and_rules() -> None:
+    assert len(HARD) >= 40
+    assert max(Counter(planted.name for planted in HARD).values()) == 1
+    for planted in HARD:
+        assert planted.rules
+        assert set(planted.rules) <= set(rule_book().rules)
+        assert planted.about.endswith(".")
+        assert planted.about.count(". ") == 0
+
+
+def test_every_reader_has_a_witness() -> None:
+    assert set(WITNESSES) == {planted.name for planted in HARD}
+
+
+def test_every_area_and_sort_is_there() -> None:
+    areas = Counter(planted.rules[0][:3] for planted in HARD)
+    assert set(areas) == set(AREAS)
+    assert min(areas.values()) >= 3
+    sorts = Counter(map(sort, HARD))
+    assert sorts["wrong accept"] >= 25
+    assert sorts["wrong content"] >= 8
+    assert sorts["wrong reject"] + sorts["crash"] >= 7
+
+
+def sort(planted: Planted) -> str:
+    """Tell what the reader does wrong on its witness."""
+    data = made(planted.name).render()
+    found, _ = answer(planted, data)
+    if found in (REFUSED, CRASHED):
+        return "crash" if found == CRASHED else "wrong reject"
+    return "wrong content" if explain(data).valid else "wrong accept"

@@ -1,0 +1,351 @@
+"""Promotion: what is new becomes a case, what adds nothing is refused, and the corpus still builds."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import safetensors_corpus
+from safetensors_corpus import recipe
+from safetensors_corpus.broken import matrix
+from safetensors_corpus.builder import FileBuilder
+from safetensors_corpus.cases.found import FILE, case_of
+from safetensors_corpus.manifest import corpus_root
+from safetensors_fuzz import promote as promoting
+from safetensors_fuzz import promote_news
+from safetensors_fuzz.cli_promote import promote as command
+from safetensors_fuzz.finding import ENTRY, Finding
+from safetensors_fuzz.folder import write
+from safetensors_fuzz.promote import Checkout, NothingNewError, promote
+from safetensors_fuzz.promote_entry import PromotionError, entry_of, primary_first, rendered
+from safetensors_fuzz.promote_news import News, look_for_news
+from safetensors_reference import explain
+
+from .findings import corpus, hole, of_builder, of_case, two_tensors
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Checkout:
+    """The corpus's data as a checkout has it, with an empty ``found.toml``."""
+    folder = tmp_path / "corpus"
+    (folder / "safetensors_corpus").mkdir(parents=True)
+    for name in ("corpus.json", "matrix.json", "mutants.json"):
+        (folder / name).symlink_to(corpus_root() / name)
+    (folder / "safetensors_corpus" / "found.toml").write_text("# A header.\n")
+    return Checkout.at(folder)
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Something is new about every finding, without looking."""
+    news = News({}, ("reader/no-checks",), (), 7)
+    monkeypatch.setattr(promoting, "look_for_news", lambda *_: news)
+
+
+def overlap_and_hole() -> Finding:
+    """A file of three faults that no case has together."""
+    builder = FileBuilder()
+    builder.tensor("a", "U8", [8])
+    builder.tensor("b", "U8", [8], begin=4, end=12)
+    builder.gap(3)
+    builder.tensor("z", "F16", [0])
+    builder.trailer = b"abc"
+    codes = sorted({fault.code for fault in explain(builder.render()).faults})
+    return of_builder(builder, ("OFF-06", "OFF-07", "OFF-08"), *codes, selector="mlx==0.31.1",
+                      versions={"mlx==0.31.1": "0.31.1"})  # fmt: skip
+
+
+def content() -> Finding:
+    """A valid file with names and metadata that TOML has to quote."""
+    builder = FileBuilder()
+    builder.metadata({"k e\ny": 'v"', "é": "\u202e"})
+    builder.tensor('"x".y', "BF16", [2, 0, 3])
+    builder.tensor("a", "U8", [200], bytes(200))
+    builder.tensor("\x00名", "F64", [1, 1, 1])
+    return of_builder(builder, ("API-19",))
+
+
+def found(checkout: Checkout) -> list[dict[str, Any]]:
+    cases: list[dict[str, Any]] = tomllib.loads(checkout.found.read_text()).get("case", [])
+    return cases
+
+
+def run(*args: str | Path) -> Result:
+    result = CliRunner().invoke(command, [str(a) for a in args], env={"NO_COLOR": "1"})
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+@pytest.mark.parametrize("made", [overlap_and_hole, content])
+def test_a_row_gives_the_file_and_the_expectation_of_the_finding(made: Any) -> None:
+    finding = made()
+    row = entry_of(finding)
+    assert tomllib.loads(rendered(row))["case"] == [row]
+    case = case_of(row)
+    builder = FileBuilder()
+    case.body(builder, *case.arguments)
+    assert builder.render() == finding.files[ENTRY] == recipe.expand(row["bytes"])
+    if finding.expectation["outcome"] == "accept":
+        assert builder.content() == finding.expectation["content"]
+    assert case.source == {"kind": "fuzz"}
+    assert row["source"]["engine"] == "tuple"
+
+
+def test_a_promoted_finding_carries_where_it_is_from(checkout: Checkout) -> None:
+    url = "https://example.org/issues/1"
+    made = promote(
+        overlap_and_hole(), checkout, case_id="layout/overlap-then-hole", title="A title.", issue=url
+    )
+    (row,) = found(checkout)
+    assert row == made.row
+    assert row["source"] == {"engine": "tuple", "seed": 3, "found_on": "mlx 0.31.1", "issue": url}
+    assert row["id"] == "layout/overlap-then-hole"
+    assert row["codes"][0] == "OFF_OVERLAP"  # that of the first rule
+    assert (row["level"], row["importance"], row["title"]) == ("must", "high", "A title.")
+    assert checkout.found.read_text().startswith("# A header.\n\n[[case]]")
+    assert made.news.variants
+    assert not made.news.alike
+
+
+def test_a_dry_run_writes_nothing(checkout: Checkout) -> None:
+    made = promote(overlap_and_hole(), checkout, dry_run=True)
+    assert re.fullmatch(r"layout/found-\d+", made.row["id"])
+    assert checkout.found.read_text() == "# A header.\n"
+
+
+def test_the_same_bytes_are_refused(checkout: Checkout) -> None:
+    with pytest.raises(NothingNewError, match="132 bytes are case layout/hole-between-two"):
+        promote(hole(), checkout)
+    promote(overlap_and_hole(), checkout, case_id="layout/one")
+    with pytest.raises(NothingNewError, match="are case layout/one, not built yet"):
+        promote(overlap_and_hole(), checkout, case_id="layout/two")
+    assert len(found(checkout)) == 1
+
+
+def test_what_fails_the_same_broken_readers_as_a_case_is_refused(checkout: Checkout) -> None:
+    builder = FileBuilder()
+    builder.tensor("weight", "F32", [1])
+    builder.gap(4)
+    builder.tensor("bias", "F32", [1])
+    with pytest.raises(
+        NothingNewError, match=r"kills no surviving mutant.*; the same \d+ broken readers fail layout/hole"
+    ):
+        promote(of_builder(builder, ("OFF-07",), "OFF_HOLE"), checkout)
+    assert found(checkout) == []
+
+
+def test_a_mutant_that_survived_is_reason_enough(checkout: Checkout) -> None:
+    killed = "layout:check_layout:compare:2"
+    results = json.loads((corpus_root() / "mutants.json").read_bytes())
+    names = [name for name in results["killers"] if name.startswith("layout:check_layout")]
+    (checkout.corpus / "mutants.json").unlink()
+    survivors = [{"name": name} for name in [*names, "layout:gone:compare:1"]]
+    (checkout.corpus / "mutants.json").write_text(json.dumps({"survivors": survivors}))
+    case = corpus().by_id["layout/hole-between-two"]
+    news = look_for_news(case, corpus().cases, checkout.corpus)
+    assert "layout/hole-between-two" in news.alike
+    assert news.mutants
+    assert set(news.mutants) < set(names)
+    assert news.anything
+    assert killed in names
+    assert any(line.startswith("kills mutant layout:check_layout") for line in news.lines)
+
+
+@pytest.mark.parametrize(
+    ("news", "anything", "words"),
+    [
+        (News({}, (), (), 3), False, "no broken reader fails it"),
+        (News({}, ("a", "b"), ("x/y",), 3), False, "the same 2 broken readers fail x/y"),
+        (News({}, ("a",), (), 3), True, "1 broken reader fails it, a set that none of 3 cases has: a"),
+        (News({"m": "< -> <="}, (), (), 3), True, "kills mutant m: < -> <="),
+    ],
+)
+def test_what_is_new_is_said(news: News, anything: bool, words: str) -> None:
+    assert news.anything is anything
+    assert words in news.lines
+
+
+@pytest.mark.parametrize(
+    ("case_id", "words"),
+    [
+        ("layout/hole-between-two", "is taken"),
+        ("layout/bad-hole", r"says what must be done \(bad\)"),
+        ("layout/Hole", "area/slug"),
+        ("slice/x", "area/slug"),
+        ("nothing", "area/slug"),
+    ],
+)
+def test_ids_that_a_case_cannot_have_are_refused(
+    checkout: Checkout, quick: None, case_id: str, words: str
+) -> None:
+    with pytest.raises(PromotionError, match=words):
+        promote(overlap_and_hole(), checkout, case_id=case_id)
+    assert found(checkout) == []
+
+
+def test_an_id_of_a_withdrawn_case_stays_taken(checkout: Checkout, quick: None) -> None:
+    raw = json.loads((checkout.corpus / "corpus.json").read_bytes())
+    raw["cases"][0]["status"] = "withdrawn"
+    (checkout.corpus / "corpus.json").unlink()
+    (checkout.corpus / "corpus.json").write_text(json.dumps(raw))
+    with pytest.raises(PromotionError, match="is taken"):
+        promote(overlap_and_hole(), checkout, case_id=raw["cases"][0]["id"])
+
+
+def refusal(code: str) -> dict[str, Any]:
+    """Expectation of a refusal."""
+    return {"outcome": "reject", "codes": [code]}
+
+
+def _leading_space() -> FileBuilder:
+    builder = two_tensors()
+    builder.before = b" "
+    return builder
+
+
+def _twice() -> FileBuilder:
+    builder = FileBuilder()
+    builder.tensor("a", "U8", [1])
+    builder.tensor("a", "U8", [1], begin=0, end=1)
+    return builder
+
+
+def _bools() -> FileBuilder:
+    builder = FileBuilder()
+    builder.tensor("a", "BOOL", [3], b"\0\1\2")
+    return builder
+
+
+@pytest.mark.parametrize(
+    ("finding", "words"),
+    [
+        (of_builder(_leading_space(), ("HDR-02",), "HDR_BAD_START"), "choice leading-whitespace"),
+        (of_builder(_bools(), ("DAT-05",)), "choice bool-bytes"),
+        (replace(overlap_and_hole(), expectation={"outcome": "open"}), "neither accept nor reject"),
+        (replace(overlap_and_hole(), step="slice"), "found at step slice; only findings of open and read"),
+        (replace(overlap_and_hole(), step="write", files={}), "found at step write"),
+        (replace(overlap_and_hole(), action={"do": "x"}), "more than one file"),
+        (replace(overlap_and_hole(), rules=()), "names no rule"),
+        (replace(content(), expectation=refusal("OFF_HOLE")), "does not agree"),
+        (replace(overlap_and_hole(), expectation=refusal("HDR_DUP_KEY")), "does not agree"),
+        (replace(content(), expectation={"outcome": "accept", "content": {}}), "cannot be told"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_a_case_is_refused_with_the_reason(
+    checkout: Checkout, finding: Finding, words: str
+) -> None:
+    with pytest.raises(PromotionError, match=re.escape(words)):
+        promote(finding, checkout)
+    assert found(checkout) == []
+
+
+def test_digests_that_the_file_does_not_have_are_refused(checkout: Checkout) -> None:
+    finding = content()
+    expectation = json.loads(json.dumps(finding.expectation))
+    expectation["content"]["tensors"][1]["sha256"] = "0" * 64
+    with pytest.raises(PromotionError, match="no bytes of tensor 'a' with the digest demanded"):
+        promote(replace(finding, expectation=expectation), checkout)
+
+
+def test_a_choice_that_is_named_makes_a_case_of_the_choice(checkout: Checkout, quick: None) -> None:
+    builder = _leading_space()
+    accepted = {"outcome": "accept", "content": builder.content()}
+    refused = {"outcome": "reject", "codes": ["HDR_BAD_START"]}
+    expectation = {"choice": "leading-whitespace", "options": {"accept": accepted, "reject": refused}}
+    finding = replace(of_builder(builder, ("HDR-02",)), expectation=expectation)
+    made = promote(finding, checkout)
+    case = case_of(made.row)
+    assert (case.choice, set(case.options)) == ("leading-whitespace", {"accept", "reject"})
+    other = {"outcome": "accept", "content": two_tensors().content() | {"metadata": None}}
+    differing = {**expectation, "options": {"accept": accepted, "reject": other}}
+    with pytest.raises(PromotionError, match="different contents"):
+        entry_of(replace(finding, expectation=differing))
+
+
+def test_codes_of_the_first_rule_come_first() -> None:
+    finding = replace(overlap_and_hole(), rules=("OFF-08",))
+    assert primary_first(finding).expectation["codes"] == ["OFF_TRAILING", "OFF_HOLE", "OFF_OVERLAP"]
+    assert primary_first(content()) == content()
+
+
+def test_paths_of_the_finder_do_not_get_into_the_corpus() -> None:
+    finding = of_case("layout/hole-between-two", "py:/home/someone/fakes.py:Reader", versions={})
+    assert entry_of(finding)["source"]["found_on"] == "py:fakes.py:Reader"
+
+
+def test_an_installed_copy_is_told_from_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Checkout.here().found == FILE
+    monkeypatch.setattr(safetensors_corpus, "__file__", str(tmp_path / "safetensors_corpus" / "x.py"))
+    with pytest.raises(PromotionError, match=r"this program is installed at .*pip install -e"):
+        Checkout.here()
+
+
+def test_the_command_says_what_is_new_and_what_to_do_next(
+    checkout: Checkout, quick: None, tmp_path: Path
+) -> None:
+    place = write(overlap_and_hole(), tmp_path)
+    more = ("--corpus", checkout.corpus, "--id", "layout/one", "--title", "A title.")
+    dry = run(place, *more, "--dry-run")
+    assert (dry.exit_code, found(checkout)) == (0, [])
+    assert "would add layout/one" in dry.stdout
+    done = run(place, *more)
+    assert done.exit_code == 0
+    assert "1 broken reader fails it" in done.stdout
+    assert "stc corpus build" in done.stdout
+    assert [row["id"] for row in found(checkout)] == ["layout/one"]
+    again = run(place, *more)
+    assert (again.exit_code, "not promoted: the same" in again.stdout) == (1, True)
+    slicing = write(replace(overlap_and_hole(), step="slice"), tmp_path / "other")
+    refused = run(slicing, *more)
+    assert (refused.exit_code, "not promoted: it was found at step slice" in refused.stderr) == (2, True)
+
+
+def test_broken_readers_are_measured_against_the_committed_matrix() -> None:
+    case = corpus().by_id["layout/hole-between-two"]
+    rows = [row for row in matrix.load() if row.kind == "read"]
+    expected = {row.name for row in rows if case.id in row.fails}
+    assert set(promote_news.failing_variants(case, {row.name for row in rows})) == expected
+
+
+BUILD = "from safetensors_corpus.cli import corpus; corpus()"
+
+
+def _build(folder: Path, *more: str) -> dict[str, Any]:
+    """Build a copy of the corpus with its own sources; return its manifest by id."""
+    env = {**os.environ, "PYTHONPATH": str(folder)}
+    command = [sys.executable, "-c", BUILD, "build", *more]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, cwd=folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    raw = json.loads((folder / "corpus.json").read_bytes())
+    return {row["id"]: row for row in raw["cases"]}
+
+
+def test_a_promoted_case_is_built_like_any_other_and_changes_nothing_else(tmp_path: Path) -> None:
+    folder = tmp_path / "corpus"
+    skip = shutil.ignore_patterns("files", "__pycache__", ".mypy_cache")
+    shutil.copytree(corpus_root(), folder, ignore=skip)
+    before = _build(folder)
+    checkout = Checkout.at(folder)
+    promote(overlap_and_hole(), checkout, case_id="layout/overlap-then-hole")
+    promote(content(), checkout, case_id="data/odd-names")
+    after = _build(folder)
+    _build(folder, "--check")
+    new = {name: after.pop(name) for name in ("layout/overlap-then-hole", "data/odd-names")}
+    assert after == before
+    for row, finding in zip(new.values(), (primary_first(overlap_and_hole()), content()), strict=True):
+        assert (folder / row["input"]["file"]).read_bytes() == finding.files[ENTRY]
+        assert row["expect"] == finding.expectation
+        assert row["source"] == {"kind": "fuzz"}
+        assert row["steps"] == ["open", "read"]
+    assert "mlx 0.31.1" in new["layout/overlap-then-hole"]["description"]

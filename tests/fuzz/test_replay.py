@@ -1,0 +1,210 @@
+"""Asking again for a finding: as expected now, still wrong, or not to be had."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import unittest
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from safetensors_conformance.judge import StepVerdict
+from safetensors_conformance.outcomes import StepResult
+from safetensors_conformance.worker import Limits
+from safetensors_fuzz.cli_replay import replay as command
+from safetensors_fuzz.finding import ENTRY, Finding
+from safetensors_fuzz.folder import name_of_test, write
+from safetensors_fuzz.replay import Answer, ReplayError, exit_status, failure, is_wrong, replay
+
+from .findings import ACCEPTS_ALL, FAKES, OTHER_METADATA, hole, of_builder, of_case, two_tensors
+
+LIMITS = Limits(20.0)
+
+
+def run(*args: str | Path) -> Result:
+    result = CliRunner().invoke(command, [str(a) for a in args], env={"NO_COLOR": "1"})
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def states(finding: Finding, *selectors: str, times: int = 1) -> list[str]:
+    return [a.state for a in replay(finding, selectors, times=times, limits=LIMITS)]
+
+
+def test_a_wrong_accept_is_still_wrong_and_the_reference_is_as_expected() -> None:
+    answers = replay(hole(), [ACCEPTS_ALL, "reference"], times=2, limits=LIMITS)
+    assert [a.state for a in answers] == ["still wrong", "as expected"]
+    assert answers[0].got == "accept, 0 tensors"
+    assert len(answers[0].judged) == 2
+    assert answers[1].got.startswith("reject")
+    assert exit_status(answers) == 1
+
+
+def test_without_selectors_those_of_the_finding_are_asked() -> None:
+    (answer,) = replay(replace(hole(), got={"reference": "accept"}), times=1, limits=LIMITS)
+    assert (answer.selector, answer.state) == ("reference", "as expected")
+    assert answer.version
+
+
+def test_wrong_content_is_found_by_what_the_expectation_holds() -> None:
+    finding = of_builder(two_tensors(), ("MET-01",))
+    (wrong,) = replay(finding, [OTHER_METADATA], times=1, limits=LIMITS)
+    assert wrong.state == "still wrong"
+    assert "metadata" in wrong.got
+    assert states(finding, "reference") == ["as expected"]
+
+
+def test_a_crash_is_wrong_also_where_the_format_leaves_the_answer_open() -> None:
+    data = two_tensors().render()
+    data += bytes((9 - len(data)) % 16)
+    open_finding = replace(hole(), files={ENTRY: data}, expectation={"outcome": "open", "choices": ["x"]})
+    dies = f"py:{FAKES}:DiesOnSomeSizes"
+    assert states(open_finding, dies, "reference", ACCEPTS_ALL) == [
+        "still wrong",
+        "as expected",
+        "as expected",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("finding", "selector", "words"),
+    [
+        (hole(), "py:no_such_module:X", "cannot start"),
+        (hole(), "referense", "did you mean reference"),
+        (replace(hole(), step="slice"), ACCEPTS_ALL, "has no step slice"),
+        (replace(hole(), expectation={}), "reference", "expectation"),
+        (replace(hole(), entry="other"), "reference", "other"),
+    ],
+)
+def test_what_cannot_be_run_says_why(finding: Finding, selector: str, words: str) -> None:
+    (answer,) = replay(finding, [selector], times=1, limits=LIMITS)
+    assert answer.state == "cannot be run"
+    assert words in answer.got
+    assert exit_status([answer]) == 2
+
+
+def _judged(verdict: str) -> StepVerdict:
+    return StepVerdict(verdict, "", (), StepResult("accept" if verdict == "wrong-accept" else "reject"))
+
+
+def test_wrong_once_is_wrong_and_how_often_is_told() -> None:
+    answer = Answer("lib", "1", (_judged("pass"), _judged("wrong-accept"), _judged("pass")))
+    assert answer.state == "still wrong"
+    assert answer.got == "accept (1 of 3 times)"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "wrong"),
+    [
+        ("pass", False),
+        ("choice:accept", False),
+        ("unsafe", True),
+        ("not-strict", True),
+        ("late-reject", True),
+    ],
+)
+def test_every_failing_verdict_is_wrong(verdict: str, wrong: bool) -> None:
+    assert is_wrong(_judged(verdict)) is wrong
+
+
+def test_wrong_outweighs_what_cannot_be_run() -> None:
+    fine, wrong = Answer("a", "1", (_judged("pass"),)), Answer("b", "1", (_judged("unsafe"),))
+    missing = Answer("c", problem="not there")
+    assert exit_status([fine]) == 0
+    assert exit_status([fine, missing]) == 2
+    assert exit_status([missing, wrong, fine]) == 1
+    assert exit_status([]) == 2
+
+
+def test_failure_names_the_rule_and_both_answers() -> None:
+    finding = hole()
+    given = {"files": finding.files, "expectation": finding.expectation, "rules": ["OFF-07"]}
+    text = failure(ACCEPTS_ALL, step="read", **given)  # type: ignore[arg-type]
+    assert text is not None
+    assert text.startswith("rule      OFF-07 (must): ")
+    assert "expected  reject (OFF_HOLE)" in text
+    assert "got       accept, 0 tensors" in text
+    assert failure("reference", step="read", **given) is None  # type: ignore[arg-type]
+
+
+LACKING = """
+class Reader:
+    lacks = ("dtype-f4",)
+    def read(self, path):
+        raise ValueError("no")
+"""
+
+
+def test_failure_raises_what_cannot_be_run_and_skips_what_is_not_supported(tmp_path: Path) -> None:
+    finding = of_builder(two_tensors(), ("API-19",))
+    given = {"step": "read", "files": finding.files}
+    with pytest.raises(ReplayError, match="cannot start"):
+        failure("py:no_such_module:X", expectation=finding.expectation, **given)  # type: ignore[arg-type]
+    adapter = tmp_path / "lacking.py"
+    adapter.write_text(LACKING)
+    needs = {**finding.expectation, "features": ["dtype-f4"]}
+    with pytest.raises(unittest.SkipTest, match="lacks dtype-f4"):
+        failure(f"py:{adapter}:Reader", expectation=needs, **given)  # type: ignore[arg-type]
+
+
+def test_the_questions_for_the_reference_alone_cannot_be_asked_again() -> None:
+    (answer,) = replay(replace(hole(), step="prove"), ["reference"], times=1, limits=LIMITS)
+    assert "step 'prove' hands over no input" in answer.got
+
+
+def test_names_of_temporary_folders_do_not_show() -> None:
+    (answer,) = replay(hole(), ["reference"], times=1, limits=LIMITS)
+    assert ENTRY in answer.got
+    assert "stc-fuzz-" not in answer.got
+
+
+def test_the_command_prints_expected_and_got_and_exits_by_the_answer(tmp_path: Path) -> None:
+    place = write(hole(), tmp_path)
+    result = run(place, "--times", "1", "--impl", ACCEPTS_ALL, "--impl", "reference")
+    assert result.exit_code == 1
+    assert "rule      OFF-07 (must): " in result.stdout
+    assert "expected  reject (OFF_HOLE)" in result.stdout
+    assert f"{ACCEPTS_ALL} unknown: STILL WRONG\n    got     accept, 0 tensors" in result.stdout
+    assert "before  accept, 0 tensors (1.0)" in result.stdout
+    assert "AS EXPECTED\n    got     reject" in result.stdout
+    assert run(place, "--times", "1", "--impl", "reference").exit_code == 0
+    missing = run(place, "--impl", "py:no_such_module:X")
+    assert (missing.exit_code, "CANNOT BE RUN" in missing.stdout) == (2, True)
+
+
+def test_the_command_refuses_what_is_no_finding(tmp_path: Path) -> None:
+    result = run(tmp_path)
+    assert result.exit_code == 2
+    assert "finding.json: No such file or directory" in result.stderr
+    nobody = write(replace(hole(), got={}, versions={}), tmp_path)
+    result = run(nobody)
+    assert result.exit_code == 2
+    assert "give --impl SELECTOR" in result.stderr
+
+
+def test_the_generated_tests_run_as_they_stand(tmp_path: Path) -> None:
+    places = [
+        write(hole(), tmp_path),
+        write(of_case("layout/trailing-32-kib", "reference"), tmp_path),
+        write(of_builder(two_tensors(), ("MET-01",), selector="reference"), tmp_path),
+    ]
+    tests = [str(place / name_of_test(f)) for place, f in zip(places, _findings(), strict=True)]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), *tests],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "NO_COLOR": "1"},
+        check=False,
+    )
+    assert "1 failed, 2 passed" in done.stdout, done.stdout + done.stderr
+    assert "rule      OFF-07 (must): " in done.stdout
+
+
+def _findings() -> list[Finding]:
+    metadata = of_builder(two_tensors(), ("MET-01",), selector="reference")
+    return [hole(), of_case("layout/trailing-32-kib", "reference"), metadata]

@@ -1,0 +1,70 @@
+"""Making inputs smaller."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from statistics import median
+
+import pytest
+
+from safetensors_corpus.builder import FileBuilder
+from safetensors_fuzz.grammar.grammar import Grammar
+from safetensors_fuzz.shrink import shrink
+from safetensors_reference import explain
+
+
+def codes(data: bytes) -> set[str]:
+    return {fault.rule for fault in explain(data).faults}
+
+
+def same_as(found: set[str]) -> Callable[[bytes], bool]:
+    return lambda data: codes(data) == found
+
+
+def test_a_hole_is_shown_by_one_tensor() -> None:
+    builder = FileBuilder()
+    builder.metadata({"format": "pt", "more": "text"})
+    for name in ("a", "b", "c"):
+        builder.tensor(name, "F64", [3, 4])
+    builder.gap(16)
+    builder.tensor("late", "I16", [5, 5])
+    small = shrink(builder.render(), lambda data: codes(data) == {"OFF-07"}, seconds=20)
+    assert codes(small) == {"OFF-07"}
+    assert len(small) < 75
+
+
+def test_what_cannot_be_smaller_stays() -> None:
+    data = b"\x02" + bytes(7) + b"{}"
+    assert shrink(data, lambda other: other == data) == data
+
+
+def test_bytes_without_any_structure_are_cut() -> None:
+    assert shrink(b"\xff" * 7, lambda data: len(data) < 8) == b""
+
+
+def test_the_number_of_tries_is_bounded() -> None:
+    tries = 0
+
+    def same(data: bytes) -> bool:
+        nonlocal tries
+        tries += 1
+        return True
+
+    shrink(Grammar(random.Random(1)).fresh().render(), same, tries=17)
+    assert tries <= 17
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_most_inputs_shrink_to_a_hundred_bytes(seed: int) -> None:
+    grammar = Grammar(random.Random(seed))
+    sizes: list[int] = []
+    while len(sizes) < 40:
+        file = grammar.input()
+        data, found = file.render(), codes(file.render())
+        if found and len(found) == 1 and len(data) < 4096:
+            small = shrink(data, same_as(found), tries=600, seconds=20)
+            assert codes(small) == found
+            assert len(small) <= len(data)
+            sizes.append(len(small))
+    assert median(sizes) <= 100

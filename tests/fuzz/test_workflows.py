@@ -1,0 +1,115 @@
+"""The fuzzing workflows: what they may do, and that every command in them exists with these options."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml  # type: ignore[import-untyped]
+
+from safetensors_reference.main import main
+
+FOLDER = Path(__file__).resolve().parents[2] / ".github" / "workflows"
+NAMES = ("fuzz-pull-request.yml", "fuzz-nightly.yml")
+
+
+def workflow(name: str) -> dict[Any, Any]:
+    raw = yaml.safe_load((FOLDER / name).read_text())
+    assert isinstance(raw, dict)
+    return raw
+
+
+def steps(name: str) -> list[dict[str, Any]]:
+    return [step for job in workflow(name)["jobs"].values() for step in job["steps"]]
+
+
+def commands(name: str) -> list[list[str]]:
+    """Return the command lines of all steps, with expressions of the service taken for a number."""
+    lines = [line for step in steps(name) for line in str(step.get("run", "")).splitlines()]
+    plain = [re.sub(r"\$\{\{.*?\}\}|\$[A-Z_]+", "1", line) for line in lines]
+    return [shlex.split(line) for line in plain if line.strip()]
+
+
+def check_command(words: list[str]) -> None:
+    """Check options and subcommands of an ``stc`` line against the command itself."""
+    command: click.Command = main
+    context = click.Context(command)
+    while True:
+        _, left, _ = command.make_parser(context).parse_args(list(words))
+        if not isinstance(command, click.Group) or not left:
+            assert not left, f"{command.name} takes no {left}"
+            return
+        found = command.get_command(context, left[0])
+        assert found is not None, f"there is no command {left[0]}"
+        command, words = found, left[1:]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rights_are_the_least_and_nothing_is_written(name: str) -> None:
+    raw = workflow(name)
+    assert raw["permissions"] == {"contents": "read"}
+    assert all("permissions" not in job for job in raw["jobs"].values())
+    assert all("timeout-minutes" in job for job in raw["jobs"].values())
+    text = (FOLDER / name).read_text()
+    assert "pull_request_target" not in text
+    assert "gh " not in text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_actions_are_pinned_by_major_version(name: str) -> None:
+    used = [step["uses"] for step in steps(name) if "uses" in step]
+    assert used
+    assert all(re.fullmatch(r"[a-z]+/[a-z/_-]+@v\d+", action) for action in used)
+    for step in steps(name):
+        if step.get("uses", "").startswith("actions/checkout"):
+            assert step["with"] == {"persist-credentials": False}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_command_exists_with_its_options(name: str) -> None:
+    lines = [words for words in commands(name) if words[0] == "stc"]
+    assert lines
+    for words in lines:
+        check_command(words[1:])
+
+
+def test_a_wrong_option_would_be_noticed() -> None:
+    with pytest.raises(click.NoSuchOption):
+        check_command(["fuzz", "--no-such-option", "1"])
+    with pytest.raises(AssertionError, match="there is no command"):
+        check_command(["fuss"])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_other_programs_are_known(name: str) -> None:
+    known = {"stc", "stc-fuzz-target", "pip", "mkdir", "rm", "mv"}
+    assert {words[0] for words in commands(name)} <= known
+
+
+def test_the_pull_request_run_is_bounded_and_repeats() -> None:
+    raw = workflow("fuzz-pull-request.yml")
+    assert list(raw[True]) == ["pull_request"]  # YAML reads the key "on" as true
+    for words in commands("fuzz-pull-request.yml"):
+        if words[0] == "stc":
+            assert {"--seed", "--max-execs", "-o"} <= set(words)
+            assert "--time" not in words
+    assert raw["jobs"]["fuzz"]["strategy"]["matrix"]["seed"] == [1, 2, 3]
+
+
+def test_the_nightly_run_goes_on_from_the_last_and_keeps_its_findings() -> None:
+    raw = workflow("fuzz-nightly.yml")
+    assert set(raw[True]) == {"schedule", "workflow_dispatch"}
+    line = next(words for words in commands("fuzz-nightly.yml") if words[0] == "stc")
+    assert line[line.index("--engine") + 1] == "atheris"
+    corpus, output = line[line.index("--corpus") + 1], line[line.index("-o") + 1]
+    by_action = {step["uses"].split("@")[0]: step for step in steps("fuzz-nightly.yml") if "uses" in step}
+    taken, kept = by_action["actions/cache/restore"]["with"], by_action["actions/cache/save"]["with"]
+    assert taken["path"] == kept["path"] == corpus
+    assert taken["key"] == kept["key"]
+    assert kept["key"].startswith(taken["restore-keys"])
+    assert by_action["actions/cache/save"]["if"] == "always()"  # findings end the job as a failure does
+    assert by_action["actions/upload-artifact"]["with"]["path"] == output
