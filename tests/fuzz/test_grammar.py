@@ -18,6 +18,7 @@ from safetensors_reference.explain import Explanation
 FILE_AREAS = ("FRM", "HDR", "ENT", "DTY", "SHP", "OFF", "MET", "DAT", "LIM")
 NOT_SHOWN_BY_A_SMALL_FILE = {
     "HDR-20": "says how a tool is built",
+    "DTY-13": "says what is not defined",
     "DTY-07": "says what a framework without the type does",
     "OFF-15": "says when a check is made, which the step open shows",
     "DAT-05": "values of BOOL are kept to 0 and 1, since other ones are a choice",

@@ -191,7 +191,7 @@ def empty_tensor(rng: random.Random, file: File) -> bool:
     return True
 
 
-@variation("DTY-05", "DTY-08", "DTY-09", "DTY-10", "DTY-11", "DTY-12", "DTY-13", "DAT-01", "DAT-06")
+@variation("DTY-05", "DTY-08", "DTY-09", "DTY-10", "DTY-11", "DTY-12", "DAT-01", "DAT-06")
 def another_tensor(rng: random.Random, file: File) -> bool:
     """Add a tensor of some dtype behind the others."""
     if type(file.root) is not Obj or file.raw is not None:
