@@ -176,8 +176,14 @@ def message_class(message: str) -> str:
 
 def difference_class(difference: str) -> str:
     """Return which part of the content differs: dtype, shape, nbytes, bytes, metadata, tensors."""
-    difference = _VARYING.sub("#", difference)  # names of tensors may be anything
-    for word in ("metadata", "missing", "twice", "reported", "dtype", "shape", "nbytes", "other bytes"):
-        if word in difference:
+    if difference.startswith("metadata"):
+        return "metadata"
+    # Names of tensors may be anything, so only what stands behind them counts.
+    tail = difference.rpartition('": ')[2]
+    for word in ("dtype", "shape", "nbytes", "other bytes"):
+        if tail.startswith(word):
+            return word
+    for ending, word in ((" is missing", "missing"), (" twice", "twice"), (" none of that name", "reported")):
+        if difference.endswith(ending):
             return word
     return "content"

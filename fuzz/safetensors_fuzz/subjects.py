@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -95,6 +96,7 @@ class WorkerSubject:
     ) -> None:
         """Start it. Raises StartError, and ValueError when it has none of the steps."""
         self.target = target
+        self._coming: deque[Request] = deque()
         self._worker = make_worker(target, limits, profile)
         who = self._worker.start()
         self.name = target.selector
@@ -116,10 +118,19 @@ class WorkerSubject:
 
     def announce(self, inputs: Sequence[tuple[bytes, str]]) -> None:
         """Send the requests ahead, so that it works while others are asked."""
-        self._worker.send_ahead([Request(step, path) for _, path in inputs for step in self.steps])
+        requests = [Request(step, path) for _, path in inputs for step in self.steps]
+        if self._worker.in_flight == len(self._coming):
+            self._worker.send_ahead(requests)
+        self._coming.extend(requests)
 
     def answer(self, data: bytes, path: str, step: str) -> StepResult:  # noqa: ARG002
         """Ask the worker; never raises for what the implementation does."""
+        request = Request(step, path)
+        if self._coming and self._coming[0] == request:
+            # A process that died, or a question between, takes with it what was sent ahead.
+            if self._worker.in_flight != len(self._coming):
+                self._worker.send_ahead(self._coming)
+            self._coming.popleft()
         return self._worker.ask(step, path)
 
     def renew(self) -> None:
