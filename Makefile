@@ -21,6 +21,7 @@ conformance: ## the suite: reference without and with each profile, official lib
 	stc corpus build --check
 	stc corpus stats --check
 	stc corpus bugs --check
+	stc trophies --check
 	stc rules build --check
 	pytest conformance -q
 	pytest conformance -q --profile=text

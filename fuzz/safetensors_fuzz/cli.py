@@ -69,7 +69,7 @@ DEFAULT_EXECS = 20_000
     help="File of known signatures, as for stc diff; they stay quiet.",
 )
 @click.option(
-    "--time-limit", type=click.FloatRange(0.001), default=10.0, show_default=True, help="Seconds per answer."
+    "--time-limit", type=click.FloatRange(0.001), default=2.0, show_default=True, help="Seconds per answer."
 )
 @click.option(
     "--memory-limit", type=click.IntRange(16), default=2048, show_default=True, help="MiB above the start."

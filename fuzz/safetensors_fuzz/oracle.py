@@ -20,6 +20,7 @@ from safetensors_reference.rules import HEADER_CAP, ProfileName, rule_book
 Expected = Literal["accept", "reject", "open"]
 _VARYING = re.compile(r"""[0-9]+|"[^"]*"?|'[^']*'?|`[^`]*`?""")
 """Numbers and quoted texts: what differs from input to input in a message."""
+_LISTS = re.compile(r"(?<=[\[(])#(?:, ?#)+(?=[\])])")
 LARGE_DIMENSION = 2**31
 """Dimensions from which readers may refuse (SHP-08, choice ``large-dimension``)."""
 HIGH_RANK = 8
@@ -150,8 +151,11 @@ class Wrong:
 def wrong(what: Opinion, result: StepResult, lacks: frozenset[str]) -> Wrong | None:
     """Say what is wrong about an answer, None when nothing is."""
     outcome = result.outcome
+    names = what.header.tensors if what.header is not None else ()
     if outcome in UNSAFE:
-        return Wrong("unsafe", f"{outcome}: {result.message}", f"{outcome} {message_class(result.message)}")
+        return Wrong(
+            "unsafe", f"{outcome}: {result.message}", f"{outcome} {message_class(result.message, names)}"
+        )
     if outcome == "harness-error":
         return Wrong("harness-error", result.message, message_class(result.message))
     if outcome == "unsupported" or what.expected == "open":
@@ -164,14 +168,17 @@ def wrong(what: Opinion, result: StepResult, lacks: frozenset[str]) -> Wrong | N
     if outcome == "reject":
         if lacks and lacks.intersection(what.features()):
             return None
-        return Wrong("wrong-reject", f"reject: {result.message}", message_class(result.message))
+        return Wrong("wrong-reject", f"reject: {result.message}", message_class(result.message, names))
     difference = first_difference(what.content(), result)
     return None if difference is None else Wrong("wrong-content", difference, difference_class(difference))
 
 
-def message_class(message: str) -> str:
-    """Return a message without what differs from input to input, cut short."""
-    return _VARYING.sub("#", message[:160])[:60].strip()
+def message_class(message: str, names: Iterable[str] = ()) -> str:
+    """Return a message without what differs from input to input; ``names`` are those of tensors."""
+    for name in sorted(names, key=len, reverse=True):
+        if name:
+            message = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "#", message)
+    return _LISTS.sub("#", _VARYING.sub("#", message[:160]))[:60].strip()
 
 
 def difference_class(difference: str) -> str:

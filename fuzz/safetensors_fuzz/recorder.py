@@ -195,6 +195,21 @@ class Recorder:
         return f"{signature_of(what.subject, vector, {'a': subject.plain, 'b': name})} [{mistake.kind}]"
 
 
+_BY_WORD = (
+    ("align", "OFF-11"),
+    ("multiple of", "OFF-11"),
+    ("start offset", "OFF-11"),
+    ("dtype", "DTY-01"),
+    ("metadata", "MET-04"),
+    ("shape", "SHP-11"),
+    ("dim", "SHP-11"),
+    ("offset", "OFF-05"),
+    ("name", "ENT-08"),
+    ("key", "ENT-08"),
+)
+"""Word in a refusal of a valid file -> the rule that allows what it names: a guess."""
+
+
 def _rules_of_valid(mistake: Wrong) -> tuple[str, ...]:
     """Return the rule that a wrong answer to a valid file breaks."""
     by_kind = {
@@ -209,7 +224,10 @@ def _rules_of_valid(mistake: Wrong) -> tuple[str, ...]:
     }
     if mistake.verdict == "wrong-content":
         return (by_kind.get(mistake.kind, "DAT-06"),)
-    return ("API-14",) if mistake.verdict == "unsafe" else ("FRM-01",)
+    if mistake.verdict == "unsafe":
+        return ("API-14",)
+    words = mistake.kind.lower()
+    return (next((rule for word, rule in _BY_WORD if word in words), "FRM-01"),)
 
 
 def _expectation(what: Opinion) -> dict[str, object]:

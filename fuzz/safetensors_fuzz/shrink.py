@@ -11,6 +11,9 @@ from .grammar.model import Arr, File, Obj, Value, parse
 MOST_TRIES = 4000
 MOST_SECONDS = 1.0
 """Time for one input; what is reached by then is good enough to look at."""
+LEAST_TRIES = 300
+PATIENCE = 10
+"""A slow reader gets up to ten times the time, for so many tries at least."""
 _WORDS = (b"0", b"1", b'""', b'"a"')
 
 
@@ -27,7 +30,7 @@ def shrink(
         data: an input for which ``same`` holds.
         same: whether an input is wrong in the same way.
         tries: most calls of ``same``.
-        seconds: most time.
+        seconds: time after which it ends, unless the reader is so slow that little was tried.
     """
     return _Shrinker(data, same, tries, seconds).run()
 
@@ -37,7 +40,9 @@ class _Shrinker:
         self.best = data
         self._same = same
         self._left = tries
-        self._end = time.monotonic() + seconds
+        now = time.monotonic()
+        self._end, self._last = now + seconds, now + PATIENCE * seconds
+        self._due = min(tries, LEAST_TRIES)
         self._tried: set[bytes] = {data}
 
     def run(self) -> bytes:
@@ -50,7 +55,10 @@ class _Shrinker:
         return self.best
 
     def _may(self) -> bool:
-        return self._left > 0 and time.monotonic() < self._end
+        if self._left <= 0:
+            return False
+        now = time.monotonic()
+        return now < self._end or (len(self._tried) <= self._due and now < self._last)
 
     def _try(self, data: bytes) -> bool:
         """Take an input over if it is simpler and still wrong in the same way."""

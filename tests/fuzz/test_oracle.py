@@ -121,6 +121,7 @@ def test_it_agrees_with_what_the_cases_of_the_corpus_demand() -> None:
 
 
 def test_kinds_of_messages_and_differences() -> None:
+    assert message_class("bad tensor w: [1, 2, 3]", ["w"]) == "bad tensor #: [#]"
     assert message_class("Error: tensor 'a' ends at 12, \"b\" at 4") == "Error: tensor # ends at #, # at #"
     assert difference_class('tensor "metadata": dtype U8, the file says F8_E4M3') == "dtype"
     assert difference_class('metadata "dtype" is missing') == "metadata"

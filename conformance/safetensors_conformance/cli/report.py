@@ -1,0 +1,264 @@
+"""``stc report``: an audit report of any number of runs and findings of fuzzing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from safetensors_corpus import Manifest, ManifestError, load_manifest
+from safetensors_reports.audit.badge import badges
+from safetensors_reports.audit.build import Report, build_report, report_text
+from safetensors_reports.audit.inputs import (
+    DOCUMENT,
+    AuditError,
+    FuzzFinding,
+    Known,
+    load_fuzz_finding,
+    load_json,
+    schema_error,
+)
+from safetensors_reports.audit.intoto import statements
+from safetensors_reports.audit.sarif import sarif_log
+from safetensors_reports.audit.stable import slug
+from safetensors_reports.audit.summary_markdown import summary_markdown
+from safetensors_reports.record import RecordError, RunRecord, read_record
+from safetensors_reports.text import visible
+
+from ..baseline import BaselineError, baseline_folder, load_baseline
+
+NAME = "report.json"
+
+
+class BadInputError(click.ClickException):
+    """Something given cannot be used, or the output cannot be written."""
+
+    exit_code = 2
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder to write to; made when missing.",
+)
+@click.option("--markdown", is_flag=True, help="Also report.md, a comment of at most 60 lines.")
+@click.option("--sarif", is_flag=True, help="Also report.sarif, for code scanning services.")
+@click.option("--intoto", is_flag=True, help="Also an in-toto test-result of each implementation, unsigned.")
+@click.option(
+    "--badge", is_flag=True, help="Also a badge of each implementation, as an endpoint of shields.io."
+)
+@click.option(
+    "--previous",
+    type=click.Path(path_type=Path),
+    metavar="OLD",
+    help="An older report (or its folder), to tell new from fixed.  [default: the baselines]",
+)
+@click.option(
+    "--public",
+    is_flag=True,
+    help="For published pages: of other people's software only what a public report tells already.",
+)
+@click.option(
+    "--baseline",
+    "baselines",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Expected failures that a run used, where they are not this project's own; found by file name.",
+)
+@click.option(
+    "--artifact",
+    "artifacts",
+    multiple=True,
+    metavar="SELECTOR=FILE",
+    help="What was tested, for --intoto: a wheel, a program. Its SHA-256 becomes the subject.",
+)
+@click.option("--corpus", "corpus_path", type=click.Path(path_type=Path), help="The corpus of the runs.")
+def report(
+    runs: tuple[Path, ...],
+    output: Path,
+    markdown: bool,
+    sarif: bool,
+    intoto: bool,
+    badge: bool,
+    previous: Path | None,
+    public: bool,
+    baselines: tuple[Path, ...],
+    artifacts: tuple[str, ...],
+    corpus_path: Path | None,
+) -> None:
+    """Write an audit report of runs and of findings of fuzzing.
+
+    RUN is a record that stc run --report wrote (.jsonl), a folder of them, the folder of a
+    finding that stc fuzz wrote, or a folder of those. Everything else is made of report.json
+    alone, which differs between two runs over the same inputs only under "run".
+
+    \b
+    Examples
+      stc run --impl safetensors --report out
+      stc report out -o audit --markdown --sarif
+      stc report out findings -o audit --previous last/report.json --markdown
+
+    Severity goes by what happens, not by how often: report.json explains its scales.
+
+    \b
+    Exit status: 0 written, 2 an input cannot be used or the output cannot be written.
+    """
+    try:
+        made = _build(runs, corpus_path, baselines, public=public)
+        older = None if previous is None else _previous(previous)
+        # All is made before anything is written, so that no half report is left.
+        texts = {NAME: report_text(made)}
+        if markdown:
+            texts["report.md"] = summary_markdown(made, older)
+        if sarif:
+            texts["report.sarif"] = _json(sarif_log(made))
+        if intoto:
+            hashes = _artifacts(made, artifacts)
+            texts |= _each(statements(made, hashes), "test-result-{}.intoto.json")
+        if badge:
+            texts |= _each(badges(made), "badge-{}.json")
+    except (AuditError, RecordError, BaselineError, ManifestError) as err:
+        raise BadInputError(str(err)) from err
+    _write(output, texts)
+    click.echo(
+        f"{len(made['findings']):,} findings in {len(made['implementations']):,} runs: {output / NAME}"
+    )
+
+
+def _build(
+    paths: Sequence[Path], corpus_path: Path | None, baselines: Sequence[Path], *, public: bool
+) -> Report:
+    records, findings = _inputs(paths)
+    manifest = load_manifest(corpus_path)
+    files = {path.name: path for path in baselines}
+    known = {i: _known(record, files, manifest) for i, record in enumerate(records)}
+    return build_report(records, manifest, fuzz=findings, known=known, public=public)
+
+
+def _inputs(paths: Sequence[Path]) -> tuple[list[RunRecord], list[FuzzFinding]]:
+    records: list[Path] = []
+    findings: list[Path] = []
+    for path in paths:
+        if not path.is_dir():
+            (findings if path.name == DOCUMENT else records).append(path)
+            continue
+        found = sorted(path.glob("*.jsonl"))
+        inside = (
+            [path] if (path / DOCUMENT).exists() else sorted(p.parent for p in path.glob(f"*/{DOCUMENT}"))
+        )
+        if not found and not inside:
+            raise AuditError(
+                f"{visible(str(path))}: holds neither run records (*.jsonl) nor findings ({DOCUMENT}); "
+                "make them with: stc run --report DIR, stc fuzz"
+            )
+        records += found
+        findings += inside
+    # Given by name and in its folder again, a run is still one run.
+    records, findings = _once(records), _once(findings)
+    return [read_record(path) for path in records], [load_fuzz_finding(path) for path in findings]
+
+
+def _once(paths: Sequence[Path]) -> list[Path]:
+    return list({path.resolve(): path for path in paths}.values())
+
+
+def _known(record: RunRecord, files: dict[str, Path], manifest: Manifest) -> list[Known]:
+    """Return the baseline's entries that hold for a run; none when its file is not here."""
+    name = record.header.get("baseline")
+    if not name:
+        return []
+    name = Path(name).name
+    path = files.get(name, baseline_folder() / name)
+    if not path.exists():
+        click.echo(
+            f"note: {visible(record.label)}: baseline {visible(name)} is not here; give --baseline", err=True
+        )
+        return []
+    loaded = load_baseline(path, str(record.implementation["version"]), record.header["profile"])
+    return [
+        Known(
+            entry.case,
+            tuple(case.id for case in manifest.cases if entry.covers(case.id)),
+            entry.steps,
+            entry.why,
+            entry.issue,
+            entry.review_by.isoformat() if entry.review_by else "",
+        )
+        for entry in loaded.entries
+    ]
+
+
+def _previous(path: Path) -> Report:
+    path = path / NAME if path.is_dir() else path
+    document: Any = load_json(path, f"the {NAME} of an older report")
+    version = document.get("schema") if isinstance(document, dict) else None
+    if version != 1:
+        raise AuditError(
+            f"{visible(str(path))}: report of schema {visible(str(version), 20)}, this program reads 1"
+        )
+    wrong = schema_error("report", document)
+    if wrong is not None:
+        raise AuditError(f"{visible(str(path))}: not a report ({wrong})")
+    older: Report = document
+    return older
+
+
+def _artifacts(made: Report, given: Sequence[str]) -> dict[str, str]:
+    """Return label -> SHA-256 of what was tested."""
+    labels: dict[str, list[str]] = {}
+    for who in made["implementations"]:
+        labels.setdefault(who["selector"], []).append(who["label"])
+    out: dict[str, str] = {}
+    for text in given:
+        # Selectors may hold an equals sign themselves (name==version), files hardly ever do.
+        selector, mark, name = text.rpartition("=")
+        if not mark or selector not in labels:
+            raise AuditError(
+                f"--artifact {visible(text)}: no run of {visible(selector or text)}; write SELECTOR=FILE"
+            )
+        try:
+            data = Path(name).read_bytes()
+        except OSError as err:
+            raise AuditError(f"--artifact {visible(name)}: {err.strerror or err}") from err
+        out |= dict.fromkeys(labels[selector], hashlib.sha256(data).hexdigest())
+    return out
+
+
+def _json(document: Any) -> str:
+    return json.dumps(document, indent=1, allow_nan=False) + "\n"
+
+
+def _each(documents: dict[str, dict[str, Any]], name: str) -> dict[str, str]:
+    """Return file name -> text of documents by label; labels that look alike get a number."""
+    out: dict[str, str] = {}
+    for label, document in documents.items():
+        base, number = slug(label), 1
+        file = name.format(base)
+        while file in out:
+            number += 1
+            file = name.format(f"{base}-{number}")
+        out[file] = _json(document)
+    return out
+
+
+def _write(folder: Path, texts: dict[str, str]) -> None:
+    path = folder
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in texts.items():
+            path = folder / name
+            path.write_text(text, encoding="utf-8")
+    except OSError as err:
+        raise BadInputError(
+            f"{visible(str(path))}: {err.strerror or err}; give another folder with -o"
+        ) from err

@@ -1,0 +1,1 @@
+"""Audit reports: one document, ``report.json``, and everything else a pure function of it."""

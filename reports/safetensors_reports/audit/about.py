@@ -1,0 +1,111 @@
+"""What a report says about each implementation as a whole."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..verdicts import FAILING, kind_of
+from .stable import stable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..record import RunRecord
+    from .inputs import Known
+
+PROBLEMS = 20
+"""Most problems of a run that a report repeats."""
+WORDS = {
+    "unsafe": "unsafe",
+    "wrong-content": "wrong content",
+    "wrong-accept": "lenient",
+    "wrong-reject": "strict",
+    "choice-inconsistent": "inconsistent",
+    "late-reject": "late",
+}
+"""Worst verdict -> the word for an implementation."""
+
+
+def implementation(label: str, record: RunRecord, known: Sequence[Known], *, public: bool) -> dict[str, Any]:
+    """Return who was tested, how far the run got and what it counted, *not run* and *not asked* apart.
+
+    Published pages name only those expected failures that have a public report, and no problems of the run.
+    """
+    who, header = record.implementation, record.header
+    counts = record.counts()
+    contradictions = record.inconsistent_choices()
+    expected = _expected(record, known)
+    if public:
+        expected = [row for row in expected if row["issue"].startswith("https://")]
+    return {
+        "label": label,
+        "selector": who.get("selector", who["name"]),
+        "name": who["name"],
+        "version": who["version"],
+        "language": who.get("language") or "unknown",
+        "steps": list(who.get("steps", [])),
+        "lacks": sorted(set(who.get("lacks", []))),
+        "suite": header["suite"],
+        "corpus": header["corpus"]["digest"],
+        "profile": header["profile"],
+        "limits": header.get("limits") or {},
+        "ended": "truncated" if record.truncated else "partial" if record.partial else "complete",
+        "word": _word(record, counts, contradictions),
+        "due": header["corpus"]["cases"],
+        "cases": record.cases,
+        "counts": dict(sorted(counts.items())),
+        "contradictions": len(contradictions),
+        "not_run": record.not_run,
+        "not_asked": dict(sorted(header["corpus"].get("left_out", {}).items())),
+        "choices": _choices(record),
+        "baseline": header.get("baseline"),
+        "expected_failures": expected,
+        "expected_failing": record.expected_failures,
+        "problems": [] if public else [stable(text, 300) for text in record.problems[:PROBLEMS]],
+    }
+
+
+def _word(record: RunRecord, counts: dict[str, int], contradictions: dict[str, str]) -> str:
+    for kind, word in WORDS.items():
+        if counts.get(kind) or (kind == "choice-inconsistent" and contradictions):
+            return word
+    # Not run, or lost to the adapter, is never shown as passed.
+    if record.not_run or counts.get("harness-error") or record.truncated or not record.cases:
+        return "not fully known"
+    return "conformant"
+
+
+def _choices(record: RunRecord) -> list[dict[str, str]]:
+    out = []
+    for row in sorted(record.choices, key=lambda r: str(r["choice"])):
+        kind, _, option = row["verdict"].partition(":")
+        taken = option if kind == "choice" else ""
+        out.append({"choice": row["choice"], "option": taken, "verdict": kind})
+    return out
+
+
+def _expected(record: RunRecord, known: Sequence[Known]) -> list[dict[str, Any]]:
+    """Return the expected failures by name: those of the record, and what the baseline says of each.
+
+    ``state`` tells what became of the entry: ``fails`` as listed, ``passes`` now, or has ``no verdict``.
+    """
+    verdicts = record.case_verdicts()
+    listed = record.expected_cases()
+    entries = {case: entry for entry in reversed(known) for case in entry.cases}
+    out = []
+    for case in sorted(listed | entries.keys()):
+        entry, verdict = entries.get(case), verdicts.get(case)
+        state = "no verdict"
+        if verdict is not None:
+            state = "fails" if case in listed or kind_of(verdict) in FAILING else "passes"
+        out.append(
+            {
+                "case": case,
+                "verdict": verdict,
+                "state": state,
+                "why": entry.why if entry else "",
+                "issue": entry.issue if entry else "",
+                "review_by": (entry.review_by or None) if entry else None,
+            }
+        )
+    return out

@@ -1,0 +1,198 @@
+"""The one document of an audit: built from run records and findings, in canonical order.
+
+Everything that differs between two runs over the same inputs (times, machine, memory) stands under ``run``;
+the rest is the same byte for byte.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from safetensors_corpus.stats import load_reasons, rule_coverage
+from safetensors_reference import rule_book
+
+from ..comparison import distinct_labels
+from ..text import listed
+from ..verdicts import VERDICTS
+from .about import implementation
+from .agreement import agreement_part
+from .findings import find
+from .inputs import AuditError, schema_error
+from .matrix import LETTERS, case_rows, matrix
+from .references import redact
+from .running import run_part
+from .severity import DIFFICULTIES, OUTCOMES, SEVERITIES
+from .stable import stable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from safetensors_corpus import Manifest
+
+    from ..record import RunRecord
+    from .inputs import FuzzFinding, Known
+
+SCHEMA = 1
+"""Version of the report's format; raised when a reader of reports must follow."""
+SCHEMA_ID = "https://safetensors-conformance.example/schema/report.schema.json"
+Report = dict[str, Any]
+
+
+def build_report(
+    records: Sequence[RunRecord],
+    manifest: Manifest,
+    *,
+    fuzz: Sequence[FuzzFinding] = (),
+    known: Mapping[int, Sequence[Known]] | None = None,
+    public: bool = False,
+) -> Report:
+    """Return the report of any number of runs, at least one.
+
+    Args:
+        records: runs, in any order.
+        manifest: the corpus that they used; rules, files and digests come from it.
+        fuzz: findings of fuzzing runs.
+        known: position of a record -> entries of its baseline.
+        public: leave out how to bring about failures of other people's software that are not public.
+
+    Raises:
+        AuditError: there is no run, or the result does not fit its own schema.
+    """
+    if not records:
+        raise AuditError("no run record; give the .jsonl files that stc run --report wrote")
+    order = sorted(
+        range(len(records)), key=lambda i: (records[i].label, records[i].header["profile"] or "", i)
+    )
+    records, entries = [records[i] for i in order], [(known or {}).get(i, ()) for i in order]
+    labels = distinct_labels(records)
+    runs = list(zip(labels, records, strict=True))
+    by_label = dict(zip(labels, entries, strict=True))
+    found = find(runs, manifest, fuzz, by_label)
+    report: Report = {
+        "$schema": SCHEMA_ID,
+        "schema": SCHEMA,
+        "public": public,
+        "rule_book": _rule_book(),
+        "corpus": _corpus(manifest),
+        "implementations": [
+            implementation(label, record, by_label[label], public=public) for label, record in runs
+        ],
+        "scales": {
+            "severity": SEVERITIES,
+            "difficulty": DIFFICULTIES,
+            "outcome": OUTCOMES,
+            "verdict": VERDICTS,
+        },
+        "matrix": matrix(records, manifest),
+        "cases": {"legend": LETTERS, "rows": [] if public else case_rows(records, manifest)},
+        "coverage": _coverage(manifest),
+        "agreement": agreement_part(records, labels, manifest, public=public),
+        "findings": [redact(f) for f in found] if public else found,
+        "rules": _rules(found),
+        "fuzz_findings": len(fuzz),
+        "caveats": _caveats(records, manifest),
+        "run": run_part(runs, public=public),
+    }
+    wrong = schema_error("report", report)
+    if wrong is not None:
+        raise AuditError(f"report.json would not fit its schema: {wrong}; this is a defect of this program")
+    return report
+
+
+def report_text(report: Report) -> str:
+    """Return a report as JSON text in ASCII, ending in a line break."""
+    return json.dumps(report, indent=1, allow_nan=False) + "\n"
+
+
+def _rule_book() -> dict[str, Any]:
+    package = files("safetensors_reference")
+    data = b"".join(package.joinpath(name).read_bytes() for name in ("rules.toml", "choices.toml"))
+    book = rule_book()
+    return {
+        "sha256": hashlib.sha256(data).hexdigest(),
+        "rules": len(book.rules),
+        "choices": len(book.choices),
+    }
+
+
+def _raw(manifest: Manifest) -> dict[str, Any]:
+    raw: dict[str, Any] = json.loads((manifest.root / "corpus.json").read_bytes())
+    return raw
+
+
+def _corpus(manifest: Manifest) -> dict[str, Any]:
+    spec = _raw(manifest)["spec"]
+    heavy = sum(case.heavy for case in manifest.cases)
+    return {
+        "version": manifest.version,
+        "sha256": manifest.digest,
+        "cases": len(manifest.cases),
+        "heavy": heavy,
+        "spec": spec,
+    }
+
+
+def _coverage(manifest: Manifest) -> dict[str, Any]:
+    rows = rule_coverage(_raw(manifest), load_reasons())
+    return {
+        "both": sum(not row.missing for row in rows),
+        "one": sum(len(row.missing) == 1 for row in rows),
+        "none": sum(len(row.missing) == 2 for row in rows),
+        "gaps": [
+            {
+                "rule": row.id,
+                "level": row.level,
+                "cases": row.cases,
+                "missing": list(row.missing),
+                "reasons": {side: row.reasons[side] for side in row.missing if side in row.reasons},
+            }
+            for row in rows
+            if row.missing
+        ],
+    }
+
+
+def _rules(found: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the rules that findings name, each once."""
+    named = {finding["rule"] for finding in found}
+    return {
+        rule.id: {
+            "level": rule.level,
+            "title": rule.title,
+            "statement": rule.statement,
+            "source": rule.source,
+            "codes": list(rule.codes),
+        }
+        for rule in rule_book().rules.values()
+        if rule.id in named
+    }
+
+
+def _caveats(records: Sequence[RunRecord], manifest: Manifest) -> list[str]:
+    """Return why the numbers do not tell everything, a sentence each."""
+    out = []
+    labels = distinct_labels(records)
+    other = [
+        stable(label, 80)
+        for label, record in zip(labels, records, strict=True)
+        if record.header["corpus"]["digest"] != manifest.digest
+    ]
+    if other:
+        out.append(
+            f"run with another corpus, files and rules shown are those of this one: {listed(other, 6)}"
+        )
+    for label, record in zip(labels, records, strict=True):
+        who = stable(label, 80)
+        if record.truncated:
+            out.append(f"{who}: truncated run, the record has no footer; nothing is known about the rest")
+        elif record.partial:
+            out.append(f"{who}: partial run, filtered or interrupted; nothing is known about the rest")
+        lost = record.counts().get("harness-error", 0)
+        if lost:
+            out.append(f"{who}: the adapter failed in {lost:,} cases; nothing is known about those")
+        if record.problems:
+            out.append(f"{who}: the run reports {len(record.problems):,} problems")
+    return out

@@ -1,0 +1,138 @@
+"""What a report is made of besides run records: known failures, and findings of fuzzing runs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import best_match
+
+from safetensors_reference import rule_book
+
+from ..text import visible
+
+DOCUMENT = "finding.json"
+LARGEST_INPUT = 64 << 20
+"""Most bytes that are read of a finding's input."""
+
+
+class AuditError(Exception):
+    """An input of a report cannot be used; the text names the file, what is wrong and what to do."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """An entry of a baseline: a failure that is known and expected.
+
+    Attributes:
+        case: case id, or a pattern.
+        cases: the ids that it covers.
+        steps: step -> verdict expected.
+        why: what is known.
+        issue: address of the public report, ``unreported``, or empty.
+        review_by: ISO date, empty for none.
+    """
+
+    case: str
+    cases: tuple[str, ...]
+    steps: dict[str, str]
+    why: str = ""
+    issue: str = ""
+    review_by: str = ""
+
+
+@dataclass(frozen=True)
+class FuzzFinding:
+    """A finding of a fuzzing run.
+
+    Attributes:
+        document: ``finding.json``, valid by the schema.
+        entry: bytes of the file that is handed over, None for a step without one.
+    """
+
+    document: dict[str, Any]
+    entry: bytes | None
+
+    @property
+    def slug(self) -> str:
+        """Name of the finding's folder as it was written."""
+        return str(self.document["slug"])
+
+    @property
+    def digest(self) -> str:
+        """Digest of the input: of the entry file, else the digits in the slug."""
+        rows = self.document["files"]
+        found = [row["sha256"] for row in rows if row["path"] == self.document["entry"]]
+        return str(found[0]) if found else self.slug
+
+
+def schema(name: str) -> dict[str, Any]:
+    """Return a published schema of this package by name, such as ``report``."""
+    folder = files("safetensors_reports") / "schemas"
+    loaded: dict[str, Any] = json.loads((folder / f"{name}.schema.json").read_text("utf-8"))
+    return loaded
+
+
+@cache
+def _validator(name: str) -> Draft202012Validator:
+    return Draft202012Validator(schema(name))
+
+
+def schema_error(name: str, document: Any) -> str | None:
+    """Return in one line what is wrong with a document by a published schema, None for nothing."""
+    error = best_match(_validator(name).iter_errors(document))
+    return None if error is None else f"{error.json_path}: {visible(error.message, 200)}"
+
+
+def load_json(path: Path, what: str) -> Any:
+    """Read a JSON file. Raises AuditError."""
+    shown = visible(str(path))
+    try:
+        return json.loads(path.read_bytes())
+    except OSError as err:
+        raise AuditError(f"{shown}: {err.strerror or err}; give {what}") from err
+    except (ValueError, RecursionError) as err:
+        raise AuditError(f"{shown}: not JSON ({visible(str(err), 100)}); give {what}") from err
+
+
+def load_fuzz_finding(path: Path) -> FuzzFinding:
+    """Read a finding from its folder or its ``finding.json``. Raises AuditError."""
+    path = path / DOCUMENT if path.is_dir() else path
+    shown = visible(str(path))
+    document = load_json(path, "the folder of a finding that stc fuzz wrote")
+    version = document.get("schema") if isinstance(document, dict) else None
+    if version != 1:
+        raise AuditError(
+            f"{shown}: finding of schema {visible(str(version), 20)}, this program reads 1; fuzz again"
+        )
+    wrong = schema_error("fuzz-finding", document)
+    if wrong is not None:
+        raise AuditError(f"{shown}: {wrong}; fuzz again to write a new finding")
+    for rule in document["rules"]:
+        if rule["id"] not in rule_book().rules:
+            raise AuditError(f"{shown}: there is no rule {rule['id']}; update the older of the two")
+    return FuzzFinding(document, _entry(path, document))
+
+
+def _entry(path: Path, document: dict[str, Any]) -> bytes | None:
+    row = next((r for r in document["files"] if r["path"] == document["entry"]), None)
+    if row is None:
+        return None
+    stored = path.parent / row["stored"]
+    # The document comes from elsewhere; what it names must not lead out of its folder.
+    if not stored.resolve().is_relative_to(path.parent.resolve()):
+        raise AuditError(f"{visible(str(path))}: {visible(row['stored'])} lies outside the finding's folder")
+    if row["size"] > LARGEST_INPUT:
+        return None
+    try:
+        data: bytes = stored.read_bytes()
+    except OSError as err:
+        raise AuditError(
+            f"{visible(str(stored))}: {err.strerror or err}; the finding needs its input"
+        ) from err
+    return data

@@ -1,0 +1,108 @@
+"""What every implementation supports: the worst verdict per area, rule and case."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from safetensors_reference import rule_book
+from safetensors_reference.rules_docs import AREAS
+
+from ..verdicts import kind_of, worst
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from safetensors_corpus import Case, Manifest
+
+    from ..record import RunRecord
+
+LETTERS = {
+    "unsafe": "C",
+    "wrong-content": "D",
+    "wrong-accept": "A",
+    "wrong-reject": "R",
+    "choice-inconsistent": "I",
+    "harness-error": "H",
+    "late-reject": "L",
+    "not-strict": "N",
+    "unsupported": "U",
+    "choice": "O",
+    "pass": "P",
+    "not run": "-",
+    "not asked": ".",
+}
+"""Kind of verdict -> its letter in the rows of cases."""
+
+
+def matrix(records: Sequence[RunRecord], manifest: Manifest) -> list[dict[str, Any]]:
+    """Return a row per area with one per rule, each with the worst verdict of every implementation.
+
+    ``worst`` is null where an implementation has no verdict on any case of the rule; ``cases`` counts the
+    cases of the corpus, ``known`` per implementation those with a verdict.
+    """
+    carried: dict[str, list[str]] = {rule: [] for rule in rule_book().rules}
+    for case in manifest.cases:
+        for rule in case.rules:
+            # A corpus of another version may name rules that this rule book does not have.
+            carried.setdefault(rule, []).append(case.id)
+    verdicts = [record.case_verdicts() for record in records]
+    out = []
+    for area, title in AREAS.items():
+        rules = [
+            {
+                "rule": rule.id,
+                "level": rule.level,
+                "title": rule.title,
+                **_cells(carried[rule.id], verdicts),
+            }
+            for rule in rule_book().rules.values()
+            if rule.id.startswith(f"{area}-")
+        ]
+        cases = sorted({c for rule in rules for c in carried[rule["rule"]]})
+        out.append({"area": area, "title": title, **_cells(cases, verdicts), "rules": rules})
+    return out
+
+
+def _cells(cases: Sequence[str], verdicts: Sequence[dict[str, str]]) -> dict[str, Any]:
+    found = [[v[case] for case in cases if case in v] for v in verdicts]
+    return {
+        "cases": len(cases),
+        "known": [len(of) for of in found],
+        "worst": [kind_of(worst(of)) if of else None for of in found],
+    }
+
+
+def case_rows(records: Sequence[RunRecord], manifest: Manifest) -> list[dict[str, str]]:
+    """Return every case with one letter per implementation, in the order of the corpus."""
+    columns = [_column(record, manifest) for record in records]
+    cases = (case.id for case in manifest.cases)
+    return [
+        {"case": case, "verdicts": "".join(row)}
+        for case, row in zip(cases, zip(*columns, strict=True), strict=True)
+    ]
+
+
+def _column(record: RunRecord, manifest: Manifest) -> list[str]:
+    verdicts = record.case_verdicts()
+    reasons = record.header["corpus"].get("left_out", {})
+    # A kind is left out in part where only some of its cases have a step that the implementation has.
+    unsure = _kinds(record) if record.not_run else set()
+    return [
+        LETTERS[kind_of(verdicts[case.id]) if case.id in verdicts else _missing(case, reasons, unsure)]
+        for case in manifest.cases
+    ]
+
+
+def _missing(case: Case, reasons: dict[str, int], unsure: set[str]) -> str:
+    """Say why a case has no verdict. In doubt it was not run: that claims less."""
+    if case.heavy and "heavy" in reasons:
+        return "not asked"
+    kind = case.area if case.kind == "read" else case.kind
+    return "not asked" if kind in reasons and kind not in unsure else "not run"
+
+
+def _kinds(record: RunRecord) -> set[str]:
+    """Return the kinds of case that an implementation has a step for."""
+    steps = set(record.implementation.get("steps", ()))
+    kinds = {"slice", "write", "index", "lifecycle"} & steps
+    return kinds | {"resource"} if steps & {"open", "read"} else kinds

@@ -1,0 +1,142 @@
+"""Findings as SARIF 2.1.0, the format that code scanning services take.
+
+One result per finding, at the input that speaks for it. Paths are those of the corpus in this project's
+repository; a finding without a file is at the corpus itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from safetensors_reference.cwe import CWE_NAMES
+from safetensors_reference.sarif import SCHEMA, message
+from safetensors_reference.sarif_rules import LEVELS, cwe_reference, message_text, taxonomies
+
+from .severity import SECURITY_SEVERITY, SEVERITIES
+from .stable import digest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from .build import Report
+
+RESULTS = 25_000
+"""Most results of a run that GitHub takes; the worst are kept."""
+TAGS = 20
+"""Most tags of a rule that GitHub takes."""
+LEVEL_OF = {
+    "critical": "error",
+    "high": "error",
+    "medium": "warning",
+    "low": "warning",
+    "informational": "note",
+}
+NOWHERE = "corpus/corpus.json"
+Json = dict[str, Any]
+
+
+def sarif_log(report: Report) -> Json:
+    """Return the log of a report's findings."""
+    found = report["findings"][:RESULTS]
+    rules = list(report["rules"])
+    index = {rule: i for i, rule in enumerate(rules)}
+    files: dict[str, Json] = {}
+    results = [_result(finding, index[finding["rule"]], files) for finding in found]
+    notes = [{"level": "warning", "message": message(text)} for text in report["caveats"]]
+    left = len(report["findings"]) - len(found)
+    if left:
+        notes.append({"level": "warning", "message": message(f"{left:,} more findings are not in this log")})
+    driver = {
+        "name": "stc report",
+        "organization": "safetensors-conformance",
+        "version": report["implementations"][0]["suite"],
+        "shortDescription": {"text": "Audits readers and writers of the safetensors format."},
+        "rules": [_rule(rule, report["rules"][rule], found) for rule in rules],
+        "supportedTaxonomies": [{"name": "CWE", "index": 0}],
+    }
+    run = {
+        "tool": {"driver": driver},
+        "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": notes}],
+        "taxonomies": taxonomies(),
+        "artifacts": list(files.values()),
+        "results": results,
+        "properties": {
+            "corpus": report["corpus"]["sha256"],
+            "implementations": [who["label"] for who in report["implementations"]],
+        },
+    }
+    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _rule(rule: str, about: Mapping[str, Any], found: Sequence[Mapping[str, Any]]) -> Json:
+    mine = [f for f in found if f["rule"] == rule]
+    # Services sort by the rule: it counts as bad as the worst that breaking it led to.
+    worst = min((f["severity"] for f in mine), key=list(SEVERITIES).index, default="informational")
+    numbers = sorted({w["id"] for f in mine for w in f["weaknesses"]})
+    tags = ["security", *(f"external/cwe/cwe-{n:03}" for n in numbers)] if numbers else ["correctness"]
+    out: Json = {
+        "id": rule,
+        "shortDescription": {"text": message_text(f"{rule}: {about['title']}")},
+        "fullDescription": {"text": message_text(about["statement"])},
+        "help": {"text": message_text(f"{about['statement']}\n\nSource: {about['source']}")},
+        "defaultConfiguration": {"level": LEVELS[about["level"]]},
+        "properties": {"level": about["level"], "codes": about["codes"], "tags": tags[:TAGS]},
+    }
+    if numbers:
+        # GitHub shows what has this number as a security alert, so that only weaknesses get one.
+        out["properties"]["security-severity"] = f"{SECURITY_SEVERITY[worst]:.1f}"
+        out["relationships"] = [{"target": cwe_reference(n), "kinds": ["relevant"]} for n in numbers]
+    return out
+
+
+def _result(finding: Mapping[str, Any], rule_index: int, files: dict[str, Json]) -> Json:
+    parts = [finding["title"]]
+    if finding["got"]:
+        parts.append(f"Expected {finding['expected']}; got {finding['got']}.")
+    if finding["reproducer"]:
+        parts.append(f"Again: {finding['reproducer']}")
+    parts.append(finding["recommendation"])
+    # The id tells implementations apart and stays from version to version.
+    prints = {"finding/v1": digest(finding["id"])}
+    if finding["fingerprint"]:
+        prints["ruleVerdictCase/v1"] = digest([finding["rule"], finding["verdict"], finding["fingerprint"]])
+    out: Json = {
+        "ruleId": finding["rule"],
+        "ruleIndex": rule_index,
+        "level": LEVEL_OF[finding["severity"]],
+        "message": message("\n".join(parts)),
+        "locations": [_location(finding, files)],
+        "partialFingerprints": prints,
+        "properties": {
+            key: finding[key]
+            for key in (
+                "id",
+                "implementation",
+                "verdict",
+                "severity",
+                "difficulty",
+                "case_count",
+                "expected_failure",
+            )
+        },
+    }
+    if finding["weaknesses"]:
+        out["taxa"] = [cwe_reference(w["id"]) for w in finding["weaknesses"] if w["id"] in CWE_NAMES]
+    return out
+
+
+def _location(finding: Mapping[str, Any], files: dict[str, Json]) -> Json:
+    evidence = finding["evidence"]
+    uri = f"corpus/{evidence['file']}" if evidence and evidence["file"] else NOWHERE
+    if uri not in files:
+        files[uri] = {"location": {"uri": uri}, "roles": ["analysisTarget"]}
+        if uri != NOWHERE:
+            files[uri]["length"] = evidence["size"]
+    physical: Json = {"artifactLocation": {"uri": uri, "index": list(files).index(uri)}}
+    where = evidence["where"] if uri != NOWHERE else None
+    if where:
+        physical["region"] = {"byteOffset": where["start"], "byteLength": where["end"] - where["start"]}
+    location: Json = {"physicalLocation": physical}
+    if evidence and not finding["redacted"]:
+        location["logicalLocations"] = [{"fullyQualifiedName": evidence["case"], "kind": "resource"}]
+    return location

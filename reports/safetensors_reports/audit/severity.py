@@ -1,0 +1,110 @@
+"""The two scales of a finding: how bad its outcome is, and how hard it is to bring about.
+
+Severity goes by the outcome and never by how many cases show it: one file that crashes a reader is worse
+than a hundred that it accepts without consequence. Difficulty is kept apart, because a file that anybody can
+send and a race that needs a local user are not the same, however bad either ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from ..verdicts import kind_of
+
+if TYPE_CHECKING:
+    from ..record import Row
+
+SEVERITIES: dict[str, str] = {
+    "critical": "memory is violated: the process dies by a memory fault outside any mapped file",
+    "high": "the process crashes, time or memory has no bound, or content is told that is not the file's",
+    "medium": "a file is accepted that other readers read differently or that reaches outside its bounds, or "
+    "a file is written that does not say what was given",
+    "low": "a broken rule is accepted without another reading, noticed late, or a valid file is refused",
+    "informational": "a recommendation is missed",
+}
+"""Severity -> what it stands for, worst first."""
+
+DIFFICULTIES: dict[str, str] = {
+    "low": "a file, or a folder of shards, alone does it through the default call",
+    "medium": "it takes a certain request, call or writer's input besides a file",
+    "high": "it takes a file that changes while it is open",
+}
+"""Difficulty -> what it stands for, easiest first."""
+
+OUTCOMES: dict[str, str] = {
+    "memory": "dies by a memory fault on",
+    "crash": "crashes on",
+    "resources": "spends time or memory without bound on",
+    "content": "reports other content than is in",
+    "accept": "accepts",
+    "late": "refuses only at reading, not at opening,",
+    "reject": "refuses",
+    "contradiction": "contradicts itself on",
+    "strictness": "misses a recommendation on",
+}
+"""Class of outcome -> verb of a finding's title, worst first."""
+
+SECURITY_SEVERITY: dict[str, float] = {
+    "critical": 9.1,
+    "high": 7.5,
+    "medium": 5.3,
+    "low": 2.5,
+    "informational": 0.0,
+}
+"""Severity as the number from 0 to 10 that code scanning services sort by; inside their band of that name."""
+
+# Weaknesses by which two readers see two files in one, or a reader leaves the bounds of the file.
+_CONSEQUENT = frozenset({22, 125, 130, 131, 190, 191, 436, 502, 787, 908})
+_RESOURCES = frozenset({"hang", "exhausted"})
+_MEMORY_FAULTS = ("SIGSEGV",)
+"""Not SIGBUS: that is how a mapped file ends which became shorter, and no foreign byte is read by it."""
+
+
+def outcome_class(row: Row) -> str:
+    """Return the class of outcome (a key of ``OUTCOMES``) of one failing result of a record."""
+    kind = kind_of(row["verdict"])
+    if kind == "unsafe":
+        if row["outcome"] == "crash":
+            fault = any(name in str(row.get("message", "")) for name in _MEMORY_FAULTS)
+            return "memory" if fault else "crash"
+        # A reader that accepts or refuses and is unsafe nevertheless has left its budget.
+        return "resources"
+    return {
+        "wrong-content": "content",
+        "wrong-accept": "accept",
+        "late-reject": "late",
+        "wrong-reject": "reject",
+        "choice-inconsistent": "contradiction",
+    }.get(kind, "strictness")
+
+
+def severity(outcome: str, step: str, weaknesses: Collection[int]) -> str:
+    """Return the severity of a class of outcome.
+
+    Args:
+        outcome: key of ``OUTCOMES``.
+        step: step that failed; what a writer gets wrong harms the next reader, not the running process.
+        weaknesses: CWE numbers of the fault that was not noticed.
+    """
+    if outcome == "memory":
+        return "critical"
+    if outcome in ("crash", "resources"):
+        return "high"
+    if outcome == "content":
+        return "medium" if step == "write" else "high"
+    if outcome == "accept":
+        return "medium" if _CONSEQUENT.intersection(weaknesses) else "low"
+    return "informational" if outcome == "strictness" else "low"
+
+
+def difficulty(step: str) -> str:
+    """Return how hard it is to bring about what a step showed."""
+    return {"lifecycle": "high", "slice": "medium", "write": "medium"}.get(step, "low")
+
+
+def outcome_weaknesses(outcome: str, row: Row) -> tuple[int, ...]:
+    """Return the CWE numbers that an outcome has whatever the fault: those of exhausted resources."""
+    if outcome != "resources":
+        return ()
+    return (400,) if row["outcome"] == "hang" or row["outcome"] not in _RESOURCES else (770, 400)

@@ -1,0 +1,95 @@
+"""``stc trophies``: the known bugs that runs have seen, as ``docs/trophies.md``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from safetensors_corpus.cli_common import UnusableError, folder_option, load, raw_manifest
+from safetensors_reference.cli_rules import docs_folder
+
+from .trophies import Trophies
+from .trophies import trophies as put_together
+from .trophies_data import TrophyError, file_name, load_baselines, load_trend, load_trends, published
+from .trophies_page import PAGE, render
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--write", is_flag=True, help=f"Write docs/{PAGE}.")
+@click.option("--check", is_flag=True, help=f"Write nothing; fail when docs/{PAGE} is not current.")
+@click.option(
+    "--add",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Take a trend (stc trend --json) among the published ones, without what has no public report.",
+)
+@folder_option
+def trophies(write: bool, check: bool, add: Path | None, root: Path | None) -> None:
+    """The known bugs that runs of the suite have seen, and the versions in which they were gone.
+
+    The data: trends in reports/published/trends, and the baselines of the newest versions.
+
+    \b
+    Examples
+      stc trend mlx 0.31.1 0.31.2 --json > trend.json && stc trophies --add trend.json
+      stc trophies --write
+
+    \b
+    Exit status: 0; 1 not current (with --check); 2 the data cannot be used or the page not be written.
+    """
+    if write + check + (add is not None) > 1:
+        raise click.UsageError("--write, --check and --add stand alone")
+    docs = docs_folder()
+    if docs is None:
+        raise UnusableError("this is no checkout of the project")
+    manifest = raw_manifest(load(root))
+    folder = docs.parent / "reports" / "published" / "trends"
+    try:
+        if add is not None:
+            _add(add, folder, manifest)
+            return
+        found = put_together(manifest, load_trends(folder, manifest), load_baselines(docs.parent))
+    except TrophyError as err:
+        raise UnusableError(str(err)) from err
+    if write or check:
+        _page(docs / PAGE, render(found), check=check)
+    else:
+        _list(found)
+
+
+def _add(path: Path, folder: Path, manifest: dict[str, Any]) -> None:
+    document = published(load_trend(path, manifest))
+    target = folder / file_name(document["implementation"])
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        target.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", encoding="ascii")
+    except OSError as err:
+        raise UnusableError(f"{target}: {err.strerror or err}") from err
+    click.echo(f"wrote {target}")
+
+
+def _page(path: Path, text: str, *, check: bool) -> None:
+    try:
+        if path.is_file() and path.read_bytes() == text.encode():
+            click.echo(f"current: {path}")
+            return
+        if check:
+            click.echo(f"{path} is not current; run: stc trophies --write")
+            raise SystemExit(1)
+        path.write_bytes(text.encode())
+    except OSError as err:
+        raise UnusableError(f"{path}: {err.strerror or err}") from err
+    click.echo(f"wrote {path}")
+
+
+def _list(found: Trophies) -> None:
+    words = {"gone": "fails in {before}, not in {after}", "came": "not in {before}, fails in {after}"}
+    for bug in found.bugs:
+        for s in found.sights[bug["id"]]:
+            said = words.get(s.kind, "still fails in {after}").format(before=s.before, after=s.after)
+            click.echo(f"{bug['id']:<7} {s.implementation:<22} {said}: {len(s.cases)} cases")
+    seen = sum(bool(found.sights[bug["id"]]) for bug in found.bugs)
+    click.echo(f"{seen} of {len(found.bugs)} known bugs that cases show were seen")

@@ -1,0 +1,201 @@
+"""Known bugs that runs of the suite have seen: in which versions, gone in which, and where they still are.
+
+Two kinds of data say something. A trend (``reports/published/trends/``) holds versions of one
+implementation against each other: a case that names a bug failed before and does not any more. A baseline of
+the conformance package lists what fails in the newest version. What neither of them shows is not claimed.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+from .verdicts import STRICT_FAILING, kind_of
+
+Row = Mapping[str, Any]
+Kind = Literal["gone", "came", "there"]
+STEPS = ("open", "read", "slice", "write", "index", "lifecycle")
+
+
+@dataclass(frozen=True)
+class Expectations:
+    """A baseline: failures expected of the newest version of an implementation, as the rows of its file."""
+
+    implementation: str
+    version: str
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class Sight:
+    """Runs of one implementation that show a bug.
+
+    Attributes:
+        kind: ``gone``, failed before and does not after; ``came``, the other way round; ``there``, fails in
+            ``after``, the newest version.
+        implementation: its name, with the entry behind a colon.
+        before: the earlier version, empty for ``there``.
+        after: the later version.
+        cases: ids of the cases that show it.
+    """
+
+    kind: Kind
+    implementation: str
+    before: str
+    after: str
+    cases: tuple[str, ...]
+
+    @property
+    def failing(self) -> str:
+        """The version in which the cases fail."""
+        return self.before if self.kind == "gone" else self.after
+
+
+@dataclass(frozen=True)
+class Trophies:
+    """What is known of every bug that cases show.
+
+    Attributes:
+        bugs: rows of the manifest, those that at least one active case shows.
+        cases: bug id -> ids of the active cases that show it.
+        sights: bug id -> what runs have seen of it.
+        versions: implementation -> versions that trends and baselines speak of, in order.
+        missing: number of bugs that no case can show.
+    """
+
+    bugs: tuple[Row, ...]
+    cases: Mapping[str, Sequence[str]]
+    sights: Mapping[str, Sequence[Sight]]
+    versions: Mapping[str, Sequence[str]]
+    missing: int
+
+    def of_project(self, project: str) -> list[str]:
+        """Return the implementations that were run of a project."""
+        return [name for name in self.versions if same_project(name, project)]
+
+    def status(self, bug: Row) -> str:
+        """Say in words why nothing was seen of a bug."""
+        ran = {v for name in self.of_project(bug["project"]) for v in self.versions[name]}
+        if not any(_affects(bug, v) for v in ran):
+            return "not run"
+        return "no change seen" if bug["versions"] else "versions not recorded"
+
+
+def trophies(manifest: Row, trends: Iterable[Row], baselines: Iterable[Expectations]) -> Trophies:
+    """Put together what trends and baselines say of the bugs of a corpus.
+
+    Args:
+        manifest: ``corpus.json``.
+        trends: checked documents of ``trend.schema.json``.
+        baselines: expected failures of newest versions.
+    """
+    table = {bug["id"]: bug for bug in manifest["field_bugs"]}
+    named = {
+        case["id"]: tuple(table[row["bug"]] for row in case["affects"])
+        for case in manifest["cases"]
+        if case["status"] == "active"
+    }
+    cases: dict[str, list[str]] = {name: [] for name in table}
+    for case, bugs in named.items():
+        for bug in bugs:
+            cases[bug["id"]].append(case)
+    found: dict[tuple[str, str, Kind, str, str], list[str]] = {}
+    versions: dict[str, set[str]] = {}
+    for document in trends:
+        name = document["implementation"]
+        versions.setdefault(name, set()).update(v["version"] for v in document["versions"] if v["ran"])
+        for bug_id, case, kind, before, after in _turned(document, named):
+            found.setdefault((bug_id, name, kind, before, after), []).append(case)
+    for baseline in baselines:
+        name, newest = baseline.implementation, baseline.version
+        versions.setdefault(name, set()).add(newest)
+        for bug_id, case in _expected(baseline, named):
+            found.setdefault((bug_id, name, "there", "", newest), []).append(case)
+    sights: dict[str, list[Sight]] = {name: [] for name in table}
+    for (bug_id, name, kind, before, after), seen in found.items():
+        sights[bug_id].append(Sight(kind, name, before, after, tuple(sorted(set(seen)))))
+    for seen_of in sights.values():
+        seen_of.sort(key=lambda s: (s.implementation, Version(s.after), s.kind == "there", s.kind))
+    return Trophies(
+        tuple(bug for bug in table.values() if cases[bug["id"]]),
+        cases,
+        sights,
+        {name: sorted(known, key=Version) for name, known in sorted(versions.items())},
+        sum(not shown for shown in cases.values()),
+    )
+
+
+def same_project(implementation: str, project: str) -> bool:
+    """Whether an implementation belongs to a project of the table of bugs, by name."""
+    return _plain(implementation.partition(":")[0]) == _plain(project)
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "-")
+
+
+def _turned(document: Row, named: Mapping[str, Sequence[Row]]) -> Iterator[tuple[str, str, Kind, str, str]]:
+    name = document["implementation"]
+    for passage in document["passages"]:
+        before, after = passage["before"], passage["after"]
+        for change in passage["changes"]:
+            own = [b for b in named.get(change["case"], ()) if same_project(name, b["project"])]
+            if change["turn"] == "fixed":
+                for bug in credited(own, before, after):
+                    yield bug["id"], change["case"], "gone", before, after
+            elif change["turn"] == "broken":
+                for bug in credited(own, after, before):
+                    yield bug["id"], change["case"], "came", before, after
+
+
+def credited(bugs: Sequence[Row], failing: str, other: str) -> list[Row]:
+    """Return those of the bugs of one case that explain why it fails in one version and not in the other.
+
+    A bug explains nothing when its recorded versions hold both or hold the other one, and neither does one
+    without recorded versions: what turned there may have had another cause.
+    """
+    return [b for b in bugs if b["versions"] and _affects(b, failing) and not _affects(b, other)]
+
+
+def _affects(bug: Row, version: str) -> bool:
+    return SpecifierSet(bug["versions"]).contains(Version(version), prereleases=True)
+
+
+def _expected(baseline: Expectations, named: Mapping[str, Sequence[Row]]) -> Iterator[tuple[str, str]]:
+    version = Version(baseline.version)
+    for row in baseline.rows:
+        holds = SpecifierSet(row.get("versions", "")).contains(version, prereleases=True)
+        if row.get("profile") or not holds:
+            continue
+        if not any(kind_of(row[step]) in STRICT_FAILING - {"harness-error"} for step in STEPS if step in row):
+            continue
+        for case in _covered(row["case"], named):
+            for bug in named[case]:
+                own = same_project(baseline.implementation, bug["project"])
+                if (
+                    own
+                    and _affects(bug, baseline.version)
+                    and reported_as(row.get("issue", ""), bug["references"])
+                ):
+                    yield bug["id"], case
+
+
+def _covered(pattern: str, cases: Iterable[str]) -> list[str]:
+    area, _, name = pattern.partition("/")
+    if not any(c in pattern for c in "*?["):
+        return [case for case in cases if case == pattern]
+    split = [(case, *case.partition("/")[::2]) for case in cases]
+    return [c for c, a, n in split if fnmatch.fnmatchcase(a, area) and fnmatch.fnmatchcase(n, name)]
+
+
+def reported_as(issue: str, references: Iterable[str]) -> bool:
+    """Whether the issue of a baseline is one of the reports of a bug; owners change, so they are left out."""
+    parts = issue.rstrip("/").split("/")
+    if len(parts) < 3 or parts[-2] not in ("issues", "pull"):
+        return False
+    return f"{parts[-3]}#{parts[-1]}" in {reference.rpartition("/")[2] for reference in references}

@@ -1,0 +1,89 @@
+"""Helpers of the tests of audit reports: runs made of real cases of the corpus."""
+
+from __future__ import annotations
+
+import copy
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from safetensors_corpus import Manifest, load_manifest
+from safetensors_reports.audit.build import build_report
+from safetensors_reports.record import RunRecord
+
+from .conftest import Make
+
+HOLE = "layout/hole-between-two"
+"""Breaks OFF-07."""
+TWICE = "header/name-twice-dtypes"
+"""Breaks HDR-09; public reports name it."""
+
+
+@cache
+def corpus() -> Manifest:
+    return load_manifest()
+
+
+def failing(case: str, verdict: str = "wrong-accept", **more: Any) -> dict[str, Any]:
+    """Return a failing result on a real case."""
+    return Make.result(case, verdict, rules=list(corpus().by_id[case].rules), **more)
+
+
+def run(*rows: dict[str, Any], **more: Any) -> RunRecord:
+    """Return a run with the digest of the real corpus."""
+    record = Make.run(*rows, **more)
+    record.header["corpus"]["digest"] = corpus().digest
+    return record
+
+
+def report(*records: RunRecord, **more: Any) -> dict[str, Any]:
+    return build_report(records, corpus(), **more)
+
+
+def write_record(path: Path, record: RunRecord) -> Path:
+    footer = [record.footer] if record.footer else []
+    choices = [{"type": "choice", **row} for row in record.choices]
+    rows = [record.header, *record.results, *choices, *footer]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "ascii")
+    return path
+
+
+def without_run(document: dict[str, Any]) -> dict[str, Any]:
+    out = copy.deepcopy(document)
+    del out["run"]
+    return out
+
+
+FUZZED = b"\x00" * 7
+FUZZ: dict[str, Any] = {
+    "schema": 1,
+    "slug": "frm-too-short-0011aabb",
+    "step": "read",
+    "verdict": "wrong-accept",
+    "signature": "FRM_TOO_SHORT: accept lib",
+    "rules": [{"id": "FRM-03", "level": "must", "title": "at least eight bytes", "statement": "Eight."}],
+    "codes": ["FRM_TOO_SHORT"],
+    "cwe": [{"id": 125, "name": "Out-of-bounds Read"}],
+    "expected": "reject: too short",
+    "got": {"lib": "accept, 0 tensors"},
+    "versions": {"lib": "1.0"},
+    "files": [{"path": "input.safetensors", "stored": "input.safetensors", "sha256": "b" * 64, "size": 7}],
+    "entry": "input.safetensors",
+    "action": None,
+    "expectation": {"outcome": "reject", "codes": ["FRM_TOO_SHORT"]},
+    "where": None,
+    "engine": "outcome",
+    "seed": 1,
+    "execs": 1,
+    "size": {"found": 9, "now": 7},
+    "replays": 3,
+    "reproduce": "stc fuzz replay frm-too-short-0011aabb --impl lib",
+}
+
+
+def write_finding(folder: Path, **changes: Any) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "input.safetensors").write_bytes(FUZZED)
+    (folder / "finding.json").write_text(json.dumps(FUZZ | changes), "ascii")
+    return folder

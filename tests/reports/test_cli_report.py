@@ -1,0 +1,191 @@
+"""``stc report``: what it writes, and what it says when it cannot."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from safetensors_conformance.cli.report import report as command
+from safetensors_reference.main import main
+from safetensors_reports.audit.inputs import schema_error
+
+from .audit_support import HOLE, TWICE, failing, run, write_finding, write_record
+
+
+def invoke(*args: str | Path) -> Result:
+    result = CliRunner().invoke(command, [str(a) for a in args])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Path:
+    return write_record(
+        tmp_path / "lib.jsonl", run(failing(HOLE), failing(TWICE, "pass"), name="lib", version="1")
+    )
+
+
+def test_the_command_is_there() -> None:
+    assert "audit report" in CliRunner().invoke(main, ["report", "--help"]).output
+
+
+def test_everything_is_written_and_fits_its_schema(record: Path, tmp_path: Path) -> None:
+    write_finding(tmp_path / "findings" / "one")
+    out = tmp_path / "deep" / "out"
+    result = invoke(record, tmp_path / "findings", "-o", out, "--markdown", "--sarif", "--intoto", "--badge")
+    assert result.exit_code == 0, result.output
+    assert result.output == f"2 findings in 1 runs: {out / 'report.json'}\n"
+    assert sorted(p.name for p in out.iterdir()) == [
+        "badge-lib-1.json",
+        "report.json",
+        "report.md",
+        "report.sarif",
+        "test-result-lib-1.intoto.json",
+    ]
+    documents = {p.name: json.loads(p.read_bytes()) for p in out.iterdir() if p.suffix in (".json", ".sarif")}
+    assert schema_error("report", documents["report.json"]) is None
+    assert schema_error("badge", documents["badge-lib-1.json"]) is None
+    assert schema_error("test-result", documents["test-result-lib-1.intoto.json"]) is None
+    assert documents["report.sarif"]["version"] == "2.1.0"
+    assert documents["report.json"]["fuzz_findings"] == 1
+
+
+def test_only_what_is_asked_for(record: Path, tmp_path: Path) -> None:
+    assert invoke(record, "-o", tmp_path / "out").exit_code == 0
+    assert [p.name for p in (tmp_path / "out").iterdir()] == ["report.json"]
+
+
+def test_a_folder_and_a_file_in_it_are_one_run(record: Path, tmp_path: Path) -> None:
+    assert invoke(record, record.parent, record, "-o", tmp_path / "out").exit_code == 0
+    assert len(json.loads((tmp_path / "out/report.json").read_bytes())["implementations"]) == 1
+
+
+def test_previous_may_be_the_report_that_is_replaced(record: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert invoke(record, "-o", out).exit_code == 0
+    write_record(record, run(failing(HOLE, "pass"), failing(TWICE, "pass"), name="lib", version="2"))
+    assert invoke(record, "-o", out, "--markdown", "--previous", out).exit_code == 0
+    assert "0 new · 1 fixed · 0 still" in (out / "report.md").read_text("utf-8")
+
+
+def test_baselines_of_others_are_found_by_name(tmp_path: Path) -> None:
+    path = write_record(
+        tmp_path / "lib.jsonl",
+        run(failing(HOLE, expected_failure=True), name="lib", version="1", baseline="b.toml"),
+    )
+    without = invoke(path, "-o", tmp_path / "out")
+    assert "baseline b.toml is not here" in without.output
+    entry = f'[[expected]]\ncase = "{HOLE}"\nread = "wrong-accept"\n'
+    entry += 'issue = "https://example.org/1"\nreview_by = 2030-01-01\n'
+    (tmp_path / "b.toml").write_text(f'implementation = "lib"\n{entry}', "utf-8")
+    assert invoke(path, "-o", tmp_path / "out", "--baseline", tmp_path / "b.toml").exit_code == 0
+    document = json.loads((tmp_path / "out/report.json").read_bytes())
+    (row,) = document["implementations"][0]["expected_failures"]
+    assert (row["issue"], row["review_by"]) == ("https://example.org/1", "2030-01-01")
+
+
+def test_an_artifact_is_hashed(record: Path, tmp_path: Path) -> None:
+    wheel = tmp_path / "lib.whl"
+    wheel.write_bytes(b"")
+    out = tmp_path / "out"
+    assert invoke(record, "-o", out, "--intoto", "--artifact", f"lib={wheel}").exit_code == 0
+    subject = json.loads((out / "test-result-lib-1.intoto.json").read_bytes())["subject"]
+    assert subject[0]["digest"]["sha256"].startswith("e3b0c44298fc1c14")
+
+
+def test_labels_that_look_alike_get_files_of_their_own(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write_record(
+            tmp_path / f"{name}.jsonl", run(failing(HOLE), name=f"l{'-:'[name == 'b']}x", version="1")
+        )
+    assert invoke(tmp_path, "-o", tmp_path / "out", "--badge").exit_code == 0
+    assert {p.name for p in (tmp_path / "out").glob("badge*")} == {"badge-l-x-1.json", "badge-l-x-1-2.json"}
+
+
+def test_a_truncated_run_is_reported_as_such(record: Path, tmp_path: Path) -> None:
+    record.write_bytes(record.read_bytes().rpartition(b"\n{")[0] + b"\n")
+    assert invoke(record, "-o", tmp_path / "out", "--markdown").exit_code == 0
+    assert "truncated run" in (tmp_path / "out/report.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("torn.jsonl", '{"type": "hea', "torn.jsonl, line 1: not a line of JSON"),
+        ("empty.jsonl", "", "empty.jsonl, line 1: no header"),
+        ("other.jsonl", '{"a": 1}\n', "other.jsonl, line 1: not a line of a run record"),
+        ("new.jsonl", '{"type": "header", "record": 9}\n', "new.jsonl, line 1: record version 9"),
+        ("finding.json", "{", "finding.json: not JSON"),
+        ("finding.json", "[]", "finding.json: finding of schema None, this program reads 1"),
+        ("finding.json", '{"schema": 2}', "finding.json: finding of schema 2, this program reads 1"),
+        ("finding.json", '{"schema": 1}', "finding.json: $: 'slug' is a required property"),
+    ],
+)
+def test_inputs_that_cannot_be_used(tmp_path: Path, name: str, text: str, says: str) -> None:
+    path = tmp_path / name
+    path.write_text(text, "utf-8")
+    result = invoke(path, "-o", tmp_path / "out")
+    assert result.exit_code == 2
+    assert says in result.output
+    assert str(path) in result.output
+    assert not (tmp_path / "out").exists()
+
+
+def test_missing_inputs_are_named(record: Path, tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    for args, says in (
+        ([tmp_path / "no.jsonl"], "no.jsonl: No such file"),
+        ([empty], "empty: holds neither run records"),
+        ([record, "--previous", tmp_path / "old.json"], "old.json: No such file"),
+        ([record, "--previous", record], "lib.jsonl: not JSON"),
+        ([record, "--corpus", empty], "corpus.json"),
+        ([record, "--intoto", "--artifact", "x=y"], "--artifact x=y: no run of x"),
+        ([record, "--intoto", "--artifact", "lib=/none"], "--artifact /none: No such file"),
+    ):
+        result = invoke(*args, "-o", tmp_path / "out")
+        assert (result.exit_code, says in result.output) == (2, True), result.output
+
+
+def test_a_report_that_is_none_is_refused(record: Path, tmp_path: Path) -> None:
+    old = tmp_path / "old.json"
+    for text, says in (('{"schema": 7}', "report of schema 7"), ('{"schema": 1}', "not a report")):
+        old.write_text(text, "utf-8")
+        result = invoke(record, "-o", tmp_path / "out", "--previous", old)
+        assert (result.exit_code, says in result.output) == (2, True), result.output
+
+
+def test_findings_with_lost_or_foreign_files_are_refused(tmp_path: Path) -> None:
+    lost = write_finding(tmp_path / "lost")
+    (lost / "input.safetensors").unlink()
+    row = {"path": "input.safetensors", "sha256": "b" * 64, "size": 7}
+    (tmp_path / "secret").write_bytes(b"secret")
+    outside = write_finding(tmp_path / "outside", files=[{**row, "stored": "../secret"}])
+    rule = {"id": "OFF-99", "level": "must", "title": "t", "statement": "s"}
+    unknown = write_finding(tmp_path / "unknown", rules=[rule])
+    for path, says in (
+        (lost, "the finding needs its input"),
+        (outside, "lies outside the finding's folder"),
+        (unknown, "there is no rule OFF-99"),
+    ):
+        result = invoke(path, "-o", tmp_path / "out")
+        assert (result.exit_code, says in result.output) == (2, True), result.output
+
+
+def test_findings_alone_are_no_report(tmp_path: Path) -> None:
+    result = invoke(write_finding(tmp_path / "f"), "-o", tmp_path / "out")
+    assert result.exit_code == 2
+    assert "no run record" in result.output
+
+
+def test_an_output_that_cannot_be_written_is_named(record: Path, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("", "utf-8")
+    (tmp_path / "taken" / "report.json").mkdir(parents=True)
+    for out in (file, file / "below", tmp_path / "taken"):
+        result = invoke(record, "-o", out)
+        assert result.exit_code == 2
+        assert str(out) in result.output
