@@ -6,9 +6,11 @@ inputs are made and judged in this process while the implementations work on the
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from safetensors_conformance.outcomes import StepResult
@@ -18,12 +20,15 @@ from .grammar.grammar import MOST_FAULTS, Grammar
 from .grammar.model import File, parse
 from .oracle import Opinion, message_class, opinion, wrong
 from .recorder import Recorder, Settings, Tally
+from .splits import compare, difference_of
 from .subjects import Slots, Subject
 
 BATCH = 64
 """Inputs that are asked for at once: waking another process costs more than a small file does."""
 POOL = 4000
 """Most inputs kept as bases."""
+SELDOM = 200_000
+"""Objects made between two looks of the collector."""
 LOOK_AGAIN = 8
 """One in so many inputs is explained though others with the same faults were refused in the same words."""
 LARGEST_BASE = 4096
@@ -67,7 +72,7 @@ class Campaign:
     def run(self, start: Iterable[bytes] = ()) -> Tally:
         """Run until the settings say stop; ``start`` are inputs of an earlier run, tried first."""
         self._began = time.monotonic()
-        with Slots(3 * BATCH) as slots:
+        with Slots(3 * BATCH) as slots, _seldom_collected():
             try:
                 waiting: list[Sample] = []
                 source = iter(start)
@@ -139,6 +144,18 @@ class Campaign:
             mistake = wrong(what, result, self._subjects[number].lacks)
             if mistake is not None:
                 self._recorder.wrong(what, self._subjects[number], step, mistake)
+        if what.expected == "open" and len(answers) > 1:
+            self._hold_together(what, answers)
+
+    def _hold_together(self, what: Opinion, answers: Mapping[tuple[int, str], StepResult]) -> None:
+        """Hold those that accept an input, which they may, against the first of them."""
+        accepted = [(key, result) for key, result in answers.items() if result.outcome == "accept"]
+        for key, result in accepted[1:]:
+            first, answer = accepted[0]
+            found = difference_of(answer, result)
+            if found is not None:
+                sides = [(self._subjects[number], step) for number, step in (first, key)]
+                compare(self._recorder, what, sides[0], sides[1], found)
 
     def _count(self, what: Opinion) -> None:
         stages = self.tally.stages
@@ -180,6 +197,17 @@ class Campaign:
             self._store(sample.data)
 
 
+@contextlib.contextmanager
+def _seldom_collected() -> Iterator[None]:
+    """Let the collector look seldom: trees have no cycles, and looking through the kept ones takes a tenth."""
+    before = gc.get_threshold()
+    gc.set_threshold(SELDOM, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
 def _answered(faults: tuple[str, ...], answers: Iterable[StepResult]) -> tuple[object, ...] | None:
     """Return the faults put in and the words of all refusals, None unless everybody refused a broken input.
 
@@ -204,7 +232,7 @@ def _base(data: bytes) -> File:
 
 
 def _shape(file: File) -> int:
-    """Return a rough measure of what company a fault is in: how many members, what padding, how much data."""
+    """Return roughly what company a fault is in: how many members, how much data."""
     members = getattr(file.root, "members", ())
     return min(len(members), 4) * 100 + min(len(file.data).bit_length(), 9) * 10 + min(len(file.padding), 9)
 

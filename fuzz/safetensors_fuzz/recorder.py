@@ -173,6 +173,33 @@ class Recorder:
             self._alone.add((subject.name, what.rules[0]))
         self._keep(finding)
 
+    @property
+    def settings(self) -> Settings:
+        """What the run is asked to do."""
+        return self._settings
+
+    @property
+    def execs(self) -> int:
+        """Inputs tried so far."""
+        return self._tally.execs
+
+    def fresh(self, rough: str) -> bool:
+        """Return whether an answer of this kind comes for the first time, and note that it came."""
+        new = rough not in self._handled
+        self._handled.add(rough)
+        return new
+
+    def take(self, finding: Finding) -> None:
+        """Keep a finding that was made elsewhere, unless it is known, was told, or did not come again."""
+        tally, signature = self._tally, finding.signature
+        if self._settings.known(signature.rpartition(" [")[0]) or self._settings.known(signature):
+            tally.known[signature] += 1
+        elif finding.replays < REPLAYS:
+            tally.unstable[signature] = finding.replays
+        elif signature not in tally.findings:
+            tally.findings[signature] = finding
+            self._keep(finding)
+
     def _explained(self, what: Opinion, subject: Subject, mistake: Wrong) -> bool:
         """True for several faults accepted together of which the subject is known to accept one by itself.
 

@@ -155,3 +155,24 @@ def test_slots_are_written_round_and_removed() -> None:
         assert first == third != second
         assert Path(third).read_bytes() == b"c"
     assert not Path(first).exists()
+
+
+def test_two_that_accept_what_is_open_and_see_other_things_are_a_finding() -> None:
+    """Unknown fields may be ignored; who ignores them must still see the tensor that the others see."""
+    ignoring = small_reader.IGNORING
+
+    def other(data: bytes) -> Mapping[str, Any]:
+        content = ignoring.content(data)
+        if b'"strides"' in data:
+            content["tensors"] = []
+        return content
+
+    subjects = [CallSubject("one", ignoring.content), CallSubject("two", other)]
+    kept: list[Finding] = []
+    chosen = Settings(max_execs=4000, shrink_seconds=1.0)
+    Campaign(subjects, chosen, keep=kept.append).run()
+    split = [f for f in kept if f.expected.startswith("the same content")]
+    assert [(f.verdict, sorted(f.got)) for f in split] == [("wrong-content", ["one", "two"])]
+    assert split[0].signature == "ENT_UNKNOWN_FIELD: accept:A one; accept:B two [missing]"
+    assert b'"strides"' in split[0].files[ENTRY]
+    assert split[0].replays == 3

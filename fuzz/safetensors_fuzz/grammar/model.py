@@ -51,10 +51,19 @@ def text(value: Value) -> bytes:
     if type(value) is bytes:
         return value
     if type(value) is Obj:
-        inner = b",".join([b"%b:%b" % (text(key), text(item)) for key, item in value.members])
-        return b"%b%b%b" % (value.head, inner, value.foot)
+        # Most leaves are met here: asking for their type is cheaper than calling this for each.
+        rows = [
+            b"%b:%b"
+            % (
+                key if type(key) is bytes else text(key),
+                item if type(item) is bytes else text(item),
+            )
+            for key, item in value.members
+        ]
+        return b"%b%b%b" % (value.head, b",".join(rows), value.foot)
     assert type(value) is Arr
-    return b"%b%b%b" % (value.head, b",".join([text(item) for item in value.items]), value.foot)
+    items = [item if type(item) is bytes else text(item) for item in value.items]
+    return b"%b%b%b" % (value.head, b",".join(items), value.foot)
 
 
 def copy(value: Value) -> Value:
@@ -62,9 +71,17 @@ def copy(value: Value) -> Value:
     if type(value) is bytes:
         return value
     if type(value) is Obj:
-        return Obj([[copy(key), copy(item)] for key, item in value.members], value.head, value.foot)
+        rows = [
+            [
+                key if type(key) is bytes else copy(key),
+                item if type(item) is bytes else copy(item),
+            ]
+            for key, item in value.members
+        ]
+        return Obj(rows, value.head, value.foot)
     assert type(value) is Arr
-    return Arr([copy(item) for item in value.items], value.head, value.foot)
+    items = [item if type(item) is bytes else copy(item) for item in value.items]
+    return Arr(items, value.head, value.foot)
 
 
 class File:
