@@ -199,7 +199,7 @@ class Campaign:
 
 @contextlib.contextmanager
 def _seldom_collected() -> Iterator[None]:
-    """Let the collector look seldom: trees have no cycles, and looking through the kept ones takes a tenth."""
+    """Let the collector look seldom: trees have no cycles, and going through the kept ones takes time."""
     before = gc.get_threshold()
     gc.set_threshold(SELDOM, *before[1:])
     try:
