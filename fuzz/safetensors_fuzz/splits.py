@@ -8,6 +8,7 @@ from __future__ import annotations
 from safetensors_conformance.canonical import content_of
 from safetensors_conformance.compare import first_difference
 from safetensors_conformance.outcomes import StepResult
+from safetensors_reference.rules import rule_book
 from safetensors_reports.disagreements import signature_of
 
 from .finding import ENTRY, Finding
@@ -65,7 +66,7 @@ def compare(recorder: Recorder, what: Opinion, first: Side, second: Side, found:
                 step=second[1],
                 verdict="wrong-content",
                 signature=signature,
-                rules=now.rules or ("API-18",),
+                rules=now.rules or tuple(rule_book().choices[choice].rule for choice in now.choices),
                 codes=now.codes,
                 expected="the same content from all that accept it",
                 got={
