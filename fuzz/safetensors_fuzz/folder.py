@@ -22,9 +22,9 @@ from jsonschema.exceptions import best_match
 
 from safetensors_reference import Rule, explain, rule_book
 from safetensors_reference.cwe import CWE_NAMES, CWE_OF_CODE
+from safetensors_reports.drawing.layout import layout_svg
 from safetensors_reports.text import visible
 
-from .drawing import layout_svg
 from .finding import ENTRY, Finding
 from .folder_texts import blamed, text_of_readme, text_of_test
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from safetensors_reference import rule_book
+from safetensors_reports.drawing.canvas import shown
 from safetensors_reports.text import code, visible
 from safetensors_reports.verdicts import VERDICTS, kind_of
 
-from .drawing_canvas import shown
 from .finding import Finding
 
 EMBEDDED = 4096

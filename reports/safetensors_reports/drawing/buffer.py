@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
-from .drawing_canvas import columns, cut, named
+from .canvas import columns, cut, named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

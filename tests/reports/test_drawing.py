@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from safetensors_corpus.builder import FileBuilder
-from safetensors_fuzz.drawing import layout_svg
-from safetensors_fuzz.drawing_buffer import SHOWN, look_at
-from safetensors_fuzz.drawing_canvas import CHAR, INNER, WIDTH, columns, cut, named, shown
-from safetensors_fuzz.drawing_scale import scale_of, spread
 from safetensors_reference import explain
+from safetensors_reports.drawing.buffer import SHOWN, look_at
+from safetensors_reports.drawing.canvas import CHAR, INNER, WIDTH, columns, cut, named, shown
+from safetensors_reports.drawing.layout import layout_svg
+from safetensors_reports.drawing.scale import scale_of, spread
 
-from .findings import corpus, two_tensors
+from .audit_support import corpus
 
 SVG = "{http://www.w3.org/2000/svg}"
 FILES = ["layout/hole-between-two", "layout/overlap-first-two-4-bytes", "layout/end-far-2p64-less-1",
@@ -146,7 +146,11 @@ def test_two_drawings_on_one_page_share_no_id() -> None:
 
 
 def test_an_explanation_can_be_given() -> None:
-    data = two_tensors().render()
+    builder = FileBuilder()
+    builder.metadata({"k": "v"})
+    builder.tensor("a", "F32", [2])
+    builder.tensor("b", "U8", [3])
+    data = builder.render()
     assert layout_svg(data, explain(data, "text")) == layout_svg(data)
 
 

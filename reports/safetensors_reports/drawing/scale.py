@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
-from .drawing_canvas import INNER, MARGIN
+from .canvas import INNER, MARGIN
 
 LEAST = 10.0
 """Least width of anything between two positions, in pixels."""

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from safetensors_reference import explain
 from safetensors_reference.layout import draw_layout
 
-from .drawing_buffer import Buffer, Patch, look_at, starts
-from .drawing_canvas import CHAR, INNER, MARGIN, Canvas, Rows, cut, extent, shown
-from .drawing_scale import Scale, scale_of
+from .buffer import Buffer, Patch, look_at, starts
+from .canvas import CHAR, INNER, MARGIN, Canvas, Rows, cut, extent, shown
+from .scale import Scale, scale_of
 
 if TYPE_CHECKING:
     from safetensors_reference import Explanation, Fault
