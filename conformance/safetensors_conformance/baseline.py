@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import datetime as dt
 import fnmatch
+import shlex
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -121,7 +122,8 @@ def load_baseline(path: Path, version: str, profile: str | None) -> Baseline:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as err:
         raise BaselineError(
-            f"baseline {path}: {err.strerror}; make one with --update-baseline or run with --no-baseline"
+            f"baseline {path}: {err.strerror}; make one with: "
+            f"stc baseline update SELECTOR --file {shlex.quote(str(path))}"
         ) from err
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as err:
         raise BaselineError(f"baseline {path}: not readable as TOML ({err}); is it truncated?") from err

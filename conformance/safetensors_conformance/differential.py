@@ -164,10 +164,7 @@ def names_of(sides: Sequence[Side]) -> list[str]:
 
 def plain_name(side: Side) -> str:
     """Return what people call it: name and entry of a known one, else what it says itself."""
-    target = side.target
-    if target.descriptor is not None and target.entry is not None:
-        return target.descriptor.name + (f":{target.entry.name}" if target.entry.name else "")
-    return side.who.name if side.who is not None else target.selector
+    return side.target.plain(side.who.name if side.who is not None else "")
 
 
 def _with_object(side: Side) -> str:

@@ -13,6 +13,7 @@ from safetensors_reference.rules import rule_book
 
 from .book import Book
 from .judge import judge_choice
+from .junit import case_properties
 from .runner import result_row
 from .selectors import SelectorError, Target, resolve
 from .stash import RESULT_KEY
@@ -161,6 +162,7 @@ class Suite:
 
     def run_step(self, selector: str, case: Case, step: str, item: pytest.Item) -> None:
         """Run one step of one case and pass, fail or expect the failure."""
+        item.user_properties += case_properties(case)
         subject = self._ready(selector, item)
         try:
             verdict = subject.session.judge(case)
@@ -170,7 +172,6 @@ class Suite:
         judged = verdict.steps[step].verdict
         row = result_row(verdict, step, assessment.status == "expected")
         self._send(item, subject, {"result": row})
-        item.user_properties.append(("rules", " ".join(case.rules)))
         item.user_properties.append(("verdict", judged))
         if assessment.status == "expected":
             pytest.xfail(assessment.text)

@@ -60,6 +60,16 @@ class Target:
         """The selector as a file name."""
         return re.sub(r"[^A-Za-z0-9._-]+", "-", self.selector).strip("-")[:80] or "implementation"
 
+    def plain(self, says: str = "") -> str:
+        """Return what people call it: name and entry of a known one, never with its version.
+
+        Args:
+            says: what another one calls itself; without that its name is the whole selector.
+        """
+        if self.descriptor is not None and self.entry is not None:
+            return self.descriptor.selector(self.entry)
+        return says or self.selector
+
 
 def resolve(selector: str) -> Target:
     """Turn a selector into something that can be started. Raises SelectorError."""
@@ -101,7 +111,7 @@ def _known(selector: str) -> Target:
         )
     entry = descriptor.entry(match["entry"] or "")
     if entry is None:
-        names = ", ".join(f"{name}:{e.name}" if e.name else name for e in descriptor.entries)
+        names = ", ".join(map(descriptor.selector, descriptor.entries))
         raise SelectorError(f"--impl {selector!r}: {name} has no entry {match['entry']!r}, only {names}")
     if match["version"] and not descriptor.manager:
         raise SelectorError(f"--impl {selector!r}: {name} has no versions to choose from")

@@ -43,6 +43,31 @@ def raw_manifest(manifest: _manifest.Manifest) -> dict[str, Any]:
     return loaded
 
 
+def write_page(path: Path, text: str, *, check: bool, command: str) -> None:
+    """Write a generated page, or with ``check`` only see whether it is current.
+
+    Args:
+        path: the page.
+        text: what it must hold.
+        check: True writes nothing and ends with exit status 1 when it is not current.
+        command: what writes it, as people type it.
+
+    Raises:
+        UnusableError: it cannot be read or written.
+    """
+    try:
+        if path.is_file() and path.read_bytes() == text.encode():
+            click.echo(f"current: {path}")
+            return
+        if check:
+            click.echo(f"{path} is not current; run: {command}")
+            raise SystemExit(1)
+        path.write_bytes(text.encode())
+    except OSError as err:
+        raise UnusableError(f"{path}: {err.strerror or err}") from err
+    click.echo(f"wrote {path}")
+
+
 def expects(case: Case) -> str:
     """Say in a few words what a case demands."""
     if case.expect is None:

@@ -15,7 +15,7 @@ from rich.table import Table
 from safetensors_reference.cli_rules import docs_folder
 from safetensors_reference.rules_docs import escape, table
 
-from .cli_common import UnusableError, folder_option, load, raw_manifest
+from .cli_common import UnusableError, folder_option, load, raw_manifest, write_page
 from .field_bugs import FAMILIES
 
 PAGE = "field-bugs.md"
@@ -132,7 +132,10 @@ def bugs(pattern: str, as_json: bool, write: bool, check: bool, root: Path | Non
     if write or check:
         if pattern or as_json or (write and check):
             raise click.UsageError("--write and --check stand alone")
-        _page(render(manifest), check=check)
+        docs = docs_folder()
+        if docs is None:
+            raise UnusableError("this is no checkout of the project")
+        write_page(docs / PAGE, render(manifest), check=check, command="stc corpus bugs --write")
         return
     shown = cases_of(manifest)
     all_bugs = manifest["field_bugs"]
@@ -147,24 +150,6 @@ def bugs(pattern: str, as_json: bool, write: bool, check: bool, root: Path | Non
     else:
         _list(found, shown)
     raise SystemExit(0 if found else 1)
-
-
-def _page(text: str, *, check: bool) -> None:
-    folder = docs_folder()
-    if folder is None:
-        raise UnusableError("this is no checkout of the project")
-    path = folder / PAGE
-    try:
-        if path.is_file() and path.read_bytes() == text.encode():
-            click.echo(f"current: {path}")
-            return
-        if check:
-            click.echo(f"{path} is not current; run: stc corpus bugs --write")
-            raise SystemExit(1)
-        path.write_bytes(text.encode())
-    except OSError as err:
-        raise UnusableError(f"{path}: {err.strerror or err}") from err
-    click.echo(f"wrote {path}")
 
 
 def _matches(bug: Row, cases: Sequence[str], pattern: str) -> bool:

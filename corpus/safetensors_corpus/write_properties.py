@@ -198,6 +198,20 @@ def _one_spelling(text: str) -> str:
     return re.sub(r"\\(u[0-9A-Fa-f]{4}|.)", spelled, text)
 
 
+MEANINGS: Mapping[str, str] = {
+    "header-padded": "the header is padded to eight bytes",
+    "aligned": "every tensor begins at a multiple of its element size",
+    "compact-json": "the header has no spaces between its tokens",
+    "deterministic": "the same input gives the same bytes",
+    "idempotent": "saving again what was read changes nothing",
+    "keeps-link": "a symbolic link stays one",
+    "keeps-mode": "the file has the usual permissions",
+    "no-foreign-bytes": "the file holds no bytes but those given",
+    "one-file": "nothing else is left in the folder",
+    "target-unchanged": "the file that was there is unchanged",
+}
+"""Property that a case demands of a written file or of its folder -> what it says."""
+
 _OF_FILE: Mapping[str, Callable[[_Written], bool]] = {
     "header-padded": _padded,
     "aligned": _aligned,

@@ -16,7 +16,7 @@ from safetensors_corpus.builder import tensor_row
 from safetensors_reference.rules import ProfileName
 
 from .inner import INNER, CheckSubject, ProveSubject
-from .subjects import CallSubject, Slots, Subject, WorkerSubject
+from .subjects import CallSubject, Slots, Subject, WorkerSubject, told_apart
 
 HERE = "here:"
 """Prefix of a selector that is asked in this process: fast, and its death is the target's death."""
@@ -65,6 +65,8 @@ def subjects_of(
             out.append(_here(selector.removeprefix(HERE)))
         else:
             out.append(WorkerSubject(resolve(selector), outer, limits, profile))
+    for subject, name in zip(out, told_apart([s.plain for s in out], [s.name for s in out]), strict=True):
+        subject.plain = name
     if "prove" in steps:
         out.append(ProveSubject())
     if "check" in steps:

@@ -20,7 +20,7 @@ from .grammar.grammar import MOST_FAULTS, Grammar
 from .grammar.model import File, parse
 from .oracle import Opinion, message_class, opinion, wrong
 from .recorder import Recorder, Settings, Tally
-from .splits import compare, difference_of
+from .splits import Pair, compare, differences
 from .subjects import Slots, Subject
 
 BATCH = 64
@@ -149,13 +149,15 @@ class Campaign:
 
     def _hold_together(self, what: Opinion, answers: Mapping[tuple[int, str], StepResult]) -> None:
         """Hold those that accept an input, which they may, against the first of them."""
-        accepted = [(key, result) for key, result in answers.items() if result.outcome == "accept"]
-        for key, result in accepted[1:]:
-            first, answer = accepted[0]
-            found = difference_of(answer, result)
-            if found is not None:
-                sides = [(self._subjects[number], step) for number, step in (first, key)]
-                compare(self._recorder, what, sides[0], sides[1], found)
+        accepted: dict[str, list[tuple[Subject, StepResult]]] = {}
+        for (number, step), result in answers.items():
+            if result.outcome == "accept":
+                accepted.setdefault(step, []).append((self._subjects[number], result))
+        for step, ((first, answer), *others) in accepted.items():
+            for second, result in others:
+                found = differences(answer, result)
+                if found is not None:
+                    compare(self._recorder, what, Pair(first, second, step), found)
 
     def _count(self, what: Opinion) -> None:
         stages = self.tally.stages

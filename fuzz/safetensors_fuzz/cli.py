@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import cast
 
@@ -18,10 +19,11 @@ from .cli_bench import bench
 from .cli_promote import promote
 from .cli_replay import replay
 from .finding import Finding
-from .folder import write
+from .folder import FindingError, write
 from .jobs import RunError
+from .order import ENGINES, STEPS, Engine, Order
 from .recorder import Tally
-from .running import ENGINES, STEPS, Engine, Order, run
+from .running import run
 
 INTERRUPTED = 130
 DEFAULT_EXECS = 20_000
@@ -126,6 +128,7 @@ def fuzz(
     places: dict[str, Path] = {}
     interrupted = False
     try:
+        _make_writable(output)
         _watched(order, output, tally, places)
     except (RunError, OSError) as err:
         click.echo(f"Error: {err}", err=True)
@@ -139,14 +142,31 @@ def fuzz(
     raise SystemExit(INTERRUPTED if interrupted else bool(tally.findings))
 
 
+def _make_writable(output: Path | None) -> None:
+    """See that findings can be written before any is looked for. Raises RunError."""
+    if output is None:
+        return
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=output):
+            pass
+    except OSError as err:
+        raise RunError(f"-o {output}: {err.strerror or err}; give a folder that can be written to") from err
+
+
 def _watched(order: Order, output: Path | None, tally: Tally, places: dict[str, Path]) -> None:
     """Do the run and show what it is at."""
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"))
 
     def keep(finding: Finding) -> None:
-        if output is not None:
+        if output is None:
+            return
+        try:
             places[finding.signature] = write(finding, output)
+        except (FindingError, OSError) as err:  # a disk that is full ends no run: the report tells it all
+            said = f"Error: {finding.slug} is not written: {visible(str(err), 300)}"
+            console.print(said, markup=False, highlight=False, soft_wrap=True)
 
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("starting", total=None)

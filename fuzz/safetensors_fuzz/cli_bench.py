@@ -11,6 +11,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from .cli_replay import UnusableError
 from .planted.bench import ENGINES, LIMITS, SETS, EngineName, SetName, as_rows, planted, run_bench, summary
 
 MUTANTS = "mutants"
@@ -80,6 +81,8 @@ def bench(
         numbers = [int(text) for text in seeds.split(",")]
     except ValueError as err:
         raise click.BadParameter(f"{seeds!r} is no list of numbers", param_hint="--seeds") from err
+    if json_path is not None:
+        _make_writable(json_path)
     if name == MUTANTS:
         if engines:
             raise click.UsageError("--set mutants takes the inputs of the default engine; leave out --engine")
@@ -91,10 +94,21 @@ def bench(
         main = [row for row in result["summary"] if row["engine"] == chosen[0]]
         share = min((row["detected"] / row["bugs"] for row in main), default=0.0)
     if json_path is not None:
-        json_path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        try:
+            json_path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        except OSError as err:
+            raise UnusableError(f"--json {json_path}: {err.strerror or err}") from err
     if gate and share < GATES[name]:
         click.echo(f"below the gate: {100 * share:.1f} % of the set, {100 * GATES[name]:.0f} % are due")
         raise SystemExit(1)
+
+
+def _make_writable(path: Path) -> None:
+    """See that the results can be written before they are measured for minutes. Raises UnusableError."""
+    try:
+        path.open("ab").close()
+    except OSError as err:
+        raise UnusableError(f"--json {path}: {err.strerror or err}; name a file that can be written") from err
 
 
 def _planted(

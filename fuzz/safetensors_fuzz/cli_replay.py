@@ -10,9 +10,9 @@ from safetensors_conformance.worker import Limits
 from safetensors_reference import PROFILES, rule_book
 from safetensors_reports.text import visible
 
-from .finding import Finding
+from .finding import REPLAYS, Finding
 from .folder import FindingError, load
-from .replay import TIMES, Answer, exit_status
+from .replay import Answer, exit_status
 from .replay import replay as ask_again
 
 
@@ -37,12 +37,12 @@ def loaded(folder: Path) -> Finding:
     "impls",
     multiple=True,
     metavar="SELECTOR",
-    help="Ask this implementation; may be repeated.  [default: the one that it was found with]",
+    help="Ask this implementation; may be repeated.  [default: those that it was found with]",
 )
 @click.option(
     "--times",
     type=click.IntRange(1, 100),
-    default=TIMES,
+    default=REPLAYS,
     show_default=True,
     help="How often, in fresh processes.",
 )

@@ -12,6 +12,19 @@ from typing import Any
 
 ENTRY = "input.safetensors"
 """Name of the file that is handed over, where there is only one."""
+REPLAYS = 3
+"""How often a finding is asked again, each time in a fresh process."""
+ANY_ANSWER = "any orderly answer"
+"""What is expected where the format leaves the answer open."""
+AGREEMENT = "the same content from all that accept it"
+"""What is expected where it is open whether to accept, but not what is in it."""
+ADAPTER_ERROR = "adapter-error"
+"""Token of an adapter's failure in a signature, which leaves out those of no answer."""
+
+
+def bare(signature: str) -> str:
+    """Return a signature without the brackets that tell kinds apart, as ``stc diff`` writes it."""
+    return signature.partition(" [")[0]
 
 
 @dataclass(frozen=True)
@@ -32,7 +45,9 @@ class Finding:
             step ``write``, whose input is its ``action``.
         entry: the file that is handed over.
         action: what is done with it beyond reading, as in the manifest of the corpus, or None.
-        expectation: what is demanded, in the form of the manifest (``outcome``, ``content``, ``codes``).
+        expectation: what is demanded, in the form of the manifest (``outcome``, ``content``, ``codes``); with
+            the outcome ``open`` anything orderly is right, and ``agree`` demands that all of ``got`` that
+            accept it see the same in it.
         where: the byte range of ``entry`` that breaks the first rule, if it is known.
         engine: which engine found it.
         seed: seed of the run.
@@ -61,6 +76,11 @@ class Finding:
     replays: int = 0
 
     @property
+    def split(self) -> bool:
+        """True when nobody's answer is wrong by itself: two accept the input and see different things."""
+        return self.expectation.get("agree") is True
+
+    @property
     def digest(self) -> str:
         """SHA-256 over all files and the action, in hexadecimal."""
         digest = hashlib.sha256(repr(sorted((self.action or {}).items())).encode())
@@ -76,6 +96,10 @@ class Finding:
 
     @property
     def slug(self) -> str:
-        """Name of the finding's folder: first code or rule, and the first digits of the digest."""
+        """Name of the finding's folder: first code or rule, and eight digits of input and signature together.
+
+        Two that get one input wrong are two findings, and none of them may take the other's place.
+        """
         subject = self.codes[0] if self.codes else self.rules[0] if self.rules else "valid"
-        return f"{subject.lower().replace('_', '-')}-{self.digest[:8]}"
+        both = hashlib.sha256(f"{self.digest} {self.signature}".encode(errors="surrogatepass"))
+        return f"{subject.lower().replace('_', '-')}-{both.hexdigest()[:8]}"

@@ -26,7 +26,7 @@ from safetensors_reports.drawing.layout import layout_svg
 from safetensors_reports.text import visible
 
 from .finding import ENTRY, Finding
-from .folder_texts import blamed, text_of_readme, text_of_test
+from .folder_texts import blamed, held_against, text_of_readme, text_of_test
 
 DOCUMENT = "finding.json"
 DRAWING = "layout.svg"
@@ -158,8 +158,8 @@ def weaknesses(finding: Finding) -> list[int]:
 
 def reproduce(finding: Finding) -> str:
     """Return the command line that asks again, to be run in the folder that holds the finding's."""
-    selector = blamed(finding)
-    return f"stc fuzz replay {finding.slug}" + (f" --impl {shlex.quote(selector)}" if selector else "")
+    asked = filter(None, (blamed(finding), held_against(finding)))
+    return " ".join([f"stc fuzz replay {finding.slug}", *(f"--impl {shlex.quote(s)}" for s in asked)])
 
 
 def stored_path(finding: Finding, path: str) -> str:

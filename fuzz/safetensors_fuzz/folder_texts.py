@@ -30,6 +30,11 @@ def blamed(finding: Finding) -> str:
     return next(iter([s for s in wrong if s in others] + wrong + others + list(finding.got)), "")
 
 
+def held_against(finding: Finding) -> str:
+    """Return the selector that the blamed one disagrees with; empty where an answer is wrong by itself."""
+    return next((s for s in finding.got if s != blamed(finding)), "") if finding.split else ""
+
+
 def _outcome(line: str) -> str:
     return line.replace(",", " ").replace(":", " ").split(" ", 1)[0]
 
@@ -76,6 +81,13 @@ def text_of_test(finding: Finding, stored_path: Callable[[Finding, str], str]) -
     rows = [_docstring(finding), "", *imports, "from safetensors_fuzz.replay import failure", ""]
     rows += [f"IMPLEMENTATION = {_literal(blamed(finding))}"]
     rows += ['"""What is tested, in the form that ``--impl`` takes."""', ""]
+    other = held_against(finding)
+    if other:
+        rows += [
+            f"AGAINST = {_literal(other)}",
+            '"""What it must agree with: which is right, nobody says."""',
+            "",
+        ]
     if not embedded:
         rows += ["HERE = Path(__file__).parent"]
     rows += ["FILES = {"]
@@ -94,7 +106,9 @@ def text_of_test(finding: Finding, stored_path: Callable[[Finding, str], str]) -
         rows += [f"    # {rule.id} ({rule.level}): {rule.title}"]
     rows += ["    wrong = failure(", "        IMPLEMENTATION,"]
     rows += [f"        {key}={_literal(value)}," for key, value in given.items()]
-    rows += ["        files=FILES,", "        expectation=EXPECTATION,", "        action=ACTION,", "    )"]
+    rows += ["        files=FILES,", "        expectation=EXPECTATION,", "        action=ACTION,"]
+    rows += ["        against=AGAINST,"] if other else []
+    rows += ["    )"]
     rows += ["    assert wrong is None, wrong"]
     return "\n".join(rows) + "\n"
 
@@ -106,7 +120,7 @@ def _docstring(finding: Finding) -> str:
         rule = rule_book().rules[rule_id]
         parts.append(f"{rule.id} ({rule.level}): {rule.statement}")
     parts.append(f"Expected: {finding.expected}")
-    for selector in filter(None, [blamed(finding)]):
+    for selector in filter(None, [blamed(finding), held_against(finding)]):
         version = finding.versions.get(selector, "")
         parts.append(f"Got from {selector} {version}: {finding.got[selector]}")
     parts.append(f"Found by {finding.engine or 'hand'}, seed {finding.seed}.")

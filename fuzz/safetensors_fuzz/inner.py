@@ -7,14 +7,12 @@ from importlib.metadata import version
 from pathlib import Path
 
 from safetensors_conformance.outcomes import StepResult
-from safetensors_corpus.builder import tensor_row
 from safetensors_reference.accelerator import prove_fast
 from safetensors_reference.check_inputs import CheckInput
 from safetensors_reference.check_result import check_input
-from safetensors_reference.header import Header
 from safetensors_reference.sarif import SarifLog
 
-from .oracle import quick_header
+from .oracle import content, quick_header
 
 INNER = ("prove", "check")
 """Steps that need no implementation."""
@@ -53,7 +51,9 @@ class ProveSubject(_Inner):
         if header is not None and fast is not None and dict(fast.tensors) != dict(header.tensors):
             return StepResult("crash", "the two proving paths contradict each other")
         proved = header if fast is None else fast  # each may prove what the other leaves open
-        return StepResult("unsupported", "not proved") if proved is None else _accepted(data, proved)
+        if proved is None:
+            return StepResult("unsupported", "not proved")
+        return StepResult("accept", **content(data, proved), has_metadata=True)
 
 
 class CheckSubject(_Inner):
@@ -76,12 +76,3 @@ class CheckSubject(_Inner):
         if result.status == "unreadable":
             return StepResult("harness-error", f"{Path(path).name} cannot be read")
         return StepResult("accept" if result.status == "valid" else "reject")
-
-
-def _accepted(data: bytes, header: Header) -> StepResult:
-    start = 8 + header.length
-    rows = [
-        tensor_row(t.name, t.dtype, t.shape, data[start + t.begin : start + t.end])
-        for t in header.tensors.values()
-    ]
-    return StepResult("accept", tensors=rows, metadata=header.metadata, has_metadata=True)

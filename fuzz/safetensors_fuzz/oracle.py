@@ -16,6 +16,7 @@ from safetensors_reference.faults import Fault
 from safetensors_reference.header import Header
 from safetensors_reference.prove import prove
 from safetensors_reference.rules import HEADER_CAP, ProfileName, rule_book
+from safetensors_reports.text import plural
 
 Expected = Literal["accept", "reject", "open"]
 _VARYING = re.compile(r"""[0-9]+|"[^"]*"?|'[^']*'?|`[^`]*`?""")
@@ -62,19 +63,23 @@ class Opinion:
 
     def content(self) -> dict[str, Any]:
         """Return what a reader must report of a valid file, in the form of the manifest."""
-        header = self.header
-        if header is None:
+        if self.header is None:
             raise ValueError("a file with faults has no content to demand")
-        start = 8 + header.length
-        rows = [
-            tensor_row(t.name, t.dtype, t.shape, self.data[start + t.begin : start + t.end])
-            for t in header.tensors.values()
-        ]
-        return {"tensors": rows, "metadata": header.metadata}
+        return content(self.data, self.header)
 
     def features(self) -> list[str]:
         """Return the dtypes of a valid file as names of features."""
         return [] if self.header is None else dtype_features(t.dtype for t in self.header.tensors.values())
+
+
+def content(data: bytes, header: Header) -> dict[str, Any]:
+    """Return what a file with this header holds, in the form of the manifest: ``tensors``, ``metadata``."""
+    start = header.data_start
+    rows = [
+        tensor_row(t.name, t.dtype, t.shape, data[start + t.begin : start + t.end])
+        for t in header.tensors.values()
+    ]
+    return {"tensors": rows, "metadata": header.metadata}
 
 
 def quick_header(data: bytes) -> Header | None:
@@ -127,7 +132,7 @@ def _of_valid(data: bytes, header: Header, profile: ProfileName | None) -> Opini
 
 def _points(data: bytes, header: Header) -> Iterable[str]:
     """Yield the choices under which a reader may refuse, or read otherwise, a file without fault."""
-    start = 8 + header.length
+    start = header.data_start
     for tensor in header.tensors.values():
         if len(tensor.shape) > HIGH_RANK:
             yield "high-rank"
@@ -153,9 +158,8 @@ def wrong(what: Opinion, result: StepResult, lacks: frozenset[str]) -> Wrong | N
     outcome = result.outcome
     names = what.header.tensors if what.header is not None else ()
     if outcome in UNSAFE:
-        return Wrong(
-            "unsafe", f"{outcome}: {result.message}", f"{outcome} {message_class(result.message, names)}"
-        )
+        kind = f"{outcome} {message_class(result.message, names)}".strip()
+        return Wrong("unsafe", _told(result), kind)
     if outcome == "harness-error":
         return Wrong("harness-error", result.message, message_class(result.message))
     if outcome == "unsupported" or what.expected == "open":
@@ -163,14 +167,18 @@ def wrong(what: Opinion, result: StepResult, lacks: frozenset[str]) -> Wrong | N
     if what.expected == "reject":
         if outcome == "reject":
             return None
-        count = "" if result.tensors is None else f", {len(result.tensors)} tensors"
+        count = "" if result.tensors is None else f", {plural(len(result.tensors), 'tensor')}"
         return Wrong("wrong-accept", f"accept{count}", what.rules[0])
     if outcome == "reject":
         if lacks and lacks.intersection(what.features()):
             return None
-        return Wrong("wrong-reject", f"reject: {result.message}", message_class(result.message, names))
+        return Wrong("wrong-reject", _told(result), message_class(result.message, names))
     difference = first_difference(what.content(), result)
     return None if difference is None else Wrong("wrong-content", difference, difference_class(difference))
+
+
+def _told(result: StepResult) -> str:
+    return f"{result.outcome}: {result.message}" if result.message else result.outcome
 
 
 def message_class(message: str, names: Iterable[str] = ()) -> str:

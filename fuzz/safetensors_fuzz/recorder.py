@@ -9,12 +9,11 @@ from dataclasses import dataclass, field
 from safetensors_reference.rules import ProfileName
 from safetensors_reports.disagreements import signature_of
 
-from .finding import ENTRY, Finding
+from .finding import ADAPTER_ERROR, ANY_ANSWER, ENTRY, REPLAYS, Finding, bare
 from .oracle import Opinion, Wrong, opinion, wrong
 from .shrink import shrink
 from .subjects import Slots, Subject
 
-REPLAYS = 3
 ALIKE = 4
 """Bad ends of one kind that are looked into, per implementation."""
 REFERENCE = "reference"
@@ -83,14 +82,13 @@ class Recorder:
         self._settings, self._tally, self._keep = settings, tally, keep
         self._handled: set[str] = set()
         self._alone: set[tuple[str, str]] = set()
+        self._misread: set[tuple[str, str]] = set()
         self._bad_ends: Counter[tuple[str, str]] = Counter()
 
     def wrong(self, what: Opinion, subject: Subject, step: str, mistake: Wrong) -> None:
         """Turn a wrong answer into a finding, unless one like it was seen."""
-        rough = f"{step} {self._signature(what, subject, mistake)}"
-        if rough in self._handled:
+        if not self.fresh(f"{step} {self._signature(what, subject, mistake)}"):
             return
-        self._handled.add(rough)
         if mistake.verdict == "unsafe":
             # What is wrong with the file has often nothing to do with the crash, so that one crash would be
             # told again with every fault.
@@ -118,60 +116,50 @@ class Recorder:
             data = shrink(what.data, same, seconds=self._settings.shrink_seconds)
             now, again = ask(data)
             if again is None:  # it was the process's state and not the input
-                data, now, again = what.data, what, mistake
-            self._replayed(len(what.data), subject, step, data, now, again, ask)
+                now, again = what, mistake
+            self._settle(len(what.data), subject, step, now, again, ask)
 
-    def _replayed(
+    def _settle(
         self,
         size_found: int,
         subject: Subject,
         step: str,
-        data: bytes,
         what: Opinion,
         mistake: Wrong,
         ask: Callable[[bytes], tuple[Opinion, Wrong | None]],
     ) -> None:
+        """Ask again for a wrong answer that was made small, and keep it if it is new."""
         signature = self._signature(what, subject, mistake)
-        settings, tally = self._settings, self._tally
-        if settings.known(signature.rpartition(" [")[0]) or settings.known(signature):
-            tally.known[signature] += 1
-            if mistake.verdict == "wrong-accept" and len(what.rules) == 1:
-                self._alone.add((subject.name, what.rules[0]))
+        if self._is_known(signature):
+            self._note(what, subject, mistake)
             return
-        if signature in tally.findings or self._explained(what, subject, mistake):
+        if signature in self._tally.findings or self._explained(what, subject, mistake):
             return
         replays = 0
         for _ in range(REPLAYS):
             subject.renew()
-            _, again = ask(data)
+            _, again = ask(what.data)
             replays += again is not None and (again.verdict, again.kind) == (mistake.verdict, mistake.kind)
-        if replays < REPLAYS:
-            tally.unstable[signature] = replays
-            return
         finding = Finding(
             step=step,
             verdict=mistake.verdict,
             signature=signature,
             rules=what.rules or _rules_of_valid(mistake),
             codes=what.codes,
-            expected="reject: " + what.faults[0].message
-            if what.faults
-            else "accept, with the content of the file",
+            expected=_expected(what),
             got={subject.name: mistake.text},
             versions={subject.name: subject.version},
-            files={ENTRY: data},
+            files={ENTRY: what.data},
             expectation=_expectation(what),
             where=(what.faults[0].start, what.faults[0].end) if what.faults else None,
-            engine=settings.engine,
-            seed=settings.seed,
-            execs=tally.execs,
+            engine=self._settings.engine,
+            seed=self._settings.seed,
+            execs=self._tally.execs,
             size_found=size_found,
             replays=replays,
         )
-        tally.findings[signature] = finding
-        if mistake.verdict == "wrong-accept" and len(what.rules) == 1:
-            self._alone.add((subject.name, what.rules[0]))
-        self._keep(finding)
+        if self.take(finding):
+            self._note(what, subject, mistake)
 
     @property
     def settings(self) -> Settings:
@@ -189,16 +177,35 @@ class Recorder:
         self._handled.add(rough)
         return new
 
-    def take(self, finding: Finding) -> None:
-        """Keep a finding that was made elsewhere, unless it is known, was told, or did not come again."""
+    def take(self, finding: Finding) -> bool:
+        """Keep a finding, unless it is known, was told, or did not come again; return whether it is kept."""
         tally, signature = self._tally, finding.signature
-        if self._settings.known(signature.rpartition(" [")[0]) or self._settings.known(signature):
-            tally.known[signature] += 1
-        elif finding.replays < REPLAYS:
+        if signature in tally.findings or self._is_known(signature):
+            return False
+        if finding.replays < REPLAYS:
             tally.unstable[signature] = finding.replays
-        elif signature not in tally.findings:
-            tally.findings[signature] = finding
-            self._keep(finding)
+            return False
+        tally.findings[signature] = finding
+        self._keep(finding)
+        return True
+
+    def misreads(self, subject: Subject, kind: str) -> bool:
+        """Return whether it is told of a subject that it reads valid files wrongly in this way."""
+        return (subject.name, kind) in self._misread
+
+    def _is_known(self, signature: str) -> bool:
+        """Return whether a signature is one of those that stay quiet, and count it."""
+        if not (self._settings.known(bare(signature)) or self._settings.known(signature)):
+            return False
+        self._tally.known[signature] += 1
+        return True
+
+    def _note(self, what: Opinion, subject: Subject, mistake: Wrong) -> None:
+        """Note what is told of a subject now, so that nothing that follows from it is told as well."""
+        if mistake.verdict == "wrong-accept" and len(what.rules) == 1:
+            self._alone.add((subject.name, what.rules[0]))
+        if mistake.verdict == "wrong-content":
+            self._misread.add((subject.name, mistake.kind))
 
     def _explained(self, what: Opinion, subject: Subject, mistake: Wrong) -> bool:
         """True for several faults accepted together of which the subject is known to accept one by itself.
@@ -212,14 +219,14 @@ class Recorder:
 
     def _signature(self, what: Opinion, subject: Subject, mistake: Wrong) -> str:
         """Return subject and outcomes as ``stc diff`` writes them; brackets tell kinds apart."""
-        due = what.expected if what.expected != "open" else "accept"
         name = REFERENCE if subject.plain != REFERENCE else "rules"
+        due = "reject" if what.header is None else "accept"
+        tokens = {"wrong-accept": "accept", "wrong-reject": "reject", "harness-error": ADAPTER_ERROR}
+        vector = {"a": tokens.get(mistake.verdict) or mistake.kind.split()[0], "b": due}
         if mistake.verdict == "wrong-content":
             vector = {"a": "accept:0", "b": "accept:1"}
-        else:
-            token = {"wrong-accept": "accept", "wrong-reject": "reject"}.get(mistake.verdict)
-            vector = {"a": token or mistake.kind.split()[0] if mistake.kind else mistake.verdict, "b": due}
-        return f"{signature_of(what.subject, vector, {'a': subject.plain, 'b': name})} [{mistake.kind}]"
+        text = signature_of(what.subject, vector, {"a": subject.plain, "b": name})
+        return f"{text} [{mistake.kind}]" if mistake.kind else text
 
 
 _BY_WORD = (
@@ -257,10 +264,17 @@ def _rules_of_valid(mistake: Wrong) -> tuple[str, ...]:
     return (next((rule for word, rule in _BY_WORD if word in words), "FRM-01"),)
 
 
+def _expected(what: Opinion) -> str:
+    """Return in one line what is demanded."""
+    if what.expected == "open":
+        return ANY_ANSWER
+    return f"reject: {what.faults[0].message}" if what.faults else "accept, with the content of the file"
+
+
 def _expectation(what: Opinion) -> dict[str, object]:
     """Return what is demanded, in the form of the manifest."""
+    if what.expected == "open":
+        return {"outcome": "open", "codes": list(what.codes), "choices": list(what.choices)}
     if what.expected == "reject":
         return {"outcome": "reject", "codes": list(what.codes)}
-    if what.header is None:
-        return {"outcome": "open", "codes": list(what.codes), "choices": list(what.choices)}
     return {"outcome": "accept", "content": what.content()}

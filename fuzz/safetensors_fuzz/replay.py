@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import unittest
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -18,13 +18,13 @@ from safetensors_conformance.judge import StepVerdict
 from safetensors_conformance.selectors import SelectorError, Target, resolve
 from safetensors_conformance.worker import Limits, StartError, make_worker
 from safetensors_reference import rule_book
+from safetensors_reports.text import plural
 from safetensors_reports.verdicts import kind_of, worst
 
 from .asking.replaying import ask
-from .finding import ENTRY, Finding
+from .finding import AGREEMENT, ANY_ANSWER, ENTRY, REPLAYS, Finding
+from .splits import quarrels, words_of
 
-TIMES = 3
-"""How often a finding is asked again, each time in a fresh process."""
 State = Literal["as expected", "still wrong", "cannot be run"]
 
 
@@ -76,7 +76,7 @@ def replay(
     finding: Finding,
     selectors: Iterable[str] = (),
     *,
-    times: int = TIMES,
+    times: int = REPLAYS,
     limits: Limits | None = None,
     profile: str | None = None,
 ) -> list[Answer]:
@@ -84,7 +84,8 @@ def replay(
 
     Args:
         finding: what to ask.
-        selectors: whom; empty for those whose answers the finding holds.
+        selectors: whom; empty for those whose answers the finding holds. Where it takes two to disagree and
+            there is but one, those of the finding are asked as well.
         times: how often, each time in a fresh process.
         limits: time and memory of one answer.
         profile: profile whose options the reference takes.
@@ -93,7 +94,29 @@ def replay(
         One answer for each selector, in order. What cannot be run is an answer that says so.
     """
     asked = list(dict.fromkeys(selectors)) or list(finding.got)
-    return [_replay(finding, selector, times, limits or Limits(), profile) for selector in asked]
+    if finding.split and len(asked) < 2:
+        asked = list(dict.fromkeys([*asked, *finding.got]))
+    answers = [_replay(finding, selector, times, limits or Limits(), profile) for selector in asked]
+    return list(_held_together(answers)) if finding.split else answers
+
+
+def _held_together(answers: Sequence[Answer]) -> Iterator[Answer]:
+    """Yield the answers to a split: wrong whenever another one accepts the input with other content."""
+    told = [answer for answer in answers if not answer.problem]
+    if len(told) < 2:
+        alone = "nobody to hold it against; give another implementation"
+        yield from (answer if answer.problem else replace(answer, problem=alone) for answer in answers)
+        return
+    rounds = [
+        quarrels({a.selector: judged.result for a, judged in zip(told, row, strict=True)})
+        for row in zip(*(a.judged for a in told), strict=True)
+    ]
+    for answer in answers:
+        judged = [
+            replace(one, verdict="wrong-content", detail=words_of(found[1], found[0])) if found else one
+            for one, found in zip(answer.judged, (r.get(answer.selector) for r in rounds), strict=False)
+        ]
+        yield replace(answer, judged=tuple(judged))
 
 
 def _replay(finding: Finding, selector: str, times: int, limits: Limits, profile: str | None) -> Answer:
@@ -145,6 +168,7 @@ def failure(
     entry: str = ENTRY,
     action: Mapping[str, Any] | None = None,
     profile: str | None = None,
+    against: str | None = None,
 ) -> str | None:
     """Ask an implementation once, in a fresh process; say what is wrong with the answer, None for nothing.
 
@@ -157,24 +181,27 @@ def failure(
         entry: the file that is handed over.
         action: what is done with it beyond reading, in the form of the manifest.
         profile: profile whose options the reference takes.
+        against: whom to ask as well, where the expectation is that the two agree.
 
     Raises:
-        ReplayError: the implementation cannot be run.
+        ReplayError: an implementation cannot be run.
         unittest.SkipTest: it does not support what is asked; test runners count that as skipped.
     """
     finding = Finding(
         step, "", "", tuple(rules), (), _expected(expectation), {}, {}, files, entry, action, expectation
     )
-    (answer,) = replay(finding, [selector], times=1, profile=profile)
-    if answer.problem:
-        if answer.judged and answer.judged[0].verdict == "unsupported":
-            raise unittest.SkipTest(f"{selector}: {answer.problem}")
-        raise ReplayError(f"{selector}: {answer.problem}")
-    if answer.state == "as expected":
+    answers = replay(finding, [selector, *([against] if against else [])], times=1, profile=profile)
+    for answer in answers:
+        if answer.problem and answer.judged and answer.judged[0].verdict == "unsupported":
+            raise unittest.SkipTest(f"{answer.selector}: {answer.problem}")
+        if answer.problem:
+            raise ReplayError(f"{answer.selector}: {answer.problem}")
+    if all(answer.state == "as expected" for answer in answers):
         return None
     known = [rule_book().rules[r] for r in finding.rules[:1] if r in rule_book().rules]
     lines = [f"rule      {rule.id} ({rule.level}): {rule.statement}" for rule in known]
-    lines += [f"expected  {finding.expected}", f"got       {answer.got}, from {selector} {answer.version}"]
+    lines += [f"expected  {finding.expected}"]
+    lines += [f"got       {answer.got}, from {answer.selector} {answer.version}" for answer in answers]
     return "\n".join(lines)
 
 
@@ -183,8 +210,8 @@ def _expected(expectation: Mapping[str, Any]) -> str:
     if "choice" in expectation:
         return f"one of the options of choice {expectation['choice']}: {', '.join(expectation['options'])}"
     if expectation.get("outcome") == "open":
-        return "any orderly answer"
+        return AGREEMENT if expectation.get("agree") else ANY_ANSWER
     if expectation.get("outcome") == "reject":
         return f"reject ({', '.join(expectation.get('codes', ()))})"
     tensors = (expectation.get("content") or {}).get("tensors", ())
-    return f"accept, {len(tensors)} tensors"
+    return f"accept, {plural(len(tensors), 'tensor')}"

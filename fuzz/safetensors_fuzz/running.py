@@ -6,72 +6,30 @@ import contextlib
 import datetime as dt
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal, get_args
 
 from safetensors_conformance.implementations.environment import InstallError
 from safetensors_conformance.implementations.prepare import prepare
 from safetensors_conformance.selectors import SelectorError, Target, resolve
 from safetensors_conformance.triage import TriageError, load_triage, shipped
-from safetensors_conformance.worker import Limits, StartError
-from safetensors_reference.rules import ProfileName
+from safetensors_conformance.worker import StartError
 
 from .asking.run import ASKING, AskTally, ask_campaign
 from .campaign import Campaign
-from .finding import Finding
-from .inner import INNER, CheckSubject, ProveSubject
+from .finding import Finding, bare
+from .inner import CheckSubject, ProveSubject
 from .jobs import RunError, in_processes
+from .order import FILE_STEPS, STEPS, Order
 from .recorder import REFERENCE, Settings, Tally
 from .store import Store, StoreError
-from .subjects import Slots, Subject, WorkerSubject
-
-Engine = Literal["outcome", "hypothesis", "atheris"]
-ENGINES: tuple[Engine, ...] = get_args(Engine)
-FILE_STEPS = ("open", "read")
-STEPS = (*FILE_STEPS, *ASKING, *INNER)
-"""Everything that can be asked."""
-
-
-@dataclass(frozen=True)
-class Order:
-    """A run as it was asked for.
-
-    Attributes:
-        impls: selectors.
-        steps: steps asked of each, as far as it has them.
-        engine: where inputs come from.
-        seed: the same seed gives the same inputs.
-        max_execs: stop after so many inputs; None for no end.
-        seconds: stop after so much time; None for no end.
-        profile: whose options are demanded; None for undisputed musts only.
-        limits: of each answer.
-        corpus: folder of inputs to start from and to keep new ones in.
-        triage: file of known signatures; None for the one of this project.
-        jobs: processes.
-    """
-
-    impls: tuple[str, ...]
-    steps: tuple[str, ...] = ("read",)
-    engine: Engine = "outcome"
-    seed: int = 1
-    max_execs: int | None = None
-    seconds: float | None = None
-    profile: ProfileName | None = None
-    limits: Limits = field(default_factory=Limits)
-    corpus: Path | None = None
-    triage: Path | None = None
-    jobs: int = 1
-
-    def share(self, job: int) -> Order:
-        """Return the part of one of the processes: another seed, its part of the inputs."""
-        most = self.max_execs
-        part = None if most is None else most // self.jobs + (job < most % self.jobs)
-        return replace(self, seed=self.seed * 1000 + job, max_execs=part, jobs=1)
+from .subjects import Slots, Subject, WorkerSubject, told_apart
 
 
 def targets_of(order: Order) -> list[Target]:
     """Return what is to be asked, installed where need be. Raises RunError."""
+    if not order.steps:
+        raise RunError(f"no step to ask; there are {', '.join(STEPS)}")
     unknown = [step for step in order.steps if step not in STEPS]
     if unknown:
         raise RunError(f"no step {unknown[0]!r}; there are {', '.join(STEPS)}")
@@ -89,8 +47,14 @@ def run(
 ) -> None:
     """Do the run; what it found is in ``tally``, also after Ctrl-C. Raises RunError."""
     found = targets_of(order)
+    if order.max_execs is not None:
+        if order.max_execs < order.families:
+            raise RunError(
+                f"{order.max_execs} input: single files and other steps take turns; give 2 at least"
+            )
+        order = replace(order, jobs=min(order.jobs, order.max_execs // order.families))
     if order.engine == "atheris":
-        _with_atheris(order, keep, progress, tally)
+        _with_atheris(order, found, keep, progress, tally)
     elif order.jobs > 1:
         problems = in_processes(work, [order.share(job) for job in range(order.jobs)], keep, progress, tally)
         if problems:
@@ -100,7 +64,11 @@ def run(
 
 
 def _with_atheris(
-    order: Order, keep: Callable[[Finding], None], progress: Callable[[Tally], None], tally: Tally
+    order: Order,
+    targets: Sequence[Target],
+    keep: Callable[[Finding], None],
+    progress: Callable[[Tally], None],
+    tally: Tally,
 ) -> None:
     """Do the run with libFuzzer, which lives in processes of its own. Raises RunError."""
     from .atheris_engine import run_atheris  # atheris is not needed by the other engines
@@ -109,7 +77,7 @@ def _with_atheris(
     beside = [step for step in order.steps if step in ASKING]
     if beside:
         raise RunError(f"the engine atheris makes single files, and cannot ask for {beside[0]}")
-    known = known_signatures(order.triage, [selector.partition("==")[0] for selector in order.impls])
+    known = known_signatures(order.triage, [target.plain() for target in targets])
 
     def take(result: AtherisResult) -> None:
         tally.execs, tally.seconds, tally.tuples = result.execs, result.seconds, result.tuples
@@ -133,7 +101,7 @@ def _with_atheris(
         raise RunError(str(err)) from err
     take(result)
     for finding in result.findings:
-        if known(finding.signature.rpartition(" [")[0]) or known(finding.signature):
+        if known(bare(finding.signature)) or known(finding.signature):
             tally.known[finding.signature] += 1
         else:
             tally.findings[finding.signature] = finding
@@ -162,20 +130,22 @@ def _here(
     asked = tuple(step for step in order.steps if step in ASKING)
     subjects = _subjects(order, targets, lone=not asked)
     families = bool(subjects) + bool(asked)
-    part = replace(
-        order,
-        max_execs=None if order.max_execs is None else max(order.max_execs // families, 1),
-        seconds=None if order.seconds is None else order.seconds / families,
-    )
+    seconds = None if order.seconds is None else order.seconds / families
+    most = order.max_execs
+    of_files = None if most is None else -(-most // families)
     try:
-        names = [subject.plain for subject in subjects] or [t.selector for t in targets]
-        known = known_signatures(order.triage, names)
         if subjects:
+            known = known_signatures(order.triage, [subject.plain for subject in subjects])
+            part = replace(order, max_execs=of_files, seconds=seconds)
             _files(part, subjects, known, keep, progress, tally)
     finally:
         for subject in subjects:
             subject.close()
     if asked:
+        names = told_apart([t.plain() for t in targets], [t.selector for t in targets])
+        known = known_signatures(order.triage, names)
+        rest = None if most is None else most // families
+        part = replace(order, max_execs=rest, seconds=seconds)
         _asking(part, targets, asked, known, keep, progress, tally)
 
 
@@ -185,12 +155,15 @@ def _subjects(order: Order, targets: Sequence[Target], *, lone: bool) -> list[Su
     steps = [step for step in order.steps if step in FILE_STEPS]
     try:
         for target in targets if steps else ():
-            with contextlib.ExitStack() if lone else contextlib.suppress(ValueError):
+            with contextlib.nullcontext() if lone else contextlib.suppress(ValueError):
                 subjects.append(WorkerSubject(target, steps, order.limits, order.profile))
     except (StartError, ValueError) as err:
         for subject in subjects:
             subject.close()
         raise RunError(str(err)) from err
+    plain = told_apart([subject.plain for subject in subjects], [subject.name for subject in subjects])
+    for subject, name in zip(subjects, plain, strict=True):
+        subject.plain = name
     if "prove" in order.steps:
         subjects.append(ProveSubject())
     if "check" in order.steps:

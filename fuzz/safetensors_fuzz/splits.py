@@ -5,82 +5,146 @@ Where the format is clear each is held against the strict reader; here there is 
 
 from __future__ import annotations
 
-from safetensors_conformance.canonical import content_of
+from dataclasses import dataclass
+from itertools import permutations
+
+from safetensors_conformance.canonical import FIELDS, content_of
 from safetensors_conformance.compare import first_difference
 from safetensors_conformance.outcomes import StepResult
 from safetensors_reference.rules import rule_book
 from safetensors_reports.disagreements import signature_of
 
-from .finding import ENTRY, Finding
+from .finding import AGREEMENT, ENTRY, REPLAYS, Finding
 from .oracle import Opinion, difference_class, opinion
-from .recorder import REPLAYS, Recorder
+from .recorder import Recorder
 from .shrink import shrink
 from .subjects import Slots, Subject
 
-Side = tuple[Subject, str]
-"""Who is asked, and for which step."""
+
+@dataclass(frozen=True)
+class Pair:
+    """Two that accept an input and report different content.
+
+    Attributes:
+        first: the one whose content is taken as it is.
+        second: the one that is held against it.
+        step: what they were asked.
+    """
+
+    first: Subject
+    second: Subject
+    step: str
+
+    @property
+    def names(self) -> dict[str, str]:
+        """Names as signatures hold them."""
+        return {"a": self.first.plain, "b": self.second.plain}
+
+    def answers(self, data: bytes, slots: Slots) -> tuple[StepResult, StepResult]:
+        """Ask both."""
+        path = slots.put(data)
+        return self.first.answer(data, path, self.step), self.second.answer(data, path, self.step)
 
 
 def difference_of(one: StepResult, other: StepResult) -> str | None:
-    """Return the first difference between two accepting answers; what one does not tell is not compared."""
-    content = content_of(one)
-    if content is None or content_of(other) is None:
+    """Return the first difference between two accepting answers, None for none.
+
+    It is told as one of ``other``, with ``one`` in the place of the file. What either does not tell is not
+    compared.
+    """
+    content, against = content_of(one), content_of(other)
+    if content is None or against is None:
         return None
-    return first_difference({"metadata": other.metadata, **content}, other)
+    rows = {row["name"]: row for row in against["tensors"]}
+    unknown = dict.fromkeys(FIELDS)
+    tensors = [{**unknown, **rows.get(row["name"], {}), **_told(row)} for row in content["tensors"]]
+    return first_difference({"metadata": other.metadata, **content, "tensors": tensors}, other)
 
 
-def compare(recorder: Recorder, what: Opinion, first: Side, second: Side, found: str) -> None:
-    """Keep it as a finding that two accept an input and report different content, ``found`` in words."""
+def _told(row: dict[str, object]) -> dict[str, object]:
+    return {key: value for key, value in row.items() if value is not None}
+
+
+def differences(one: StepResult, other: StepResult) -> tuple[str, str] | None:
+    """Return the difference between two accepting answers, told of ``one`` and told of ``other``."""
+    of_one, of_other = difference_of(other, one), difference_of(one, other)
+    # A name reported twice shows on its side only.
+    return None if of_one is of_other is None else (of_one or of_other or "", of_other or of_one or "")
+
+
+def quarrels(answers: dict[str, StepResult]) -> dict[str, tuple[str, str]]:
+    """Return name -> the first other that accepts the input with other content, and the difference."""
+    out: dict[str, tuple[str, str]] = {}
+    for name, other in permutations(answers, 2):
+        found = differences(answers[name], answers[other])
+        if found is not None:
+            out.setdefault(name, (other, found[0]))
+    return out
+
+
+def words_of(difference: str, other: str) -> str:
+    """Return a difference as what is wrong about an answer, as far as ``other`` is right."""
+    return f"{difference} (as {other} reads it)"
+
+
+def compare(recorder: Recorder, what: Opinion, pair: Pair, found: tuple[str, str]) -> None:
+    """Keep it as a finding that two accept an input and report different content.
+
+    Args:
+        recorder: takes the finding.
+        what: the input.
+        pair: the two.
+        found: what ``differences`` returned.
+    """
+    first, second, kind = pair.first, pair.second, difference_class(found[1])
+    if recorder.misreads(first, difference_class(found[0])) or recorder.misreads(second, kind):
+        return  # a choice has no part in it: the same is told of a file that leaves none
+    vector = {"a": "accept:0", "b": "accept:1"}
+    rough = f"{'+'.join(what.choices)}: {signature_of(what.subject, vector, pair.names)} [{kind}]"
+    if not recorder.fresh(rough):
+        return
     with Slots(1) as slots:
 
-        def difference(data: bytes) -> str | None:
-            path = slots.put(data)
-            one, other = (subject.answer(data, path, step) for subject, step in (first, second))
-            return difference_of(one, other)
-
-        kind = difference_class(found)
-
         def same(data: bytes) -> bool:
-            now = difference(data)
+            now = differences(*pair.answers(data, slots))
             return (
                 now is not None
-                and difference_class(now) == kind
+                and difference_class(now[1]) == kind
                 and opinion(data, recorder.settings.profile).expected == "open"
             )
 
-        names = {"a": first[0].plain, "b": second[0].plain}
-        vector = {"a": "accept:0", "b": "accept:1"}
-        rough = f"{'+'.join(what.choices)}: {signature_of(what.subject, vector, names)} [{kind}]"
-        if not recorder.fresh(rough):
-            return
         data = shrink(what.data, same, seconds=recorder.settings.shrink_seconds)
         replays = 0
         for _ in range(REPLAYS):
-            first[0].renew()
-            second[0].renew()
+            first.renew()
+            second.renew()
             replays += same(data)
-        now = opinion(data, recorder.settings.profile)
-        signature = f"{signature_of(now.subject, vector, names)} [{kind}]"
-        recorder.take(
-            Finding(
-                step=second[1],
-                verdict="wrong-content",
-                signature=signature,
-                rules=now.rules or tuple(rule_book().choices[choice].rule for choice in now.choices),
-                codes=now.codes,
-                expected="the same content from all that accept it",
-                got={
-                    first[0].name: "accept",
-                    second[0].name: f"{difference(data) or found} (as the other says)",
-                },
-                versions={first[0].name: first[0].version, second[0].name: second[0].version},
-                files={ENTRY: data},
-                expectation={"outcome": "open", "codes": list(now.codes), "choices": list(now.choices)},
-                where=(now.faults[0].start, now.faults[0].end) if now.faults else None,
-                engine=recorder.settings.engine,
-                seed=recorder.settings.seed,
-                execs=recorder.execs,
-                size_found=len(what.data),
-                replays=replays,
-            )
+        now, seen = opinion(data, recorder.settings.profile), differences(*pair.answers(data, slots)) or found
+    recorder.take(
+        Finding(
+            step=pair.step,
+            verdict="wrong-content",
+            signature=f"{signature_of(now.subject, vector, pair.names)} [{kind}]",
+            rules=now.rules or tuple(rule_book().choices[choice].rule for choice in now.choices),
+            codes=now.codes,
+            expected=AGREEMENT,
+            got={
+                first.name: f"accept, but {words_of(seen[0], second.name)}",
+                second.name: f"accept, but {words_of(seen[1], first.name)}",
+            },
+            versions={first.name: first.version, second.name: second.version},
+            files={ENTRY: data},
+            expectation={
+                "outcome": "open",
+                "agree": True,
+                "codes": list(now.codes),
+                "choices": list(now.choices),
+            },
+            where=(now.faults[0].start, now.faults[0].end) if now.faults else None,
+            engine=recorder.settings.engine,
+            seed=recorder.settings.seed,
+            execs=recorder.execs,
+            size_found=len(what.data),
+            replays=replays,
         )
+    )

@@ -88,6 +88,11 @@ class Subject(Protocol):
         ...
 
 
+def told_apart(names: Sequence[str], longer: Sequence[str]) -> list[str]:
+    """Return the names, those that several have replaced by their longer ones: versions, adapters unnamed."""
+    return [n if names.count(n) == 1 else other for n, other in zip(names, longer, strict=True)]
+
+
 class WorkerSubject:
     """An implementation in its worker, with the harness's limits."""
 
@@ -100,12 +105,7 @@ class WorkerSubject:
         self._worker = make_worker(target, limits, profile)
         who = self._worker.start()
         self.name = target.selector
-        entry = target.entry
-        self.plain = (
-            target.descriptor.name + (f":{entry.name}" if entry.name else "")
-            if target.descriptor is not None and entry is not None
-            else who.name
-        )
+        self.plain = target.plain(who.name)
         self.version = who.version
         self.lacks = who.lacks
         self.areas = who.areas

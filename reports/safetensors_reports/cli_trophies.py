@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from safetensors_corpus.cli_common import UnusableError, folder_option, load, raw_manifest
+from safetensors_corpus.cli_common import UnusableError, folder_option, load, raw_manifest, write_page
 from safetensors_reference.cli_rules import docs_folder
 
 from .trophies import Trophies
@@ -55,7 +55,7 @@ def trophies(write: bool, check: bool, add: Path | None, root: Path | None) -> N
     except TrophyError as err:
         raise UnusableError(str(err)) from err
     if write or check:
-        _page(docs / PAGE, render(found), check=check)
+        write_page(docs / PAGE, render(found), check=check, command="stc trophies --write")
     else:
         _list(found)
 
@@ -69,20 +69,6 @@ def _add(path: Path, folder: Path, manifest: dict[str, Any]) -> None:
     except OSError as err:
         raise UnusableError(f"{target}: {err.strerror or err}") from err
     click.echo(f"wrote {target}")
-
-
-def _page(path: Path, text: str, *, check: bool) -> None:
-    try:
-        if path.is_file() and path.read_bytes() == text.encode():
-            click.echo(f"current: {path}")
-            return
-        if check:
-            click.echo(f"{path} is not current; run: stc trophies --write")
-            raise SystemExit(1)
-        path.write_bytes(text.encode())
-    except OSError as err:
-        raise UnusableError(f"{path}: {err.strerror or err}") from err
-    click.echo(f"wrote {path}")
 
 
 def _list(found: Trophies) -> None:

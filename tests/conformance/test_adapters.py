@@ -19,7 +19,7 @@ from safetensors_conformance.subject import RunOptions, Subject
 from safetensors_conformance.worker import Limits, make_worker
 from safetensors_corpus import load_manifest
 
-SELECTORS = [d.name + (f":{e.name}" if e.name else "") for d in descriptors().values() for e in d.entries]
+SELECTORS = [d.selector(e) for d in descriptors().values() for e in d.entries]
 
 
 def there(target: Target) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from pathlib import Path
 
 import pytest
@@ -81,8 +82,10 @@ def test_a_baseline_that_cannot_be_used_says_why(tmp_path: Path, text: str, word
 
 
 def test_a_missing_baseline_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(BaselineError, match="--update-baseline"):
-        load_baseline(tmp_path / "none.toml", "1.0", None)
+    path = tmp_path / "none of it.toml"
+    advice = re.escape(f"make one with: stc baseline update SELECTOR --file '{path}'")
+    with pytest.raises(BaselineError, match=advice):
+        load_baseline(path, "1.0", None)
 
 
 def test_entries_hold_for_their_versions_and_profile_only(tmp_path: Path) -> None:

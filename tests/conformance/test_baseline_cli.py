@@ -26,6 +26,17 @@ def test_explaining_runs_the_cases_and_shows_reason_and_issue() -> None:
     assert out.endswith("1 entries, 0 steps no longer fail as listed\n")
 
 
+@pytest.mark.parametrize("command", ["show", "explain"])
+def test_what_a_missing_file_is_answered_with_are_options_that_there_are(
+    command: str, tmp_path: Path
+) -> None:
+    status, out = call(command, "reference", "--file", str(tmp_path / "none.toml"))
+    assert status == 1
+    assert "none.toml: No such file" in out
+    assert "--no-baseline" not in out
+    assert "stc baseline update SELECTOR --file" in out
+
+
 def test_an_entry_that_passes_is_told(tmp_path: Path) -> None:
     path = tmp_path / "b.toml"
     path.write_text(

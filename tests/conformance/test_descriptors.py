@@ -33,11 +33,7 @@ UNPINNED = {"safetensors": {"numpy"}}
 """The old releases of the official library are run with whatever NumPy suits the interpreter."""
 
 
-def selector(descriptor: Descriptor, entry: Entry) -> str:
-    return descriptor.name + (f":{entry.name}" if entry.name else "")
-
-
-IDS = [selector(d, e) for d, e in ENTRIES]
+IDS = [d.selector(e) for d, e in ENTRIES]
 each_entry = pytest.mark.parametrize(("descriptor", "entry"), ENTRIES, ids=IDS)
 
 
@@ -124,7 +120,7 @@ def test_lacks_names_features_that_cases_have(descriptor: Descriptor, entry: Ent
 def test_the_selector_resolves_to_an_environment_or_to_this_interpreter(
     descriptor: Descriptor, entry: Entry
 ) -> None:
-    target = resolve(selector(descriptor, entry))
+    target = resolve(descriptor.selector(entry))
     assert target.descriptor == descriptor
     assert target.entry == entry
     assert (target.kind == "node") == entry.adapter.endswith(".mjs")

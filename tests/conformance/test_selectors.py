@@ -24,6 +24,21 @@ def test_every_known_name_resolves_to_an_adapter_file(name: str) -> None:
     assert f"class {attribute}" in text or "make" in text
 
 
+@pytest.mark.parametrize(
+    ("selector", "says", "plain"),
+    [
+        ("safetensors", "", "safetensors"),
+        ("safetensors:numpy", "something else", "safetensors:numpy"),
+        ("safetensors:numpy==0.7.0", "", "safetensors:numpy"),
+        ("mlx==0.31.1", "", "mlx"),
+        ("py:a==b.py:Reader", "my reader", "my reader"),
+        ("py:a==b.py:Reader", "", "py:a==b.py:Reader"),
+    ],
+)
+def test_people_call_it_by_its_name_without_version(selector: str, says: str, plain: str) -> None:
+    assert resolve(selector).plain(says) == plain
+
+
 def test_a_version_is_run_in_an_environment_of_its_own(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

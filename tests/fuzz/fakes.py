@@ -23,6 +23,21 @@ class OtherMetadata(Reference):
         return {**super().read(path), "metadata": {"not": "there"}}
 
 
+class RefusesAll:
+    """Refuses every file."""
+
+    def read(self, path: str) -> Any:
+        raise ValueError("no")
+
+
+class Official(Reference):
+    """Takes the options of the official library, whatever it is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.profile("official")
+
+
 class DiesOnSomeSizes(Reference):
     """Ends its process on one file in sixteen or so."""
 

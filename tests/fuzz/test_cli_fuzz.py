@@ -68,6 +68,41 @@ def test_several_processes_share_the_inputs_and_tell_findings_once() -> None:
     assert "1 findings" in result.stdout
 
 
+def test_no_process_takes_more_than_its_share() -> None:
+    result = run("--max-execs", "3", "--jobs", "8")
+    assert result.exit_code == 0
+    assert "3 inputs in" in result.stdout
+    for most in ("2", "3"):
+        both = run("--steps", "read,slice", "--max-execs", most, "--jobs", "8")
+        assert f"{most} inputs in" in both.stdout
+
+
+def test_two_that_get_one_input_wrong_have_a_folder_each(tmp_path: Path) -> None:
+    twin = tmp_path / "twin.py"
+    twin.write_text("class AcceptsAll:\n    def read(self, path):\n        return []\n")
+    impls = ("--impl", f"py:{FAKES}:AcceptsAll", "--impl", f"py:{twin}:AcceptsAll")
+    result = run(*impls, "--max-execs", "60", "-o", tmp_path / "findings")
+    told = int(re.findall(r"^(\d+) findings", result.stdout, re.MULTILINE)[0])
+    places = list((tmp_path / "findings").iterdir())
+    assert len(places) == told > 10
+    blamed = [json.loads((place / "finding.json").read_bytes())["got"] for place in places]
+    assert sum(f"py:{twin}:AcceptsAll" in got for got in blamed) == told / 2
+
+
+def test_a_finding_that_cannot_be_written_ends_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: Path, data: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    result = run("--impl", f"py:{FAKES}:OtherMetadata", "--max-execs", "60", "-o", tmp_path)
+    assert result.exit_code == 1
+    assert "60 inputs in" in result.stdout
+    assert "1 findings" in result.stdout
+    assert re.search(r"Error: met-\S+ is not written: .*No space left", result.stderr)
+
+
 def test_a_second_run_starts_from_the_inputs_of_the_first(tmp_path: Path) -> None:
     corpus = tmp_path / "kept"
     first = run("--max-execs", "300", "--corpus", corpus)
@@ -132,6 +167,15 @@ def test_the_easy_set_can_be_measured(tmp_path: Path) -> None:
         (("--max-execs", "0"), "Invalid value"),
         (("--time", "0"), "Invalid value"),
         (("--seed", "x"), "Invalid value"),
+        (("--steps", ","), "no step to ask; there are open, read, slice, write, index, prove, check"),
+        (("--steps", "", "--jobs", "2"), "no step to ask"),
+        (("--steps", "", "--engine", "hypothesis"), "no step to ask"),
+        (("--steps", "read,slice", "--max-execs", "1"), "1 input: single files and other steps take turns"),
+        (("--impl", ""), "unknown implementation ''"),
+        (("--max-execs", "9", "-o", "/dev/null"), "-o /dev/null: File exists; give a folder"),
+        (("--max-execs", "9", "-o", "/dev/null/x"), "-o /dev/null/x: Not a directory; give a folder"),
+        (("bench", "--seeds", ","), "is no list of numbers"),
+        (("bench", "--max-execs", "1", "--json", "/dev/null/x"), "--json /dev/null/x: Not a directory"),
         (("--steps", "read,fly"), "no step 'fly'; there are open, read, slice, write, index, prove, check"),
         (("--steps", "open", "--impl", f"py:{FAKES}:AcceptsAll"), "has none of the steps open; it has read"),
         (("--triage", str(FAKES)), "fakes.py"),

@@ -145,6 +145,15 @@ def test_a_file_in_the_way_is_not_replaced(tmp_path: Path) -> None:
     assert [p.read_text() for p in tmp_path.iterdir()] == ["mine"]
 
 
+def test_findings_of_one_input_do_not_take_each_others_place(tmp_path: Path) -> None:
+    other = replace(
+        hole(), signature="OFF_HOLE: accept other; reject reference [OFF-07]", got={"other": "accept"}
+    )
+    places = {write(hole(), tmp_path), write(other, tmp_path), write(other, tmp_path)}
+    assert len(places) == 2
+    assert {next(iter(load(place).got)) for place in places} == {ACCEPTS_ALL, "other"}
+
+
 def test_several_files_get_a_folder_and_the_faulty_one_is_drawn(tmp_path: Path) -> None:
     files = {
         "model.safetensors.index.json": b"{}",

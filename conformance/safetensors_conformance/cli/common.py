@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -27,6 +28,20 @@ def targets(selectors: Sequence[str]) -> list[Target]:
         return [resolve(s) for s in dict.fromkeys(selectors)]
     except SelectorError as err:
         raise click.UsageError(str(err)) from err
+
+
+def write_report(folder: Path, name: str, document: object, markdown: str) -> None:
+    """Write a result as ``<name>.json`` and ``<name>.md`` into a folder, made where it is not there.
+
+    Raises click.ClickException.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(document, indent=1, allow_nan=False)
+        (folder / f"{name}.json").write_text(text + "\n", encoding="ascii")
+        (folder / f"{name}.md").write_text(markdown, encoding="utf-8")
+    except OSError as err:
+        raise click.ClickException(f"--report {folder}: {err.strerror or err}") from err
 
 
 def select(manifest: Manifest, patterns: Sequence[str], *, heavy: bool = False) -> list[Case]:

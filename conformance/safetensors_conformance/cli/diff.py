@@ -26,7 +26,7 @@ from ..differential import Side, names_of, records_of, run_all
 from ..differential_inputs import GONE, KINDS, Input, Knowledge, checked, of_cases, of_files
 from ..triage import Triage, TriageError, load_triage, shipped
 from ..worker import Limits
-from .common import corpus, select, targets
+from .common import corpus, select, targets, write_report
 
 HARNESS_ERRORS_SHOWN = 3
 
@@ -152,7 +152,7 @@ def diff(
     )
     found = _report(sides, inputs, manifest, profile, known, problems, finished=finished, whole=whole)
     if report is not None:
-        _write(found, report)
+        write_report(report, "diff", document(found), diff_markdown(found))
     if as_json:
         click.echo(json.dumps(document(found), indent=1, allow_nan=False))
     else:
@@ -272,13 +272,3 @@ def _answers(
         }
         for name in wanted
     }
-
-
-def _write(found: DiffReport, folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(document(found), indent=1, allow_nan=False)
-        (folder / "diff.json").write_text(text + "\n", encoding="ascii")
-        (folder / "diff.md").write_text(diff_markdown(found), encoding="utf-8")
-    except OSError as err:
-        raise click.ClickException(f"--report {folder}: {err.strerror or err}") from err

@@ -37,7 +37,7 @@ def list_impls(check: bool, kind: str | None) -> None:
     chosen = [d for d in descriptors().values() if kind in (None, d.kind)]
     for descriptor in chosen:
         for entry in descriptor.entries:
-            selector = descriptor.name + (f":{entry.name}" if entry.name else "")
+            selector = descriptor.selector(entry)
             target = resolve(selector)
             state = _start(target) if check and _installed(target) else _state(target)
             kind_shown = descriptor.kind if descriptor.independent else f"{descriptor.kind} (official core)"
@@ -88,9 +88,7 @@ def sync(names: tuple[str, ...], everything: bool) -> None:
     if not names and not everything:
         raise click.UsageError("name what to install, or give --all; stc impl list shows what there is")
     if everything:
-        names = tuple(
-            d.name + (f":{e.name}" if e.name else "") for d in descriptors().values() for e in d.entries
-        )
+        names = tuple(d.selector(e) for d in descriptors().values() for e in d.entries)
     failed = 0
     for name in names:
         try:
@@ -133,8 +131,7 @@ def _facts(descriptor: Descriptor) -> list[str]:
         requires = descriptor.requirements(descriptor.version, descriptor.entries[0])
         lines.append(f"installs   {descriptor.manager}: {' '.join(requires)}")
     for entry in descriptor.entries:
-        selector = descriptor.name + (f":{entry.name}" if entry.name else "")
-        lines.append(f"--impl     {selector}: {entry.about}")
+        lines.append(f"--impl     {descriptor.selector(entry)}: {entry.about}")
         if entry.areas:
             lines.append(f"           judged on {', '.join(entry.areas)}")
         if descriptor.manager:

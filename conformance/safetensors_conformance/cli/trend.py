@@ -21,7 +21,7 @@ from ..selectors import SelectorError, Target
 from ..subject import RunOptions
 from ..trend import all_due, notes_of, run_version, some_of, targets_of
 from ..worker import Limits
-from .common import corpus, select
+from .common import corpus, select, write_report
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -111,7 +111,7 @@ def trend(
     called = name + (f":{entry}" if entry else "")
     result = _result(called, manifest, targets, runs, interrupted=interrupted)
     if report is not None:
-        _write(result, report)
+        write_report(report, "trend", trend_document(result), trend_markdown(result))
     if as_json:
         click.echo(json.dumps(trend_document(result), indent=1, allow_nan=False))
     else:
@@ -151,13 +151,3 @@ def _result(
     notes = notes_of(manifest, next(iter(targets.values()), None))
     suite = version("safetensors-conformance")
     return hold_together(name, suite, manifest.version, runs, notes, interrupted=interrupted)
-
-
-def _write(result: Trend, folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(trend_document(result), indent=1, allow_nan=False)
-        (folder / "trend.json").write_text(text + "\n", encoding="ascii")
-        (folder / "trend.md").write_text(trend_markdown(result), encoding="utf-8")
-    except OSError as err:
-        raise click.ClickException(f"--report {folder}: {err.strerror or err}") from err

@@ -91,6 +91,10 @@ class Descriptor:
         """Return the entry of this name, or None."""
         return next((e for e in self.entries if e.name == name), None)
 
+    def selector(self, entry: Entry) -> str:
+        """Return what ``--impl`` takes for an entry: ``mlx`` for the default, ``mlx:entry`` for another."""
+        return f"{self.name}:{entry.name}" if entry.name else self.name
+
     def requirements(self, version: str, entry: Entry) -> list[str]:
         """Return what one version and entry needs installed."""
         return [text.replace("{version}", version) for text in (*self.requires, *entry.requires)]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ..builder import pattern
-from ..index_builder import IndexBuilder, ShardBuilder, numbered
+from ..index_builder import IndexBuilder, numbered
 from ..registry import ACCEPT, Accept, Reject, chooses, reject, rejects
+from ..shard_faults import SHARD_FAULTS, break_shard
 
 A, B, C = numbered(1, 2), numbered(2, 2), numbered(3, 3)
 SGLANG = "https://github.com/sgl-project/sglang/pull/32279"
@@ -188,52 +189,16 @@ def second_index(f: IndexBuilder, name: str) -> None:
     f.index({"a": A, "b": B})
 
 
-FAULTS = {
-    "length-past-end": ("FRM-04", "FRM_HEADER_PAST_EOF"),
-    "no-json": ("HDR-07", "HDR_NOT_JSON"),
-    "no-utf-8": ("HDR-01", "HDR_NOT_UTF8"),
-    "name-twice": ("HDR-09", "HDR_DUP_KEY"),
-    "dtype-unknown": ("DTY-01", "DTY_UNKNOWN"),
-    "shape-negative": ("SHP-02", "ENT_BAD_INTEGER"),
-    "range-of-other-size": ("OFF-05", "OFF_SIZE_MISMATCH"),
-    "cut-off": ("OFF-04", "OFF_OUT_OF_BOUNDS"),
-    "overlap": ("OFF-06", "OFF_OVERLAP"),
-    "hole": ("OFF-07", "OFF_HOLE"),
-    "bytes-behind": ("OFF-08", "OFF_TRAILING"),
-    "metadata-number": ("MET-01", "MET_VALUE_NOT_STRING"),
-}
-
-
-def _break(shard: ShardBuilder, fault: str) -> None:
-    """Give a shard that holds one tensor so far a second one and a fault."""
-    fields = {"dtype-unknown": {"dtype": '"F31"'}, "shape-negative": {"shape": "[-2]"}}
-    fields["range-of-other-size"] = {"shape": "[1]"}
-    if fault == "hole":
-        shard.gap(8)
-    if fault == "overlap":
-        shard.tensor("c", "F32", [2], b"\1\2\3\4", begin=4)
-    else:
-        shard.tensor("b" if fault == "name-twice" else "c", fields=fields.get(fault))
-    if fault == "no-utf-8":
-        shard.member(b'"\xff"', b"0")
-    if fault == "metadata-number":
-        shard.metadata(None, raw='{"n":1}')
-    shard.length = 1000 if fault == "length-past-end" else None
-    shard.before = b"{," if fault == "no-json" else b""
-    shard.cut = 4 if fault == "cut-off" else 0
-    shard.trailer = b"\0" * 8 if fault == "bytes-behind" else b""
-
-
 def broken_shard(f: IndexBuilder, fault: str) -> None:
     """One of three shards is broken, in a tensor that nobody asks for where that is possible: $slug.
 
     A loader that has begun with the good shards must not end with half a model.
     """
     f.shard(A, "a")
-    _break(f.shard(B, "b"), fault)
+    break_shard(f.shard(B, "b"), fault, first="b", last="c")
     f.shard(C, "d")
     f.index({"a": A, "b": B, "d": C}, metadata={"total_size": 24})
 
 
-for _fault, (_rule, _code) in FAULTS.items():
+for _fault, (_rule, _code) in SHARD_FAULTS.items():
     rejects(_rule, codes=_code, importance="high", over={_fault: _fault})(broken_shard)

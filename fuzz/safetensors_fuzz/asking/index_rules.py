@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from safetensors_corpus import shard_faults
 from safetensors_corpus.registry import ACCEPT, Accept, Reject, reject
 from safetensors_reference.rules import rule_book
 
@@ -14,18 +15,7 @@ from .question import Aim, Fault, Plan, PlanError, accepting, choosing, rejectin
 
 SUFFIX = ".safetensors"
 SHARD_FAULTS: dict[str, tuple[str, str]] = {
-    "length-past-end": ("FRM-04", "FRM_HEADER_PAST_EOF"),
-    "no-json": ("HDR-07", "HDR_NOT_JSON"),
-    "no-utf-8": ("HDR-01", "HDR_NOT_UTF8"),
-    "name-twice": ("HDR-09", "HDR_DUP_KEY"),
-    "dtype-unknown": ("DTY-01", "DTY_UNKNOWN"),
-    "shape-negative": ("SHP-02", "ENT_BAD_INTEGER"),
-    "range-of-other-size": ("OFF-05", "OFF_SIZE_MISMATCH"),
-    "cut-off": ("OFF-04", "OFF_OUT_OF_BOUNDS"),
-    "overlap": ("OFF-06", "OFF_OVERLAP"),
-    "hole": ("OFF-07", "OFF_HOLE"),
-    "bytes-behind": ("OFF-08", "OFF_TRAILING"),
-    "metadata-number": ("MET-01", "MET_VALUE_NOT_STRING"),
+    **shard_faults.SHARD_FAULTS,
     "empty-file": ("FRM-03", "FRM_TOO_SHORT"),
     "pickle": ("IDX-07", "FRM_HEADER_OVER_LIMIT"),
 }

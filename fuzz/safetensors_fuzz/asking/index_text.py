@@ -163,8 +163,6 @@ FAULTY: dict[str, tuple[Fault, Callable[[Parts], str | bytes]]] = {
 }
 """Texts that are no index: why, and how they are made."""
 
-METADATA_CHOICES = ("index-metadata-type", "index-metadata", "index-total-size-type", "index-total-size")
-
 
 def metadata_choice(text: str | None, total: int) -> str | None:
     """Return the choice that the metadata of an index fall under. Raises PlanError for no JSON text.

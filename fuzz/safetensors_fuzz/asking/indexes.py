@@ -18,6 +18,7 @@ from typing import Any
 from safetensors_corpus.builder import filled
 from safetensors_corpus.index_builder import INDEX_NAME, IndexBuilder, ShardBuilder
 from safetensors_corpus.manifest import ROOT_MARK
+from safetensors_corpus.shard_faults import break_shard
 from safetensors_reference.dtypes import DTYPE_BITS
 
 from . import index_plans
@@ -30,6 +31,8 @@ LARGEST = 4096
 """Elements of one tensor at most."""
 LAST = "\u00a7"
 """Name of the tensor that is wrong in a broken shard."""
+PAST_ANY_END = 60_000
+"""Header length in bytes that no shard has."""
 RESERVED = "__metadata__"
 USUAL = '{"total_size":$n}'
 PICKLE = pickle.dumps({"b": [1.0, 2.0]}, protocol=2)
@@ -162,27 +165,9 @@ def _add_shard(builder: IndexBuilder, name: str, shard: Mapping[str, Any]) -> No
 
 def _break(shard: ShardBuilder, fault: str, names: list[str]) -> None:
     """Give a shard another tensor and a fault. Raises PlanError where there is nothing to break."""
-    fields: dict[str, dict[str, str | None]] = {
-        "dtype-unknown": {"dtype": '"F31"'},
-        "shape-negative": {"shape": "[-2]"},
-        "range-of-other-size": {"shape": "[1]"},
-    }
     if (fault == "name-twice" and not names) or (fault == "overlap" and shard.position < 4):
         raise PlanError("nothing to break")
-    if fault == "hole":
-        shard.gap(8)
-    if fault == "overlap":
-        shard.tensor(LAST, "F32", [2], b"\1\2\3\4", begin=shard.position - 4)
-    else:
-        shard.tensor(names[0] if fault == "name-twice" else LAST, fields=fields.get(fault))
-    if fault == "no-utf-8":
-        shard.member(b'"\xff"', b"0")
-    if fault == "metadata-number":
-        shard.metadata(None, raw='{"n":1}')
-    shard.length = 60_000 if fault == "length-past-end" else None
-    shard.before = b"{," if fault == "no-json" else b""
-    shard.cut = 4 if fault == "cut-off" else 0
-    shard.trailer = b"\0" * 8 if fault == "bytes-behind" else b""
+    break_shard(shard, fault, first=names[0] if names else LAST, last=LAST, length=PAST_ANY_END)
 
 
 def _with(shards: list[Plan], at: int, **values: Any) -> list[Plan]:

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from safetensors_conformance.judge import StepVerdict
-from safetensors_conformance.selectors import Target
 from safetensors_reports.disagreements import signature_of
 
+from ..finding import ADAPTER_ERROR
 from .question import Question
 
 _FAULT = re.compile(r"\b([A-Z]{3}_[A-Z0-9_]+) \(")
@@ -17,15 +17,10 @@ _FOLDER = re.compile(r"[^\s'\"]*(?:safetensors-case-|stc-fuzz-)[^\s'\"/]*/?")
 """Paths of this run's own folders, which are different in each."""
 
 
-def name_of(target: Target) -> str:
-    """Return a selector without its version."""
-    return target.selector.partition("==")[0] if target.descriptor is not None else target.selector
-
-
 def token(question: Question, judged: StepVerdict) -> str:
     """Return what came in a word: the outcome, or what is wrong with an accepted one."""
     if judged.verdict == "harness-error":
-        return "adapter-error"
+        return ADAPTER_ERROR
     if judged.verdict == "wrong-reject" and judged.result.exception:
         return f"reject:{judged.result.exception}"
     if judged.verdict != "wrong-content":
@@ -54,14 +49,14 @@ def _aspect(question: Question, judged: StepVerdict) -> str:
     return "metadata"
 
 
-def signature(target: Target, question: Question, judged: StepVerdict, subject: str = "") -> str:
+def signature(name: str, question: Question, judged: StepVerdict, subject: str = "") -> str:
     """Return the text that findings are told apart by: ``API-05: accept expected; crash mlx (slice)``.
 
-    ``subject`` takes the place of the question's own.
+    ``name`` is that of the implementation; ``subject`` takes the place of the question's own.
     """
     wanted = "choice" if "choice" in question.expectation else question.expectation["outcome"]
-    vector = {"expected": wanted, target.selector: token(question, judged)}
-    names = {"expected": "expected", target.selector: f"{name_of(target)} ({question.step})"}
+    vector = {"expected": wanted, "answer": token(question, judged)}
+    names = {"expected": "expected", "answer": f"{name} ({question.step})"}
     return signature_of(subject or question.subject, vector, names)
 
 

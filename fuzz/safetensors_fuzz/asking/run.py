@@ -18,7 +18,8 @@ from safetensors_conformance.selectors import Target
 from safetensors_conformance.worker import Limits, StartError, Worker, make_worker
 from safetensors_reports.verdicts import FAILING, kind_of
 
-from ..finding import Finding
+from ..finding import REPLAYS, Finding
+from ..subjects import told_apart
 from .indexes import Indexes
 from .naming import expected_line, got_line, signature, token
 from .question import Asking, Plan, PlanError, Question
@@ -31,7 +32,6 @@ ASKING: dict[str, Asking] = {kind.step: kind for kind in (Slices(), Writes(), In
 """Step -> what is asked."""
 SHRINK_TRIES = 400
 SHRINK_SECONDS = 5.0
-REPLAYS = 3
 
 
 @dataclass
@@ -61,8 +61,9 @@ class AskTally:
 
 @dataclass
 class _Asked:
-    """An implementation that takes part."""
+    """An implementation that takes part; ``name`` is the one in signatures."""
 
+    name: str
     target: Target
     worker: Worker
     who: Implementation
@@ -112,7 +113,7 @@ class _Campaign:
         Of several faults or choices one that is old is enough: the others come up without it.
         """
         for part in (question.subject, *sorted(question.parts - {question.subject})):
-            name = signature(one.target, question, judged, part)
+            name = signature(one.name, question, judged, part)
             if name in self.tally.findings:
                 return True
             if name in self.tally.known or self.known(name):
@@ -151,7 +152,7 @@ class _Campaign:
         return Finding(
             step=small.step,
             verdict=judged.verdict,
-            signature=signature(one.target, small, judged),
+            signature=signature(one.name, small, judged),
             rules=small.rules,
             codes=small.codes,
             expected=expected_line(small),
@@ -224,9 +225,10 @@ def ask_campaign(
     try:
         with tempfile.TemporaryDirectory(prefix="stc-fuzz-") as scratch:
             asked = []
-            for target in targets:
+            names = told_apart([t.plain() for t in targets], [t.selector for t in targets])
+            for name, target in zip(names, targets, strict=True):
                 workers.append(make_worker(target, limits, profile))
-                asked.append(_Asked(target, workers[-1], workers[-1].start()))
+                asked.append(_Asked(name, target, workers[-1], workers[-1].start()))
             campaign = _Campaign(seed, limits, profile, keep, known, tally, Path(scratch))
             usable = [step for step in steps if any(step in one.who.steps for one in asked)]
             if not usable:

@@ -6,7 +6,7 @@ import random
 
 from .entries import entries, metadata, numbers, some
 from .model import Arr, File, Obj, Value, copy, text
-from .places import escape, into_string, leaves, spoilable, strings, trees
+from .places import escape, into_string, some_leaf, some_member, spoilable, trees
 from .registry import fault
 from .vocabulary import (
     BAD_ESCAPES,
@@ -58,10 +58,9 @@ def bracket_changed(rng: random.Random, file: File) -> bool:
 @fault("HDR-07")
 def key_unquoted(rng: random.Random, file: File) -> bool:
     """Write a key without quotes, with other quotes, or as another value."""
-    spots = [(member, place) for member, place in strings(file) if place == 0]
-    if not spots:
+    member = some_member(rng, file)
+    if member is None:
         return False
-    member, _ = rng.choice(spots)
     key = member[0]
     assert type(key) is bytes
     bare = key.strip()[1:-1]
@@ -74,10 +73,9 @@ def key_unquoted(rng: random.Random, file: File) -> bool:
 @fault("HDR-07")
 def separator_changed(rng: random.Random, file: File) -> bool:
     """Write something else than a colon between key and value."""
-    spots = [(member, place) for member, place in strings(file) if place == 0]
-    if not spots:
+    member = some_member(rng, file)
+    if member is None:
         return False
-    member, _ = rng.choice(spots)
     value = text(member[1])
     # The colon itself belongs to the tree, so what is wrong goes beside it.
     member[1] = rng.choice(
@@ -107,12 +105,10 @@ def comma_missing(rng: random.Random, file: File) -> bool:
 @fault("HDR-07")
 def value_spelled_badly(rng: random.Random, file: File) -> bool:
     """Put a text that is no JSON in place of a value."""
-    spots = leaves(file)
-    if not spots:
+    found = some_leaf(rng, file)
+    if found is None:
         return False
-    holder, place = rng.choice(spots)
-    value = holder[place]
-    assert type(value) is bytes
+    holder, place, value = found
     bad = (
         BAD_WORDS
         if not value.strip().isdigit() or rng.random() < 0.3
@@ -125,12 +121,10 @@ def value_spelled_badly(rng: random.Random, file: File) -> bool:
 @fault("HDR-07")
 def space_of_another_kind(rng: random.Random, file: File) -> bool:
     """Put whitespace between tokens that is none in JSON, or a comment."""
-    spots = leaves(file)
-    if not spots:
+    found = some_leaf(rng, file)
+    if found is None:
         return False
-    holder, place = rng.choice(spots)
-    value = holder[place]
-    assert type(value) is bytes
+    holder, place, value = found
     junk = rng.choice((*NO_SPACES, b"/* */", b"//\n", b"#\n"))
     holder[place] = junk + value if rng.random() < 0.5 else value + junk
     return True
@@ -253,10 +247,10 @@ def metadata_key_again(rng: random.Random, file: File) -> bool:
 @fault("HDR-16")
 def deep_nesting(rng: random.Random, file: File) -> bool:
     """Nest arrays or objects deeper than readers follow."""
-    spots = leaves(file)
-    if not spots:
+    found = some_leaf(rng, file)
+    if found is None:
         return False
-    holder, place = rng.choice(spots)
+    holder, place, _ = found
     depth = rng.choice((123, 124, 125, 126, 127, 128, 129, 200, 1000, 5000))
     opening, closing = rng.choice(((b"[", b"]"), (b'{"a":', b"}")))
     inside = b"0" if opening != b"[" or rng.random() < 0.5 else b""

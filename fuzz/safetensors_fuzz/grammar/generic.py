@@ -6,7 +6,7 @@ import random
 import re
 
 from .model import Arr, File, Obj, Value, copy, parse
-from .places import leaves, trees
+from .places import some_leaf, trees
 from .registry import Apply, Mutation
 from .vocabulary import BAD_WORDS, BIG, LENGTHS, MAGIC, SPACES, WORDS
 
@@ -151,10 +151,10 @@ def remove_or_repeat_part(rng: random.Random, file: File) -> bool:
 
 def other_word(rng: random.Random, file: File) -> bool:
     """Put a word of any type in place of a value."""
-    spots = leaves(file)
-    if not spots:
+    found = some_leaf(rng, file)
+    if found is None:
         return False
-    holder, place = rng.choice(spots)
+    holder, place, _ = found
     holder[place] = rng.choice(WORDS)
     return True
 

@@ -80,6 +80,23 @@ def leaves(file: File) -> list[tuple[list[Value], int]]:
     return out
 
 
+def some_leaf(rng: random.Random, file: File) -> tuple[list[Value], int, bytes] | None:
+    """Return a value that is no tree, by chance: the list that holds it, its index, its text."""
+    spots = leaves(file)
+    if not spots:
+        return None
+    holder, place = rng.choice(spots)
+    value = holder[place]
+    assert type(value) is bytes
+    return holder, place, value
+
+
+def some_member(rng: random.Random, file: File) -> list[Value] | None:
+    """Return a member of an object, by chance."""
+    members = [member for member, place in strings(file) if place == 0]
+    return rng.choice(members) if members else None
+
+
 def escape(rng: random.Random, member: list[Value], place: int) -> bool:
     """Escape one letter, digit or underscore of a plain string."""
     value = member[place]

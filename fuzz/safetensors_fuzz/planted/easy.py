@@ -12,7 +12,7 @@ from safetensors_corpus.broken.small_json import Refused
 from safetensors_reference import explain
 from safetensors_reference.rules import ProfileName
 
-from ..oracle import quick_header
+from ..oracle import content, quick_header
 from . import Planted, Probe
 
 _DECIDING = ("explain", "entries", "layout", "jsontext")
@@ -50,17 +50,7 @@ def _without(rule: str) -> Callable[[bytes, Probe], dict[str, Any]]:
             header = found.header
         if header is None:
             return {"tensors": [], "metadata": None}  # what it reads of a bad file is nobody's business
-        start = 8 + header.length
-        rows = [
-            {
-                "name": t.name,
-                "dtype": t.dtype,
-                "shape": list(t.shape),
-                "nbytes": len(data[start + t.begin : start + t.end]),
-            }
-            for t in header.tensors.values()
-        ]
-        return {"tensors": rows, "metadata": header.metadata}
+        return content(data, header)
 
     return read
 

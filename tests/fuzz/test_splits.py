@@ -1,0 +1,249 @@
+"""Two that accept what they may accept, and see different things: found, told once, asked again."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from safetensors_conformance.outcomes import StepResult
+from safetensors_conformance.worker import Limits
+from safetensors_corpus.broken import small_reader
+from safetensors_corpus.builder import FileBuilder
+from safetensors_fuzz.campaign import Campaign
+from safetensors_fuzz.cli_replay import replay as command
+from safetensors_fuzz.finding import AGREEMENT, ENTRY, Finding
+from safetensors_fuzz.folder import DOCUMENT, load, name_of_test, write
+from safetensors_fuzz.recorder import Settings
+from safetensors_fuzz.replay import ReplayError, exit_status, failure, replay
+from safetensors_fuzz.splits import differences, quarrels
+from safetensors_fuzz.subjects import CallSubject
+from safetensors_reports.audit.inputs import AuditError, load_fuzz_finding
+
+from .findings import ACCEPTS_ALL, FAKES, OTHER_METADATA
+
+Content = dict[str, Any]
+LIMITS = Limits(20.0)
+ROW = {"name": "w", "dtype": "F32", "shape": [2], "nbytes": 8, "sha256": "ab" * 32}
+
+
+def reading(change: Callable[[Content], None]) -> Callable[[bytes], Mapping[str, Any]]:
+    """Return a reader that ignores unknown fields and changes what it reads."""
+
+    def read(data: bytes) -> Mapping[str, Any]:
+        content = small_reader.IGNORING.content(data)
+        change(content)
+        return content
+
+    return read
+
+
+def strided(content: Content, data: bytes) -> None:
+    if b'"strides"' in data:
+        content["tensors"] = []
+
+
+def splits_of(*subjects: CallSubject, execs: int = 4000) -> tuple[list[Finding], list[Finding]]:
+    """Fuzz subjects together; return the findings of splits and the others."""
+    kept: list[Finding] = []
+    chosen = Settings(max_execs=execs, shrink_seconds=0.5)
+    Campaign(subjects, chosen, keep=kept.append).run()
+    return [f for f in kept if f.split], [f for f in kept if not f.split]
+
+
+def test_a_split_that_a_valid_file_shows_as_well_is_told_of_that_alone() -> None:
+    def wider(content: Content) -> None:
+        for row in content["tensors"]:
+            if row["dtype"] == "U8":
+                row["dtype"] = "I8"
+
+    sound = CallSubject("sound", small_reader.IGNORING.content)
+    for pair in ([sound, CallSubject("lax", reading(wider))], [CallSubject("lax", reading(wider)), sound]):
+        splits, others = splits_of(*pair)
+        assert splits == []
+        assert "valid: accept:A lax; accept:B reference [dtype]" in [f.signature for f in others]
+
+
+def test_a_tensor_that_one_always_leaves_out_is_no_surplus_of_the_other() -> None:
+    """What is missing in one is reported by the other, and both are told of the one that leaves out."""
+
+    def shorter(content: Content) -> None:
+        content["tensors"] = content["tensors"][:1]
+
+    sound = CallSubject("sound", small_reader.IGNORING.content)
+    for pair in (
+        [CallSubject("lax", reading(shorter)), sound],
+        [sound, CallSubject("lax", reading(shorter))],
+    ):
+        splits, others = splits_of(*pair)
+        assert splits == []
+        assert "valid: accept:A lax; accept:B reference [missing]" in [f.signature for f in others]
+
+
+class AtOpen(CallSubject):
+    """Is asked for two steps, and says nothing when it opens."""
+
+    def answer(self, data: bytes, path: str, step: str) -> StepResult:
+        told = super().answer(data, path, step)
+        return StepResult(told.outcome, told.message) if step == "open" else told
+
+
+def test_each_step_is_held_against_the_same_step() -> None:
+    def other(data: bytes) -> Mapping[str, Any]:
+        content = small_reader.IGNORING.content(data)
+        strided(content, data)
+        return content
+
+    pair = [AtOpen("lib==1", small_reader.IGNORING.content), AtOpen("lib==2", other)]
+    for subject in pair:
+        subject.steps = ("open", "read")
+    splits, _ = splits_of(*pair)
+    assert [(f.step, f.signature) for f in splits] == [
+        ("read", "ENT_UNKNOWN_FIELD: accept:A lib==1; accept:B lib==2 [missing]")
+    ]
+
+
+@pytest.mark.parametrize("untold", [{}, {"dtype": None, "shape": None, "nbytes": None, "sha256": None}])
+def test_what_one_does_not_tell_is_not_compared(untold: dict[str, Any]) -> None:
+    short = StepResult("accept", tensors=[{"name": "w", **untold}])
+    whole = StepResult("accept", tensors=[ROW], metadata={"k": "v"}, has_metadata=True)
+    assert differences(short, whole) is None
+    assert differences(whole, short) is None
+    other = StepResult("accept", tensors=[{"name": "v", **untold}])
+    assert differences(other, whole) == (
+        'tensor "w" is missing',
+        'tensor "v" is missing',
+    )
+
+
+def test_a_difference_is_told_of_either_side() -> None:
+    one = StepResult("accept", tensors=[ROW])
+    other = StepResult("accept", tensors=[{**ROW, "dtype": "I32"}])
+    twice = StepResult("accept", tensors=[ROW, ROW])
+    assert differences(one, other) == (
+        'tensor "w": dtype F32, the file says I32',
+        'tensor "w": dtype I32, the file says F32',
+    )
+    assert differences(one, twice) == differences(twice, one) == ('tensor "w" is reported twice',) * 2
+    assert differences(one, StepResult("reject", "no")) is None
+    assert quarrels({"a": one, "b": one, "c": other}) == {
+        "a": ("c", 'tensor "w": dtype F32, the file says I32'),
+        "b": ("c", 'tensor "w": dtype F32, the file says I32'),
+        "c": ("a", 'tensor "w": dtype I32, the file says F32'),
+    }
+
+
+def split(*selectors: str) -> Finding:
+    """A file that may be refused, of which two that accept it see different things."""
+    builder = FileBuilder(before=b" ")
+    builder.tensor("w", "F32", [2])
+    return Finding(
+        step="read",
+        verdict="wrong-content",
+        signature=f"HDR_BAD_START: accept:A {selectors[0]}; accept:B {selectors[1]} [missing]",
+        rules=("HDR-05",),
+        codes=("HDR_BAD_START",),
+        expected=AGREEMENT,
+        got={name: f"accept, but it is another content than {other} reads" for name, other in
+             zip(selectors, reversed(selectors), strict=True)},
+        versions=dict.fromkeys(selectors, "1.0"),
+        files={ENTRY: builder.render()},
+        expectation={
+            "outcome": "open", "agree": True, "codes": ["HDR_BAD_START"], "choices": ["leading-whitespace"]
+        },
+        replays=3,
+    )  # fmt: skip
+
+
+LAX = f"py:{FAKES}:Official"
+REFUSES = f"py:{FAKES}:RefusesAll"
+
+
+def states(finding: Finding, *selectors: str) -> list[tuple[str, str]]:
+    return [(a.selector, a.state) for a in replay(finding, selectors, times=1, limits=LIMITS)]
+
+
+def test_a_split_is_asked_again_of_both() -> None:
+    finding = split(LAX, ACCEPTS_ALL)
+    answers = replay(finding, times=2, limits=LIMITS)
+    assert [(a.selector, a.state) for a in answers] == [(LAX, "still wrong"), (ACCEPTS_ALL, "still wrong")]
+    assert exit_status(answers) == 1
+    assert answers[0].got == (
+        f'accept, but tensor "w" is reported, the file has none of that name (as {ACCEPTS_ALL} reads it)'
+    )
+    assert answers[1].got == f'accept, but tensor "w" is missing (as {LAX} reads it)'
+    # One alone is held against those of the finding; two are held against each other only.
+    assert states(finding, LAX) == [(LAX, "still wrong"), (ACCEPTS_ALL, "still wrong")]
+    assert states(finding, OTHER_METADATA, LAX) == [(OTHER_METADATA, "as expected"), (LAX, "as expected")]
+    assert states(finding, LAX, REFUSES) == [(LAX, "as expected"), (REFUSES, "as expected")]
+
+
+def test_a_split_needs_two_that_can_be_run() -> None:
+    finding = split(LAX, "py:no_such_module:X")
+    answers = replay(finding, times=1, limits=LIMITS)
+    assert [a.state for a in answers] == ["cannot be run", "cannot be run"]
+    assert "nobody to hold it against" in answers[0].got
+    assert "cannot start" in answers[1].got
+    assert exit_status(answers) == 2
+
+
+def test_failure_asks_both_and_names_both() -> None:
+    finding = split(LAX, ACCEPTS_ALL)
+    given: dict[str, Any] = {"files": finding.files, "expectation": finding.expectation, "rules": ["HDR-05"]}
+    text = failure(LAX, step="read", against=ACCEPTS_ALL, **given)
+    assert text is not None
+    assert f"expected  {AGREEMENT}\n" in text
+    assert f"(as {ACCEPTS_ALL} reads it), from {LAX} " in text
+    assert f"(as {LAX} reads it), from {ACCEPTS_ALL} " in text
+    assert failure(LAX, step="read", against=REFUSES, **given) is None
+    with pytest.raises(ReplayError, match="nobody to hold it against"):
+        failure(LAX, step="read", **given)
+
+
+def run(*args: str | Path) -> Result:
+    result = CliRunner().invoke(command, [str(a) for a in args], env={"NO_COLOR": "1"})
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def test_its_folder_names_both_and_its_test_fails_until_they_agree(tmp_path: Path) -> None:
+    finding = split(LAX, ACCEPTS_ALL)
+    place = write(finding, tmp_path)
+    assert load(place) == finding
+    asked = f"stc fuzz replay {place.name} --impl {LAX} --impl {ACCEPTS_ALL}"
+    assert json.loads((place / DOCUMENT).read_bytes())["reproduce"] == asked
+    assert asked in (place / "README.md").read_text()
+    assert load_fuzz_finding(place).document["expectation"]["agree"] is True
+    again = run(place, "--times", "1")
+    assert again.exit_code == 1
+    assert again.stdout.count("STILL WRONG") == 2
+    test = place / name_of_test(finding)
+    fixed = tmp_path / "test_fixed.py"
+    fixed.write_text(test.read_text().replace(f'AGAINST = "{ACCEPTS_ALL}"', f'AGAINST = "{REFUSES}"'))
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", tmp_path, test, fixed],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "NO_COLOR": "1"},
+        check=False,
+    )
+    assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
+    assert AGREEMENT in done.stdout
+
+
+def test_a_description_that_says_something_else_than_true_is_refused(tmp_path: Path) -> None:
+    place = write(split(LAX, ACCEPTS_ALL), tmp_path)
+    raw = json.loads((place / DOCUMENT).read_bytes())
+    raw["expectation"]["agree"] = "yes"
+    (place / DOCUMENT).write_text(json.dumps(raw))
+    assert "expectation.agree: True was expected" in run(place).stderr
+    with pytest.raises(AuditError, match=r"expectation\.agree"):
+        load_fuzz_finding(place)
