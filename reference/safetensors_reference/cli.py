@@ -72,6 +72,9 @@ def check(
       130  interrupted (Ctrl-C)
     """
     console = Console(highlight=False, soft_wrap=True, emoji=False, markup=False)
+    if sarif_path is not None and sarif_path.suffix == ".safetensors":
+        # One slip of the hand would replace a model by a log about it.
+        raise click.UsageError(f"--sarif {shown_name(str(sarif_path))}: would be written over a model file")
     log = None if sarif_path is None else _new_log(profile)
     inputs: list[CheckInput] = []
     statuses: list[Status] = []

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 CWE_NAMES: Mapping[int, str] = MappingProxyType(
     {
+        20: "Improper Input Validation",
         22: "Improper Limitation of a Pathname to a Restricted Directory ('Path Traversal')",
         125: "Out-of-bounds Read",
         130: "Improper Handling of Length Parameter Inconsistency",
@@ -21,11 +22,14 @@ CWE_NAMES: Mapping[int, str] = MappingProxyType(
         176: "Improper Handling of Unicode Encoding",
         190: "Integer Overflow or Wraparound",
         191: "Integer Underflow (Wrap or Wraparound)",
+        248: "Uncaught Exception",
+        367: "Time-of-check Time-of-use (TOCTOU) Race Condition",
         400: "Uncontrolled Resource Consumption",
         436: "Interpretation Conflict",
         502: "Deserialization of Untrusted Data",
         674: "Uncontrolled Recursion",
         681: "Incorrect Conversion between Numeric Types",
+        684: "Incorrect Provision of Specified Functionality",
         694: "Use of Multiple Resources with Duplicate Identifier",
         770: "Allocation of Resources Without Limits or Throttling",
         787: "Out-of-bounds Write",

@@ -18,7 +18,14 @@ from urllib.parse import quote_from_bytes
 from .cwe import CWE_OF_CODE
 from .faults import render_path
 from .rules import rule_book
-from .sarif_rules import RULE_INDEX, cwe_reference, message_text, rule_descriptors, taxonomies
+from .sarif_rules import (
+    RESULTS,
+    RULE_INDEX,
+    cwe_reference,
+    message_text,
+    rule_descriptors,
+    taxonomies,
+)
 
 if TYPE_CHECKING:
     from .check_result import CheckResult
@@ -27,6 +34,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 FINGERPRINT = "brokenRuleInFile/v1"
+WORST = ("error", "warning", "note", "none")
 
 Json = dict[str, object]
 
@@ -92,7 +100,18 @@ class SarifLog:
         self._notifications.append({"level": level, "message": message(text), "locations": locations})
 
     def log(self, exit_status: int) -> Json:
-        """Return the log of everything taken in; ``exit_status`` is the one the program will end with."""
+        """Return the log of everything taken in; ``exit_status`` is the one the program will end with.
+
+        Of more than 25,000 results those that matter least are left out, and the log says how many.
+        """
+        # The sort is stable: within a level the order of the files stays.
+        kept = sorted(self._results, key=lambda r: WORST.index(str(r["level"])))[:RESULTS]
+        left = len(self._results) - len(kept)
+        notes = list(self._notifications)
+        if left:
+            notes.append(
+                {"level": "warning", "message": message(f"{left:,} more results are not in this log")}
+            )
         driver: Json = {
             "name": "stc check",
             "organization": "safetensors-conformance",
@@ -105,14 +124,14 @@ class SarifLog:
             # Files that were not read leave the results incomplete.
             "executionSuccessful": exit_status in (0, 1),
             "exitCode": exit_status,
-            "toolExecutionNotifications": self._notifications,
+            "toolExecutionNotifications": notes,
         }
         run: Json = {
             "tool": {"driver": driver},
             "invocations": [invocation],
             "taxonomies": taxonomies(),
             "artifacts": self._artifacts,
-            "results": self._results,
+            "results": kept if left else self._results,
             "properties": {"profile": self._profile},
         }
         return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}

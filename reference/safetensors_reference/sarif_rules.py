@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 AREAS = ("FRM", "HDR", "ENT", "DTY", "SHP", "OFF", "MET", "LIM", "IDX")
 """Areas whose rules a file can break; the others speak about programs only."""
 
+RESULTS = 25_000
+"""Most results of a run that GitHub takes; a log with more is refused as a whole."""
+
 LEVELS = {"must": "error", "should": "warning", "may": "note"}
 
 RULES = tuple(rule for rule in rule_book().rules.values() if rule.id.startswith(AREAS))
@@ -30,6 +33,11 @@ def message_text(text: str) -> str:
     ``[a](b)`` is a link there, and no file gets to put one into a log: a backslash breaks it up.
     """
     return text.replace("{", "{{").replace("}", "}}").replace("](", "]\\(")
+
+
+def rule_name(title: str) -> str:
+    """Return the title of a rule as one word with capitals inside, as SARIF wants names of rules."""
+    return "".join(word.capitalize() for word in re.findall(r"[A-Za-z0-9]+", title))
 
 
 def cwe_reference(number: int) -> Json:
@@ -55,7 +63,7 @@ def _descriptor(rule: Rule) -> Json:
     marked = "".join(f"\n- {name}: {escape(says)}" for name, says in positions)
     out: Json = {
         "id": rule.id,
-        "name": "".join(word.capitalize() for word in re.findall(r"[A-Za-z0-9]+", rule.title)),
+        "name": rule_name(rule.title),
         "shortDescription": {"text": message_text(f"{rule.id}: {rule.title}")},
         "fullDescription": {"text": message_text(rule.statement)},
         "help": {

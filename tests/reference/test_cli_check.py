@@ -46,6 +46,14 @@ def broken(tmp_path: Path) -> Path:
     return write(tmp_path, "broken.safetensors", TWO)
 
 
+def test_a_log_is_never_written_over_a_model(valid: Path) -> None:
+    before = valid.read_bytes()
+    result = run(valid, "--sarif", valid)
+    assert result.exit_code == 2
+    assert "would be written over a model file" in result.output
+    assert valid.read_bytes() == before
+
+
 def test_exit_status_is_0_for_valid_1_for_invalid_2_for_unreadable(
     valid: Path, broken: Path, tmp_path: Path
 ) -> None:

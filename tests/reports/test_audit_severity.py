@@ -7,16 +7,18 @@ from typing import Any
 import pytest
 
 from safetensors_reference import rule_book
+from safetensors_reference.cwe import CWE_NAMES
 from safetensors_reference.rules_docs import AREAS
 from safetensors_reports.audit.advice import OF_AREA, OF_CODE, OF_OUTCOME, recommendation
 from safetensors_reports.audit.severity import (
+    CONFORMANCE_ONLY,
     OUTCOMES,
     SECURITY_SEVERITY,
     SEVERITIES,
     difficulty,
     outcome_class,
-    outcome_weaknesses,
     severity,
+    weaknesses_of,
 )
 from safetensors_reports.audit.stable import slug, stable
 
@@ -72,9 +74,28 @@ def test_difficulty_is_another_scale() -> None:
 
 
 def test_resources_have_their_own_weaknesses() -> None:
-    assert outcome_weaknesses("resources", row("unsafe", "hang")) == (400,)
-    assert outcome_weaknesses("resources", row("unsafe", "exhausted")) == (770, 400)
-    assert outcome_weaknesses("crash", row("unsafe", "crash")) == ()
+    assert weaknesses_of("resources", row("unsafe", "hang"), ()) == (400,)
+    assert weaknesses_of("resources", row("unsafe", "exhausted"), (400, 789)) == (770, 400, 789)
+
+
+def test_a_crash_has_only_weaknesses_by_which_a_process_can_die() -> None:
+    assert weaknesses_of("crash", row("unsafe", "crash"), (436, 125)) == (125,)
+    assert weaknesses_of("crash", row("unsafe", "crash"), (436,)) == (248,)
+
+
+def test_what_a_changing_file_does_is_a_race() -> None:
+    assert weaknesses_of("crash", row("unsafe", "crash") | {"step": "lifecycle"}, ()) == (367,)
+
+
+def test_what_harms_nobody_is_told_apart() -> None:
+    assert weaknesses_of("reject", row("wrong-reject", "reject"), (125,)) == (CONFORMANCE_ONLY,)
+
+
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_every_outcome_has_a_weakness_with_a_name(outcome: str) -> None:
+    numbers = weaknesses_of(outcome, row("unsafe", "crash"), ())
+    assert numbers
+    assert set(numbers) <= CWE_NAMES.keys()
 
 
 def test_the_numbers_for_services_fall_with_severity_and_stay_in_their_band() -> None:
@@ -85,10 +106,8 @@ def test_the_numbers_for_services_fall_with_severity_and_stay_in_their_band() ->
 
 def test_there_is_advice_for_every_area_and_every_code_of_a_file() -> None:
     assert OF_AREA.keys() == AREAS.keys()
-    of_files = {
-        c for c in rule_book().codes if c.startswith(("FRM", "HDR", "ENT", "DTY", "SHP", "OFF", "MET", "IDX"))
-    }
-    assert of_files == OF_CODE.keys()
+    areas = ("FRM", "HDR", "ENT", "DTY", "SHP", "OFF", "MET", "IDX", "WRT")
+    assert {c for c in rule_book().codes if c.startswith(areas)} <= OF_CODE.keys() <= rule_book().codes.keys()
     assert OF_OUTCOME.keys() <= OUTCOMES.keys()
     texts = [*OF_AREA.values(), *OF_CODE.values(), *OF_OUTCOME.values()]
     assert all(text.endswith(".") and text.count(". ") == 0 for text in texts)

@@ -37,7 +37,7 @@ def test_everything_is_written_and_fits_its_schema(record: Path, tmp_path: Path)
     out = tmp_path / "deep" / "out"
     result = invoke(record, tmp_path / "findings", "-o", out, "--markdown", "--sarif", "--intoto", "--badge")
     assert result.exit_code == 0, result.output
-    assert result.output == f"2 findings in 1 runs: {out / 'report.json'}\n"
+    assert result.output == f"2 findings in 1 run: {out / 'report.json'}\n"
     assert sorted(p.name for p in out.iterdir()) == [
         "badge-lib-1.json",
         "report.json",

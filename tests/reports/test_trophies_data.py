@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from safetensors_reports.projects import same_project
 from safetensors_reports.trophies import (
     Expectations,
     Trophies,
     credited,
     reported_as,
-    same_project,
     trophies,
 )
 from safetensors_reports.trophies_data import (

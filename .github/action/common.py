@@ -1,0 +1,152 @@
+"""What the steps of the action share: settings, results, the log and the outputs.
+
+Only the standard library: the first step runs before anything is installed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT = Path(__file__).resolve().parents[2]
+"""Checkout of the suite that the action came with."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The inputs of the action, checked, and the folder that its steps share.
+
+    Attributes:
+        work: folder for the virtual environment, logs and results, outside the repository.
+        report: folder of the report, absolute; records lie in ``runs``, findings of fuzzing in ``findings``.
+        fail_on: ``failures``, ``should``, ``security`` or ``never``.
+
+    The others are the inputs of the same names.
+    """
+
+    work: str
+    report: str
+    name: str
+    implementation: str
+    install: str
+    profile: str
+    baseline: str
+    triage: str
+    fuzz_executions: int
+    fuzz_seconds: float
+    fuzz_steps: str
+    fail_on: str
+
+    @property
+    def runs(self) -> Path:
+        """Folder of the run records."""
+        return Path(self.report, "runs")
+
+    @property
+    def findings(self) -> Path:
+        """Folder of the findings of fuzzing."""
+        return Path(self.report, "findings")
+
+    def program(self, name: str) -> str:
+        """Path of a program of the virtual environment."""
+        return str(Path(self.work, "venv", "bin", name))
+
+    def save(self) -> None:
+        """Write the settings for the steps that follow."""
+        Path(self.work, "settings.json").write_text(json.dumps(asdict(self)), encoding="utf-8")
+
+
+def load_settings() -> Settings:
+    """Return what the first step made of the inputs."""
+    path = Path(os.environ["STC_WORK"], "settings.json")
+    return Settings(**json.loads(path.read_text(encoding="utf-8")))
+
+
+def keep_status(settings: Settings, step: str, status: int) -> None:
+    """Note the exit status of a step for the last one, which decides."""
+    Path(settings.work, f"{step}.status").write_text(str(status), encoding="utf-8")
+
+
+def kept_status(settings: Settings, step: str) -> int | None:
+    """Return the exit status of an earlier step, None when it did not run to its end."""
+    path = Path(settings.work, f"{step}.status")
+    return int(path.read_text(encoding="utf-8")) if path.exists() else None
+
+
+def run(settings: Settings, step: str, argv: list[str]) -> int:
+    """Run a program, show what it prints, and keep that in the work folder; returns its exit status."""
+    # What a reader prints must not be taken for a command to the runner.
+    token = secrets.token_hex(16)
+    out = sys.stdout.buffer
+    out.write(f"::stop-commands::{token}\n".encode())
+    out.flush()
+    with Path(settings.work, f"{step}.log").open("wb") as log:
+        status = _run(argv, lambda data: (log.write(data), out.write(data), out.flush()))
+    out.write(f"\n::{token}::\n".encode())
+    out.flush()
+    keep_status(settings, step, status)
+    return status
+
+
+def _run(argv: list[str], show: Callable[[bytes], object]) -> int:
+    # A group of its own: an interruption reaches it once, through us.
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, process_group=0) as child:
+        assert child.stdout is not None
+        while True:
+            try:
+                # Not line by line: what is printed last before a hang is wanted most.
+                data = os.read(child.stdout.fileno(), 65536)
+                if not data:
+                    break
+                show(data)
+            except KeyboardInterrupt:
+                # It finishes its records, and the rest of what it prints still comes.
+                child.send_signal(signal.SIGINT)
+        return child.wait()
+
+
+def annotate(level: str, text: str) -> None:
+    """Print an ``error``, ``warning`` or ``notice`` that the runner shows with the job."""
+    for char, code in (("%", "%25"), ("\r", "%0D"), ("\n", "%0A")):
+        text = text.replace(char, code)
+    print(f"::{level} title=safetensors conformance::{text}", flush=True)
+
+
+def stop(text: str) -> NoReturn:
+    """End the step with an error."""
+    annotate("error", text)
+    raise SystemExit(1)
+
+
+def output(**values: str) -> None:
+    """Set outputs of the step."""
+    with Path(os.environ["GITHUB_OUTPUT"]).open("a", encoding="utf-8") as file:
+        for name, value in values.items():
+            if "\n" in value or "\r" in value:
+                raise ValueError(f"output {name}: a line break would set other outputs")
+            file.write(f"{name}={value}\n")
+
+
+def summary(text: str) -> None:
+    """Add Markdown to the summary of the job."""
+    with Path(os.environ["GITHUB_STEP_SUMMARY"]).open("a", encoding="utf-8") as file:
+        file.write(text + "\n")
+
+
+def event() -> dict[str, Any]:
+    """Return what the job was started by, as the service describes it."""
+    path = os.environ.get("GITHUB_EVENT_PATH", "")
+    if not path or not Path(path).is_file():
+        return {}
+    document = json.loads(Path(path).read_text(encoding="utf-8"))
+    return document if isinstance(document, dict) else {}

@@ -1,0 +1,35 @@
+"""Install the suite from the action's own checkout, then what the implementation needs."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+
+from common import ROOT, Settings, load_settings, stop
+
+
+def commands(settings: Settings) -> list[list[str]]:
+    """Return the command lines: the environment, the suite, and what the input ``install`` says."""
+    # Isolated from the folder it runs in: a repository may hold a module named venv or pip.
+    pip = [settings.program("python"), "-I", "-m", "pip", "install", "--disable-pip-version-check"]
+    lines = [
+        [sys.executable, "-I", "-m", "venv", f"{settings.work}/venv"],
+        [*pip, "-c", str(ROOT / "constraints.txt"), "-e", str(ROOT)],
+    ]
+    # Without our constraints: they are about the suite's own tests.
+    extra = shlex.split(settings.install)
+    return [*lines, [*pip, *extra]] if extra else lines
+
+
+def main() -> None:
+    """Run them, the first that fails ends the step."""
+    for line in commands(load_settings()):
+        print("$", shlex.join(line), flush=True)
+        status = subprocess.run(line, check=False).returncode
+        if status:
+            stop(f"installing failed with exit status {status}: {shlex.join(line)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""Last step: fail or pass the job by what was found. Runs in the suite's own environment."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+from pathlib import Path
+
+from common import Settings, annotate, kept_status, load_settings, output
+
+from safetensors_conformance.baseline import BaselineError, load_baseline, overdue
+from safetensors_reports.record import RecordError, RunRecord, read_record
+from safetensors_reports.verdicts import SECURITY
+
+
+def not_done(settings: Settings) -> list[str]:
+    """Return what could not be done at all, which no setting excuses."""
+    done = {"run": (0, 1), "fuzz": (0, 1), "report": (0,)}
+    statuses = {step: kept_status(settings, step) for step in done}
+    if not settings.fuzz_executions or statuses["run"] not in (0, 1):
+        del statuses["fuzz"]
+    words = {
+        "run": "the implementation could not be run over the corpus",
+        "fuzz": "it could not be fuzzed",
+        "report": "there is no report",
+    }
+    return [words[step] for step, status in statuses.items() if status not in done[step]]
+
+
+def read_records(settings: Settings) -> list[RunRecord]:
+    """Return the run records that can be read; a broken one has made the report fail already."""
+    records = []
+    for path in sorted(settings.runs.glob("*.jsonl")):
+        try:
+            records.append(read_record(path))
+        except RecordError as err:
+            annotate("error", str(err))
+    return records
+
+
+def fuzz_verdicts(settings: Settings) -> list[str]:
+    """Return the verdict of each finding of fuzzing."""
+    paths = sorted(settings.findings.glob("*/finding.json"))
+    return [json.loads(path.read_text(encoding="utf-8"))["verdict"] for path in paths]
+
+
+def baseline_faults(settings: Settings, record: RunRecord) -> list[str]:
+    """Return what makes a baseline no excuse for security failures: unreadable, or a review that is due."""
+    name = record.header.get("baseline")
+    path = Path(settings.baseline or name or "")
+    if not path.is_file():
+        return []
+    try:
+        loaded = load_baseline(path, str(record.implementation["version"]), settings.profile or None)
+    except BaselineError as err:
+        return [str(err)]
+    late = overdue(loaded, dt.datetime.now(dt.UTC).date())
+    return [f"baseline {path}: review is due for {', '.join(e.case for e in late)}"] if late else []
+
+
+def failures(settings: Settings) -> list[str]:
+    """Return what fails the job by the input ``fail-on``."""
+    if settings.fail_on == "never":
+        return []
+    records = read_records(settings)
+    fuzzed = fuzz_verdicts(settings)
+    out = []
+    if settings.fail_on == "security":
+        bad = [r for record in records for r in record.results if r["verdict"] in SECURITY]
+        count = sum(not r.get("expected_failure") for r in bad)
+        out += [fault for record in records for fault in baseline_faults(settings, record)]
+        fuzzed = [verdict for verdict in fuzzed if verdict in SECURITY]
+        if count:
+            out.append(f"{count:,} results are security failures that no baseline expects")
+    elif kept_status(settings, "run") == 1:
+        out.append("the corpus run has failures that no baseline expects, or its baseline is not right")
+    if fuzzed:
+        out.append(f"fuzzing has {len(fuzzed):,} findings")
+    return out
+
+
+def findings_count(settings: Settings) -> str:
+    """Return the number of findings of the report, nothing when there is none."""
+    path = Path(settings.report, "report.json")
+    return str(len(json.loads(path.read_text(encoding="utf-8"))["findings"])) if path.is_file() else ""
+
+
+def main() -> None:
+    """Say why, and end with 1 for a job that fails."""
+    settings = load_settings()
+    if os.environ.get("STC_UPLOADED") == "failure":
+        annotate(
+            "warning",
+            "the SARIF was not uploaded; the job needs the permission security-events: write, and the "
+            "repository code scanning",
+        )
+    missing, found = not_done(settings), failures(settings)
+    result = "not-run" if missing else "failed" if found else "passed"
+    for reason in missing + found:
+        annotate("error", f"{settings.name}: {reason}")
+    output(result=result, findings=findings_count(settings))
+    print(f"{settings.name}: {result} (fail-on: {settings.fail_on})")
+    raise SystemExit(int(bool(missing or found)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""The three calls of the service's API that the action makes, on this machine."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+
+@dataclass
+class Api:
+    """Comments of one pull request, ``me/mylib#7``. ``refuse`` answers everything with that status."""
+
+    token: str
+    comments: list[dict[str, Any]] = field(default_factory=list)
+    calls: list[str] = field(default_factory=list)
+    refuse: int = 0
+    url: str = ""
+
+    def answer(self, method: str, target: str, token: str, body: Any) -> tuple[int, Any]:
+        self.calls.append(f"{method} {target}")
+        if self.refuse:
+            return self.refuse, {"message": "Resource not accessible by integration"}
+        if token != f"Bearer {self.token}":
+            return 401, {"message": "Bad credentials"}
+        url = urlsplit(target)
+        if method == "GET" and url.path == "/repos/me/mylib/issues/7/comments":
+            query = {k: int(v[0]) for k, v in parse_qs(url.query).items()}
+            size, page = min(query.get("per_page", 30), 100), query.get("page", 1)
+            return 200, self.comments[size * (page - 1) : size * page]
+        if method == "POST" and url.path == "/repos/me/mylib/issues/7/comments":
+            return 201, self.add(body["body"])
+        match = re.fullmatch(r"/repos/me/mylib/issues/comments/(\d+)", url.path)
+        if method == "PATCH" and match:
+            for comment in self.comments:
+                if comment["id"] == int(match[1]):
+                    comment["body"] = body["body"]
+                    return 200, comment
+        return 404, {"message": "Not Found"}
+
+    def add(self, body: str, kind: str = "Bot") -> dict[str, Any]:
+        self.comments.append({"id": 1000 + len(self.comments), "body": body, "user": {"type": kind}})
+        return self.comments[-1]
+
+
+@contextmanager
+def served(token: str) -> Iterator[Api]:
+    api = Api(token)
+
+    class Handler(BaseHTTPRequestHandler):
+        def handle_any(self) -> None:
+            length = int(self.headers.get("Content-Length") or 0)
+            body = json.loads(self.rfile.read(length)) if length else None
+            status, answer = api.answer(self.command, self.path, self.headers["Authorization"], body)
+            data = json.dumps(answer).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        do_GET = do_POST = do_PATCH = handle_any  # noqa: N815 - the names that the server asks for
+
+        def log_message(self, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    api.url = f"http://127.0.0.1:{server.server_port}"
+    try:
+        yield api
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -1,0 +1,162 @@
+"""action.yml itself: its form, what it trusts, how it installs, and its page."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml  # type: ignore[import-untyped]
+
+from .job import ACTION, ROOT, STEPS
+
+FOLDER = ROOT / ".github" / "action"
+PAGE = (ROOT / "docs" / "action.md").read_text(encoding="utf-8")
+
+
+def load(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Import a script of the action under its own name, for the time of a test."""
+    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, name, module)
+    spec.loader.exec_module(module)
+    return module
+
+
+def examples() -> list[str]:
+    """Return the workflows that the page shows."""
+    return re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+
+
+def check_schema(schema: str, path: Path) -> None:
+    program = shutil.which("check-jsonschema", path=str(Path(sys.executable).parent))
+    assert program is not None, "check-jsonschema is missing; install the extra dev"
+    done = subprocess.run(
+        [program, "--builtin-schema", schema, str(path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_action_fits_its_schema() -> None:
+    check_schema("vendor.github-actions", ROOT / "action.yml")
+
+
+def test_a_wrong_action_would_not_fit(tmp_path: Path) -> None:
+    wrong = ROOT.joinpath("action.yml").read_text().replace("using: composite", "using: composit")
+    (tmp_path / "action.yml").write_text(wrong)
+    with pytest.raises(AssertionError):
+        check_schema("vendor.github-actions", tmp_path / "action.yml")
+
+
+def test_no_expression_stands_in_a_shell_text() -> None:
+    scripts = [step["run"] for step in STEPS if "run" in step]
+    assert len(scripts) >= 6
+    for script in scripts:
+        assert "${{" not in script
+        match = re.fullmatch(
+            r'exec (python3|"\$STC_WORK/venv/bin/python") "\$GITHUB_ACTION_PATH/(.+)"', script
+        )
+        assert match is not None, script
+        assert (ROOT / match[2]).is_file()
+
+
+def test_every_input_reaches_the_check_and_only_through_the_environment() -> None:
+    (check,) = [step for step in STEPS if step.get("id") == "check"]
+    given = {name: f"STC_{name.upper().replace('-', '_')}" for name in ACTION["inputs"]}
+    del given["python-version"]
+    assert check["env"] == {variable: f"${{{{ inputs.{name} }}}}" for name, variable in given.items()}
+    elsewhere = [str(step) for step in STEPS if step is not check and step["name"] != "Python"]
+    assert not any("inputs." in text for text in elsewhere)
+
+
+def test_other_actions_are_pinned_to_commits() -> None:
+    lines = re.findall(r"uses: (.+)", (ROOT / "action.yml").read_text())
+    assert len(lines) == 3
+    for line in lines:
+        assert re.fullmatch(r"[a-z]+/[a-z-]+(/[a-z-]+)?@[0-9a-f]{40} # v\d+\.\d+\.\d+", line), line
+
+
+def test_only_the_comment_sees_the_token() -> None:
+    seeing = [step["name"] for step in STEPS if "token" in str(step)]
+    assert seeing == ["Comment on the pull request"]
+
+
+def test_outputs_come_from_steps_that_exist() -> None:
+    ids = {step["id"] for step in STEPS if "id" in step}
+    for text in [about["value"] for about in ACTION["outputs"].values()]:
+        match = re.fullmatch(r"\$\{\{ steps\.([a-z]+)\.outputs\.([a-z]+) \}\}", text)
+        assert match is not None
+        assert match[1] in ids
+
+
+def test_the_suite_is_installed_as_the_readme_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    settings = load("common", monkeypatch).Settings(
+        work=str(tmp_path),
+        report="",
+        name="n",
+        implementation="reference",
+        install="-e '.[a b]' \"$(touch pwned)\"\n'--pre'",
+        profile="",
+        baseline="",
+        triage="",
+        fuzz_executions=0,
+        fuzz_seconds=1.0,
+        fuzz_steps="",
+        fail_on="failures",
+    )
+    venv, suite, own = load("install", monkeypatch).commands(settings)
+    assert venv[1:] == ["-I", "-m", "venv", f"{tmp_path}/venv"]
+    readme = (ROOT / "README.md").read_text()
+    assert 'pip install -c constraints.txt -e ".[dev]"' in readme
+    assert suite[-4:] == ["-c", str(ROOT / "constraints.txt"), "-e", str(ROOT)]
+    assert own[own.index("--disable-pip-version-check") + 1 :] == ["-e", ".[a b]", "$(touch pwned)", "--pre"]
+    # The same command, without writing anything, in the environment of the tests, which has it all.
+    dry = [sys.executable, *suite[1:], "--dry-run", "--no-index", "--no-build-isolation"]
+    done = subprocess.run(dry, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Would install safetensors-conformance" in done.stdout
+
+
+def test_the_page_explains_every_input_in_the_words_of_the_action() -> None:
+    rows = [
+        f"| `{name}` | {' '.join(about['description'].split())} | {default(about)} |"
+        for name, about in ACTION["inputs"].items()
+    ]
+    table = "\n".join(["| input | meaning | default |", "| --- | --- | --- |", *rows])
+    assert table in PAGE, f"docs/action.md lacks this table:\n{table}"
+
+
+def default(about: dict[str, Any]) -> str:
+    if about.get("required"):
+        return "(needed)"
+    return f"`{about['default']}`" if about["default"] else ""
+
+
+def test_examples_are_workflows_with_the_least_rights(tmp_path: Path) -> None:
+    assert examples()
+    for text in examples():
+        path = tmp_path / "example.yml"
+        path.write_text(text)
+        check_schema("vendor.github-workflows", path)
+        example = yaml.safe_load(text)
+        assert example["permissions"] == {}
+        (job,) = example["jobs"].values()
+        (step,) = [s for s in job["steps"] if "safetensors-conformance@" in s.get("uses", "")]
+        assert step["with"].keys() <= ACTION["inputs"].keys()
+        rights = {"contents": "read"}
+        if step["with"].get("upload-sarif"):
+            rights["security-events"] = "write"
+        if step["with"].get("comment"):
+            rights["pull-requests"] = "write"
+        assert job["permissions"] == rights
+        assert "timeout-minutes" in job
+        assert "pull_request_target" not in str(example)
+        (checkout,) = [s for s in job["steps"] if s.get("uses", "").startswith("actions/checkout@")]
+        assert checkout["with"] == {"persist-credentials": False}

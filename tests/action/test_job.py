@@ -1,0 +1,288 @@
+"""The action's steps, executed in a scratch repository: what its user sees."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from safetensors_reports.record import read_record
+from safetensors_reports.verdicts import SECURITY
+
+from .job import LENIENT, TOKEN, Job, pull_request
+
+SARIF = "github/codeql-action/upload-sarif"
+ARTIFACT = "actions/upload-artifact"
+STRICT = """
+from safetensors_conformance.adapters.reference import Reference
+
+
+class Strict(Reference):
+    def read(self, path):
+        if "mixed" in str(path):
+            raise ValueError("not today")
+        return super().read(path)
+"""
+
+
+@pytest.fixture(scope="module")
+def lenient(tmp_path_factory: pytest.TempPathFactory) -> Job:
+    """A whole job with a reader that takes nearly everything."""
+    job = Job(tmp_path_factory.mktemp("lenient"))
+    return job.run(implementation=LENIENT, fuzz_executions="60", upload_sarif="true")
+
+
+def rows(job: Job) -> Iterator[dict[str, Any]]:
+    (path,) = job.report.glob("runs/*.jsonl")
+    yield from read_record(path).results
+
+
+def baseline(job: Job, path: Path, review_by: dt.date, leave_out: int = 0) -> None:
+    """Write a baseline that lists every failure of a job, apart from the first few."""
+    failing = [row for row in rows(job) if row["verdict"] in ("unsafe", "wrong-accept", "wrong-content")]
+    by_case: dict[str, dict[str, str]] = {}
+    for row in failing[leave_out:]:
+        by_case.setdefault(row["case"], {})[row["step"]] = row["verdict"]
+    lines = ['implementation = "mylib"']
+    for case, steps in by_case.items():
+        lines += ["[[expected]]", f'case = "{case}"', 'issue = "unreported"', 'why = "known"']
+        lines += [f"review_by = {review_by.isoformat()}", *(f'{s} = "{v}"' for s, v in steps.items())]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def test_a_reader_with_failures_fails_the_job_and_is_reported(lenient: Job) -> None:
+    assert lenient.outcome == {
+        "Python": "success",
+        "check": "success",
+        "install": "success",
+        "run": "success",
+        "Fuzz": "success",
+        "report": "success",
+        "upload": "success",
+        "Keep the report": "success",
+        "Comment on the pull request": "skipped",
+        "outcome": "failure",
+    }
+    assert any(row["case"] == "layout/hole-between-two" for row in rows(lenient))
+    made = {path.name for path in lenient.report.iterdir()}
+    assert {"report.json", "report.md", "report.sarif", "runs", "findings"} <= made
+    assert len([name for name in made if name.startswith("badge-")]) == 1
+    found = json.loads((lenient.report / "report.json").read_text())["findings"]
+    assert lenient.outputs["outcome"] == {"result": "failed", "findings": str(len(found))}
+    assert list(lenient.report.glob("findings/*/finding.json"))
+    text = (lenient.report / "report.md").read_text()
+    assert text in lenient.summary
+    (made_run,) = json.loads((lenient.report / "report.sarif").read_text())["runs"]
+    assert {"OFF-07", "HDR-09"} <= {result["ruleId"] for result in made_run["results"]}
+    errors = lenient.annotations("error")
+    assert any("failures that no baseline expects" in line for line in errors)
+    assert any("fuzzing has" in line for line in errors)
+
+
+def test_other_actions_are_given_the_report(lenient: Job) -> None:
+    assert lenient.used[SARIF] == {
+        "sarif_file": f"{lenient.report}/report.sarif",
+        "category": "safetensors-conformance",
+    }
+    assert lenient.used[ARTIFACT]["path"] == str(lenient.report)
+    assert lenient.used["actions/setup-python"] == {"python-version": "3.11"}
+
+
+def test_a_reader_without_failures_passes(tmp_path: Path) -> None:
+    job = Job(tmp_path).run(implementation="reference", fuzz_executions="50")
+    assert job.outputs["outcome"] == {"result": "passed", "findings": "0"}
+    assert job.ok
+    assert job.annotations("error") == []
+    assert SARIF not in job.used
+    assert "reference" in job.summary
+
+
+@pytest.mark.parametrize("fail_on", ["failures", "security"])
+def test_a_complete_baseline_lets_the_job_pass(lenient: Job, tmp_path: Path, fail_on: str) -> None:
+    job = Job(tmp_path)
+    later = dt.datetime.now(dt.UTC).date() + dt.timedelta(days=30)
+    baseline(lenient, job.repository / "known.toml", later)
+    job.run(implementation=LENIENT, baseline="known.toml", fuzz_executions="0", fail_on=fail_on)
+    assert (job.ok, job.outcome["Fuzz"]) == (True, "skipped")
+    assert job.outputs["outcome"]["result"] == "passed"
+    # The report knows the baseline too: nothing is new.
+    assert "0 new" in job.summary
+
+
+@pytest.mark.parametrize(
+    ("days", "leave_out", "fail_on", "result", "says"),
+    [
+        (30, 1, "failures", "failed", "no baseline expects"),
+        (30, 1, "security", "failed", "1 results are security failures"),
+        (30, 1, "never", "passed", ""),
+        (-1, 0, "security", "failed", "review is due for"),
+        (-1, 0, "failures", "failed", "its baseline is not right"),
+    ],
+)
+def test_what_the_baseline_does_not_excuse(
+    lenient: Job, tmp_path: Path, days: int, leave_out: int, fail_on: str, result: str, says: str
+) -> None:
+    job = Job(tmp_path)
+    day = dt.datetime.now(dt.UTC).date() + dt.timedelta(days=days)
+    # Found without being named, by the name of the record.
+    (record,) = lenient.report.glob("runs/*.jsonl")
+    baseline(lenient, job.repository / f"{record.stem}.baseline.toml", day, leave_out)
+    job.run(implementation=LENIENT, fuzz_executions="0", fail_on=fail_on)
+    assert job.outputs["outcome"]["result"] == result
+    assert job.ok == (result == "passed")
+    assert not says or says in "\n".join(job.annotations("error"))
+
+
+@pytest.mark.parametrize(("fail_on", "result"), [("security", "passed"), ("failures", "failed")])
+def test_security_leaves_wrong_refusals_alone(tmp_path: Path, fail_on: str, result: str) -> None:
+    job = Job(tmp_path)
+    (job.repository / "adapter" / "strict.py").write_text(STRICT)
+    job.run(implementation="py:adapter/strict.py:Strict", fuzz_executions="0", fail_on=fail_on)
+    assert {row["verdict"] for row in rows(job)} & {"wrong-reject", *SECURITY} == {"wrong-reject"}
+    assert job.outputs["outcome"]["result"] == result
+
+
+def test_what_cannot_be_run_fails_the_job_always(tmp_path: Path) -> None:
+    job = Job(tmp_path).run(implementation="py:adapter/none.py:Adapter", fail_on="never", upload_sarif="true")
+    assert job.outputs["outcome"] == {"result": "not-run", "findings": ""}
+    assert not job.ok
+    assert SARIF not in job.used
+    assert "not fuzzed" in "\n".join(job.annotations("notice"))
+    assert "could not be run" in job.summary
+    assert "adapter/none.py does not exist" in job.summary
+
+
+HOSTILE = [
+    "'; touch pwned1; '\"; touch pwned2; \" $(touch pwned3) `touch pwned4` | touch pwned5 & touch pwned6 #",
+    "--help $PATH ${{ github.token }} ::error::pwned",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize("name", ["implementation", "baseline", "report", "name", "fuzz-steps", "profile"])
+def test_hostile_inputs_execute_nothing(tmp_path: Path, name: str, text: str) -> None:
+    job = Job(tmp_path)
+    given = {"implementation": "py:adapter/none.py:Adapter", "fuzz_executions": "1"}
+    job.run(**given | {name.replace("-", "_"): text})
+    assert not list(tmp_path.rglob("pwned*"))
+    assert not job.ok
+    assert TOKEN not in job.log
+
+
+def test_hostile_texts_reach_the_programs_whole(tmp_path: Path) -> None:
+    job = Job(tmp_path)
+    script = job.repository / "check it.py"
+    script.write_text("import sys\nopen(sys.argv[0] + '.args', 'w').write(repr(sys.argv[1:-1]))\n")
+    words = ["$(touch pwned)", "'", '"', "a;b"]
+    line = shlex.join(["python3", str(script), *words])
+    job.run(implementation=f"exit:{line} {{path}}", fuzz_executions="0")
+    assert (job.repository / "check it.py.args").read_text() == repr(words)
+    assert not list(tmp_path.rglob("pwned"))
+
+
+@pytest.mark.parametrize("name", ["implementation", "baseline", "report", "name", "profile", "fail-on"])
+def test_line_breaks_set_no_outputs(tmp_path: Path, name: str) -> None:
+    job = Job(tmp_path)
+    given = {"implementation": "reference", name.replace("-", "_"): "x\nwork=/elsewhere\n::error::y"}
+    job.run(**given)
+    assert job.outputs["check"] == {}
+    (error,) = job.annotations("error")
+    assert error.startswith(f"input {name}: must be one line")
+    assert "\n::error::y" not in job.log
+    assert job.outcome["install"] == "skipped"
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ({"implementation": ""}, "input implementation: is missing"),
+        ({"profile": "strict"}, "input profile: must be one of text, official, hardened, got 'strict'"),
+        ({"fail_on": "error"}, "input fail-on: must be one of failures, should, security, never"),
+        ({"comment": "yes"}, "input comment: must be one of true, false, got 'yes'"),
+        ({"fuzz_executions": "1.5"}, "input fuzz-executions: must be a whole number"),
+        ({"fuzz_seconds": "nan"}, "input fuzz-seconds: must be a number from 0.1 to 21600"),
+        ({"baseline": "none.toml"}, "input baseline: there is no file 'none.toml'"),
+        ({"name": "a/b"}, "input name: letters, digits"),
+        ({"install": "'"}, "input install: No closing quotation"),
+        ({"report": "adapter"}, "is there already and not an empty folder"),
+    ],
+)
+def test_wrong_inputs_are_named_before_anything_runs(
+    tmp_path: Path, given: dict[str, str], error: str
+) -> None:
+    job = Job(tmp_path).run(**({"implementation": "reference"} | given))
+    (said,) = job.annotations("error")
+    assert error in said
+    assert {job.outcome[key] for key in ("install", "run", "report", "outcome")} == {"skipped"}
+
+
+def test_what_a_reader_prints_is_no_command_to_the_runner(tmp_path: Path) -> None:
+    job = Job(tmp_path)
+    adapter = job.repository / "adapter" / "mylib_adapter.py"
+    adapter.write_text(
+        "import sys\nsys.stderr.write('\\n::error::from the reader\\n')\nraise SystemExit('::error::too')\n"
+    )
+    job.run(implementation=LENIENT)
+    assert "::error::" in job.log
+    inside = False
+    for line in job.log.splitlines():
+        if line.startswith("::stop-commands::"):
+            inside, token = True, line.removeprefix("::stop-commands::")
+            assert len(token) == 32
+        elif inside and line == f"::{token}::":
+            inside = False
+        elif line.startswith("::error::"):
+            assert inside
+    assert not inside
+
+
+@pytest.mark.parametrize(
+    ("event_name", "event", "env", "why"),
+    [
+        ("pull_request", pull_request("stranger/mylib"), {}, "a pull request from a fork"),
+        ("pull_request", {"pull_request": {"number": 7, "head": {"repo": None}}}, {}, "from a fork"),
+        ("pull_request", pull_request(), {"GITHUB_ACTOR": "dependabot[bot]"}, "of dependabot"),
+    ],
+)
+def test_without_the_right_to_write_uploads_are_left_out(
+    tmp_path: Path, event_name: str, event: dict[str, Any], env: dict[str, str], why: str
+) -> None:
+    job = Job(tmp_path, event_name, event, env)
+    job.run(
+        implementation="py:adapter/none.py:Adapter", upload_sarif="true", comment="true", fuzz_executions="0"
+    )
+    assert (job.outputs["check"]["sarif"], job.outputs["check"]["comment"]) == ("false", "false")
+    notices = job.annotations("notice")
+    assert len([line for line in notices if why in line]) == 2
+    assert SARIF not in job.used
+
+
+def test_a_sarif_that_was_not_taken_is_a_warning(tmp_path: Path) -> None:
+    job = Job(tmp_path, outcomes={"upload": "failure"})
+    job.run(implementation="reference", fuzz_executions="0", upload_sarif="true")
+    assert job.ok
+    assert "security-events: write" in "\n".join(job.annotations("warning"))
+
+
+def test_an_interrupted_run_is_reported(tmp_path: Path) -> None:
+    job = Job(tmp_path, interrupt="run")
+    with (job.repository / "adapter" / "mylib.py").open("a") as file:
+        file.write(
+            "\n\n_load = load\ndef load(path):\n    time.sleep(0.05)\n    return _load(path)\nimport time\n"
+        )
+    job.run(implementation=LENIENT, fail_on="never")
+    assert (job.outcome["run"], job.outcome["Fuzz"]) == ("cancelled", "skipped")
+    (record,) = job.report.glob("runs/*.jsonl")
+    read = read_record(record)
+    assert read.footer is not None
+    assert read.footer["complete"] is False
+    assert 0 < len(read.results) < 500
+    assert job.outcome["report"] == "success"
+    assert "mylib_adapter.py:Adapter 1.0" in job.summary
+    assert job.outputs["outcome"]["result"] == "not-run"
+    assert ARTIFACT in job.used
