@@ -22,6 +22,7 @@ conformance: ## the suite: reference without and with each profile, official lib
 	stc corpus stats --check
 	stc corpus bugs --check
 	stc trophies --check
+	stc publish --check
 	stc rules build --check
 	pytest conformance -q
 	pytest conformance -q --profile=text

@@ -10,6 +10,7 @@ from safetensors_reference import Explanation, Fault, explain, rule_book
 from safetensors_reference.faults import render_path
 from safetensors_reference.hexview import hexview
 from safetensors_reference.layout import draw_layout
+from safetensors_reports.text import plural
 
 from .judge import CaseVerdict, StepVerdict
 from .outcomes import Implementation
@@ -74,7 +75,7 @@ def got_text(judged: StepVerdict) -> str:
     if judged.verdict == "wrong-content":
         return f"accept, but {judged.detail}"
     if result.outcome == "accept":
-        return "accept" if result.tensors is None else f"accept, {len(result.tensors)} tensors"
+        return "accept" if result.tensors is None else f"accept, {plural(len(result.tensors), 'tensor')}"
     text = f"{result.outcome}: {result.message}" if result.message else result.outcome
     return text if len(text) <= 300 else f"{text[:300]}…"
 

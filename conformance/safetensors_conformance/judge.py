@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from safetensors_corpus import Case, Expectation
 from safetensors_reference.rules import rule_book
+from safetensors_reports.text import plural
 from safetensors_reports.verdicts import worst
 
 from .compare import first_difference, unsupported_tensors
@@ -105,7 +106,7 @@ def _against(
             return _whole(case, expectation, result)
         if _refused_late(step, results):
             return "late-reject", "accepted at open, refused when reading"
-        count = "" if result.tensors is None else f", {len(result.tensors)} tensors"
+        count = "" if result.tensors is None else f", {plural(len(result.tensors), 'tensor')}"
         return "wrong-accept", f"accept{count}"
     if result.outcome == "reject":
         return "wrong-reject", f"reject: {result.message}"

@@ -91,7 +91,8 @@ def _show(value: object) -> str:
 
 
 def _metadata_differs(a: dict[str, Any], b: dict[str, Any], label_a: str, label_b: str) -> str:
-    key = min(k for k in a.keys() | b.keys() if a.get(k) != b.get(k))
+    # A key whose value is told as null is there all the same.
+    key = min(k for k in a.keys() | b.keys() if k not in a or k not in b or a[k] != b[k])
     if key in a and key in b:
         return f"metadata[{quote(key)}]: {_show(a[key])} against {_show(b[key])}"
     return f"metadata {quote(key)} only in {visible(label_a if key in a else label_b, 60)}"

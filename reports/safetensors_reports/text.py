@@ -34,6 +34,11 @@ def code(text: str, limit: int = 200) -> str:
     return f"`{text}`" if text else ""
 
 
+def plural(number: int, word: str, many: str = "") -> str:
+    """Return ``1 case`` or ``1,204 cases``; ``many`` where an s is not enough."""
+    return f"{number:,} {word if number == 1 else many or word + 's'}"
+
+
 def spaced(numbers: dict[str, int], between: str = "   ") -> str:
     """Join counts as ``unsafe 0   wrong-accept 1,204``."""
     return between.join(f"{name} {count:,}" for name, count in numbers.items())

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from .projects import same_project
 from .verdicts import STRICT_FAILING, kind_of
 
 Row = Mapping[str, Any]
@@ -128,15 +129,6 @@ def trophies(manifest: Row, trends: Iterable[Row], baselines: Iterable[Expectati
         {name: sorted(known, key=Version) for name, known in sorted(versions.items())},
         sum(not shown for shown in cases.values()),
     )
-
-
-def same_project(implementation: str, project: str) -> bool:
-    """Whether an implementation belongs to a project of the table of bugs, by name."""
-    return _plain(implementation.partition(":")[0]) == _plain(project)
-
-
-def _plain(name: str) -> str:
-    return name.lower().replace("_", "-")
 
 
 def _turned(document: Row, named: Mapping[str, Sequence[Row]]) -> Iterator[tuple[str, str, Kind, str, str]]:

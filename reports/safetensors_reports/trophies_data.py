@@ -17,9 +17,10 @@ from jsonschema.exceptions import best_match
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from .projects import same_project
 from .text import visible
 from .trend import TURNS, turn_of
-from .trophies import STEPS, Expectations, same_project
+from .trophies import STEPS, Expectations
 
 PACKAGE = Path("conformance") / "safetensors_conformance"
 

@@ -10,15 +10,11 @@ from typing import Any
 
 import click
 
-from safetensors_corpus import Manifest, ManifestError, load_manifest
+from safetensors_corpus import ManifestError, load_manifest
 from safetensors_reports.audit.badge import badges
 from safetensors_reports.audit.build import Report, build_report, report_text
 from safetensors_reports.audit.inputs import (
-    DOCUMENT,
     AuditError,
-    FuzzFinding,
-    Known,
-    load_fuzz_finding,
     load_json,
     schema_error,
 )
@@ -26,18 +22,14 @@ from safetensors_reports.audit.intoto import statements
 from safetensors_reports.audit.sarif import sarif_log
 from safetensors_reports.audit.stable import slug
 from safetensors_reports.audit.summary_markdown import summary_markdown
-from safetensors_reports.record import RecordError, RunRecord, read_record
-from safetensors_reports.text import visible
+from safetensors_reports.page.render import report_html
+from safetensors_reports.record import RecordError
+from safetensors_reports.text import plural, visible
 
-from ..baseline import BaselineError, baseline_folder, load_baseline
+from ..baseline import BaselineError
+from .report_files import BadInputError, known_failures, read_inputs, write_texts
 
 NAME = "report.json"
-
-
-class BadInputError(click.ClickException):
-    """Something given cannot be used, or the output cannot be written."""
-
-    exit_code = 2
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -50,6 +42,7 @@ class BadInputError(click.ClickException):
     metavar="DIR",
     help="Folder to write to; made when missing.",
 )
+@click.option("--html", is_flag=True, help="Also report.html, one file to read in a browser or on paper.")
 @click.option("--markdown", is_flag=True, help="Also report.md, a comment of at most 60 lines.")
 @click.option("--sarif", is_flag=True, help="Also report.sarif, for code scanning services.")
 @click.option("--intoto", is_flag=True, help="Also an in-toto test-result of each implementation, unsigned.")
@@ -86,6 +79,7 @@ class BadInputError(click.ClickException):
 def report(
     runs: tuple[Path, ...],
     output: Path,
+    html: bool,
     markdown: bool,
     sarif: bool,
     intoto: bool,
@@ -105,7 +99,7 @@ def report(
     \b
     Examples
       stc run --impl safetensors --report out
-      stc report out -o audit --markdown --sarif
+      stc report out -o audit --html --sarif
       stc report out findings -o audit --previous last/report.json --markdown
 
     Severity goes by what happens, not by how often: report.json explains its scales.
@@ -118,6 +112,8 @@ def report(
         older = None if previous is None else _previous(previous)
         # All is made before anything is written, so that no half report is left.
         texts = {NAME: report_text(made)}
+        if html:
+            texts["report.html"] = report_html(made, older)
         if markdown:
             texts["report.md"] = summary_markdown(made, older)
         if sarif:
@@ -129,73 +125,19 @@ def report(
             texts |= _each(badges(made), "badge-{}.json")
     except (AuditError, RecordError, BaselineError, ManifestError) as err:
         raise BadInputError(str(err)) from err
-    _write(output, texts)
-    click.echo(
-        f"{len(made['findings']):,} findings in {len(made['implementations']):,} runs: {output / NAME}"
-    )
+    write_texts(output, texts)
+    found, runs_said = len(made["findings"]), len(made["implementations"])
+    click.echo(f"{plural(found, 'finding')} in {plural(runs_said, 'run')}: {output / NAME}")
 
 
 def _build(
     paths: Sequence[Path], corpus_path: Path | None, baselines: Sequence[Path], *, public: bool
 ) -> Report:
-    records, findings = _inputs(paths)
+    records, findings = read_inputs(paths)
     manifest = load_manifest(corpus_path)
     files = {path.name: path for path in baselines}
-    known = {i: _known(record, files, manifest) for i, record in enumerate(records)}
+    known = {i: known_failures(record, files, manifest) for i, record in enumerate(records)}
     return build_report(records, manifest, fuzz=findings, known=known, public=public)
-
-
-def _inputs(paths: Sequence[Path]) -> tuple[list[RunRecord], list[FuzzFinding]]:
-    records: list[Path] = []
-    findings: list[Path] = []
-    for path in paths:
-        if not path.is_dir():
-            (findings if path.name == DOCUMENT else records).append(path)
-            continue
-        found = sorted(path.glob("*.jsonl"))
-        inside = (
-            [path] if (path / DOCUMENT).exists() else sorted(p.parent for p in path.glob(f"*/{DOCUMENT}"))
-        )
-        if not found and not inside:
-            raise AuditError(
-                f"{visible(str(path))}: holds neither run records (*.jsonl) nor findings ({DOCUMENT}); "
-                "make them with: stc run --report DIR, stc fuzz"
-            )
-        records += found
-        findings += inside
-    # Given by name and in its folder again, a run is still one run.
-    records, findings = _once(records), _once(findings)
-    return [read_record(path) for path in records], [load_fuzz_finding(path) for path in findings]
-
-
-def _once(paths: Sequence[Path]) -> list[Path]:
-    return list({path.resolve(): path for path in paths}.values())
-
-
-def _known(record: RunRecord, files: dict[str, Path], manifest: Manifest) -> list[Known]:
-    """Return the baseline's entries that hold for a run; none when its file is not here."""
-    name = record.header.get("baseline")
-    if not name:
-        return []
-    name = Path(name).name
-    path = files.get(name, baseline_folder() / name)
-    if not path.exists():
-        click.echo(
-            f"note: {visible(record.label)}: baseline {visible(name)} is not here; give --baseline", err=True
-        )
-        return []
-    loaded = load_baseline(path, str(record.implementation["version"]), record.header["profile"])
-    return [
-        Known(
-            entry.case,
-            tuple(case.id for case in manifest.cases if entry.covers(case.id)),
-            entry.steps,
-            entry.why,
-            entry.issue,
-            entry.review_by.isoformat() if entry.review_by else "",
-        )
-        for entry in loaded.entries
-    ]
 
 
 def _previous(path: Path) -> Report:
@@ -249,16 +191,3 @@ def _each(documents: dict[str, dict[str, Any]], name: str) -> dict[str, str]:
             file = name.format(f"{base}-{number}")
         out[file] = _json(document)
     return out
-
-
-def _write(folder: Path, texts: dict[str, str]) -> None:
-    path = folder
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, text in texts.items():
-            path = folder / name
-            path.write_text(text, encoding="utf-8")
-    except OSError as err:
-        raise BadInputError(
-            f"{visible(str(path))}: {err.strerror or err}; give another folder with -o"
-        ) from err

@@ -19,11 +19,12 @@ WORDS = {
     "unsafe": "unsafe",
     "wrong-content": "wrong content",
     "wrong-accept": "lenient",
+    "wrong-write": "wrong files",
     "wrong-reject": "strict",
     "choice-inconsistent": "inconsistent",
     "late-reject": "late",
 }
-"""Worst verdict -> the word for an implementation."""
+"""Worst verdict -> the word for an implementation. Wrong content in files it writes stands apart."""
 
 
 def implementation(label: str, record: RunRecord, known: Sequence[Known], *, public: bool) -> dict[str, Any]:
@@ -66,6 +67,10 @@ def implementation(label: str, record: RunRecord, known: Sequence[Known], *, pub
 
 
 def _word(record: RunRecord, counts: dict[str, int], contradictions: dict[str, str]) -> str:
+    wrong = [row["step"] for row in record.results if kind_of(row["verdict"]) == "wrong-content"]
+    if wrong and all(step == "write" for step in wrong):
+        # What it writes wrongly harms the next reader: it does not tell wrong content itself.
+        counts = {**counts, "wrong-content": 0, "wrong-write": counts.get("wrong-content", 0)}
     for kind, word in WORDS.items():
         if counts.get(kind) or (kind == "choice-inconsistent" and contradictions):
             return word

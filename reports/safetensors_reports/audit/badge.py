@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 COLORS = {
     "conformant": "brightgreen",
+    "wrong files": "orange",
     "late": "yellow",
     "strict": "yellow",
     "lenient": "orange",

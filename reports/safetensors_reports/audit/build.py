@@ -6,6 +6,7 @@ the rest is the same byte for byte.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 from importlib.resources import files
@@ -22,6 +23,7 @@ from .agreement import agreement_part
 from .findings import find
 from .inputs import AuditError, schema_error
 from .matrix import LETTERS, case_rows, matrix
+from .public import shown_fuzz, shown_run
 from .references import redact
 from .running import run_part
 from .severity import DIFFICULTIES, OUTCOMES, SEVERITIES
@@ -68,9 +70,14 @@ def build_report(
     )
     records, entries = [records[i] for i in order], [(known or {}).get(i, ()) for i in order]
     labels = distinct_labels(records)
+    if public:
+        records = [shown_run(r, manifest, e) for r, e in zip(records, entries, strict=True)]
+        fuzz = shown_fuzz(fuzz)
     runs = list(zip(labels, records, strict=True))
     by_label = dict(zip(labels, entries, strict=True))
-    found = find(runs, manifest, fuzz, by_label)
+    found, inputs = find(runs, manifest, fuzz, by_label)
+    if public:
+        found = [redact(f) for f in found]
     report: Report = {
         "$schema": SCHEMA_ID,
         "schema": SCHEMA,
@@ -90,8 +97,10 @@ def build_report(
         "cases": {"legend": LETTERS, "rows": [] if public else case_rows(records, manifest)},
         "coverage": _coverage(manifest),
         "agreement": agreement_part(records, labels, manifest, public=public),
-        "findings": [redact(f) for f in found] if public else found,
+        "findings": found,
+        "inputs": _inputs(found, inputs),
         "rules": _rules(found),
+        "choices": _choices(records),
         "fuzz_findings": len(fuzz),
         "caveats": _caveats(records, manifest),
         "run": run_part(runs, public=public),
@@ -155,6 +164,14 @@ def _coverage(manifest: Manifest) -> dict[str, Any]:
     }
 
 
+def _inputs(found: Sequence[dict[str, Any]], inputs: Mapping[str, bytes]) -> dict[str, str]:
+    """Return the inputs that findings still show, by SHA-256, in Base64."""
+    named = {f["evidence"]["input"] for f in found if f["evidence"]}
+    return {
+        name: base64.b64encode(data).decode("ascii") for name, data in sorted(inputs.items()) if name in named
+    }
+
+
 def _rules(found: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return the rules that findings name, each once."""
     named = {finding["rule"] for finding in found}
@@ -168,6 +185,22 @@ def _rules(found: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
         }
         for rule in rule_book().rules.values()
         if rule.id in named
+    }
+
+
+def _choices(records: Sequence[RunRecord]) -> dict[str, dict[str, Any]]:
+    """Return the choices that runs took, each once."""
+    named = {str(row["choice"]) for record in records for row in record.choices}
+    return {
+        choice.id: {
+            "rule": choice.rule,
+            "title": choice.title,
+            "description": choice.description,
+            "options": choice.options,
+            "required": choice.required,
+        }
+        for choice in rule_book().choices.values()
+        if choice.id in named
     }
 
 

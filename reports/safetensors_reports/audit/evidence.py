@@ -11,6 +11,7 @@ from safetensors_reference.faults import render_path
 from safetensors_reference.hexview import hexview
 from safetensors_reference.layout import draw_layout
 
+from ..text import plural
 from .stable import digest
 
 if TYPE_CHECKING:
@@ -33,12 +34,14 @@ class Evidence:
         where: ``start`` and ``end`` in the file, ``path`` in the header and ``text``; None when not known.
         layout: the data buffer in one line, empty when it cannot be drawn.
         hex: the bytes around the fault, or the first ones; empty for an input that is no small file.
+        data: the whole input, None for one that is no small file.
     """
 
     code: str | None = None
     where: dict[str, Any] | None = None
     layout: str = ""
     hex: str = ""
+    data: bytes | None = None
 
 
 def evidence_of(case: Case, rule: str) -> Evidence:
@@ -64,14 +67,14 @@ def evidence_in(data: bytes, codes: Sequence[str], rule: str) -> Evidence:
     if seen.data_start is not None and seen.ranges:
         layout = draw_layout(seen.ranges, seen.size - seen.data_start)
     if fault is None:
-        return Evidence(codes[0] if codes else None, None, layout, hexview(data, 0, 0))
+        return Evidence(codes[0] if codes else None, None, layout, hexview(data, 0, 0), data)
     where = {
         "start": fault.start,
         "end": fault.end,
         "path": None if fault.path is None else render_path(fault.path),
         "text": fault.message,
     }
-    return Evidence(fault.code, where, layout, hexview(data, fault.start, fault.end))
+    return Evidence(fault.code, where, layout, hexview(data, fault.start, fault.end), data)
 
 
 def _fitting(faults: Sequence[Fault], codes: Sequence[str], rule: str) -> Fault | None:
@@ -99,7 +102,9 @@ def expected_text(case: Case, profile: str | None) -> str:
     if demand.outcome == "reject":
         return f"reject ({', '.join(demand.codes)}){why}" if demand.codes else f"reject{why}"
     tensors = (demand.content or {}).get("tensors")
-    return ("accept" if tensors is None else f"accept, {len(tensors)} tensors") + why
+    if tensors is None:
+        return f"accept{why}"
+    return f"accept, {plural(len(tensors), 'tensor')}{why}"
 
 
 def case_digest(case: Case) -> str:

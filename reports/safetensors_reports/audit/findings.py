@@ -12,6 +12,7 @@ from safetensors_reference.cwe import CWE_NAMES
 from ..verdicts import STRICT_FAILING, kind_of
 from .advice import recommendation
 from .evidence import expected_text
+from .public import OWN
 from .references import references_of
 from .severity import OUTCOMES, SEVERITIES, difficulty
 from .shown import NO_WEAKNESS, Shown, of_fuzz, worst
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 Finding = dict[str, Any]
 Key = tuple[str, str, str]
 """Label, rule and verdict."""
-OWN = "reference"
-"""Name of this project's own reader, about which there is nothing to hold back."""
 
 
 @dataclass
@@ -49,8 +48,8 @@ def find(
     manifest: Manifest,
     fuzz: Sequence[FuzzFinding] = (),
     known: Mapping[str, Sequence[Known]] | None = None,
-) -> list[Finding]:
-    """Return all findings, worst first, then by id.
+) -> tuple[list[Finding], dict[str, bytes]]:
+    """Return all findings, worst first, then by id, and by SHA-256 the inputs that their evidence names.
 
     Args:
         runs: label and record of every run.
@@ -63,14 +62,16 @@ def find(
         _add_run(groups, label, record)
     _add_fuzz(groups, runs, fuzz)
     names = _ids(groups)
-    found = [
-        _finding(key, group, names[key], manifest, (known or {}).get(key[0], ()))
-        for key, group in groups.items()
-    ]
+    found: list[Finding] = []
+    inputs: dict[str, bytes] = {}
+    for key, group in groups.items():
+        shown = _shown(key, group, manifest)
+        found.append(_finding(key, group, shown, names[key], manifest, (known or {}).get(key[0], ())))
+        if shown.input is not None and shown.seen.data is not None:
+            inputs[shown.input] = shown.seen.data
     severities, outcomes = list(SEVERITIES), list(OUTCOMES)
-    return sorted(
-        found, key=lambda f: (severities.index(f["severity"]), outcomes.index(f["outcome"]), f["id"])
-    )
+    found.sort(key=lambda f: (severities.index(f["severity"]), outcomes.index(f["outcome"]), f["id"]))
+    return found, inputs
 
 
 def _add_run(groups: dict[Key, _Group], label: str, record: RunRecord) -> None:
@@ -133,11 +134,16 @@ def _ids(groups: Mapping[Key, _Group]) -> dict[Key, str]:
     return out
 
 
-def _finding(key: Key, group: _Group, name: str, manifest: Manifest, known: Sequence[Known]) -> Finding:
+def _shown(key: Key, group: _Group, manifest: Manifest) -> Shown:
+    options = [Shown(row, key[1], manifest.by_id.get(row["case"])) for row in group.rows]
+    return worst(options + [of_fuzz(item, group.selector, key[1]) for item in group.fuzz])
+
+
+def _finding(
+    key: Key, group: _Group, shown: Shown, name: str, manifest: Manifest, known: Sequence[Known]
+) -> Finding:
     label, rule_id, verdict = key
     rule = rule_book().rules[rule_id]
-    options = [Shown(row, rule_id, manifest.by_id.get(row["case"])) for row in group.rows]
-    shown = worst(options + [of_fuzz(item, group.selector, rule_id) for item in group.fuzz])
     cases = sorted({row["case"] for row in group.rows})
     return {
         "id": name,
@@ -168,7 +174,9 @@ def _finding(key: Key, group: _Group, name: str, manifest: Manifest, known: Sequ
 
 def _predicate(shown: Shown) -> str:
     """Return verb and object of a title, up to the rule."""
-    what = {"slice": "requests", "write": "writer input", "index": "indexes"}.get(shown.row["step"], "files")
+    what = {"slice": "requests", "write": "calls of its writer", "index": "indexes"}.get(
+        shown.row["step"], "files"
+    )
     if shown.outcome == "content" and shown.row["step"] == "write":
         return "writes files that do not hold what was given, against"
     about = shown.outcome in NO_WEAKNESS or not shown.codes
@@ -194,5 +202,7 @@ def _fuzz_row(item: FuzzFinding) -> dict[str, Any]:
         "slug": item.slug,
         "digest": item.digest,
         "size": document["size"]["now"],
+        "seed": document.get("seed"),
+        "engine": document.get("engine", ""),
         "reproducer": document["reproduce"],
     }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from safetensors_reference import rule_book
 from safetensors_reference.rules_docs import AREAS
 
-from ..verdicts import kind_of, worst
+from ..verdicts import STRICT_FAILING, kind_of, worst
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,15 +37,22 @@ LETTERS = {
 def matrix(records: Sequence[RunRecord], manifest: Manifest) -> list[dict[str, Any]]:
     """Return a row per area with one per rule, each with the worst verdict of every implementation.
 
-    ``worst`` is null where an implementation has no verdict on any case of the rule; ``cases`` counts the
-    cases of the corpus, ``known`` per implementation those with a verdict.
+    A failing case counts for the first of its rules alone. Where nothing fails, ``worst`` is ``pass`` as soon
+    as one case passes. It is null where an implementation has no verdict on any case of the rule; ``cases``
+    counts the cases of the corpus, ``known`` per implementation those with a verdict.
     """
     carried: dict[str, list[str]] = {rule: [] for rule in rule_book().rules}
+    about = {case.id: case.rules[0] for case in manifest.cases}
     for case in manifest.cases:
         for rule in case.rules:
             # A corpus of another version may name rules that this rule book does not have.
             carried.setdefault(rule, []).append(case.id)
     verdicts = [record.case_verdicts() for record in records]
+
+    def cells(rules: Sequence[str]) -> dict[str, Any]:
+        cases = sorted({case for rule in rules for case in carried[rule]})
+        return _cells(cases, {case for case in cases if about[case] in rules}, verdicts)
+
     out = []
     for area, title in AREAS.items():
         rules = [
@@ -53,32 +60,47 @@ def matrix(records: Sequence[RunRecord], manifest: Manifest) -> list[dict[str, A
                 "rule": rule.id,
                 "level": rule.level,
                 "title": rule.title,
-                **_cells(carried[rule.id], verdicts),
+                **cells([rule.id]),
             }
             for rule in rule_book().rules.values()
             if rule.id.startswith(f"{area}-")
         ]
-        cases = sorted({c for rule in rules for c in carried[rule["rule"]]})
-        out.append({"area": area, "title": title, **_cells(cases, verdicts), "rules": rules})
+        whole = cells([rule["rule"] for rule in rules])
+        out.append({"area": area, "title": title, **whole, "rules": rules})
     return out
 
 
-def _cells(cases: Sequence[str], verdicts: Sequence[dict[str, str]]) -> dict[str, Any]:
-    found = [[v[case] for case in cases if case in v] for v in verdicts]
+def _cells(cases: Sequence[str], own: set[str], verdicts: Sequence[dict[str, str]]) -> dict[str, Any]:
+    # A failure is the fault of the one rule that its case is about; of the others it carries it says nothing.
+    found = [
+        [v[case] for case in cases if case in v and (case in own or kind_of(v[case]) not in STRICT_FAILING)]
+        for v in verdicts
+    ]
     return {
         "cases": len(cases),
         "known": [len(of) for of in found],
-        "worst": [kind_of(worst(of)) if of else None for of in found],
+        "worst": [_standing(of) if of else None for of in found],
     }
+
+
+def _standing(verdicts: Sequence[str]) -> str:
+    """Return the worst failing verdict; without one the best there is.
+
+    One file with a dtype that a reader lacks does not make a whole rule unsupported.
+    """
+    kind = kind_of(worst(verdicts))
+    if kind in STRICT_FAILING:
+        return kind
+    kinds = {kind_of(verdict) for verdict in verdicts}
+    return next(kind for kind in ("pass", "choice", "unsupported") if kind in kinds)
 
 
 def case_rows(records: Sequence[RunRecord], manifest: Manifest) -> list[dict[str, str]]:
     """Return every case with one letter per implementation, in the order of the corpus."""
     columns = [_column(record, manifest) for record in records]
-    cases = (case.id for case in manifest.cases)
     return [
-        {"case": case, "verdicts": "".join(row)}
-        for case, row in zip(cases, zip(*columns, strict=True), strict=True)
+        {"case": case.id, "rule": case.rules[0], "verdicts": "".join(row)}
+        for case, row in zip(manifest.cases, zip(*columns, strict=True), strict=True)
     ]
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from ..projects import same_project
 from .advice import OF_AREA
 from .stable import stable
 
@@ -30,8 +31,8 @@ def references_of(
     for case_id in cases:
         case = manifest.by_id.get(case_id)
         for bug in case.affects if case else ():
-            if bug["project"] == name:
-                key = (bug["reference"], _concerns(bug["versions"], version))
+            if same_project(name, bug["project"]):
+                key = (bug["reference"], concerns(bug["versions"], version))
                 found.setdefault(key, set()).add(case_id)
     for entry in known:
         if entry.issue.startswith("https://"):
@@ -43,7 +44,7 @@ def references_of(
     ]
 
 
-def _concerns(versions: str, version: str) -> bool:
+def concerns(versions: str, version: str) -> bool:
     """Return whether a version is affected; versions that nobody wrote down may all be."""
     if not versions.strip():
         return True

@@ -31,11 +31,19 @@ def _run(label: str, record: RunRecord, public: bool) -> dict[str, Any]:
         "implementation": label,
         "started": header.get("started"),
         "duration_s": footer["duration_s"] if footer else None,
-        "platform": header.get("platform"),
+        "platform": _platform(header.get("platform"), public=public),
         "python": header.get("python"),
         "slowest": _most(rows, "wall_ms"),
         "hungriest": _most(rows, "peak_bytes"),
     }
+
+
+def _platform(text: str | None, *, public: bool) -> str | None:
+    """Return the platform; published pages leave out the build of the kernel, which is nobody's business."""
+    if not public or not text:
+        return text
+    parts = text.split("-")
+    return " ".join([parts[0], *(p for p in parts[1:] if p in ("x86_64", "aarch64", "arm64"))])
 
 
 def _most(rows: Sequence[Row], name: str) -> list[dict[str, Any]]:

@@ -10,9 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from safetensors_reference.cwe import CWE_NAMES
 from safetensors_reference.sarif import SCHEMA, message
-from safetensors_reference.sarif_rules import LEVELS, cwe_reference, message_text, taxonomies
+from safetensors_reference.sarif_rules import (
+    LEVELS,
+    RESULTS,
+    cwe_reference,
+    message_text,
+    rule_name,
+    taxonomies,
+)
 
-from .severity import SECURITY_SEVERITY, SEVERITIES
+from .severity import CONFORMANCE_ONLY, SECURITY_SEVERITY, SEVERITIES
 from .stable import digest
 
 if TYPE_CHECKING:
@@ -20,8 +27,6 @@ if TYPE_CHECKING:
 
     from .build import Report
 
-RESULTS = 25_000
-"""Most results of a run that GitHub takes; the worst are kept."""
 TAGS = 20
 """Most tags of a rule that GitHub takes."""
 LEVEL_OF = {
@@ -73,19 +78,24 @@ def _rule(rule: str, about: Mapping[str, Any], found: Sequence[Mapping[str, Any]
     # Services sort by the rule: it counts as bad as the worst that breaking it led to.
     worst = min((f["severity"] for f in mine), key=list(SEVERITIES).index, default="informational")
     numbers = sorted({w["id"] for f in mine for w in f["weaknesses"]})
-    tags = ["security", *(f"external/cwe/cwe-{n:03}" for n in numbers)] if numbers else ["correctness"]
+    weak = set(numbers) - {CONFORMANCE_ONLY}
+    tags = ["security" if weak else "correctness", *(f"external/cwe/cwe-{n:03}" for n in numbers)]
     out: Json = {
         "id": rule,
+        "name": rule_name(about["title"]),
         "shortDescription": {"text": message_text(f"{rule}: {about['title']}")},
         "fullDescription": {"text": message_text(about["statement"])},
         "help": {"text": message_text(f"{about['statement']}\n\nSource: {about['source']}")},
         "defaultConfiguration": {"level": LEVELS[about["level"]]},
         "properties": {"level": about["level"], "codes": about["codes"], "tags": tags[:TAGS]},
     }
-    if numbers:
+    if weak:
         # GitHub shows what has this number as a security alert, so that only weaknesses get one.
         out["properties"]["security-severity"] = f"{SECURITY_SEVERITY[worst]:.1f}"
-        out["relationships"] = [{"target": cwe_reference(n), "kinds": ["relevant"]} for n in numbers]
+    # A finding of fuzzing may name others: those of the suite that wrote it.
+    known = [n for n in numbers if n in CWE_NAMES]
+    if known:
+        out["relationships"] = [{"target": cwe_reference(n), "kinds": ["relevant"]} for n in known]
     return out
 
 

@@ -7,7 +7,7 @@ send and a race that needs a local user are not the same, however bad either end
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from ..verdicts import kind_of
@@ -56,6 +56,12 @@ SECURITY_SEVERITY: dict[str, float] = {
 
 # Weaknesses by which two readers see two files in one, or a reader leaves the bounds of the file.
 _CONSEQUENT = frozenset({22, 125, 130, 131, 190, 191, 436, 502, 787, 908})
+_CRASHING = frozenset({125, 130, 131, 190, 191, 674, 770, 787, 789, 1284, 1285})
+"""Weaknesses by which a process can die."""
+_OTHERWISE = {"memory": (125,), "crash": (248,), "content": (436,), "accept": (20,), "late": (20,)}
+"""Class of outcome -> CWE numbers where the fault has none."""
+CONFORMANCE_ONLY = 684
+"""CWE number of what is against the format and of no use to an attacker."""
 _RESOURCES = frozenset({"hang", "exhausted"})
 _MEMORY_FAULTS = ("SIGSEGV",)
 """Not SIGBUS: that is how a mapped file ends which became shorter, and no foreign byte is read by it."""
@@ -103,8 +109,23 @@ def difficulty(step: str) -> str:
     return {"lifecycle": "high", "slice": "medium", "write": "medium"}.get(step, "low")
 
 
-def outcome_weaknesses(outcome: str, row: Row) -> tuple[int, ...]:
-    """Return the CWE numbers that an outcome has whatever the fault: those of exhausted resources."""
-    if outcome != "resources":
-        return ()
-    return (400,) if row["outcome"] == "hang" or row["outcome"] not in _RESOURCES else (770, 400)
+def weaknesses_of(outcome: str, row: Row, of_fault: Sequence[int]) -> tuple[int, ...]:
+    """Return the CWE numbers of one failing result, the primary one first; there is always one.
+
+    Args:
+        outcome: class of the outcome.
+        row: the result.
+        of_fault: numbers of the fault that was not noticed.
+    """
+    if outcome in ("reject", "strictness", "contradiction"):
+        # Nothing got past the reader: it does not do what is specified, and that is all.
+        return (CONFORMANCE_ONLY,)
+    if outcome == "resources":
+        own = (400,) if row["outcome"] == "hang" or row["outcome"] not in _RESOURCES else (770, 400)
+        return tuple(dict.fromkeys((*own, *of_fault)))
+    if outcome in ("memory", "crash"):
+        # That a file could also have been misread is not why a process died.
+        of_fault = [n for n in of_fault if n in _CRASHING]
+    if row["step"] == "lifecycle":
+        of_fault = [367, *of_fault]
+    return tuple(of_fault) or _OTHERWISE[outcome]

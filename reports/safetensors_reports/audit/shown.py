@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from safetensors_corpus.write_properties import MEANINGS
 from safetensors_reference.cwe import CWE_OF_CODE
 
 from ..verdicts import kind_of
 from .evidence import Evidence, case_codes, case_digest, evidence_in, evidence_of, stored_file
-from .severity import OUTCOMES, SEVERITIES, outcome_class, outcome_weaknesses, severity
+from .severity import OUTCOMES, SEVERITIES, outcome_class, severity, weaknesses_of
 from .stable import stable
 
 if TYPE_CHECKING:
@@ -24,9 +27,11 @@ if TYPE_CHECKING:
 _OUTCOMES = list(OUTCOMES)
 _SEVERITIES = list(SEVERITIES)
 NO_WEAKNESS = frozenset({"reject", "strictness", "contradiction"})
-"""Classes of outcome in which nothing got past the reader."""
-CRASHING = frozenset({125, 130, 131, 190, 191, 674, 770, 787, 789, 1284, 1285})
-"""Weaknesses by which a process can die."""
+"""Classes of outcome that do not mean that a rule was broken by what was given."""
+REQUEST = 1_000
+"""Most characters told of a request."""
+CARRIED = 16 << 10
+"""Largest input in bytes that a report carries."""
 
 
 @dataclass(frozen=True)
@@ -83,13 +88,7 @@ class Shown:
     @property
     def weaknesses(self) -> tuple[int, ...]:
         """CWE numbers, the primary one first."""
-        if self.outcome in NO_WEAKNESS:
-            return ()
-        of_code = CWE_OF_CODE.get(self.seen.code or "", ())
-        if self.outcome in ("memory", "crash"):
-            # That a file could also have been misread is not why a process died.
-            of_code = tuple(n for n in of_code if n in CRASHING)
-        return tuple(dict.fromkeys((*outcome_weaknesses(self.outcome, self.row), *of_code)))
+        return weaknesses_of(self.outcome, self.row, CWE_OF_CODE.get(self.seen.code or "", ()))
 
     @property
     def digest(self) -> str:
@@ -107,7 +106,30 @@ class Shown:
             detail = f"{self.row['outcome']}: {message}" if message else self.row["outcome"]
         elif kind_of(self.row["verdict"]) == "wrong-content" and self.row["outcome"] == "accept":
             detail = f"accept, but {detail}"
-        return stable(detail)
+        return stable(_spelled_out(detail))
+
+    @property
+    def input(self) -> str | None:
+        """SHA-256 of the input where a report carries it, None where it is too large or no single file."""
+        data = self.seen.data
+        return hashlib.sha256(data).hexdigest() if data is not None and len(data) <= CARRIED else None
+
+    def _everything(self) -> dict[str, Any] | None:
+        """Return the whole input as the place, where no byte of it is more at fault than another."""
+        if not self.size:
+            return None
+        if self.row["step"] == "write":
+            text = "the whole file that was there before; nothing in it is at fault"
+        elif not self.codes:
+            text = "the whole input: nothing in it is at fault"
+        else:
+            text = "the whole input: no single byte of it is at fault"
+        return {"start": 0, "end": self.size, "path": None, "text": text}
+
+    def _request(self) -> str | None:
+        """Return what was asked for besides reading the file, as JSON; None for nothing."""
+        action = self.item.document.get("action") if self.item else self.case.action if self.case else None
+        return stable(json.dumps(action), REQUEST) if action else None
 
     def document(self, manifest: Manifest) -> dict[str, Any]:
         """Return the evidence as it stands in the report."""
@@ -117,10 +139,20 @@ class Shown:
             "file": stored_file(self.case, manifest) if self.case else None,
             "size": self.size,
             "code": self.seen.code,
-            "where": self.seen.where,
+            "where": self.seen.where or self._everything(),
+            "request": self._request(),
             "layout": self.seen.layout,
             "hex": self.seen.hex,
+            "input": self.input,
         }
+
+
+def _spelled_out(detail: str) -> str:
+    """Return a detail with the properties of a written file in words."""
+    head, mark, names = detail.partition("does not hold: ")
+    if not mark:
+        return detail
+    return head + mark + ", ".join(f"{MEANINGS.get(name, name)} ({name})" for name in names.split(", "))
 
 
 def of_fuzz(item: FuzzFinding, selector: str, rule: str) -> Shown:

@@ -185,8 +185,8 @@ class Canvas:
         words = escape(shown(text))
         self.parts.append(f'<text x="{_n(x)}" y="{_n(y)}"{kind}{side} xml:space="preserve">{words}</text>')
 
-    def svg(self, height: float, title: str, description: str) -> str:
-        """Return the finished drawing."""
+    def svg(self, height: float, title: str, description: str, *, style: bool = True) -> str:
+        """Return the finished drawing, with its style sheet or to be styled by the page around it."""
         tall = _n(height)
         patterns = "".join(
             f'<pattern id="{colour}-{self.mark}" width="8" height="8" patternUnits="userSpaceOnUse" '
@@ -201,7 +201,7 @@ class Canvas:
                 f'aria-labelledby="title-{self.mark} desc-{self.mark}">',
                 f'<title id="title-{self.mark}">{escape(shown(title))}</title>',
                 f'<desc id="desc-{self.mark}">{escape(shown(description, 4000))}</desc>',
-                f"<style>{STYLE}</style>",
+                *([f"<style>{STYLE}</style>"] if style else []),
                 f"<defs>{patterns}</defs>",
                 f'<rect width="{WIDTH}" height="{tall}" class="ground"/>',
                 *self.parts,

@@ -38,7 +38,11 @@ Segment = tuple[str, str, int, int]
 
 
 def layout_svg(
-    data: bytes, explanation: Explanation | None = None, *, name: str = "input.safetensors"
+    data: bytes,
+    explanation: Explanation | None = None,
+    *,
+    name: str = "input.safetensors",
+    style: bool = True,
 ) -> str:
     """Draw the layout of a file.
 
@@ -46,6 +50,7 @@ def layout_svg(
         data: the whole file; any bytes will do.
         explanation: what the strict reader says about it; None asks the strict reader.
         name: what the file is called in the drawing.
+        style: carry the style sheet; a page of many drawings has ``canvas.STYLE`` once instead.
 
     Returns:
         An SVG document, 880 pixels wide, that can also stand inside an HTML page. The same arguments give
@@ -73,7 +78,7 @@ def layout_svg(
     if not to_scale:
         canvas.text(MARGIN, y + 14, "Widths are not to scale; positions are exact.", "quiet")
         y += ROW + 8
-    return canvas.svg(y + 10, f"Byte layout of {title}", _described(data, explanation))
+    return canvas.svg(y + 10, f"Byte layout of {title}", _described(data, explanation), style=style)
 
 
 def _segments(data: bytes) -> list[Segment]:

@@ -1,0 +1,80 @@
+"""What published pages hold back altogether: crashes, hangs and endless memory without a public report.
+
+Such cases are taken out of a run before anything is counted. They go into one number with the cases that
+were never asked for, so that nobody can tell from a page whether there are any.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING
+
+from safetensors_corpus.field_bugs import field_bugs
+
+from ..projects import same_project
+from ..verdicts import kind_of
+from .references import concerns
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from safetensors_corpus import Manifest
+
+    from ..record import RunRecord
+    from .inputs import FuzzFinding, Known
+
+NOT_TOLD = "not asked for, or held back"
+"""The one reason that published pages give for cases without a result of other people's software."""
+UNSAFE_FAMILIES = frozenset({"crash", "memory", "time", "race", "lifetime"})
+"""Families of reported bugs that end in a crash, a hang or endless memory; others tell of none."""
+OWN = "reference"
+"""Name of this project's own reader, about which there is nothing to hold back."""
+
+
+def shown_run(record: RunRecord, manifest: Manifest, known: Sequence[Known]) -> RunRecord:
+    """Return a run as published pages may show it; one of this project's own reader as it is."""
+    if record.implementation["name"] == OWN:
+        return record
+    unsafe = {row["case"] for row in record.results if kind_of(row["verdict"]) == "unsafe"}
+    held = unsafe - _told(record, unsafe, manifest, known)
+    out = copy.copy(record)
+    out.results = [row for row in record.results if row["case"] not in held]
+    corpus = dict(record.header["corpus"])
+    corpus["cases"] -= len(held)
+    corpus["left_out"] = {NOT_TOLD: sum(corpus.get("left_out", {}).values()) + len(held)}
+    out.header = {**record.header, "corpus": corpus}
+    return out
+
+
+def shown_fuzz(items: Sequence[FuzzFinding]) -> list[FuzzFinding]:
+    """Return the findings of fuzzing that published pages may count: nothing *unsafe* in others' software."""
+    return [
+        item
+        for item in items
+        if kind_of(item.document["verdict"]) != "unsafe"
+        or all(same_project(selector.partition("==")[0], OWN) for selector in item.document["got"])
+    ]
+
+
+def _told(record: RunRecord, unsafe: set[str], manifest: Manifest, known: Sequence[Known]) -> set[str]:
+    """Return the unsafe cases of which everybody can read already that this version is unsafe there."""
+    name, version = record.implementation["name"], record.implementation["version"]
+    bugs = field_bugs()
+    told = {case for entry in known if _says_so(entry) for case in entry.cases}
+    for case_id in unsafe - told:
+        case = manifest.by_id.get(case_id)
+        for bug in case.affects if case else ():
+            about = bugs.get(bug["bug"])
+            if (
+                about is not None
+                and about.family in UNSAFE_FAMILIES
+                and same_project(name, bug["project"])
+                and bug["versions"].strip()  # not written down is no claim about this one
+                and concerns(bug["versions"], version)
+            ):
+                told.add(case_id)
+    return told & unsafe
+
+
+def _says_so(entry: Known) -> bool:
+    return entry.issue.startswith("https://") and "unsafe" in {kind_of(v) for v in entry.steps.values()}

@@ -1,0 +1,165 @@
+"""Findings as the page shows them: one block per rule and verdict, with everybody who has it."""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
+
+from ..drawing.layout import layout_svg
+from ..text import plural
+from .words import reference_url
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ..audit.build import Report
+
+EMBEDDED = 4 << 10
+"""Largest input in bytes that the page hands out and draws; larger ones are named."""
+CASES = 60
+"""Most cases named in one block."""
+Row = dict[str, Any]
+
+
+@dataclass
+class Block:
+    """One rule broken in one way.
+
+    Attributes:
+        anchor: name of the block within the page.
+        rule: id of the rule.
+        members: findings about it, worst first.
+        shown: the finding whose input is shown; None where all are held back.
+        drawing: the layout of that input; None where it is drawn elsewhere or cannot be.
+        drawn_at: anchor of the block that draws it.
+        download: address of the input within the page.
+    """
+
+    anchor: str
+    rule: str
+    members: list[Row]
+    shown: Row | None = None
+    drawing: Markup | None = None
+    drawn_at: str = ""
+    download: str = ""
+    references: list[Row] = field(default_factory=list)
+
+    @property
+    def severity(self) -> str:
+        """The worst of the members, which stand in that order."""
+        return str(self.members[0]["severity"])
+
+    @property
+    def difficulty(self) -> str:
+        """Difficulty of the worst."""
+        return str(self.members[0]["difficulty"])
+
+    @property
+    def verdict(self) -> str:
+        """Verdict that all share."""
+        return str(self.members[0]["verdict"])
+
+    @property
+    def weaknesses(self) -> list[Row]:
+        """CWE entries of all members, each once."""
+        return list({w["id"]: w for m in self.members for w in m["weaknesses"]}.values())
+
+    @property
+    def cases(self) -> list[str]:
+        """Cases that any member fails."""
+        return sorted({case for m in self.members for case in m["cases"]})
+
+    @property
+    def expected(self) -> bool:
+        """Whether baselines list all of it."""
+        return all(m["expected_failure"] for m in self.members)
+
+    @property
+    def title(self) -> str:
+        """One line: who does what about which rule."""
+        if len(self.members) == 1:
+            return str(self.members[0]["title"])
+        who = f"{len(self.members):,} implementations"
+        first = self.shown or self.members[0]
+        if first["redacted"]:
+            return f"{self.verdict}, {self.rule}: {who}"
+        predicate = str(first["title"]).removeprefix(first["implementation"]).strip()
+        return f"{predicate[:1].upper()}{predicate[1:]}: {who}"
+
+
+def blocks(report: Report) -> list[Block]:
+    """Return the blocks of a report, worst first, then as the rules stand in the report."""
+    order = list(report["scales"]["severity"])
+    verdicts = list(report["scales"]["verdict"])
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for finding in report["findings"]:
+        groups.setdefault((finding["rule"], finding["verdict"]), []).append(finding)
+    out = [Block(f"{rule}-{verdict}".lower(), rule, members) for (rule, verdict), members in groups.items()]
+    out.sort(key=lambda b: (order.index(b.severity), verdicts.index(b.verdict), b.rule))
+    drawn: dict[str, str] = {}
+    for block in out:
+        block.shown = _speaking(block.members)
+        block.references = _references(block.members)
+        _show(block, report["inputs"], drawn)
+    return out
+
+
+def by_severity(found: Sequence[Block]) -> Iterator[tuple[str, list[Block]]]:
+    """Return the blocks of every severity that occurs, worst first."""
+    for level, group in groupby(found, key=lambda b: b.severity):
+        yield level, list(group)
+
+
+def grid(report: Report) -> list[tuple[str, list[int]]]:
+    """Return per severity the number of findings of each difficulty, in the order of the scales."""
+    numbers = Counter((f["severity"], f["difficulty"]) for f in report["findings"])
+    scales = report["scales"]
+    return [(s, [numbers[s, d] for d in scales["difficulty"]]) for s in scales["severity"]]
+
+
+def _speaking(members: Sequence[Row]) -> Row | None:
+    """Return the member whose input stands for all: of the worst ones, the input that most of them share."""
+    open_ones = [m for m in members if not m["redacted"]]
+    if not open_ones:
+        return None
+    worst = [m for m in open_ones if m["severity"] == open_ones[0]["severity"]]
+    shared = Counter(m["fingerprint"] for m in worst)
+    return min(
+        worst,
+        key=lambda m: (-shared[m["fingerprint"]], m["evidence"]["size"] == 0, m["evidence"]["size"], m["id"]),
+    )
+
+
+def _references(members: Sequence[Row]) -> list[Row]:
+    found: dict[str, Row] = {}
+    for member in members:
+        for row in member["references"]:
+            name = row["reference"]
+            known = found.setdefault(name, {"name": name, "url": reference_url(name), "current": False})
+            known["current"] = known["current"] or row["current"]
+    return [found[name] for name in sorted(found)]
+
+
+def _show(block: Block, inputs: Mapping[str, str], drawn: dict[str, str]) -> None:
+    evidence = block.shown["evidence"] if block.shown else None
+    key = evidence["input"] if evidence else None
+    if evidence is None or key is None or key not in inputs or evidence["size"] > EMBEDDED:
+        return
+    block.download = f"data:application/octet-stream;base64,{inputs[key]}"
+    if key in drawn:
+        block.drawn_at = drawn[key]
+        return
+    drawn[key] = block.anchor
+    name = f"{evidence['case'].rpartition('/')[2]}.safetensors"
+    # The drawing escapes every text of the file itself.
+    block.drawing = Markup(layout_svg(base64.b64decode(inputs[key]), name=name, style=False))  # noqa: S704
+
+
+def case_words(count: int) -> str:
+    """Return how many cases show a finding."""
+    return plural(count, "case") if count else "found by fuzzing"

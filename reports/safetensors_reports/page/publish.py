@@ -1,0 +1,165 @@
+"""The published reports: a page of each implementation, one that compares all, a picture and an index."""
+
+from __future__ import annotations
+
+import json
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from ..audit.build import build_report, report_text
+from ..audit.inputs import AuditError, load_json, schema_error
+from ..audit.public import OWN
+from ..audit.stable import slug
+from ..text import code, listed, plural, visible
+from ..verdicts import STRICT_FAILING
+from .picture import comparison_svg
+from .render import report_html
+from .support import standing
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from safetensors_corpus import Manifest
+
+    from ..audit.build import Report
+    from ..audit.inputs import Known
+    from ..record import RunRecord
+
+JSON, PAGE, INDEX, PICTURE, README = "report.json", "report.html", "index.html", "comparison.svg", "README.md"
+
+
+def publication(
+    records: Sequence[RunRecord], manifest: Manifest, known: Mapping[int, Sequence[Known]] | None = None
+) -> dict[str, str]:
+    """Return path -> text of everything that is published about some runs.
+
+    Args:
+        records: runs of any implementations.
+        manifest: the corpus that they used.
+        known: position of a record -> entries of its baseline.
+
+    Raises:
+        AuditError: there is no run.
+    """
+    known = known or {}
+    out: dict[str, str] = {}
+    whole = build_report(records, manifest, known=known, public=True)
+    out[JSON] = report_text(whole)
+    by_name: dict[str, list[int]] = {}
+    for i, record in enumerate(records):
+        by_name.setdefault(str(record.implementation["name"]), []).append(i)
+    for name, numbers in by_name.items():
+        entries = {new: known[i] for new, i in enumerate(numbers) if i in known}
+        part = build_report([records[i] for i in numbers], manifest, known=entries, public=True)
+        out[f"{slug(name)}/{JSON}"] = report_text(part)
+    return out | pages(out)
+
+
+def pages(texts: Mapping[str, str]) -> dict[str, str]:
+    """Return path -> text of everything that is made of published reports, which are given by path."""
+    reports: dict[str, Report] = {path: json.loads(text) for path, text in texts.items()}
+    whole = reports[JSON]
+    places = {
+        who["label"]: f"{PurePosixPath(path).parent}/{PAGE}"
+        for path, report in reports.items()
+        if path != JSON
+        for who in report["implementations"]
+    }
+    out = {
+        f"{PurePosixPath(path).parent}/{PAGE}": report_html(report, home=f"../{INDEX}")
+        for path, report in reports.items()
+        if path != JSON
+    }
+    out[INDEX] = report_html(whole, places=places)
+    out[PICTURE] = comparison_svg(whole)
+    out[README] = _readme(whole, places)
+    return out
+
+
+def published(folder: Path) -> dict[str, str]:
+    """Return path -> text of the reports in a folder. Raises AuditError for what is no report."""
+    found = {}
+    for path in [folder / JSON, *sorted(folder.glob(f"*/{JSON}"))]:
+        document = load_json(path, "the folder that stc publish wrote")
+        wrong = schema_error("report", document)
+        if wrong is not None:
+            raise AuditError(f"{visible(str(path))}: not a report of this version ({wrong}); publish again")
+        found[path.relative_to(folder).as_posix()] = path.read_text("utf-8")
+    return found
+
+
+def sentences(report: Report) -> list[str]:
+    """Return three sentences about a comparison that keep nobody from seeing what it does not say."""
+    whos = report["implementations"]
+    day = max((run["started"] or "")[:10] for run in report["run"]["runs"])
+    others = [who for who in whos if who["name"] != OWN]
+    clean = [who["label"] for who in others if not any(who["counts"].get(k) for k in STRICT_FAILING)]
+    accept, content, refuse = (
+        sum(bool(who["counts"].get(kind)) for who in others)
+        for kind in ("wrong-accept", "wrong-content", "wrong-reject")
+    )
+    projects = len({who["name"] for who in others})
+    return [
+        (
+            f"Of {len(others):,} entry points of {projects:,} projects, run on {day} over up to "
+            f"{report['corpus']['cases']:,} cases each, {accept:,} accept files that the format forbids, "
+            f"{content:,} report content that is not the file's or write files that are not what was given, "
+            f"{refuse:,} refuse files that it allows, and {_nothing(clean)}."
+        ),
+        (
+            "A cell shows the worst that was seen in an area of rules, so that one case in a hundred colours "
+            "it, and an area that a program was not asked about says nothing of it."
+        ),
+        (
+            "Crashes, hangs and endless memory without a public report are left out, and the reference "
+            "is our own, written from the same rules as the corpus: no row here is a clean bill."
+        ),
+    ]
+
+
+def _nothing(clean: Sequence[str]) -> str:
+    if not clean:
+        return "none shows nothing of this kind"
+    shows = "shows" if len(clean) == 1 else "show"
+    return f"{len(clean):,} {shows} nothing of this kind ({listed(list(clean), 4)})"
+
+
+def _readme(report: Report, places: Mapping[str, str]) -> str:
+    lines = [
+        "# Published reports",
+        "",
+        "Written by `stc publish`, which runs every implementation that the harness can run; change nothing",
+        f"here by hand. Corpus {report['corpus']['version']}, {plural(report['corpus']['cases'], 'case')}.",
+        f"The [comparison]({INDEX}) and the page of each implementation are single files: save them and open",
+        "them in a browser. What they tell about other people's software follows",
+        "[docs/disclosure.md](../../docs/disclosure.md).",
+        "",
+        f"![Conformance by area of rules]({PICTURE})",
+        "",
+        *sentences(report),
+        "",
+        "| implementation | word | wrong content | wrong accept | late reject | wrong reject | not run | |",
+        "|---|---|--:|--:|--:|--:|--:|---|",
+    ]
+    for who, _ in standing(report):
+        counts = who["counts"]
+        numbers = [
+            f"{counts.get(kind, 0):,}"
+            for kind in ("wrong-content", "wrong-accept", "late-reject", "wrong-reject")
+        ]
+        lines.append(
+            f"| {code(who['label'], 60)} | {who['word']} | {' | '.join(numbers)} | {who['not_run']:,} "
+            f"| [page]({places[who['label']]}), [data]({_data(places[who['label']])}) |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _data(page: str) -> str:
+    return page.removesuffix(PAGE) + JSON
+
+
+def stale(folder: Path, texts: Mapping[str, Any]) -> list[Path]:
+    """Return the published reports in a folder of implementations that are not among ``texts``."""
+    found = [*folder.glob(f"*/{JSON}"), *folder.glob(f"*/{PAGE}")]
+    return sorted(path for path in found if path.relative_to(folder).as_posix() not in texts)

@@ -1,0 +1,158 @@
+"""The words of pages for what reports call by short names, and the order in which verdicts are shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..audit.matrix import LETTERS
+from ..verdicts import STRICT_FAILING
+
+COLUMNS = (
+    ("unsafe", "unsafe"),
+    ("wrong-content", "wrong content"),
+    ("wrong-accept", "wrong accept"),
+    ("late-reject", "late reject"),
+    ("wrong-reject", "wrong reject"),
+    ("choice-inconsistent", "inconsistent"),
+    ("harness-error", "adapter failed"),
+    ("not-strict", "not strict"),
+    ("unsupported", "unsupported"),
+    ("choice", "choice"),
+    ("pass", "pass"),
+)
+"""Verdict -> head of its column in the order of the verdict band."""
+
+STEPS = {
+    "open": "header only",
+    "read": "with the data",
+    "slice": "parts of tensors",
+    "write": "written files",
+    "index": "sharded models",
+    "lifecycle": "files that change",
+}
+"""Step -> what it looks at."""
+
+NOT_ASKED = {
+    "heavy": "heavy: they need much memory or disk (--heavy)",
+    "data": "about data and values: it hands out no data",
+    "slice": "requests for parts of tensors: it takes none",
+    "write": "writer's calls: it writes no files",
+    "index": "sharded models: it reads no index",
+    "lifecycle": "files that change while open: its adapter has no such step",
+    "resource": "budgets of time and memory for a step it lacks",
+}
+"""Reason for cases that were not asked -> words."""
+
+ENDED = {
+    "complete": "complete",
+    "partial": "partial: filtered or interrupted",
+    "truncated": "truncated: the record has no end",
+}
+
+SENTENCES = {
+    "conformant": "Everything due was run, and nothing is wrong.",
+    "lenient": "It accepts files that the format forbids.",
+    "wrong files": "It writes files that do not hold what was given, or that break rules.",
+    "strict": "It refuses files that the format allows.",
+    "late": "It finds faults only when the data is read, after the file was opened.",
+    "inconsistent": "Its answers to the cases of one choice contradict each other.",
+    "wrong content": "It reports content that is not the file's.",
+    "unsafe": "It crashes, hangs, or spends memory or time without bound.",
+    "not fully known": "No failure was seen, but not everything due has a result.",
+}
+"""Word for an implementation -> what it means."""
+
+SHORT = {
+    "unsafe": "unsafe",
+    "wrong-content": "wrong content",
+    "wrong-accept": "accepts wrongly",
+    "late-reject": "refuses late",
+    "wrong-reject": "refuses wrongly",
+    "choice-inconsistent": "inconsistent",
+    "harness-error": "adapter failed",
+    "not-strict": "not strict",
+    "unsupported": "unsupported",
+    "choice": "took an option",
+    "pass": "pass",
+    "not run": "not run",
+    "not asked": "not asked",
+    "no case": "no case",
+}
+"""Verdict -> two words for a cell."""
+
+KIND_OF = {letter: kind for kind, letter in LETTERS.items()}
+"""Letter of a row of cases -> kind of verdict."""
+FAILING_LETTERS = frozenset(LETTERS[kind] for kind in STRICT_FAILING)
+STYLE = {
+    "unsafe": "v-c",
+    "wrong-content": "v-d",
+    "wrong-accept": "v-a",
+    "wrong-reject": "v-r",
+    "choice-inconsistent": "v-i",
+    "harness-error": "v-h",
+    "late-reject": "v-l",
+    "not-strict": "v-n",
+    "unsupported": "v-u",
+    "choice": "v-o",
+    "pass": "v-p",
+    "not run": "v-0",
+    "not asked": "v-0",
+    "no case": "v-0",
+}
+"""Kind of verdict -> class of its cells."""
+COLOURS = {
+    "v-c": ("#4b1d6b", "#ffffff", "#a371f7", "#0d0518"),
+    "v-d": ("#a40e26", "#ffffff", "#f47067", "#2a0508"),
+    "v-a": ("#ffd8d3", "#6e0b14", "#5c1a1d", "#ffd8d3"),
+    "v-r": ("#ffe8b3", "#5a3a00", "#4d3800", "#ffe8b3"),
+    "v-i": ("#ffe0c2", "#6a2c00", "#552d0f", "#ffe0c2"),
+    "v-h": ("#e2e4e8", "#33383e", "#3a414a", "#e6edf3"),
+    "v-l": ("#fff5c2", "#4f4200", "#443c08", "#fff0a8"),
+    "v-n": ("#eef1f5", "#424a53", "#262c34", "#c3ccd6"),
+    "v-u": ("#ece6fb", "#3d2b73", "#332a55", "#ddd3ff"),
+    "v-o": ("#dcecff", "#0a3069", "#143056", "#cfe4ff"),
+    "v-p": ("#d9f5df", "#0b4a20", "#12381f", "#b9f0c6"),
+    "v-0": ("#ffffff", "#57606a", "#0d1117", "#9aa4af"),
+}
+"""Class of a cell -> ground and text on a light page, then on a dark one."""
+WORD_STYLE = {
+    "conformant": "v-p",
+    "lenient": "v-a",
+    "wrong files": "v-i",
+    "strict": "v-r",
+    "late": "v-l",
+    "inconsistent": "v-i",
+    "wrong content": "v-d",
+    "unsafe": "v-c",
+    "not fully known": "v-h",
+}
+
+
+def reference_url(reference: str) -> str | None:
+    """Return the address of a public report, None for the name of a document."""
+    if reference.startswith("https://"):
+        return reference
+    where, mark, number = reference.rpartition("#")
+    if mark and number.isdigit() and where.count("/") == 1:
+        return f"https://github.com/{where}/issues/{number}"
+    return None
+
+
+def names(labels: list[str], limit: int = 4) -> str:
+    """Join labels, at most ``limit`` of them by name."""
+    rest = len(labels) - limit
+    if rest <= 1:
+        return ", ".join(labels)
+    return ", ".join(labels[:limit]) + f" and {rest:,} more"
+
+
+def blank(cases: int, who: dict[str, Any]) -> str:
+    """Return what a cell says without any result: in doubt *not run*, which claims less."""
+    if not cases:
+        return "no case"
+    return "not run" if who["not_run"] else "not asked"
+
+
+def reason(name: str) -> str:
+    """Return the words for a reason of cases not asked."""
+    return NOT_ASKED.get(name, name)
