@@ -1,0 +1,12 @@
+"""Loading files onto a device with torch: one buffer per file, read and copied by several threads.
+
+Importing this package imports torch.
+"""
+
+from __future__ import annotations
+
+from .errors import DeviceError
+from .load import load_file, load_files
+from .ring import configure
+
+__all__ = ["DeviceError", "configure", "load_file", "load_files"]

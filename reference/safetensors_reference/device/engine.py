@@ -1,0 +1,229 @@
+"""Memory of a device and copies to it: everything that differs between the CPU and CUDA.
+
+Both engines are as thin as they can be, so that what is proved on the CPU holds for CUDA. CUDA copies run on
+streams of their own. They start behind what the caller's stream had queued when the buffer was allocated, for
+the memory may still be in use by its former owner there; and the caller's stream waits for them, so tensors
+may be used, and their memory freed, on that stream at once. Work on other streams has to wait for it, as
+everywhere in torch.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import sys
+from typing import Protocol
+
+import numpy as np
+import torch
+
+from ..buffers import MADV_POPULATE_WRITE
+from ..errors import AccessError
+from .ring import Mark
+
+POPULATE = 64 << 10
+"""Pieces from this size in bytes on get their pages in bulk."""
+_madvise = ctypes.CDLL(None).madvise if sys.platform == "linux" else None
+
+
+class Lane(Protocol):
+    """Copies of one worker thread, done in the order in which they are queued."""
+
+    def copy(self, target: torch.Tensor, staged: torch.Tensor) -> Mark:
+        """Queue a copy of the uint8 tensor ``staged`` to ``target`` of the same size."""
+        ...
+
+    def drain(self) -> None:
+        """Wait until everything queued is done."""
+        ...
+
+    def close(self) -> None:
+        """Have the caller's stream wait for everything queued."""
+        ...
+
+
+class Engine(Protocol):
+    """A device. An engine serves one load."""
+
+    device: torch.device
+    pinned: bool
+
+    def staging(self, size: int) -> torch.Tensor:
+        """Return host memory for copies, beginning on a page: uint8[size]."""
+        ...
+
+    def allocate(self, size: int) -> torch.Tensor:
+        """Return memory of the device, aligned for ``plan.MAX_ALIGN``: uint8[size]."""
+        ...
+
+    def ready(self) -> None:
+        """Note that everything is allocated; lanes opened from now on follow what is queued by now."""
+        ...
+
+    def settle(self) -> None:
+        """Wait until the memory allocated is free of its former owner's work, for writers without a lane."""
+        ...
+
+    def lane(self) -> Lane:
+        """Open a lane, in the thread that will use it."""
+        ...
+
+
+class _Done:
+    """The mark behind work that is done when it is queued."""
+
+    def query(self) -> bool:
+        return True
+
+    def synchronize(self) -> None:
+        return None
+
+
+class CpuLane:
+    """Copies at once; NumPy releases the interpreter lock meanwhile and starts no threads of its own."""
+
+    def __init__(self) -> None:
+        self._done = _Done()
+
+    def copy(self, target: torch.Tensor, staged: torch.Tensor) -> Mark:
+        """Copy."""
+        into = target.numpy()
+        _populate(into.ctypes.data, len(into))
+        np.copyto(into, staged.numpy())
+        return self._done
+
+    def drain(self) -> None:
+        """Nothing is ever queued."""
+
+    def close(self) -> None:
+        """Nothing is ever queued."""
+
+
+class CpuEngine:
+    """The memory of this process."""
+
+    pinned = False
+
+    def __init__(self) -> None:
+        self.device = torch.device("cpu")
+
+    def staging(self, size: int) -> torch.Tensor:
+        """Return ordinary pages."""
+        return _pages(size)
+
+    def allocate(self, size: int) -> torch.Tensor:
+        """Return ordinary pages; they come while copies are made, from several threads at once."""
+        return _pages(size)
+
+    def ready(self) -> None:
+        """Nothing is ever queued."""
+
+    def settle(self) -> None:
+        """Nothing is ever queued."""
+
+    def lane(self) -> Lane:
+        """Open a lane."""
+        return CpuLane()
+
+
+class CudaLane:
+    """A stream."""
+
+    def __init__(self, device: torch.device, caller: torch.cuda.Stream, start: torch.cuda.Event) -> None:
+        self._caller = caller
+        self._stream = torch.cuda.Stream(device)
+        self._stream.wait_event(start)
+
+    def copy(self, target: torch.Tensor, staged: torch.Tensor) -> Mark:
+        """Queue a copy from pinned memory, and an event behind it."""
+        with torch.cuda.stream(self._stream):
+            target.copy_(staged, non_blocking=True)
+        # Waiting for it sleeps instead of spinning: the cores are needed for reading.
+        event = torch.cuda.Event(blocking=True)
+        event.record(self._stream)
+        mark: Mark = event
+        return mark
+
+    def drain(self) -> None:
+        """Wait for the stream."""
+        self._stream.synchronize()
+
+    def close(self) -> None:
+        """Have the caller's stream wait for this one."""
+        self._caller.wait_stream(self._stream)
+
+
+class CudaEngine:
+    """One CUDA device, under the stream that is current when its memory is allocated.
+
+    Making an engine does not start CUDA, which takes memory of the device.
+    """
+
+    pinned = True
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self._caller: torch.cuda.Stream | None = None
+        self._start: torch.cuda.Event | None = None
+
+    def staging(self, size: int) -> torch.Tensor:
+        """Return pinned memory."""
+        return torch.empty(size, dtype=torch.uint8, device="cpu", pin_memory=True)
+
+    def allocate(self, size: int) -> torch.Tensor:
+        """Return memory of torch's caching allocator."""
+        # Under inference mode torch would let no other thread write to it.
+        with torch.inference_mode(False):
+            return torch.empty(size, dtype=torch.uint8, device=self.device)
+
+    def ready(self) -> None:
+        """Mark where the caller's stream is."""
+        self._caller = torch.cuda.current_stream(self.device)
+        self._start = self._caller.record_event()
+
+    def settle(self) -> None:
+        """Wait for the caller's stream."""
+        assert self._caller is not None
+        self._caller.synchronize()
+
+    def lane(self) -> Lane:
+        """Open a stream."""
+        assert self._caller is not None
+        assert self._start is not None
+        return CudaLane(self.device, self._caller, self._start)
+
+
+def open_engine(device: str | torch.device) -> Engine:
+    """Return the engine of ``"cpu"``, ``"cuda"`` or ``"cuda:N"``. Raises AccessError for any other."""
+    try:
+        wanted = torch.device(device)
+    except (RuntimeError, TypeError) as err:
+        raise AccessError(f"device must be 'cpu' or 'cuda:N', not {device!r}") from err
+    if wanted.type == "cpu":
+        return CpuEngine()
+    if wanted.type != "cuda":
+        raise AccessError(f"device must be 'cpu' or 'cuda:N', not {str(device)!r}")
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    index = wanted.index
+    if index is None:
+        index = torch.cuda.current_device() if torch.cuda.is_initialized() else 0
+    if index >= count:
+        raise AccessError(
+            f"device {str(device)!r} is not there: torch {torch.__version__} sees {count} of CUDA"
+        )
+    return CudaEngine(torch.device("cuda", index))
+
+
+def _pages(size: int) -> torch.Tensor:
+    """Return new pages, which cost nothing until they are touched."""
+    if not size:
+        return torch.empty(0, dtype=torch.uint8, device="cpu")
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return torch.frombuffer(memory, dtype=torch.uint8)
+
+
+def _populate(address: int, size: int) -> None:
+    """Have the kernel make all pages of a large piece at once, as ``buffers`` does and for its reasons."""
+    if _madvise is not None and size >= POPULATE:
+        low = address - address % mmap.PAGESIZE
+        _madvise(ctypes.c_void_p(low), ctypes.c_size_t(address + size - low), MADV_POPULATE_WRITE)

@@ -1,0 +1,102 @@
+"""Reading by GPUDirect Storage through KvikIO: from the disk into the memory of the device.
+
+KvikIO decides by its own settings how many threads read, and whether the hardware is used or a copy through
+host memory takes its place.
+"""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import torch
+
+from ..errors import AccessError, SafetensorsError
+from ..source import PathSource, shorter
+from .errors import DeviceError, reason
+from .plan import Segment, cut_on_grid
+from .ring import PAGE
+from .transfer import run_threads
+
+PIECE = 64 << 20
+IN_FLIGHT = 4
+
+
+def import_kvikio() -> Any:
+    """Return the module. Raises AccessError when it cannot be imported."""
+    try:
+        return importlib.import_module("kvikio")
+    except Exception as err:  # without its libraries it fails in many ways
+        text = f"gds=True needs the package kvikio for your CUDA version ({reason(err)})"
+        raise AccessError(f"{text}; load without gds=True") from err
+
+
+def fill(kvikio: Any, source: PathSource, segments: Sequence[Segment], memory: torch.Tensor) -> None:
+    """Fill ``memory``, uint8 on any device, with the segments of an open file.
+
+    As in every transfer, the calling thread only waits; the one that reads waits for what it asked for before
+    it lets go of the memory.
+
+    Raises UnreadableError (API_TRUNCATED) or DeviceError, with the byte concerned.
+    """
+    if not segments:
+        return
+    reading = _Reading(kvikio, source, segments, memory)
+    run_threads([reading.run], reading.stop.set, reading.errors)
+
+
+class _Reading:
+    def __init__(
+        self, kvikio: Any, source: PathSource, segments: Sequence[Segment], memory: torch.Tensor
+    ) -> None:
+        self.stop = threading.Event()
+        self.errors: list[BaseException] = []
+        self._kvikio = kvikio
+        self._source = source
+        self._segments = segments
+        # KvikIO knows memory of the host by the buffer protocol.
+        self._memory = memory.numpy() if memory.device.type == "cpu" else memory
+        self._queue: deque[tuple[Any, int, int]] = deque()
+
+    def run(self) -> None:
+        try:
+            # By descriptor: the path may lead to another file by now.
+            with self._kvikio.CuFile(f"/proc/self/fd/{self._source.fd}", "r") as file:
+                try:
+                    self._read(file)
+                finally:
+                    while self._queue:
+                        with suppress(Exception):
+                            self._queue.popleft()[0].get()
+        except SafetensorsError as err:
+            self.errors.append(err)
+        except BaseException as err:
+            failed = DeviceError(f"{self._source.name}: KvikIO failed ({reason(err)}); load without gds=True")
+            failed.__cause__ = err
+            self.errors.append(failed)
+
+    def _read(self, file: Any) -> None:
+        for chunk in cut_on_grid(self._segments, PIECE, PAGE):
+            if self.stop.is_set():
+                return
+            if len(self._queue) >= IN_FLIGHT:
+                self._wait()
+            at = chunk.reads[0].file_at
+            into = self._memory[chunk.at : chunk.at + chunk.size]
+            self._queue.append((file.pread(into, chunk.size, at), at, chunk.size))
+        while self._queue:
+            self._wait()
+
+    def _wait(self) -> None:
+        future, at, count = self._queue.popleft()
+        try:
+            got = future.get()
+        except Exception as err:
+            where = f"{self._source.name}: file bytes from {at:,} on"
+            raise DeviceError(f"{where} could not be read by KvikIO ({reason(err)})") from err
+        if got != count:
+            raise shorter(self._source.name, at + got)

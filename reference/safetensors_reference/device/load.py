@@ -1,0 +1,293 @@
+"""Loading files onto a device: the doors, and the order in which things are done.
+
+Nothing of the device is touched before every header is validated and everything asked for is known to be
+there. From then on it is all or nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+
+from ..buffers import check_unchanged
+from ..errors import AccessError, NoSuchTensorError
+from ..faults import quote
+from ..parse import header_of
+from ..rules import ProfileName
+from ..source import PathSource
+from ..torch import TorchTensor
+from . import gds as by_gds
+from .direct import DirectReader
+from .engine import Engine, open_engine
+from .errors import DeviceError, let_go, reason
+from .plan import MAX_ALIGN, Plan, make_plan
+from .reading import PlainReader, Reader
+from .ring import shared_ring
+from .transfer import Target, Transfer
+from .views import check_rows, cloned, converted, make_views
+
+PathLike = str | os.PathLike[str]
+MOST_THREADS = 12
+"""Threads by default, where there are as many cores."""
+CPU_CHUNK = 1 << 20
+"""Bytes of a chunk on the CPU by default: what is copied out of a slot is then still in the cache."""
+
+
+def load_file(
+    path: PathLike,
+    *,
+    device: str | torch.device = "cuda:0",
+    names: Iterable[str] | None = None,
+    dtype: torch.dtype | None = None,
+    all_dtypes: bool = False,
+    align: int | None = None,
+    clone: bool = False,
+    threads: int | None = None,
+    chunk: int | None = None,
+    direct: bool = False,
+    gds: bool = False,
+    profile: ProfileName = "hardened",
+) -> dict[str, TorchTensor]:
+    """Load a file onto a device.
+
+    All tensors are views of one buffer as large as the file's data, so one that is kept keeps the memory of
+    all. Sub-byte tensors come as in ``safetensors_reference.torch``. The tensors may be used at once on the
+    stream that was current; work on other streams has to wait for it.
+
+    Args:
+        path: the file.
+        device: ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
+        names: the tensors to load, all by default. Nothing else is read or takes room.
+        dtype: convert floating tensors to this type on the device; packed ones stay as they are. The buffer
+            and the converted tensors exist at the same time.
+        all_dtypes: convert integers, booleans and complex numbers too.
+        align: alignment of every tensor in bytes, a power of two up to 256; at least that of its elements.
+        clone: give every tensor memory of its own; for a while that takes twice the room.
+        threads: worker threads; by default as many as there are cores, at most 12.
+        chunk: most bytes read and copied at a time; at most a slot of the staging ring, which is the default
+            for CUDA.
+        direct: read with O_DIRECT, past the page cache.
+        gds: read with GPUDirect Storage through KvikIO; ``threads`` and ``chunk`` then mean nothing.
+        profile: whose options to take where readers legitimately differ.
+
+    Returns:
+        name -> tensor, in header order.
+
+    Raises:
+        InvalidFileError: the file breaks rules.
+        UnreadableError: it cannot be read, or became shorter meanwhile.
+        NoSuchTensorError: it has no tensor of a name asked for.
+        UnsupportedDtypeError: a tensor's dtype has no type in this torch.
+        AccessError: an argument is not usable here, or the file was modified meanwhile.
+        DeviceError: the device or its memory failed.
+    """
+    settings = _Settings(names, dtype, all_dtypes, align, clone, threads, chunk, direct, gds, profile)
+    return _load((path,), device, settings)
+
+
+def load_files(
+    paths: Sequence[PathLike],
+    *,
+    device: str | torch.device = "cuda:0",
+    names: Iterable[str] | None = None,
+    dtype: torch.dtype | None = None,
+    all_dtypes: bool = False,
+    align: int | None = None,
+    clone: bool = False,
+    threads: int | None = None,
+    chunk: int | None = None,
+    direct: bool = False,
+    gds: bool = False,
+    profile: ProfileName = "hardened",
+) -> dict[str, TorchTensor]:
+    """Load several files, for instance all shards of a model, onto a device: all of them or none.
+
+    Each file has a buffer of its own. Arguments and errors are those of ``load_file``; ``names`` holds for
+    all files together. AccessError is raised too when two files have a tensor of the same name.
+    """
+    if isinstance(paths, (str, os.PathLike)):
+        raise AccessError("load_files takes a list of paths; load_file takes one")
+    settings = _Settings(names, dtype, all_dtypes, align, clone, threads, chunk, direct, gds, profile)
+    return _load(paths, device, settings)
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """The keyword arguments of a load."""
+
+    names: Iterable[str] | None
+    dtype: torch.dtype | None
+    all_dtypes: bool
+    align: int | None
+    clone: bool
+    threads: int | None
+    chunk: int | None
+    direct: bool
+    gds: bool
+    profile: ProfileName
+
+    def wanted(self) -> set[str] | None:
+        """Return the names asked for, None for all. Raises AccessError when they are no list of names."""
+        if self.names is None:
+            return None
+        if isinstance(self.names, str):
+            raise AccessError(f"names must be a list of names, not the text {quote(self.names)}")
+        try:
+            return set(self.names)
+        except TypeError as err:
+            raise AccessError(f"names must be a list of names, not {repr(self.names)[:80]}") from err
+
+    def check(self) -> None:
+        """Raise AccessError for what cannot be asked for."""
+        if sys.byteorder != "little":
+            raise AccessError("this machine is big-endian, and tensors on a device are the file's bytes")
+        if self.align is not None and self.align not in {1 << n for n in range(MAX_ALIGN.bit_length())}:
+            raise AccessError(f"align must be a power of two up to {MAX_ALIGN}, not {self.align!r}")
+        for name, value in (("threads", self.threads), ("chunk", self.chunk)):
+            if value is not None and (not isinstance(value, int) or value < 1):
+                raise AccessError(f"{name} must be a number from 1 on, not {value!r}")
+        if self.dtype is not None and not isinstance(self.dtype, torch.dtype):
+            raise AccessError(f"dtype must be a type of torch, not {self.dtype!r}")
+        if self.direct and self.gds:
+            raise AccessError("direct=True and gds=True are two ways of reading; choose one")
+
+
+class _File(NamedTuple):
+    source: PathSource
+    plan: Plan
+
+
+def _load(
+    paths: Iterable[PathLike], device: str | torch.device, settings: _Settings
+) -> dict[str, TorchTensor]:
+    settings.check()
+    engine = open_engine(device)
+    kvikio = by_gds.import_kvikio() if settings.gds else None
+    handled = sys.exception()
+    buffers: list[torch.Tensor] = []
+    with ExitStack() as stack:
+        try:
+            files = _open(paths, settings, stack)
+            readers = [] if settings.gds else [_reader(file, settings, stack) for file in files]
+            buffers.extend(_allocate(file, engine) for file in files)
+            _ready(engine)
+            if settings.gds:
+                engine.settle()
+                for file, buffer in zip(files, buffers, strict=True):
+                    by_gds.fill(kvikio, file.source, file.plan.segments, buffer)
+            else:
+                _transfer(files, readers, buffers, engine, settings)
+            for file in files:
+                check_unchanged(file.source)
+            return _tensors(files, buffers, settings)
+        except BaseException as err:
+            # Whoever keeps the error must not keep the memory.
+            buffers.clear()
+            let_go(err, handled)
+            raise
+
+
+def _open(paths: Iterable[PathLike], settings: _Settings, stack: ExitStack) -> list[_File]:
+    """Open all files, validate their headers and plan their buffers; refuse what torch cannot hold."""
+    names = settings.wanted()
+    files: list[_File] = []
+    owners: dict[str, str] = {}
+    for path in paths:
+        if not isinstance(path, (str, os.PathLike)):
+            raise AccessError(f"a device loads from paths, not from {type(path).__name__}")
+        source = PathSource(path)
+        stack.callback(source.close)
+        header = header_of(source, settings.profile)
+        here = None if names is None else names & header.tensors.keys()
+        for tensor in header.tensors if here is None else here:
+            if tensor in owners:
+                raise AccessError(f"{source.name}: tensor {quote(tensor)} is in {owners[tensor]} too")
+            owners[tensor] = source.name
+        plan = make_plan(header, here, settings.align or 1)
+        check_rows(source.name, plan.rows, settings.dtype, settings.all_dtypes)
+        files.append(_File(source, plan))
+    if names is not None and len(owners) < len(names):
+        where = files[0].source.name if len(files) == 1 else f"{len(files)} files"
+        first = min(names - owners.keys(), key=str)
+        shown = quote(first) if isinstance(first, str) else repr(first)[:80]
+        raise NoSuchTensorError(f"{where}: no tensor {shown}")
+    return files
+
+
+def _reader(file: _File, settings: _Settings, stack: ExitStack) -> Reader:
+    reader: Reader = DirectReader(file.source) if settings.direct else PlainReader(file.source)
+    stack.callback(reader.close)
+    return reader
+
+
+def _allocate(file: _File, engine: Engine) -> torch.Tensor:
+    try:
+        buffer = engine.allocate(file.plan.size)
+    except (RuntimeError, MemoryError, OSError) as err:
+        text = f"{file.source.name}: {engine.device} has no room for {file.plan.size:,} bytes ({reason(err)})"
+        raise DeviceError(text, "LIM_MEMORY", "LIM-06") from err
+    if buffer.data_ptr() % MAX_ALIGN:
+        text = f"the memory of {engine.device} is not aligned to {MAX_ALIGN} bytes"
+        raise DeviceError(f"{file.source.name}: {text}")
+    return buffer
+
+
+def _ready(engine: Engine) -> None:
+    try:
+        engine.ready()
+    except RuntimeError as err:
+        raise DeviceError(f"{engine.device} takes no work ({reason(err)})") from err
+
+
+def _transfer(
+    files: Sequence[_File],
+    readers: Sequence[Reader],
+    buffers: Sequence[torch.Tensor],
+    engine: Engine,
+    settings: _Settings,
+) -> None:
+    targets = [
+        Target(reader, file.plan.segments, buffer)
+        for file, reader, buffer in zip(files, readers, buffers, strict=True)
+    ]
+    total = sum(file.plan.size for file in files)
+    if not total:
+        return
+    ring = shared_ring(engine.pinned, engine.staging)
+    chunk = min(settings.chunk or (ring.slot_bytes if engine.pinned else CPU_CHUNK), ring.slot_bytes)
+    threads = settings.threads or min(MOST_THREADS, max(2, _cores()))
+    Transfer(targets, engine, ring, chunk).run(min(threads, -(-total // chunk)))
+
+
+def _cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _tensors(
+    files: Sequence[_File], buffers: Sequence[torch.Tensor], settings: _Settings
+) -> dict[str, TorchTensor]:
+    out: dict[str, TorchTensor] = {}
+    for file, buffer in zip(files, buffers, strict=True):
+        try:
+            tensors = make_views(file.plan.rows, buffer)
+            if settings.dtype is not None or settings.clone:
+                for name, tensor in tensors.items():
+                    tensors[name] = _asked_for(tensor, settings)
+        except (RuntimeError, MemoryError) as err:
+            where = f"{file.source.name}: after reading, on {buffer.device}"
+            raise DeviceError(f"{where}: {reason(err)}") from err
+        out.update(tensors)
+    return out
+
+
+def _asked_for(tensor: TorchTensor, settings: _Settings) -> TorchTensor:
+    if settings.dtype is not None:
+        tensor = converted(tensor, settings.dtype, settings.all_dtypes)
+    return cloned(tensor) if settings.clone else tensor

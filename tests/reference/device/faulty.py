@@ -1,0 +1,186 @@
+"""A load that can be made to fail at any step."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from safetensors_reference import buffers
+from safetensors_reference.device import load as load_module
+from safetensors_reference.device import load_file
+from safetensors_reference.device import views as views_module
+from safetensors_reference.device.engine import CpuEngine, CpuLane
+from safetensors_reference.device.ring import Ring
+
+from .support import data_of, file_of, install, raw_bytes
+
+FILE = file_of([(f"t{i:02}", "U8", [1000 + i]) for i in range(40)], 3)
+STEPS = [
+    "allocate",
+    "ready",
+    "staging",
+    "lane",
+    "copy",
+    "copied",
+    "mark",
+    "close",
+    "preadv",
+    "views",
+    "unchanged",
+]
+THREADS = 3
+
+
+class BrokenError(RuntimeError):
+    """What breaks in these tests."""
+
+
+class PassedError(Exception):
+    """Raised by a step that goes on after all."""
+
+
+class Trigger:
+    """Raises when the armed step is reached for the ``turn``-th time."""
+
+    def __init__(self, step: str, turn: int, error: Callable[[], BaseException]) -> None:
+        self.step = step
+        self.turn = turn
+        self.error = error
+        self._lock = threading.Lock()
+
+    def __call__(self, step: str) -> None:
+        with self._lock:
+            if step != self.step:
+                return
+            self.turn -= 1
+            if self.turn:
+                return
+        error = self.error()
+        if not isinstance(error, PassedError):
+            raise error
+        if threading.current_thread() is not threading.main_thread():
+            time.sleep(0.05)  # the calling thread is interrupted while workers are at work
+
+
+class FaultyLane(CpuLane):
+    """Copies are put off until they are waited for; any step may fail, before or after it is done."""
+
+    def __init__(self, trigger: Trigger, log: list[str]) -> None:
+        super().__init__()
+        self._trigger = trigger
+        self._log = log
+        self._queue: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self._lock = threading.Lock()
+
+    def copy(self, target: torch.Tensor, staged: torch.Tensor) -> FaultyLane:
+        self._trigger("copy")
+        self._queue.append((target, staged))
+        self._trigger("copied")
+        return self
+
+    def query(self) -> bool:
+        return not self._queue
+
+    def synchronize(self) -> None:
+        self._trigger("mark")
+        self.drain()
+
+    def drain(self) -> None:
+        with self._lock:
+            while self._queue:
+                super().copy(*self._queue[0])
+                del self._queue[0]
+        self._log.append("drained")
+
+    def close(self) -> None:
+        self._trigger("close")
+        self.drain()
+
+
+class FaultyEngine(CpuEngine):
+    """Any step may fail. ``gone`` counts the buffers whose memory was given back."""
+
+    def __init__(self, trigger: Trigger) -> None:
+        super().__init__()
+        self.trigger = trigger
+        self.log: list[str] = []
+        self.made = 0
+        self.gone = 0
+
+    def _went(self) -> None:
+        self.gone += 1
+
+    def allocate(self, size: int) -> torch.Tensor:
+        self.trigger("allocate")
+        memory = np.empty(size + 256, np.uint8)
+        weakref.finalize(memory, self._went)
+        self.made += 1
+        start = -memory.ctypes.data % 256
+        return torch.from_numpy(memory)[start : start + size]
+
+    def staging(self, size: int) -> torch.Tensor:
+        self.trigger("staging")
+        return super().staging(size)
+
+    def ready(self) -> None:
+        self.trigger("ready")
+
+    def lane(self) -> Any:
+        self.trigger("lane")
+        return FaultyLane(self.trigger, self.log)
+
+
+def arm(
+    patch: pytest.MonkeyPatch, step: str, turn: int, error: Callable[[], BaseException]
+) -> tuple[FaultyEngine, Ring]:
+    """Have the next load fail at a step."""
+    trigger = Trigger(step, turn, error)
+    engine = FaultyEngine(trigger)
+    ring = install(patch, engine, slots=2)
+    real_preadv, real_views = os.preadv, views_module.make_views
+    real_check = buffers.check_unchanged
+
+    def preadv(*args: Any) -> int:
+        trigger("preadv")
+        return real_preadv(*args)
+
+    def make_views(*args: Any) -> Any:
+        tensors = real_views(*args)
+        trigger("views")
+        return tensors
+
+    def check_unchanged(source: Any) -> None:
+        trigger("unchanged")
+        real_check(source)
+
+    patch.setattr(os, "preadv", preadv)
+    patch.setattr(load_module, "make_views", make_views)
+    patch.setattr(load_module, "check_unchanged", check_unchanged)
+    return engine, ring
+
+
+def load(path: Path) -> Any:
+    return load_file(path, device="cpu", chunk=900, threads=THREADS)
+
+
+def assert_clean(engine: FaultyEngine, ring: Ring, path: Path, before: set[threading.Thread]) -> None:
+    """Nothing is left of the load that failed, and the next one works with the same ring."""
+    limit = time.monotonic() + 10
+    while set(threading.enumerate()) != before and time.monotonic() < limit:
+        time.sleep(0.001)  # a thread whose work is over may not be gone yet
+    assert set(threading.enumerate()) == before
+    assert ring.free == ring.made
+    gc.collect()
+    assert engine.gone == engine.made
+    assert b"".join(map(raw_bytes, load(path).values())) == data_of(path.read_bytes())
+    assert ring.free == ring.made

@@ -1,0 +1,205 @@
+"""What a load can be asked for: conversion, clones, several files; and what is refused."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from safetensors_reference.device import load as load_module
+from safetensors_reference.device import load_file, load_files
+from safetensors_reference.device.engine import CpuEngine
+from safetensors_reference.device.transfer import Transfer
+from safetensors_reference.errors import AccessError, NoSuchTensorError, UnsupportedDtypeError
+
+from ..support import make
+from .support import (
+    DEVICES,
+    CountingEngine,
+    data_of,
+    file_of,
+    install,
+    raw_bytes,
+    said,
+    storage,
+    write,
+)
+
+WORDS = [
+    ("a", "F32", [300]),
+    ("b", "BF16", [7, 9]),
+    ("c", "I64", []),
+    ("d", "F8_E4M3", [0, 4]),
+    ("e", "U8", [5]),
+]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_conversion_of_floating_tensors_or_of_all(tmp_path: Path, device: str) -> None:
+    tensors = [
+        ("f", "F32", [4]),
+        ("h", "F16", [4]),
+        ("i", "I32", [4]),
+        ("p", "F4", [4]),
+        ("s", "F6_E2M3", [4]),
+    ]
+    path = write(tmp_path, file_of(tensors))
+    before = load_file(path, device=device)
+    floating: dict[str, Any] = load_file(path, device=device, dtype=torch.float64)
+    types = {n: t.dtype for n, t in floating.items()}
+    packed = {"p": torch.float4_e2m1fn_x2, "s": "F6_E2M3"}
+    assert types == {"f": torch.float64, "h": torch.float64, "i": torch.int32, **packed}
+    everything: dict[str, Any] = load_file(path, device=device, dtype=torch.float64, all_dtypes=True)
+    assert everything["i"].dtype == torch.float64
+    for name in "fhi":
+        assert torch.equal(everything[name], before[name].to(torch.float64))  # type: ignore[union-attr]
+    assert everything["f"].device == torch.device(device)
+
+
+def test_clones_keep_their_dtype_or_are_converted(tmp_path: Path) -> None:
+    path = write(tmp_path, file_of([("a", "F32", [3]), ("b", "F16", [2]), ("c", "I8", [])]))
+    tensors: dict[str, Any] = load_file(path, device="cpu", dtype=torch.float32, clone=True)
+    assert len({storage(t) for t in tensors.values()}) == 3
+    assert [t.dtype for t in tensors.values()] == [torch.float32, torch.float32, torch.int8]
+
+
+def test_complex_numbers_do_not_become_real_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = CountingEngine()
+    install(monkeypatch, engine)
+    path = write(tmp_path, file_of([("a", "C64", [3]), ("b", "F32", [1])]))
+    with pytest.raises(AccessError, match=r"file.safetensors: .* do not become torch.float16"):
+        load_file(path, device="cpu", dtype=torch.float16, all_dtypes=True)
+    assert engine.sizes == []
+    assert load_file(path, device="cpu", dtype=torch.float16)["a"].dtype == torch.complex64
+
+
+def test_several_files_are_one_dict_and_a_buffer_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = CountingEngine()
+    install(monkeypatch, engine)
+    files = [file_of([(f"{c}{i}", "F32", [100 + i]) for i in range(5)], pad) for pad, c in enumerate("abc")]
+    paths = [write(tmp_path, file, f"{i}.safetensors") for i, file in enumerate(files)]
+    tensors = load_files(paths, device="cpu", threads=3, chunk=128)
+    assert engine.sizes == [len(data_of(f)) for f in files]
+    assert b"".join(map(raw_bytes, tensors.values())) == b"".join(map(data_of, files))
+    some = load_files(paths, device="cpu", names=["c1", "a4"])
+    assert {n: said(t) for n, t in some.items()} == {n: said(tensors[n]) for n in ("a4", "c1")}
+    assert load_files([], device="cpu") == {}
+
+
+def test_a_name_in_two_files_is_refused_before_anything_is_allocated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = CountingEngine()
+    install(monkeypatch, engine)
+    one = write(tmp_path, file_of([("a", "U8", [1]), ("b", "U8", [1])]), "one")
+    two = write(tmp_path, file_of([("b", "U8", [1]), ("c", "U8", [1])]), "two")
+    for paths in ([one, two], [one, one]):
+        with pytest.raises(AccessError, match=r'tensor "[ab]" is in .*one too'):
+            load_files(paths, device="cpu")
+    assert engine.sizes == []
+    assert list(load_files([one, two], device="cpu", names=["a", "c"])) == ["a", "c"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"device": "mps"}, "must be 'cpu' or 'cuda:N', not 'mps'"),
+        ({"device": "nonsense"}, "must be 'cpu' or 'cuda:N', not 'nonsense'"),
+        ({"device": "cuda:99"}, "device 'cuda:99' is not there"),
+        ({"names": "ab"}, 'not the text "ab"'),
+        ({"names": [["a"]]}, "must be a list of names"),
+        ({"align": 3}, "align must be a power of two up to 256, not 3"),
+        ({"align": 512}, "align must be"),
+        ({"align": 0}, "align must be"),
+        ({"threads": 0}, "threads must be a number from 1 on, not 0"),
+        ({"chunk": -1}, "chunk must be a number from 1 on"),
+        ({"chunk": 1.5}, "chunk must be a number from 1 on, not 1.5"),
+        ({"dtype": "F32"}, "dtype must be a type of torch, not 'F32'"),
+        ({"direct": True, "gds": True}, "choose one"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_said(tmp_path: Path, arguments: Any, words: str) -> None:
+    with pytest.raises(AccessError, match=words):
+        load_file(write(tmp_path, file_of(WORDS)), **{"device": "cpu", **arguments})
+
+
+@pytest.mark.parametrize("names", [["nope"], ["a", "nope"], [3], ["a", None]])
+def test_an_unknown_name_is_a_clean_error(tmp_path: Path, names: Any) -> None:
+    path = write(tmp_path, file_of(WORDS))
+    with pytest.raises(NoSuchTensorError, match=r"file.safetensors: no tensor (\"nope\"|3|None)") as caught:
+        load_file(path, device="cpu", names=names)
+    assert caught.value.code == "API_NO_SUCH_TENSOR"
+
+
+def test_only_paths_are_loaded(tmp_path: Path) -> None:
+    what: Any = file_of(WORDS)
+    with pytest.raises(AccessError, match="loads from paths, not from bytes"):
+        load_file(what, device="cpu")
+    with pytest.raises(AccessError, match="takes a list of paths"):
+        load_files("x", device="cpu")
+
+
+def test_a_big_endian_machine_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "byteorder", "big")
+    with pytest.raises(AccessError, match="big-endian"):
+        load_file(tmp_path / "x", device="cpu")
+
+
+def test_what_torch_lacks_or_cannot_hold_is_known_before_anything_is_allocated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from safetensors_reference import torch_types
+
+    engine = CountingEngine()
+    install(monkeypatch, engine)
+    huge = '{"w":{"dtype":"U8","shape":[0,9223372036854775808],"data_offsets":[0,0]}}'
+    path = write(tmp_path, make(huge))
+    with pytest.raises(AccessError, match=r"file.safetensors: tensor 'w': torch cannot hold the shape"):
+        load_file(path, device="cpu")
+    monkeypatch.delitem(torch_types.TORCH_DTYPES, "BF16")
+    path = write(tmp_path, file_of(WORDS))
+    with pytest.raises(UnsupportedDtypeError, match=r"file.safetensors: dtype BF16 has no type"):
+        load_file(path, device="cpu")
+    assert engine.sizes == []
+    assert raw_bytes(load_file(path, device="cpu", names=["e"])["e"]) == data_of(file_of(WORDS))[-5:]
+
+
+def test_defaults_suit_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[int, int]] = []
+    real = Transfer
+
+    class Seen(real):  # type: ignore[valid-type, misc]
+        def __init__(self, targets: Any, engine: Any, ring: Any, chunk: int) -> None:
+            super().__init__(targets, engine, ring, chunk)
+            self.chunk = chunk
+
+        def run(self, threads: int) -> None:
+            seen.append((threads, self.chunk))
+            super().run(threads)
+
+    monkeypatch.setattr(load_module, "Transfer", Seen)
+    monkeypatch.setattr(load_module, "_cores", lambda: 64)
+    path = write(tmp_path, file_of([("a", "U8", [3 << 20])]))
+    load_file(path, device="cpu")
+    monkeypatch.setattr(load_module, "CPU_CHUNK", 1 << 16)
+    load_file(path, device="cpu")
+    assert seen == [(3, 1 << 20), (12, 1 << 16)]
+
+
+def test_memory_that_is_not_aligned_is_not_handed_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Odd(CpuEngine):
+        def allocate(self, size: int) -> torch.Tensor:
+            return super().allocate(size + 1)[1:]
+
+    install(monkeypatch, Odd())
+    with pytest.raises(
+        RuntimeError, match=r"file.safetensors: the memory of cpu is not aligned to 256 bytes"
+    ):
+        load_file(write(tmp_path, file_of(WORDS)), device="cpu")

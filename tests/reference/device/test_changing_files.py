@@ -1,0 +1,112 @@
+"""Files that change, end early or cannot be read while a load is under way."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from safetensors_reference import UnreadableError
+from safetensors_reference.device import DeviceError, load_files
+from safetensors_reference.errors import AccessError
+
+from .faulty import FILE, BrokenError, arm, assert_clean, load
+from .support import data_of, file_of, raw_bytes, write
+
+
+@pytest.mark.parametrize("turn", [1, 2, 5, 30])
+@pytest.mark.parametrize("left", [0, 2000, len(FILE) - 1])
+def test_a_file_that_shrinks_while_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turn: int, left: int
+) -> None:
+    path = write(tmp_path, FILE)
+    before = set(threading.enumerate())
+
+    engine, ring = arm(monkeypatch, "never", 1, BrokenError)
+    real = os.preadv
+    calls: list[int] = []
+
+    def preadv(*args: Any) -> int:
+        calls.append(1)
+        if len(calls) == turn:
+            os.truncate(path, left)
+        return real(*args)
+
+    monkeypatch.setattr(os, "preadv", preadv)
+    with pytest.raises((UnreadableError, AccessError), match=r"file.safetensors: became shorter") as caught:
+        load(path)
+    assert caught.value.code == "API_TRUNCATED"
+    if isinstance(caught.value, UnreadableError):
+        assert "at byte " in str(caught.value)
+    path.write_bytes(FILE)
+    assert_clean(engine, ring, path, before)
+
+
+def test_a_file_that_is_rewritten_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, FILE)
+    before = set(threading.enumerate())
+    engine, ring = arm(monkeypatch, "never", 1, BrokenError)
+    real = os.preadv
+
+    def preadv(*args: Any) -> int:
+        os.utime(path, ns=(1, 1))
+        return real(*args)
+
+    monkeypatch.setattr(os, "preadv", preadv)
+    with pytest.raises(AccessError, match=r"file.safetensors: was modified after it was opened"):
+        load(path)
+    monkeypatch.setattr(os, "preadv", real)
+    assert_clean(engine, ring, path, before)
+
+
+def test_a_file_that_is_replaced_while_it_is_read_keeps_its_old_content(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path, FILE)
+    arm(monkeypatch, "never", 1, BrokenError)
+    real = os.preadv
+
+    replaced = threading.Lock()
+
+    def preadv(*args: Any) -> int:
+        if replaced.acquire(blocking=False):
+            write(tmp_path, b"something else", "other").replace(path)
+        return real(*args)
+
+    monkeypatch.setattr(os, "preadv", preadv)
+    assert b"".join(map(raw_bytes, load(path).values())) == data_of(FILE)
+    assert path.read_bytes() == b"something else"
+
+
+def test_a_read_that_the_system_refuses_names_the_byte(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path, FILE)
+    before = set(threading.enumerate())
+    engine, ring = arm(monkeypatch, "preadv", 1, lambda: OSError(5, "Input/output error"))
+    start = len(FILE) - len(data_of(FILE))
+    with pytest.raises(
+        UnreadableError, match=rf"at byte ({start:,}|{start + 900:,}|{start + 1800:,}): Input"
+    ) as err:
+        load(path)
+    assert err.value.code == "IO_ERROR"
+    assert_clean(engine, ring, path, before)
+
+
+def test_a_second_file_that_is_bad_leaves_nothing_of_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, ring = arm(monkeypatch, "allocate", 2, lambda: MemoryError("no more"))
+    paths = [write(tmp_path, file_of([(name, "U8", [5000])]), name) for name in "ab"]
+    with pytest.raises(DeviceError, match=r"b: cpu has no room for 5,000 bytes \(MemoryError: no more\)"):
+        load_files(paths, device="cpu")
+    gc.collect()
+    assert (engine.made, engine.gone, ring.made) == (1, 1, 0)
+    write(tmp_path, b"short", "b")
+    with pytest.raises(ValueError, match="FRM_"):
+        load_files(paths, device="cpu")
+    assert engine.made == 1

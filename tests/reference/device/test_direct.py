@@ -1,0 +1,163 @@
+"""O_DIRECT: the same tensors, or a clear word that the file system lacks it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from safetensors_reference import UnreadableError
+from safetensors_reference.device import load_file
+from safetensors_reference.device.direct import DirectReader
+from safetensors_reference.errors import AccessError
+from safetensors_reference.source import PathSource
+
+from .support import CountingEngine, LateEngine, data_of, file_of, install, raw_bytes, write
+
+PAGE = 4096
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder on a file system that has O_DIRECT."""
+    source = PathSource(write(tmp_path, bytes(PAGE)))
+    try:
+        reader = DirectReader(source)
+        os.preadv(reader._fd, [memoryview(bytearray(PAGE))[:0]], 0)
+        reader.close()
+    except (AccessError, OSError):
+        pytest.skip("the file system of temporary files has no O_DIRECT")
+    finally:
+        source.close()
+    return tmp_path
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_same_tensors_as_without(folder: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    rng = random.Random(seed)
+    install(monkeypatch, LateEngine() if seed % 2 else CountingEngine(), 2, 4 * PAGE)
+    codes = ("U8", "F32", "F64", "F6_E2M3", "BF16")
+    tensors = [(f"t{i}", rng.choice(codes), [4, rng.randint(0, 3000)]) for i in range(8)]
+    file = file_of(tensors, seed)
+    path = write(folder, file)
+    names = None if seed % 3 else [f"t{i}" for i in range(0, 8, 3)]
+    options: dict[str, Any] = {"device": "cpu", "names": names, "align": rng.choice([None, 16, 64])}
+    plain = load_file(path, **options)
+    chunk = rng.choice([1000, PAGE, 3 * PAGE + 1, 1 << 20])
+    tensors_read = load_file(path, direct=True, threads=3, chunk=chunk, **options)
+    assert list(tensors_read) == list(plain)
+    for name, tensor in tensors_read.items():
+        assert raw_bytes(tensor) == raw_bytes(plain[name])
+
+
+def test_reads_are_whole_pages_and_no_page_is_read_twice(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(monkeypatch, slot_bytes=8 * PAGE)
+    file = file_of([("a", "U8", [100_001])], 5)
+    path = write(folder, file)
+    calls: list[tuple[int, int]] = []
+    real = os.preadv
+
+    def preadv(fd: int, buffers: list[memoryview], at: int) -> int:
+        calls.append((at, sum(map(len, buffers))))
+        return real(fd, buffers, at)
+
+    monkeypatch.setattr(os, "preadv", preadv)
+    tensors = load_file(path, device="cpu", direct=True, chunk=4 * PAGE, threads=2)
+    assert raw_bytes(tensors["a"]) == data_of(file)
+    pages = [page for at, size in calls for page in range(at, at + size, PAGE)]
+    assert all(at % PAGE == 0 == size % PAGE for at, size in calls)
+    assert sorted(pages) == list(range(0, len(file), PAGE))
+
+
+@pytest.mark.parametrize("most", [PAGE, 2 * PAGE, PAGE + 512])
+def test_short_reads_are_taken_up_at_the_last_whole_page(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    real = os.preadv
+    places: list[int] = []
+
+    def preadv(fd: int, views: list[memoryview], at: int) -> int:
+        places.append(at)
+        return min(most, real(fd, views, at))
+
+    monkeypatch.setattr(os, "preadv", preadv)
+    file = file_of([("a", "U8", [60_001])], 1)
+    tensors = load_file(write(folder, file), device="cpu", direct=True, chunk=5 * PAGE)
+    assert raw_bytes(tensors["a"]) == data_of(file)
+    assert all(at % PAGE == 0 for at in places)
+
+
+def test_a_read_that_makes_no_headway_is_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.preadv
+    monkeypatch.setattr(os, "preadv", lambda fd, views, at: min(100, real(fd, views, at)))
+    with pytest.raises(UnreadableError, match=r"file.safetensors: at byte 0: .*less than a page"):
+        load_file(write(folder, file_of([("a", "U8", [60_001])])), device="cpu", direct=True)
+
+
+@pytest.mark.parametrize("left", [0, 10, PAGE, 3 * PAGE + 7, 60_000])
+def test_a_file_that_shrinks_is_noticed(folder: Path, monkeypatch: pytest.MonkeyPatch, left: int) -> None:
+    file = file_of([("a", "U8", [60_001])])
+    path = write(folder, file)
+    real = os.preadv
+
+    def preadv(*args: Any) -> int:
+        os.truncate(path, left)
+        return real(*args)
+
+    monkeypatch.setattr(os, "preadv", preadv)
+    with pytest.raises(
+        UnreadableError, match=r"file.safetensors: became shorter .* at byte ([\d,]+)"
+    ) as caught:
+        load_file(path, device="cpu", direct=True, threads=1)
+    assert caught.value.code == "API_TRUNCATED"
+    at = int(str(caught.value).rsplit(" ", 1)[1].replace(",", ""))
+    assert at == max(left, len(file) - 60_001)
+
+
+def refuse(code: int) -> Callable[..., int]:
+    def opens(*_args: Any, **_options: Any) -> int:
+        raise OSError(code, os.strerror(code))
+
+    return opens
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (errno.EINVAL, "does not support O_DIRECT"),
+        (errno.EACCES, "cannot be opened with O_DIRECT: Permission"),
+    ],
+)
+def test_a_file_system_without_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, words: str
+) -> None:
+    engine = CountingEngine()
+    install(monkeypatch, engine)
+    path = write(tmp_path, file_of([("a", "U8", [9])]))
+    real = PathSource(path)
+    monkeypatch.setattr("safetensors_reference.device.load.PathSource", lambda _path: real)
+    monkeypatch.setattr(os, "open", refuse(code))
+    with pytest.raises(AccessError, match=rf"file.safetensors: .*{words}.*; load without direct=True"):
+        load_file(path, device="cpu", direct=True)
+    assert engine.sizes == []
+
+
+def test_a_file_system_that_refuses_at_the_first_read_is_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "preadv", refuse(errno.EINVAL))
+    with pytest.raises(AccessError, match=r"does not support O_DIRECT; load without"):
+        load_file(write(folder, file_of([("a", "U8", [9])])), device="cpu", direct=True)
+
+
+def test_a_system_without_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "O_DIRECT")
+    with pytest.raises(AccessError, match="this system has no O_DIRECT; load without"):
+        load_file(write(tmp_path, file_of([("a", "U8", [9])])), device="cpu", direct=True)

@@ -1,0 +1,193 @@
+"""Faults at every step: all threads stop, nothing is kept, the error says where, and the next load works."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from safetensors_reference import UnreadableError
+from safetensors_reference.device import DeviceError
+from safetensors_reference.device.ring import Slot
+
+from .faulty import FILE, STEPS, THREADS, BrokenError, PassedError, arm, assert_clean, load
+from .support import write
+
+OFTEN = {"copy": 46, "copied": 46, "preadv": 46, "mark": 44, "lane": THREADS, "close": THREADS, "staging": 2}
+"""How often a step comes in one load, where it is more than once."""
+TURNS = [(step, turn) for step in STEPS for turn in (1, 2, 3, 20) if turn <= OFTEN.get(step, 1)]
+
+
+@pytest.mark.parametrize(("step", "turn"), TURNS)
+def test_a_fault_at_any_step_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, turn: int
+) -> None:
+    path = write(tmp_path, FILE)
+    before = set(threading.enumerate())
+    engine, ring = arm(monkeypatch, step, turn, lambda: BrokenError("broken on purpose\nsecond line"))
+    # The check at the end raises clean errors by itself; here a fault stands in its place.
+    with pytest.raises(BrokenError if step == "unchanged" else DeviceError) as caught:
+        load(path)
+    if step != "unchanged":
+        assert "broken on purpose" in str(caught.value)
+        assert "second line" not in str(caught.value)
+    if step in ("allocate", "copy", "copied", "preadv", "mark", "views"):
+        assert "file.safetensors: " in str(caught.value)
+    if step in ("copy", "copied", "preadv", "mark"):
+        assert "file bytes from " in str(caught.value)
+    if step in ("allocate", "staging"):
+        assert isinstance(caught.value, DeviceError)
+        assert caught.value.code == "LIM_MEMORY"
+    # The error is still held here; the memory must be gone all the same.
+    assert_clean(engine, ring, path, before)
+    assert caught.value is not None
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_an_interrupt_in_the_calling_thread_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """A real SIGINT, sent by whoever reaches the step."""
+    path = write(tmp_path, FILE)
+    before = set(threading.enumerate())
+    main = threading.main_thread()
+    assert threading.current_thread() is main
+
+    sent: list[str] = []
+
+    def send() -> BaseException:
+        sent.append(step)
+        signal.pthread_kill(main.ident or 0, signal.SIGINT)
+        return PassedError()
+
+    engine, ring = arm(monkeypatch, step, 2 if step in ("copy", "preadv") else 1, send)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        load(path)
+    assert sent == [step]
+    assert_clean(engine, ring, path, before)
+    assert caught.value is not None
+
+
+# An interrupt that falls into a finaliser is only reported by Python, not raised.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_interrupts_at_random_moments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, FILE)
+    before = set(threading.enumerate())
+    engine, ring = arm(monkeypatch, "never", 1, BrokenError)
+    started = time.perf_counter()
+    load(path)
+    usual = time.perf_counter() - started
+    main = threading.main_thread().ident or 0
+    interrupted = 0
+    for turn in range(60):
+        timer = threading.Timer(usual * turn / 50, signal.pthread_kill, (main, signal.SIGINT))
+        try:
+            timer.start()
+            load(path)
+            timer.join()
+            time.sleep(0.1)
+        except KeyboardInterrupt:
+            interrupted += 1
+        timer.join()
+        assert ring.free == ring.made
+    assert interrupted > 50
+    assert_clean(engine, ring, path, before)
+
+
+def test_a_fault_or_an_interrupt_stops_the_other_threads_soon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path, FILE)
+    main = threading.main_thread().ident or 0
+    real = os.preadv
+    for error in (KeyboardInterrupt, UnreadableError):
+        arm(monkeypatch, "never", 1, BrokenError)
+        calls: list[int] = []
+
+        def preadv(*args: Any, calls: list[int] = calls, error: type = error) -> int:
+            calls.append(1)
+            if len(calls) == 3 and error is KeyboardInterrupt:
+                signal.pthread_kill(main, signal.SIGINT)
+            elif len(calls) == 3:
+                raise OSError(5, "gone")
+            time.sleep(0.05)
+            return real(*args)
+
+        monkeypatch.setattr(os, "preadv", preadv)
+        with pytest.raises(error):
+            load(path)
+        assert 3 <= len(calls) < 15 < OFTEN["preadv"]
+
+
+def test_a_thread_that_cannot_be_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, FILE)
+    before = set(threading.enumerate())
+    engine, ring = arm(monkeypatch, "never", 1, BrokenError)
+    real = threading.Thread.start
+    count = 0
+
+    def start(self: threading.Thread) -> None:
+        nonlocal count
+        count += 1
+        if count == 2:
+            raise RuntimeError("can't start new thread")
+        real(self)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with pytest.raises(DeviceError, match="use fewer threads"):
+        load(path)
+    assert_clean(engine, ring, path, before)
+
+
+def test_an_error_leaves_alone_what_was_being_handled_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The frames of the caller's own error keep their variables."""
+    arm(monkeypatch, "copy", 1, lambda: BrokenError("x"))
+    path = write(tmp_path, FILE)
+
+    def fails() -> None:
+        precious = [1]
+        raise LookupError(precious)
+
+    def loads_while_handling() -> None:
+        try:
+            fails()
+        except LookupError:
+            with pytest.raises(DeviceError):
+                load(path)
+            raise
+
+    with pytest.raises(LookupError) as caught:
+        loads_while_handling()
+    assert caught.traceback[-1].frame.f_locals == {"precious": [1]}
+
+
+def test_slots_held_by_another_load_are_not_waited_for_after_a_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A load that has failed ends although the ring is empty."""
+    path = write(tmp_path, FILE)
+    engine, ring = arm(monkeypatch, "copy", 1, lambda: BrokenError("x"))
+    other = ring.take(lambda: False)
+    assert isinstance(other, Slot)
+    real = engine.trigger
+
+    def hold(step: str) -> None:
+        if step == "copy":
+            # With this slot in hand and the other one away, the rest of the workers waits.
+            limit = time.monotonic() + 10
+            while len(ring._waiting) < THREADS - 1 and time.monotonic() < limit:
+                time.sleep(0.001)
+        real(step)
+
+    engine.trigger = hold  # type: ignore[assignment]
+    with pytest.raises(DeviceError):
+        load(path)
+    assert ring.free == ring.made - 1
+    ring.give(other)

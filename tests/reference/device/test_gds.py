@@ -1,0 +1,153 @@
+"""GPUDirect Storage: how KvikIO is driven, with a stand-in for it; the real one needs a GPU's driver."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import Any, Self
+
+import numpy as np
+import pytest
+
+from safetensors_reference import UnreadableError
+from safetensors_reference.device import DeviceError, gds, load_file
+from safetensors_reference.errors import AccessError
+
+from .support import CountingEngine, file_of, install, said, write
+
+WORDS = [("a", "U8", [3]), ("b", "F32", [300]), ("c", "I64", [40]), ("d", "F8_E4M3", [0])]
+
+
+class Future:
+    """Reads when it is asked for its result, as late as it may."""
+
+    def __init__(self, kvikio: Any, fd: int, buffer: Any, size: int, at: int) -> None:
+        self._kvikio = kvikio
+        self._arguments = (fd, buffer, size, at)
+        kvikio.pending += 1
+
+    def get(self) -> int:
+        fd, buffer, size, at = self._arguments
+        self._kvikio.pending -= 1
+        self._kvikio.step()
+        data = os.pread(fd, size, at)
+        buffer[: len(data)] = np.frombuffer(data, np.uint8)
+        return len(data)
+
+
+class CuFile:
+    def __init__(self, kvikio: Any, path: str, flags: str) -> None:
+        assert flags == "r"
+        self._kvikio = kvikio
+        self._fd = os.open(path, os.O_RDONLY)
+
+    def pread(self, buf: Any, size: int | None = None, file_offset: int = 0) -> Future:
+        assert size is not None
+        return Future(self._kvikio, self._fd, buf, size, file_offset)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._fd)
+
+
+class Kvikio(ModuleType):
+    def __init__(self) -> None:
+        super().__init__("kvikio")
+        self.pending = 0
+
+    def CuFile(self, path: str, flags: str) -> CuFile:  # noqa: N802 - the name is KvikIO's
+        return CuFile(self, path, flags)
+
+    def step(self) -> None:
+        """Nothing goes wrong."""
+
+
+@pytest.fixture
+def kvikio(monkeypatch: pytest.MonkeyPatch) -> Kvikio:
+    module = Kvikio()
+    monkeypatch.setitem(sys.modules, "kvikio", module)
+    monkeypatch.setattr(gds, "PIECE", 100)
+    return module
+
+
+@pytest.mark.parametrize("names", [None, ["a", "c"], ["d"], []])
+def test_the_same_tensors_as_without(tmp_path: Path, kvikio: Kvikio, names: Any) -> None:
+    path = write(tmp_path, file_of(WORDS, 3))
+    plain = load_file(path, device="cpu", names=names)
+    tensors = load_file(path, device="cpu", names=names, gds=True)
+    assert {n: said(t) for n, t in tensors.items()} == {n: said(t) for n, t in plain.items()}
+    assert kvikio.pending == 0
+
+
+def test_it_needs_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = CountingEngine()
+    install(monkeypatch, engine)
+    monkeypatch.setitem(sys.modules, "kvikio", None)
+    path = write(tmp_path, file_of(WORDS))
+    with pytest.raises(AccessError, match=r"gds=True needs the package kvikio .*; load without gds=True"):
+        load_file(path, device="cpu", gds=True)
+    assert engine.sizes == []
+
+
+def test_a_short_read_names_the_byte(tmp_path: Path, kvikio: Kvikio, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, file_of(WORDS))
+    monkeypatch.setattr(kvikio, "step", lambda: os.truncate(path, path.stat().st_size - 50))
+    with pytest.raises(UnreadableError, match=r"file.safetensors: became shorter .* at byte [\d,]+"):
+        load_file(path, device="cpu", gds=True)
+    assert kvikio.pending == 0
+
+
+def test_a_fault_waits_for_what_was_asked_for(
+    tmp_path: Path, kvikio: Kvikio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path, file_of(WORDS))
+    turns: list[int] = []
+
+    def step() -> None:
+        turns.append(1)
+        if len(turns) == 2:
+            raise RuntimeError("cuFile error 5\nand more")
+
+    monkeypatch.setattr(kvikio, "step", step)
+    with pytest.raises(DeviceError, match=r"file.safetensors: file bytes from [\d,]+ on .*cuFile error 5\)$"):
+        load_file(path, device="cpu", gds=True)
+    assert kvikio.pending == 0
+
+
+def test_a_file_that_kvikio_cannot_open(
+    tmp_path: Path, kvikio: Kvikio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def opens(*_args: Any) -> None:
+        raise RuntimeError("no driver")
+
+    monkeypatch.setattr(kvikio, "CuFile", opens)
+    with pytest.raises(DeviceError, match=r"file.safetensors: KvikIO failed \(RuntimeError: no driver\)"):
+        load_file(write(tmp_path, file_of(WORDS)), device="cpu", gds=True)
+
+
+def test_an_interrupt_waits_for_what_was_asked_for(
+    tmp_path: Path, kvikio: Kvikio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns: list[int] = []
+
+    def step() -> None:
+        turns.append(1)
+        if len(turns) == 1:
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        time.sleep(0.02)
+
+    monkeypatch.setattr(kvikio, "step", step)
+    path = write(tmp_path, file_of([("a", "U8", [5000])]))
+    with pytest.raises(KeyboardInterrupt):
+        load_file(path, device="cpu", gds=True)
+    assert kvikio.pending == 0
+    assert len(turns) < 15

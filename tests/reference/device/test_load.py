@@ -1,0 +1,274 @@
+"""Tensors on a device: the bytes of the file, whatever its layout and however the work is cut up."""
+
+from __future__ import annotations
+
+import gc
+import os
+import tempfile
+import threading
+import weakref
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from safetensors_reference import read_header
+from safetensors_reference.device import load_file, reading
+from safetensors_reference.device.engine import CpuEngine
+from safetensors_reference.device.ring import Slot
+from safetensors_reference.packed import PackedTensor
+from safetensors_reference.torch import load as load_bytes
+
+from ..naive import BITS
+from ..strategies import Model, models
+from ..support import make
+from .support import (
+    DEVICES,
+    CountingEngine,
+    LateEngine,
+    address,
+    data_of,
+    file_of,
+    install,
+    raw_bytes,
+    said,
+    storage,
+    write,
+)
+
+WORDS = [
+    ("a", "F32", [300]),
+    ("b", "BF16", [7, 9]),
+    ("c", "I64", []),
+    ("d", "F8_E4M3", [0, 4]),
+    ("e", "U8", [5]),
+]
+
+
+@given(
+    models(),
+    st.data(),
+    st.integers(1, 60) | st.just(1 << 20),
+    st.integers(1, 4),
+    st.integers(1, 3),
+    st.sampled_from([None, 1, 16, 64]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_any_layout_any_chunk_any_number_of_threads(
+    model: Model,
+    data: st.DataObject,
+    chunk: int,
+    threads: int,
+    slots: int,
+    align: int | None,
+    clone: bool,
+    late: bool,
+) -> None:
+    names = data.draw(st.none() | st.sets(st.sampled_from([*model.tensors] or [""])))
+    if not model.tensors:
+        names = None
+    start = 8 + len(model.header)
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        install(patch, LateEngine() if late else CountingEngine(), slots)
+        path = write(Path(folder), model.file)
+        tensors = load_file(
+            path, device="cpu", names=names, align=align, clone=clone, threads=threads, chunk=chunk
+        )
+    wanted = [n for n in read_header(model.file).tensors if names is None or n in names]
+    assert list(tensors) == wanted
+    plain = load_bytes(model.file)
+    for name, tensor in tensors.items():
+        code, _, begin, end = model.tensors[name]
+        assert raw_bytes(tensor) == model.file[start + begin : start + end]
+        assert said(tensor) == said(plain[name])
+        if begin != end and not clone:
+            assert address(tensor) % max(align or 1, BITS[code] // 8, 1) == 0
+    if clone:
+        full = [storage(t) for n, t in tensors.items() if model.tensors[n][3] > model.tensors[n][2]]
+        assert len(set(full)) == len(full)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("padding", range(8))
+def test_the_length_of_the_header_does_not_matter(tmp_path: Path, device: str, padding: int) -> None:
+    file = file_of(WORDS, padding)
+    path = write(tmp_path, file)
+    tensors = load_file(path, device=device, chunk=100)
+    assert b"".join(map(raw_bytes, tensors.values())) == data_of(file)
+    assert {str(t.device) for t in tensors.values() if isinstance(t, torch.Tensor)} == {device}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_every_dtype_as_on_the_cpu(tmp_path: Path, device: str) -> None:
+    tensors = [(f"{code} {shape}", code, shape) for code in sorted(BITS) for shape in ([2, 4], [0, 8], [8])]
+    tensors += [(f"{code} scalar", code, []) for code in sorted(BITS) if BITS[code] >= 8]
+    tensors += [("F4 odd", "F4", [2, 3])]
+    file = file_of(tensors)
+    loaded = load_file(write(tmp_path, file), device=device, chunk=64, threads=3)
+    assert {n: said(t) for n, t in loaded.items()} == {n: said(t) for n, t in load_bytes(file).items()}
+    packed = {n for n, t in loaded.items() if isinstance(t, PackedTensor)}
+    assert packed == {n for n, code, _ in tensors if code.startswith("F6_")} | {"F4 odd"}
+    for tensor in loaded.values():
+        whole = tensor.raw if isinstance(tensor, PackedTensor) else tensor
+        assert str(whole.device) == device
+
+
+def test_the_buffer_is_the_data_of_the_file_and_nothing_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = CountingEngine()
+    install(monkeypatch, engine)
+    file = file_of([(f"t{i:05}", "F32", [i % 7]) for i in range(3000)])
+    path = write(tmp_path, file)
+    tensors = load_file(path, device="cpu")
+    assert engine.sizes == [len(data_of(file))]
+    assert len({storage(t) for t in tensors.values() if raw_bytes(t)}) == 1
+    engine.sizes.clear()
+    load_file(path, device="cpu", names=["t00003", "t00005"])
+    assert engine.sizes == [(3 + 5) * 4]
+    engine.sizes.clear()
+    assert load_file(path, device="cpu", names=[]) == {}
+    assert engine.sizes == [0]
+
+
+def test_reads_go_by_chunks_and_not_by_tensors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch)
+    file = file_of([(f"t{i}", "F32", [4]) for i in range(2000)])
+    calls: list[int] = []
+    real = os.preadv
+
+    def preadv(fd: int, buffers: list[memoryview], at: int) -> int:
+        calls.append(len(buffers))
+        return real(fd, buffers, at)
+
+    monkeypatch.setattr(os, "preadv", preadv)
+    load_file(write(tmp_path, file), device="cpu", chunk=16_000)
+    assert calls == [1, 1]
+
+
+def test_more_gaps_in_a_chunk_than_a_system_call_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "MOST_PIECES", 16)
+    file = file_of([t for i in range(100) for t in ((f"u{i}", "U8", [3]), (f"f{i}", "F64", [2]))])
+    tensors = load_file(write(tmp_path, file), device="cpu")
+    assert b"".join(map(raw_bytes, tensors.values())) == data_of(file)
+
+
+@pytest.mark.parametrize("most", [1, 3, 7])
+def test_short_reads_are_taken_up_where_they_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    real = os.preadv
+
+    def preadv(fd: int, buffers: list[memoryview], at: int) -> int:
+        room, less = most, []
+        for buffer in buffers:
+            less.append(buffer[:room])
+            room -= len(less[-1])
+        return real(fd, less, at)
+
+    monkeypatch.setattr(os, "preadv", preadv)
+    file = file_of([*WORDS, ("f", "F64", [3])], 1)
+    tensors = load_file(write(tmp_path, file), device="cpu", chunk=50, threads=2)
+    assert b"".join(map(raw_bytes, tensors.values())) == data_of(file)
+
+
+def test_the_staging_guard_is_what_makes_late_copies_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without waiting for marks the bytes are wrong, so the tests with late copies mean something."""
+    file = make(
+        '{"a":{"dtype":"U8","shape":[50000],"data_offsets":[0,50000]}}', np.random.default_rng(1).bytes(50000)
+    )
+    path = write(tmp_path, file)
+    install(monkeypatch, LateEngine(), 2)
+    assert raw_bytes(load_file(path, device="cpu", chunk=1000, threads=2)["a"]) == data_of(file)
+    install(monkeypatch, LateEngine(), 2)
+    monkeypatch.setattr(Slot, "idle", lambda _self: True)
+    monkeypatch.setattr(Slot, "wait", lambda _self: None)
+    assert raw_bytes(load_file(path, device="cpu", chunk=1000, threads=2)["a"]) != data_of(file)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_tensors_live_as_long_as_somebody_wants_them(tmp_path: Path, device: str) -> None:
+    file = file_of(WORDS)
+    path = write(tmp_path, file)
+    kept = load_file(path, device=device)["b"]
+    path.unlink()
+    for _ in range(5):
+        load_file(write(tmp_path, file_of([("x", "U8", [len(data_of(file))])])), device=device)
+    assert raw_bytes(kept) == data_of(file)[1200 : 1200 + 126]
+
+
+@pytest.mark.parametrize("clone", [False, True])
+def test_the_memory_goes_with_the_last_tensor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clone: bool
+) -> None:
+    gone: list[str] = []
+
+    class Watched(CpuEngine):
+        def allocate(self, size: int) -> torch.Tensor:
+            memory = np.empty(size + 256, np.uint8)
+            weakref.finalize(memory, gone.append, "gone")
+            start = -memory.ctypes.data % 256
+            return torch.from_numpy(memory)[start : start + size]
+
+    install(monkeypatch, Watched())
+    tensors = load_file(write(tmp_path, file_of(WORDS)), device="cpu", clone=clone)
+    gc.collect()
+    assert gone == (["gone"] if clone else [])
+    kept = tensors["a"]
+    tensors.clear()
+    gc.collect()
+    assert bool(gone) is clone
+    del kept
+    gc.collect()
+    assert gone == ["gone"]
+
+
+def test_loads_at_once_share_a_small_ring_and_all_come_out_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ring = install(monkeypatch, LateEngine(), 2)
+    files = [file_of([("a", "U8", [20_000 + 1000 * i])], i) for i in range(6)]
+    paths = [write(tmp_path, file, str(i)) for i, file in enumerate(files)]
+    right: list[bool] = []
+
+    def work(number: int) -> None:
+        for _ in range(3):
+            tensors = load_file(paths[number], device="cpu", chunk=700, threads=3)
+            right.append(raw_bytes(tensors["a"]) == data_of(files[number]))
+
+    workers = [threading.Thread(target=work, args=(i,), daemon=True) for i in range(len(files))]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(120)
+    assert right == [True] * 18
+    assert ring.made == ring.free <= 2
+
+
+def test_chunks_are_no_larger_than_a_slot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, slot_bytes=4096)
+    file = file_of([("a", "U8", [50_000])])
+    tensors = load_file(write(tmp_path, file), device="cpu", chunk=1 << 40)
+    assert raw_bytes(tensors["a"]) == data_of(file)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_what_torch_is_set_to_changes_nothing(tmp_path: Path, device: str) -> None:
+    file = file_of([*WORDS, ("g", "F6_E2M3", [4])])
+    path = write(tmp_path, file)
+    plain = {n: said(t) for n, t in load_file(path, device=device).items()}
+    with torch.device("meta"):
+        elsewhere = load_file(path, device=device, clone=True)
+    with torch.inference_mode():
+        inference = load_file(path, device=device)
+    for tensors in (elsewhere, inference):
+        assert {n: said(t) for n, t in tensors.items()} == plain
+        assert {str(t.device) for t in tensors.values() if isinstance(t, torch.Tensor)} == {device}

@@ -1,0 +1,114 @@
+"""The plan against a byte-by-byte model: where every byte goes, and that nothing else is read."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from safetensors_reference.device.plan import Chunk, Segment, cut, cut_on_grid, make_plan
+from safetensors_reference.header import Header
+from safetensors_reference.parse import read_header
+
+from ..naive import BITS
+from ..strategies import Model, models
+from .support import data_of, file_of
+
+alignments = st.sampled_from([1, 2, 16, 64, 256])
+
+
+def moved(chunks: list[Chunk]) -> dict[int, int]:
+    """Buffer byte -> file byte, as the chunks say it; every byte is written once."""
+    out: dict[int, int] = {}
+    for chunk in chunks:
+        for read in chunk.reads:
+            file_at = read.file_at
+            for at, size in read.pieces:
+                assert 0 <= at <= at + size <= chunk.size
+                for i in range(size):
+                    assert chunk.at + at + i not in out
+                    out[chunk.at + at + i] = file_at
+                    file_at += 1
+    return out
+
+
+def header_of(model: Model) -> Header:
+    return read_header(model.file)
+
+
+@given(models(least=1), st.data(), alignments, st.integers(1, 40), st.sampled_from([None, 1, 4, 16]))
+def test_every_wanted_byte_goes_to_its_tensor_and_no_other_is_read(
+    model: Model, data: st.DataObject, align: int, chunk: int, grid: int | None
+) -> None:
+    header = header_of(model)
+    names = data.draw(st.none() | st.sets(st.sampled_from(sorted(model.tensors))))
+    plan = make_plan(header, names, align)
+    chunks = list(cut(plan.segments, chunk) if grid is None else cut_on_grid(plan.segments, chunk, grid))
+    assert all(c.size <= chunk for c in chunks)
+    if grid is not None:
+        for piece in chunks:
+            (read,) = piece.reads
+            assert read.pieces == [(0, piece.size)]
+            first, last = read.file_at // grid, (read.file_at + piece.size - 1) // grid
+            assert last - first + 1 <= max(-(-chunk // grid), 2)
+    assert [row[0] for row in plan.rows] == [n for n in header.tensors if names is None or n in names]
+    expected: dict[int, int] = {}
+    for name, code, shape, begin, end in plan.rows:
+        dtype, dims, first, last = model.tensors[name]
+        assert (code, tuple(shape), end - begin) == (dtype, dims, last - first)
+        for i in range(end - begin):
+            expected[begin + i] = 8 + header.length + first + i
+        if begin != end:
+            assert begin % max(align, BITS[code] // 8, 1) == 0
+            assert end <= plan.size
+    assert moved(chunks) == expected
+    assert plan.size == len(expected) + plan.gaps
+
+
+@given(models(least=1))
+def test_a_layout_that_is_aligned_is_kept(model: Model) -> None:
+    plan = make_plan(header_of(model))
+    misfit = any(b % max(BITS[code] // 8, 1) for code, _, b, e in model.tensors.values() if b != e)
+    size = len(model.data)
+    if not misfit:
+        assert (plan.size, plan.gaps, len(plan.segments)) == (size, 0, int(size > 0))
+
+
+def test_tensors_off_by_the_same_amount_cost_one_gap() -> None:
+    tensors = [("u", "U8", [3]), *((f"f{i}", "F32", [5]) for i in range(1000))]
+    plan = make_plan(read_header(file_of(tensors)))
+    start = read_header(file_of(tensors)).data_start
+    assert plan.segments == [Segment(start, 0, 3), Segment(start + 3, 4, 20_000)]
+    assert (plan.size, plan.gaps) == (20_004, 1)
+
+
+@pytest.mark.parametrize(("align", "largest"), [(1, 1.0), (16, 1.002), (64, 1.006)])
+def test_gaps_between_many_small_tensors_stay_small(align: int, largest: float) -> None:
+    tensors = [(f"t{i}", "BF16", [6 * 1024 + 1 + i % 5]) for i in range(200)]
+    file = file_of(tensors)
+    plan = make_plan(read_header(file), None, align)
+    assert plan.size <= len(data_of(file)) * largest
+
+
+def test_neighbours_of_a_subset_are_read_together() -> None:
+    file = file_of([(name, "F32", [4]) for name in "abcdef"])
+    start = read_header(file).data_start
+    plan = make_plan(read_header(file), {"b", "c", "e"})
+    assert plan.segments == [Segment(start + 16, 0, 32), Segment(start + 64, 32, 16)]
+    (chunk,) = cut(plan.segments, 1000)
+    assert [(r.file_at, r.pieces) for r in chunk.reads] == [(start + 16, [(0, 32)]), (start + 64, [(32, 16)])]
+
+
+def test_bytes_with_gaps_between_them_are_one_read() -> None:
+    """One system call fills a chunk, however many gaps it has."""
+    file = file_of([t for i in range(50) for t in ((f"u{i}", "U8", [3]), (f"f{i}", "F64", [2]))])
+    plan = make_plan(read_header(file))
+    (chunk,) = cut(plan.segments, 1 << 20)
+    (read,) = chunk.reads
+    assert len(read.pieces) == 51, "a gap before each of the 50 F64, none before the U8 behind it"
+    assert sum(size for _, size in read.pieces) == 50 * 19
+
+
+def test_chunks_on_a_grid_begin_at_its_multiples() -> None:
+    chunks = list(cut_on_grid([Segment(5, 0, 50)], 20, 8))
+    assert [(c.reads[0].file_at, c.size) for c in chunks] == [(5, 19), (24, 16), (40, 15)]
