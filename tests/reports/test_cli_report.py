@@ -11,8 +11,11 @@ from click.testing import CliRunner, Result
 from safetensors_conformance.cli.report import report as command
 from safetensors_reference.main import main
 from safetensors_reports.audit.inputs import schema_error
+from safetensors_reports.page.render import report_html
 
 from .audit_support import HOLE, TWICE, failing, run, write_finding, write_record
+
+EVERYTHING = ["--html", "--markdown", "--sarif", "--intoto", "--badge"]
 
 
 def invoke(*args: str | Path) -> Result:
@@ -35,11 +38,12 @@ def test_the_command_is_there() -> None:
 def test_everything_is_written_and_fits_its_schema(record: Path, tmp_path: Path) -> None:
     write_finding(tmp_path / "findings" / "one")
     out = tmp_path / "deep" / "out"
-    result = invoke(record, tmp_path / "findings", "-o", out, "--markdown", "--sarif", "--intoto", "--badge")
+    result = invoke(record, tmp_path / "findings", "-o", out, *EVERYTHING)
     assert result.exit_code == 0, result.output
     assert result.output == f"2 findings in 1 run: {out / 'report.json'}\n"
     assert sorted(p.name for p in out.iterdir()) == [
         "badge-lib-1.json",
+        "report.html",
         "report.json",
         "report.md",
         "report.sarif",
@@ -69,6 +73,27 @@ def test_previous_may_be_the_report_that_is_replaced(record: Path, tmp_path: Pat
     write_record(record, run(failing(HOLE, "pass"), failing(TWICE, "pass"), name="lib", version="2"))
     assert invoke(record, "-o", out, "--markdown", "--previous", out).exit_code == 0
     assert "0 new · 1 fixed · 0 still" in (out / "report.md").read_text("utf-8")
+
+
+def test_the_page_is_that_of_the_report_and_tells_what_changed(record: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert invoke(record, "-o", out, "--html").exit_code == 0
+    document = json.loads((out / "report.json").read_bytes())
+    page = (out / "report.html").read_text("utf-8")
+    assert page == report_html(document)
+    assert "<title>Audit: lib 1</title>" in page
+    write_record(record, run(failing(HOLE, "pass"), failing(TWICE, "pass"), name="lib", version="2"))
+    assert invoke(record, "-o", tmp_path / "new", "--html", "--previous", out).exit_code == 0
+    page = (tmp_path / "new/report.html").read_text("utf-8")
+    assert "Against an older report: <b>0</b> new, <b>1</b> fixed" in page
+
+
+def test_a_public_page_says_so_and_holds_back(record: Path, tmp_path: Path) -> None:
+    assert invoke(record, "-o", tmp_path / "out", "--html", "--public").exit_code == 0
+    page = (tmp_path / "out/report.html").read_text("utf-8")
+    assert "public edition" in page
+    assert HOLE not in page
+    assert "OFF-07" in page
 
 
 def test_baselines_of_others_are_found_by_name(tmp_path: Path) -> None:

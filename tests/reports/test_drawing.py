@@ -39,7 +39,7 @@ def inside(svg: str) -> bool:
         if not (float(x) >= 0 and float(x) + float(wide) <= WIDTH):
             return False
     for x, anchor, text in re.findall(
-        r'<text x="([-\d.]+)"[^>]*?( text-anchor="\w+")? xml[^>]*>([^<]*)<', svg
+        r'<text x="([-\d.]+)" y="[^"]*"(?: class="\w+")?( text-anchor="\w+")?[^>]*>([^<]*)<', svg
     ):
         wide = columns(unescape(text)) * CHAR
         left = float(x) - {"": 0.0, ' text-anchor="middle"': wide / 2, ' text-anchor="end"': wide}[anchor]

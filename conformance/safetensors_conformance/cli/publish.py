@@ -118,7 +118,7 @@ def _check(output: Path) -> None:
     for name, text in pages(published(output)).items():
         path = output / name
         try:
-            same = path.read_text("utf-8") == text
+            same = path.read_bytes() == text.encode()
         except OSError:
             same = False
         if not same:

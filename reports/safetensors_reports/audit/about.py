@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..verdicts import FAILING, kind_of
+from .public import OWN
 from .stable import stable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ..record import RunRecord
     from .inputs import Known
@@ -20,11 +21,13 @@ WORDS = {
     "wrong-content": "wrong content",
     "wrong-accept": "lenient",
     "wrong-write": "wrong files",
+    "wrong-race": "unguarded",
     "wrong-reject": "strict",
     "choice-inconsistent": "inconsistent",
     "late-reject": "late",
 }
-"""Worst verdict -> the word for an implementation. Wrong content in files it writes stands apart."""
+"""Worst verdict -> the word for an implementation. See ``_set_apart``."""
+APART = {"write": "wrong-write", "lifecycle": "wrong-race"}
 
 
 def implementation(label: str, record: RunRecord, known: Sequence[Known], *, public: bool) -> dict[str, Any]:
@@ -51,7 +54,7 @@ def implementation(label: str, record: RunRecord, known: Sequence[Known], *, pub
         "profile": header["profile"],
         "limits": header.get("limits") or {},
         "ended": "truncated" if record.truncated else "partial" if record.partial else "complete",
-        "word": _word(record, counts, contradictions),
+        "word": _word(record, _compared(record, counts, public=public), contradictions),
         "due": header["corpus"]["cases"],
         "cases": record.cases,
         "counts": dict(sorted(counts.items())),
@@ -66,11 +69,34 @@ def implementation(label: str, record: RunRecord, known: Sequence[Known], *, pub
     }
 
 
+def _set_apart(record: RunRecord, counts: Mapping[str, int]) -> dict[str, int]:
+    """Return changed counts where bad verdicts were seen only in what a writer made, or of changing files.
+
+    A wrong file harms its next reader, and a file that is cut while it is open takes somebody with access to
+    it: neither is what *wrong content* and *unsafe* say to whoever loads models.
+    """
+    out: dict[str, int] = {}
+    for kind in ("unsafe", "wrong-content"):
+        steps = {row["step"] for row in record.results if kind_of(row["verdict"]) == kind}
+        if counts.get(kind) and steps and steps <= {"write", "lifecycle"}:
+            out[kind] = 0
+            out |= {APART[step]: 1 for step in steps}
+    return out
+
+
+def _compared(record: RunRecord, counts: dict[str, int], *, public: bool) -> dict[str, int]:
+    """Return the counts that the word goes by.
+
+    Published pages hold crashes back that nobody has reported. If those that somebody has reported gave the
+    word, the program with the more open tracker would look worse than one that crashes more.
+    """
+    if not public or record.implementation["name"] == OWN:
+        return counts
+    return {kind: number for kind, number in counts.items() if kind != "unsafe"}
+
+
 def _word(record: RunRecord, counts: dict[str, int], contradictions: dict[str, str]) -> str:
-    wrong = [row["step"] for row in record.results if kind_of(row["verdict"]) == "wrong-content"]
-    if wrong and all(step == "write" for step in wrong):
-        # What it writes wrongly harms the next reader: it does not tell wrong content itself.
-        counts = {**counts, "wrong-content": 0, "wrong-write": counts.get("wrong-content", 0)}
+    counts = {**counts, **_set_apart(record, counts)}
     for kind, word in WORDS.items():
         if counts.get(kind) or (kind == "choice-inconsistent" and contradictions):
             return word

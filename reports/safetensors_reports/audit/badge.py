@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 COLORS = {
     "conformant": "brightgreen",
     "wrong files": "orange",
+    "unguarded": "orange",
     "late": "yellow",
     "strict": "yellow",
     "lenient": "orange",

@@ -93,7 +93,7 @@ def build_report(
             "outcome": OUTCOMES,
             "verdict": VERDICTS,
         },
-        "matrix": matrix(records, manifest),
+        "matrix": matrix(records, manifest, public=public),
         "cases": {"legend": LETTERS, "rows": [] if public else case_rows(records, manifest)},
         "coverage": _coverage(manifest),
         "agreement": agreement_part(records, labels, manifest, public=public),

@@ -8,6 +8,7 @@ from safetensors_reference import rule_book
 from safetensors_reference.rules_docs import AREAS
 
 from ..verdicts import STRICT_FAILING, kind_of, worst
+from .public import OWN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +35,7 @@ LETTERS = {
 """Kind of verdict -> its letter in the rows of cases."""
 
 
-def matrix(records: Sequence[RunRecord], manifest: Manifest) -> list[dict[str, Any]]:
+def matrix(records: Sequence[RunRecord], manifest: Manifest, *, public: bool = False) -> list[dict[str, Any]]:
     """Return a row per area with one per rule, each with the worst verdict of every implementation.
 
     A failing case counts for the first of its rules alone. Where nothing fails, ``worst`` is ``pass`` as soon
@@ -47,7 +48,7 @@ def matrix(records: Sequence[RunRecord], manifest: Manifest) -> list[dict[str, A
         for rule in case.rules:
             # A corpus of another version may name rules that this rule book does not have.
             carried.setdefault(rule, []).append(case.id)
-    verdicts = [record.case_verdicts() for record in records]
+    verdicts = [_counted(record, public=public) for record in records]
 
     def cells(rules: Sequence[str]) -> dict[str, Any]:
         cases = sorted({case for rule in rules for case in carried[rule]})
@@ -68,6 +69,14 @@ def matrix(records: Sequence[RunRecord], manifest: Manifest) -> list[dict[str, A
         whole = cells([rule["rule"] for rule in rules])
         out.append({"area": area, "title": title, **whole, "rules": rules})
     return out
+
+
+def _counted(record: RunRecord, *, public: bool) -> dict[str, str]:
+    """Return the verdicts that cells show; published ones leave unsafe out, as the word of a program does."""
+    verdicts = record.case_verdicts()
+    if not public or record.implementation["name"] == OWN:
+        return verdicts
+    return {case: verdict for case, verdict in verdicts.items() if kind_of(verdict) != "unsafe"}
 
 
 def _cells(cases: Sequence[str], own: set[str], verdicts: Sequence[dict[str, str]]) -> dict[str, Any]:

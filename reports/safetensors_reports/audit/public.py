@@ -39,6 +39,9 @@ def shown_run(record: RunRecord, manifest: Manifest, known: Sequence[Known]) -> 
     held = unsafe - _told(record, unsafe, manifest, known)
     out = copy.copy(record)
     out.results = [row for row in record.results if row["case"] not in held]
+    # A choice none of whose cases is left would tell that there were some.
+    left = {row.get("choice") for row in out.results}
+    out.choices = [row for row in record.choices if row["choice"] in left]
     corpus = dict(record.header["corpus"])
     corpus["cases"] -= len(held)
     corpus["left_out"] = {NOT_TOLD: sum(corpus.get("left_out", {}).values()) + len(held)}

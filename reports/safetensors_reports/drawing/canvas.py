@@ -183,7 +183,9 @@ class Canvas:
         kind = f' class="{style}"' if style else ""
         side = "" if anchor == "start" else f' text-anchor="{anchor}"'
         words = escape(shown(text))
-        self.parts.append(f'<text x="{_n(x)}" y="{_n(y)}"{kind}{side} xml:space="preserve">{words}</text>')
+        # Two spaces in a row keep the columns of tables apart.
+        space = ' xml:space="preserve"' if "  " in words else ""
+        self.parts.append(f'<text x="{_n(x)}" y="{_n(y)}"{kind}{side}{space}>{words}</text>')
 
     def svg(self, height: float, title: str, description: str, *, style: bool = True) -> str:
         """Return the finished drawing, with its style sheet or to be styled by the page around it."""
@@ -193,6 +195,7 @@ class Canvas:
             f'patternTransform="rotate(45)"><rect width="8" height="8" class="{colour}-ground"/>'
             f'<line x1="1.5" y1="0" x2="1.5" y2="8" class="{colour}"/></pattern>'
             for colour in ("amber", "red", "grey")
+            if any(f"#{colour}-{self.mark}" in part for part in self.parts)
         )
         return "\n".join(
             [
@@ -202,7 +205,7 @@ class Canvas:
                 f'<title id="title-{self.mark}">{escape(shown(title))}</title>',
                 f'<desc id="desc-{self.mark}">{escape(shown(description, 4000))}</desc>',
                 *([f"<style>{STYLE}</style>"] if style else []),
-                f"<defs>{patterns}</defs>",
+                *([f"<defs>{patterns}</defs>"] if patterns else []),
                 f'<rect width="{WIDTH}" height="{tall}" class="ground"/>',
                 *self.parts,
                 "</svg>\n",

@@ -52,12 +52,25 @@ def publication(
     for name, numbers in by_name.items():
         entries = {new: known[i] for new, i in enumerate(numbers) if i in known}
         part = build_report([records[i] for i in numbers], manifest, known=entries, public=True)
-        out[f"{slug(name)}/{JSON}"] = report_text(part)
+        out[_free(slug(name), out)] = report_text(part)
     return out | pages(out)
 
 
+def _free(folder: str, taken: Mapping[str, str]) -> str:
+    """Return the path of a project's report; names that look alike get a number."""
+    number, path = 1, f"{folder}/{JSON}"
+    while path in taken:
+        number += 1
+        path = f"{folder}-{number}/{JSON}"
+    return path
+
+
 def pages(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return path -> text of everything that is made of published reports, which are given by path."""
+    """Return path -> text of everything that is made of published reports, which are given by path.
+
+    Raises:
+        AuditError: the report about all tells of an implementation that has none of its own.
+    """
     reports: dict[str, Report] = {path: json.loads(text) for path, text in texts.items()}
     whole = reports[JSON]
     places = {
@@ -66,6 +79,11 @@ def pages(texts: Mapping[str, str]) -> dict[str, str]:
         if path != JSON
         for who in report["implementations"]
     }
+    lost = [who["label"] for who in whole["implementations"] if who["label"] not in places]
+    if lost:
+        raise AuditError(
+            f"{JSON}: tells of {visible(listed(lost, 4))}, of which no folder has one; publish again"
+        )
     out = {
         f"{PurePosixPath(path).parent}/{PAGE}": report_html(report, home=f"../{INDEX}")
         for path, report in reports.items()
@@ -85,7 +103,8 @@ def published(folder: Path) -> dict[str, str]:
         wrong = schema_error("report", document)
         if wrong is not None:
             raise AuditError(f"{visible(str(path))}: not a report of this version ({wrong}); publish again")
-        found[path.relative_to(folder).as_posix()] = path.read_text("utf-8")
+        # A report in another encoding is none that stc publish wrote; its numbers are the same.
+        found[path.relative_to(folder).as_posix()] = report_text(document)
     return found
 
 
@@ -112,15 +131,16 @@ def sentences(report: Report) -> list[str]:
             "it, and an area that a program was not asked about says nothing of it."
         ),
         (
-            "Crashes, hangs and endless memory without a public report are left out, and the reference "
-            "is our own, written from the same rules as the corpus: no row here is a clean bill."
+            "Crashes, hangs and endless memory colour no cell, because those without a public report are "
+            "held back, and the reference is our own, written from the same rules as the corpus: no row here "
+            "is a clean bill."
         ),
     ]
 
 
 def _nothing(clean: Sequence[str]) -> str:
     if not clean:
-        return "none shows nothing of this kind"
+        return "every one does at least one of these"
     shows = "shows" if len(clean) == 1 else "show"
     return f"{len(clean):,} {shows} nothing of this kind ({listed(list(clean), 4)})"
 

@@ -21,7 +21,7 @@ COSTLY = 10
 
 
 def choices(report: Report) -> list[Row]:
-    """Return every choice with the options that were taken, and by whom; contradictions first of all."""
+    """Return every choice with the options that were taken, and by whom, the most taken first."""
     out = []
     for name, about in report["choices"].items():
         taken: dict[str, list[str]] = {}

@@ -94,6 +94,7 @@ _WORDS = (
     "wrong content",
     "lenient",
     "wrong files",
+    "unguarded",
     "strict",
     "inconsistent",
     "late",

@@ -19,7 +19,7 @@ ROW = 19
 WIDTH = 880
 TREE = 560
 """Width of the tree in pixels; the names stand at its right."""
-LEFT, TOP = 12, 34
+LEFT, TOP = 20, 34
 LABEL = 40
 """Most columns of a name."""
 
@@ -87,7 +87,8 @@ def tree_svg(node: Node, labels: Mapping[int, str], compared: int) -> Markup:
         return sum(ends) / 2
 
     draw(node)
-    ticks = sorted({round(most * share) for share in (0, 0.25, 0.5, 0.75, 1)})
+    # Rounded down, so that the last one does not leave the picture.
+    ticks = sorted({int(most * share) for share in (0, 0.25, 0.5, 0.75, 1)})
     axis = "".join(
         f'<path class="tick" d="M{x(t):.1f} {TOP - 6}V{height - 8}"/>'
         f'<text x="{x(t):.1f}" y="{TOP - 12}" text-anchor="middle">{t:,}</text>'
