@@ -14,6 +14,7 @@ import click
 from rich.progress import track
 
 from safetensors_reference.bench import header, load
+from safetensors_reference.bench_device.command import device
 from safetensors_reference.bench_memory import memory
 
 from ..host import python_host as host
@@ -31,6 +32,7 @@ def bench() -> None:
 bench.add_command(header)
 bench.add_command(load)
 bench.add_command(memory)
+bench.add_command(device)
 
 
 @bench.command()

@@ -1,0 +1,140 @@
+"""The measuring side of a loader's process: started, asked, and ended when it takes too long."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+PACKAGES = Path(__file__).resolve().parents[2]
+"""Where this package is imported from."""
+_PATH = re.compile(r"(?<![\w./])(?:/[^\s/:'\"]+)+/(?=[^\s/])")
+
+
+class LoaderError(Exception):
+    """A loader gave no figure; the text is the reason, without paths of this machine.
+
+    Attributes:
+        status: ``missing``, ``failed`` or ``timeout``.
+    """
+
+    def __init__(self, status: str, reason: str) -> None:
+        super().__init__(without_paths(reason))
+        self.status = status
+
+
+class Client:
+    """A loader's process. Its own session, so that Ctrl-C reaches only who measures."""
+
+    def __init__(
+        self, name: str, device: str, target: str | None, paths: Sequence[str], limit: float
+    ) -> None:
+        """Start the process without waiting for it; ``limit`` is in seconds and holds for every answer."""
+        self.name = name
+        self.limit = limit
+        self.version: str | None = None
+        asked = {"name": name, "device": device, "target": target, "paths": list(paths), "limit": limit}
+        self._errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", f"{__package__}.serve", json.dumps(asked)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, "PYTHONPATH": joined(str(PACKAGES), os.environ.get("PYTHONPATH"))},
+        )
+        self._lines: queue.Queue[str] = queue.Queue()
+        threading.Thread(target=self._pump, daemon=True).start()
+
+    def _pump(self) -> None:
+        assert self._process.stdout is not None
+        with suppress(ValueError):  # closed meanwhile
+            for line in self._process.stdout:
+                self._lines.put(line)
+        self._lines.put("")
+
+    def ready(self) -> None:
+        """Wait until everything is imported and CUDA has started. Raises LoaderError."""
+        reply = self._answer("to start")
+        if "missing" in reply:
+            raise LoaderError("missing", str(reply["missing"]))
+        self.version = reply["ready"]["version"]
+
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Return the answer to a request. Raises LoaderError; the process is ended when it hangs."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(request) + "\n")
+            self._process.stdin.flush()
+        except OSError:
+            pass  # it has ended; what it left behind says why
+        reply = self._answer("for one load")
+        if "failed" in reply:
+            raise LoaderError("failed", str(reply["failed"]))
+        return reply
+
+    def _answer(self, what: str) -> dict[str, Any]:
+        try:
+            line = self._lines.get(timeout=self.limit)
+        except queue.Empty:
+            self.close()
+            text = f"took more than {self.limit:g} s {what} and was ended"
+            raise LoaderError("timeout", text) from None
+        if not line:
+            raise LoaderError("failed", self._ended())
+        reply: dict[str, Any] = json.loads(line)
+        return reply
+
+    def _ended(self) -> str:
+        self._end(patience=5.0)
+        status = self._process.returncode
+        how = signal.Signals(-status).name if status < 0 else f"exit status {status}"
+        self._errors.seek(0)
+        lines = self._errors.read().strip().splitlines()
+        return f"the process ended ({how})" + (f": {lines[-1][:300]}" if lines else "")
+
+    def close(self) -> None:
+        """End the process and all it started."""
+        self._end()
+        for pipe in (self._process.stdin, self._process.stdout):
+            with suppress(OSError):
+                if pipe is not None:
+                    pipe.close()
+        with suppress(OSError):
+            self._errors.close()
+
+    def _end(self, patience: float = 0.0) -> None:
+        """Wait so many seconds for the process to end by itself, then kill it and whatever it started."""
+        if self._process.returncode is not None:
+            return
+        until = time.monotonic() + patience
+        # Not reaped yet, its number can be nobody else's.
+        flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        with suppress(OSError):
+            while os.waitid(os.P_PID, self._process.pid, flags) is None and time.monotonic() < until:
+                time.sleep(0.01)
+        with suppress(OSError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+
+def without_paths(text: str) -> str:
+    """Cut paths down to their last part; what is published names no folders of a machine."""
+    return _PATH.sub("", text)
+
+
+def joined(*paths: str | None) -> str:
+    """Return a search path of those that are not empty."""
+    return os.pathsep.join(path for path in paths if path)

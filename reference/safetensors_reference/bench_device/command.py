@@ -1,0 +1,251 @@
+"""The command ``stc bench device``."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from ..errors import SafetensorsError
+from . import document as documents
+from . import limits_run, loaders, machine, page_cache, picture, tables
+from .client import without_paths
+from .figures import Document
+from .files import KINDS
+from .session import FileRun, OutOfTimeError, Settings
+
+_MEMORY = Path("/dev/shm")  # noqa: S108 - a file system, and the files in it have a folder of their own
+_LIMITS_AT_MOST = 180.0
+_PRIVATE = {"folder", "report", "name", "render", "as_json", "paths"}
+"""Options that say nothing about the measurement, or name folders of the machine."""
+
+
+def _pairs(
+    ctx: click.Context,  # noqa: ARG001 - click's signature
+    param: click.Parameter,  # noqa: ARG001
+    values: tuple[str, ...],
+) -> tuple[tuple[str, str], ...]:
+    """Return (name, value) of options written as NAME=VALUE. Raises click.BadParameter."""
+    out = []
+    for value in values:
+        name, _, rest = value.partition("=")
+        if not name or not rest:
+            raise click.BadParameter(f"{value!r}: write it as NAME=VALUE")
+        out.append((name, rest))
+    return tuple(out)
+
+
+@click.command()
+@click.option("--device", default="cuda:0", show_default=True, help="cuda:N, or cpu for a trial run.")
+@click.option("--folder", type=click.Path(path_type=Path), help="Where files are made. [default: in memory]")
+@click.option("--file", "kinds", type=click.Choice(KINDS), multiple=True, help="[default: all]")
+@click.option("--megabytes", type=click.IntRange(1), help="Size of large and llm. [default: 8000; cpu: 64]")
+@click.option("--small", type=click.IntRange(1), default=20_000, show_default=True, help="Its tensors.")
+@click.option("--loader", "wanted", multiple=True, help="Only this one; the reference always runs.")
+@click.option("--skip", multiple=True, help="Not this one.")
+@click.option("--add", multiple=True, callback=_pairs, help="NAME=MODULE:FUNCTION, called with path, device.")
+@click.option("--path", "paths", multiple=True, callback=_pairs, help="NAME=DIR before its import path.")
+@click.option("--sweep", is_flag=True, help="Also the reference by threads and size of chunks.")
+@click.option("--warm", type=click.IntRange(1), default=5, show_default=True, help="Loads after the first.")
+@click.option("--cold", is_flag=True, help="Put the file out of the page cache before each load.")
+@click.option("--limits/--no-limits", "with_limits", default=True, help="Measure the machine first.")
+@click.option("--limit", type=click.FloatRange(1), default=120, show_default=True, help="Seconds per load.")
+@click.option("--budget", type=click.FloatRange(1), help="Seconds after which nothing new is begun.")
+@click.option("--check-all", type=click.IntRange(0), default=512, show_default=True, help="Megabytes.")
+@click.option("--report", type=click.Path(path_type=Path), help="Folder for JSON, Markdown and SVG.")
+@click.option("--name", default=documents.NAME, show_default=True, help="Name of the files in it.")
+@click.option("--render", multiple=True, type=click.Path(path_type=Path), help="Show earlier results.")
+@click.option("--json", "as_json", is_flag=True, help="Print the JSON document instead of tables.")
+def device(**options: Any) -> None:
+    """Load files onto a device: the reference, other loaders, and the limits of the machine.
+
+    Every loader has a process of its own, and they take turns. Results are checked outside the clock: files
+    up to --check-all byte by byte, larger ones by a sum of every page and samples. A loader that is missing
+    or fails is listed with the reason. Ctrl-C keeps what was measured, and with --report it is on the disk
+    after each round. Exit status 1 when the reference failed or its tensors were wrong.
+    """
+    report: Path | None = options["report"]
+    name: str = options["name"]
+    try:
+        if options["render"]:
+            document = documents.merged([documents.read(path) for path in options["render"]])
+        else:
+            document = _measure(options, report, name)
+        if report is not None:
+            _write(document, report, name)
+    except (documents.DocumentError, SafetensorsError) as err:
+        raise click.ClickException(str(err)) from err
+    except OSError as err:
+        raise click.ClickException(f"{err.filename or report}: {err.strerror or err}") from err
+    if options["as_json"]:
+        click.echo(documents.text(document), nl=False)
+    else:
+        tables.show(document, Console(width=None if sys.stdout.isatty() else 200))
+    if document["stopped"] == "interrupted":
+        click.get_current_context().exit(130)
+    if any(_reference_failed(file) for file in document["files"]):
+        click.get_current_context().exit(1)
+
+
+def _reference_failed(file: Document) -> bool:
+    failed = {"wrong", "missing", "failed", "timeout"}
+    return any(e["name"] == loaders.REFERENCE and e["status"] in failed for e in file["loaders"])
+
+
+def _write(document: Document, folder: Path, name: str) -> None:
+    """Write JSON, Markdown and SVG. Raises OSError or NotSavedError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    documents.save(document, folder, name)
+    (folder / f"{name}.svg").write_text(picture.draw(document), "utf-8")
+    (folder / f"{name}.md").write_text(tables.markdown(document, f"{name}.svg"), "utf-8")
+
+
+def _measure(options: dict[str, Any], report: Path | None, name: str) -> Document:
+    began = time.monotonic()
+    where = _device(options["device"])
+    kinds = options["kinds"] or KINDS
+    megabytes = options["megabytes"] or (64 if where == "cpu" else 8000)
+    chosen = _chosen(options)
+    kept = {
+        k: v
+        for k, v in options.items()
+        if k not in {"folder", "report", "name", "render", "as_json", "paths"}
+    }
+    document = documents.new(where, {**kept, "megabytes": megabytes, "kinds": list(kinds)})
+    mib = document["machine"].get("gpu_memory_mib")
+
+    def changed() -> None:
+        if report is not None:
+            documents.save(document, report, name)
+
+    if report is not None:
+        report.mkdir(parents=True, exist_ok=True)
+    folder = _folder(options, megabytes * 10**6, kinds, chosen)
+    with tempfile.TemporaryDirectory(prefix="stc-bench-", dir=folder) as made:
+        settings = Settings(
+            device=where,
+            folder=Path(made),
+            size=megabytes * 10**6,
+            count=options["small"],
+            loaders=chosen,
+            targets=dict(options["add"]),
+            paths=options["paths"],
+            warm=options["warm"],
+            cold=options["cold"],
+            limit=options["limit"],
+            check_all=options["check_all"] * 10**6,
+            deadline=began + options["budget"] if options["budget"] else float("inf"),
+            free=int(mib) << 20 if mib and str(mib).isdigit() else None,
+        )
+        # Ended by a time limit from outside, what was measured is shown as after Ctrl-C.
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+        try:
+            _files(kinds, settings, document, changed, options["with_limits"])
+            document["complete"] = document["stopped"] is None
+        except KeyboardInterrupt:
+            document["stopped"] = "interrupted"
+        except OutOfTimeError:
+            document["stopped"] = f"the {options['budget']:g} seconds given were used up"
+        finally:
+            signal.signal(signal.SIGTERM, before)
+    for entry in (e for file in document["files"] for e in file["loaders"] if e["status"] == "not run"):
+        entry["reason"] = document["stopped"] or "was not reached"
+    return document
+
+
+def _device(name: str) -> str:
+    """Return the name of a device that is there. Raises click.UsageError."""
+    kind, _, index = name.partition(":")
+    if name == "cpu":
+        return name
+    if kind != "cuda" or (":" in name and not index.isdigit()):
+        raise click.UsageError(f"--device {name}: write it as cuda:N or cpu")
+    try:
+        import torch
+    except ImportError as err:
+        text = 'needs torch: pip install -c constraints.txt -e ".[official,torch]"'
+        raise click.ClickException(text) from err
+    # Counting does not start CUDA in this process.
+    count = torch.cuda.device_count()
+    if int(index or 0) >= count:
+        text = f"torch {torch.__version__} sees {count} of CUDA; --device cpu makes a trial run"
+        raise click.UsageError(f"--device {name} is not there: {text}")
+    return f"cuda:{index or 0}"
+
+
+def _files(
+    kinds: Sequence[str], settings: Settings, document: Document, changed: Any, with_limits: bool
+) -> None:
+    for kind in kinds:
+        run = FileRun(kind, settings, document, changed, _say)
+        try:
+            run.make()
+            if with_limits and not document["limits"]:
+                _limits(run, settings, document)
+            run.run()
+        except page_cache.PageCacheError as err:
+            document["stopped"] = without_paths(str(err))
+            _say(f"{kind}: {err}")
+        finally:
+            run.remove()
+            changed()
+
+
+def _limits(run: FileRun, settings: Settings, document: Document) -> None:
+    page_cache.warm(run.file.path)
+    for row in limits_run.run(run.file.path, settings.device, _LIMITS_AT_MOST):
+        if not document["limits"]:
+            # The link sleeps until CUDA has started somewhere.
+            document["machine"] = machine.describe(settings.device)
+        document["limits"].append(row)
+        values = row.get("gb_per_s") or row.get("seconds") or row.get("reason")
+        _say(f"limit: {row['what']}, {row['setting']}: {values}")
+
+
+def _chosen(options: dict[str, Any]) -> list[loaders.Loader]:
+    """Return the loaders asked for. Raises click.UsageError."""
+    known = {loader.name: loader for loader in loaders.LOADERS}
+    known |= {name: loaders.added(name, target) for name, target in options["add"]}
+    if options["sweep"]:
+        known |= {loader.name: loader for loader in loaders.sweep()}
+    for name in (*options["wanted"], *options["skip"]):
+        if name not in known:
+            raise click.UsageError(f"no loader {name!r}; there are: {', '.join(known)}")
+    wanted = {loaders.REFERENCE, *options["wanted"]} if options["wanted"] else set(known)
+    # Named by hand, an added loader or a sweep is wanted too.
+    wanted |= {name for name, _ in options["add"]} | {n for n in known if loaders.is_reference(n)}
+    return [loader for name, loader in known.items() if name in wanted - set(options["skip"])]
+
+
+def _folder(
+    options: dict[str, Any], size: int, kinds: Sequence[str], chosen: Sequence[loaders.Loader]
+) -> Path:
+    """Return a folder with enough room. Raises click.UsageError."""
+    largest = max(size if kind != "small" else options["small"] * 12_500 for kind in kinds)
+    need = int(largest * (2.1 if any(loader.twin for loader in chosen) else 1.05))
+    if options["folder"] is not None:
+        folder: Path = options["folder"]
+        if not folder.is_dir():
+            raise click.UsageError(f"--folder {folder} is no folder")
+        free = shutil.disk_usage(folder).free
+        if free < need:
+            text = f"--folder {folder} has {free / 1e9:.1f} GB free; {need / 1e9:.1f} GB are needed"
+            raise click.UsageError(f"{text}; choose another, or a smaller --megabytes")
+        return folder
+    candidates = [Path(tempfile.gettempdir())] if options["cold"] else [_MEMORY, Path(tempfile.gettempdir())]
+    for folder in candidates:
+        if folder.is_dir() and shutil.disk_usage(folder).free >= need:
+            return folder
+    raise click.UsageError(f"no room for {need / 1e9:.1f} GB; give --folder or a smaller --megabytes")
+
+
+def _say(text: str) -> None:
+    click.echo(text, err=True)

@@ -1,0 +1,104 @@
+"""The JSON document of a run: made, checked against its schema, read, put together from several."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from ..atomic import write_file
+from . import machine
+from .figures import Document
+
+FORMAT = 1
+NAME = "device-bench"
+
+
+class DocumentError(Exception):
+    """A file is no document of this benchmark; the text names file and place."""
+
+
+def new(device: str, options: dict[str, Any]) -> Document:
+    """Return a document without measurements."""
+    return {
+        "device_bench": FORMAT,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "suite": machine.suite_version(),
+        "device": device,
+        "machine": machine.describe(device),
+        "options": options,
+        "complete": False,
+        "stopped": None,
+        "limits": [],
+        "files": [],
+    }
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON Schema of documents (``schema.json`` beside this module)."""
+    loaded: dict[str, Any] = json.loads((files(__package__) / "schema.json").read_text("utf-8"))
+    return loaded
+
+
+def text(document: Document) -> str:
+    """Return the document as JSON, ending in a newline."""
+    return json.dumps(document, indent=1, allow_nan=False) + "\n"
+
+
+def save(document: Document, folder: Path, name: str) -> None:
+    """Write ``<name>.json``; an interrupt leaves what was there before. Raises NotSavedError."""
+    write_file(folder / f"{name}.json", [text(document).encode("ascii")])
+
+
+def read(path: Path) -> Document:
+    """Read a document. Raises DocumentError."""
+    try:
+        loaded = json.loads(path.read_text("utf-8"))
+    except OSError as err:
+        raise DocumentError(f"{path}: cannot be read: {err.strerror or err}") from err
+    except ValueError as err:
+        raise DocumentError(f"{path}: no JSON: {err}") from err
+    fault = invalid(loaded)
+    if fault is not None:
+        raise DocumentError(f"{path}: not written by bench device: {fault}")
+    document: Document = loaded
+    return document
+
+
+def invalid(document: object) -> str | None:
+    """Return in one line what is wrong with a document by its schema, None for nothing."""
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import best_match
+
+    error = best_match(Draft202012Validator(schema()).iter_errors(document))
+    return None if error is None else f"{error.json_path}: {error.message[:160]}"
+
+
+def merged(documents: Sequence[Document]) -> Document:
+    """Return one document of runs in pieces: limits of the first that has some, files of all in order.
+
+    Raises DocumentError when the pieces are of different devices or machines.
+    """
+    first = documents[0]
+    for other in documents[1:]:
+        for key in ("device", "machine"):
+            left, right = (_same(d[key]) for d in (first, other))
+            if left != right:
+                raise DocumentError(f"the pieces differ in {key!r}, so they are no pieces of one run")
+    return {
+        **first,
+        "complete": all(d["complete"] for d in documents),
+        "stopped": next((d["stopped"] for d in documents if d["stopped"]), None),
+        "limits": next((d["limits"] for d in documents if d["limits"]), []),
+        "files": [file for d in documents for file in d["files"]],
+    }
+
+
+def _same(value: Any) -> Any:
+    """Leave out what changes by itself: a link sleeps while nobody uses it."""
+    if not isinstance(value, dict):
+        return value
+    return {k: v for k, v in value.items() if k not in {"link_generation", "link_speed", "memory_bytes"}}

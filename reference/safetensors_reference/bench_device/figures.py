@@ -1,0 +1,145 @@
+"""From samples to figures: medians, spreads, ratios and shares of the machine's limit. Pure functions."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .limits import COPY, READ
+from .loaders import REFERENCE
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Several measurements of one thing.
+
+    Attributes:
+        median: their median.
+        least: the smallest.
+        spread: the largest less the smallest, over the median.
+        count: how many there are.
+    """
+
+    median: float
+    least: float
+    spread: float
+    count: int
+
+
+@dataclass(frozen=True)
+class Row:
+    """One loader on one file; what was not measured is None.
+
+    Attributes:
+        loader: the loader's entry in the document.
+        first: seconds of the first load in the process.
+        again: seconds of the loads after that.
+        speed: bytes of the file over the median of ``again``, in GB/s.
+        share: that over the machine's limit.
+        ratio: the reference's median over this one's in the rounds that both were in; below 1 the reference
+            is faster.
+        device: peak device memory over the size of the file.
+    """
+
+    loader: Document
+    first: float | None
+    again: Figure | None
+    speed: float | None
+    share: float | None
+    ratio: float | None
+    device: float | None
+
+
+def figure(values: Sequence[float]) -> Figure | None:
+    """Summarise; None for nothing."""
+    if not values:
+        return None
+    median = statistics.median(values)
+    spread = (max(values) - min(values)) / median if median else 0.0
+    return Figure(median, min(values), spread, len(values))
+
+
+def seconds(file: Document, loader: str, groups: Iterable[int] | None = None) -> list[float]:
+    """Return the seconds of all counted loads of a loader, the first in its process not among them."""
+    wanted = None if groups is None else set(groups)
+    return [
+        sample["seconds"]
+        for sample in file["samples"]
+        if sample["loader"] == loader
+        and sample["kind"] != "first"
+        and (wanted is None or sample["group"] in wanted)
+    ]
+
+
+def ratio(file: Document, loader: str) -> float | None:
+    """Return the reference's median over that of ``loader``, from the groups of rounds that have both."""
+    groups = {
+        name: {s["group"] for s in file["samples"] if s["loader"] == name and s["kind"] != "first"}
+        for name in (REFERENCE, loader)
+    }
+    common = groups[REFERENCE] & groups[loader]
+    ours, theirs = (figure(seconds(file, name, common)) for name in (REFERENCE, loader))
+    return ours.median / theirs.median if ours and theirs else None
+
+
+def limit(document: Document) -> float | None:
+    """Return the speed in GB/s that no load can pass: the slower of reading into staging memory and copying.
+
+    None when either was not measured.
+    """
+    best: list[float] = []
+    for what in (READ, COPY):
+        medians: list[float] = [
+            statistics.median(r["gb_per_s"]) for r in document["limits"] if r["what"] == what
+        ]
+        if not medians:
+            return None
+        best.append(max(medians))
+    return min(best)
+
+
+def device_peak(loader: Document) -> int | None:
+    """Return the peak of device memory in bytes, the larger of what torch and the driver counted."""
+    memory = loader.get("memory") or {}
+    counted = [memory[key] for key in ("device_torch", "device_driver") if memory.get(key) is not None]
+    return max(counted, default=None)
+
+
+def rows(document: Document, file: Document) -> list[Row]:
+    """Return a row per loader: the reference first, then by speed, those without figures last."""
+    most = limit(document) if file["state"] == "warm" else None
+    out = []
+    for loader in file["loaders"]:
+        name = loader["name"]
+        first = [s["seconds"] for s in file["samples"] if s["loader"] == name and s["kind"] == "first"]
+        again = figure(seconds(file, name))
+        speed = file["bytes"] / again.median / 1e9 if again else None
+        peak = device_peak(loader)
+        out.append(
+            Row(
+                loader,
+                first[0] if first else None,
+                again,
+                speed,
+                speed / most if speed and most else None,
+                ratio(file, name) if name != REFERENCE else None,
+                peak / file["bytes"] if peak is not None else None,
+            )
+        )
+    out.sort(key=lambda r: (r.loader["name"] != REFERENCE, r.again.median if r.again else float("inf")))
+    return out
+
+
+def best_peer(found: Sequence[Row], peers: Iterable[str]) -> Row | None:
+    """Return the fastest of the loaders named whose tensors are right, None when there is none."""
+    names = set(peers)
+    usable = [
+        row
+        for row in found
+        if row.ratio is not None and row.loader["name"] in names and row.loader["status"] == "ok"
+    ]
+    return max(usable, key=lambda row: row.ratio or 0.0, default=None)

@@ -1,0 +1,103 @@
+"""How much memory a load takes at most, on the host and on the device."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+INTERVAL = 0.002
+"""Seconds between two looks at the device's free memory."""
+
+
+def host() -> dict[str, int]:
+    """Return bytes of resident memory (``rss``) and its peak (``hwm``); empty where the system is silent."""
+    fields = {"VmRSS:": "rss", "VmHWM:": "hwm"}
+    out: dict[str, int] = {}
+    with suppress(OSError):
+        for line in Path("/proc/self/status").read_text("ascii", "replace").splitlines():
+            words = line.split()
+            if words and words[0] in fields:
+                out[fields[words[0]]] = int(words[1]) << 10
+    return out
+
+
+def forget_peak() -> bool:
+    """Start the peak of resident memory anew, where the system lets."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5", "ascii")
+    except OSError:
+        return False
+    return True
+
+
+class DeviceMemory:
+    """Memory of a CUDA device, as torch's allocator and as the driver see it.
+
+    The driver counts all processes; that is exact while the others do nothing. ``free`` is what was free
+    before the first load, so that memory which an allocator keeps for later counts as used.
+    """
+
+    def __init__(self, device: str) -> None:
+        """Start CUDA on the device."""
+        import torch
+
+        self._cuda = torch.cuda
+        self._device = torch.device(device)
+        self.free = self.free_now()
+
+    def free_now(self) -> int:
+        """Return bytes that the driver says are free."""
+        return int(self._cuda.mem_get_info(self._device)[0])
+
+    def forget(self) -> None:
+        """Give back what torch's allocator keeps, and start its peak anew."""
+        self._cuda.empty_cache()
+        self._cuda.reset_peak_memory_stats(self._device)
+
+    def torch_peak(self) -> int:
+        """Return the peak of bytes in torch's tensors."""
+        return int(self._cuda.max_memory_allocated(self._device))
+
+    def pinned(self) -> int | None:
+        """Return the peak of bytes pinned by torch, None where it does not tell."""
+        stats: Any = getattr(self._cuda, "host_memory_stats", dict)
+        with suppress(RuntimeError):
+            value = stats().get("allocated_bytes.peak")
+            return None if value is None else int(value)
+        return None
+
+
+class Watch:
+    """Looks at the free memory of a device again and again while a load runs."""
+
+    def __init__(self, memory: DeviceMemory | None) -> None:
+        """``memory`` None looks at nothing."""
+        self._memory = memory
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self.lowest: int | None = None
+
+    def _look(self) -> None:
+        assert self._memory is not None
+        while True:
+            free = self._memory.free_now()
+            self.lowest = free if self.lowest is None else min(self.lowest, free)
+            if self._stop.wait(INTERVAL):
+                return
+
+    def __enter__(self) -> Self:
+        if self._memory is not None:
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, err: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        if self._memory is not None:
+            self._thread.join()
+            # After the last look nothing is given back yet: the result is still there.
+            self.lowest = min(self.lowest or self._memory.free, self._memory.free_now())

@@ -1,0 +1,134 @@
+"""The process of one loader: does a load whenever it is told to, and answers with what it measured.
+
+Requests and answers are JSON objects, one a line, over stdin and stdout. What the loader itself prints goes
+to stderr. The first answer comes unasked: ``{"ready": ...}`` or ``{"missing": reason}``.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any, TextIO
+
+from . import check, loaders, memory
+
+
+class Server:
+    """A loader, ready to be measured."""
+
+    def __init__(self, name: str, device: str, target: str | None) -> None:
+        """Import everything and start CUDA, all before any clock. Raises ImportError or NotHere."""
+        import torch
+
+        self.device = device
+        self.loader = loaders.named(name, target)
+        self.load = self.loader.make(device, **self.loader.settings)
+        self.version = loaders.package_version(self.loader)
+        self.cuda = device.startswith("cuda")
+        if self.cuda:
+            torch.cuda.set_device(torch.device(device))
+            torch.zeros(1, device=device)
+        self.sync()
+        self.device_memory: memory.DeviceMemory | None = None
+
+    def sync(self) -> None:
+        """Wait until the device has done everything."""
+        if self.cuda:
+            import torch
+
+            torch.cuda.synchronize()
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Do one load and say what it took."""
+        if self.cuda and self.device_memory is None:
+            self.device_memory = memory.DeviceMemory(self.device)
+        measured = self.weighed(request) if request.get("weigh") else self.timed(request)
+        tensors = measured.pop("tensors")
+        if request.get("check"):
+            sums = request.get("sums")
+            measured["check"] = check.check(
+                tensors, Path(request["content"]), self.device, None if sums is None else Path(sums)
+            )
+        del tensors
+        gc.collect()
+        return measured
+
+    def timed(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Load under the clock: wall and processor seconds."""
+        gc.collect()
+        self.sync()
+        cpu, began = time.process_time(), time.perf_counter()
+        tensors = self.load(request["path"])
+        self.sync()
+        return {
+            "seconds": time.perf_counter() - began,
+            "cpu_seconds": time.process_time() - cpu,
+            "tensors": tensors,
+        }
+
+    def weighed(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Load without a clock, and look at the memory meanwhile."""
+        gc.collect()
+        if self.device_memory is not None:
+            self.device_memory.forget()
+        fresh = memory.forget_peak()
+        before = memory.host()
+        with memory.Watch(self.device_memory) as watch:
+            tensors = self.load(request["path"])
+            self.sync()
+        after = memory.host()
+        out: dict[str, Any] = {"tensors": tensors}
+        if fresh and "hwm" in after and "rss" in before:
+            out["host_growth"] = max(0, after["hwm"] - before["rss"])
+        out["host_peak"] = after.get("hwm")
+        if self.device_memory is not None and watch.lowest is not None:
+            out["device_torch"] = self.device_memory.torch_peak()
+            out["device_driver"] = max(0, self.device_memory.free - watch.lowest)
+            out["pinned_torch"] = self.device_memory.pinned()
+        return out
+
+
+def main(argv: list[str]) -> int:
+    """Serve until stdin ends. ``argv`` holds one JSON object: name, device, target, paths and limit."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    asked = json.loads(argv[0])
+    sys.path[:0] = asked["paths"]
+    try:
+        server = Server(asked["name"], asked["device"], asked["target"])
+    except loaders.NotHere as err:
+        _send(answers, {"missing": str(err)})
+        return 0
+    except Exception as err:  # packages fail in many ways without the libraries they need
+        _send(answers, {"missing": _reason(err)})
+        return 0
+    _send(answers, {"ready": {"version": server.version}})
+    for line in sys.stdin:
+        # Ends this process even where the loader hangs in C and whoever asked is gone.
+        signal.alarm(int(asked["limit"]) + 10)
+        try:
+            reply = server.answer(json.loads(line))
+        except Exception as err:
+            reply = {"failed": _reason(err)}
+        signal.alarm(0)
+        _send(answers, reply)
+    return 0
+
+
+def _send(answers: TextIO, reply: dict[str, Any]) -> None:
+    answers.write(json.dumps(reply) + "\n")
+    answers.flush()
+
+
+def _reason(err: BaseException) -> str:
+    lines = str(err).strip().splitlines()
+    return f"{type(err).__name__}: {lines[0][:300]}" if lines else type(err).__name__
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

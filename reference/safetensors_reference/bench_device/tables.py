@@ -1,0 +1,220 @@
+"""A document for people: tables for the terminal and the same as Markdown."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from .figures import Document, Figure, Row, limit, rows
+from .goals import goals
+from .loaders import is_reference
+
+Cells = list[list[str]]
+LOADER_COLUMNS = (
+    "loader", "version", "first s", "median s", "(min)", "spread", "GB/s", "of limit", "reference / it",
+    "device / file", "host GB", "checked",
+)  # fmt: skip
+LIMIT_COLUMNS = ("limit", "setting", "median", "best")
+GOAL_COLUMNS = ("goal", "must", "aim", "measured", "")
+_READING = (
+    "Seconds are wall time of a complete load onto the device, in processes that are up and whose CUDA has "
+    "started. First: the first load in its process. Median, minimum and spread (largest less smallest over "
+    "median) are of the loads after it; loaders take turns. Reference / it: the reference's time over this "
+    "loader's, below 1 where the reference is faster."
+)
+_LIMITS = {
+    "page-cache-to-staging": "page cache to staging memory",
+    "staging-to-device": "staging memory to device",
+    "pageable-to-device": "pageable memory to device",
+    "pin": "new pinned memory",
+}
+
+
+def _number(value: float | None, digits: int = 2) -> str:
+    return "" if value is None else f"{value:.{digits}f}"
+
+
+def _percent(value: float | None) -> str:
+    return "" if value is None else f"{value:.0%}"
+
+
+def _seconds(value: float | None) -> str:
+    return "" if value is None else f"{value:.3g}" if value < 1 else f"{value:.2f}"
+
+
+def loader_cells(row: Row) -> list[str]:
+    """Return the cells of one loader, in the order of ``LOADER_COLUMNS``."""
+    again: Figure | None = row.again
+    memory = row.loader.get("memory") or {}
+    host = memory.get("host_growth", memory.get("host_peak"))
+    return [
+        row.loader["name"],
+        row.loader["version"] or "",
+        _seconds(row.first),
+        _seconds(again.median if again else None),
+        _seconds(again.least if again else None),
+        _percent(again.spread if again else None),
+        _number(row.speed),
+        _percent(row.share),
+        _number(row.ratio),
+        _number(row.device, 3),
+        _number(None if host is None else host / 1e9),
+        _checked(row.loader),
+    ]
+
+
+def _checked(loader: Document) -> str:
+    found = loader.get("check")
+    if loader["status"] != "ok" or found is None:
+        return str(loader["status"])
+    text = "all bytes" if found["how"] == "all bytes" else "page sums"
+    return f"{text}, {found['misaligned']:,} misaligned" if found["misaligned"] else text
+
+
+def limit_cells(document: Document) -> Cells:
+    """Return the cells of the limits, in the order of ``LIMIT_COLUMNS``."""
+    out = []
+    for row in document["limits"]:
+        values = row.get("gb_per_s") or row.get("seconds")
+        if values is None:
+            out.append(["not measured", "", row.get("reason", ""), ""])
+            continue
+        speed = "gb_per_s" in row
+        unit = "GB/s" if speed else "s"
+        digits = 2 if speed else 4
+        best = max(values) if speed else min(values)
+        middle = statistics.median(values)
+        out.append(
+            [_LIMITS[row["what"]], row["setting"], f"{middle:.{digits}f} {unit}", f"{best:.{digits}f} {unit}"]
+        )
+    return out
+
+
+def goal_cells(document: Document) -> Cells:
+    """Return the cells of the goals, in the order of ``GOAL_COLUMNS``."""
+    return [
+        [
+            goal.text,
+            f"{goal.sign} {goal.must:g}",
+            f"{goal.sign} {goal.aim:g}",
+            "not measured" if goal.value is None else f"{goal.value:.3f}, {_reached(goal.word())}",
+            goal.note,
+        ]
+        for goal in goals(document)
+    ]
+
+
+def _reached(word: str) -> str:
+    return {"aim": "aim reached", "must": "must reached", "missed": "missed"}[word]
+
+
+def reasons(file: Document) -> list[str]:
+    """Return a line per loader that gave no figures or wrong tensors."""
+    return [f"{e['name']}: {e['status']}: {e['reason']}" for e in file["loaders"] if e["reason"]]
+
+
+def file_title(file: Document) -> str:
+    """Return what a file is, in one line."""
+    return (
+        f"{file['kind']}: {file['title']}, {file['bytes'] / 1e9:.3g} GB, {file['tensors']:,} tensors, "
+        f"{file['state']} on {file['filesystem']}"
+    )
+
+
+def about(document: Document) -> str:
+    """Return what it was measured on, in one line."""
+    machine: dict[str, Any] = document["machine"]
+    parts = [machine.get("gpu"), machine.get("processor"), f"{machine.get('cores')} cores"]
+    if machine.get("driver"):
+        parts.append(f"driver {machine['driver']}")
+    if machine.get("link_width"):
+        generation = machine.get("link_generation") or machine.get("link_speed")
+        parts.append(f"link generation {generation}, width {machine['link_width']}")
+    parts.append(f"Python {machine['python']}, torch {machine['torch']}")
+    return ", ".join(str(part) for part in parts if part)
+
+
+def notes(document: Document) -> list[str]:
+    """Return what has to be known to read the tables."""
+    most = limit(document)
+    out = [_READING]
+    if most is not None:
+        out.append(
+            f"The limit is {most:.2f} GB/s, the slower of reading from the page cache into staging memory "
+            "and copying to the device."
+        )
+    if any(is_reference(e["name"]) and "memory" in e for f in document["files"] for e in f["loaders"]):
+        out.append("Memory is of one more load that is not timed; host is growth of resident memory.")
+    checks = {e["check"]["how"] for f in document["files"] for e in f["loaders"] if "check" in e}
+    if checks:
+        how = "; or ".join(sorted(checks))
+        out.append(f"Results are checked outside the clock against the reference's reader on the CPU: {how}.")
+    if document["device"] == "cpu":
+        out.append(
+            "On the CPU this is a trial run: some loaders hand out mapped pages and have read nothing yet."
+        )
+    if document["stopped"]:
+        out.append(f"Incomplete: {document['stopped']}.")
+    return out
+
+
+def show(document: Document, console: Console) -> None:
+    """Print everything."""
+    console.print(about(document), highlight=False, soft_wrap=True)
+    if document["limits"]:
+        _show("limits", LIMIT_COLUMNS, limit_cells(document), console)
+    for file in document["files"]:
+        _show(file_title(file), LOADER_COLUMNS, [loader_cells(r) for r in rows(document, file)], console)
+        for line in reasons(file):
+            console.print(f"  {line}", highlight=False, markup=False, soft_wrap=True)
+    _show("goals", GOAL_COLUMNS, goal_cells(document), console)
+    for line in notes(document):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def _show(title: str, columns: Sequence[str], cells: Cells, console: Console) -> None:
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="left" if number == 0 or cells_are_words(cells, number) else "right")
+    for row in cells:
+        table.add_row(*row)
+    console.print(table, highlight=False, markup=False)
+
+
+def cells_are_words(cells: Cells, column: int) -> bool:
+    """Return whether a column is better read from the left."""
+    return any(row[column][:1].isalpha() for row in cells)
+
+
+def markdown(document: Document, picture: str | None = None) -> str:
+    """Return a page; ``picture`` is the name of the drawing beside it."""
+    parts = ["# Loading onto a device", "", f"{document['date']}. {about(document)}.", ""]
+    if picture is not None:
+        parts += [f"![Speed of each loader]({picture})", ""]
+    if document["limits"]:
+        parts += ["## Limits", "", *_markdown(LIMIT_COLUMNS, limit_cells(document)), ""]
+    for file in document["files"]:
+        parts += [f"## {file_title(file)}", ""]
+        parts += [*_markdown(LOADER_COLUMNS, [loader_cells(r) for r in rows(document, file)]), ""]
+        parts += [f"- {_escaped(line)}" for line in reasons(file)]
+        parts += [""] if reasons(file) else []
+        parts += ["| loader | what is called | its tensors |", "| --- | --- | --- |"]
+        parts += [f"| {e['name']} | {_escaped(e['title'])} | {e['owns']} |" for e in file["loaders"]] + [""]
+    parts += ["## Goals", "", *_markdown(GOAL_COLUMNS, goal_cells(document)), ""]
+    for line in notes(document):
+        parts += [_escaped(line), ""]
+    return "\n".join(parts)
+
+
+def _markdown(columns: Sequence[str], cells: Cells) -> list[str]:
+    head = [f"| {' | '.join(columns)} |", "|" + " --- |" * len(columns)]
+    return head + ["| " + " | ".join(_escaped(cell) for cell in row) + " |" for row in cells]
+
+
+def _escaped(text: str) -> str:
+    out = text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
+    return " ".join(out.split())

@@ -1,0 +1,232 @@
+"""Statistics, goals, documents and what is shown of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from safetensors_reference.bench_device import document as documents
+from safetensors_reference.bench_device import figures, goals, picture, tables
+from safetensors_reference.bench_device.client import without_paths
+from safetensors_reference.bench_device.loaders import LOADERS, sweep
+from safetensors_reference.bench_device.session import groups
+
+from .bench_device_documents import document, file, loader, samples
+
+PEER = "instanttensor"
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def two(
+    ours: list[float], theirs: list[float], name: str = "instanttensor", **changes: Any
+) -> dict[str, Any]:
+    entries = [loader("reference"), loader(name, **changes)]
+    return document([file(entries, samples("reference", ours) + samples(name, theirs))])
+
+
+def answer(shown: dict[str, Any], start: str) -> goals.Goal:
+    (found,) = [goal for goal in goals.goals(shown) if goal.text.startswith(start)]
+    return found
+
+
+def test_figure_tells_median_least_and_spread() -> None:
+    found = figures.figure([2.0, 1.0, 4.0])
+    assert found == figures.Figure(2.0, 1.0, 1.5, 3)
+    assert figures.figure([]) is None
+
+
+def test_first_loads_do_not_count() -> None:
+    assert figures.seconds(file([], samples("a", [1.0, 2.0])), "a") == [1.0, 2.0]
+
+
+def test_ratio_takes_only_rounds_with_both() -> None:
+    taken = (
+        samples("reference", [1.0, 1.0], 0) + samples("reference", [3.0, 3.0], 1) + samples("late", [6.0], 1)
+    )
+    assert figures.ratio(file([], taken), "late") == 0.5
+    assert figures.ratio(file([], samples("reference", [1.0])), "late") is None
+
+
+def test_limit_is_the_slower_leg_at_its_best_setting() -> None:
+    shown = document([])
+    assert figures.limit(shown) == 50.0
+    shown["limits"] = shown["limits"][:2]
+    assert figures.limit(shown) is None
+
+
+def test_rows_have_the_reference_first_and_the_missing_last() -> None:
+    entries = [loader("gone", status="missing", reason="x"), loader("fast"), loader("reference")]
+    shown = document([file(entries, samples("fast", [0.1]) + samples("reference", [0.2]))])
+    found = figures.rows(shown, shown["files"][0])
+    assert [row.loader["name"] for row in found] == ["reference", "fast", "gone"]
+    assert found[0].speed == pytest.approx(40.0)
+    assert found[0].share == pytest.approx(0.8)
+    assert found[1].ratio == pytest.approx(2.0)
+    assert found[2].speed is None
+
+
+def test_cold_loads_have_no_share_of_a_limit_that_is_of_memory() -> None:
+    shown = document([file([loader("reference")], samples("reference", [0.2]), state="cold")])
+    assert figures.rows(shown, shown["files"][0])[0].share is None
+    assert answer(shown, "large, 4 GB or more: share").word() == "not measured"
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "word"), [(0.9, 1.0, "aim"), (1.0, 1.0, "must"), (1.01, 1.0, "missed")]
+)
+def test_goal_against_the_best_peer(ours: float, theirs: float, word: str) -> None:
+    found = answer(two([ours], [theirs]), "large, 4 GB or more: time / best peer")
+    assert (found.word(), found.value, found.note) == (word, ours / theirs, "against instanttensor")
+
+
+def test_a_peer_with_wrong_tensors_is_no_peer() -> None:
+    found = answer(two([1.0], [0.1], status="wrong"), "large, 4 GB or more: time / best peer")
+    assert found.value is None
+
+
+def test_the_official_goal_is_of_its_release_0_8() -> None:
+    start = "large, 4 GB or more: time / safetensors 0.8"
+    assert answer(two([1.0], [4.0], "safetensors", version="0.8.0"), start).value == 0.25
+    assert answer(two([1.0], [4.0], "safetensors", version="0.9.0"), start).value is None
+
+
+def test_other_settings_of_the_reference_are_no_peers() -> None:
+    assert answer(two([1.0], [0.5], "reference-8x2m"), "large, 4 GB or more: time / best peer").value is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"device": "cpu"}, "this ran on cpu"),
+        ({"files": []}, "no such file"),
+        ({"files": [file([loader("reference")], [], bytes=10**9)]}, "has 1 GB"),
+        ({"files": [file([loader("reference")], [])]}, "the reference was not measured"),
+        (
+            {
+                "files": [
+                    file(
+                        [loader("reference", status="wrong", reason="1 tensor is wrong")],
+                        samples("reference", [1.0]),
+                    )
+                ]
+            },
+            "1 tensor is wrong",
+        ),
+    ],
+)
+def test_goals_that_cannot_be_judged_say_why(changes: dict[str, Any], word: str) -> None:
+    found = answer(
+        document([], **changes) if "files" not in changes else document(**changes),
+        "large, 4 GB or more: share",
+    )
+    assert found.word() == "not measured"
+    assert word in found.note
+
+
+def test_memory_goal_takes_the_larger_count() -> None:
+    memory = {"device_torch": 8_000_000_000, "device_driver": 8_080_000_000}
+    shown = document([file([loader("reference", memory=memory)], samples("reference", [1.0]))])
+    found = answer(shown, "large, 4 GB or more: peak device memory")
+    assert (found.value, found.word()) == (1.01, "must")
+    assert answer(shown, "large, 4 GB or more: first load").value == 2.0
+
+
+def test_small_goal_needs_many_tensors() -> None:
+    for tensors, value in ((19_999, None), (20_000, 0.5)):
+        entries = [loader("reference"), loader("runai")]
+        taken = samples("reference", [1.0]) + samples("runai", [2.0])
+        shown = document([file(entries, taken, "small", bytes=10**8, tensors=tensors)])
+        assert answer(shown, "small").value == value
+
+
+def test_groups_fit_on_the_device_and_have_the_reference() -> None:
+    everything = [*LOADERS, *sweep()]
+    size, free = 8 * 10**9, 140 * 10**9
+    found = groups(everything, size, free)
+    assert len(found) > 1
+    assert all(group[0].name == "reference" and len(group) * size < free for group in found)
+    assert {entry.name for group in found for entry in group} == {entry.name for entry in everything}
+    assert groups(everything, size, None) == [everything]
+    assert groups(everything[:1], size, free) == [everything[:1]]
+
+
+def test_made_up_documents_follow_the_schema() -> None:
+    assert documents.invalid(two([1.0], [2.0])) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("device_bench",), 2),
+        (("device",), "tpu"),
+        (("files", 0, "state"), "hot"),
+        (("files", 0, "samples", 0, "seconds"), 0),
+        (("files", 0, "loaders", 0, "status"), "fine"),
+        (("limits", 0, "gb_per_s"), []),
+    ],
+)
+def test_the_schema_refuses(path: tuple[Any, ...], value: object) -> None:
+    shown = two([1.0], [2.0])
+    place: Any = shown
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    fault = documents.invalid(shown)
+    assert fault is not None
+    assert str(path[-1]) in fault
+
+
+def test_reading_names_file_and_place(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.json"
+    bad.write_text(json.dumps({**two([1.0], [2.0]), "files": 1}))
+    with pytest.raises(documents.DocumentError, match=r"bad\.json: not written by bench device: \$\.files"):
+        documents.read(bad)
+    bad.write_text("{")
+    with pytest.raises(documents.DocumentError, match=r"bad\.json: no JSON"):
+        documents.read(bad)
+    with pytest.raises(documents.DocumentError, match="cannot be read"):
+        documents.read(tmp_path / "none.json")
+
+
+def test_pieces_are_put_together() -> None:
+    one, other = two([1.0], [2.0]), document([file([], [], "small")], limits=[], stopped="interrupted")
+    one["machine"]["link_generation"] = "1"
+    whole = documents.merged([one, other])
+    assert [f["kind"] for f in whole["files"]] == ["large", "small"]
+    assert whole["limits"] == one["limits"]
+    assert whole["stopped"] == "interrupted"
+    other["machine"] = {**other["machine"], "gpu": "another"}
+    with pytest.raises(documents.DocumentError, match="machine"):
+        documents.merged([one, other])
+
+
+def test_markdown_lists_what_failed_with_its_reason() -> None:
+    shown = two([0.2], [0.4], status="failed", reason="Error: a|b <c>")
+    text = tables.markdown(shown, "x.svg")
+    assert "![Speed of each loader](x.svg)" in text
+    assert "- instanttensor: failed: Error: a\\|b &lt;c>" in text
+    assert "| reference | 1.0 | 1.20 | 0.2 | 0.2 | 0% | 40.00 | 80% |" in text
+    assert "| instanttensor | 1.0 | 1.40 | 0.4 | 0.4 | 0% | 20.00 | 40% | 0.50 |" in text
+    assert text.count("not measured") >= 7
+
+
+def test_picture_has_longer_bars_for_faster_loaders() -> None:
+    shown = two([0.2, 0.25, 0.3], [0.5, 0.5, 0.5])
+    shown["files"][0]["loaders"].append(loader("<gone>", status="missing", reason="not installed"))
+    root = ET.fromstring(picture.draw(shown))
+    ours, theirs = [r for r in root.iter(f"{SVG}rect") if r.get("class") in {"ours", "bar"}]
+    assert float(ours.attrib["width"]) == pytest.approx(2 * float(theirs.attrib["width"]), rel=1e-3)
+    assert len(list(root.iter(f"{SVG}circle"))) == 6
+    texts = [t.text for t in root.iter(f"{SVG}text")]
+    assert "<gone>" in texts
+    assert "missing" in texts
+    assert "limit 50.0" in texts
+
+
+def test_reasons_name_no_folders() -> None:
+    assert without_paths("cannot open /home/me/x y/file.so: no") == "cannot open x y/file.so: no"
+    assert without_paths("1/2 of https://example.org/a") == "1/2 of https://example.org/a"

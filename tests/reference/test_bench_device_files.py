@@ -1,0 +1,197 @@
+"""Files, their page cache and the check of what loaders return."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file as official_load
+
+from safetensors_reference import read_header
+from safetensors_reference.bench_device import check, files, memory, page_cache
+from safetensors_reference.torch import load_file
+
+from . import bench_device_fakes as fakes
+
+SIZE = 3_000_000
+
+
+@pytest.fixture(params=["bytes", "sums"])
+def made(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, Path | None]:
+    path = tmp_path / "x.safetensors"
+    files.make("llm", path, SIZE, 0)
+    if request.param == "bytes":
+        return path, None
+    sums = tmp_path / "x.npz"
+    check.save_sums(path, sums)
+    return path, sums
+
+
+def test_llm_file_has_an_odd_header_that_both_readers_accept(tmp_path: Path) -> None:
+    path = tmp_path / "x.safetensors"
+    made = files.make("llm", path, SIZE, 0)
+    header = read_header(path)
+    assert header.data_start % 2 == 1
+    assert made.header == header.data_start - 8
+    assert len(header.tensors) == made.tensors > 9
+    assert made.size == path.stat().st_size
+    assert 0.5 * SIZE < made.size < 1.1 * SIZE
+    ours, theirs = load_file(path), official_load(path)
+    assert ours.keys() == theirs.keys()
+
+
+@pytest.mark.parametrize("size", [10**6, 64 * 10**6, 8 * 10**9])
+def test_sizes_are_about_what_was_asked_for(size: int) -> None:
+    for kind in ("large", "llm"):
+        plan = files.layout(kind, size, 0)
+        total = sum(2 * int(np.prod(tensor.shape)) for tensor in plan.tensors)
+        assert 0.85 * size < total <= 1.01 * size, kind
+    assert len(files.layout("large", size, 0).tensors) <= 64
+
+
+def test_small_file_has_the_number_of_tensors(tmp_path: Path) -> None:
+    made = files.make("small", tmp_path / "x", 0, 123)
+    assert made.tensors == len(read_header(made.path).tensors) == 123
+
+
+def test_no_two_pages_are_equal(tmp_path: Path) -> None:
+    made = files.make("large", tmp_path / "x", 40 << 20, 0)
+    data = np.fromfile(made.path, np.uint8, offset=made.header + 8)
+    pages = data[: len(data) // 4096 * 4096].reshape(-1, 4096)
+    assert len({page.tobytes() for page in pages}) == len(pages)
+
+
+def test_twin_has_the_same_tensors_with_memory_of_their_own(tmp_path: Path) -> None:
+    made = files.make("llm", tmp_path / "x", SIZE, 0)
+    files.save_twin(made.path, tmp_path / "x.pt")
+    twin = torch.load(tmp_path / "x.pt", weights_only=True)
+    assert len({t.untyped_storage().data_ptr() for t in twin.values()}) == made.tensors
+    assert check.check(twin, made.path, "cpu", None)["wrong"] == 0
+
+
+def test_page_sums_are_those_of_words_and_of_the_last_bytes() -> None:
+    raw = np.arange(4096 + 3, dtype=np.uint64).astype(np.uint8)
+    words = [int.from_bytes(raw[i : i + 8].tobytes(), "little") for i in range(0, 4096, 8)]
+    assert check.page_sums(raw).tolist() == [
+        (sum(words) + 2**63) % 2**64 - 2**63,
+        int(raw[4096]) + int(raw[4097]) + int(raw[4098]),
+    ]
+
+
+def test_the_right_tensors_pass(made: tuple[Path, Path | None]) -> None:
+    path, sums = made
+    found = check.check(load_file(path), path, "cpu", sums)
+    assert found == {
+        "how": check.ALL if sums is None else check.SAMPLED,
+        "wrong": 0,
+        "first": None,
+        "misaligned": 0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("fake", "word"),
+    [(fakes.flipped, "differs"), (fakes.swapped, "differs"), (fakes.forgetful, "is missing")],
+)
+def test_wrong_tensors_are_found(made: tuple[Path, Path | None], fake: Any, word: str) -> None:
+    path, sums = made
+    found = check.check(fake(str(path), "cpu"), path, "cpu", sums)
+    assert found["wrong"] == 1
+    assert word in found["first"]
+
+
+def _as_ints(t: torch.Tensor) -> torch.Tensor:
+    return t.view(torch.int16)
+
+
+def _flat(t: torch.Tensor) -> torch.Tensor:
+    return t.reshape(1, -1)
+
+
+def _away(t: torch.Tensor) -> torch.Tensor:
+    return t.to("meta")
+
+
+@pytest.mark.parametrize(
+    ("change", "word"), [(_as_ints, "has dtype"), (_flat, "has shape"), (_away, "is on meta, not on cpu")]
+)
+def test_dtype_shape_and_place_are_checked(made: tuple[Path, Path | None], change: Any, word: str) -> None:
+    path, sums = made
+    tensors: dict[str, Any] = load_file(path)
+    name = next(name for name, t in tensors.items() if t.dim() == 2)
+    found = check.check({**tensors, name: change(tensors[name])}, path, "cpu", sums)
+    assert found["wrong"] == 1
+    assert word in found["first"]
+
+
+def test_extra_and_misaligned_tensors_are_counted(made: tuple[Path, Path | None]) -> None:
+    path, sums = made
+    tensors = dict(official_load(path))
+    # Views of a mapped file with an odd header, as the official library hands them out.
+    assert tensors[min(tensors)].data_ptr() % 2 == 1
+    found = check.check({**tensors, "more": torch.zeros(1)}, path, "cpu", sums)
+    assert found["wrong"] == 1
+    assert "'more' is not in the file" in found["first"]
+    assert found["misaligned"] == len(tensors)
+
+
+def test_cold_and_warm(tmp_path: Path) -> None:
+    if page_cache.filesystem(tmp_path) in {"tmpfs", "ramfs", "overlay"}:
+        pytest.skip("tests run in a file system that keeps files in memory")
+    path = tmp_path / "x"
+    path.write_bytes(bytes(8 << 20))
+    assert page_cache.evict(path) <= page_cache.COLD
+    page_cache.warm(path)
+    assert page_cache.resident(path) == 1.0
+    path.write_bytes(b"")
+    assert page_cache.resident(path) == 1.0
+
+
+def test_memory_file_systems_are_known_and_stay_warm() -> None:
+    folder = Path("/dev/shm")
+    if not folder.is_dir() or page_cache.filesystem(folder) != "tmpfs":
+        pytest.skip("no memory file system")
+    path = folder / f"stc-test-{id(folder)}"
+    try:
+        path.write_bytes(bytes(1 << 20))
+        assert page_cache.evict(path) == 1.0
+    finally:
+        path.unlink()
+
+
+def test_file_system_of_a_place_below_another() -> None:
+    assert page_cache.filesystem(Path("/proc/self")) == "proc"
+
+
+class _Device(memory.DeviceMemory):
+    """Memory of which less and less is free, and then more again."""
+
+    def __init__(self) -> None:
+        self.free = 100
+        self._left = [90, 40, 70]
+
+    def free_now(self) -> int:
+        return self._left.pop(0) if len(self._left) > 1 else self._left[0]
+
+
+def test_the_lowest_free_memory_is_seen_while_a_load_runs() -> None:
+    device = _Device()
+    with memory.Watch(device) as watch:
+        time.sleep(10 * memory.INTERVAL)
+    assert watch.lowest == 40
+    with memory.Watch(None) as nothing:
+        pass
+    assert nothing.lowest is None
+
+
+def test_growth_of_host_memory_is_seen() -> None:
+    before = memory.host()
+    if not before or not memory.forget_peak():
+        pytest.skip("this system does not tell")
+    block = np.ones(64 << 20, np.uint8)
+    del block
+    assert memory.host()["hwm"] - before["rss"] > 48 << 20

@@ -1,0 +1,184 @@
+"""Real runs on the CPU, with real loaders and with broken ones."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from safetensors_reference.bench_device import document as documents
+from safetensors_reference.bench_device import limits_run
+from safetensors_reference.bench_device.client import Client, LoaderError
+from safetensors_reference.bench_device.command import device
+from safetensors_reference.bench_device.files import make
+
+HERE = str(Path(__file__).parent)
+FAKES = ("right", "flipped", "refusing", "dying")
+START = 120.0
+
+
+def call(*args: str) -> Result:
+    return CliRunner().invoke(device, ["--device", "cpu", *args])
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Path]:
+    folder = tmp_path_factory.mktemp("bench")
+    report = folder / "report"
+    args = ["--megabytes", "2", "--small", "50", "--warm", "2", "--report", str(report)]
+    args += ["--folder", str(folder), "--file", "llm", "--file", "small", "--check-all", "1"]
+    for name in ("safetensors", "safetensors-pread", "torch-load", "instanttensor"):
+        args += ["--loader", name]
+    for name in FAKES:
+        args += ["--add", f"{name}=bench_device_fakes:{name}", "--path", f"{name}={HERE}"]
+    return call(*args), report
+
+
+def test_dry_run_measures_real_loaders_and_lists_the_others(ran: tuple[Result, Path]) -> None:
+    result, report = ran
+    assert result.exit_code == 0, result.output
+    document = documents.read(report / "device-bench.json")
+    assert document["complete"] is True
+    assert {row["what"] for row in document["limits"]} == {"page-cache-to-staging", "staging-to-device"}
+    for file, how in zip(document["files"], ("sum of every page", "all bytes"), strict=True):
+        entries = {entry["name"]: entry for entry in file["loaders"]}
+        for name in ("reference", "safetensors", "safetensors-pread", "torch-load", "right"):
+            assert entries[name]["status"] == "ok", entries[name]
+            assert how in entries[name]["check"]["how"]
+            kinds = [s["kind"] for s in file["samples"] if s["loader"] == name]
+            assert kinds == ["first", "warm", "warm"]
+        assert entries["safetensors"]["version"].startswith("0.")
+        assert entries["reference"]["memory"]["host_growth"] >= 0
+        assert entries["instanttensor"]["reason"] == "loads to CUDA devices only"
+        assert entries["flipped"]["status"] == "wrong"
+        assert entries["flipped"]["check"]["wrong"] == 1
+        assert "differs" in entries["flipped"]["reason"]
+        assert (entries["refusing"]["status"], entries["refusing"]["reason"]) == (
+            "failed",
+            f"ValueError: cannot load stc-bench-{file['kind']}.safetensors",
+        )
+        assert entries["dying"]["reason"] == "the process ended (exit status 3): out of luck"
+
+
+def test_samples_take_turns(ran: tuple[Result, Path]) -> None:
+    document = documents.read(ran[1] / "device-bench.json")
+    warm = [(s["round"], s["loader"]) for s in document["files"][0]["samples"] if s["kind"] == "warm"]
+    rounds = [[name for number, name in warm if number == n] for n in (1, 2)]
+    assert sorted(rounds[0]) == sorted(rounds[1])
+    assert len(set(rounds[0])) == len(rounds[0])
+    assert rounds[0][0] != rounds[1][0]
+
+
+def test_nothing_of_the_machine_and_nothing_on_the_disk_remains(ran: tuple[Result, Path]) -> None:
+    report = ran[1]
+    for path in report.iterdir():
+        assert str(report.parent) not in path.read_text("utf-8"), path
+        assert os.uname().nodename not in path.read_text("utf-8"), path
+    assert sorted(path.name for path in report.parent.iterdir()) == ["report"]
+    assert {p.suffix for p in report.iterdir()} == {".json", ".md", ".svg"}
+
+
+def test_rendering_again_gives_the_same(ran: tuple[Result, Path], tmp_path: Path) -> None:
+    source = ran[1] / "device-bench.json"
+    result = call("--render", str(source), "--report", str(tmp_path))
+    assert result.exit_code == 0
+    for suffix in ("json", "md", "svg"):
+        name = f"device-bench.{suffix}"
+        assert (tmp_path / name).read_bytes() == (ran[1] / name).read_bytes()
+    assert "flipped: wrong" in result.stdout
+    twice = call("--render", str(source), "--render", str(source), "--json")
+    assert len(json.loads(twice.stdout)["files"]) == 4
+
+
+def test_a_loader_that_hangs_is_cut_off(tmp_path: Path) -> None:
+    path = tmp_path / "x.safetensors"
+    make("small", path, 0, 3)
+    client = Client("hanging", "cpu", "bench_device_fakes:hanging", [HERE], START)
+    try:
+        client.ready()
+        client.limit = 0.5
+        began = time.monotonic()
+        with pytest.raises(LoaderError, match=r"took more than 0\.5 s for one load") as caught:
+            client.ask({"path": str(path), "content": str(path)})
+        assert time.monotonic() - began < 10
+        assert caught.value.status == "timeout"
+    finally:
+        client.close()
+
+
+def test_a_loader_that_cannot_be_imported_says_so() -> None:
+    client = Client("x", "cpu", "no_such_module:load", [], START)
+    try:
+        with pytest.raises(LoaderError, match="no_such_module") as caught:
+            client.ready()
+        assert caught.value.status == "missing"
+    finally:
+        client.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_keeps_what_was_measured(number: int, tmp_path: Path) -> None:
+    report, folder = tmp_path / "report", tmp_path / "files"
+    folder.mkdir()
+    args = ["--device", "cpu", "--file", "small", "--small", "20", "--warm", "100000", "--no-limits"]
+    args += ["--loader", "reference", "--folder", str(folder), "--report", str(report)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "safetensors_reference.bench_device", *args],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "warm 2:" in line:
+            break
+    process.send_signal(number)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Incomplete: interrupted." in out
+    document = documents.read(report / "device-bench.json")
+    assert (document["complete"], document["stopped"]) == (False, "interrupted")
+    assert len(document["files"][0]["samples"]) >= 3
+    assert list(folder.iterdir()) == []
+
+
+def test_time_that_is_used_up_is_told(tmp_path: Path) -> None:
+    result = call("--file", "small", "--small", "20", "--budget", "1", "--no-limits", "--json",
+                  "--loader", "reference", "--warm", "1000000", "--folder", str(tmp_path))  # fmt: skip
+    assert result.exit_code == 0, result.output
+    document: dict[str, Any] = json.loads(result.stdout)
+    assert document["stopped"] == "the 1 seconds given were used up"
+    assert documents.invalid(document) is None
+
+
+def test_limits_that_fail_say_why(tmp_path: Path) -> None:
+    (row,) = limits_run.run(tmp_path / "none", "cpu", START)
+    assert row["what"] == "failed"
+    assert row["reason"] == "FileNotFoundError: [Errno 2] No such file or directory: 'none'"
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        (["--loader", "nobody"], "no loader 'nobody'; there are: reference,"),
+        (["--add", "x"], "'x': write it as NAME=VALUE"),
+        (["--device", "tpu"], "--device tpu: write it as cuda:N or cpu"),
+        (["--device", "cuda:99"], "--device cuda:99 is not there"),
+        (["--folder", "no/such"], "--folder no/such is no folder"),
+        (["--megabytes", "999999999"], "GB"),
+        (["--render", "none.json"], "none.json: cannot be read"),
+    ],
+)
+def test_what_cannot_be_done_is_one_clear_line(args: list[str], text: str) -> None:
+    result = call(*args)
+    assert result.exit_code != 0
+    assert text in result.output
+    assert "Traceback" not in result.output
