@@ -23,7 +23,7 @@ import fnmatch
 import shlex
 import tomllib
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from packaging.version import InvalidVersion, Version
 
 from safetensors_reports.verdicts import SECURITY, VERDICTS, kind_of
 
+from .device import kind_of_device
 from .outcomes import STEPS
 
 GLOB_LIMIT = 20
@@ -39,7 +40,7 @@ GLOB_LIMIT = 20
 UNREPORTED = "unreported"
 """Value of ``issue`` for a security failure that has no public report yet; it then needs a ``why``."""
 
-_KEYS = {"case", "why", "issue", "review_by", "versions", "profile", "since", *STEPS}
+_KEYS = {"case", "why", "issue", "review_by", "versions", "profile", "since", "on", *STEPS}
 
 
 class BaselineError(Exception):
@@ -48,7 +49,10 @@ class BaselineError(Exception):
 
 @dataclass(frozen=True)
 class Expected:
-    """One entry: the verdicts expected of the steps of one case (or of the cases of a glob)."""
+    """One entry: the verdicts expected of the steps of one case (or of the cases of a glob).
+
+    ``on`` limits what is expected of the step ``device`` to ``cpu`` or ``cuda``.
+    """
 
     case: str
     steps: dict[str, str]
@@ -57,6 +61,7 @@ class Expected:
     review_by: dt.date | None = None
     versions: str = ""
     profile: str = ""
+    on: str = ""
 
     @property
     def is_glob(self) -> bool:
@@ -116,8 +121,8 @@ def baseline_folder() -> Path:
     return Path(__file__).parent / "baselines"
 
 
-def load_baseline(path: Path, version: str, profile: str | None) -> Baseline:
-    """Load the entries of ``path`` that hold for this version and profile. Raises BaselineError."""
+def load_baseline(path: Path, version: str, profile: str | None, device: str | None = None) -> Baseline:
+    """Load the entries of ``path`` that hold for this version, profile and device. Raises BaselineError."""
     try:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as err:
@@ -134,7 +139,7 @@ def load_baseline(path: Path, version: str, profile: str | None) -> Baseline:
             f"baseline {path}: only 'implementation' and [[expected]] are known, not {unknown}"
         )
     entries = [_entry(path, row) for row in rows]
-    active = tuple(e for e in entries if e.applies(version, profile))
+    active = tuple(_on(e, device) for e in entries if e.applies(version, profile))
     exact: dict[str, Expected] = {}
     for entry in active:
         if entry.case in exact:
@@ -142,6 +147,13 @@ def load_baseline(path: Path, version: str, profile: str | None) -> Baseline:
         if not entry.is_glob:
             exact[entry.case] = entry
     return Baseline(path, active, exact)
+
+
+def _on(entry: Expected, device: str | None) -> Expected:
+    """Return the entry without the step ``device`` where that is about another kind of device."""
+    if entry.on in ("", kind_of_device(device)):
+        return entry
+    return replace(entry, steps={step: v for step, v in entry.steps.items() if step != "device"})
 
 
 def _entry(path: Path, row: Any) -> Expected:
@@ -169,7 +181,10 @@ def _entry(path: Path, row: Any) -> Expected:
         review_by,
         str(row.get("versions", "")),
         str(row.get("profile", "")),
+        str(row.get("on", "")),
     )
+    if entry.on and (entry.on not in ("cpu", "cuda") or "device" not in steps):
+        raise BaselineError(f'{where}: on = {entry.on!r} must be "cpu" or "cuda", beside a verdict of device')
     _check_versions(where, entry)
     _check_security(where, entry)
     return entry

@@ -13,6 +13,7 @@ from tomlkit.items import AoT, Table
 from safetensors_reports.verdicts import FAILING, SECURITY
 
 from .baseline import Expected
+from .device import kind_of_device
 from .outcomes import STEPS
 
 
@@ -26,13 +27,18 @@ def failing_steps(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]
 
 
 def update(
-    path: Path, implementation: str, failing: Mapping[str, Mapping[str, str]], profile: str | None = None
+    path: Path,
+    implementation: str,
+    failing: Mapping[str, Mapping[str, str]],
+    profile: str | None = None,
+    device: str | None = None,
 ) -> tuple[int, int, int]:
     """Rewrite ``path`` so that it lists exactly ``failing``. Returns (kept, added, removed) entries.
 
     Entries that are still true keep their comments and reasons. Globs, and entries for other profiles or for
-    a range of versions, are left as they are; delete them by hand. New security entries lack an issue and a
-    review date until someone has looked: the baseline is refused until then.
+    a range of versions, are left as they are; delete them by hand. What is expected of the step ``device``
+    stays unless the run was on a device of that kind. New security entries lack an issue and a review date
+    until someone has looked: the baseline is refused until then.
     """
     document = tomlkit.parse(path.read_text(encoding="utf-8")) if path.exists() else tomlkit.document()
     document["implementation"] = implementation
@@ -44,8 +50,8 @@ def update(
         mine = str(entry.get("profile", "")) == (profile or "")
         if mine and any(c in case for c in "*?["):
             done.update(name for name in failing if Expected(case, {}).covers(name))
-        elif mine and case in failing:
-            _set_steps(entry, failing[case])
+        elif mine and (case in failing or ("versions" not in entry and _other_device(entry, device))):
+            _set_steps(entry, failing.get(case, {}), device)
             done.add(case)
         elif mine and "versions" not in entry:
             removed += 1
@@ -53,7 +59,7 @@ def update(
         kept.append(entry)
     added = [case for case in sorted(failing) if case not in done]
     for case in added:
-        _append(kept, case, failing[case], profile)
+        _append(kept, case, failing[case], profile, device)
     document["expected"] = kept
     temporary = path.with_name(path.name + ".part")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -64,19 +70,37 @@ def update(
     return len(kept) - len(added), len(added), removed
 
 
-def _set_steps(entry: Table, steps: Mapping[str, str]) -> None:
+def _other_device(entry: Table, device: str | None) -> bool:
+    """Tell whether an entry expects something of a device that the run was not on."""
+    if "device" not in entry:
+        return False
+    return device is None or str(entry.get("on", "")) not in ("", kind_of_device(device))
+
+
+def _set_steps(entry: Table, steps: Mapping[str, str], device: str | None) -> None:
+    other = _other_device(entry, device)
     for step in STEPS:
         if step in steps:
+            if step == "device" and not (other and str(entry[step]) == steps[step]):
+                entry["on"] = kind_of_device(device)
+            elif step == "device":
+                entry.pop("on", None)  # it is the same on every kind
             entry[step] = steps[step]
-        elif step in entry:
+        elif step in entry and not (step == "device" and other):
             del entry[step]
+    if "device" not in entry:
+        entry.pop("on", None)
 
 
-def _append(entries: AoT, case: str, steps: Mapping[str, str], profile: str | None) -> None:
+def _append(
+    entries: AoT, case: str, steps: Mapping[str, str], profile: str | None, device: str | None
+) -> None:
     table = tomlkit.table()
     table["case"] = case
     for step, verdict in steps.items():
         table[step] = verdict
+    if "device" in steps:
+        table["on"] = kind_of_device(device)
     if profile:
         table["profile"] = profile
     table["why"] = ""

@@ -21,7 +21,8 @@ from safetensors_reports.summary import summary_lines
 
 from .baseline import baseline_folder
 from .baseline_update import failing_steps, unexplained, update
-from .outcomes import Implementation
+from .device import device_lines
+from .outcomes import Implementation, loadable
 from .selectors import Target
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ def header_row(who: Implementation, options: RunOptions, baseline: Path | None) 
             "left_out": left_out(who, manifest, heavy=options.heavy),
         },
         "profile": options.profile,
+        **({} if options.device is None else {"device": options.device}),
         "limits": {"time_s": limits.seconds, "memory_bytes": limits.memory_bytes},
         "started": dt.datetime.now(dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
         "baseline": None if baseline is None else baseline.name,
@@ -90,7 +92,8 @@ def baseline_path(target: Target, given: Path | None) -> Path:
         name = target.descriptor.name + (f"-{target.entry.name}" if target.entry.name else "")
         ours = baseline_folder() / f"{name}.toml"
         env = target.environment
-        if ours.is_file() and (env is None or env.version == target.descriptor.version):
+        described = target.entry.version or target.descriptor.version
+        if ours.is_file() and (env is None or env.version == described):
             return ours
     return Path(f"{target.slug}.baseline.toml")
 
@@ -138,7 +141,7 @@ class Page:
         asked = {
             (c.id, s)
             for c in manifest.cases
-            for s in c.steps
+            for s in (*c.steps, *(["device"] if loadable(c) else []))
             if s in steps and (heavy or not c.heavy) and (not areas or c.area in areas)
         }
         have = {(row["case"], row["step"]) for row in self.results}
@@ -187,6 +190,7 @@ class Book:
         for page in self.pages.values():
             if page.header:
                 lines.extend(summary_lines(page.record()))
+                lines.extend(device_lines(page.header, page.results))
             lines.extend(f"problem: {line}" for problem in page.problems for line in problem.splitlines())
             lines.append("")
         records = [p.record() for p in self.pages.values() if p.header]
@@ -204,7 +208,13 @@ class Book:
             if page.footer is None or not page.footer["complete"]:
                 lines.append(f"{path}: not rewritten, a baseline comes from a full run only")
                 continue
-            kept, added, removed = update(path, page.target.selector, failing_steps(page.results), profile)
+            kept, added, removed = update(
+                path,
+                page.target.selector,
+                failing_steps(page.results),
+                profile,
+                page.header.get("device") if "device" in page.header["implementation"]["steps"] else None,
+            )
             lines.append(f"{path}: {kept} entries kept, {added} added, {removed} removed")
             open_entries = unexplained(path)
             if open_entries:

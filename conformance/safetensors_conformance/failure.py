@@ -12,19 +12,22 @@ from safetensors_reference.hexview import hexview
 from safetensors_reference.layout import draw_layout
 from safetensors_reports.text import plural
 
+from .device import rules_of_checks
 from .judge import CaseVerdict, StepVerdict
 from .outcomes import Implementation
 
 WIDTH = 100
 
 
-def explain_failure(who: Implementation, verdict: CaseVerdict, step: str, profile: str | None) -> str:
+def explain_failure(
+    who: Implementation, verdict: CaseVerdict, step: str, profile: str | None, device: str | None = None
+) -> str:
     """Return the message for a failing step: a headline, labelled rows, the bytes with marks underneath."""
     case, judged = verdict.case, verdict.steps[step]
     left = f"{who.label} · {case.id} · {step}"
     lines = [f"{left}  {judged.verdict.upper():>{max(WIDTH - len(left) - 2, 0)}}"]
     rules = rule_book().rules
-    for rule_id in case.rules[:3]:
+    for rule_id in dict.fromkeys([*rules_of_checks(judged.result), *case.rules[:3]]):
         rule = rules[rule_id]
         lines.append(_row("rule", f"{rule.id} ({rule.level}): {rule.statement}"))
     lines.append(_row("case", case.title))
@@ -33,7 +36,7 @@ def explain_failure(who: Implementation, verdict: CaseVerdict, step: str, profil
     lines.extend(_evidence(case) if case.action is None else _action(case))
     if judged.result.stderr.strip():
         lines.append(_row("stderr", judged.result.stderr.strip().splitlines()[-1][:300]))
-    lines.append(_row("again", reproduce(who.selector, case.id, profile)))
+    lines.append(_row("again", reproduce(who.selector, case.id, profile, device)))
     return "\n".join(lines)
 
 
@@ -46,9 +49,9 @@ def _row(label: str, text: str) -> str:
     return f"  {label:<9} {text}"
 
 
-def reproduce(selector: str, case_id: str, profile: str | None) -> str:
+def reproduce(selector: str, case_id: str, profile: str | None, device: str | None = None) -> str:
     """Return the command line that runs one case again."""
-    tail = f" --profile {profile}" if profile else ""
+    tail = (f" --profile {profile}" if profile else "") + (f" --device {device}" if device else "")
     return f"stc run --impl {shlex.quote(selector)} --case {case_id}{tail}"
 
 
@@ -72,8 +75,8 @@ def expected_text(case: Case, profile: str | None) -> str:
 def got_text(judged: StepVerdict) -> str:
     """Say what the implementation did."""
     result = judged.result
-    if judged.verdict == "wrong-content":
-        return f"accept, but {judged.detail}"
+    if judged.verdict == "wrong-content" or judged.by_checks:
+        return f"{result.outcome}, but {judged.detail}"
     if result.outcome == "accept":
         return "accept" if result.tensors is None else f"accept, {plural(len(result.tensors), 'tensor')}"
     text = f"{result.outcome}: {result.message}" if result.message else result.outcome

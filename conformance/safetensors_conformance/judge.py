@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from safetensors_corpus import Case, Expectation
 from safetensors_reference.rules import rule_book
@@ -11,6 +11,7 @@ from safetensors_reports.text import plural
 from safetensors_reports.verdicts import worst
 
 from .compare import first_difference, unsupported_tensors
+from .device import CHECKS, failed_checks
 from .outcomes import UNSAFE, Implementation, StepResult
 
 
@@ -23,12 +24,14 @@ class StepVerdict:
         detail: one line saying what was wrong or which option was taken.
         options: for a case of an open choice, the options that the answer is compatible with.
         result: the outcome judged.
+        by_checks: True when what the step ``device`` saw besides made the verdict worse.
     """
 
     verdict: str
     detail: str
     options: tuple[str, ...]
     result: StepResult
+    by_checks: bool = False
 
 
 @dataclass(frozen=True)
@@ -45,16 +48,30 @@ class CaseVerdict:
 
     @property
     def final(self) -> StepVerdict:
-        """The verdict of the last step; it speaks for the case in a choice and in a comparison."""
-        return list(self.steps.values())[-1]
+        """The verdict of the last step; it speaks for the case in a choice and in a comparison.
+
+        What a device was given does so only where nothing else was asked.
+        """
+        last = [judged for step, judged in self.steps.items() if step != "device"]
+        return (last or list(self.steps.values()))[-1]
 
 
 def judge(
     case: Case, results: Mapping[str, StepResult], who: Implementation, profile: str | None
 ) -> CaseVerdict:
     """Judge the results of all steps of one case."""
-    steps = {step: _judge_step(case, step, results, who, profile) for step in results}
+    steps = {step: _with_checks(_judge_step(case, step, results, who, profile)) for step in results}
     return CaseVerdict(case, steps)
+
+
+def _with_checks(judged: StepVerdict) -> StepVerdict:
+    """Worsen a verdict to that of the worst promise of the step ``device`` that does not hold."""
+    failed = failed_checks(judged.result)
+    verdict = worst([judged.verdict, *(CHECKS[check.name].verdict for check in failed)])
+    if verdict == judged.verdict:
+        return judged
+    detail = "; ".join(f"{check.name}: {check.message}" for check in failed)
+    return replace(judged, verdict=verdict, detail=detail, by_checks=True)
 
 
 def _judge_step(

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from safetensors_corpus.manifest import LARGEST_IN_MEMORY
 
 if TYPE_CHECKING:
     from safetensors_corpus import Case
 
-STEPS = ("open", "read", "slice", "write", "index", "lifecycle")
+STEPS = ("open", "read", "slice", "write", "index", "lifecycle", "device")
 """The steps: validate and list, hand out every tensor, hand out a part of one, write a file, load through an
-index, and hold a file open while somebody else changes it."""
+index, hold a file open while somebody else changes it, and load onto a device, when one is asked for."""
 
 Outcome = Literal["accept", "reject", "unsupported", "crash", "hang", "exhausted", "harness-error"]
 OUTCOMES: tuple[Outcome, ...] = (
@@ -25,6 +25,17 @@ OUTCOMES: tuple[Outcome, ...] = (
     "harness-error",
 )
 UNSAFE: frozenset[Outcome] = frozenset({"crash", "hang", "exhausted"})
+
+
+class Check(NamedTuple):
+    """What the worker saw of one promise of the step ``device``: a key of ``device.CHECKS``, and the words.
+
+    ``status`` is ``pass``, ``fail``, or ``unknown`` for what this device or this reader does not show.
+    """
+
+    name: str
+    status: str
+    message: str = ""
 
 
 @dataclass(frozen=True)
@@ -41,6 +52,7 @@ class StepResult:
         tensor_count: on accept, how many tensors there are, when that alone was asked.
         fault: what the strict reader finds wrong with the file that was written; empty for nothing.
         broken: demanded properties of the written file and its folder that do not hold.
+        checks: what the worker looked into besides, for the step ``device``.
         over_budget: parts of the case's budget that were exceeded, with the amounts.
         exception: type of the exception that carried the refusal.
         documented: whether that type is one the implementation documents, None when unknown.
@@ -61,6 +73,7 @@ class StepResult:
     tensor_count: int | None = None
     fault: str = ""
     broken: tuple[str, ...] = ()
+    checks: tuple[Check, ...] = ()
     over_budget: tuple[str, ...] = ()
     exception: str | None = None
     documented: bool | None = None
@@ -76,6 +89,7 @@ class StepResult:
 class Implementation:
     """Who answers: identity, the steps it has and the features it declares to lack.
 
+    ``steps`` has ``device`` only where one was asked for; ``loads`` is true when it has that step at all.
     ``areas`` are those of the corpus that it claims to judge, empty for all; ``verdict_only`` is true when it
     says only whether a file is valid.
     """
@@ -88,6 +102,7 @@ class Implementation:
     selector: str = ""
     areas: frozenset[str] = frozenset()
     verdict_only: bool = False
+    loads: bool = False
 
     def steps_of(self, case: Case) -> list[str]:
         """Return the steps of a case that are to be run: those that it has, of a case within its claims."""
@@ -96,12 +111,19 @@ class Implementation:
         steps = [step for step in case.steps if step in self.steps]
         if not steps and "read" in self.steps and _opening_shows_in_reading(case):
             return ["read"]
+        if "device" in self.steps and loadable(case):
+            steps.append("device")
         return steps
 
     @property
     def label(self) -> str:
         """Selector and version, as shown to people."""
         return f"{self.selector} {self.version}" if self.version != "unknown" else self.selector
+
+
+def loadable(case: Case) -> bool:
+    """Tell whether a case is a plain file to be read, which can be loaded onto a device as well."""
+    return case.kind == "read" and "read" in case.steps and case.action is None
 
 
 def _opening_shows_in_reading(case: Case) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from . import protocol
+from .device import LOADS
 from .outcomes import Implementation, Outcome, StepResult
 from .process import Child, DiedError, FloodError, HungryError, LateError
 from .selectors import Target
@@ -33,11 +34,18 @@ class PipeWorker:
     """
 
     def __init__(
-        self, target: Target, limits: Limits, profile: str | None = None, *, roomy: bool = False
+        self,
+        target: Target,
+        limits: Limits,
+        profile: str | None = None,
+        *,
+        device: str | None = None,
+        roomy: bool = False,
     ) -> None:
         self._target = target
         self._limits = limits
         self._profile = profile
+        self._device = device
         self._roomy = roomy
         self._child: Child | None = None
         self._spare: Child | None = None
@@ -61,6 +69,9 @@ class PipeWorker:
             implementation = protocol.parse_start(message, self._target.selector)
             if self._target.entry is not None:
                 implementation = replace(implementation, areas=frozenset(self._target.entry.areas))
+            if self._device is None:
+                asked = tuple(step for step in implementation.steps if step != "device")
+                implementation = replace(implementation, steps=asked)
             self._verdict_only = implementation.verdict_only
         except (DiedError, LateError, HungryError, FloodError, protocol.ProtocolError) as err:
             late = f"no answer to the start request within {START_SECONDS:.0f} s"
@@ -87,7 +98,7 @@ class PipeWorker:
             raise self._start_error(str(err), "") from err
         # A process that is dead already shows that when its answer is waited for.
         with contextlib.suppress(DiedError, LateError):
-            child.write(protocol.start_request(self._profile), time.monotonic() + START_SECONDS)
+            child.write(protocol.start_request(self._profile, self._device), time.monotonic() + START_SECONDS)
         return child
 
     def _start_error(self, reason: str, stderr: str) -> StartError:
@@ -149,7 +160,8 @@ class PipeWorker:
         if child is None:
             return StepResult("harness-error", "the worker was gone before this request was read")
         began = time.perf_counter()
-        deadline = time.monotonic() + self._limits.seconds
+        seconds = self._limits.seconds * (LOADS if request.step == "device" else 1)
+        deadline = time.monotonic() + seconds
         noise = b""
         try:
             if send:
@@ -164,7 +176,7 @@ class PipeWorker:
                 child, "harness-error", "the adapter wrote an endless line on standard output"
             )
         except LateError:
-            result = self._lost(child, "hang", f"no answer within {self._limits.seconds:g} s; killed")
+            result = self._lost(child, "hang", f"no answer within {seconds:g} s; killed")
         except HungryError:
             limit = self._limits.memory_bytes >> 20
             result = self._lost(child, "exhausted", f"used more than {limit:,} MiB of memory; killed")
@@ -174,7 +186,7 @@ class PipeWorker:
         # Looking for more takes as long as a small file does; that is done when nothing else is on its way.
         listening = self._child is child and (child.stderr or (not self._ahead and child.said_something))
         stderr = result.stderr or (child.drain_stderr() if listening else "")
-        if not 0 < result.wall_ms <= self._limits.seconds * 1000:  # not told, or told by a clock that jumped
+        if not 0 < result.wall_ms <= seconds * 1000:  # not told, or told by a clock that jumped
             result = replace(result, wall_ms=round((time.perf_counter() - began) * 1000, 3))
         if stderr or noise:
             result = replace(result, stderr=stderr, noise=noise[:2000].decode("utf-8", "replace"))

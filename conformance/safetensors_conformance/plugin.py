@@ -49,6 +49,10 @@ _OPTIONS: list[tuple[str, dict[str, Any]]] = [
         "--heavy",
         {"action": "store_true", "help": "also run the cases with inputs of up to 100 MB, or a sparse TiB"},
     ),
+    (
+        "--device",
+        {"metavar": "NAME", "help": "also load every plain file onto this device and back: cpu or cuda:N"},
+    ),
     ("--no-smoke", {"action": "store_true", "help": "run on although the most basic files already fail"}),
     ("--corpus", {"metavar": "DIR", "help": "use this corpus instead of the one that is installed"}),
     (

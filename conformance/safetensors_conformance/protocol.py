@@ -11,7 +11,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from .outcomes import OUTCOMES, STEPS, Implementation, StepResult
+from .device import CHECKS, STATUSES
+from .outcomes import OUTCOMES, STEPS, Check, Implementation, StepResult
 
 PROTOCOL = 1
 
@@ -20,9 +21,10 @@ class ProtocolError(Exception):
     """The worker's answer breaks the protocol; the text says how and what to do."""
 
 
-def start_request(profile: str | None) -> bytes:
-    """Return the first request; ``profile`` is the one the run is graded by."""
-    return _line({"cmd": "start", "protocol": PROTOCOL, "profile": profile})
+def start_request(profile: str | None, device: str | None = None) -> bytes:
+    """Return the first request: the profile the run is graded by, and the device of the step ``device``."""
+    more = {} if device is None else {"device": device}
+    return _line({"cmd": "start", "protocol": PROTOCOL, "profile": profile, **more})
 
 
 def run_request(seq: int, step: str, path: str, more: Mapping[str, Any] | None = None) -> bytes:
@@ -92,6 +94,7 @@ def parse_start(message: dict[str, Any], selector: str) -> Implementation:
         lacks=frozenset(lacks),
         selector=selector,
         verdict_only=message.get("verdict_only") is True,
+        loads="device" in steps,
     )
 
 
@@ -127,6 +130,7 @@ def parse_run(message: dict[str, Any], seq: int, *, silent: bool = False) -> Ste
         tensor_count=count if isinstance(count := message.get("tensor_count"), int) else None,
         exception=message.get("exception"),
         documented=message.get("documented"),
+        checks=_checks(message["checks"]) if message.get("checks") is not None else (),
         cpu_ms=cpu_ms if isinstance(cpu_ms, (int, float)) else None,
         wall_ms=wall_ms if isinstance(wall_ms, (int, float)) else 0.0,
     )
@@ -141,3 +145,15 @@ def _check_tensors(tensors: object) -> None:
         # Odd values of other fields come from lenient readers: they are content to compare, no breach.
         if row.get("sha256") is not None and not isinstance(row["sha256"], str):
             raise ProtocolError(f'"sha256" of {row["name"][:40]!r} must be a string')
+
+
+def _checks(rows: object) -> tuple[Check, ...]:
+    if not isinstance(rows, list):
+        raise ProtocolError('"checks" must be a list')
+    for row in rows:
+        if not isinstance(row, dict) or row.get("name") not in CHECKS or row.get("status") not in STATUSES:
+            raise ProtocolError(
+                f'each of "checks" must be an object with a "name" out of {", ".join(CHECKS)} and a "status" '
+                f"out of {', '.join(STATUSES)}, not {str(row)[:100]}"
+            )
+    return tuple(Check(row["name"], row["status"], str(row.get("message", ""))[:500]) for row in rows)

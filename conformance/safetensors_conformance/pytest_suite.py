@@ -12,8 +12,10 @@ from safetensors_corpus import Case, Manifest, ManifestError, load_manifest
 from safetensors_reference.rules import rule_book
 
 from .book import Book
+from .device import DEVICE_NAMES, is_device
 from .judge import judge_choice
 from .junit import case_properties
+from .outcomes import Implementation, loadable
 from .runner import result_row
 from .selectors import SelectorError, Target, resolve
 from .stash import RESULT_KEY
@@ -57,6 +59,14 @@ class Suite:
         except SelectorError as err:
             raise pytest.UsageError(str(err)) from err
 
+    @property
+    def device(self) -> str | None:
+        """The device to load onto, if any. Raises pytest.UsageError for what is none."""
+        name: str | None = self.option("--device")
+        if name is not None and not is_device(name):
+            raise pytest.UsageError(f"--device {name!r}: {DEVICE_NAMES}")
+        return name
+
     def check_options(self) -> None:
         """Refuse what cannot work. Raises pytest.UsageError."""
         targets = self.targets
@@ -64,6 +74,7 @@ class Suite:
             raise pytest.UsageError("--baseline belongs to one implementation; give one --impl with it")
         if self.limits.seconds <= 0 or self.limits.memory_bytes <= 0:
             raise pytest.UsageError("--time-limit and --memory-limit must be positive")
+        _ = self.device
         if self.option("--report"):
             folder = Path(self.option("--report"))
             try:
@@ -89,6 +100,7 @@ class Suite:
             smoke=not self.option("--no-smoke"),
             strict=self.option("--fail-on-should"),
             heavy=self.option("--heavy"),
+            device=self.device,
         )
 
     # What the items do
@@ -96,10 +108,12 @@ class Suite:
     def items(self, step: str) -> list[tuple[str, Case]]:
         """Return (selector, case) for every item of a step."""
         out: list[tuple[str, Case]] = []
+        if step == "device" and self.device is None:
+            return out
         for target in self.targets:
             who = self.subject(target.selector).who
             if who is None or step in who.steps:
-                claimed = [c for c in self.manifest.cases if who is None or step in who.steps_of(c)]
+                claimed = [c for c in self.manifest.cases if _may_ask(who, step, c)]
                 cases = [c for c in claimed if not self.leaves_out(c)]
                 out.extend((target.selector, case) for case in cases)
         return out
@@ -224,3 +238,10 @@ class Suite:
     def summary(self) -> list[str]:
         """Return the lines for the end of the run."""
         return [] if self._book is None else ["", *self._book.summary(), *self._notes]
+
+
+def _may_ask(who: Implementation | None, step: str, case: Case) -> bool:
+    """Tell whether a step is asked of a case, or would be if the implementation had started."""
+    if who is None:
+        return step != "device" or loadable(case)
+    return step in who.steps_of(case)

@@ -116,7 +116,7 @@ def _known(selector: str) -> Target:
     if match["version"] and not descriptor.manager:
         raise SelectorError(f"--impl {selector!r}: {name} has no versions to choose from")
     env = None
-    if descriptor.manager and (match["version"] or not installed_here(descriptor)):
+    if descriptor.manager and (match["version"] or entry.version or not installed_here(descriptor)):
         env = environment(descriptor, entry, match["version"] or "")
     spec = str(ADAPTERS / entry.adapter)
     hint = (

@@ -35,6 +35,7 @@ class RunOptions:
         smoke: whether the most basic files are tried first.
         strict: whether missed recommendations fail too.
         heavy: whether the cases made of large inputs are run too.
+        device: device for the step ``device``, None to leave that step out.
     """
 
     manifest: Manifest
@@ -45,6 +46,7 @@ class RunOptions:
     smoke: bool = True
     strict: bool = False
     heavy: bool = False
+    device: str | None = None
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class Subject:
     def __init__(self, target: Target, options: RunOptions) -> None:
         self.target = target
         self.options = options
-        self.session = Session(target, options.limits, options.profile)
+        self.session = Session(target, options.limits, options.profile, options.device)
         self.who: Implementation | None = None
         self.problem: str | None = None
         self.baseline = Baseline(None)
@@ -69,7 +71,10 @@ class Subject:
         self.header: dict[str, Any] | None = None
         try:
             prepare(target)
-            self.who = self.session.start()
+            who = self.session.start()
+            if not who.steps:
+                raise StartError(f"{target.selector!r} only loads onto devices; name one: --device cuda:0")
+            self.who = who
             self._load_baseline(self.who)
             used = self.baseline.path
             self.header = header_row(self.who, options, used)
@@ -85,7 +90,7 @@ class Subject:
         if self.options.baseline is None and not path.exists():
             return
         try:
-            self.baseline = load_baseline(path, who.version, self.options.profile)
+            self.baseline = load_baseline(path, who.version, self.options.profile, self.options.device)
         except BaselineError as err:
             self.baseline_error = str(err)
 
@@ -116,7 +121,9 @@ class Subject:
         if expected is not None:
             return Assessment("failed", self._unlike(verdict.case, step, expected, judged.verdict))
         if judged.verdict in (STRICT_FAILING if self.options.strict else FAILING):
-            return Assessment("failed", explain_failure(self.who, verdict, step, self.options.profile))
+            options = self.options
+            text = explain_failure(self.who, verdict, step, options.profile, options.device)
+            return Assessment("failed", text)
         return Assessment("fine")
 
     def _unlike(self, case: Case, step: str, expected: str, got: str) -> str:

@@ -65,8 +65,15 @@ class Worker(Protocol):
         ...
 
 
-def make_worker(target: Target, limits: Limits, profile: str | None = None, *, roomy: bool = False) -> Worker:
-    """Return the worker for a target.
+def make_worker(
+    target: Target,
+    limits: Limits,
+    profile: str | None = None,
+    *,
+    device: str | None = None,
+    roomy: bool = False,
+) -> Worker:
+    """Return the worker for a target; with a ``device`` the step of that name can be asked of it.
 
     A ``roomy`` one may reserve any amount of address space, as mapping a file of a tebibyte takes; its
     resident memory is watched as that of any other.
@@ -78,7 +85,7 @@ def make_worker(target: Target, limits: Limits, profile: str | None = None, *, r
         return ExitWorker(target, limits)
     from .pipe_worker import PipeWorker
 
-    return PipeWorker(target, limits, profile, roomy=roomy)
+    return PipeWorker(target, limits, profile, device=device, roomy=roomy)
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,8 @@ def test_outputs_come_from_steps_that_exist() -> None:
         assert match[1] in ids
 
 
-def test_the_suite_is_installed_as_the_readme_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def commands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """Return the commands that install everything, the settings of an example given."""
     settings = load("common", monkeypatch).Settings(
         work=str(tmp_path),
         report="",
@@ -111,12 +112,21 @@ def test_the_suite_is_installed_as_the_readme_says(monkeypatch: pytest.MonkeyPat
         fuzz_steps="",
         fail_on="failures",
     )
-    venv, suite, own = load("install", monkeypatch).commands(settings)
+    return load("install", monkeypatch).commands(settings)
+
+
+def test_the_suite_is_installed_as_the_readme_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    venv, suite, own = commands(monkeypatch, tmp_path)
     assert venv[1:] == ["-I", "-m", "venv", f"{tmp_path}/venv"]
     readme = (ROOT / "README.md").read_text()
     assert 'pip install -c constraints.txt -e ".[dev]"' in readme
     assert suite[-4:] == ["-c", str(ROOT / "constraints.txt"), "-e", str(ROOT)]
     assert own[own.index("--disable-pip-version-check") + 1 :] == ["-e", ".[a b]", "$(touch pwned)", "--pre"]
+
+
+def test_the_command_that_installs_the_suite_works(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pytest.importorskip("hatchling", reason="pip would have to download the build backend")
+    _, suite, _ = commands(monkeypatch, tmp_path)
     # The same command, without writing anything, in the environment of the tests, which has it all.
     dry = [sys.executable, *suite[1:], "--dry-run", "--no-index", "--no-build-isolation"]
     done = subprocess.run(dry, capture_output=True, text=True, check=False)

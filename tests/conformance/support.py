@@ -17,6 +17,11 @@ def fake(name: str) -> str:
     return f"py:{HERE / 'fakes.py'}:{name}"
 
 
+def device_loader(name: str) -> str:
+    """Selector of a fake loader onto a device."""
+    return f"py:{HERE / 'device_fakes.py'}:{name}"
+
+
 def stdio(how: str) -> str:
     """Selector of a program that speaks the protocol badly."""
     return f"cmd:{sys.executable} {HERE / 'stdio_fakes.py'} {how}"

@@ -180,7 +180,7 @@ def test_crash_hang_and_hunger_fail_their_case_only(small: str, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (None, "make one with --update-baseline"),
+        (None, "make one with: stc baseline update"),
         ("[[expected]\ncase = ", "is it truncated"),
         ("[[expected]]\ncase = 'layout/no-such-case'\nread = 'wrong-reject'\n", "matches no case"),
         ("[[expected]]\ncase = 'framing/one-tensor'\nread = 'wrong-reject'\n", "passes now"),

@@ -42,7 +42,8 @@ def references() -> dict[str, list[str]]:
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*")):
             name = path.relative_to(ROOT).as_posix()
-            if path.suffix not in SUFFIXES or name in LISTINGS or not path.is_file():
+            listing = name in LISTINGS or name.startswith("reports/published/")
+            if path.suffix not in SUFFIXES or listing or not path.is_file():
                 continue
             for rule_id in set(RULE_ID.findall(path.read_text(encoding="utf-8"))):
                 found.setdefault(rule_id, []).append(name)

@@ -367,7 +367,8 @@ def test_every_code_that_a_file_can_have_is_looked_up_in_the_cwe() -> None:
     programs = {"WRT", "API", "IO_", "UNC"}
     assert set(CWE_OF_CODE) == {code for code in BOOK.codes if code[:3] not in programs}
     used = {number for numbers in CWE_OF_CODE.values() for number in numbers}
-    assert used == set(CWE_NAMES)
+    # The others are of what a reader did, whatever is wrong with the file.
+    assert set(CWE_NAMES) - used == {20, 248, 367, 684}
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
-"""Adapters of fastsafetensors on the CPU: the loader for many files, and ``fastsafe_open``."""
+"""Adapters of fastsafetensors without GPUDirect Storage: its loader for many files, and ``fastsafe_open``."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib.metadata import version
 from typing import Any
 
@@ -43,9 +44,22 @@ class Loader:
         finally:
             loader.close()
 
+    def device(self, path: str, device: str) -> Iterator[tuple[str, Any, Any, Any]]:
+        """Load every tensor. They stay valid when buffer and loader are closed, as the documentation says."""
+        loader = self._loader(path, device)
+        try:
+            buffer = loader.copy_files_to_device()
+            try:
+                for name in loader.get_keys():
+                    yield torch_rows.device_row(name, buffer.get_tensor(name))
+            finally:
+                buffer.close()
+        finally:
+            loader.close()
+
     @staticmethod
-    def _loader(path: str) -> Any:
-        loader = SafeTensorsFileLoader(SingleGroup(), device="cpu", nogds=True, disable_cache=True)
+    def _loader(path: str, device: str = "cpu") -> Any:
+        loader = SafeTensorsFileLoader(SingleGroup(), device=device, nogds=True, disable_cache=True)
         loader.add_filenames({0: [path]})
         return loader
 
@@ -63,3 +77,9 @@ class FastSafeOpen:
         with fastsafe_open(path, nogds=True, device="cpu") as file:
             rows = [torch_rows.row(name, file.get_tensor(name)) for name in file.keys()]  # noqa: SIM118
             return {"tensors": rows, "metadata": file.metadata().get(path) or None}
+
+    def device(self, path: str, device: str) -> Iterator[tuple[str, Any, Any, Any]]:
+        """Load every tensor. They stay valid when the file is closed, as the documentation says."""
+        with fastsafe_open(path, nogds=True, device=device) as file:
+            for name in file.keys():  # noqa: SIM118 - the handle is not iterable
+                yield torch_rows.device_row(name, file.get_tensor(name))

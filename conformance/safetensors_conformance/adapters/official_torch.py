@@ -1,4 +1,4 @@
-"""Adapter of ``safetensors.torch.load_file`` on the CPU."""
+"""Adapter of ``safetensors.torch.load_file``, on the CPU and onto a device."""
 
 from __future__ import annotations
 
@@ -22,3 +22,7 @@ class TorchFile:
     def read(self, path: str) -> list[tuple[str, Any, Any, bytes]]:
         """Load every tensor."""
         return [torch_rows.row(name, tensor) for name, tensor in load_file(path).items()]
+
+    def device(self, path: str, device: str) -> list[tuple[str, Any, Any, Any]]:
+        """Load every tensor onto a device."""
+        return [torch_rows.device_row(name, t) for name, t in load_file(path, device=device).items()]

@@ -8,7 +8,7 @@ from typing import Any, cast
 from safetensors_conformance.adapters import given
 from safetensors_reference import InvalidFileError, UnreadableError, read_header
 from safetensors_reference.atomic import write_file
-from safetensors_reference.errors import SafetensorsError, UnsupportedDtypeError
+from safetensors_reference.errors import AccessError, SafetensorsError, UnsupportedDtypeError
 from safetensors_reference.numpy import load_file
 from safetensors_reference.numpy_types import numpy_dtype
 from safetensors_reference.numpy_write import save_file
@@ -29,6 +29,7 @@ class Reference:
 
     def __init__(self) -> None:
         self._profile: ProfileName = "hardened"
+        self._device_bytes = 0
 
     def profile(self, name: str) -> None:
         """Switch to the options of a profile.
@@ -40,6 +41,51 @@ class Reference:
         if name == "official":
             for method in ("slice", "write", "index", "hold"):
                 setattr(self, method, None)
+
+    def device_ready(self, _device: str) -> None:
+        """Count what the loader asks of its device from now on."""
+        from safetensors_reference.device import load
+
+        self._watch(load)
+
+    def _watch(self, load: Any) -> None:
+        plain_open = load.open_engine
+
+        def counting(device: Any) -> Any:
+            engine = plain_open(device)
+            allocate = engine.allocate
+
+            def counted(size: int) -> Any:
+                self._device_bytes += size
+                return allocate(size)
+
+            engine.allocate = counted
+            return engine
+
+        load.open_engine = counting
+
+    def device_bytes(self) -> int:
+        """Return what was asked for so far."""
+        return self._device_bytes
+
+    def device(self, path: str, device: str) -> list[tuple[Any, ...]]:
+        """Load every tensor onto a device."""
+        from safetensors_conformance.adapters import torch_rows
+        from safetensors_reference.device import load_file as load_onto
+
+        try:
+            tensors = load_onto(path, device=device, profile=self._profile)
+        except AccessError as err:
+            if err.code == UnsupportedDtypeError.code:  # the file is valid, and torch has no such tensor
+                raise NotImplementedError(str(err)) from err
+            raise
+        rows: list[tuple[Any, ...]] = []
+        for name, tensor in tensors.items():
+            if isinstance(tensor, PackedTensor):
+                rows.append((name, tensor.dtype, tensor.shape, tensor.raw))
+            else:
+                rows.append(torch_rows.device_row(name, tensor))
+        return rows
 
     def open(self, path: str) -> dict[str, Any]:
         """Read and validate the header."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib.metadata import version
 from typing import Any
 
@@ -23,3 +24,10 @@ class Streamer:
         with SafetensorsStreamer() as streamer:
             streamer.stream_file(path)
             return [torch_rows.row(name, tensor) for name, tensor in streamer.get_tensors()]
+
+    def device(self, path: str, device: str) -> Iterator[tuple[str, Any, Any, Any]]:
+        """Stream every tensor onto a device. They are the caller's by default, as the documentation says."""
+        with SafetensorsStreamer() as streamer:
+            streamer.stream_file(path, device=device)
+            for name, tensor in streamer.get_tensors():
+                yield torch_rows.device_row(name, tensor)

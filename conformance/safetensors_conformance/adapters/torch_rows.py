@@ -35,18 +35,26 @@ LACKS = ("dtype-f6-e2m3", "dtype-f6-e3m2")
 
 
 def part(tensor: Any) -> tuple[Any, list[int], bytes]:
-    """Return dtype code, shape and bytes of a tensor on the CPU.
-
-    Torch packs two four-bit floats of the last dimension into one element.
-    """
-    shape = list(tensor.shape)
-    if shape and CODES.get(tensor.dtype) == "F4":
-        shape[-1] *= 2
+    """Return dtype code, shape and bytes of a tensor on the CPU."""
+    code, shape = _kind(tensor)
     flat = tensor.contiguous().view(-1)
     data = flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
-    return CODES.get(tensor.dtype), shape, data
+    return code, shape, data
+
+
+def _kind(tensor: Any) -> tuple[Any, list[int]]:
+    """Return dtype code and shape; torch packs two four-bit floats of the last dimension into one element."""
+    code, shape = CODES.get(tensor.dtype), list(tensor.shape)
+    if shape and code == "F4":
+        shape[-1] *= 2
+    return code, shape
 
 
 def row(name: str, tensor: Any) -> tuple[str, Any, list[int], bytes]:
     """Return a tensor row."""
     return name, *part(tensor)
+
+
+def device_row(name: str, tensor: Any) -> tuple[str, Any, list[int], Any]:
+    """Return a row of the step ``device``: the tensor stays where it is."""
+    return name, *_kind(tensor), tensor

@@ -11,6 +11,7 @@ import click
 
 from safetensors_corpus import Case, Manifest, ManifestError, load_manifest
 
+from ..device import DEVICE_NAMES, is_device
 from ..selectors import SelectorError, Target, resolve
 
 
@@ -20,6 +21,13 @@ def corpus(path: Path | None) -> Manifest:
         return load_manifest(path)
     except ManifestError as err:
         raise click.ClickException(str(err)) from err
+
+
+def checked_device(_context: click.Context, _option: click.Parameter, name: str | None) -> str | None:
+    """Return the name of a device. Raises click.BadParameter for what is none."""
+    if name is not None and not is_device(name):
+        raise click.BadParameter(f"{name!r}: {DEVICE_NAMES}")
+    return name
 
 
 def targets(selectors: Sequence[str]) -> list[Target]:

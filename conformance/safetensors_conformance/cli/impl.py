@@ -42,7 +42,12 @@ def list_impls(check: bool, kind: str | None) -> None:
             state = _start(target) if check and _installed(target) else _state(target)
             kind_shown = descriptor.kind if descriptor.independent else f"{descriptor.kind} (official core)"
             table.add_row(
-                selector, kind_shown, descriptor.language, descriptor.version or "-", state, entry.about
+                selector,
+                kind_shown,
+                descriptor.language,
+                entry.version or descriptor.version or "-",
+                state,
+                entry.about,
             )
     console = Console()
     console.print(table)
@@ -72,7 +77,7 @@ def _start(target: Target) -> str:
         return f"does not start: {err}"
     finally:
         worker.close()
-    return f"{who.version}: {', '.join(who.steps)}"
+    return f"{who.version}: {', '.join([*who.steps, *(['device'] if who.loads else [])])}"
 
 
 @impl.command()

@@ -61,7 +61,9 @@ def known_failures(record: RunRecord, files: Mapping[str, Path], manifest: Manif
             f"note: {visible(record.label)}: baseline {visible(name)} is not here; give --baseline", err=True
         )
         return []
-    loaded = load_baseline(path, str(record.implementation["version"]), record.header["profile"])
+    loaded = load_baseline(
+        path, str(record.implementation["version"]), record.header["profile"], record.header.get("device")
+    )
     return [
         Known(
             entry.case,

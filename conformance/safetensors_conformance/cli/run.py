@@ -21,7 +21,7 @@ from ..runner import result_row
 from ..selectors import Target
 from ..subject import RunOptions, Subject
 from ..worker import Limits
-from .common import corpus, select, targets
+from .common import checked_device, corpus, select, targets
 
 
 @click.command()
@@ -49,6 +49,12 @@ from .common import corpus, select, targets
 )
 @click.option("--fail-on-should", is_flag=True, help="Missed recommendations and late rejections fail too.")
 @click.option("--heavy", is_flag=True, help="Also the cases with inputs of up to 100 MB, or a sparse TiB.")
+@click.option(
+    "--device",
+    metavar="NAME",
+    callback=checked_device,
+    help="Also load every plain file onto this device and back: cpu or cuda:N.",
+)
 @click.option("--no-smoke", is_flag=True, help="Run on although the most basic files already fail.")
 @click.option("--corpus", "corpus_path", type=click.Path(path_type=Path), help="Another corpus.")
 @click.option(
@@ -73,6 +79,7 @@ def run(
     report: Path | None,
     fail_on_should: bool,
     heavy: bool,
+    device: str | None,
     no_smoke: bool,
     corpus_path: Path | None,
     time_limit: float,
@@ -107,6 +114,7 @@ def run(
         smoke=not no_smoke,
         strict=fail_on_should,
         heavy=heavy,
+        device=device,
     )
     book = Book(manifest, report)
     for target in wanted:

@@ -1,8 +1,9 @@
 """The worker's side for Python readers: loads an adapter, answers requests on standard input.
 
-Standard library only and a single file, so that it runs inside any interpreter that has the library under
-test, without this project being installed there. Usage: ``python python_host.py ADAPTER MEMORY_BYTES`` where
-ADAPTER is ``package.module:object`` or ``/path/to/file.py:object``.
+Standard library only and a single file (the checks of the step ``device`` lie beside it), so that it runs in
+any interpreter that has the library under test, without this project being installed there. Usage:
+``python python_host.py ADAPTER MEMORY_BYTES`` where ADAPTER is ``package.module:object`` or
+``/path/to/file.py:object``.
 
 An adapter is any object with some of these methods, one per step that the library has:
 
@@ -19,6 +20,8 @@ An adapter is any object with some of these methods, one per step that the libra
     save ``GivenTensor`` objects; load a file and save what it holds to the same path
 ``hold(path)``
     open; return a handle with ``tensor(name)``, which gives ``(dtype, shape, bytes-like)``, and ``close()``
+``device(path, device)``
+    load onto a device: an iterable of ``(name, dtype, shape, tensor)``; ``device_checks.py`` tells more
 
 A validator has ``check(path)`` instead, which returns whether the file is valid.
 
@@ -53,6 +56,7 @@ _METHODS = {
     "write": "write",
     "index": "index",
     "lifecycle": "hold",
+    "device": "device",
 }
 """Step -> the adapter's method."""
 
@@ -70,14 +74,15 @@ def main() -> int:
         adapter = load(sys.argv[1])
     except BaseException as err:
         problem = {"message": describe(err), "traceback": traceback.format_exc()[-_MESSAGE_LIMIT:]}
-    if int(sys.argv[2]):
-        limit_memory(int(sys.argv[2]))
     for line in sys.stdin.buffer:
         request = json.loads(line)
         if request["cmd"] == "stop":
             return 0
         if request["cmd"] == "start":
             answer = {"error": problem} if problem else start(adapter, request)
+            # CUDA reserves address space for the memory of all devices.
+            if int(sys.argv[2]) and not str(request.get("device")).startswith("cuda"):
+                limit_memory(int(sys.argv[2]))
         else:
             answer = run(adapter, request)
         send(answers, answer)
@@ -139,6 +144,10 @@ def start(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
     profile = getattr(adapter, "profile", None)
     if request.get("profile") and callable(profile):
         profile(request["profile"])
+    if request.get("device") and callable(getattr(adapter, "device", None)):
+        problem = take_device(adapter, request["device"])
+        if problem is not None:
+            return {"error": {"message": problem}}
     return {
         "protocol": PROTOCOL,
         "implementation": {
@@ -150,6 +159,35 @@ def start(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
         "verdict_only": callable(getattr(adapter, "check", None)),
         "lacks": list(getattr(adapter, "lacks", ())),
     }
+
+
+DEVICE: dict[str, Any] = {}
+"""The checks of the step ``device``, if one was asked for."""
+
+
+def take_device(adapter: Any, device: str) -> str | None:
+    """Make the checks of the step ``device`` ready. Returns why the device cannot be taken, or None."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "device_checks.py")  # noqa: PTH100, PTH118, PTH120
+    found = importlib.util.spec_from_file_location("stc_device_checks", path)
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    try:
+        DEVICE["checks"] = module.DeviceChecks(adapter, device, AdapterError)
+    except module.NotThereError as err:
+        return f"it cannot load onto {device}: {err}"
+    except Exception as err:
+        return f"the adapter failed for device {device}: {describe(err)}"
+    return None
+
+
+def run_device(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001 - all have this form
+    """Load onto the device of the start request."""
+    if "checks" not in DEVICE:
+        raise AdapterError("no device was named at the start")
+    result = DEVICE["checks"].run(request["path"])
+    return accepted(result, "device", summary=request.get("summary", False))
 
 
 def run(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
@@ -175,6 +213,8 @@ def run(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
         raise
     except BaseException as err:
         answer.update(refused(err, adapter))
+    if request["step"] == "device" and "checks" in DEVICE:
+        answer["checks"] = DEVICE["checks"].told
     answer["cpu_ms"] = round((process_time() - began) * 1000, 3)
     answer["wall_ms"] = round((perf_counter() - since) * 1000, 3)
     return answer
@@ -415,6 +455,7 @@ OTHER_STEPS = {
     "get": run_get,
     "look": run_look,
     "release": run_release,
+    "device": run_device,
 }
 
 

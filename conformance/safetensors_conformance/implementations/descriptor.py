@@ -42,6 +42,7 @@ class Entry:
         about: the call, in a few words.
         areas: areas of the corpus that it claims to judge; empty for all.
         requires: what it needs installed beyond the implementation itself.
+        version: the version that has it, where that is not the one of the implementation.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Entry:
     about: str
     areas: tuple[str, ...]
     requires: tuple[str, ...]
+    version: str = ""
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,7 @@ def load(path: Path) -> Descriptor:
                 e["about"],
                 tuple(e.get("areas", ())),
                 tuple(e.get("requires", ())),
+                e.get("version", ""),
             )
             for e in raw["entry"]
         ),

@@ -74,11 +74,11 @@ class Environment:
 
 
 def environment(descriptor: Descriptor, entry: Entry, version: str = "") -> Environment:
-    """Return the environment for a version (the descriptor's own by default), made or not.
+    """Return the environment for a version (by default the one of entry or descriptor), made or not.
 
     Entries without requirements of their own share one.
     """
-    version = version or descriptor.version
+    version = version or entry.version or descriptor.version
     name = f"{descriptor.name}-{version}" + (f"-{entry.name}" if entry.requires else "")
     if descriptor.manager == "pip":
         name += f"-py{sys.version_info[0]}.{sys.version_info[1]}"

@@ -1,6 +1,6 @@
 """Loading files onto a device with torch: one buffer per file, read and copied by several threads.
 
-Importing this package imports torch.
+Importing this package imports torch. Loading onto the ranks of a process group is in ``device.distributed``.
 """
 
 from __future__ import annotations

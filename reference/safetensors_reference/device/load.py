@@ -175,14 +175,14 @@ def _load(
         try:
             files = _open(paths, settings, stack)
             readers = [] if settings.gds else [_reader(file, settings, stack) for file in files]
-            buffers.extend(_allocate(file, engine) for file in files)
-            _ready(engine)
+            buffers.extend(allocate(file.source.name, file.plan.size, engine) for file in files)
+            ready(engine)
             if settings.gds:
                 engine.settle()
                 for file, buffer in zip(files, buffers, strict=True):
                     by_gds.fill(kvikio, file.source, file.plan.segments, buffer)
             else:
-                _transfer(files, readers, buffers, engine, settings)
+                transfer(_targets(files, readers, buffers), engine, settings.threads, settings.chunk)
             for file in files:
                 check_unchanged(file.source)
             return _tensors(files, buffers, settings)
@@ -226,43 +226,46 @@ def _reader(file: _File, settings: _Settings, stack: ExitStack) -> Reader:
     return reader
 
 
-def _allocate(file: _File, engine: Engine) -> torch.Tensor:
+def allocate(name: str, size: int, engine: Engine) -> torch.Tensor:
+    """Return memory of the device for ``size`` bytes of what ``name`` says. Raises DeviceError."""
     try:
-        buffer = engine.allocate(file.plan.size)
+        buffer = engine.allocate(size)
     except (RuntimeError, MemoryError, OSError) as err:
-        text = f"{file.source.name}: {engine.device} has no room for {file.plan.size:,} bytes ({reason(err)})"
+        text = f"{name}: {engine.device} has no room for {size:,} bytes ({reason(err)})"
         raise DeviceError(text, "LIM_MEMORY", "LIM-06") from err
     if buffer.data_ptr() % MAX_ALIGN:
-        text = f"the memory of {engine.device} is not aligned to {MAX_ALIGN} bytes"
-        raise DeviceError(f"{file.source.name}: {text}")
+        raise DeviceError(f"{name}: the memory of {engine.device} is not aligned to {MAX_ALIGN} bytes")
     return buffer
 
 
-def _ready(engine: Engine) -> None:
+def ready(engine: Engine) -> None:
+    """Call ``engine.ready`` when all memory for a transfer is allocated. Raises DeviceError."""
     try:
         engine.ready()
     except RuntimeError as err:
         raise DeviceError(f"{engine.device} takes no work ({reason(err)})") from err
 
 
-def _transfer(
-    files: Sequence[_File],
-    readers: Sequence[Reader],
-    buffers: Sequence[torch.Tensor],
-    engine: Engine,
-    settings: _Settings,
+def transfer(
+    targets: Sequence[Target], engine: Engine, threads: int | None = None, chunk: int | None = None
 ) -> None:
-    targets = [
-        Target(reader, file.plan.segments, buffer)
-        for file, reader, buffer in zip(files, readers, buffers, strict=True)
-    ]
-    total = sum(file.plan.size for file in files)
+    """Fill all targets; threads and chunk as in ``load_file``. Raises as ``Transfer.run`` does."""
+    total = sum(segment.size for target in targets for segment in target.segments)
     if not total:
         return
     ring = shared_ring(engine.pinned, engine.staging)
-    chunk = min(settings.chunk or (ring.slot_bytes if engine.pinned else CPU_CHUNK), ring.slot_bytes)
-    threads = settings.threads or min(MOST_THREADS, max(2, _cores()))
+    chunk = min(chunk or (ring.slot_bytes if engine.pinned else CPU_CHUNK), ring.slot_bytes)
+    threads = threads or min(MOST_THREADS, max(2, _cores()))
     Transfer(targets, engine, ring, chunk).run(min(threads, -(-total // chunk)))
+
+
+def _targets(
+    files: Sequence[_File], readers: Sequence[Reader], buffers: Sequence[torch.Tensor]
+) -> list[Target]:
+    return [
+        Target(reader, file.plan.segments, buffer)
+        for file, reader, buffer in zip(files, readers, buffers, strict=True)
+    ]
 
 
 def _cores() -> int:

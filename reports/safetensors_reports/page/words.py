@@ -29,6 +29,7 @@ STEPS = {
     "write": "written files",
     "index": "sharded models",
     "lifecycle": "files that change",
+    "device": "tensors on a device",
 }
 """Step -> what it looks at."""
 

@@ -1,0 +1,31 @@
+"""Adapter of InstantTensor's ``safe_open``, which loads onto CUDA devices only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.metadata import version
+from typing import Any
+
+import instanttensor
+import torch_rows
+
+
+class Load:
+    """``safe_open`` with its defaults: tensors are copies, which stay valid."""
+
+    name = "instanttensor"
+    version = version("instanttensor")
+    language = "Python"
+    rejects = (ValueError,)
+    lacks = torch_rows.LACKS
+
+    def device_ready(self, device: str) -> None:
+        """Raise RuntimeError where there is nothing to load onto."""
+        if not device.startswith("cuda"):
+            raise RuntimeError("InstantTensor loads onto CUDA devices only")
+
+    def device(self, path: str, device: str) -> Iterator[tuple[str, Any, Any, Any]]:
+        """Load every tensor."""
+        with instanttensor.safe_open(path, framework="pt", device=device) as file:
+            for name, tensor in file.tensors():
+                yield torch_rows.device_row(name, tensor)

@@ -1,0 +1,400 @@
+"""Checks of the step ``device`` in the worker: whether tensors stay right when their loader is gone.
+
+Lies beside the host and is loaded by it when a device is asked for. Standard library only, as the host is;
+torch is imported for adapters whose tensors are torch's, which is what ``device_memory`` says.
+
+An adapter has ``device(path, device)``, which loads a file: an iterable of ``(name, dtype, shape, tensor)``,
+or a dict as ``read`` returns it. A tensor is looked at when it is handed out; one is kept when the iterable
+is used up and dropped. Optional: ``device_memory``, ``"torch"`` (the default) or ``"buffers"`` for objects
+with the buffer protocol on the CPU; ``device_ready(device)``, which raises when the library cannot take the
+device; ``device_bytes()``, how much memory of devices the library has asked for so far, in bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import hashlib
+import os
+import re
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+CHURN = 64 << 20
+"""Most memory in bytes that is filled to see what a tensor that is kept still holds."""
+ROUNDS = 3
+FILL = 0xA5
+_LOST = re.compile(r"CUDA error: (an illegal|misaligned|device-side|unspecified|hardware|invalid program)")
+
+
+class NotThereError(Exception):
+    """The device cannot be used here; the text says why."""
+
+
+class Torch:
+    """Memory of a device as torch sees it."""
+
+    def __init__(self, device: str) -> None:
+        """Take the device into use. Raises NotThereError."""
+        try:
+            import torch
+        except Exception as err:  # broken installations fail in many ways
+            raise NotThereError(f"it needs torch, which cannot be imported ({_said(err)})") from err
+        self._torch = torch
+        self._device = torch.device(device)
+        self.cuda = self._device.type == "cuda"
+        if self.cuda:
+            count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+            if self._device.index >= count:
+                raise NotThereError(f"torch {torch.__version__} sees {count} CUDA devices")
+        try:
+            self.enter_thread()
+            torch.zeros(1, device=self._device)
+            self.wait()
+        except RuntimeError as err:
+            raise NotThereError(f"torch cannot use it ({_said(err)})") from err
+
+    def enter_thread(self) -> None:
+        """Make the device the current one of this thread."""
+        if self.cuda:
+            self._torch.cuda.set_device(self._device)
+
+    def place(self, tensor: Any) -> str:
+        """Return the device that a tensor lies on."""
+        return "cpu" if tensor.device.type == "cpu" else str(tensor.device)
+
+    def address(self, tensor: Any) -> tuple[int, int]:
+        """Return address and element size in bytes."""
+        return tensor.data_ptr(), tensor.element_size()
+
+    def data(self, tensor: Any) -> bytes:
+        """Copy a tensor back and return its bytes in C order."""
+        flat = tensor.detach().cpu().contiguous().reshape(-1)
+        return bytes(flat.view(self._torch.uint8).numpy().tobytes()) if flat.numel() else b""
+
+    def data_elsewhere(self, tensor: Any) -> bytes:
+        """Copy a tensor back on a stream of its own, which waits for the current one."""
+        stream = self._torch.cuda.Stream(self._device)
+        stream.wait_stream(self._torch.cuda.current_stream(self._device))
+        with self._torch.cuda.stream(stream):
+            return self.data(tensor)
+
+    def churn(self, sizes: list[int]) -> Any:
+        """Allocate and fill memory in these sizes."""
+        return [
+            self._torch.full((size,), FILL, dtype=self._torch.uint8, device=self._device) for size in sizes
+        ]
+
+    def wait(self) -> None:
+        """Wait for the device, so that what went wrong there shows now."""
+        if self.cuda:
+            self._torch.cuda.synchronize(self._device)
+
+    def in_use(self) -> int | None:
+        """Return the memory of the device that is in use through torch, None where torch does not count."""
+        return self._torch.cuda.memory_allocated(self._device) if self.cuda else None
+
+    def highest(self) -> int:
+        """Return the most that was in use since the last reset."""
+        return int(self._torch.cuda.max_memory_allocated(self._device))
+
+    def reset_highest(self) -> None:
+        """Count the highest use from now on."""
+        self._torch.cuda.reset_peak_memory_stats(self._device)
+
+
+class Buffers:
+    """Memory of this process, in objects with the buffer protocol."""
+
+    cuda = False
+
+    def __init__(self, device: str) -> None:
+        if device != "cpu":
+            raise NotThereError("its tensors are buffers of the CPU")
+
+    def enter_thread(self) -> None:
+        """There is one device."""
+
+    def place(self, tensor: Any) -> str:  # noqa: ARG002 - all have this form
+        """Return the device that a tensor lies on."""
+        return "cpu"
+
+    def address(self, tensor: Any) -> tuple[int, int] | None:
+        """Return address and element size in bytes, None where the object does not tell."""
+        told = getattr(tensor, "__array_interface__", None)
+        return (told["data"][0], memoryview(tensor).itemsize) if told else None
+
+    def data(self, tensor: Any) -> bytes:
+        """Return the bytes of a tensor in C order."""
+        return memoryview(tensor).tobytes()
+
+    data_elsewhere = data
+
+    def churn(self, sizes: list[int]) -> Any:
+        """Allocate and fill memory in these sizes."""
+        return [bytearray([FILL]) * size for size in sizes]
+
+    def wait(self) -> None:
+        """Nothing is ever queued."""
+
+    def in_use(self) -> int | None:
+        """Nobody counts."""
+        return None
+
+    def highest(self) -> int:
+        """Nobody counts."""
+        return 0
+
+    def reset_highest(self) -> None:
+        """Nobody counts."""
+
+
+MEMORIES: dict[str, Any] = {"torch": Torch, "buffers": Buffers}
+
+
+class DeviceChecks:
+    """The step for one adapter and device. ``told`` has the checks of the last file."""
+
+    def __init__(self, adapter: Any, device: str, wrong: type[Exception]) -> None:
+        """Take the device into use. Raises NotThereError, and ``wrong`` for a mistake of the adapter."""
+        kind = getattr(adapter, "device_memory", "torch")
+        if kind not in MEMORIES:
+            raise wrong(f"device_memory must be one of {', '.join(MEMORIES)}, not {kind!r}")
+        self._adapter = adapter
+        self._device = device
+        self._wrong = wrong
+        self._memory = MEMORIES[kind](device)
+        ready = getattr(adapter, "device_ready", None)
+        if callable(ready):
+            try:
+                ready(device)
+            except Exception as err:
+                raise NotThereError(_said(err)) from err
+        self._counted = callable(getattr(adapter, "device_bytes", None))
+        self._by_torch: bool | None = None
+        self.told: list[dict[str, str]] = []
+        # What is here to stay need not be looked through again for every file.
+        gc.collect()
+        gc.freeze()
+
+    def run(self, path: str) -> dict[str, Any]:
+        """Load a file in all ways; return what ``read`` would. ``told`` has the checks whatever happens."""
+        self.told = []
+        memory = self._memory
+        before, asked = memory.in_use(), self._asked()
+        if before is not None:
+            memory.reset_highest()
+        try:
+            out, problems, total = self._first(path, before)
+        except NotImplementedError:
+            raise
+        except Exception as err:
+            self._lost(err)
+            self._untouched(before, asked)
+            raise
+        self._tell("alignment", problems, "" if total else "every tensor is empty")
+        right = {name: _digest(data) for name, _, _, data in out["tensors"] if _has_bytes(data)}
+        for check in (self._lifetime, self._stream, self._threads):
+            try:
+                check(path, right)
+            except Exception as err:
+                self._lost(err)
+                self._tell(check.__name__[1:], [f"it fails when the file is loaded again ({_said(err)})"])
+        self._returned(before)
+        return out
+
+    def _tell(self, name: str, wrong: list[str], unknown: str = "") -> None:
+        """Note a check: what is wrong, else why it is not known, else that it holds."""
+        status = "fail" if wrong else "unknown" if unknown else "pass"
+        more = f" ({len(wrong) - 1} more)" if len(wrong) > 1 else ""
+        message = f"{wrong[0]}{more}" if wrong else unknown
+        self.told.append({"name": name, "status": status, "message": message})
+
+    def _rows(self, path: str) -> Iterator[tuple[Any, Any, Any, Any]]:
+        return iter(_tensors(self._adapter.device(path, self._device)))
+
+    def _first(self, path: str, before: int | None) -> tuple[dict[str, Any], list[str], int]:
+        """Load, look at every tensor, copy it back; return the answer, what is misaligned, and all bytes."""
+        result = self._adapter.device(path, self._device)
+        out = {"metadata": result["metadata"]} if isinstance(result, dict) and "metadata" in result else {}
+        rows: list[Any] = []
+        misaligned: list[str] = []
+        total = 0
+        for row in _tensors(result):
+            if not isinstance(row, (tuple, list)) or len(row) != 4:
+                raise self._wrong(f"device() gave {str(row)[:80]!r}, not (name, dtype, shape, tensor)")
+            name, dtype, shape, tensor = row
+            if tensor is None or isinstance(tensor, NotImplementedError):
+                rows.append((name, dtype, shape, tensor))
+                continue
+            data = self._copied(name, tensor)
+            place = self._memory.address(tensor) if data else None
+            if place is not None and place[0] % place[1]:
+                misaligned.append(
+                    f"tensor {str(name)[:80]!r} begins at {place[0]:#x}, no multiple of {place[1]}"
+                )
+            rows.append((name, dtype, shape, data))
+            total += len(data)
+        self._memory.wait()
+        if before is not None and total:
+            self._by_torch = self._memory.highest() - before >= total
+        out["tensors"] = rows
+        return out, misaligned, total
+
+    def _copied(self, name: Any, tensor: Any) -> bytes:
+        """Copy a tensor back. Raises ``wrong`` when it is none, or lies on another device."""
+        try:
+            place = self._memory.place(tensor)
+        except AttributeError as err:
+            raise self._wrong(f"tensor {str(name)[:80]!r} is {type(tensor).__name__} ({_said(err)})") from err
+        if place != self._device:
+            raise self._wrong(f"tensor {str(name)[:80]!r} lies on {place}, not on {self._device}")
+        return bytes(self._memory.data(tensor))
+
+    def _lifetime(self, path: str, right: dict[Any, str]) -> None:
+        """Keep one tensor, from the middle so that it has neighbours; drop the rest and use memory again."""
+        names = [name for name, digest in right.items() if digest != _EMPTY]
+        if not names:
+            self._tell("lifetime", [], "every tensor is empty")
+            return
+        name = names[len(names) // 2]
+        kept, sizes = self._keep(path, name)
+        gc.collect()
+        wrong = []
+        for _ in range(ROUNDS):
+            filled = self._memory.churn(sizes)
+            self._memory.wait()
+            if _digest(self._memory.data(kept)) != right[name]:
+                wrong = [f"tensor {str(name)[:80]!r} holds other bytes when all else of its file is dropped"]
+                break
+            del filled
+        self._tell("lifetime", wrong)
+
+    def _keep(self, path: str, name: Any) -> tuple[Any, list[int]]:
+        """Load and return one tensor, and the sizes of all, as far as they fit into ``CHURN``."""
+        kept = None
+        sizes: list[int] = []
+        for other, _, _, tensor in self._rows(path):
+            if tensor is None or isinstance(tensor, NotImplementedError):
+                continue
+            sizes.append(len(self._memory.data(tensor)))
+            if other == name:
+                kept = tensor
+        if kept is None:
+            raise RuntimeError(f"tensor {str(name)[:80]!r} was there when the file was loaded before")
+        out, room = [], CHURN
+        for size in [sum(sizes), *sizes]:
+            if 0 < size <= room:
+                out.append(size)
+                room -= size
+        return kept, out
+
+    def _stream(self, path: str, right: dict[Any, str]) -> None:
+        if not self._memory.cuda:
+            self._tell("stream", [], "the CPU has no streams")
+            return
+        self._tell("stream", _unlike(right, self._digests(path, elsewhere=True), "on another stream"))
+
+    def _threads(self, path: str, right: dict[Any, str]) -> None:
+        """Load in two threads that begin together."""
+        wrong: list[str] = []
+        gate = threading.Barrier(2)
+
+        def load() -> None:
+            gate.wait()
+            try:
+                self._memory.enter_thread()
+                wrong.extend(_unlike(right, self._digests(path), "when two threads load at once"))
+            except BaseException as err:  # panics of libraries in Rust are no Exception
+                wrong.append(f"one of two loads at once fails ({_said(err)})")
+                with contextlib.suppress(MemoryError):
+                    self._lost(err)
+
+        threads = [threading.Thread(target=load) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self._tell("threads", wrong)
+
+    def _digests(self, path: str, *, elsewhere: bool = False) -> dict[Any, str]:
+        copy = self._memory.data_elsewhere if elsewhere else self._memory.data
+        return {name: _digest(copy(t)) for name, _, _, t in self._rows(path) if _has_bytes(t)}
+
+    def _returned(self, before: int | None) -> None:
+        if before is None:
+            self._tell("returned", [], "torch counts the memory of CUDA devices only")
+        elif self._by_torch is not True:
+            self._tell("returned", [], "the reader takes its memory elsewhere than from torch")
+        else:
+            gc.collect()
+            self._memory.wait()
+            more = (self._memory.in_use() or 0) - before
+            wrong = [f"{more:,} bytes of the device stay in use when all is dropped"] if more > 0 else []
+            self._tell("returned", wrong)
+
+    def _asked(self) -> int:
+        return int(self._adapter.device_bytes()) if self._counted else 0
+
+    def _untouched(self, before: int | None, asked: int) -> None:
+        """Tell whether memory of the device was taken for a file that was refused."""
+        if self._counted:
+            more = self._asked() - asked
+        elif before is not None:
+            self._memory.wait()
+            more = self._memory.highest() - before
+        else:
+            self._tell("untouched", [], "the reader does not tell what it takes of the CPU")
+            return
+        if more > 0:
+            self._tell("untouched", [f"{more:,} bytes of the device were taken before the file was refused"])
+        elif self._counted or self._by_torch:
+            self._tell("untouched", [])
+        else:
+            self._tell("untouched", [], "the reader takes its memory elsewhere than from torch")
+
+    def _lost(self, err: BaseException) -> None:
+        """End the process for what leaves the device unusable; turn running out of memory into that."""
+        seen: BaseException | None = err
+        while seen is not None:
+            if _LOST.search(str(seen)):
+                sys.stderr.write(f"{_said(seen)}\n")
+                sys.stderr.flush()
+                os._exit(1)
+            if type(seen).__name__ == "OutOfMemoryError":
+                raise MemoryError(_said(seen)) from err
+            seen = seen.__cause__
+
+
+def _tensors(result: Any) -> Any:
+    return result["tensors"] if isinstance(result, dict) else result
+
+
+def _has_bytes(data: Any) -> bool:
+    return data is not None and not isinstance(data, NotImplementedError)
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+_EMPTY = _digest(b"")
+
+
+def _unlike(right: dict[Any, str], got: dict[Any, str], when: str) -> list[str]:
+    """Return what is different."""
+    missing = [f"tensor {str(name)[:80]!r} is missing {when}" for name in right if name not in got]
+    wrong = [
+        f"tensor {str(name)[:80]!r} holds other bytes {when}"
+        for name in right
+        if name in got and got[name] != right[name]
+    ]
+    return missing + wrong
+
+
+def _said(err: BaseException) -> str:
+    """Return type and first line of an error."""
+    lines = str(err).splitlines()
+    return f"{type(err).__name__}: {lines[0][:200]}" if lines else type(err).__name__

@@ -1,0 +1,291 @@
+"""Loading a model onto the ranks of a process group: whole tensors for all, or to each its slice.
+
+Importing this module imports torch. On the CPU the group's backend is gloo, on CUDA nccl.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any, Self
+
+import torch
+
+from ..errors import AccessError, NoSuchTensorError
+from ..faults import quote
+from ..header import TensorInfo
+from ..rules import ProfileName
+from ..torch import TorchTensor
+from .distributed_agree import Note, RankError, RollCall, name_ranks
+from .distributed_cut import Uneven
+from .distributed_files import OpenFile, PathLike, check_same, fact_of, open_files
+from .distributed_plan import Item, make_item, make_load_plan, row
+from .distributed_rounds import Rounds
+from .engine import open_engine
+from .errors import DeviceError, let_go, reason
+from .plan import Row
+from .views import check_rows, make_views
+
+__all__ = ["RankError", "ShardedModel"]
+
+TIMEOUT = 300.0
+
+
+class ShardedModel:
+    """One or several files, open on all ranks of a process group.
+
+    All ranks make the object, and call ``get_tensor``, ``load`` and ``get_sharded``, in the same order with
+    the same arguments; only what ``get_sharded`` reads without communication is a rank's own affair. Tensors
+    stay valid after the object is closed. All tensors of one call share a buffer, so one that is kept keeps
+    the memory of all.
+
+    A rank that fails raises its own error and every other rank a RankError that names it. The process group
+    can be used afterwards, unless a collective operation failed or a rank is gone.
+    """
+
+    def __init__(
+        self,
+        paths: PathLike | Sequence[PathLike],
+        *,
+        device: str | torch.device,
+        group: Any = None,
+        uneven: Uneven = "refuse",
+        timeout: float = TIMEOUT,
+        threads: int | None = None,
+        chunk: int | None = None,
+        profile: ProfileName = "hardened",
+    ) -> None:
+        """Open and validate on all ranks.
+
+        Args:
+            paths: a file, several, or an index ``*.safetensors.index.json``.
+            device: ``"cpu"``, ``"cuda"`` or ``"cuda:N"``, the one that the rank uses.
+            group: a process group of torch.distributed, by default that of all processes.
+            uneven: what to do with sizes that are no multiple of the number of ranks: ``refuse`` them, or
+                ``split`` as ``torch.chunk`` does: the last ranks get less, or nothing.
+            timeout: seconds that a rank waits for the others in any step; a step reads 256 MiB a rank or one
+                tensor.
+            threads: worker threads, as in ``load_file``.
+            chunk: most bytes read and copied at a time, as in ``load_file``.
+            profile: whose options to take where readers legitimately differ.
+
+        Raises:
+            InvalidFileError: a file breaks rules.
+            InvalidIndexError: the index or one of its shards does.
+            UnreadableError: a file cannot be read.
+            AccessError: an argument is not usable here, or there is no process group.
+            RankError: another rank failed, is gone, or has another file.
+        """
+        self._stack = ExitStack()
+        self._closed = False
+        self._call = RollCall(group, timeout)
+        self._options = (threads, chunk)
+        self._uneven: Uneven = uneven
+        self._device = device
+        self._files: list[OpenFile] = []
+        self._owners: dict[str, int] = {}
+        try:
+            with self._call.gate as gate:
+                error = gate.attempt(self._open, paths, profile)
+                check_same(self._files, self._call.agree(error, fact_of(self._files)))
+        except BaseException as err:
+            self._stack.close()
+            self._dropped(err)
+            raise
+
+    def _open(self, paths: PathLike | Sequence[PathLike], profile: ProfileName) -> None:
+        self._check_arguments()
+        self._files = open_files(paths, profile, self._stack)
+        if not self._files:
+            raise AccessError("there are no files to load")
+        self._owners = {name: n for n, file in enumerate(self._files) for name in file.known.tensors}
+
+    def _check_arguments(self) -> None:
+        if sys.byteorder != "little":
+            raise AccessError("this machine is big-endian, and tensors on a device are the file's bytes")
+        if self._uneven not in ("refuse", "split"):
+            raise AccessError(f"uneven must be 'refuse' or 'split', not {self._uneven!r}")
+        for name, value in zip(("threads", "chunk"), self._options, strict=True):
+            if value is not None and (not isinstance(value, int) or value < 1):
+                raise AccessError(f"{name} must be a number from 1 on, not {value!r}")
+        kind = open_engine(self._device).device.type
+        backends = self._call.backends
+        if f"{kind}:" not in backends:
+            raise AccessError(f"the process group has no backend for {kind}, only {quote(backends)}")
+
+    @property
+    def rank(self) -> int:
+        """Number of this process in the group."""
+        return int(self._call.rank)
+
+    @property
+    def world(self) -> int:
+        """Number of ranks."""
+        return int(self._call.world)
+
+    def keys(self) -> list[str]:
+        """Return the names of all tensors, file by file in header order."""
+        return [name for file in self._files for name in file.known.tensors]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __len__(self) -> int:
+        return len(self._owners)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._owners
+
+    def info(self, name: str) -> TensorInfo:
+        """Return the header's entry for the whole tensor. Raises NoSuchTensorError."""
+        return self._files[self._number(name)].known.tensors[name]
+
+    def get_tensor(self, name: str) -> TorchTensor:
+        """Return the whole tensor, on every rank: one reads it and broadcasts. Raises as ``load`` does."""
+        if not isinstance(name, str):
+            self._number(name)
+        return self.load({name: None})[name]
+
+    def get_sharded(self, name: str, dim: int) -> TorchTensor:
+        """Return this rank's slice of a tensor along dimension ``dim``; negative ones count from the last.
+
+        Where the slice is one range of bytes, as along dimension 0, or runs of 16 KiB or more, the rank reads
+        just that, without communication, so that an error is this rank's alone. Otherwise one rank reads the
+        tensor and scatters it, as ``load`` does. Raises as ``load`` does.
+        """
+        handled = sys.exception()
+        try:
+            self._check_open()
+            self._number(name)
+            (item,) = self._items({name: dim})
+            if item.way == "own":
+                return self._finished([item], [name], talk=False)[name]
+        except BaseException as err:
+            let_go(err, handled)
+            raise
+        return self.load({name: dim})[name]
+
+    def load(self, wanted: Mapping[str, int | None]) -> dict[str, TorchTensor]:
+        """Load many tensors at once: all of them on all ranks, or none.
+
+        Files, or single tensors where files are fewer than ranks, are spread over the ranks by their bytes;
+        reads and collective operations overlap.
+
+        Args:
+            wanted: tensor name -> the dimension to cut along, None for the whole tensor.
+
+        Returns:
+            name -> tensor, in the order of ``wanted``.
+
+        Raises:
+            NoSuchTensorError: there is no tensor of that name.
+            UnsupportedDtypeError: a tensor's dtype has no type in this torch.
+            AccessError: a tensor cannot be cut like that, a file was modified meanwhile, or all is closed.
+            UnreadableError: a file cannot be read, or became shorter meanwhile.
+            DeviceError: the device, its memory or a collective operation failed.
+            RankError: another rank failed, is gone, or asks for something else.
+        """
+        handled = sys.exception()
+        try:
+            self._check_open()
+            with self._call.gate as gate:
+                items: list[Item] = []
+                error = gate.attempt(lambda: items.extend(self._items(wanted)))
+                fact = "" if error else _fact(wanted, self._uneven)
+                _check_request(self._call.agree(error, fact, "" if error else _shown(wanted)))
+                return self._finished(items, wanted, talk=True)
+        except BaseException as err:
+            # Whoever keeps the error must not keep the memory.
+            let_go(err, handled)
+            self._dropped(err)
+            raise
+
+    def _dropped(self, error: BaseException) -> None:
+        if isinstance(error, KeyboardInterrupt) and self._call.gate.insisted:
+            self._call.drop_out()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise AccessError(f"{self._files[0].source.name}: the files are closed", "API_CLOSED", "API-10")
+
+    def _items(self, wanted: Mapping[str, int | None]) -> list[Item]:
+        """Return what is asked for; refuse what cannot be cut and what torch cannot hold."""
+        if not isinstance(wanted, Mapping):
+            raise AccessError("what to load is a mapping from names to dimensions (or None)")
+        items: list[Item] = []
+        alike: dict[tuple[str, tuple[int, ...], str], Item] = {}
+        rows: dict[int, list[Row]] = {}
+        for name, dim in wanted.items():
+            number = self._number(name)
+            known = self._files[number].known
+            info = known.tensors[name]
+            # Models have few shapes, and a cut has an entry for every rank.
+            key = (info.dtype, info.shape, repr(dim))
+            if key in alike:
+                items.append(alike[key]._replace(info=info, file=number))
+            else:
+                items.append(make_item(known, number, name, dim, self.world, self._uneven))
+                alike[key] = items[-1]
+            rows.setdefault(number, []).append(row(items[-1], self.rank))
+        for number, group in rows.items():
+            check_rows(self._files[number].source.name, group)
+        return items
+
+    def _number(self, name: str) -> int:
+        """Return the number of the file that holds a tensor. Raises NoSuchTensorError."""
+        number = self._owners.get(name) if isinstance(name, str) else None
+        if number is None:
+            where = self._files[0].source.name if len(self._files) == 1 else f"{len(self._files)} files"
+            shown = quote(name) if isinstance(name, str) else repr(name)[:80]
+            raise NoSuchTensorError(f"{where}: no tensor {shown}")
+        return number
+
+    def _finished(self, items: list[Item], order: Iterable[str], talk: bool) -> dict[str, TorchTensor]:
+        plan = make_load_plan(items, self.world)
+        rounds = Rounds(self._files, plan, open_engine(self._device), self._call, *self._options)
+        buffer = rounds.together() if talk else rounds.alone()
+        try:
+            return make_views([row(plan.places[name], self.rank) for name in order], buffer)
+        except (RuntimeError, MemoryError) as err:
+            where = f"{self._files[0].source.name}: after reading, on {buffer.device}"
+            raise DeviceError(f"{where}: {reason(err)}") from err
+
+    def close(self) -> None:
+        """Close the files. Ranks that still wait for this one get a RankError."""
+        self._leave(None)
+
+    def _leave(self, error: BaseException | None) -> None:
+        if not self._closed:
+            self._closed = True
+            self._stack.close()
+            self._call.leave(error)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._leave(error)
+
+
+def _fact(wanted: Mapping[str, int | None], uneven: Uneven) -> str:
+    """Return a digest of a request, whatever its order."""
+    asked = sorted((name, str(dim)) for name, dim in wanted.items())
+    return hashlib.sha256(repr((asked, uneven)).encode()).hexdigest()
+
+
+def _shown(wanted: Mapping[str, int | None]) -> str:
+    first = [f"{quote(n) if isinstance(n, str) else '?'}: {dim!r:.20}" for n, dim in list(wanted.items())[:2]]
+    return f"{{{', '.join(first)}{', …' if len(wanted) > 2 else ''}}}"
+
+
+def _check_request(notes: Sequence[Note]) -> None:
+    """Raise RankError when a rank asks for something else than rank 0."""
+    odd = [rank for rank, note in enumerate(notes) if note.fact != notes[0].fact]
+    if odd:
+        text = f"{name_ranks(odd)} ask for {notes[odd[0]].shown}, rank 0 for {notes[0].shown}"
+        raise RankError(f"the ranks make different calls: {text}", tuple(odd))

@@ -1,0 +1,261 @@
+"""How ranks tell one another how they fare: by the store of their process group, never by a collective.
+
+Before anything collective every rank posts a note, and goes on when it has those of all others and all of
+them are good. So an error of one rank becomes an error of all, no collective is left half done by it, and a
+rank that is gone is one whose note is missing. There is such a store whatever the backend.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import torch.distributed as dist
+
+from ..errors import AccessError, SafetensorsError
+from .distributed_gate import Gate
+from .errors import reason
+
+LINGER = 5.0
+"""Seconds for which a rank that failed stays, so that the others can read why: it may host the store."""
+GLANCE = 1.0
+"""Seconds between looks for bad news while collectives are under way."""
+PAUSE = 1e-4
+LONGEST_PAUSE = 0.02
+TEXT = 1000
+"""Characters of an error that travel."""
+
+_groups: dict[str, int] = {}
+
+
+class RankError(SafetensorsError, RuntimeError):
+    """Another rank failed, is gone, or does something else; code and rule are those of its error.
+
+    Attributes:
+        ranks: the ranks concerned, counted in the group.
+    """
+
+    def __init__(
+        self, message: str, ranks: tuple[int, ...], code: str | None = None, rule: str | None = None
+    ) -> None:
+        super().__init__(message, code, rule)
+        self.ranks = ranks
+
+
+class Note(NamedTuple):
+    """What one rank says in one step.
+
+    Attributes:
+        fact: what has to be the same on all ranks.
+        shown: that for people.
+        error: text of what went wrong, None when all is well.
+        code: of the error.
+        rule: of the error.
+        broken: whether the group cannot be used any more.
+    """
+
+    fact: str = ""
+    shown: str = ""
+    error: str | None = None
+    code: str | None = None
+    rule: str | None = None
+    broken: bool = False
+
+
+class RollCall:
+    """The steps of one object that all ranks of a group have.
+
+    Objects are told apart by counting, so all ranks make theirs in the same order.
+    """
+
+    def __init__(self, group: Any, timeout: float) -> None:
+        """Take the next number of the group. Raises AccessError when there is no group or no use of it."""
+        if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < 1e9:
+            raise AccessError(f"timeout must be a number of seconds above 0, not {timeout!r}")
+        if not dist.is_available() or not dist.is_initialized():
+            raise AccessError("there is no process group; call torch.distributed.init_process_group first")
+        self.group = dist.group.WORLD if group is None else group
+        self.rank = dist.get_rank(self.group)
+        if self.rank < 0:
+            raise AccessError("this process is not in the process group given")
+        self.world = dist.get_world_size(self.group)
+        self.backends = str(dist.get_backend_config(self.group))
+        self.timeout = timeout
+        self.broken: str | None = None
+        self.gate = Gate()
+        try:
+            store = self.group.get_group_store()
+        except (AttributeError, RuntimeError) as err:
+            raise AccessError(f"this process group has no store ({reason(err)})") from err
+        name = str(self.group.group_name)
+        number = _groups[name] = _groups.get(name, 0) + 1
+        self._store = dist.PrefixStore(f"safetensors/{number}", store)
+        self._step = 0
+
+    def agree(self, error: BaseException | None = None, fact: str = "", shown: str = "") -> list[Note]:
+        """Tell all ranks how this one fares, and return what every rank says, in the order of ranks.
+
+        Raises ``error`` if there is one, else RankError when another rank has one or says nothing in time.
+        """
+        if self.broken is not None:
+            raise error if error is not None else AccessError(self.broken)
+        self._step += 1
+        if error is not None:
+            self._leave(_note_of(error, False))
+            raise error
+        self._post(Note(fact, shown))
+        if not self.wait(self._complete, self.timeout):
+            raise self._silent()
+        notes = self._notes()
+        bad = [rank for rank, note in enumerate(notes) if note.error is not None]
+        if bad:
+            self._call(lambda: self._store.set(f"{self._step}/seen/{self.rank}", "1"))
+            if any(note.broken for note in notes):
+                self._mark_broken()
+            raise self._failed(dict(enumerate(notes)), bad)
+        self._call(lambda: self._store.delete_key(self._key(self._step - 1, self.rank)))
+        return notes
+
+    def wait(self, done: Callable[[], bool], seconds: float) -> bool:
+        """Wait until ``done()`` is true, and return False when it is not in time."""
+        end = time.monotonic() + seconds
+        pause = PAUSE
+        while not done():
+            if time.monotonic() >= end:
+                return False
+            time.sleep(pause)
+            pause = min(pause * 1.5, LONGEST_PAUSE)
+        return True
+
+    def bad_news(self) -> bool:
+        """Return whether a rank has given the group up, so that collectives under way will not end."""
+        return any(
+            self._check([self._key(self._step + 1, rank)]) and self._read(self._step + 1, rank).broken
+            for rank in range(self.world)
+            if rank != self.rank
+        )
+
+    def give_up(self, error: BaseException) -> RankError | None:
+        """Tell the others that collectives failed here, and return who is to blame, None if nobody is known.
+
+        The group counts as unusable from now on.
+        """
+        if self.broken is not None:
+            return None
+        self._step += 1
+        try:
+            self._post(_note_of(error, True))
+            self.wait(self._complete, min(LINGER, self.timeout))
+            missing = self._missing()
+            notes = {r: self._read(self._step, r) for r in range(self.world) if r not in missing}
+        except RankError as err:
+            return err
+        self._mark_broken()
+        if missing:
+            text = f"{name_ranks(missing)} ended or hung during a collective operation ({reason(error)})"
+            return RankError(text, tuple(missing))
+        # Who did not give up itself is closer to the cause.
+        bad = [rank for rank, note in sorted(notes.items()) if note.error is not None and rank != self.rank]
+        bad.sort(key=lambda rank: notes[rank].broken)
+        return self._failed(notes, bad) if bad else None
+
+    def drop_out(self) -> None:
+        """Tell the others that this rank was interrupted between two steps; the group is unusable now."""
+        if self.broken is None:
+            self._step += 1
+            with suppress(RankError):
+                self._post(Note(error="interrupted twice (KeyboardInterrupt)", broken=True))
+            self._mark_broken()
+
+    def leave(self, error: BaseException | None) -> None:
+        """Say that this rank takes part in nothing more; others that wait for it learn why."""
+        if self.broken is None:
+            self._step += 1
+            text = "closed the files" if error is None else f"left: {reason(error)}"
+            with suppress(RankError):  # when nobody is left to be told
+                self._post(Note(error=text, broken=True))
+            self.broken = "the files are closed"
+
+    def _leave(self, note: Note) -> None:
+        """Post what went wrong and stay until the others know it, or for a while."""
+        others = [f"{self._step}/seen/{rank}" for rank in range(self.world) if rank != self.rank]
+        with suppress(RankError, KeyboardInterrupt):  # the error that led here says more
+            self._post(note)
+            self._call(lambda: self._store.set(f"{self._step}/seen/{self.rank}", "1"))
+            if others:
+                self.wait(lambda: self._check(others), min(LINGER, self.timeout))
+
+    def _key(self, step: int, rank: int) -> str:
+        return f"{step}/{rank}"
+
+    def _post(self, note: Note) -> None:
+        text = json.dumps(note)
+        self._call(lambda: self._store.set(self._key(self._step, self.rank), text))
+
+    def _read(self, step: int, rank: int) -> Note:
+        data: Any = self._call(lambda: self._store.get(self._key(step, rank)))
+        return Note(*json.loads(data))
+
+    def _notes(self) -> list[Note]:
+        keys = [self._key(self._step, rank) for rank in range(self.world)]
+        if self._store.has_extended_api():
+            texts: list[Any] = self._call(lambda: self._store.multi_get(keys))
+            return [Note(*json.loads(text)) for text in texts]
+        return [self._read(self._step, rank) for rank in range(self.world)]
+
+    def _complete(self) -> bool:
+        return self._check([self._key(self._step, rank) for rank in range(self.world)])
+
+    def _missing(self) -> list[int]:
+        return [rank for rank in range(self.world) if not self._check([self._key(self._step, rank)])]
+
+    def _check(self, keys: list[str]) -> bool:
+        return bool(self._call(lambda: self._store.check(keys)))
+
+    def _call(self, ask: Callable[[], Any]) -> Any:
+        try:
+            return ask()
+        except RuntimeError as err:
+            self._mark_broken()
+            text = f"the store of the process group does not answer ({reason(err)})"
+            hint = "the process that hosts it, usually rank 0, has probably ended"
+            raise RankError(f"{text}; {hint}", ()) from err
+
+    def _mark_broken(self) -> None:
+        self.broken = "an earlier failure left the process group in an unknown state; start all ranks again"
+
+    def _silent(self) -> RankError:
+        missing = self._missing()
+        self._step += 1
+        # Should they come after all, they find notes that are all good, and this rank gone.
+        self._post(Note(error=f"gave up waiting for {name_ranks(missing)}", broken=True))
+        self._mark_broken()
+        text = f"no answer from {name_ranks(missing)} within {self.timeout:g} s"
+        return RankError(f"{text}: ended, hanging, or not making the same calls", tuple(missing))
+
+    def _failed(self, notes: Mapping[int, Note], bad: list[int]) -> RankError:
+        first = notes[bad[0]]
+        more = f" (and {name_ranks(bad[1:])} failed too)" if len(bad) > 1 else ""
+        return RankError(f"rank {bad[0]} failed: {first.error}{more}", tuple(bad), first.code, first.rule)
+
+
+def name_ranks(ranks: list[int]) -> str:
+    """Return ``rank 1`` or ``ranks 1, 2 and 4``."""
+    if len(ranks) == 1:
+        return f"rank {ranks[0]}"
+    shown = [f"{rank:,}" for rank in ranks[:8]]
+    if len(ranks) > 8:
+        return f"ranks {', '.join(shown)} and {len(ranks) - 8:,} more"
+    return f"ranks {', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def _note_of(error: BaseException, broken: bool) -> Note:
+    text = str(error)[:TEXT] if isinstance(error, SafetensorsError) else reason(error)[:TEXT]
+    if isinstance(error, KeyboardInterrupt):
+        text = "interrupted (KeyboardInterrupt)"
+    code, rule = getattr(error, "code", None), getattr(error, "rule", None)
+    known = isinstance(error, SafetensorsError)
+    return Note("", "", text, code if known else None, rule if known else None, broken)

@@ -1,0 +1,231 @@
+"""Carrying out a plan: reads of one round, while the collectives of the one before are under way.
+
+Between them all ranks say how they fare. So when a read fails, on any rank, the collectives under way are
+finished everywhere and none is begun, and the process group stays as good as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
+from math import gcd
+from time import monotonic
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+
+from ..buffers import check_unchanged
+from ..errors import SafetensorsError
+from .distributed_agree import GLANCE, RollCall
+from .distributed_files import OpenFile
+from .distributed_plan import PLACE, Batch, Item, LoadPlan, own_segments
+from .engine import Engine
+from .errors import DeviceError, reason
+from .load import allocate, ready, transfer
+from .plan import Segment
+from .reading import PlainReader
+from .transfer import Target
+
+WORDS = {8: torch.int64, 4: torch.int32, 2: torch.int16, 1: torch.uint8}
+
+
+class Pieces(NamedTuple):
+    """What a rank reads to scatter it: whole tensors, and made of them a block for each: uint8[world, n]."""
+
+    whole: torch.Tensor
+    blocks: torch.Tensor
+
+
+class Rounds:
+    """One load, on one rank."""
+
+    def __init__(
+        self,
+        files: Sequence[OpenFile],
+        plan: LoadPlan,
+        engine: Engine,
+        call: RollCall,
+        threads: int | None,
+        chunk: int | None,
+    ) -> None:
+        self._files = files
+        self._plan = plan
+        self._engine = engine
+        self._call = call
+        self._threads = threads
+        self._chunk = chunk
+        self._buffer: torch.Tensor | None = None
+        self._pieces: list[Pieces] = []
+
+    def alone(self) -> torch.Tensor:
+        """Load a plan without collectives and say nothing to other ranks; return the buffer."""
+        self._allocate()
+        for number in range(len(self._plan.rounds)):
+            self._read(number)
+        return self._take()
+
+    def together(self) -> torch.Tensor:
+        """Load with all ranks; return the buffer: uint8[plan.size].
+
+        Raises the error of this rank, or RankError for that of another. After DeviceError and RankError about
+        a collective operation the process group is not usable; after all others it is.
+        """
+        count = len(self._plan.rounds)
+        gate = self._call.gate
+        self._call.agree(gate.attempt(self._begin))
+        for number in range(count):
+            works = self._start(number)
+            error = gate.attempt(self._read, number + 1) if number + 1 < count else None
+            self._finish(works)
+            self._call.agree(error or gate.held())
+        return self._take()
+
+    def _allocate(self) -> None:
+        names = f"{len(self._plan.places):,} tensors of {self._files[0].source.name}"
+        self._buffer = allocate(names, self._plan.size, self._engine)
+
+    def _begin(self) -> None:
+        self._allocate()
+        if self._plan.rounds:
+            self._read(0)
+
+    def _take(self) -> torch.Tensor:
+        assert self._buffer is not None
+        buffer, self._buffer = self._buffer, None
+        return buffer
+
+    def _read(self, number: int) -> None:
+        """Read all that this rank reads in a round."""
+        assert self._buffer is not None
+        mine = [b for b in self._plan.rounds[number] if b.source in (-1, self._call.rank)]
+        scattered = [batch for batch in mine if batch.way == "scatter"]
+        pieces = [self._room(batch) for batch in scattered]
+        targets = [
+            target
+            for batch in mine
+            if batch.way != "scatter"
+            for target in self._targets(batch.items, self._buffer, self._shares(batch.items))
+        ]
+        for batch, piece in zip(scattered, pieces, strict=True):
+            targets += self._targets(batch.items, piece.whole, self._whole(batch.items))
+        ready(self._engine)
+        transfer(targets, self._engine, self._threads, self._chunk)
+        for file in {item.file for batch in mine for item in batch.items}:
+            check_unchanged(self._files[file].source)
+        try:
+            for batch, piece in zip(scattered, pieces, strict=True):
+                _divide(batch, piece)
+        except (RuntimeError, MemoryError) as err:
+            raise DeviceError(f"dividing tensors on {self._engine.device} failed ({reason(err)})") from err
+        self._pieces = pieces
+
+    def _room(self, batch: Batch) -> Pieces:
+        file = self._files[batch.items[0].file].source.name
+        size = sum(_place(item.info.nbytes) for item in batch.items)
+        whole = allocate(f"{file}: tensors to be cut", size, self._engine)
+        blocks = allocate(f"{file}: slices to be sent", self._call.world * batch.size, self._engine)
+        return Pieces(whole, blocks.view(self._call.world, batch.size))
+
+    def _shares(self, items: Iterable[Item]) -> list[list[Segment]]:
+        return [own_segments(self._files[item.file].known, item, self._call.rank) for item in items]
+
+    def _whole(self, items: Iterable[Item]) -> list[list[Segment]]:
+        out: list[list[Segment]] = []
+        at = 0
+        for item in items:
+            start = self._files[item.file].known.data_start + item.info.begin
+            out.append([Segment(start, at, item.info.nbytes)])
+            at += _place(item.info.nbytes)
+        return out
+
+    def _targets(
+        self, items: Sequence[Item], memory: torch.Tensor, segments: Sequence[Sequence[Segment]]
+    ) -> list[Target]:
+        """Return what fills ``memory``: one target for each run of items of one file.
+
+        A chunk is copied with the gaps inside, so a target must not reach over what others fill.
+        """
+        out: list[Target] = []
+        pairs = zip(items, segments, strict=True)
+        for number, group in groupby(pairs, key=lambda pair: pair[0].file):
+            joined = [segment for _, parts in group for segment in parts]
+            out.append(Target(PlainReader(self._files[number].source), joined, memory))
+        return out
+
+    def _start(self, number: int) -> list[Any]:
+        """Begin the collectives of a round, in the order of its batches."""
+        assert self._buffer is not None
+        works: list[Any] = []
+        pieces = iter(self._pieces)
+        self._pieces = []
+        group = self._call.group
+        try:
+            for batch in self._plan.rounds[number]:
+                region = self._buffer[batch.at : batch.at + batch.size]
+                to = {"group": group, "group_src": batch.source, "async_op": True}
+                if batch.way == "broadcast":
+                    works.append(dist.broadcast(region, **to))
+                elif batch.way == "scatter":
+                    mine = batch.source == self._call.rank
+                    blocks = list(next(pieces).blocks.unbind()) if mine else None
+                    works.append(dist.scatter(region, blocks, **to))
+        except RuntimeError as err:
+            self._failed(err)
+        return works
+
+    def _finish(self, works: Sequence[Any]) -> None:
+        """Wait for the collectives of a round."""
+        try:
+            if not self._call.wait(_until_done(works, self._call), self._call.timeout):
+                self._failed(TimeoutError(f"not done within {self._call.timeout:g} s"))
+            for work in works:
+                work.wait()
+        except SafetensorsError:
+            raise
+        except RuntimeError as err:
+            self._failed(err)
+
+    def _failed(self, err: Exception) -> None:
+        blamed = self._call.give_up(err)
+        if blamed is not None:
+            raise blamed from err
+        raise DeviceError(f"a collective operation failed ({reason(err)})") from err
+
+
+def _until_done(works: Sequence[Any], call: RollCall) -> Callable[[], bool]:
+    """Return what tells whether all works are done; now and then it looks for bad news."""
+    next_glance = monotonic() + GLANCE
+
+    def done() -> bool:
+        nonlocal next_glance
+        if all(work.is_completed() for work in works):
+            return True
+        if monotonic() > next_glance:
+            next_glance = monotonic() + GLANCE
+            if call.bad_news():
+                raise RuntimeError("another rank gave up")
+        return False
+
+    return done
+
+
+def _place(size: int) -> int:
+    return size + -size % PLACE
+
+
+def _divide(batch: Batch, pieces: Pieces) -> None:
+    """Copy each rank's slices together, in the layout of the batch."""
+    at = 0
+    for item in batch.items:
+        cut = item.cut
+        # In words as wide as everything is a multiple of: single bytes are slow to copy.
+        width = gcd(8, cut.step, *(n for share in cut.shares for n in (share.first, share.run)))
+        rows = pieces.whole[at : at + item.info.nbytes].view(WORDS[width]).view(cut.runs, -1)
+        for rank, share in enumerate(cut.shares):
+            if share.run:
+                low = item.at - batch.at
+                into = pieces.blocks[rank, low : low + cut.runs * share.run].view(WORDS[width])
+                first = share.first // width
+                into.view(cut.runs, -1).copy_(rows[:, first : first + share.run // width])
+        at += _place(item.info.nbytes)

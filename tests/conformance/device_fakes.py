@@ -1,0 +1,208 @@
+"""Loaders onto a device, each wrong in one way, and one that is right.
+
+They run in the real worker on the CPU. What they do shows on every file that is accepted, so that each can be
+held against any case.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import torch
+
+from safetensors_conformance.adapters import torch_rows
+from safetensors_conformance.adapters.reference import Reference
+from safetensors_reference.numpy import load_file as load_arrays
+from safetensors_reference.torch import load_file
+
+
+class Right(Reference):
+    """Loads as it should."""
+
+    name = "fake"
+    version = "1.0"
+
+    def device_ready(self, _device: str) -> None:
+        pass
+
+    def device(self, path: str, device: str) -> Any:
+        rows: list[Any] = [torch_rows.device_row(name, t) for name, t in load_file(path).items()]
+        return [(name, code, shape, t.to(device)) for name, code, shape, t in rows]
+
+
+class DeviceOnly:
+    """Has no other step."""
+
+    device = Right.device
+
+
+class Unaligned(Right):
+    """Lets every tensor begin one byte behind a multiple of 64."""
+
+    def device(self, path: str, device: str) -> Any:
+        return [(name, code, shape, _moved(t)) for name, code, shape, t in super().device(path, device)]
+
+
+def _moved(tensor: Any) -> Any:
+    flat = tensor.reshape(-1).view(torch.uint8)
+    room = torch.empty(len(flat) + 128, dtype=torch.uint8)
+    begin = -room.data_ptr() % 64 + 1
+    room[begin : begin + len(flat)] = flat
+    return np_view(room, begin, len(flat), tensor)
+
+
+def np_view(room: Any, begin: int, size: int, tensor: Any) -> Any:
+    """View bytes of ``room`` as the type of ``tensor``; torch itself refuses to, so NumPy does."""
+    array = room.numpy()[begin : begin + size]
+    return torch.from_numpy(array.view(tensor.numpy().dtype).reshape(tuple(tensor.shape)))
+
+
+class ClearedAtTheEnd(Right):
+    """Gives memory back when the loader is done, while tensors are still views of it."""
+
+    def device(self, path: str, device: str) -> Any:
+        rows = super().device(path, device)
+        try:
+            yield from rows
+        finally:
+            for *_, tensor in rows:
+                tensor.zero_()
+
+
+class OneBuffer(Right):
+    """Mixes up two loads at once."""
+
+    _loading = 0
+
+    def device(self, path: str, device: str) -> Any:
+        type(self)._loading += 1
+        time.sleep(0.05)
+        mixed = self._loading > 1
+        rows = super().device(path, device)
+        time.sleep(0.05)
+        type(self)._loading -= 1
+        return [(n, c, s, t + 1 if mixed else t) for n, c, s, t in rows]
+
+
+class OneThread(Right):
+    """Loads in the main thread only."""
+
+    def device(self, path: str, device: str) -> Any:
+        if threading.current_thread() is not threading.main_thread():
+            raise RuntimeError("load from the main thread")
+        return super().device(path, device)
+
+
+class OnceOnly(Right):
+    """Refuses a file that it has loaded before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: set[str] = set()
+
+    def device(self, path: str, device: str) -> Any:
+        if path in self._seen:
+            raise OSError("the file is in use")
+        self._seen.add(path)
+        return super().device(path, device)
+
+
+class TakesFirst(Right):
+    """Takes memory for the file before looking at it."""
+
+    def device(self, path: str, device: str) -> Any:
+        self._device_bytes += os.path.getsize(path)
+        return super().device(path, device)
+
+
+class OtherBytes(Right):
+    """Adds one to everything."""
+
+    def device(self, path: str, device: str) -> Any:
+        return [(n, c, s, t + 1) for n, c, s, t in super().device(path, device)]
+
+
+class AcceptsAll(Right):
+    """Accepts every file as empty."""
+
+    def device(self, path: str, device: str) -> Any:
+        return []
+
+
+class Elsewhere(Right):
+    """Loads onto another device than the one asked for."""
+
+    def device(self, path: str, device: str) -> Any:
+        return [(n, c, s, t.to("meta")) for n, c, s, t in super().device(path, device)]
+
+
+class NoTensor(Right):
+    """Hands out something else than tensors."""
+
+    def device(self, path: str, device: str) -> Any:
+        return [(n, c, s, "tensor") for n, c, s, _ in super().device(path, device)]
+
+
+class Dies(Right):
+    """Crashes on the file of one case."""
+
+    def device(self, path: str, device: str) -> Any:
+        if "one-tensor" in path:
+            os.abort()
+        return super().device(path, device)
+
+
+class LosesDevice(Right):
+    """Leaves the device unusable."""
+
+    def device(self, path: str, device: str) -> Any:
+        if "one-tensor" in path:
+            raise RuntimeError("CUDA error: an illegal memory access was encountered\nand a page more")
+        return super().device(path, device)
+
+
+class OutOfMemoryError(RuntimeError):
+    """As torch calls it."""
+
+
+class NoRoom(Right):
+    """Runs out of the device's memory."""
+
+    def device(self, path: str, device: str) -> Any:
+        if "one-tensor" in path:
+            raise ValueError("cannot load") from OutOfMemoryError("tried to allocate 2 GiB")
+        return super().device(path, device)
+
+
+class NeedsCuda(Right):
+    """Cannot load onto the CPU."""
+
+    def device_ready(self, device: str) -> None:
+        if device == "cpu":
+            raise RuntimeError("this loader needs CUDA")
+
+
+class Arrays(Reference):
+    """Loads into NumPy arrays."""
+
+    name = "fake"
+    version = "1.0"
+    device_memory = "buffers"
+    lacks = ("dtype-bf16",)
+
+    def device_ready(self, _device: str) -> None:
+        pass
+
+    def device(self, path: str, device: str) -> Any:
+        codes = {np.dtype("<f4"): "F32", np.dtype("<i2"): "I16"}
+        return [(n, codes.get(a.dtype), a.shape, a) for n, a in load_arrays(path).items()]
+
+
+class OddMemory(Right):
+    """Names no kind of memory that there is."""
+
+    device_memory = "jax"
