@@ -166,6 +166,18 @@ def test_runs_that_tell_only_a_part_are_refused_and_nothing_is_written(tmp_path:
         assert not (tmp_path / "pages").exists()
 
 
+def test_an_implementation_that_could_not_be_run_keeps_its_page(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The runs are not made here: what matters is that one of those known has left no record.
+    monkeypatch.setattr("safetensors_conformance.cli.publish.run.main", lambda *_, **__: None)
+    before = tree(out)
+    done = invoke("-o", out)
+    assert done.exit_code == 2
+    assert "no run of adaptersentry" in done.output
+    assert tree(out) == before
+
+
 def test_findings_of_fuzzing_and_missing_runs_are_refused(runs: Path, tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()

@@ -11,8 +11,8 @@ import click
 from safetensors_corpus import Manifest, ManifestError, load_manifest
 from safetensors_reports.audit.inputs import AuditError
 from safetensors_reports.page.publish import INDEX, pages, publication, published, stale
-from safetensors_reports.record import RecordError, RunRecord
-from safetensors_reports.text import visible
+from safetensors_reports.record import RecordError, RunRecord, read_record
+from safetensors_reports.text import listed, visible
 
 from ..baseline import BaselineError
 from ..implementations.descriptor import descriptors
@@ -82,7 +82,10 @@ def publish(runs: tuple[Path, ...], output: Path, check: bool, jobs: int, corpus
 
 
 def _run_all(folder: Path, jobs: int, corpus_path: Path | None) -> None:
-    """Run every entry point of every implementation; what cannot be run leaves no record worth a page."""
+    """Run every entry point of every implementation, but those that only load onto a device.
+
+    Raises AuditError when one leaves no record at all: its page would be removed as if it were gone.
+    """
     selectors = [d.selector(entry) for d in descriptors().values() for entry in d.entries]
     options: list[str] = [word for selector in selectors for word in ("--impl", selector)]
     options += ["-q", "--jobs", str(jobs), "--report", str(folder)]
@@ -92,6 +95,10 @@ def _run_all(folder: Path, jobs: int, corpus_path: Path | None) -> None:
     except SystemExit as done:
         if done.code == 130:
             raise
+    there = {read_record(path).implementation["name"] for path in folder.glob("*.jsonl")}
+    missing = sorted(descriptors().keys() - there)
+    if missing:
+        raise AuditError(f"no run of {listed(missing, 6)}; nothing is published before all can be run")
 
 
 def _texts(paths: Sequence[Path], manifest: Manifest) -> dict[str, str]:
