@@ -39,6 +39,7 @@ class _Group:
     name: str
     version: str
     profile: str | None = None
+    device: str = ""
     rows: list[Row] = field(default_factory=list)
     fuzz: list[FuzzFinding] = field(default_factory=list)
 
@@ -83,6 +84,7 @@ def _add_run(groups: dict[Key, _Group], label: str, record: RunRecord) -> None:
             fresh = _Group(
                 str(who.get("selector") or who["name"]), who["name"], who["version"], record.header["profile"]
             )
+            fresh.device = record.header.get("device") or ""
             groups.setdefault((label, rule, verdict), fresh).rows.extend(rows)
 
     for row in record.results:
@@ -193,6 +195,8 @@ def _reproducer(group: _Group, shown: Shown) -> str:
     if shown.item is not None:
         return str(shown.item.document["reproduce"])
     tail = f" --profile {group.profile}" if group.profile else ""
+    if shown.row["step"] == "device":
+        tail += f" --device {group.device}"
     return f"stc run --impl {shlex.quote(group.selector)} --case {shown.row['case']}{tail}"
 
 

@@ -182,6 +182,8 @@ def worst(options: Iterable[Shown]) -> Shown:
             _OUTCOMES.index(one.outcome),
             size,
             one.row["case"],
+            # What everybody can run again comes before what takes a device.
+            one.row["step"] == "device",
             one.row["step"],
         )
 
