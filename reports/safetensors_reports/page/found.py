@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -138,11 +139,19 @@ def _speaking(members: Sequence[Row]) -> Row | None:
 def _references(members: Sequence[Row]) -> list[Row]:
     found: dict[str, Row] = {}
     for member in members:
-        for row in member["references"]:
+        # The short form of a report comes before its address, and is shown for both.
+        for row in sorted(member["references"], key=lambda r: r["reference"].startswith("https://")):
             name = row["reference"]
-            known = found.setdefault(name, {"name": name, "url": reference_url(name), "current": False})
+            fresh = {"name": name, "url": reference_url(name), "current": False}
+            known = found.setdefault(_report(name), fresh)
             known["current"] = known["current"] or row["current"]
-    return [found[name] for name in sorted(found)]
+    return sorted(found.values(), key=lambda row: str(row["name"]))
+
+
+def _report(reference: str) -> str:
+    """Return what is the same for all ways to name one report; owners of repositories change."""
+    found = re.search(r"([^/]+)(?:#|/issues/|/pull/)(\d+)$", reference)
+    return f"{found[1]}#{found[2]}" if found else reference
 
 
 def _show(block: Block, inputs: Mapping[str, str], drawn: dict[str, str]) -> None:
