@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,8 @@ from safetensors_reports.record import read_record
 from safetensors_reports.verdicts import SECURITY
 
 from .job import LENIENT, TOKEN, Job, pull_request
+
+SLOW = pytest.mark.skipif(os.environ.get("STC_SLOW") != "1", reason="a whole job each; STC_SLOW=1 does it")
 
 SARIF = "github/codeql-action/upload-sarif"
 ARTIFACT = "actions/upload-artifact"
@@ -102,7 +105,7 @@ def test_a_reader_without_failures_passes(tmp_path: Path) -> None:
     assert "reference" in job.summary
 
 
-@pytest.mark.parametrize("fail_on", ["failures", "security"])
+@pytest.mark.parametrize("fail_on", ["failures", pytest.param("security", marks=SLOW)])
 def test_a_complete_baseline_lets_the_job_pass(lenient: Job, tmp_path: Path, fail_on: str) -> None:
     job = Job(tmp_path)
     later = dt.datetime.now(dt.UTC).date() + dt.timedelta(days=30)
@@ -118,10 +121,10 @@ def test_a_complete_baseline_lets_the_job_pass(lenient: Job, tmp_path: Path, fai
     ("days", "leave_out", "fail_on", "result", "says"),
     [
         (30, 1, "failures", "failed", "no baseline expects"),
-        (30, 1, "security", "failed", "1 results are security failures"),
-        (30, 1, "never", "passed", ""),
+        pytest.param(30, 1, "security", "failed", "1 results are security failures", marks=SLOW),
+        pytest.param(30, 1, "never", "passed", "", marks=SLOW),
         (-1, 0, "security", "failed", "review is due for"),
-        (-1, 0, "failures", "failed", "its baseline is not right"),
+        pytest.param(-1, 0, "failures", "failed", "its baseline is not right", marks=SLOW),
     ],
 )
 def test_what_the_baseline_does_not_excuse(
@@ -138,7 +141,9 @@ def test_what_the_baseline_does_not_excuse(
     assert not says or says in "\n".join(job.annotations("error"))
 
 
-@pytest.mark.parametrize(("fail_on", "result"), [("security", "passed"), ("failures", "failed")])
+@pytest.mark.parametrize(
+    ("fail_on", "result"), [("security", "passed"), pytest.param("failures", "failed", marks=SLOW)]
+)
 def test_security_leaves_wrong_refusals_alone(tmp_path: Path, fail_on: str, result: str) -> None:
     job = Job(tmp_path)
     (job.repository / "adapter" / "strict.py").write_text(STRICT)

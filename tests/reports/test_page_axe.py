@@ -25,7 +25,21 @@ def browser() -> Iterator[Browser]:
 WINDOWS = [(NARROW, "dark"), (WIDE, "light")]
 
 
-@pytest.mark.parametrize("name", ALL)
+LARGE = ("many", "several")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(
+            name,
+            marks=pytest.mark.skipif(
+                name in LARGE and os.environ.get("STC_SLOW") != "1", reason="large pages; STC_SLOW=1 does it"
+            ),
+        )
+        for name in ALL
+    ],
+)
 def test_axe_finds_nothing_wrong(browser: Browser, tmp_path: Path, name: str) -> None:
     path = tmp_path / "report.html"
     path.write_text(report_html(ALL[name]()), "utf-8")
