@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from safetensors_corpus import Case, Expectation
+from safetensors_corpus.write_properties import MEANINGS
 from safetensors_reference.rules import rule_book
 from safetensors_reports.text import plural
 from safetensors_reports.verdicts import worst
@@ -185,7 +186,8 @@ def _whole(case: Case, expectation: Expectation, result: StepResult) -> tuple[st
     lacking = _lacking(expectation, result)
     if not lacking:
         return "pass", ""
-    return ("wrong-content" if case.level == "must" else "not-strict"), f"does not hold: {', '.join(lacking)}"
+    told = ", ".join(f"{MEANINGS[name]} ({name})" if name in MEANINGS else name for name in lacking)
+    return ("wrong-content" if case.level == "must" else "not-strict"), f"does not hold: {told}"
 
 
 def judge_choice(choice: str, verdicts: Iterable[CaseVerdict]) -> tuple[str, str]:

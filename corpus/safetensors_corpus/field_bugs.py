@@ -74,6 +74,16 @@ class FieldBug:
         return row
 
 
+def reference_url(reference: str) -> str | None:
+    """Return the address of a public report, which may be given as one; None for the name of a document."""
+    if reference.startswith("https://"):
+        return reference
+    where, mark, number = reference.rpartition("#")
+    if mark and number.isdigit() and where.count("/") == 1:
+        return f"https://github.com/{where}/issues/{number}"
+    return None
+
+
 @cache
 def field_bugs() -> Mapping[str, FieldBug]:
     """Load the table, by id. Raises ValueError for an entry that is incomplete or of an unknown family."""

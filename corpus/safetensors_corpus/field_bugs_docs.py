@@ -16,7 +16,7 @@ from safetensors_reference.cli_rules import docs_folder
 from safetensors_reference.rules_docs import escape, table
 
 from .cli_common import UnusableError, folder_option, load, raw_manifest, write_page
-from .field_bugs import FAMILIES
+from .field_bugs import FAMILIES, reference_url
 
 PAGE = "field-bugs.md"
 CASES_NAMED = 3
@@ -67,10 +67,8 @@ def cases_of(manifest: Mapping[str, Any]) -> dict[str, list[str]]:
 
 def reference_link(reference: str) -> str:
     """Return a Markdown link to a GitHub thread; the name of a document stays as it is."""
-    repository, mark, number = reference.partition("#")
-    if not mark:
-        return escape(reference)
-    return f"[{escape(reference)}](https://github.com/{repository}/issues/{number})"
+    url = reference_url(reference)
+    return escape(reference) if url is None else f"[{escape(reference)}]({url})"
 
 
 def _totals(bugs: Sequence[Row], shown: Mapping[str, Sequence[str]]) -> Iterator[str]:

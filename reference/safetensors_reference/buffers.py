@@ -67,7 +67,7 @@ def _fill(source: PathSource, start: int, view: memoryview) -> None:
                 if at is None:
                     return
                 piece = view[at : at + PIECE]
-                _populate(piece)
+                populate(ctypes.addressof(ctypes.c_char.from_buffer(piece)), len(piece))
                 _read_into(source, start + at, piece)
         except BaseException as err:  # handed to the caller below
             errors.append(err)
@@ -82,15 +82,15 @@ def _fill(source: PathSource, start: int, view: memoryview) -> None:
         raise errors[0]
 
 
-def _populate(view: memoryview) -> None:
-    """Have the kernel make all pages of ``view`` at once, which is cheaper than one fault for each.
+def populate(address: int, size: int) -> None:
+    """Have the kernel make the pages of ``size`` bytes at once, which is cheaper than one fault for each.
 
     Called through ctypes because ``mmap.madvise`` would hold up the other threads. Only Linux 5.14 and later
     know the request; elsewhere the pages come one by one.
     """
     if _madvise is not None:
-        address = ctypes.addressof(ctypes.c_char.from_buffer(view))
-        _madvise(ctypes.c_void_p(address), ctypes.c_size_t(len(view)), MADV_POPULATE_WRITE)
+        low = address - address % mmap.PAGESIZE
+        _madvise(ctypes.c_void_p(low), ctypes.c_size_t(address + size - low), MADV_POPULATE_WRITE)
 
 
 def _read_into(source: PathSource, start: int, view: memoryview) -> None:

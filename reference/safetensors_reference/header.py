@@ -36,6 +36,10 @@ class TensorInfo(NamedTuple):
         return DTYPE_BITS[self.dtype]
 
 
+Row = tuple[str, str, Sequence[int], int, int]
+"""Name, dtype code, shape, first byte and end of a tensor in the data buffer."""
+
+
 class ParsedEntries(Mapping[str, TensorInfo]):
     """Tensor entries as a JSON parser left them; a ``TensorInfo`` is made when it is asked for.
 
@@ -62,14 +66,14 @@ class ParsedEntries(Mapping[str, TensorInfo]):
     def __contains__(self, name: object) -> bool:
         return name in self.raw
 
-    def rows(self) -> Iterator[tuple[str, str, list[int], int, int]]:
+    def rows(self) -> Iterator[Row]:
         """Yield (name, dtype, shape, begin, end) without making an object for each."""
         for name, entry in self.raw.items():
             begin, end = entry["data_offsets"]
             yield name, entry["dtype"], entry["shape"], begin, end
 
 
-def rows(tensors: Mapping[str, TensorInfo]) -> Iterable[tuple[str, str, Sequence[int], int, int]]:
+def rows(tensors: Mapping[str, TensorInfo]) -> Iterable[Row]:
     """Return (name, dtype, shape, begin, end) of every entry, in header order."""
     return tensors.rows() if isinstance(tensors, ParsedEntries) else tensors.values()
 

@@ -45,6 +45,6 @@ def spaced(numbers: dict[str, int], between: str = "   ") -> str:
 
 
 def listed(items: list[str], limit: int) -> str:
-    """Join at most ``limit`` items with commas, saying how many are left out."""
+    """Join about ``limit`` items with commas, saying how many are left out: a single one is named as well."""
     rest = len(items) - limit
-    return ", ".join(items[:limit]) + (f" and {rest:,} more" if rest > 0 else "")
+    return ", ".join(items) if rest <= 1 else f"{', '.join(items[:limit])} and {rest:,} more"

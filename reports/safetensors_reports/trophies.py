@@ -15,7 +15,7 @@ from typing import Any, Literal
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from .projects import same_project
+from .projects import report_key, same_project
 from .verdicts import STRICT_FAILING, kind_of
 
 Row = Mapping[str, Any]
@@ -186,8 +186,5 @@ def _covered(pattern: str, cases: Iterable[str]) -> list[str]:
 
 
 def reported_as(issue: str, references: Iterable[str]) -> bool:
-    """Whether the issue of a baseline is one of the reports of a bug; owners change, so they are left out."""
-    parts = issue.rstrip("/").split("/")
-    if len(parts) < 3 or parts[-2] not in ("issues", "pull"):
-        return False
-    return f"{parts[-3]}#{parts[-1]}" in {reference.rpartition("/")[2] for reference in references}
+    """Whether the issue of a baseline is one of the reports of a bug."""
+    return report_key(issue) in {report_key(reference) for reference in references}

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from safetensors_corpus import field_bugs as table_module
 from safetensors_corpus import field_bugs_docs as docs
-from safetensors_corpus.field_bugs import FAMILIES, affected, field_bugs
+from safetensors_corpus.field_bugs import FAMILIES, affected, field_bugs, reference_url
 
 BUGS = list(field_bugs().values())
 REFERENCE = re.compile(r"[\w.-]+/[\w.-]+#[1-9]\d*|Trail of Bits review 2023-05")
@@ -201,3 +201,18 @@ def test_a_page_that_cannot_be_written(written: Path, page: Path, monkeypatch: p
     assert str(page) in refused.output
     monkeypatch.setattr(docs, "docs_folder", lambda: None)
     assert "no checkout" in run("-c", written, "--check").output
+
+
+@pytest.mark.parametrize(
+    ("reference", "url"),
+    [
+        ("o/lib#40", "https://github.com/o/lib/issues/40"),
+        ("https://example.org/40", "https://example.org/40"),
+        ("A review 2023", None),
+        ("o/lib#x", None),
+        ("lib#40", None),
+    ],
+)
+def test_references_have_addresses(reference: str, url: str | None) -> None:
+    assert reference_url(reference) == url
+    assert docs.reference_link(reference) == (reference if url is None else f"[{reference}]({url})")

@@ -7,14 +7,15 @@ from typing import Any
 import pytest
 
 from safetensors_corpus import Case
-from safetensors_reports.audit.about import APART, WORDS
+from safetensors_reports.audit.about import APART, ORDER, WORDS
 from safetensors_reports.audit.badge import COLORS, badges
 from safetensors_reports.audit.delta import report_delta
-from safetensors_reports.audit.inputs import Known, schema_error
+from safetensors_reports.audit.inputs import Known, schema, schema_error
 from safetensors_reports.audit.intoto import statements
 from safetensors_reports.audit.sarif import sarif_log
 from safetensors_reports.audit.severity import CONFORMANCE_ONLY
 from safetensors_reports.audit.summary_markdown import LINES, summary_markdown
+from safetensors_reports.page.words import SENTENCES, WORD_STYLE
 from safetensors_reports.verdicts import VERDICTS
 
 from .audit_support import HOLE, TWICE, corpus, failing, report, run
@@ -120,6 +121,9 @@ def test_statements_list_what_passed_and_never_what_was_not_run() -> None:
         (run(failing(HOLE, "harness-error")), "WARNED"),
         (run(failing(HOLE, "wrong-reject")), "FAILED"),
         (run(failing(HOLE, "unsafe")), "FAILED"),
+        # The word for these two is one of their own.
+        (run(failing(HOLE, "wrong-content", step="write")), "FAILED"),
+        (run(failing(HOLE, "unsafe", step="lifecycle")), "FAILED"),
     ],
 )
 def test_results_of_statements(record: Any, result: str) -> None:
@@ -137,7 +141,8 @@ def test_badges_say_in_words_what_their_colour_says() -> None:
     assert made["good 1"]["message"] == "conformant · 1/1"
     assert made["bad 1"]["message"] == "lenient · 0/3 · 2 not run"
     assert (made["good 1"]["color"], made["bad 1"]["color"]) == ("brightgreen", "orange")
-    assert {*WORDS.values(), "conformant", "not fully known"} == COLORS.keys()
+    assert set(ORDER) == COLORS.keys() == WORD_STYLE.keys() == SENTENCES.keys()
+    assert set(ORDER) == {*schema("report")["$defs"]["implementation"]["properties"]["word"]["enum"]}
     assert WORDS.keys() - {*APART.values()} <= VERDICTS.keys()
 
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from safetensors_corpus.field_bugs import field_bugs
+from safetensors_reports.audit.badge import badges
 from safetensors_reports.audit.build import report_text
 from safetensors_reports.audit.inputs import Known, load_fuzz_finding
 from safetensors_reports.audit.public import NOT_TOLD, UNSAFE_FAMILIES, shown_run
@@ -81,13 +82,26 @@ def test_nothing_of_an_unsafe_case_is_left(outcome: str) -> None:
     assert document["findings"] == []
     assert (who["counts"], who["due"], who["cases"], who["not_run"]) == ({"pass": 1}, 1, 1, 0)
     assert who["not_asked"] == {NOT_TOLD: 1}
-    assert who["word"] == "conformant"
+    assert who["word"] == "no fault shown"
     published = texts(record)
     for word in ("SECRET", HOLE, corpus().by_id[HOLE].sha256 or "", f": {9e6}"):
         assert word not in published
     area = next(row for row in document["matrix"] if row["area"] == "OFF")
     assert (area["worst"], area["known"]) == ([None], [0])
     assert "unsafe" in texts(run(died, name="reference", version="1"))
+
+
+def test_only_what_is_shown_whole_is_called_conformant() -> None:
+    """Nobody is to read *conformant* where crashes may be held back, and our own reader hides nothing."""
+    right = failing(HOLE, "pass")
+    runs = [run(right, name="lib", version="1"), run(right, name="reference", version="1")]
+    assert [who["word"] for who in report(*runs)["implementations"]] == ["conformant", "conformant"]
+    words = [who["word"] for who in report(*runs, public=True)["implementations"]]
+    assert words == ["no fault shown", "conformant"]
+    assert [who["color"] for who in badges(report(*runs, public=True)).values()] == [
+        "lightgrey",
+        "brightgreen",
+    ]
 
 
 def test_a_run_of_nothing_but_unsafe_cases_is_published_as_one_of_nothing() -> None:

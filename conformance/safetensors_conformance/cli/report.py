@@ -13,11 +13,7 @@ import click
 from safetensors_corpus import ManifestError, load_manifest
 from safetensors_reports.audit.badge import badges
 from safetensors_reports.audit.build import Report, build_report, report_text
-from safetensors_reports.audit.inputs import (
-    AuditError,
-    load_json,
-    schema_error,
-)
+from safetensors_reports.audit.inputs import REPORT, AuditError, load_report
 from safetensors_reports.audit.intoto import statements
 from safetensors_reports.audit.sarif import sarif_log
 from safetensors_reports.audit.stable import slug
@@ -28,8 +24,6 @@ from safetensors_reports.text import plural, visible
 
 from ..baseline import BaselineError
 from .report_files import BadInputError, known_failures, read_inputs, write_texts
-
-NAME = "report.json"
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -109,9 +103,9 @@ def report(
     """
     try:
         made = _build(runs, corpus_path, baselines, public=public)
-        older = None if previous is None else _previous(previous)
+        older = None if previous is None else load_report(previous)
         # All is made before anything is written, so that no half report is left.
-        texts = {NAME: report_text(made)}
+        texts = {REPORT: report_text(made)}
         if html:
             texts["report.html"] = report_html(made, older)
         if markdown:
@@ -127,7 +121,7 @@ def report(
         raise BadInputError(str(err)) from err
     write_texts(output, texts)
     found, runs_said = len(made["findings"]), len(made["implementations"])
-    click.echo(f"{plural(found, 'finding')} in {plural(runs_said, 'run')}: {output / NAME}")
+    click.echo(f"{plural(found, 'finding')} in {plural(runs_said, 'run')}: {output / REPORT}")
 
 
 def _build(
@@ -138,21 +132,6 @@ def _build(
     files = {path.name: path for path in baselines}
     known = {i: known_failures(record, files, manifest) for i, record in enumerate(records)}
     return build_report(records, manifest, fuzz=findings, known=known, public=public)
-
-
-def _previous(path: Path) -> Report:
-    path = path / NAME if path.is_dir() else path
-    document: Any = load_json(path, f"the {NAME} of an older report")
-    version = document.get("schema") if isinstance(document, dict) else None
-    if version != 1:
-        raise AuditError(
-            f"{visible(str(path))}: report of schema {visible(str(version), 20)}, this program reads 1"
-        )
-    wrong = schema_error("report", document)
-    if wrong is not None:
-        raise AuditError(f"{visible(str(path))}: not a report ({wrong})")
-    older: Report = document
-    return older
 
 
 def _artifacts(made: Report, given: Sequence[str]) -> dict[str, str]:

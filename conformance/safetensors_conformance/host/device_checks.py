@@ -1,7 +1,7 @@
 """Checks of the step ``device`` in the worker: whether tensors stay right when their loader is gone.
 
-Lies beside the host and is loaded by it when a device is asked for. Standard library only, as the host is;
-torch is imported for adapters whose tensors are torch's, which is what ``device_memory`` says.
+Lies beside the host and is loaded by it when a device is asked for. Standard library only, as the host is,
+but for the memory of adapters whose tensors are torch's, which is what ``device_memory`` says.
 
 An adapter has ``device(path, device)``, which loads a file: an iterable of ``(name, dtype, shape, tensor)``,
 or a dict as ``read`` returns it. A tensor is looked at when it is handed out; one is kept when the iterable
@@ -22,136 +22,12 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+from .device_memory import MEMORIES, NotThereError, said
+
 CHURN = 64 << 20
 """Most memory in bytes that is filled to see what a tensor that is kept still holds."""
 ROUNDS = 3
-FILL = 0xA5
 _LOST = re.compile(r"CUDA error: (an illegal|misaligned|device-side|unspecified|hardware|invalid program)")
-
-
-class NotThereError(Exception):
-    """The device cannot be used here; the text says why."""
-
-
-class Torch:
-    """Memory of a device as torch sees it."""
-
-    def __init__(self, device: str) -> None:
-        """Take the device into use. Raises NotThereError."""
-        try:
-            import torch
-        except Exception as err:  # broken installations fail in many ways
-            raise NotThereError(f"it needs torch, which cannot be imported ({_said(err)})") from err
-        self._torch = torch
-        self._device = torch.device(device)
-        self.cuda = self._device.type == "cuda"
-        if self.cuda:
-            count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-            if self._device.index >= count:
-                raise NotThereError(f"torch {torch.__version__} sees {count} CUDA devices")
-        try:
-            self.enter_thread()
-            torch.zeros(1, device=self._device)
-            self.wait()
-        except RuntimeError as err:
-            raise NotThereError(f"torch cannot use it ({_said(err)})") from err
-
-    def enter_thread(self) -> None:
-        """Make the device the current one of this thread."""
-        if self.cuda:
-            self._torch.cuda.set_device(self._device)
-
-    def place(self, tensor: Any) -> str:
-        """Return the device that a tensor lies on."""
-        return "cpu" if tensor.device.type == "cpu" else str(tensor.device)
-
-    def address(self, tensor: Any) -> tuple[int, int]:
-        """Return address and element size in bytes."""
-        return tensor.data_ptr(), tensor.element_size()
-
-    def data(self, tensor: Any) -> bytes:
-        """Copy a tensor back and return its bytes in C order."""
-        flat = tensor.detach().cpu().contiguous().reshape(-1)
-        return bytes(flat.view(self._torch.uint8).numpy().tobytes()) if flat.numel() else b""
-
-    def data_elsewhere(self, tensor: Any) -> bytes:
-        """Copy a tensor back on a stream of its own, which waits for the current one."""
-        stream = self._torch.cuda.Stream(self._device)
-        stream.wait_stream(self._torch.cuda.current_stream(self._device))
-        with self._torch.cuda.stream(stream):
-            return self.data(tensor)
-
-    def churn(self, sizes: list[int]) -> Any:
-        """Allocate and fill memory in these sizes."""
-        return [
-            self._torch.full((size,), FILL, dtype=self._torch.uint8, device=self._device) for size in sizes
-        ]
-
-    def wait(self) -> None:
-        """Wait for the device, so that what went wrong there shows now."""
-        if self.cuda:
-            self._torch.cuda.synchronize(self._device)
-
-    def in_use(self) -> int | None:
-        """Return the memory of the device that is in use through torch, None where torch does not count."""
-        return self._torch.cuda.memory_allocated(self._device) if self.cuda else None
-
-    def highest(self) -> int:
-        """Return the most that was in use since the last reset."""
-        return int(self._torch.cuda.max_memory_allocated(self._device))
-
-    def reset_highest(self) -> None:
-        """Count the highest use from now on."""
-        self._torch.cuda.reset_peak_memory_stats(self._device)
-
-
-class Buffers:
-    """Memory of this process, in objects with the buffer protocol."""
-
-    cuda = False
-
-    def __init__(self, device: str) -> None:
-        if device != "cpu":
-            raise NotThereError("its tensors are buffers of the CPU")
-
-    def enter_thread(self) -> None:
-        """There is one device."""
-
-    def place(self, tensor: Any) -> str:  # noqa: ARG002 - all have this form
-        """Return the device that a tensor lies on."""
-        return "cpu"
-
-    def address(self, tensor: Any) -> tuple[int, int] | None:
-        """Return address and element size in bytes, None where the object does not tell."""
-        told = getattr(tensor, "__array_interface__", None)
-        return (told["data"][0], memoryview(tensor).itemsize) if told else None
-
-    def data(self, tensor: Any) -> bytes:
-        """Return the bytes of a tensor in C order."""
-        return memoryview(tensor).tobytes()
-
-    data_elsewhere = data
-
-    def churn(self, sizes: list[int]) -> Any:
-        """Allocate and fill memory in these sizes."""
-        return [bytearray([FILL]) * size for size in sizes]
-
-    def wait(self) -> None:
-        """Nothing is ever queued."""
-
-    def in_use(self) -> int | None:
-        """Nobody counts."""
-        return None
-
-    def highest(self) -> int:
-        """Nobody counts."""
-        return 0
-
-    def reset_highest(self) -> None:
-        """Nobody counts."""
-
-
-MEMORIES: dict[str, Any] = {"torch": Torch, "buffers": Buffers}
 
 
 class DeviceChecks:
@@ -171,7 +47,7 @@ class DeviceChecks:
             try:
                 ready(device)
             except Exception as err:
-                raise NotThereError(_said(err)) from err
+                raise NotThereError(said(err)) from err
         self._counted = callable(getattr(adapter, "device_bytes", None))
         self._by_torch: bool | None = None
         self.told: list[dict[str, str]] = []
@@ -201,7 +77,7 @@ class DeviceChecks:
                 check(path, right)
             except Exception as err:
                 self._lost(err)
-                self._tell(check.__name__[1:], [f"it fails when the file is loaded again ({_said(err)})"])
+                self._tell(check.__name__[1:], [f"it fails when the file is loaded again ({said(err)})"])
         self._returned(before)
         return out
 
@@ -248,7 +124,7 @@ class DeviceChecks:
         try:
             place = self._memory.place(tensor)
         except AttributeError as err:
-            raise self._wrong(f"tensor {str(name)[:80]!r} is {type(tensor).__name__} ({_said(err)})") from err
+            raise self._wrong(f"tensor {str(name)[:80]!r} is {type(tensor).__name__} ({said(err)})") from err
         if place != self._device:
             raise self._wrong(f"tensor {str(name)[:80]!r} lies on {place}, not on {self._device}")
         return bytes(self._memory.data(tensor))
@@ -308,7 +184,7 @@ class DeviceChecks:
                 self._memory.enter_thread()
                 wrong.extend(_unlike(right, self._digests(path), "when two threads load at once"))
             except BaseException as err:  # panics of libraries in Rust are no Exception
-                wrong.append(f"one of two loads at once fails ({_said(err)})")
+                wrong.append(f"one of two loads at once fails ({said(err)})")
                 with contextlib.suppress(MemoryError):
                     self._lost(err)
 
@@ -360,11 +236,11 @@ class DeviceChecks:
         seen: BaseException | None = err
         while seen is not None:
             if _LOST.search(str(seen)):
-                sys.stderr.write(f"{_said(seen)}\n")
+                sys.stderr.write(f"{said(seen)}\n")
                 sys.stderr.flush()
                 os._exit(1)
             if type(seen).__name__ == "OutOfMemoryError":
-                raise MemoryError(_said(seen)) from err
+                raise MemoryError(said(seen)) from err
             seen = seen.__cause__
 
 
@@ -392,9 +268,3 @@ def _unlike(right: dict[Any, str], got: dict[Any, str], when: str) -> list[str]:
         if name in got and got[name] != right[name]
     ]
     return missing + wrong
-
-
-def _said(err: BaseException) -> str:
-    """Return type and first line of an error."""
-    lines = str(err).splitlines()
-    return f"{type(err).__name__}: {lines[0][:200]}" if lines else type(err).__name__

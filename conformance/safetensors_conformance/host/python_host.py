@@ -43,6 +43,7 @@ import operator
 import os
 import sys
 import traceback
+import types
 from collections.abc import Iterator, Mapping
 from time import perf_counter, process_time  # by name: a reader may change what stands in the module
 from typing import Any
@@ -167,12 +168,11 @@ DEVICE: dict[str, Any] = {}
 
 def take_device(adapter: Any, device: str) -> str | None:
     """Make the checks of the step ``device`` ready. Returns why the device cannot be taken, or None."""
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "device_checks.py")  # noqa: PTH100, PTH118, PTH120
-    found = importlib.util.spec_from_file_location("stc_device_checks", path)
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
+    # The files beside this one, under a name of their own: no module of the adapter's may stand for them.
+    beside = types.ModuleType("stc_host")
+    beside.__path__ = [os.path.dirname(os.path.abspath(__file__))]  # noqa: PTH100, PTH120
+    sys.modules["stc_host"] = beside
+    module = importlib.import_module("stc_host.device_checks")
     try:
         DEVICE["checks"] = module.DeviceChecks(adapter, device, AdapterError)
     except module.NotThereError as err:

@@ -16,9 +16,9 @@ import torch
 
 from ..errors import AccessError, NoSuchTensorError
 from ..faults import quote
-from ..header import TensorInfo
+from ..header import Row, TensorInfo
 from ..rules import ProfileName
-from ..torch import TorchTensor
+from ..torch_views import TorchTensor, make_views
 from .distributed_agree import Note, RankError, RollCall, name_ranks
 from .distributed_cut import Uneven
 from .distributed_files import OpenFile, PathLike, check_same, fact_of, open_files
@@ -26,8 +26,7 @@ from .distributed_plan import Item, make_item, make_load_plan, row
 from .distributed_rounds import Rounds
 from .engine import open_engine
 from .errors import DeviceError, let_go, reason
-from .plan import Row
-from .views import check_rows, make_views
+from .views import check_rows
 
 __all__ = ["RankError", "ShardedModel"]
 

@@ -9,21 +9,18 @@ everywhere in torch.
 
 from __future__ import annotations
 
-import ctypes
 import mmap
-import sys
 from typing import Protocol
 
 import numpy as np
 import torch
 
-from ..buffers import MADV_POPULATE_WRITE
+from ..buffers import populate
 from ..errors import AccessError
 from .ring import Mark
 
 POPULATE = 64 << 10
 """Pieces from this size in bytes on get their pages in bulk."""
-_madvise = ctypes.CDLL(None).madvise if sys.platform == "linux" else None
 
 
 class Lane(Protocol):
@@ -88,7 +85,8 @@ class CpuLane:
     def copy(self, target: torch.Tensor, staged: torch.Tensor) -> Mark:
         """Copy."""
         into = target.numpy()
-        _populate(into.ctypes.data, len(into))
+        if len(into) >= POPULATE:
+            populate(into.ctypes.data, len(into))
         np.copyto(into, staged.numpy())
         return self._done
 
@@ -220,10 +218,3 @@ def _pages(size: int) -> torch.Tensor:
         return torch.empty(0, dtype=torch.uint8, device="cpu")
     memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     return torch.frombuffer(memory, dtype=torch.uint8)
-
-
-def _populate(address: int, size: int) -> None:
-    """Have the kernel make all pages of a large piece at once, as ``buffers`` does and for its reasons."""
-    if _madvise is not None and size >= POPULATE:
-        low = address - address % mmap.PAGESIZE
-        _madvise(ctypes.c_void_p(low), ctypes.c_size_t(address + size - low), MADV_POPULATE_WRITE)

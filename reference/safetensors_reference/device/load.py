@@ -21,7 +21,7 @@ from ..faults import quote
 from ..parse import header_of
 from ..rules import ProfileName
 from ..source import PathSource
-from ..torch import TorchTensor
+from ..torch_views import TorchTensor, make_views
 from . import gds as by_gds
 from .direct import DirectReader
 from .engine import Engine, open_engine
@@ -30,7 +30,7 @@ from .plan import MAX_ALIGN, Plan, make_plan
 from .reading import PlainReader, Reader
 from .ring import shared_ring
 from .transfer import Target, Transfer
-from .views import check_rows, cloned, converted, make_views
+from .views import check_rows, cloned, converted
 
 PathLike = str | os.PathLike[str]
 MOST_THREADS = 12

@@ -12,10 +12,8 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from ..dtypes import DTYPE_BITS
-from ..header import Header, rows
+from ..header import Header, Row, rows
 
-Row = tuple[str, str, Sequence[int], int, int]
-"""Name, dtype code, shape, first byte and end of a tensor in the buffer."""
 MAX_ALIGN = 256
 """Largest alignment in bytes that can be promised: what every allocator of a device keeps to."""
 

@@ -1,17 +1,17 @@
-"""Tensors over the buffer of a file, on any device."""
+"""What a load onto a device refuses before it starts, and what it does to tensors in the end."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import torch
 
 from ..dtypes import DTYPE_BITS
 from ..errors import AccessError
+from ..header import Row
 from ..packed import PackedTensor
-from ..torch import TorchTensor, make
 from ..torch_types import TORCH_DTYPES, torch_dtype
-from .plan import Row
+from ..torch_views import TorchTensor, make
 
 
 def check_rows(
@@ -38,36 +38,6 @@ def check_rows(
         raise AccessError(f"{file}: tensors of complex numbers do not become {dtype}; load them with names=")
 
 
-def make_views(wanted: Iterable[Row], data: torch.Tensor) -> dict[str, TorchTensor]:
-    """Return name -> tensor over ``data``, the buffer of the rows: uint8[plan.size].
-
-    The buffer is seen as each dtype once, and every tensor is one strided view of that, the cheapest thing
-    torch has. All rows lie on multiples of their element size.
-    """
-    out: dict[str, TorchTensor] = {}
-    typed: dict[str, tuple[torch.Tensor, int, int] | None] = {}
-    strides: dict[tuple[int, ...], tuple[int, ...]] = {}
-    nothing = data[:0]
-    for name, code, dims, begin, end in wanted:
-        if begin == end:
-            with data.device:
-                out[name] = make(name, code, dims, nothing)
-            continue
-        if code not in typed:
-            typed[code] = _typed(code, data)
-        buffer = typed[code]
-        if buffer is None:
-            out[name] = make(name, code, dims, data[begin:end])
-            continue
-        shape = tuple(dims)
-        stride = strides.get(shape)
-        if stride is None:
-            stride = strides[shape] = _contiguous(shape)
-        whole, first, size = buffer
-        out[name] = whole.as_strided(shape, stride, first + begin // size)
-    return out
-
-
 def converted(tensor: TorchTensor, dtype: torch.dtype, all_dtypes: bool) -> TorchTensor:
     """Return ``tensor`` as ``dtype`` if it is floating or all are to be converted, else as it is.
 
@@ -86,22 +56,3 @@ def cloned(tensor: TorchTensor) -> TorchTensor:
         return tensor
     # As bytes, for torch cannot copy every dtype.
     return tensor.reshape(-1).view(torch.uint8).clone().view(tensor.dtype).view(tensor.shape)
-
-
-def _typed(code: str, data: torch.Tensor) -> tuple[torch.Tensor, int, int] | None:
-    """Return (buffer as the dtype, its place in the storage, element size), None for packed dtypes."""
-    if DTYPE_BITS[code] < 8:
-        return None
-    dtype = torch_dtype(code)
-    whole = data.numel() - data.numel() % dtype.itemsize
-    view = data[:whole].view(dtype)
-    return view, view.storage_offset(), dtype.itemsize
-
-
-def _contiguous(shape: Sequence[int]) -> tuple[int, ...]:
-    out: list[int] = []
-    step = 1
-    for dim in reversed(shape):
-        out.append(step)
-        step *= dim
-    return tuple(reversed(out))

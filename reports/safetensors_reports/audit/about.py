@@ -27,6 +27,10 @@ WORDS = {
     "late-reject": "late",
 }
 """Worst verdict -> the word for an implementation. See ``_set_apart``."""
+CLEAN, NOT_TOLD, UNKNOWN = "conformant", "no fault shown", "not fully known"
+"""Words without a bad verdict. Published pages hold some back, and so call nobody else *conformant*."""
+ORDER = (*WORDS.values(), UNKNOWN, NOT_TOLD, CLEAN)
+"""All words, the worst first."""
 APART = {"write": "wrong-write", "lifecycle": "wrong-race"}
 
 
@@ -54,7 +58,7 @@ def implementation(label: str, record: RunRecord, known: Sequence[Known], *, pub
         "profile": header["profile"],
         "limits": header.get("limits") or {},
         "ended": "truncated" if record.truncated else "partial" if record.partial else "complete",
-        "word": _word(record, _compared(record, counts, public=public), contradictions),
+        "word": _word(record, counts, contradictions, public=public),
         "due": header["corpus"]["cases"],
         "cases": record.cases,
         "counts": dict(sorted(counts.items())),
@@ -84,26 +88,22 @@ def _set_apart(record: RunRecord, counts: Mapping[str, int]) -> dict[str, int]:
     return out
 
 
-def _compared(record: RunRecord, counts: dict[str, int], *, public: bool) -> dict[str, int]:
-    """Return the counts that the word goes by.
-
-    Published pages hold crashes back that nobody has reported. If those that somebody has reported gave the
-    word, the program with the more open tracker would look worse than one that crashes more.
-    """
-    if not public or record.implementation["name"] == OWN:
-        return counts
-    return {kind: number for kind, number in counts.items() if kind != "unsafe"}
-
-
-def _word(record: RunRecord, counts: dict[str, int], contradictions: dict[str, str]) -> str:
+def _word(
+    record: RunRecord, counts: Mapping[str, int], contradictions: Mapping[str, str], *, public: bool
+) -> str:
+    held_back = public and record.implementation["name"] != OWN
     counts = {**counts, **_set_apart(record, counts)}
+    if held_back:
+        # If the crashes that somebody has reported gave the word, the program with the more open tracker
+        # would look worse than one that crashes more.
+        counts["unsafe"] = 0
     for kind, word in WORDS.items():
         if counts.get(kind) or (kind == "choice-inconsistent" and contradictions):
             return word
     # Not run, or lost to the adapter, is never shown as passed.
     if record.not_run or counts.get("harness-error") or record.truncated or not record.cases:
-        return "not fully known"
-    return "conformant"
+        return UNKNOWN
+    return NOT_TOLD if held_back else CLEAN
 
 
 def _choices(record: RunRecord) -> list[dict[str, str]]:

@@ -20,6 +20,7 @@ COLORS = {
     "wrong content": "red",
     "unsafe": "red",
     "not fully known": "lightgrey",
+    "no fault shown": "lightgrey",
 }
 """Word for an implementation -> colour of its badge. The word is always there too, never the colour alone."""
 

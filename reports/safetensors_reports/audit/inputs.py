@@ -17,6 +17,7 @@ from safetensors_reference import rule_book
 from ..text import visible
 
 DOCUMENT = "finding.json"
+REPORT = "report.json"
 LARGEST_INPUT = 64 << 20
 """Most bytes that are read of a finding's input."""
 
@@ -98,6 +99,21 @@ def load_json(path: Path, what: str) -> Any:
         raise AuditError(f"{shown}: {err.strerror or err}; give {what}") from err
     except (ValueError, RecursionError) as err:
         raise AuditError(f"{shown}: not JSON ({visible(str(err), 100)}); give {what}") from err
+
+
+def load_report(path: Path) -> dict[str, Any]:
+    """Read a report, or the one in a folder. Raises AuditError."""
+    path = path / REPORT if path.is_dir() else path
+    document = load_json(path, f"the {REPORT} of a report, or the folder that has it")
+    shown = visible(str(path))
+    version = document.get("schema") if isinstance(document, dict) else None
+    if version != 1:
+        raise AuditError(f"{shown}: report of schema {visible(str(version), 20)}, this program reads 1")
+    wrong = schema_error("report", document)
+    if wrong is not None:
+        raise AuditError(f"{shown}: not a report of this version ({wrong}); write it again")
+    made: dict[str, Any] = document
+    return made
 
 
 def load_fuzz_finding(path: Path) -> FuzzFinding:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..verdicts import FAILING
+from .about import CLEAN
 from .matrix import LETTERS
 from .stable import digest
 
@@ -65,10 +67,10 @@ def _statement(report: Report, index: int, artifact: str | None) -> dict[str, An
 
 
 def _result(who: dict[str, Any]) -> str:
-    if who["word"] in ("unsafe", "wrong content", "lenient", "strict", "inconsistent"):
-        return "FAILED"
     counts = who["counts"]
-    clean = who["word"] == "conformant" and who["ended"] == "complete" and not counts.get("not-strict")
+    if who["contradictions"] or any(counts.get(kind) for kind in FAILING - {"harness-error"}):
+        return "FAILED"
+    clean = who["word"] == CLEAN and who["ended"] == "complete" and not counts.get("not-strict")
     return "PASSED" if clean else "WARNED"
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from safetensors_corpus.write_properties import MEANINGS
 from safetensors_reference.cwe import CWE_OF_CODE
 
 from ..verdicts import kind_of
@@ -106,7 +105,7 @@ class Shown:
             detail = f"{self.row['outcome']}: {message}" if message else self.row["outcome"]
         elif kind_of(self.row["verdict"]) == "wrong-content" and self.row["outcome"] == "accept":
             detail = f"accept, but {detail}"
-        return stable(_spelled_out(detail))
+        return stable(detail)
 
     @property
     def input(self) -> str | None:
@@ -145,14 +144,6 @@ class Shown:
             "hex": self.seen.hex,
             "input": self.input,
         }
-
-
-def _spelled_out(detail: str) -> str:
-    """Return a detail with the properties of a written file in words."""
-    head, mark, names = detail.partition("does not hold: ")
-    if not mark:
-        return detail
-    return head + mark + ", ".join(f"{MEANINGS.get(name, name)} ({name})" for name in names.split(", "))
 
 
 def of_fuzz(item: FuzzFinding, selector: str, rule: str) -> Shown:

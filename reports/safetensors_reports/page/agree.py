@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ..text import listed
 from .tree import groups, join, tree_svg
-from .words import names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,7 +58,7 @@ def agreement(report: Report) -> Agreement:
     root = join(apart, members)
     if root is not None:
         out.tree = tree_svg(root, labels, part["compared"])
-        out.alike = [names([labels[i] for i in group], 12) for group in groups(root)]
+        out.alike = [listed([labels[i] for i in group], 12) for group in groups(root)]
     if len(members) <= MATRIX:
         out.pairs = [
             {"one": labels[a], "other": labels[b], **by_pair[a, b]}
@@ -98,7 +98,7 @@ def _cluster(cluster: Row, labels: Mapping[int, str]) -> Row:
         "example": cluster["cases"][0],
         # The many are counted; the few are who one wants to read about.
         "answers": [
-            (token, len(who), names([labels[i] for i in who], 4) if number or len(who) <= 4 else "")
+            (token, len(who), listed([labels[i] for i in who], 4) if number or len(who) <= 4 else "")
             for number, (token, who) in enumerate(answers)
         ],
         "difference": cluster["difference"],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import re
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -11,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
+from safetensors_corpus.field_bugs import reference_url
+
 from ..drawing.layout import layout_svg
+from ..projects import report_key
 from ..text import plural
-from .words import reference_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -143,15 +144,9 @@ def _references(members: Sequence[Row]) -> list[Row]:
         for row in sorted(member["references"], key=lambda r: r["reference"].startswith("https://")):
             name = row["reference"]
             fresh = {"name": name, "url": reference_url(name), "current": False}
-            known = found.setdefault(_report(name), fresh)
+            known = found.setdefault(report_key(name), fresh)
             known["current"] = known["current"] or row["current"]
     return sorted(found.values(), key=lambda row: str(row["name"]))
-
-
-def _report(reference: str) -> str:
-    """Return what is the same for all ways to name one report; owners of repositories change."""
-    found = re.search(r"([^/]+)(?:#|/issues/|/pull/)(\d+)$", reference)
-    return f"{found[1]}#{found[2]}" if found else reference
 
 
 def _show(block: Block, inputs: Mapping[str, str], drawn: dict[str, str]) -> None:

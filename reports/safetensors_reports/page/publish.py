@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from ..audit.build import build_report, report_text
-from ..audit.inputs import AuditError, load_json, schema_error
+from ..audit.inputs import REPORT, AuditError, load_report
 from ..audit.public import OWN
 from ..audit.stable import slug
 from ..text import code, listed, plural, visible
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..audit.inputs import Known
     from ..record import RunRecord
 
-JSON, PAGE, INDEX, PICTURE, README = "report.json", "report.html", "index.html", "comparison.svg", "README.md"
+JSON, PAGE, INDEX, PICTURE, README = REPORT, "report.html", "index.html", "comparison.svg", "README.md"
 
 
 def publication(
@@ -99,12 +99,8 @@ def published(folder: Path) -> dict[str, str]:
     """Return path -> text of the reports in a folder. Raises AuditError for what is no report."""
     found = {}
     for path in [folder / JSON, *sorted(folder.glob(f"*/{JSON}"))]:
-        document = load_json(path, "the folder that stc publish wrote")
-        wrong = schema_error("report", document)
-        if wrong is not None:
-            raise AuditError(f"{visible(str(path))}: not a report of this version ({wrong}); publish again")
         # A report in another encoding is none that stc publish wrote; its numbers are the same.
-        found[path.relative_to(folder).as_posix()] = report_text(document)
+        found[path.relative_to(folder).as_posix()] = report_text(load_report(path))
     return found
 
 

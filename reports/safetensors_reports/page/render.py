@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from safetensors_corpus.field_bugs import reference_url
+
 from ..audit.matrix import LETTERS
 from ..drawing.canvas import STYLE
 from ..text import plural, visible
@@ -121,6 +123,7 @@ def _environment() -> Environment:
         "LETTERS": LETTERS,
         "words": words,
         "plural": plural,
+        "reference_url": reference_url,
         "CASES": found.CASES,
         "case_words": found.case_words,
     }

@@ -6,7 +6,7 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from ..audit.delta import Delta, baseline_delta, report_delta
-from .words import names
+from ..text import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +39,7 @@ def choices(report: Report) -> list[Row]:
                 "option": option,
                 "meaning": about["options"].get(option, ""),
                 "count": len(labels),
-                "who": names(labels, 6) if many else "",
+                "who": listed(labels, 6) if many else "",
             }
             for option, labels in sorted(taken.items(), key=lambda item: (-len(item[1]), item[0]))
         ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..audit.about import ORDER
 from ..audit.matrix import LETTERS
 from ..verdicts import STRICT_FAILING
 from .words import FAILING_LETTERS, KIND_OF, blank
@@ -78,7 +79,6 @@ def standing(report: Report) -> list[tuple[Row, list[tuple[str, int, int]]]]:
 
     The worst implementations come first, by the word for them and then by what they fail.
     """
-    words = list(_WORDS)
     out = []
     for i, who in enumerate(report["implementations"]):
         cells = [
@@ -86,21 +86,7 @@ def standing(report: Report) -> list[tuple[Row, list[tuple[str, int, int]]]]:
             for row in report["matrix"]
         ]
         out.append((who, cells))
-    return sorted(out, key=lambda pair: (words.index(pair[0]["word"]), -wrong(pair[0]), pair[0]["label"]))
-
-
-_WORDS = (
-    "unsafe",
-    "wrong content",
-    "lenient",
-    "wrong files",
-    "unguarded",
-    "strict",
-    "inconsistent",
-    "late",
-    "not fully known",
-    "conformant",
-)
+    return sorted(out, key=lambda pair: (ORDER.index(pair[0]["word"]), -wrong(pair[0]), pair[0]["label"]))
 
 
 def wrong(who: Row) -> int:

@@ -61,6 +61,7 @@ SENTENCES = {
     "wrong content": "It reports content that is not the file's.",
     "unsafe": "It crashes, hangs, or spends memory or time without bound.",
     "not fully known": "No failure was seen, but not everything due has a result.",
+    "no fault shown": "Nothing told here is wrong; crashes that nobody has reported are not told.",
 }
 """Word for an implementation -> what it means."""
 
@@ -128,25 +129,8 @@ WORD_STYLE = {
     "wrong content": "v-d",
     "unsafe": "v-c",
     "not fully known": "v-h",
+    "no fault shown": "v-0",
 }
-
-
-def reference_url(reference: str) -> str | None:
-    """Return the address of a public report, None for the name of a document."""
-    if reference.startswith("https://"):
-        return reference
-    where, mark, number = reference.rpartition("#")
-    if mark and number.isdigit() and where.count("/") == 1:
-        return f"https://github.com/{where}/issues/{number}"
-    return None
-
-
-def names(labels: list[str], limit: int = 4) -> str:
-    """Join labels, at most ``limit`` of them by name."""
-    rest = len(labels) - limit
-    if rest <= 1:
-        return ", ".join(labels)
-    return ", ".join(labels[:limit]) + f" and {rest:,} more"
 
 
 def blank(cases: int, who: dict[str, Any]) -> str:

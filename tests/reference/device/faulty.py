@@ -15,10 +15,9 @@ import numpy as np
 import pytest
 import torch
 
-from safetensors_reference import buffers
+from safetensors_reference import buffers, torch_views
 from safetensors_reference.device import load as load_module
 from safetensors_reference.device import load_file
-from safetensors_reference.device import views as views_module
 from safetensors_reference.device.engine import CpuEngine, CpuLane
 from safetensors_reference.device.ring import Ring
 
@@ -153,7 +152,7 @@ def arm(
     trigger = Trigger(step, turn, error)
     engine = FaultyEngine(trigger)
     ring = install(patch, engine, slots=2)
-    real_preadv, real_views = os.preadv, views_module.make_views
+    real_preadv, real_views = os.preadv, torch_views.make_views
     real_check = buffers.check_unchanged
 
     def preadv(*args: Any) -> int:

@@ -27,6 +27,16 @@ DEVICES = [
 ]
 
 
+WORDS = [
+    ("a", "F32", [300]),
+    ("b", "BF16", [7, 9]),
+    ("c", "I64", []),
+    ("d", "F8_E4M3", [0, 4]),
+    ("e", "U8", [5]),
+]
+"""Name, dtype and shape of the tensors of a small file."""
+
+
 def raw_bytes(tensor: Any) -> bytes:
     """The bytes of a tensor, in logical order."""
     if isinstance(tensor, PackedTensor):

@@ -18,6 +18,7 @@ from safetensors_reference.errors import AccessError, NoSuchTensorError, Unsuppo
 from ..support import make
 from .support import (
     DEVICES,
+    WORDS,
     CountingEngine,
     data_of,
     file_of,
@@ -27,14 +28,6 @@ from .support import (
     storage,
     write,
 )
-
-WORDS = [
-    ("a", "F32", [300]),
-    ("b", "BF16", [7, 9]),
-    ("c", "I64", []),
-    ("d", "F8_E4M3", [0, 4]),
-    ("e", "U8", [5]),
-]
 
 
 @pytest.mark.parametrize("device", DEVICES)

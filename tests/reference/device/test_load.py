@@ -27,6 +27,7 @@ from ..strategies import Model, models
 from ..support import make
 from .support import (
     DEVICES,
+    WORDS,
     CountingEngine,
     LateEngine,
     address,
@@ -38,14 +39,6 @@ from .support import (
     storage,
     write,
 )
-
-WORDS = [
-    ("a", "F32", [300]),
-    ("b", "BF16", [7, 9]),
-    ("c", "I64", []),
-    ("d", "F8_E4M3", [0, 4]),
-    ("e", "U8", [5]),
-]
 
 
 @given(

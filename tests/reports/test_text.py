@@ -1,0 +1,28 @@
+"""Texts made safe and short."""
+
+from __future__ import annotations
+
+import pytest
+
+from safetensors_reports.projects import report_key
+from safetensors_reports.text import listed
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, ""), (2, "a, b"), (3, "a, b, c"), (4, "a, b and 2 more"), (1_502, "a, b and 1,500 more")],
+)
+def test_a_list_never_leaves_one_out(count: int, text: str) -> None:
+    items = [*"abcd", *map(str, range(count))][:count]
+    assert listed(items, 2) == text
+
+
+def test_one_report_has_one_key_under_all_its_names() -> None:
+    names = [
+        "o/lib#40",
+        "other/lib#40",
+        "https://github.com/o/lib/issues/40",
+        "https://github.com/o/lib/pull/40/",
+    ]
+    assert {report_key(name) for name in names} == {"lib#40"}
+    assert report_key("A review 2023") == "A review 2023"
