@@ -68,6 +68,8 @@ class Child:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
+            # Else readers in Python that go through a set of names answer otherwise from run to run.
+            env={"PYTHONHASHSEED": "0", **os.environ},
         )
         assert self._popen.stdin is not None
         assert self._popen.stdout is not None

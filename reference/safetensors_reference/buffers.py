@@ -15,6 +15,7 @@ import mmap
 import os
 import sys
 import threading
+from contextlib import suppress
 from typing import Literal
 
 from .errors import AccessError
@@ -73,11 +74,17 @@ def _fill(source: PathSource, start: int, view: memoryview) -> None:
             errors.append(err)
 
     threads = [threading.Thread(target=work, daemon=True) for _ in range(THREADS - 1)]
-    for thread in threads:
-        thread.start()
-    work()
-    for thread in threads:
-        thread.join()
+    try:
+        with suppress(RuntimeError):  # where the system has no more threads, this one does the work
+            for thread in threads:
+                thread.start()
+        work()
+        for thread in threads:
+            if thread.ident is not None:
+                thread.join()
+    except BaseException as err:
+        errors.append(err)  # the others stop as well; the memory is theirs until then
+        raise
     if errors:
         raise errors[0]
 

@@ -14,6 +14,7 @@ import time
 from typing import Any
 
 from safetensors_conformance.adapters.reference import Reference
+from safetensors_reference.errors import SafetensorsError
 
 TRIGGER = "one-tensor"
 
@@ -46,6 +47,11 @@ class AlwaysRejects:
 
     def read(self, path: str) -> Any:
         raise ValueError("no")
+
+
+class GoesThroughASet(_Fake):
+    def misbehave(self, path: str) -> Any:
+        raise SafetensorsError(" ".join({f"tensor-{number}" for number in range(40)}))
 
 
 class Hangs(_Fake):

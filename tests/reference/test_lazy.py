@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -291,6 +292,64 @@ def test_large_copies_by_several_threads_give_every_byte(
             assert bytes(buffers_module.read_range(source, start, count)) == data[start : start + count]
     finally:
         source.close()
+
+
+@pytest.mark.parametrize("allowed", [0, 1])
+def test_a_large_copy_takes_the_threads_that_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allowed: int
+) -> None:
+    path = tmp_path / "large"
+    data = np.random.default_rng(1).bytes(100_003)
+    path.write_bytes(data)
+    monkeypatch.setattr(buffers_module, "LARGE", 1)
+    monkeypatch.setattr(buffers_module, "PIECE", 4099)
+    monkeypatch.setattr(buffers_module, "THREADS", 4)
+    started: list[threading.Thread] = []
+    start = threading.Thread.start
+
+    def scarce(thread: threading.Thread) -> None:
+        if len(started) == allowed:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", scarce)
+    with closing(PathSource(path)) as source:
+        assert bytes(buffers_module.read_range(source, 0, len(data))) == data
+    assert len(started) == allowed
+
+
+def test_an_interrupted_large_copy_stops_its_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "large"
+    path.write_bytes(bytes(1 << 20))
+    monkeypatch.setattr(buffers_module, "LARGE", 1)
+    monkeypatch.setattr(buffers_module, "PIECE", 1 << 10)
+    monkeypatch.setattr(buffers_module, "THREADS", 4)
+    preadv, start = os.preadv, threading.Thread.start
+    gate = threading.Event()
+    reads: list[int] = []
+    started: list[threading.Thread] = []
+
+    def read(fd: int, into: list[memoryview], at: int) -> int:
+        reads.append(at)
+        gate.wait(10)
+        return preadv(fd, into, at)
+
+    def interrupted(thread: threading.Thread) -> None:
+        if started:
+            raise KeyboardInterrupt
+        started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(os, "preadv", read)
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with closing(PathSource(path)) as source:
+        with pytest.raises(KeyboardInterrupt):
+            buffers_module.read_range(source, 0, 1 << 20)
+        gate.set()
+        started[0].join(10)
+        assert not started[0].is_alive()
+    assert len(reads) <= 1
 
 
 def test_touching_the_missing_part_of_a_mapped_file_ends_only_a_process_that_mapped_it(two: Path) -> None:

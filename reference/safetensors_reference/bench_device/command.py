@@ -114,11 +114,7 @@ def _measure(options: dict[str, Any], report: Path | None, name: str) -> Documen
     kinds = options["kinds"] or KINDS
     megabytes = options["megabytes"] or (64 if where == "cpu" else 8000)
     chosen = _chosen(options)
-    kept = {
-        k: v
-        for k, v in options.items()
-        if k not in {"folder", "report", "name", "render", "as_json", "paths"}
-    }
+    kept = {name: value for name, value in options.items() if name not in _PRIVATE}
     document = documents.new(where, {**kept, "megabytes": megabytes, "kinds": list(kinds)})
     mib = document["machine"].get("gpu_memory_mib")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -177,10 +178,8 @@ class FileRun:
             self._load(name, clients, number, 0, "first")
             self._load(name, clients, number, 0, "weigh")
         for round_ in range(1, self.settings.warm + 1):
-            # Each begins a round in turn, so that none always follows the same one.
-            names = list(clients)
-            shift = round_ % len(names) if names else 0
-            for name in names[shift:] + names[:shift]:
+            # In another order each time, so that none always follows the same one; the same in every run.
+            for name in random.Random(round_).sample(list(clients), len(clients)):  # noqa: S311
                 self._load(name, clients, number, round_, self._kind)
             self._changed()
 
