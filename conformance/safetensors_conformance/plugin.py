@@ -71,15 +71,28 @@ _OPTIONS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the suite's options."""
+def option(config: pytest.Config, name: str) -> Any:
+    """Return one of the suite's options by its usual name, None where there are none."""
+    return config.getoption(_dest(name), None)
+
+
+def _dest(name: str) -> str:
+    return "stc_" + name.lstrip("-").replace("-", "_")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_load_initial_conftests(parser: pytest.Parser) -> Generator[None, None, None]:
+    """Add the suite's options when all others are known: no run must break because we are installed.
+
+    A ``conftest.py`` that adds an option which is there already ends the run, so ours come last. Where a name
+    is taken, ``--device`` for one, ours is ``--stc-device``.
+    """
+    yield
+    groups: list[Any] = [*parser._groups, parser._anonymous]  # noqa: SLF001 - there is no public way to ask
+    taken = {name for group in groups for known in group.options for name in known.names()}
     group = parser.getgroup("safetensors conformance")
     for name, details in _OPTIONS:
-        try:
-            group.addoption(name, **details)
-        except ValueError:
-            # Another plugin has an option of this name. Its runs must not break because we are installed.
-            continue
+        group.addoption(f"--stc{name[1:]}" if name in taken else name, dest=_dest(name), **details)
 
 
 def suite_of(config: pytest.Config) -> Suite:
@@ -93,7 +106,7 @@ def suite_of(config: pytest.Config) -> Suite:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse a selector that cannot work before anything runs; listen to results."""
-    if config.getoption("--impl", None):
+    if option(config, "--impl"):
         suite_of(config).check_options()
     config.pluginmanager.register(_Listener(config), "safetensors_conformance_listener")
 

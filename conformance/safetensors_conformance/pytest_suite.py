@@ -16,6 +16,7 @@ from .device import DEVICE_NAMES, is_device
 from .judge import judge_choice
 from .junit import case_properties
 from .outcomes import Implementation, loadable
+from .plugin import option
 from .runner import result_row
 from .selectors import SelectorError, Target, resolve
 from .stash import RESULT_KEY
@@ -37,8 +38,8 @@ class Suite:
         self._sent: set[str] = set()
 
     def option(self, name: str) -> Any:
-        """Return a command-line option."""
-        return self._config.getoption(name)
+        """Return a command-line option by its usual name."""
+        return option(self._config, name)
 
     @property
     def manifest(self) -> Manifest:

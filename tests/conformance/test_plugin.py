@@ -244,6 +244,31 @@ def test_the_plugin_stays_out_of_other_peoples_runs(tmp_path: Path) -> None:
     assert "1 passed" in run.stdout
 
 
+def test_options_of_a_project_are_its_own(tmp_path: Path) -> None:
+    """Many projects have an option ``--device``; with theirs in the way, ours has a longer name."""
+    (tmp_path / "conftest.py").write_text(
+        "def pytest_addoption(parser):\n"
+        "    parser.addoption('--device', default='theirs')\n"
+        "    parser.getgroup('mine').addoption('--report', action='store_true')\n",
+        encoding="utf-8",
+    )
+    (tmp_path / "test_x.py").write_text(
+        "def test_x(pytestconfig):\n"
+        "    assert pytestconfig.getoption('--device') == pytestconfig.getoption('device')\n"
+        "    assert pytestconfig.option.device.startswith('theirs')\n",
+        encoding="utf-8",
+    )
+    assert "1 passed" in suite(cwd=tmp_path, target=tmp_path).stdout
+    both = suite(
+        str(tmp_path), "--device=theirs2", "--stc-device=cpu", "--stc-report=out",
+        "-k", "one-tensor or test_x", cwd=tmp_path,
+    )  # fmt: skip
+    assert both.returncode == 0, both.stdout + both.stderr
+    assert "device" in {row.get("step") for row in records(tmp_path / "out", "reference")}
+    assert "--stc-device=NAME" in suite("--help", cwd=tmp_path, target=tmp_path).stdout
+    assert " --device=NAME" in suite("--help").stdout
+
+
 def test_the_suite_runs_by_package_name(tmp_path: Path) -> None:
     run = suite("-k", "framing/one-tensor", cwd=tmp_path, target=None)
     assert run.returncode == 0, run.stdout + run.stderr

@@ -174,6 +174,8 @@ def test_a_target_that_cannot_start_says_why(impl: str, words: str) -> None:
     assert "\n" not in str(error.value).strip()
 
 
+# It may come while a file is being opened, which Python then closes itself, and says so.
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
 @needs_atheris
 def test_an_interrupt_is_passed_on_and_the_result_is_there(slots: set[str]) -> None:
     seen: list[int] = []
