@@ -1,17 +1,13 @@
-"""The step ``device``: what is looked into besides the content, and what it counts.
-
-The worker loads every plain file onto a device and copies it back. That is judged as reading is; the promises
-here come on top. Breaking one that keeps the content right when it is used is ``wrong-content``. Breaking
-another is ``not-strict``: no rule of the format demands it.
-"""
+"""The step ``device``: names of devices, and what came of the promises of loading onto one."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from safetensors_reports.promises import CHECKS, STATUSES
 from safetensors_reports.text import plural
 
 if TYPE_CHECKING:
@@ -20,38 +16,6 @@ if TYPE_CHECKING:
 DEVICE_NAMES = "a device is cpu or cuda:N, for instance cuda:0"
 LOADS = 5
 """Times that a file is loaded to look into all promises; the time limit of a step is that of one load."""
-STATUSES = ("pass", "fail", "unknown")
-
-
-class Promise(NamedTuple):
-    """What a reader owes who loads onto a device.
-
-    Attributes:
-        verdict: what breaking it counts.
-        rule: the rule that says so, empty where none does.
-        about: the promise in words.
-    """
-
-    verdict: str
-    rule: str
-    about: str
-
-
-CHECKS: dict[str, Promise] = {
-    "alignment": Promise(
-        "not-strict", "OFF-11", "tensors that are not empty begin at multiples of their element size"
-    ),
-    "lifetime": Promise(
-        "wrong-content", "DAT-06", "a tensor keeps its bytes when everything else of its file is dropped"
-    ),
-    "stream": Promise(
-        "wrong-content", "DAT-06", "another stream that waits for the current one sees the right bytes"
-    ),
-    "threads": Promise("wrong-content", "API-16", "two loads at once give what one gives"),
-    "returned": Promise("not-strict", "", "memory of the device is free again when all is dropped"),
-    "untouched": Promise("not-strict", "", "a file that is refused takes no memory of the device"),
-}
-"""Check -> promise. Words on the wire and in records."""
 
 
 def is_device(name: str) -> bool:

@@ -28,7 +28,7 @@ UNSAFE: frozenset[Outcome] = frozenset({"crash", "hang", "exhausted"})
 
 
 class Check(NamedTuple):
-    """What the worker saw of one promise of the step ``device``: a key of ``device.CHECKS``, and the words.
+    """What the worker saw of one promise of the step ``device``: a key of ``promises.CHECKS``, and the words.
 
     ``status`` is ``pass``, ``fail``, or ``unknown`` for what this device or this reader does not show.
     """

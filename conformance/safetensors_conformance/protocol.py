@@ -11,7 +11,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from .device import CHECKS, STATUSES
+from safetensors_reports.promises import CHECKS, STATUSES
+
 from .outcomes import OUTCOMES, STEPS, Check, Implementation, StepResult
 
 PROTOCOL = 1

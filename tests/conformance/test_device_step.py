@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from safetensors_conformance.check_protocol_talk import BreachError, validate
-from safetensors_conformance.device import CHECKS
 from safetensors_conformance.failure import explain_failure
 from safetensors_conformance.judge import StepVerdict
 from safetensors_conformance.protocol import ProtocolError, parse_run
@@ -18,6 +17,7 @@ from safetensors_conformance.runner import Session, smoke
 from safetensors_conformance.selectors import resolve
 from safetensors_conformance.worker import Limits, StartError
 from safetensors_corpus import load_manifest
+from safetensors_reports.promises import CHECKS
 
 from .support import HERE, NEIGHBOURS, REPOSITORY, cases
 from .support import device_loader as loader

@@ -103,8 +103,14 @@ def _answer(case: Case, broken: bool, dice: random.Random) -> dict[str, Any]:
 
 @cache
 def several() -> dict[str, Any]:
-    """Three readers."""
-    return report(*records(3, 150))
+    """Three readers, one of which loads onto a device too."""
+    whos = records(3, 150)
+    seen = [{"name": "lifetime", "status": "pass", "message": ""}]
+    rows = [{**row, "step": "device", "checks": seen} for row in whos[1].results if row["step"] == "read"]
+    rows[0]["checks"] = [*seen, {"name": "alignment", "status": "fail", "message": "begins at 1"}]
+    whos[1].results += rows
+    whos[1].header["device"] = "cuda:0"
+    return report(*whos)
 
 
 @cache
@@ -151,10 +157,12 @@ def hostile() -> dict[str, Any]:
             failing(case, message=text, noise=text),
             failing(plain[i + 20].id, "wrong-content", detail=text, exception=text, documented=text),
             failing(HOLE, "unsafe", outcome="crash", message=text),
+            failing(HOLE, step="device", checks=[{"name": "threads", "status": "fail", "message": text}]),
         ]
         who = run(*bad, name=text, version=text[:40], problems=[text], lacks=[text], baseline="b.toml",
                   platform=text, python=text)  # fmt: skip
         who.header["implementation"]["language"] = text
+        who.header["device"] = text
         rows.append(who)
     known = [Known(HOLE, (HOLE,), {"read": "unsafe"}, text, text, text[:12]) for text in HOSTILE]
     known[0] = Known(HOLE, (HOLE,), {"read": "unsafe"}, PLANTED, f"https://example.org/{PLANTED}", PLANTED)

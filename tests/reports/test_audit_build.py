@@ -234,3 +234,11 @@ def test_what_is_read_of_findings_is_part_of_their_schema() -> None:
 def test_no_run_is_an_error() -> None:
     with pytest.raises(AuditError, match="no run record"):
         report()
+
+
+def test_names_of_findings_stay_short_and_apart_however_long_a_command_is() -> None:
+    runs = [run(failing(HOLE), name=f"cmd:./reader --{'x' * 300} {last}", version="1") for last in "ab"]
+    names = [f["id"] for f in report(*runs)["findings"]]
+    assert len(set(names)) == 2
+    assert max(map(len, names)) < 140
+    assert names == [f["id"] for f in report(*runs)["findings"]]

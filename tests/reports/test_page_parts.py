@@ -11,11 +11,13 @@ import pytest
 from click.testing import CliRunner
 
 from safetensors_conformance.cli.run import run as run_command
+from safetensors_reports.audit.inputs import schema_error
 from safetensors_reports.audit.shown import NO_WEAKNESS
 from safetensors_reports.page import sections
 from safetensors_reports.page.found import blocks, by_severity, grid
 from safetensors_reports.page.render import LONGEST, report_html
 from safetensors_reports.page.support import areas, standing
+from safetensors_reports.promises import CHECKS
 from safetensors_reports.record import read_record
 from safetensors_reports.verdicts import STRICT_FAILING
 
@@ -136,6 +138,30 @@ def test_not_run_is_told_apart_from_everything_else() -> None:
     assert f"{who['not_run']} of {who['due']} cases due were not run" in texts(band)
     (apart,) = re.findall(r'<li class="v-0 apart">(.*?)</li>', band)
     assert texts(apart) == "37 not run"
+
+
+def test_promises_of_loading_onto_a_device_are_counted() -> None:
+    def told(**statuses: str) -> list[dict[str, str]]:
+        return [{"name": name, "status": status, "message": ""} for name, status in statuses.items()]
+
+    rows = [
+        failing(HOLE, "not-strict", step="device", checks=told(alignment="fail", stream="unknown")),
+        failing(TWICE, "pass", step="device", checks=told(alignment="pass", stream="unknown")),
+    ]
+    with_device = run(*rows, name="lib", version="1")
+    with_device.header["device"] = "cuda:1"
+    asked_in_vain = run(failing(HOLE), name="other", version="1")
+    asked_in_vain.header["device"] = "cuda:1"
+    document = report(with_device, asked_in_vain)
+    assert schema_error("report", document) is None
+    first, second = document["implementations"]
+    assert "device" not in second
+    assert first["device"]["files"] == 2
+    assert first["device"]["checks"]["alignment"] == {"pass": 1, "fail": 1, "unknown": 0}
+    shown = texts(part(report_html(document), "run"))
+    for words in ("cuda:1", "1 hold, 1 do not", "not known", *(p.about for p in CHECKS.values())):
+        assert words in shown
+    assert "Loading onto a device" not in report_html(report(asked_in_vain))
 
 
 def test_the_grid_counts_the_findings(sample: tuple[dict[str, Any], str]) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from ..promises import CHECKS, STATUSES
 from ..verdicts import FAILING, kind_of
 from .public import OWN
 from .stable import stable
@@ -45,6 +47,7 @@ def implementation(label: str, record: RunRecord, known: Sequence[Known], *, pub
     expected = _expected(record, known)
     if public:
         expected = [row for row in expected if row["issue"].startswith("https://")]
+    device = _device(record)
     return {
         "label": label,
         "selector": who.get("selector", who["name"]),
@@ -70,7 +73,19 @@ def implementation(label: str, record: RunRecord, known: Sequence[Known], *, pub
         "expected_failures": expected,
         "expected_failing": record.expected_failures,
         "problems": [] if public else [stable(text, 300) for text in record.problems[:PROBLEMS]],
+        **({"device": device} if device else {}),
     }
+
+
+def _device(record: RunRecord) -> dict[str, Any] | None:
+    """Return the device that a run loaded onto and what came of each promise, None for a run without one."""
+    name = record.header.get("device")
+    rows = [row for row in record.results if row["step"] == "device"]
+    if name is None or not rows:
+        return None
+    told = Counter((check["name"], check["status"]) for row in rows for check in row.get("checks", ()))
+    checks = {check: {status: told[check, status] for status in STATUSES} for check in CHECKS}
+    return {"name": stable(name, 40), "files": len(rows), "checks": checks}
 
 
 def _set_apart(record: RunRecord, counts: Mapping[str, int]) -> dict[str, int]:

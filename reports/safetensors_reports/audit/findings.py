@@ -16,7 +16,7 @@ from .public import OWN
 from .references import references_of
 from .severity import OUTCOMES, SEVERITIES, difficulty
 from .shown import NO_WEAKNESS, Shown, of_fuzz, worst
-from .stable import slug, stable
+from .stable import digest, slug, stable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 Finding = dict[str, Any]
 Key = tuple[str, str, str]
 """Label, rule and verdict."""
+LONGEST_NAME = 80
+"""Characters of a selector that go into the name of a finding."""
 
 
 @dataclass
@@ -127,6 +129,8 @@ def _ids(groups: Mapping[Key, _Group]) -> dict[Key, str]:
     taken: set[str] = set()
     for key, group in groups.items():
         who = group.selector if len(labels[group.selector]) == 1 else key[0]
+        if len(who) > LONGEST_NAME:  # a command line; names of findings are addresses within pages
+            who = f"{who[:LONGEST_NAME]} {digest(who)[:8]}"
         name = base = slug(f"{who} {key[1]} {key[2]}")
         number = 2
         while name in taken:

@@ -15,6 +15,7 @@ from safetensors_corpus.field_bugs import reference_url
 
 from ..audit.matrix import LETTERS
 from ..drawing.canvas import STYLE
+from ..promises import CHECKS
 from ..text import plural, visible
 from . import found, sections, support, words
 from .agree import agreement
@@ -123,6 +124,7 @@ def _environment() -> Environment:
         "LETTERS": LETTERS,
         "words": words,
         "plural": plural,
+        "PROMISES": CHECKS,
         "reference_url": reference_url,
         "CASES": found.CASES,
         "case_words": found.case_words,
