@@ -26,7 +26,7 @@ from .outcomes import Implementation, loadable
 from .selectors import Target
 
 if TYPE_CHECKING:
-    from .subject import RunOptions
+    from .run_options import RunOptions
 
 
 def due(who: Implementation, manifest: Manifest, *, heavy: bool) -> list[Case]:

@@ -22,7 +22,8 @@ from .outcomes import Implementation, StepResult
 from .proxy import carry_out
 from .runner import WINDOW
 from .selectors import Target
-from .worker import Limits, Request, StartError, Worker, make_worker
+from .worker import Limits, Request, StartError, Worker
+from .workers import make_worker
 
 NOT_ASKED = StepResult("harness-error", "not asked: it has no step for this input")
 

@@ -20,7 +20,8 @@ from safetensors_reference.faults import quote
 from .judge import CaseVerdict
 from .outcomes import StepResult
 from .selectors import Target
-from .worker import Limits, StartError, make_worker
+from .worker import Limits, StartError
+from .workers import make_worker
 
 FILLS: tuple[Mapping[str, str], ...] = (
     ({"MallocPreScribble": "1", "MallocScribble": "1"}, {})

@@ -16,11 +16,12 @@ from .device import DEVICE_NAMES, is_device
 from .judge import judge_choice
 from .junit import case_properties
 from .outcomes import Implementation, loadable
-from .plugin import option
+from .pytest_options import option
+from .run_options import RunOptions
 from .runner import result_row
 from .selectors import SelectorError, Target, resolve
 from .stash import RESULT_KEY
-from .subject import RunOptions, Subject
+from .subject import Subject
 from .worker import Limits, StartError
 
 

@@ -12,7 +12,8 @@ from .judge import CaseVerdict, judge
 from .outcomes import Implementation, StepResult
 from .poison import with_heap_note
 from .proxy import carry_out
-from .worker import BREACH, Limits, Request, StartError, Worker, make_worker
+from .worker import BREACH, Limits, Request, StartError, Worker
+from .workers import make_worker
 
 if TYPE_CHECKING:
     from .selectors import Target

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from safetensors_corpus import Case, Manifest
+from safetensors_corpus import Case
 from safetensors_reports.verdicts import FAILING, STRICT_FAILING
 
 from .baseline import Baseline, BaselineError, load_baseline, overdue
@@ -17,36 +16,10 @@ from .implementations.environment import InstallError
 from .implementations.prepare import prepare
 from .judge import CaseVerdict
 from .outcomes import Implementation
+from .run_options import RunOptions
 from .runner import Session, smoke
 from .selectors import Target
-from .worker import Limits, StartError
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """What a run is told.
-
-    Attributes:
-        manifest: the corpus.
-        profile: profile that disputed cases are graded by, or None.
-        limits: limits of one step.
-        baseline: file of expected failures; None takes the one that belongs to the implementation, if any.
-        use_baseline: False shows every failure.
-        smoke: whether the most basic files are tried first.
-        strict: whether missed recommendations fail too.
-        heavy: whether the cases made of large inputs are run too.
-        device: device for the step ``device``, None to leave that step out.
-    """
-
-    manifest: Manifest
-    profile: str | None = None
-    limits: Limits = field(default_factory=Limits)
-    baseline: Path | None = None
-    use_baseline: bool = True
-    smoke: bool = True
-    strict: bool = False
-    heavy: bool = False
-    device: str | None = None
+from .worker import StartError
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from .book import Page, due, header_row
 from .implementations.environment import InstallError
 from .implementations.prepare import prepare
 from .outcomes import Implementation
+from .run_options import RunOptions
 from .runner import Session, result_row
 from .selectors import SelectorError, Target, resolve
-from .subject import RunOptions
 from .worker import StartError
 
 CLEAN = ("pass", "unsupported", "late-reject", "not-strict")

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from .outcomes import Implementation, Outcome, StepResult
-from .selectors import Target
 
 START_SECONDS = 120.0
 """Longest time an implementation may take to start; importing a large framework takes many seconds."""
@@ -63,29 +62,6 @@ class Worker(Protocol):
     def close(self) -> None:
         """End the process."""
         ...
-
-
-def make_worker(
-    target: Target,
-    limits: Limits,
-    profile: str | None = None,
-    *,
-    device: str | None = None,
-    roomy: bool = False,
-) -> Worker:
-    """Return the worker for a target; with a ``device`` the step of that name can be asked of it.
-
-    A ``roomy`` one may reserve any amount of address space, as mapping a file of a tebibyte takes; its
-    resident memory is watched as that of any other.
-    """
-    # Both modules build on the definitions of this one, which therefore cannot need them to be imported.
-    if target.kind == "exit":
-        from .exit_worker import ExitWorker
-
-        return ExitWorker(target, limits)
-    from .pipe_worker import PipeWorker
-
-    return PipeWorker(target, limits, profile, device=device, roomy=roomy)
 
 
 @dataclass(frozen=True)

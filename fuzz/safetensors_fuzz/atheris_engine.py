@@ -19,9 +19,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from . import folder
+from .atheris_config import CANNOT_START, INTERRUPTED, environment_of
 from .atheris_files import MAX_LEN, write_seeds
 from .atheris_result import AtherisResult, Death, TargetError, input_of, tally_of
-from .atheris_target import CANNOT_START, INTERRUPTED, environment_of, load_atheris
+from .atheris_target import load_atheris
 from .finding import Finding
 
 MOST_STARTS = 20

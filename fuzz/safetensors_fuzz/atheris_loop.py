@@ -23,9 +23,9 @@ from safetensors_conformance.selectors import SelectorError
 from safetensors_conformance.worker import Limits, StartError
 
 from . import folder
+from .atheris_config import CANNOT_START, INTERRUPTED, Config
 from .atheris_mutator import Mutator
 from .atheris_subjects import folder_of, slots_for, subjects_of
-from .atheris_target import CANNOT_START, INTERRUPTED, Config
 from .campaign import Campaign
 from .finding import Finding
 from .grammar.model import File

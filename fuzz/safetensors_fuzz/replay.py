@@ -16,7 +16,8 @@ from safetensors_conformance.implementations.environment import InstallError
 from safetensors_conformance.implementations.prepare import prepare
 from safetensors_conformance.judge import StepVerdict
 from safetensors_conformance.selectors import SelectorError, Target, resolve
-from safetensors_conformance.worker import Limits, StartError, make_worker
+from safetensors_conformance.worker import Limits, StartError
+from safetensors_conformance.workers import make_worker
 from safetensors_reference import rule_book
 from safetensors_reports.text import plural
 from safetensors_reports.verdicts import kind_of, worst

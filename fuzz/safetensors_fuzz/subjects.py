@@ -12,7 +12,8 @@ from typing import Any, Protocol, Self
 
 from safetensors_conformance.outcomes import StepResult
 from safetensors_conformance.selectors import Target
-from safetensors_conformance.worker import Limits, Request, make_worker
+from safetensors_conformance.worker import Limits, Request
+from safetensors_conformance.workers import make_worker
 from safetensors_corpus.broken.small_json import Refused
 
 MEMORY_FOLDER = Path("/dev/shm")  # noqa: S108 - only where it is a folder in memory

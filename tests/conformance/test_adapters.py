@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 
 from safetensors_conformance.implementations.descriptor import ADAPTERS, descriptors
+from safetensors_conformance.run_options import RunOptions
 from safetensors_conformance.runner import Session, smoke
 from safetensors_conformance.selectors import Target, resolve
-from safetensors_conformance.subject import RunOptions, Subject
-from safetensors_conformance.worker import Limits, make_worker
+from safetensors_conformance.subject import Subject
+from safetensors_conformance.worker import Limits
+from safetensors_conformance.workers import make_worker
 from safetensors_corpus import load_manifest
 
 SELECTORS = [d.selector(e) for d in descriptors().values() for e in d.entries]

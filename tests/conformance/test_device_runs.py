@@ -18,8 +18,9 @@ from safetensors_conformance.cli.impl import impl
 from safetensors_conformance.cli.run import run
 from safetensors_conformance.device import is_device
 from safetensors_conformance.outcomes import STEPS
+from safetensors_conformance.run_options import RunOptions
 from safetensors_conformance.selectors import resolve
-from safetensors_conformance.subject import RunOptions, Subject
+from safetensors_conformance.subject import Subject
 from safetensors_corpus import load_manifest
 from safetensors_reports.promises import CHECKS
 from safetensors_reports.record import read_record

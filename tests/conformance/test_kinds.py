@@ -10,7 +10,8 @@ import pytest
 from safetensors_conformance.judge import CaseVerdict
 from safetensors_conformance.runner import Session
 from safetensors_conformance.selectors import resolve
-from safetensors_conformance.worker import Limits, Request, make_worker
+from safetensors_conformance.worker import Limits, Request
+from safetensors_conformance.workers import make_worker
 from safetensors_corpus import Case, load_manifest
 
 from .support import TRIGGER, fake

@@ -8,7 +8,8 @@ from safetensors_conformance.exit_worker import ExitWorker
 from safetensors_conformance.outcomes import StepResult
 from safetensors_conformance.pipe_worker import PipeWorker
 from safetensors_conformance.selectors import resolve
-from safetensors_conformance.worker import Limits, StartError, death_outcome, make_worker
+from safetensors_conformance.worker import Limits, StartError, death_outcome
+from safetensors_conformance.workers import make_worker
 
 from .support import NEIGHBOURS, TRIGGER, by_exit, cases, fake, stdio
 

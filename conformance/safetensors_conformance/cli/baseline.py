@@ -12,8 +12,9 @@ from rich.table import Table
 from ..baseline import BaselineError, load_baseline
 from ..book import Book, baseline_path
 from ..failure import explain_failure
+from ..run_options import RunOptions
 from ..runner import result_row
-from ..subject import RunOptions, Subject
+from ..subject import Subject
 from .common import corpus, targets
 
 

@@ -20,7 +20,8 @@ from safetensors_reference.bench_memory import memory
 from ..host import python_host as host
 from ..runner import WINDOW, Session
 from ..selectors import resolve
-from ..worker import Request, make_worker
+from ..worker import Request
+from ..workers import make_worker
 from .common import corpus
 
 

@@ -12,7 +12,8 @@ from ..implementations.descriptor import KINDS, Descriptor, descriptors
 from ..implementations.environment import InstallError, cache_folder, environment, remove
 from ..implementations.prepare import make_shown
 from ..selectors import SelectorError, Target, installed_here, resolve
-from ..worker import Limits, StartError, make_worker
+from ..worker import Limits, StartError
+from ..workers import make_worker
 
 
 @click.group()

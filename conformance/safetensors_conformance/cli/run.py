@@ -17,9 +17,10 @@ from safetensors_reference.rules import PROFILES, rule_book
 
 from ..book import Book
 from ..judge import CaseVerdict, judge_choice
+from ..run_options import RunOptions
 from ..runner import result_row
 from ..selectors import Target
-from ..subject import RunOptions, Subject
+from ..subject import Subject
 from ..worker import Limits
 from .common import checked_device, corpus, select, targets
 

@@ -17,8 +17,8 @@ from safetensors_reports.trend import trend as hold_together
 from safetensors_reports.trend_markdown import trend_markdown
 from safetensors_reports.trend_text import trend_text
 
+from ..run_options import RunOptions
 from ..selectors import SelectorError, Target
-from ..subject import RunOptions
 from ..trend import all_due, notes_of, run_version, some_of, targets_of
 from ..worker import Limits
 from .common import corpus, select, write_report

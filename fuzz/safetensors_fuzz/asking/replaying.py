@@ -9,7 +9,8 @@ from safetensors_conformance.judge import StepVerdict, judge
 from safetensors_conformance.outcomes import Implementation, StepResult
 from safetensors_conformance.proxy import carry_out
 from safetensors_conformance.selectors import Target
-from safetensors_conformance.worker import Limits, Worker, make_worker
+from safetensors_conformance.worker import Limits, Worker
+from safetensors_conformance.workers import make_worker
 from safetensors_corpus.manifest import Case
 
 from ..finding import Finding

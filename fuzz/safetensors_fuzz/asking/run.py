@@ -15,7 +15,8 @@ from pathlib import Path
 from safetensors_conformance.judge import StepVerdict
 from safetensors_conformance.outcomes import Implementation
 from safetensors_conformance.selectors import Target
-from safetensors_conformance.worker import Limits, StartError, Worker, make_worker
+from safetensors_conformance.worker import Limits, StartError, Worker
+from safetensors_conformance.workers import make_worker
 from safetensors_reports.verdicts import FAILING, kind_of
 
 from ..finding import REPLAYS, Finding

@@ -1,0 +1,37 @@
+"""What a run of the suite is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from safetensors_corpus import Manifest
+
+from .worker import Limits
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What a run is told.
+
+    Attributes:
+        manifest: the corpus.
+        profile: profile that disputed cases are graded by, or None.
+        limits: limits of one step.
+        baseline: file of expected failures; None takes the one that belongs to the implementation, if any.
+        use_baseline: False shows every failure.
+        smoke: whether the most basic files are tried first.
+        strict: whether missed recommendations fail too.
+        heavy: whether the cases made of large inputs are run too.
+        device: device for the step ``device``, None to leave that step out.
+    """
+
+    manifest: Manifest
+    profile: str | None = None
+    limits: Limits = field(default_factory=Limits)
+    baseline: Path | None = None
+    use_baseline: bool = True
+    smoke: bool = True
+    strict: bool = False
+    heavy: bool = False
+    device: str | None = None
