@@ -133,13 +133,30 @@ def test_memory_that_stays(begin: Begin) -> None:
     assert "500 bytes of the device stay in use when all is dropped" in str(checks.told)
 
 
+def test_memory_of_one_tensor_at_a_time_is_counted(begin: Begin) -> None:
+    """A loader that hands out tensors of their own has one on the card at a time, as each is dropped."""
+
+    class Three(Loader):
+        def device(self, path: str, device: str) -> Iterator[Any]:
+            if path == "bad":
+                raise ValueError("no")
+            for name in "abc":
+                yield name, "F32", [2], Tensor(self.card, name.encode() * 8)
+
+    checks = begin(Three())
+    assert run(checks) == ALL_HOLD
+    with pytest.raises(ValueError, match="no"):
+        checks.run("bad")
+    assert [check["status"] for check in checks.told] == ["pass"]
+
+
 def test_memory_that_the_card_does_not_count_is_not_known_to_come_back(begin: Begin) -> None:
     def elsewhere(card: Card) -> None:
         card.take = lambda size: None  # type: ignore[method-assign]
 
     checks = begin(Loader(elsewhere))
     checks._memory.used = 1000
-    assert run(checks) == {**ALL_HOLD, "returned": "unknown"}
+    assert run(checks) == {**ALL_HOLD, "returned": "unknown", "lifetime": "unknown"}
     with pytest.raises(ValueError, match="no"):
         checks.run("bad")
     assert [check["status"] for check in checks.told] == ["unknown"]

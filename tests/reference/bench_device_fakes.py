@@ -17,6 +17,10 @@ def right(path: str, device: str) -> dict[str, Any]:
     return dict(load_file(path))
 
 
+def tells_environment(path: str, device: str) -> dict[str, Any]:
+    raise RuntimeError(f"{os.environ.get('STC_FAKE_A')} {os.environ.get('STC_FAKE_B')}")
+
+
 def flipped(path: str, device: str) -> dict[str, Any]:
     tensors = right(path, device)
     last = tensors[max(tensors)]

@@ -19,6 +19,7 @@ from safetensors_reference.bench_device import limits_run
 from safetensors_reference.bench_device.client import Client, LoaderError
 from safetensors_reference.bench_device.command import device
 from safetensors_reference.bench_device.files import make
+from safetensors_reference.bench_device.machine import describe
 
 HERE = str(Path(__file__).parent)
 FAKES = ("right", "flipped", "refusing", "dying")
@@ -112,6 +113,40 @@ def test_a_loader_that_hangs_is_cut_off(tmp_path: Path) -> None:
         assert caught.value.status == "timeout"
     finally:
         client.close()
+
+
+def test_what_the_user_set_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STC_FAKE_B", "theirs")
+    given = {"STC_FAKE_A": "ours", "STC_FAKE_B": "ours"}
+    client = Client("x", "cpu", "bench_device_fakes:tells_environment", [HERE], START, given)
+    try:
+        client.ready()
+        with pytest.raises(LoaderError, match="ours theirs"):
+            client.ask({"path": "x", "content": "x"})
+    finally:
+        client.close()
+
+
+@pytest.mark.parametrize(
+    ("visible", "index", "known_as"),
+    [(None, 1, "1"), ("", 0, "0"), ("3,5", 1, "5"), ("GPU-1a, GPU-2b", 0, "GPU-1a"), ("2", 1, "1")],
+)
+def test_a_device_is_named_as_its_driver_names_it(
+    monkeypatch: pytest.MonkeyPatch, visible: str | None, index: int, known_as: str
+) -> None:
+    if visible is None:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    else:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    asked: list[list[str]] = []
+
+    def run(command: list[str], **_more: Any) -> Any:
+        asked.append(command)
+        raise FileNotFoundError
+
+    monkeypatch.setattr(subprocess, "run", run)
+    assert describe(f"cuda:{index}")["gpu"] is None
+    assert f"--id={known_as}" in asked[0]
 
 
 def test_a_loader_that_cannot_be_imported_says_so() -> None:

@@ -27,6 +27,7 @@ from .device_memory import MEMORIES, NotThereError, said
 CHURN = 64 << 20
 """Most memory in bytes that is filled to see what a tensor that is kept still holds."""
 ROUNDS = 3
+_ELSEWHERE = "the reader takes its memory elsewhere than from torch"
 _LOST = re.compile(r"CUDA error: (an illegal|misaligned|device-side|unspecified|hardware|invalid program)")
 
 
@@ -97,7 +98,7 @@ class DeviceChecks:
         out = {"metadata": result["metadata"]} if isinstance(result, dict) and "metadata" in result else {}
         rows: list[Any] = []
         misaligned: list[str] = []
-        total = 0
+        total = largest = 0
         for row in _tensors(result):
             if not isinstance(row, (tuple, list)) or len(row) != 4:
                 raise self._wrong(f"device() gave {str(row)[:80]!r}, not (name, dtype, shape, tensor)")
@@ -113,9 +114,11 @@ class DeviceChecks:
                 )
             rows.append((name, dtype, shape, data))
             total += len(data)
+            largest = max(largest, len(data))
         self._memory.wait()
         if before is not None and total:
-            self._by_torch = self._memory.highest() - before >= total
+            # Whoever hands tensors out one by one has one at a time, for each is dropped when it was seen.
+            self._by_torch = self._memory.highest() - before >= largest
         out["tensors"] = rows
         return out, misaligned, total
 
@@ -146,7 +149,9 @@ class DeviceChecks:
                 wrong = [f"tensor {str(name)[:80]!r} holds other bytes when all else of its file is dropped"]
                 break
             del filled
-        self._tell("lifetime", wrong)
+        # What torch fills is never memory that somebody else gave back.
+        other = self._memory.cuda and not self._by_torch
+        self._tell("lifetime", wrong, _ELSEWHERE if other else "")
 
     def _keep(self, path: str, name: Any) -> tuple[Any, list[int]]:
         """Load and return one tensor, and the sizes of all, as far as they fit into ``CHURN``."""
@@ -203,7 +208,7 @@ class DeviceChecks:
         if before is None:
             self._tell("returned", [], "torch counts the memory of CUDA devices only")
         elif self._by_torch is not True:
-            self._tell("returned", [], "the reader takes its memory elsewhere than from torch")
+            self._tell("returned", [], _ELSEWHERE)
         else:
             gc.collect()
             self._memory.wait()
@@ -229,7 +234,7 @@ class DeviceChecks:
         elif self._counted or self._by_torch:
             self._tell("untouched", [])
         else:
-            self._tell("untouched", [], "the reader takes its memory elsewhere than from torch")
+            self._tell("untouched", [], _ELSEWHERE)
 
     def _lost(self, err: BaseException) -> None:
         """End the process for what leaves the device unusable; turn running out of memory into that."""

@@ -113,7 +113,7 @@ def _content(got: Any, want: Any, sums: npt.NDArray[np.int64] | None) -> str | N
             return None
         at = int((flat.cpu() != expected).nonzero()[0])
         return f"differs from byte {at:,} on"
-    if flat.data_ptr() % 8:
+    if flat.data_ptr() % 8 or flat.storage_offset() % 8:
         flat = flat.clone()
     whole = size // PAGE * PAGE
     pages = flat[:whole].view(torch.int64).view(-1, PAGE // 8).sum(1).cpu().numpy()

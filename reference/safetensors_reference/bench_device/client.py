@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -38,14 +38,24 @@ class Client:
     """A loader's process. Its own session, so that Ctrl-C reaches only who measures."""
 
     def __init__(
-        self, name: str, device: str, target: str | None, paths: Sequence[str], limit: float
+        self,
+        name: str,
+        device: str,
+        target: str | None,
+        paths: Sequence[str],
+        limit: float,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
-        """Start the process without waiting for it; ``limit`` is in seconds and holds for every answer."""
+        """Start the process without waiting for it.
+
+        ``limit`` is in seconds and holds for every answer; ``environment`` gives way to what is set already.
+        """
         self.name = name
         self.limit = limit
         self.version: str | None = None
         asked = {"name": name, "device": device, "target": target, "paths": list(paths), "limit": limit}
         self._errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
+        path = joined(str(PACKAGES), os.environ.get("PYTHONPATH"))
         self._process = subprocess.Popen(
             [sys.executable, "-m", f"{__package__}.serve", json.dumps(asked)],
             stdin=subprocess.PIPE,
@@ -53,7 +63,11 @@ class Client:
             stderr=self._errors,
             text=True,
             start_new_session=True,
-            env={**os.environ, "PYTHONPATH": joined(str(PACKAGES), os.environ.get("PYTHONPATH"))},
+            env={
+                **(environment or {}),
+                **os.environ,
+                "PYTHONPATH": path,
+            },
         )
         self._lines: queue.Queue[str] = queue.Queue()
         threading.Thread(target=self._pump, daemon=True).start()

@@ -151,6 +151,9 @@ def _cuda_only(device: str) -> None:
         raise NotHere("loads to CUDA devices only")
 
 
+WARM = {"FASTSAFETENSORS_ODIRECT": "0", "INSTANTTENSOR_BACKEND": "BUFFERED"}
+"""Environment of loads from the page cache: on a disk these two would read past it, the others not."""
+
 _ST, _FAST = "safetensors", "fastsafetensors"
 LOADERS = (
     Loader(REFERENCE, "safetensors_reference.device.load_file", _reference, owns="views of one buffer"),

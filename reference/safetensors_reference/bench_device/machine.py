@@ -79,8 +79,14 @@ def _memory() -> int | None:
     return None
 
 
+def _physical(index: int) -> str:
+    """Return number or UUID by which nvidia-smi knows a device; CUDA counts those that it may see."""
+    seen = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")]
+    return seen[index] if index < len(seen) and seen[index] else str(index)
+
+
 def _gpu(device: str) -> dict[str, Any]:
-    index = device.partition(":")[2] or "0"
+    index = _physical(int(device.partition(":")[2] or 0))
     fields = ",".join([*_QUERY.values(), "pci.bus_id"])
     command = ["nvidia-smi", f"--id={index}", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
     try:

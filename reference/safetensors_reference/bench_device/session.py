@@ -13,7 +13,7 @@ from typing import Any
 from . import check, files, page_cache
 from .client import Client, LoaderError
 from .figures import Document
-from .loaders import REFERENCE, Loader
+from .loaders import REFERENCE, WARM, Loader
 
 CONTEXT = 700 << 20
 """Device memory in bytes that a process takes before it loads anything."""
@@ -163,7 +163,13 @@ class FileRun:
     def _client(self, loader: Loader) -> Client:
         settings, name = self.settings, loader.name
         return Client(
-            name, settings.device, settings.targets.get(name), settings.paths_of(name), settings.limit
+            name,
+            settings.device,
+            settings.targets.get(name),
+            settings.paths_of(name),
+            settings.limit,
+            # In memory nothing can be read past the page cache, and each loader has its own way of reading.
+            {} if settings.cold or self.entry["filesystem"] == "tmpfs" else WARM,
         )
 
     def _group(self, number: int, clients: dict[str, tuple[Loader, Client]]) -> None:

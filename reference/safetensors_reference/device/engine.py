@@ -17,7 +17,7 @@ import torch
 
 from ..buffers import populate
 from ..errors import AccessError
-from .ring import Mark
+from .ring import PAGE, Mark
 
 POPULATE = 64 << 10
 """Pieces from this size in bytes on get their pages in bulk."""
@@ -125,17 +125,23 @@ class CpuEngine:
 
 
 class CudaLane:
-    """A stream."""
+    """A stream, which is the current one of its thread.
+
+    It is of high priority: of these torch's own work, and that of nccl, has none, with which this one would
+    have to take turns.
+    """
 
     def __init__(self, device: torch.device, caller: torch.cuda.Stream, start: torch.cuda.Event) -> None:
+        # A thread begins on device 0, and merely going back there would start CUDA on it.
+        torch.cuda.set_device(device)
         self._caller = caller
-        self._stream = torch.cuda.Stream(device)
+        self._stream = torch.cuda.Stream(device, priority=-1)
+        torch.cuda.set_stream(self._stream)
         self._stream.wait_event(start)
 
     def copy(self, target: torch.Tensor, staged: torch.Tensor) -> Mark:
         """Queue a copy from pinned memory, and an event behind it."""
-        with torch.cuda.stream(self._stream):
-            target.copy_(staged, non_blocking=True)
+        target.copy_(staged, non_blocking=True)
         # Waiting for it sleeps instead of spinning: the cores are needed for reading.
         event = torch.cuda.Event(blocking=True)
         event.record(self._stream)
@@ -166,7 +172,11 @@ class CudaEngine:
 
     def staging(self, size: int) -> torch.Tensor:
         """Return pinned memory."""
-        return torch.empty(size, dtype=torch.uint8, device="cpu", pin_memory=True)
+        memory = torch.empty(size, dtype=torch.uint8, device="cpu", pin_memory=True)
+        if memory.data_ptr() % PAGE:  # torch can be set to pin what malloc gives
+            memory = torch.empty(size + PAGE, dtype=torch.uint8, device="cpu", pin_memory=True)
+            memory = memory[-memory.data_ptr() % PAGE :][:size]
+        return memory
 
     def allocate(self, size: int) -> torch.Tensor:
         """Return memory of torch's caching allocator."""
@@ -201,7 +211,8 @@ def open_engine(device: str | torch.device) -> Engine:
         return CpuEngine()
     if wanted.type != "cuda":
         raise AccessError(f"device must be 'cpu' or 'cuda:N', not {str(device)!r}")
-    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    # Unlike is_available() this starts nothing, after which a forked child could not use CUDA.
+    count = torch.cuda.device_count()
     index = wanted.index
     if index is None:
         index = torch.cuda.current_device() if torch.cuda.is_initialized() else 0

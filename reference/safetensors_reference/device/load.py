@@ -230,9 +230,11 @@ def allocate(name: str, size: int, engine: Engine) -> torch.Tensor:
     """Return memory of the device for ``size`` bytes of what ``name`` says. Raises DeviceError."""
     try:
         buffer = engine.allocate(size)
-    except (RuntimeError, MemoryError, OSError) as err:
+    except (torch.OutOfMemoryError, MemoryError, OSError) as err:
         text = f"{name}: {engine.device} has no room for {size:,} bytes ({reason(err)})"
         raise DeviceError(text, "LIM_MEMORY", "LIM-06") from err
+    except RuntimeError as err:
+        raise DeviceError(f"{name}: {engine.device} cannot be used ({reason(err)})") from err
     if buffer.data_ptr() % MAX_ALIGN:
         raise DeviceError(f"{name}: the memory of {engine.device} is not aligned to {MAX_ALIGN} bytes")
     return buffer

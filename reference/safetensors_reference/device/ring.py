@@ -11,6 +11,7 @@ with a mark behind that copy; who gets it next waits for the mark.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 from collections import deque
@@ -161,7 +162,8 @@ def configure(slots: int = SLOTS, slot_bytes: int = SLOT_BYTES) -> None:
 
     Args:
         slots: most slots; two for every thread keep reads and copies overlapped.
-        slot_bytes: bytes of one slot, a multiple of 4,096 and at least 16,384; no chunk is larger.
+        slot_bytes: bytes of one slot, a multiple of 4,096 and at least 16,384; no chunk is larger. torch pins
+            powers of two, so others waste memory.
 
     Raises AccessError for other sizes, and when a ring of another size is there already.
     """
@@ -176,9 +178,14 @@ def configure(slots: int = SLOTS, slot_bytes: int = SLOT_BYTES) -> None:
 
 
 def _forget() -> None:
-    """Start afresh in a forked child: pinned memory, and whoever held a lock, stayed with the parent."""
+    """Start afresh in a forked child: pinned memory, and whoever held a lock, stayed with the parent.
+
+    The parent's slots are never freed here: torch would ask CUDA, which a child must not, and end it.
+    """
     global _lock  # noqa: PLW0603
     _lock = threading.Lock()
+    for ring in _rings.values():
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(ring))
     _rings.clear()
 
 

@@ -225,7 +225,7 @@ def errors(folder: Path, path: str, other: str, second: str) -> Answer:
             with broken(os, "preadv", turn if me else -1, disk):
                 note(f"read {turn}", lambda: model.load(wanted))
             works()
-        with broken(CpuEngine, "allocate", 1 if me else -1, fail(RuntimeError("no memory left"))):
+        with broken(CpuEngine, "allocate", 1 if me else -1, fail(torch.OutOfMemoryError("no memory left"))):
             note("memory", lambda: model.load(wanted))
         works()
         with broken(distributed_rounds, "check_unchanged", 2 if me else -1, fail(KeyboardInterrupt())):

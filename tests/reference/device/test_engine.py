@@ -5,8 +5,7 @@ Without a GPU only the order of the calls can be seen; the tests of the loads ru
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
@@ -15,9 +14,6 @@ from safetensors_reference.device.engine import CpuEngine, CudaEngine, open_engi
 from safetensors_reference.device.plan import MAX_ALIGN
 from safetensors_reference.device.ring import PAGE
 from safetensors_reference.errors import AccessError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class Cuda:
@@ -32,11 +28,11 @@ class Cuda:
         self._streams += 1
         return Stream(self, f"lane {self._streams}")
 
-    @contextmanager
-    def on(self, stream: Stream) -> Iterator[None]:
-        before, self.current = self.current, stream.name
-        yield
-        self.current = before
+    def set_device(self, device: torch.device) -> None:
+        self.log.append(("thread", "is on", str(device)))
+
+    def set_stream(self, stream: Stream) -> None:
+        self.current = stream.name
 
 
 class Stream:
@@ -87,10 +83,11 @@ def test_cuda_copies_follow_the_caller_and_the_caller_follows_them(monkeypatch: 
     cuda = Cuda()
     caller = Stream(cuda, "caller")
     monkeypatch.setattr(torch.cuda, "current_stream", lambda _device: caller)
-    monkeypatch.setattr(torch.cuda, "Stream", lambda _device: cuda.stream())
+    monkeypatch.setattr(torch.cuda, "Stream", lambda _device, priority: cuda.stream())
     monkeypatch.setattr(torch.cuda, "Event", lambda blocking: Event(cuda))
-    monkeypatch.setattr(torch.cuda, "stream", cuda.on)
-    engine = CudaEngine(torch.device("cuda", 0))
+    monkeypatch.setattr(torch.cuda, "set_device", cuda.set_device)
+    monkeypatch.setattr(torch.cuda, "set_stream", cuda.set_stream)
+    engine = CudaEngine(torch.device("cuda", 1))
     memory: Any = Memory(cuda)
     staged: Any = ["first", "second"]
     engine.ready()
@@ -102,12 +99,14 @@ def test_cuda_copies_follow_the_caller_and_the_caller_follows_them(monkeypatch: 
     lane.drain()
     lane.close()
     assert cuda.log == [
+        # First of all: whatever else a thread does takes it to device 0.
+        ("thread", "is on", "cuda:1"),
         ("lane 1", "waits for", "caller after 0"),
         ("lane 1", "copies", "first"),
         ("lane 1", "copies", "second"),
-        ("host", "waits for", "lane 1 after 2"),
+        ("host", "waits for", "lane 1 after 3"),
         ("host", "waits for", "lane 1"),
-        ("caller", "waits for", "lane 1 after 5"),
+        ("caller", "waits for", "lane 1 after 6"),
     ]
     engine.settle()
     assert cuda.log[-1] == ("host", "waits for", "caller")
@@ -115,13 +114,32 @@ def test_cuda_copies_follow_the_caller_and_the_caller_follows_them(monkeypatch: 
 
 @pytest.mark.parametrize(
     "name", ["Stream.wait_event", "Stream.record_event", "Stream.wait_stream", "Stream.synchronize",
-             "Event.record", "Event.query", "Event.synchronize", "current_stream", "stream", "device_count"],
+             "Event.record", "Event.query", "Event.synchronize", "current_stream", "set_stream", "set_device",
+             "device_count"],
 )  # fmt: skip
 def test_torch_has_what_the_engine_calls(name: str) -> None:
     thing: Any = torch.cuda
     for part in name.split("."):
         thing = getattr(thing, part)
     assert callable(thing)
+
+
+@pytest.mark.parametrize("offset", [0, 16])
+def test_pinned_memory_begins_on_a_page_whatever_torch_gives(
+    monkeypatch: pytest.MonkeyPatch, offset: int
+) -> None:
+    """Pinned by a stand-in; torch gives pages unless it is set to pin what malloc gives."""
+    given: list[int] = []
+
+    def empty(size: int, *, pin_memory: bool, **_more: Any) -> torch.Tensor:
+        assert pin_memory
+        given.append(size)
+        return CpuEngine().staging(size + PAGE)[offset:][:size]
+
+    monkeypatch.setattr(torch, "empty", empty)
+    memory = CudaEngine(torch.device("cuda", 0)).staging(3 * PAGE)
+    assert (memory.numel(), memory.data_ptr() % PAGE) == (3 * PAGE, 0)
+    assert given == ([3 * PAGE] if not offset else [3 * PAGE, 4 * PAGE])
 
 
 @pytest.mark.parametrize("size", [0, 1, 4097, 1 << 20])

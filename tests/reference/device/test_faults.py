@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import threading
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from safetensors_reference import UnreadableError
 from safetensors_reference.device import DeviceError
@@ -40,12 +42,29 @@ def test_a_fault_at_any_step_leaves_nothing_behind(
         assert "file.safetensors: " in str(caught.value)
     if step in ("copy", "copied", "preadv", "mark"):
         assert "file bytes from " in str(caught.value)
-    if step in ("allocate", "staging"):
+    if step == "allocate":
+        assert "cpu cannot be used" in str(caught.value)
+    if step == "staging":
         assert isinstance(caught.value, DeviceError)
         assert caught.value.code == "LIM_MEMORY"
     # The error is still held here; the memory must be gone all the same.
     assert_clean(engine, ring, path, before)
     assert caught.value is not None
+
+
+@pytest.mark.parametrize(
+    "error", [torch.OutOfMemoryError("no\nmore"), MemoryError("no"), OSError(errno.ENOMEM, "no")]
+)
+def test_no_memory_is_told_from_a_device_that_does_not_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    path = write(tmp_path, FILE)
+    before = set(threading.enumerate())
+    engine, ring = arm(monkeypatch, "allocate", 1, lambda: error)
+    with pytest.raises(DeviceError, match=r"file.safetensors: cpu has no room for [\d,]+ bytes \(") as caught:
+        load(path)
+    assert (caught.value.code, caught.value.rule) == ("LIM_MEMORY", "LIM-06")
+    assert_clean(engine, ring, path, before)
 
 
 @pytest.mark.parametrize("step", STEPS)

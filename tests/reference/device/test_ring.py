@@ -179,19 +179,34 @@ def test_a_ring_of_impossible_size_is_refused(size: tuple[int, int]) -> None:
 
 
 def test_a_forked_child_has_a_ring_of_its_own(tmp_path: Path) -> None:
-    """The parent's locks are held at the moment of the fork, as another thread may hold them."""
+    """The parent's locks are held at the moment of the fork, as another thread may hold them.
+
+    Its slots must not be freed in the child, not at its end either: those of CUDA would end it.
+    """
     path = write(tmp_path, file_of([("a", "U8", [100_000])]))
     code = """if True:
         import os, signal, sys
         from safetensors_reference.device import load_file, ring
         mine = load_file(sys.argv[1], device="cpu")["a"]
         held = ring._rings[False]
+
+        class Pinned:
+            def __init__(self, parent):
+                self.parent = parent
+
+            def __del__(self):
+                if os.getpid() != self.parent:
+                    os._exit(9)
+
+        held._free[0].mark = Pinned(os.getpid())
         with ring._lock, held._changed:
             child = os.fork()
         if not child:
             signal.alarm(20)
             same = bool((load_file(sys.argv[1], device="cpu")["a"] == mine).all())
-            os._exit(0 if same and ring._rings[False] is not held else 3)
+            other = ring._rings[False] is not held
+            del held
+            sys.exit(0 if same and other else 3)
         sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     """
     run = subprocess.run(
