@@ -90,7 +90,16 @@ class DeviceChecks:
         self.told.append({"name": name, "status": status, "message": message})
 
     def _rows(self, path: str) -> Iterator[tuple[Any, Any, Any, Any]]:
-        return iter(_tensors(self._adapter.device(path, self._device)))
+        return iter(self._tensors(self._adapter.device(path, self._device)))
+
+    def _tensors(self, result: Any) -> Any:
+        """Return the rows. Raises ``wrong`` where there are none to go through."""
+        if isinstance(result, dict) and "tensors" not in result:
+            raise self._wrong("device() returned a dict without 'tensors'")
+        rows = result["tensors"] if isinstance(result, dict) else result
+        if not hasattr(rows, "__iter__"):
+            raise self._wrong(f"device() returned {type(rows).__name__} instead of tensors")
+        return rows
 
     def _first(self, path: str, before: int | None) -> tuple[dict[str, Any], list[str], int]:
         """Load, look at every tensor, copy it back; return the answer, what is misaligned, and all bytes."""
@@ -99,10 +108,12 @@ class DeviceChecks:
         rows: list[Any] = []
         misaligned: list[str] = []
         total = largest = 0
-        for row in _tensors(result):
+        for row in self._tensors(result):
             if not isinstance(row, (tuple, list)) or len(row) != 4:
                 raise self._wrong(f"device() gave {str(row)[:80]!r}, not (name, dtype, shape, tensor)")
             name, dtype, shape, tensor = row
+            if not isinstance(name, str):
+                raise self._wrong(f"device() gave a tensor the name {str(name)[:80]!r}, which is no text")
             if tensor is None or isinstance(tensor, NotImplementedError):
                 rows.append((name, dtype, shape, tensor))
                 continue
@@ -126,7 +137,7 @@ class DeviceChecks:
         """Copy a tensor back. Raises ``wrong`` when it is none, or lies on another device."""
         try:
             place = self._memory.place(tensor)
-        except AttributeError as err:
+        except (AttributeError, TypeError) as err:
             raise self._wrong(f"tensor {str(name)[:80]!r} is {type(tensor).__name__} ({said(err)})") from err
         if place != self._device:
             raise self._wrong(f"tensor {str(name)[:80]!r} lies on {place}, not on {self._device}")
@@ -217,7 +228,12 @@ class DeviceChecks:
             self._tell("returned", wrong)
 
     def _asked(self) -> int:
-        return int(self._adapter.device_bytes()) if self._counted else 0
+        if not self._counted:
+            return 0
+        try:
+            return int(self._adapter.device_bytes())
+        except Exception as err:
+            raise self._wrong(f"device_bytes() gave no number ({said(err)})") from err
 
     def _untouched(self, before: int | None, asked: int) -> None:
         """Tell whether memory of the device was taken for a file that was refused."""
@@ -244,13 +260,9 @@ class DeviceChecks:
                 sys.stderr.write(f"{said(seen)}\n")
                 sys.stderr.flush()
                 os._exit(1)
-            if type(seen).__name__ == "OutOfMemoryError":
+            if type(seen).__name__ == "OutOfMemoryError" or "DefaultCPUAllocator: " in str(seen):
                 raise MemoryError(said(seen)) from err
             seen = seen.__cause__
-
-
-def _tensors(result: Any) -> Any:
-    return result["tensors"] if isinstance(result, dict) else result
 
 
 def _has_bytes(data: Any) -> bool:

@@ -19,6 +19,7 @@ from ..faults import quote
 from ..header import Row, TensorInfo
 from ..rules import ProfileName
 from ..torch_views import TorchTensor, make_views
+from .arguments import check_numbers, check_profile
 from .distributed_agree import Note, RankError, RollCall, name_ranks
 from .distributed_cut import Uneven
 from .distributed_files import OpenFile, PathLike, check_same, fact_of, open_files
@@ -93,10 +94,12 @@ class ShardedModel:
         except BaseException as err:
             self._stack.close()
             self._dropped(err)
+            self._call.leave(err)  # a Ctrl-C that was held back is not known to the others yet
             raise
 
     def _open(self, paths: PathLike | Sequence[PathLike], profile: ProfileName) -> None:
         self._check_arguments()
+        check_profile(profile)
         self._files = open_files(paths, profile, self._stack)
         if not self._files:
             raise AccessError("there are no files to load")
@@ -107,9 +110,7 @@ class ShardedModel:
             raise AccessError("this machine is big-endian, and tensors on a device are the file's bytes")
         if self._uneven not in ("refuse", "split"):
             raise AccessError(f"uneven must be 'refuse' or 'split', not {self._uneven!r}")
-        for name, value in zip(("threads", "chunk"), self._options, strict=True):
-            if value is not None and (not isinstance(value, int) or value < 1):
-                raise AccessError(f"{name} must be a number from 1 on, not {value!r}")
+        check_numbers(threads=self._options[0], chunk=self._options[1])
         kind = open_engine(self._device).device.type
         backends = self._call.backends
         if f"{kind}:" not in backends:
@@ -159,6 +160,8 @@ class ShardedModel:
         try:
             self._check_open()
             self._number(name)
+            if dim is None:
+                raise AccessError("get_sharded needs a dimension; get_tensor gives the whole tensor")
             (item,) = self._items({name: dim})
             if item.way == "own":
                 return self._finished([item], [name], talk=False)[name]

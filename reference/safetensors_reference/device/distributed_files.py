@@ -57,7 +57,10 @@ def open_files(
 
 def _expanded(paths: PathLike | Sequence[PathLike], profile: ProfileName) -> list[PathLike]:
     """Return the paths of all files, those of an index in place of it."""
-    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    try:
+        given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    except TypeError as err:
+        raise AccessError(f"paths must be a path or a list of paths, not {type(paths).__name__}") from err
     for path in given:
         if not isinstance(path, (str, os.PathLike)):
             raise AccessError(f"a device loads from paths, not from {type(path).__name__}")

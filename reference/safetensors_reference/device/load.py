@@ -23,6 +23,7 @@ from ..rules import ProfileName
 from ..source import PathSource
 from ..torch_views import TorchTensor, make_views
 from . import gds as by_gds
+from .arguments import check_numbers, check_profile
 from .direct import DirectReader
 from .engine import Engine, open_engine
 from .errors import DeviceError, let_go, reason
@@ -35,6 +36,8 @@ from .views import check_rows, cloned, converted
 PathLike = str | os.PathLike[str]
 MOST_THREADS = 12
 """Threads by default, where there are as many cores."""
+CPU_ALIGN = 64
+"""Alignment in bytes of what torch allocates on the CPU."""
 CPU_CHUNK = 1 << 20
 """Bytes of a chunk on the CPU by default: what is copied out of a slot is then still in the cache."""
 
@@ -113,6 +116,8 @@ def load_files(
     """
     if isinstance(paths, (str, os.PathLike)):
         raise AccessError("load_files takes a list of paths; load_file takes one")
+    if not isinstance(paths, Iterable):
+        raise AccessError(f"load_files takes a list of paths, not {type(paths).__name__}")
     settings = _Settings(names, dtype, all_dtypes, align, clone, threads, chunk, direct, gds, profile)
     return _load(paths, device, settings)
 
@@ -147,11 +152,11 @@ class _Settings:
         """Raise AccessError for what cannot be asked for."""
         if sys.byteorder != "little":
             raise AccessError("this machine is big-endian, and tensors on a device are the file's bytes")
-        if self.align is not None and self.align not in {1 << n for n in range(MAX_ALIGN.bit_length())}:
+        check_profile(self.profile)
+        powers = [1 << n for n in range(MAX_ALIGN.bit_length())]
+        if self.align is not None and (type(self.align) is not int or self.align not in powers):
             raise AccessError(f"align must be a power of two up to {MAX_ALIGN}, not {self.align!r}")
-        for name, value in (("threads", self.threads), ("chunk", self.chunk)):
-            if value is not None and (not isinstance(value, int) or value < 1):
-                raise AccessError(f"{name} must be a number from 1 on, not {value!r}")
+        check_numbers(threads=self.threads, chunk=self.chunk)
         if self.dtype is not None and not isinstance(self.dtype, torch.dtype):
             raise AccessError(f"dtype must be a type of torch, not {self.dtype!r}")
         if self.direct and self.gds:
@@ -168,6 +173,10 @@ def _load(
 ) -> dict[str, TorchTensor]:
     settings.check()
     engine = open_engine(device)
+    copies = settings.clone or settings.dtype is not None
+    if copies and engine.device.type == "cpu" and (settings.align or 1) > CPU_ALIGN:
+        text = f"align={settings.align} does not hold for the copies of clone= and dtype= on the CPU"
+        raise AccessError(f"{text}, which torch aligns to {CPU_ALIGN} bytes")
     kvikio = by_gds.import_kvikio() if settings.gds else None
     handled = sys.exception()
     buffers: list[torch.Tensor] = []

@@ -26,6 +26,7 @@ from .errors import DeviceError, reason
 PAGE = 4096
 SLOT_BYTES = 8 << 20
 SLOTS = 24
+LARGEST = 1 << 50
 
 
 class Mark(Protocol):
@@ -168,6 +169,9 @@ def configure(slots: int = SLOTS, slot_bytes: int = SLOT_BYTES) -> None:
     Raises AccessError for other sizes, and when a ring of another size is there already.
     """
     global _size  # noqa: PLW0603 - one ring per process is the point
+    if type(slots) is not int or type(slot_bytes) is not int or max(slots, slot_bytes) > LARGEST:
+        given = f"{repr(slots)[:40]} and {repr(slot_bytes)[:40]}"
+        raise AccessError(f"slots and slot_bytes are whole numbers that memory has room for, not {given}")
     if slots < 1 or slot_bytes < 4 * PAGE or slot_bytes % PAGE:
         text = f"a ring of {slots:,} slots of {slot_bytes:,} bytes: at least one slot is needed, "
         raise AccessError(text + f"and slots have a multiple of {PAGE:,} bytes, {4 * PAGE:,} or more")

@@ -16,7 +16,7 @@ import torch
 
 from ..errors import SafetensorsError
 from .engine import Engine, Lane
-from .errors import DeviceError, reason
+from .errors import DeviceError, let_go, reason
 from .plan import Chunk, Segment
 from .reading import Reader
 from .ring import Ring
@@ -53,7 +53,13 @@ class Transfer:
         Raises UnreadableError, AccessError (O_DIRECT) or DeviceError. After a return, and after an error that
         was not raised in the calling thread, no worker runs any more and all slots are back in the ring.
         """
-        run_threads([self._work] * threads, self._halt, self._errors)
+        try:
+            run_threads([self._work] * threads, self._halt, self._errors)
+        finally:
+            # Jobs that are left and errors that are not raised hold this object, and with it the buffers.
+            self._jobs = iter(())
+            for err in self._errors[1:]:
+                let_go(err)
 
     def _halt(self) -> None:
         self._stop.set()
@@ -139,6 +145,7 @@ class _Worker:
             self._thread.start()
         except RuntimeError as err:
             self._over = True
+            del self._work  # thread and worker know one another, and what is to be done knows the memory
             raise DeviceError(f"a thread could not be started ({reason(err)}); use fewer threads") from err
 
     def wait(self) -> None:
