@@ -216,3 +216,39 @@ def test_torch_that_is_not_there_says_so(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(NotThereError, match="it needs torch, which cannot be imported"):
         DeviceChecks(Loader(), "cpu", AdapterMistakeError)
+
+
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [
+        (None, "returned NoneType instead of tensors"),
+        (5, "returned int instead of tensors"),
+        ({"a": 1}, "returned a dict without 'tensors'"),
+        ([("a", "F32", [2])], r"not \(name, dtype, shape, tensor\)"),
+        ([(["a"], "F32", [2], None)], "which is no text"),
+    ],
+)
+def test_what_is_no_result_is_a_mistake_of_the_adapter(begin: Begin, result: Any, words: str) -> None:
+    class Odd(Loader):
+        def device(self, path: str, device: str) -> Any:
+            return result
+
+    with pytest.raises(AdapterMistakeError, match=words):
+        begin(Odd()).run("good")
+
+
+def test_a_count_that_is_none_is_a_mistake_of_the_adapter(begin: Begin) -> None:
+    class Odd(Loader):
+        def device_bytes(self) -> Any:
+            return "x"
+
+    with pytest.raises(AdapterMistakeError, match="gave no number"):
+        begin(Odd()).run("good")
+
+
+def test_torch_without_memory_on_the_cpu_is_out_of_memory(begin: Begin) -> None:
+    def full(card: Card) -> None:
+        raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried")
+
+    with pytest.raises(MemoryError, match="DefaultCPUAllocator"):
+        begin(Loader(full)).run("good")

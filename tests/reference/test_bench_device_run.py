@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,7 +15,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from safetensors_reference.atomic import NotSavedError
 from safetensors_reference.bench_device import document as documents
+from safetensors_reference.bench_device import files as bench_files
 from safetensors_reference.bench_device import limits_run
 from safetensors_reference.bench_device.client import Client, LoaderError
 from safetensors_reference.bench_device.command import device
@@ -97,6 +100,51 @@ def test_rendering_again_gives_the_same(ran: tuple[Result, Path], tmp_path: Path
     assert "flipped: wrong" in result.stdout
     twice = call("--render", str(source), "--render", str(source), "--json")
     assert len(json.loads(twice.stdout)["files"]) == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--budget", "inf"], "inf is no number of seconds"),
+        (["--limit", "nan"], "nan is no number of seconds"),
+        (["--skip", "reference"], "all others are measured against it"),
+        (["--add", "reference=json:dumps"], "there is one of that name"),
+        (["--add", "reference-x=json:dumps"], "there is one of that name"),
+        (["--add", "x=json:dumps", "--add", "x=json:loads"], "there is one of that name"),
+        (["--path", "typo=/nope"], "no loader of that name"),
+        (["--device", "cuda:²"], "write it as cuda:N or cpu"),
+    ],
+)
+def test_what_cannot_be_meant_is_a_usage_error(arguments: list[str], words: str) -> None:
+    result = call("--megabytes", "1", "--no-limits", *arguments)
+    assert (result.exit_code, words in result.output) == (2, True), result.output
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+
+
+@pytest.mark.parametrize("text", ["[" * 200_000, '{"seconds": NaN}', "{}", "\ud800"])
+def test_what_is_no_document_is_told_by_name(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "broken.json"
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
+    result = call("--render", str(path))
+    assert result.exit_code == 1
+    assert f"Error: {path}: " in result.output
+    assert isinstance(result.exception, SystemExit)
+
+
+def test_a_file_that_cannot_be_made_costs_no_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = bench_files.make
+
+    def full(kind: str, *more: Any) -> Any:
+        if kind == "llm":
+            raise NotSavedError("x.safetensors: not saved: No space left on device")
+        return real(kind, *more)
+
+    monkeypatch.setattr(bench_files, "make", full)
+    result = call("--megabytes", "1", "--warm", "1", "--no-limits", "--loader", "reference")
+    assert result.exit_code == 1
+    assert "Incomplete: failed: x.safetensors: not saved: No space left on device" in result.output
+    assert "large, 4 GB or more" in result.output
+    assert re.search(r"reference .* all bytes", result.output)
 
 
 def test_a_loader_that_hangs_is_cut_off(tmp_path: Path) -> None:

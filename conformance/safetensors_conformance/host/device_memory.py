@@ -96,8 +96,9 @@ class Buffers:
     def enter_thread(self) -> None:
         """There is one device."""
 
-    def place(self, tensor: Any) -> str:  # noqa: ARG002 - all have this form
-        """Return the device that a tensor lies on."""
+    def place(self, tensor: Any) -> str:
+        """Return the device that a tensor lies on. Raises TypeError for what is no buffer."""
+        memoryview(tensor)
         return "cpu"
 
     def address(self, tensor: Any) -> tuple[int, int] | None:

@@ -108,13 +108,18 @@ class Client:
             raise LoaderError("timeout", text) from None
         if not line:
             raise LoaderError("failed", self._ended())
-        reply: dict[str, Any] = json.loads(line)
+        try:
+            reply: dict[str, Any] = json.loads(line)
+        except ValueError as err:
+            self.close()
+            raise LoaderError("failed", f"wrote into the answers of its process: {line[:80]!r}") from err
         return reply
 
     def _ended(self) -> str:
         self._end(patience=5.0)
         status = self._process.returncode
-        how = signal.Signals(-status).name if status < 0 else f"exit status {status}"
+        names = {number.value: number.name for number in signal.Signals}
+        how = names.get(-status, f"signal {-status}") if status < 0 else f"exit status {status}"
         self._errors.seek(0)
         lines = self._errors.read().strip().splitlines()
         return f"the process ended ({how})" + (f": {lines[-1][:300]}" if lines else "")
@@ -145,8 +150,11 @@ class Client:
 
 
 def without_paths(text: str) -> str:
-    """Cut paths down to their last part; what is published names no folders of a machine."""
-    return _PATH.sub("", text)
+    """Cut paths down to their last part, and show what cannot be printed by its number.
+
+    What is published names no folders of a machine, and can be written in every encoding of Unicode.
+    """
+    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in _PATH.sub("", text))
 
 
 def joined(*paths: str | None) -> str:

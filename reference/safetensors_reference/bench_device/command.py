@@ -13,7 +13,9 @@ from typing import Any
 
 import click
 from rich.console import Console
+from rich.errors import MarkupError
 
+from ..atomic import NotSavedError
 from ..errors import SafetensorsError
 from . import document as documents
 from . import limits_run, loaders, machine, page_cache, picture, tables
@@ -24,6 +26,9 @@ from .session import FileRun, OutOfTimeError, Settings
 
 _MEMORY = Path("/dev/shm")  # noqa: S108 - a file system, and the files in it have a folder of their own
 _LIMITS_AT_MOST = 180.0
+_LONGEST = 1_000_000
+_FAILED = "failed: "
+"""How the reason begins for which a run stopped that nobody stopped."""
 _PRIVATE = {"folder", "report", "name", "render", "as_json", "paths"}
 """Options that say nothing about the measurement, or name folders of the machine."""
 
@@ -43,6 +48,17 @@ def _pairs(
     return tuple(out)
 
 
+def _finite(
+    ctx: click.Context,  # noqa: ARG001 - click's signature
+    param: click.Parameter,  # noqa: ARG001
+    value: float | None,
+) -> float | None:
+    """Return a number of seconds. Raises click.BadParameter for one that is no number or without end."""
+    if value is not None and not value <= _LONGEST:
+        raise click.BadParameter(f"{value!r} is no number of seconds up to {_LONGEST:,}")
+    return value
+
+
 @click.command()
 @click.option("--device", default="cuda:0", show_default=True, help="cuda:N, or cpu for a trial run.")
 @click.option("--folder", type=click.Path(path_type=Path), help="Where files are made. [default: in memory]")
@@ -57,8 +73,17 @@ def _pairs(
 @click.option("--warm", type=click.IntRange(1), default=5, show_default=True, help="Loads after the first.")
 @click.option("--cold", is_flag=True, help="Put the file out of the page cache before each load.")
 @click.option("--limits/--no-limits", "with_limits", default=True, help="Measure the machine first.")
-@click.option("--limit", type=click.FloatRange(1), default=120, show_default=True, help="Seconds per load.")
-@click.option("--budget", type=click.FloatRange(1), help="Seconds after which nothing new is begun.")
+@click.option(
+    "--limit",
+    type=click.FloatRange(1),
+    default=120,
+    show_default=True,
+    callback=_finite,
+    help="Seconds per load.",
+)
+@click.option(
+    "--budget", type=click.FloatRange(1), callback=_finite, help="Seconds after which nothing new is begun."
+)
 @click.option("--check-all", type=click.IntRange(0), default=512, show_default=True, help="Megabytes.")
 @click.option("--report", type=click.Path(path_type=Path), help="Folder for JSON, Markdown and SVG.")
 @click.option("--name", default=documents.NAME, show_default=True, help="Name of the files in it.")
@@ -79,20 +104,34 @@ def device(**options: Any) -> None:
             document = documents.merged([documents.read(path) for path in options["render"]])
         else:
             document = _measure(options, report, name)
+        # What was measured is shown whatever becomes of the files.
+        _show(document, options)
         if report is not None:
             _write(document, report, name)
     except (documents.DocumentError, SafetensorsError) as err:
         raise click.ClickException(str(err)) from err
     except OSError as err:
         raise click.ClickException(f"{err.filename or report}: {err.strerror or err}") from err
-    if options["as_json"]:
-        click.echo(documents.text(document), nl=False)
-    else:
-        tables.show(document, Console(width=None if sys.stdout.isatty() else 200))
     if document["stopped"] == "interrupted":
         click.get_current_context().exit(130)
-    if any(_reference_failed(file) for file in document["files"]):
+    if str(document["stopped"]).startswith(_FAILED) or any(
+        _reference_failed(file) for file in document["files"]
+    ):
         click.get_current_context().exit(1)
+
+
+def _show(document: Document, options: dict[str, Any]) -> None:
+    """Print. Raises DocumentError for a rendered document that fits the schema and makes no sense."""
+    try:
+        if options["as_json"]:
+            click.echo(documents.text(document), nl=False)
+        else:
+            tables.show(document, Console(width=None if sys.stdout.isatty() else 200))
+    except (LookupError, ValueError, ArithmeticError, MarkupError) as err:
+        if not options["render"]:
+            raise
+        text = f"what --render was given cannot be shown: {type(err).__name__}: {str(err)[:200]}"
+        raise documents.DocumentError(text) from err
 
 
 def _reference_failed(file: Document) -> bool:
@@ -150,6 +189,9 @@ def _measure(options: dict[str, Any], report: Path | None, name: str) -> Documen
             document["stopped"] = "interrupted"
         except OutOfTimeError:
             document["stopped"] = f"the {options['budget']:g} seconds given were used up"
+        except (NotSavedError, OSError) as err:
+            document["stopped"] = _FAILED + without_paths(str(err))
+            _say(document["stopped"])
         finally:
             signal.signal(signal.SIGTERM, before)
     for entry in (e for file in document["files"] for e in file["loaders"] if e["status"] == "not run"):
@@ -162,7 +204,7 @@ def _device(name: str) -> str:
     kind, _, index = name.partition(":")
     if name == "cpu":
         return name
-    if kind != "cuda" or (":" in name and not index.isdigit()):
+    if kind != "cuda" or (":" in name and not (index.isascii() and index.isdigit())):
         raise click.UsageError(f"--device {name}: write it as cuda:N or cpu")
     try:
         import torch
@@ -212,6 +254,15 @@ def _chosen(options: dict[str, Any]) -> list[loaders.Loader]:
     known |= {name: loaders.added(name, target) for name, target in options["add"]}
     if options["sweep"]:
         known |= {loader.name: loader for loader in loaders.sweep()}
+    names = [name for name, _ in options["add"]]
+    for name in names:
+        if names.count(name) > 1 or loaders.is_reference(name) or name in {x.name for x in loaders.LOADERS}:
+            raise click.UsageError(f"--add {name}: there is one of that name; choose another")
+    if loaders.REFERENCE in options["skip"]:
+        raise click.UsageError("--skip reference: all others are measured against it")
+    for name, _ in options["paths"]:
+        if not any(loader == name or loader.startswith(f"{name}-") for loader in known):
+            raise click.UsageError(f"--path {name}: no loader of that name; there are: {', '.join(known)}")
     for name in (*options["wanted"], *options["skip"]):
         if name not in known:
             raise click.UsageError(f"no loader {name!r}; there are: {', '.join(known)}")

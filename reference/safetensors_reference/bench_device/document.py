@@ -56,16 +56,20 @@ def save(document: Document, folder: Path, name: str) -> None:
 def read(path: Path) -> Document:
     """Read a document. Raises DocumentError."""
     try:
-        loaded = json.loads(path.read_text("utf-8"))
+        loaded = json.loads(path.read_text("utf-8"), parse_constant=_no_number)
     except OSError as err:
         raise DocumentError(f"{path}: cannot be read: {err.strerror or err}") from err
-    except ValueError as err:
+    except (ValueError, RecursionError) as err:
         raise DocumentError(f"{path}: no JSON: {err}") from err
     fault = invalid(loaded)
     if fault is not None:
         raise DocumentError(f"{path}: not written by bench device: {fault}")
     document: Document = loaded
     return document
+
+
+def _no_number(text: str) -> None:
+    raise ValueError(f"{text} is no number of JSON")
 
 
 def invalid(document: object) -> str | None:

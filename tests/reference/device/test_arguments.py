@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
+from safetensors_reference.device import configure, load_file, load_files
 from safetensors_reference.device import load as load_module
-from safetensors_reference.device import load_file, load_files
 from safetensors_reference.device.engine import CpuEngine
 from safetensors_reference.device.transfer import Transfer
 from safetensors_reference.errors import AccessError, NoSuchTensorError, UnsupportedDtypeError
@@ -196,3 +196,36 @@ def test_memory_that_is_not_aligned_is_not_handed_out(
         RuntimeError, match=r"file.safetensors: the memory of cpu is not aligned to 256 bytes"
     ):
         load_file(write(tmp_path, file_of(WORDS)), device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"profile": "nonsense"}, "profile must be one of text, official, hardened, not 'nonsense'"),
+        ({"profile": []}, "profile must be one of"),
+        ({"threads": True}, "threads must be a number from 1 on, not True"),
+        ({"align": 16.0}, "align must be a power of two"),
+        ({"align": [16]}, "align must be a power of two"),
+        ({"align": 128, "clone": True}, "align=128 does not hold for the copies"),
+        ({"align": 256, "dtype": torch.float16}, "align=256 does not hold for the copies"),
+    ],
+)
+def test_what_cannot_be_kept_is_refused(tmp_path: Path, arguments: dict[str, Any], words: str) -> None:
+    """A broken file too, which the caller must hear of as such only when all else is right."""
+    for data in (file_of(WORDS), b"broken"):
+        with pytest.raises(AccessError, match=words):
+            load_file(write(tmp_path, data), **{"device": "cpu", **arguments})
+
+
+@pytest.mark.parametrize("paths", [None, 5])
+def test_several_paths_are_a_list(paths: Any) -> None:
+    with pytest.raises(AccessError, match="load_files takes a list of paths, not"):
+        load_files(paths, device="cpu")
+
+
+@pytest.mark.parametrize(
+    "size", [(float("nan"), 1 << 20), (1, 16384.0), (1, 1 << 70), ("a", 1 << 20), (None, 1 << 20)]
+)
+def test_a_ring_of_no_size_is_refused(size: Any) -> None:
+    with pytest.raises(AccessError, match="whole numbers that memory has room for"):
+        configure(*size)
