@@ -74,8 +74,8 @@ class Suite:
         targets = self.targets
         if self.option("--baseline") and len(targets) > 1:
             raise pytest.UsageError("--baseline belongs to one implementation; give one --impl with it")
-        if self.limits.seconds <= 0 or self.limits.memory_bytes <= 0:
-            raise pytest.UsageError("--time-limit and --memory-limit must be positive")
+        if not 0 < self.limits.seconds <= 86_400 or self.limits.memory_bytes <= 0:
+            raise pytest.UsageError("--time-limit and --memory-limit must be positive, and at most a day")
         _ = self.device
         if self.option("--report"):
             folder = Path(self.option("--report"))

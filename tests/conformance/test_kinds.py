@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from safetensors_conformance.cli.run import run as run_command
 from safetensors_conformance.judge import CaseVerdict
 from safetensors_conformance.runner import Session
 from safetensors_conformance.selectors import resolve
@@ -175,3 +177,19 @@ def test_a_file_larger_than_the_address_space_allowed_is_opened_all_the_same() -
     case = load_manifest().by_id["resource/opened-only-2p40"]
     (verdict,) = judged("safetensors:safe-open", [case])
     assert verdict.verdict == "pass", verdict.final.detail
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--time-limit", "nan"], "nan"),
+        (["--time-limit", "inf"], "--time-limit"),
+        (["--report", "/dev/null/x"], "/dev/null/x: Not a directory"),
+        (["--report", "/dev/null"], "/dev/null"),
+    ],
+)
+def test_an_option_that_cannot_work_is_refused_before_anything_runs(arguments: list[str], words: str) -> None:
+    result = CliRunner().invoke(
+        run_command, ["--impl", "reference", "--case", "framing/one-tensor", *arguments]
+    )
+    assert (result.exit_code, words in result.output) == (2, True), result.output

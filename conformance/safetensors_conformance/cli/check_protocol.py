@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from ..check_protocol import Check, check_protocol
-from .common import corpus, targets
+from .common import SecondsRange, corpus, targets
 
 _MARKS = {"pass": "ok", "fail": "FAIL", "note": "note", "skip": "-"}
 
@@ -18,7 +18,7 @@ _MARKS = {"pass": "ok", "fail": "FAIL", "note": "note", "skip": "-"}
 @click.option("--impl", "selector", required=True, metavar="SELECTOR", help="The program: cmd:program args.")
 @click.option("--corpus", "corpus_path", type=click.Path(path_type=Path), help="Another corpus.")
 @click.option(
-    "--time-limit", type=click.FloatRange(0.1), default=10.0, show_default=True, help="Seconds per answer."
+    "--time-limit", type=SecondsRange(0.1), default=10.0, show_default=True, help="Seconds per answer."
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per check.")
 def check_protocol_command(selector: str, corpus_path: Path | None, time_limit: float, as_json: bool) -> None:

@@ -26,7 +26,7 @@ from ..differential import Side, names_of, records_of, run_all
 from ..differential_inputs import GONE, KINDS, Input, Knowledge, checked, of_cases, of_files
 from ..triage import Triage, TriageError, load_triage, shipped
 from ..worker import Limits
-from .common import corpus, select, targets, write_report
+from .common import SecondsRange, corpus, select, targets, write_report
 
 HARNESS_ERRORS_SHOWN = 3
 
@@ -64,9 +64,7 @@ HARNESS_ERRORS_SHOWN = 3
 @click.option("--jobs", type=click.IntRange(1), help="Workers at a time.  [default: number of processors]")
 @click.option("--profile", type=click.Choice(PROFILES), help="Profile for implementations that take one.")
 @click.option("--corpus", "corpus_path", type=click.Path(path_type=Path), help="Another corpus.")
-@click.option(
-    "--time-limit", type=click.FloatRange(0.001), default=10.0, show_default=True, help="Seconds per step."
-)
+@click.option("--time-limit", type=SecondsRange(), default=10.0, show_default=True, help="Seconds per step.")
 @click.option("--memory-limit", type=click.IntRange(1), default=2048, show_default=True, help="MiB per step.")
 @click.option(
     "--show", type=click.IntRange(1), default=10, show_default=True, help="Entries shown of each list."

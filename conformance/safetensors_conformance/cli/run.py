@@ -22,7 +22,7 @@ from ..runner import result_row
 from ..selectors import Target
 from ..subject import Subject
 from ..worker import Limits
-from .common import checked_device, corpus, select, targets
+from .common import SecondsRange, checked_device, corpus, made_folder, select, targets
 
 
 @click.command()
@@ -46,6 +46,7 @@ from .common import checked_device, corpus, select, targets
 @click.option(
     "--report",
     type=click.Path(file_okay=False, path_type=Path),
+    callback=made_folder,
     help="Write run records and summary.md here.",
 )
 @click.option("--fail-on-should", is_flag=True, help="Missed recommendations and late rejections fail too.")
@@ -58,9 +59,7 @@ from .common import checked_device, corpus, select, targets
 )
 @click.option("--no-smoke", is_flag=True, help="Run on although the most basic files already fail.")
 @click.option("--corpus", "corpus_path", type=click.Path(path_type=Path), help="Another corpus.")
-@click.option(
-    "--time-limit", type=click.FloatRange(0.001), default=10.0, show_default=True, help="Seconds per step."
-)
+@click.option("--time-limit", type=SecondsRange(), default=10.0, show_default=True, help="Seconds per step.")
 @click.option("--memory-limit", type=click.IntRange(1), default=2048, show_default=True, help="MiB per step.")
 @click.option(
     "-j",

@@ -21,7 +21,7 @@ from ..run_options import RunOptions
 from ..selectors import SelectorError, Target
 from ..trend import all_due, notes_of, run_version, some_of, targets_of
 from ..worker import Limits
-from .common import corpus, select, write_report
+from .common import SecondsRange, corpus, select, write_report
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -40,9 +40,7 @@ from .common import corpus, select, write_report
 @click.option("--profile", type=click.Choice(PROFILES), help="Grade disputed cases by this profile.")
 @click.option("--heavy", is_flag=True, help="Also the cases with inputs of up to 100 MB, or a sparse TiB.")
 @click.option("--corpus", "corpus_path", type=click.Path(path_type=Path), help="Another corpus.")
-@click.option(
-    "--time-limit", type=click.FloatRange(0.001), default=10.0, show_default=True, help="Seconds per step."
-)
+@click.option("--time-limit", type=SecondsRange(), default=10.0, show_default=True, help="Seconds per step.")
 @click.option("--memory-limit", type=click.IntRange(1), default=2048, show_default=True, help="MiB per step.")
 @click.option("--show", type=click.IntRange(1), default=5, show_default=True, help="Cases shown per rule.")
 def trend(
