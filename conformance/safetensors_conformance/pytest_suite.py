@@ -75,7 +75,7 @@ class Suite:
         if self.option("--baseline") and len(targets) > 1:
             raise pytest.UsageError("--baseline belongs to one implementation; give one --impl with it")
         if not 0 < self.limits.seconds <= 86_400 or self.limits.memory_bytes <= 0:
-            raise pytest.UsageError("--time-limit and --memory-limit must be positive, and at most a day")
+            raise pytest.UsageError("--time-limit must be above 0 and at most a day, --memory-limit above 0")
         _ = self.device
         if self.option("--report"):
             folder = Path(self.option("--report"))

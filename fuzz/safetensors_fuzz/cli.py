@@ -12,6 +12,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn
 
 from safetensors_conformance.worker import Limits
 from safetensors_reference import PROFILES
+from safetensors_reference.cli_seconds import SecondsRange
 from safetensors_reference.rules import ProfileName
 from safetensors_reports.text import visible
 
@@ -43,7 +44,7 @@ DEFAULT_EXECS = 20_000
     type=click.IntRange(1),
     help=f"Stop after so many inputs.  [default: {DEFAULT_EXECS:,}, or no end with --time]",
 )
-@click.option("--time", "seconds", type=click.FloatRange(0.1), help="Stop after so many seconds.")
+@click.option("--time", "seconds", type=SecondsRange(0.1), help="Stop after so many seconds.")
 @click.option(
     "--engine", type=click.Choice(ENGINES), default="outcome", show_default=True, help="Who makes the inputs."
 )
@@ -70,9 +71,7 @@ DEFAULT_EXECS = 20_000
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="File of known signatures, as for stc diff; they stay quiet.",
 )
-@click.option(
-    "--time-limit", type=click.FloatRange(0.001), default=2.0, show_default=True, help="Seconds per answer."
-)
+@click.option("--time-limit", type=SecondsRange(), default=2.0, show_default=True, help="Seconds per answer.")
 @click.option(
     "--memory-limit", type=click.IntRange(16), default=2048, show_default=True, help="MiB above the start."
 )

@@ -8,6 +8,7 @@ import click
 
 from safetensors_conformance.worker import Limits
 from safetensors_reference import PROFILES, rule_book
+from safetensors_reference.cli_seconds import SecondsRange
 from safetensors_reports.text import visible
 
 from .finding import REPLAYS, Finding
@@ -48,7 +49,7 @@ def loaded(folder: Path) -> Finding:
 )
 @click.option("--profile", type=click.Choice(PROFILES), help="Whose options the reference takes.")
 @click.option(
-    "--time-limit", type=click.FloatRange(0.001), default=10.0, show_default=True, help="Seconds per answer."
+    "--time-limit", type=SecondsRange(), default=10.0, show_default=True, help="Seconds per answer."
 )
 def replay(folder: Path, impls: tuple[str, ...], times: int, profile: str | None, time_limit: float) -> None:
     """Ask again for the finding in FOLDER, and say whether the answer is still wrong.

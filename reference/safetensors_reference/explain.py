@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from .entries import Entry, EntryReader
-from .errors import InvalidError
+from .errors import AccessError, InvalidError
 from .faults import Fault, quote
 from .header import Header, TensorInfo
 from .jsontext import Abandon, JsonReader, Node
 from .layout import Range, check_layout, show_shape
-from .rules import HEADER_CAP, ProfileName, rule_book
+from .rules import HEADER_CAP, PROFILES, ProfileName, rule_book
 from .source import Source, SourceLike, open_source
 
 RESERVED = "__metadata__"
@@ -73,6 +73,12 @@ def profile_options(profile: str) -> dict[str, str]:
     return {choice: option for choice, option in options.items() if option is not None}
 
 
+def check_profile(profile: object) -> None:
+    """Raise AccessError for what is no profile. Readers do so first, whatever a file turns out to be."""
+    if profile not in PROFILES:
+        raise AccessError(f"profile must be one of {', '.join(PROFILES)}, not {repr(profile)[:80]}")
+
+
 def explain(what: SourceLike, profile: ProfileName = "hardened") -> Explanation:
     """Read the header of ``what`` (path, bytes-like or binary file object) and collect all faults.
 
@@ -84,6 +90,7 @@ def explain(what: SourceLike, profile: ProfileName = "hardened") -> Explanation:
 
 def explain_source(source: Source, profile: ProfileName = "hardened") -> Explanation:
     """Like ``explain`` for a source that is open already."""
+    check_profile(profile)
     return _Explainer(source, profile).run()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from .accelerator import prove_fast
-from .explain import InvalidFileError, explain_source
+from .explain import InvalidFileError, check_profile, explain_source
 from .header import Header
 from .prove import prove
 from .rules import HEADER_CAP, ProfileName
@@ -23,6 +23,7 @@ def read_header(what: SourceLike, profile: ProfileName = "hardened", *, accelera
     Raises:
         InvalidFileError: the file breaks rules; the error holds all faults.
         UnreadableError: the file cannot be read.
+        AccessError: there is no such profile.
     """
     if isinstance(what, (str, os.PathLike)):
         path = PathSource(what)
@@ -36,6 +37,7 @@ def read_header(what: SourceLike, profile: ProfileName = "hardened", *, accelera
 
 def header_of(source: Source, profile: ProfileName = "hardened", *, accelerate: bool = True) -> Header:
     """Like ``read_header`` for a source that is open already."""
+    check_profile(profile)
     size = source.size
     if size >= 8:
         length = int.from_bytes(source.read(0, 8), "little")

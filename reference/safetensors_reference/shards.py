@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from .errors import InvalidError
-from .explain import Explanation, explain
+from .explain import Explanation, check_profile, explain
 from .faults import Fault, quote
 from .jsontext import Abandon
 from .rules import ProfileName
@@ -110,6 +110,7 @@ def explain_index(path: IndexPath, profile: ProfileName = "hardened") -> IndexEx
 
     Raises UnreadableError when the index itself cannot be read.
     """
+    check_profile(profile)
     with open_source(os.fspath(path)) as source:
         out = IndexExplanation(source.name, source.size, profile)
         # The size comes first, so that nothing is allocated for an index that only a hostile directory has.

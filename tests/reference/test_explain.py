@@ -5,6 +5,7 @@ from __future__ import annotations
 import tracemalloc
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -19,7 +20,9 @@ from safetensors_reference import (
     read_header,
     rule_book,
 )
+from safetensors_reference.errors import AccessError
 from safetensors_reference.rules import ProfileName
+from safetensors_reference.shards import explain_index
 
 from . import naive
 from .naive import Content
@@ -344,3 +347,16 @@ def test_read_header_returns_the_header_of_a_valid_file() -> None:
 def test_no_metadata_and_empty_metadata_are_told_apart() -> None:
     assert read_header(make("{}")).metadata is None
     assert read_header(make('{"__metadata__":{}}')).metadata == {}
+
+
+@pytest.mark.parametrize("profile", ["nonsense", None, [], "Hardened"])
+def test_a_profile_that_is_none_is_told_whatever_the_file_is(tmp_path: Path, profile: Any) -> None:
+    index = tmp_path / "model.safetensors.index.json"
+    index.write_text("{}")
+    good = make("{}")
+    for read in (read_header, explain):
+        for data in (good, b"broken", b""):
+            with pytest.raises(AccessError, match="profile must be one of text, official, hardened, not"):
+                read(data, profile)
+    with pytest.raises(AccessError, match="profile must be one of"):
+        explain_index(index, profile)

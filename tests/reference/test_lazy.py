@@ -260,13 +260,20 @@ def test_a_file_that_is_replaced_or_removed_keeps_its_old_content(two: Path, mod
         assert file.get_tensor("b").tolist() == [7]
 
 
+@pytest.fixture
+def in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have small copies made as large ones are: in pieces, by four threads."""
+    monkeypatch.setattr(buffers_module, "LARGE", 1)
+    monkeypatch.setattr(buffers_module, "PIECE", 4099)
+    monkeypatch.setattr(buffers_module, "THREADS", 4)
+
+
+@pytest.mark.usefixtures("in_pieces")
 def test_a_file_that_shrinks_during_a_large_copy_is_a_clean_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "large"
     path.write_bytes(bytes(1 << 20))
-    monkeypatch.setattr(buffers_module, "LARGE", 1)
-    monkeypatch.setattr(buffers_module, "PIECE", 1 << 16)
     source = PathSource(path)
     monkeypatch.setattr(buffers_module, "check_unchanged", lambda _source: os.truncate(path, 1 << 18))
     try:
@@ -277,15 +284,11 @@ def test_a_file_that_shrinks_during_a_large_copy_is_a_clean_error(
         source.close()
 
 
-def test_large_copies_by_several_threads_give_every_byte(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("in_pieces")
+def test_large_copies_by_several_threads_give_every_byte(tmp_path: Path) -> None:
     path = tmp_path / "large"
     data = np.random.default_rng(1).bytes(1_000_003)
     path.write_bytes(data)
-    monkeypatch.setattr(buffers_module, "LARGE", 1)
-    monkeypatch.setattr(buffers_module, "PIECE", 4099)
-    monkeypatch.setattr(buffers_module, "THREADS", 4)
     source = PathSource(path)
     try:
         for start, count in ((0, len(data)), (1, 999_999), (500_000, 3)):
@@ -294,6 +297,7 @@ def test_large_copies_by_several_threads_give_every_byte(
         source.close()
 
 
+@pytest.mark.usefixtures("in_pieces")
 @pytest.mark.parametrize("allowed", [0, 1])
 def test_a_large_copy_takes_the_threads_that_there_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allowed: int
@@ -301,9 +305,6 @@ def test_a_large_copy_takes_the_threads_that_there_are(
     path = tmp_path / "large"
     data = np.random.default_rng(1).bytes(100_003)
     path.write_bytes(data)
-    monkeypatch.setattr(buffers_module, "LARGE", 1)
-    monkeypatch.setattr(buffers_module, "PIECE", 4099)
-    monkeypatch.setattr(buffers_module, "THREADS", 4)
     started: list[threading.Thread] = []
     start = threading.Thread.start
 
@@ -319,12 +320,10 @@ def test_a_large_copy_takes_the_threads_that_there_are(
     assert len(started) == allowed
 
 
+@pytest.mark.usefixtures("in_pieces")
 def test_an_interrupted_large_copy_stops_its_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "large"
     path.write_bytes(bytes(1 << 20))
-    monkeypatch.setattr(buffers_module, "LARGE", 1)
-    monkeypatch.setattr(buffers_module, "PIECE", 1 << 10)
-    monkeypatch.setattr(buffers_module, "THREADS", 4)
     preadv, start = os.preadv, threading.Thread.start
     gate = threading.Event()
     reads: list[int] = []

@@ -104,6 +104,15 @@ def test_only_what_is_shown_whole_is_called_conformant() -> None:
     ]
 
 
+def test_crashes_that_are_public_give_no_word_whatever_step_shows_them() -> None:
+    known = [Known(HOLE, (HOLE,), {"lifecycle": "unsafe"}, "known", ISSUE, "2027-01-01")]
+    record = run(failing(HOLE, "unsafe", step="lifecycle", outcome="crash"), name="lib", version="1")
+    (private,) = report(record)["implementations"]
+    (told,) = report(record, public=True, known={0: known})["implementations"]
+    assert (private["word"], private["counts"]) == ("unguarded", {"unsafe": 1})
+    assert (told["word"], told["counts"]) == ("no fault shown", {"unsafe": 1})
+
+
 def test_a_run_of_nothing_but_unsafe_cases_is_published_as_one_of_nothing() -> None:
     record = run(failing(HOLE, "unsafe", outcome="crash"), name="lib", version="1")
     (who,) = report(record, public=True)["implementations"]

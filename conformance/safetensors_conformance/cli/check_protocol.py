@@ -8,8 +8,10 @@ from pathlib import Path
 
 import click
 
+from safetensors_reference.cli_seconds import SecondsRange
+
 from ..check_protocol import Check, check_protocol
-from .common import SecondsRange, corpus, targets
+from .common import corpus, targets
 
 _MARKS = {"pass": "ok", "fail": "FAIL", "note": "note", "skip": "-"}
 

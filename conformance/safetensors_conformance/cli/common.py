@@ -6,7 +6,6 @@ import fnmatch
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -39,20 +38,6 @@ def made_folder(_context: click.Context, _option: click.Parameter, folder: Path 
         except OSError as err:
             raise click.BadParameter(f"{folder}: {err.strerror or err}") from err
     return folder
-
-
-class SecondsRange(click.FloatRange):
-    """Seconds from ``least`` up to a day."""
-
-    def __init__(self, least: float = 0.001) -> None:
-        super().__init__(least, 86_400)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return a number; what is none compares with nothing, and so is in every range of click's."""
-        seconds = float(super().convert(value, param, ctx))
-        if seconds != seconds:
-            self.fail(f"{value!r} is no number of seconds", param, ctx)
-        return seconds
 
 
 def targets(selectors: Sequence[str]) -> list[Target]:

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from safetensors_corpus import Manifest
+from safetensors_reference.cli_seconds import SecondsRange
 from safetensors_reference.rules import PROFILES
 from safetensors_reports.diff_markdown import diff_markdown
 from safetensors_reports.diff_report import DiffReport, Who, document
@@ -26,7 +27,7 @@ from ..differential import Side, names_of, records_of, run_all
 from ..differential_inputs import GONE, KINDS, Input, Knowledge, checked, of_cases, of_files
 from ..triage import Triage, TriageError, load_triage, shipped
 from ..worker import Limits
-from .common import SecondsRange, corpus, select, targets, write_report
+from .common import corpus, select, targets, write_report
 
 HARNESS_ERRORS_SHOWN = 3
 

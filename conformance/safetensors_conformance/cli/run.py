@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from safetensors_corpus import Case
+from safetensors_reference.cli_seconds import SecondsRange
 from safetensors_reference.rules import PROFILES, rule_book
 
 from ..book import Book
@@ -22,7 +23,7 @@ from ..runner import result_row
 from ..selectors import Target
 from ..subject import Subject
 from ..worker import Limits
-from .common import SecondsRange, checked_device, corpus, made_folder, select, targets
+from .common import checked_device, corpus, made_folder, select, targets
 
 
 @click.command()

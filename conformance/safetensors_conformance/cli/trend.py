@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from safetensors_corpus import Manifest
+from safetensors_reference.cli_seconds import SecondsRange
 from safetensors_reference.rules import PROFILES
 from safetensors_reports.trend import Trend, VersionRun, trend_document
 from safetensors_reports.trend import trend as hold_together
@@ -21,7 +22,7 @@ from ..run_options import RunOptions
 from ..selectors import SelectorError, Target
 from ..trend import all_due, notes_of, run_version, some_of, targets_of
 from ..worker import Limits
-from .common import SecondsRange, corpus, select, write_report
+from .common import corpus, select, write_report
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})

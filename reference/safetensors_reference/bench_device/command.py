@@ -13,9 +13,9 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.errors import MarkupError
 
 from ..atomic import NotSavedError
+from ..cli_seconds import SecondsRange
 from ..errors import SafetensorsError
 from . import document as documents
 from . import limits_run, loaders, machine, page_cache, picture, tables
@@ -26,7 +26,6 @@ from .session import FileRun, OutOfTimeError, Settings
 
 _MEMORY = Path("/dev/shm")  # noqa: S108 - a file system, and the files in it have a folder of their own
 _LIMITS_AT_MOST = 180.0
-_LONGEST = 1_000_000
 _FAILED = "failed: "
 """How the reason begins for which a run stopped that nobody stopped."""
 _PRIVATE = {"folder", "report", "name", "render", "as_json", "paths"}
@@ -48,17 +47,6 @@ def _pairs(
     return tuple(out)
 
 
-def _finite(
-    ctx: click.Context,  # noqa: ARG001 - click's signature
-    param: click.Parameter,  # noqa: ARG001
-    value: float | None,
-) -> float | None:
-    """Return a number of seconds. Raises click.BadParameter for one that is no number or without end."""
-    if value is not None and not value <= _LONGEST:
-        raise click.BadParameter(f"{value!r} is no number of seconds up to {_LONGEST:,}")
-    return value
-
-
 @click.command()
 @click.option("--device", default="cuda:0", show_default=True, help="cuda:N, or cpu for a trial run.")
 @click.option("--folder", type=click.Path(path_type=Path), help="Where files are made. [default: in memory]")
@@ -73,17 +61,8 @@ def _finite(
 @click.option("--warm", type=click.IntRange(1), default=5, show_default=True, help="Loads after the first.")
 @click.option("--cold", is_flag=True, help="Put the file out of the page cache before each load.")
 @click.option("--limits/--no-limits", "with_limits", default=True, help="Measure the machine first.")
-@click.option(
-    "--limit",
-    type=click.FloatRange(1),
-    default=120,
-    show_default=True,
-    callback=_finite,
-    help="Seconds per load.",
-)
-@click.option(
-    "--budget", type=click.FloatRange(1), callback=_finite, help="Seconds after which nothing new is begun."
-)
+@click.option("--limit", type=SecondsRange(1), default=120, show_default=True, help="Seconds per load.")
+@click.option("--budget", type=SecondsRange(1), help="Seconds after which nothing new is begun.")
 @click.option("--check-all", type=click.IntRange(0), default=512, show_default=True, help="Megabytes.")
 @click.option("--report", type=click.Path(path_type=Path), help="Folder for JSON, Markdown and SVG.")
 @click.option("--name", default=documents.NAME, show_default=True, help="Name of the files in it.")
@@ -105,7 +84,10 @@ def device(**options: Any) -> None:
         else:
             document = _measure(options, report, name)
         # What was measured is shown whatever becomes of the files.
-        _show(document, options)
+        if options["as_json"]:
+            click.echo(documents.text(document), nl=False)
+        else:
+            tables.show(document, Console(width=None if sys.stdout.isatty() else 200))
         if report is not None:
             _write(document, report, name)
     except (documents.DocumentError, SafetensorsError) as err:
@@ -118,20 +100,6 @@ def device(**options: Any) -> None:
         _reference_failed(file) for file in document["files"]
     ):
         click.get_current_context().exit(1)
-
-
-def _show(document: Document, options: dict[str, Any]) -> None:
-    """Print. Raises DocumentError for a rendered document that fits the schema and makes no sense."""
-    try:
-        if options["as_json"]:
-            click.echo(documents.text(document), nl=False)
-        else:
-            tables.show(document, Console(width=None if sys.stdout.isatty() else 200))
-    except (LookupError, ValueError, ArithmeticError, MarkupError) as err:
-        if not options["render"]:
-            raise
-        text = f"what --render was given cannot be shown: {type(err).__name__}: {str(err)[:200]}"
-        raise documents.DocumentError(text) from err
 
 
 def _reference_failed(file: Document) -> bool:

@@ -57,6 +57,7 @@ def read(path: Path) -> Document:
     """Read a document. Raises DocumentError."""
     try:
         loaded = json.loads(path.read_text("utf-8"), parse_constant=_no_number)
+        json.dumps(loaded, ensure_ascii=False).encode("utf-8")  # half a character can be spelled, not shown
     except OSError as err:
         raise DocumentError(f"{path}: cannot be read: {err.strerror or err}") from err
     except (ValueError, RecursionError) as err:

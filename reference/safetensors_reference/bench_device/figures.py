@@ -127,7 +127,7 @@ def rows(document: Document, file: Document) -> list[Row]:
                 speed,
                 speed / most if speed and most else None,
                 ratio(file, name) if name != REFERENCE else None,
-                peak / file["bytes"] if peak is not None else None,
+                peak / file["bytes"] if peak is not None and file["bytes"] else None,
             )
         )
     out.sort(key=lambda r: (r.loader["name"] != REFERENCE, r.again.median if r.again else float("inf")))

@@ -221,7 +221,7 @@ class FileRun:
         elif sample["kind"] != "first" or not self._has_first(name):
             self.entry["samples"].append({**sample, **reply})
         if "seconds" in reply:
-            speed = self.file.size / max(reply["seconds"], 1e-9) / 1e9
+            speed = self.file.size / reply["seconds"] / 1e9
             kind = f"{sample['kind']} {sample['round'] or ''}".strip()
             self._say(f"{self.file.kind}: {name} {kind}: {reply['seconds']:.4f} s, {speed:.2f} GB/s")
         self._changed()

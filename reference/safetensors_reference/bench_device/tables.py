@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from .figures import Document, Figure, Row, limit, rows
 from .goals import goals
@@ -164,7 +165,7 @@ def notes(document: Document) -> list[str]:
 
 def show(document: Document, console: Console) -> None:
     """Print everything."""
-    console.print(about(document), highlight=False, soft_wrap=True)
+    console.print(about(document), highlight=False, markup=False, soft_wrap=True)
     if document["limits"]:
         _show("limits", LIMIT_COLUMNS, limit_cells(document), console)
     for file in document["files"]:
@@ -177,11 +178,12 @@ def show(document: Document, console: Console) -> None:
 
 
 def _show(title: str, columns: Sequence[str], cells: Cells, console: Console) -> None:
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    # Names and titles come from elsewhere: they are no markup.
+    table = Table(title=Text(title), title_justify="left", box=None, pad_edge=False)
     for number, column in enumerate(columns):
         table.add_column(column, justify="left" if number == 0 or cells_are_words(cells, number) else "right")
     for row in cells:
-        table.add_row(*row)
+        table.add_row(*map(Text, row))
     console.print(table, highlight=False, markup=False)
 
 

@@ -19,7 +19,7 @@ from ..faults import quote
 from ..header import Row, TensorInfo
 from ..rules import ProfileName
 from ..torch_views import TorchTensor, make_views
-from .arguments import check_numbers, check_profile
+from .arguments import check_numbers
 from .distributed_agree import Note, RankError, RollCall, name_ranks
 from .distributed_cut import Uneven
 from .distributed_files import OpenFile, PathLike, check_same, fact_of, open_files
@@ -99,7 +99,6 @@ class ShardedModel:
 
     def _open(self, paths: PathLike | Sequence[PathLike], profile: ProfileName) -> None:
         self._check_arguments()
-        check_profile(profile)
         self._files = open_files(paths, profile, self._stack)
         if not self._files:
             raise AccessError("there are no files to load")

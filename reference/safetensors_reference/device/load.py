@@ -23,7 +23,7 @@ from ..rules import ProfileName
 from ..source import PathSource
 from ..torch_views import TorchTensor, make_views
 from . import gds as by_gds
-from .arguments import check_numbers, check_profile
+from .arguments import check_numbers
 from .direct import DirectReader
 from .engine import Engine, open_engine
 from .errors import DeviceError, let_go, reason
@@ -70,7 +70,8 @@ def load_file(
         dtype: convert floating tensors to this type on the device; packed ones stay as they are. The buffer
             and the converted tensors exist at the same time.
         all_dtypes: convert integers, booleans and complex numbers too.
-        align: alignment of every tensor in bytes, a power of two up to 256; at least that of its elements.
+        align: alignment of every tensor in bytes, a power of two up to 256, or 64 for copies (``dtype``,
+            ``clone``) on the CPU; at least that of its elements.
         clone: give every tensor memory of its own; for a while that takes twice the room.
         threads: worker threads; by default as many as there are cores, at most 12.
         chunk: most bytes read and copied at a time; at most a slot of the staging ring, which is the default
@@ -152,7 +153,6 @@ class _Settings:
         """Raise AccessError for what cannot be asked for."""
         if sys.byteorder != "little":
             raise AccessError("this machine is big-endian, and tensors on a device are the file's bytes")
-        check_profile(self.profile)
         powers = [1 << n for n in range(MAX_ALIGN.bit_length())]
         if self.align is not None and (type(self.align) is not int or self.align not in powers):
             raise AccessError(f"align must be a power of two up to {MAX_ALIGN}, not {self.align!r}")

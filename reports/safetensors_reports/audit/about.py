@@ -107,11 +107,11 @@ def _word(
     record: RunRecord, counts: Mapping[str, int], contradictions: Mapping[str, str], *, public: bool
 ) -> str:
     held_back = public and record.implementation["name"] != OWN
-    counts = {**counts, **_set_apart(record, counts)}
     if held_back:
         # If the crashes that somebody has reported gave the word, the program with the more open tracker
         # would look worse than one that crashes more.
-        counts["unsafe"] = 0
+        counts = {**counts, "unsafe": 0}
+    counts = {**counts, **_set_apart(record, counts)}
     for kind, word in WORDS.items():
         if counts.get(kind) or (kind == "choice-inconsistent" and contradictions):
             return word
