@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from safetensors_corpus import Case, Expectation
+from safetensors_corpus.judging.verdicts import worst
 from safetensors_corpus.write_properties import MEANINGS
 from safetensors_reference.rules import rule_book
 from safetensors_reports.promises import CHECKS
 from safetensors_reports.text import plural
-from safetensors_reports.verdicts import worst
 
 from .compare import first_difference, unsupported_tensors
 from .device import failed_checks

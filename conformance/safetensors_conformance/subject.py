@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from safetensors_corpus import Case
-from safetensors_reports.verdicts import FAILING, STRICT_FAILING
+from safetensors_corpus.judging.verdicts import FAILING, STRICT_FAILING
 
 from .baseline import Baseline, BaselineError, load_baseline, overdue
 from .book import baseline_path, header_row

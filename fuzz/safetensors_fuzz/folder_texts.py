@@ -7,10 +7,10 @@ import textwrap
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from safetensors_corpus.judging.verdicts import VERDICTS, kind_of
 from safetensors_reference import rule_book
 from safetensors_reports.drawing.canvas import shown
 from safetensors_reports.text import code, visible
-from safetensors_reports.verdicts import VERDICTS, kind_of
 
 from .finding import Finding
 

@@ -12,8 +12,8 @@ import tomlkit
 from tomlkit.items import Array
 
 from safetensors_corpus import recipe
+from safetensors_corpus.judging.verdicts import SECURITY, kind_of
 from safetensors_reference import explain, rule_book
-from safetensors_reports.verdicts import SECURITY, kind_of
 
 from .finding import Finding
 from .folder_texts import blamed

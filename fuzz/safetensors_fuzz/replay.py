@@ -18,9 +18,9 @@ from safetensors_conformance.judge import StepVerdict
 from safetensors_conformance.selectors import SelectorError, Target, resolve
 from safetensors_conformance.worker import Limits, StartError
 from safetensors_conformance.workers import make_worker
+from safetensors_corpus.judging.verdicts import kind_of, worst
 from safetensors_reference import rule_book
 from safetensors_reports.text import plural
-from safetensors_reports.verdicts import kind_of, worst
 
 from .asking.replaying import ask
 from .finding import AGREEMENT, ANY_ANSWER, ENTRY, REPLAYS, Finding

@@ -10,10 +10,11 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from safetensors_corpus.judging.verdicts import FAILING, VERDICTS, kind_of
+
 from .comparison import Cluster, Comparison, compare, distinct_labels
 from .summary import FAILURE_COUNTS, caveats, other_counts, verdict_counts
 from .text import code, listed
-from .verdicts import FAILING, VERDICTS, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
+from safetensors_corpus.judging.verdicts import FAILING, STRICT_FAILING, kind_of, worst
+
 from .schema import line_error
 from .text import visible
-from .verdicts import FAILING, STRICT_FAILING, kind_of, worst
 
 if TYPE_CHECKING:
     from types import TracebackType

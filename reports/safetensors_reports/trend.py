@@ -15,10 +15,10 @@ from typing import Any, Literal
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from safetensors_corpus.judging.verdicts import STRICT_FAILING, VERDICTS, kind_of
 from safetensors_reference.rules import rule_book
 
 from .record import RunRecord
-from .verdicts import STRICT_FAILING, VERDICTS, kind_of
 
 TREND = 1
 """Version of the document that is written here."""

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from safetensors_conformance.compare import first_difference
+
 from safetensors_conformance.judge import judge, judge_choice
 from safetensors_conformance.outcomes import OUTCOMES, Implementation, StepResult
 from safetensors_corpus import Case
+from safetensors_corpus.judging.verdicts import VERDICTS, kind_of
 from safetensors_corpus.manifest import Expectation
-from safetensors_reports.verdicts import VERDICTS, kind_of
 
 from .support import cases
 

@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from safetensors_corpus.judging.verdicts import VERDICTS
 from safetensors_reports.markdown import LINES, markdown
 from safetensors_reports.text import code, visible
-from safetensors_reports.verdicts import VERDICTS
 
 if TYPE_CHECKING:
     from .conftest import Make

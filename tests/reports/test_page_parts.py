@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from safetensors_conformance.cli.run import run as run_command
+from safetensors_corpus.judging.verdicts import STRICT_FAILING
 from safetensors_reports.audit.inputs import schema_error
 from safetensors_reports.audit.shown import NO_WEAKNESS
 from safetensors_reports.page import sections
@@ -19,7 +20,6 @@ from safetensors_reports.page.render import LONGEST, report_html
 from safetensors_reports.page.support import areas, standing
 from safetensors_reports.promises import CHECKS
 from safetensors_reports.record import read_record
-from safetensors_reports.verdicts import STRICT_FAILING
 
 from .audit_support import HOLE, TWICE, failing, report, run
 from .page_samples import ALL, many, one, public, records, several

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from safetensors_corpus.judging.verdicts import VERDICTS
 from safetensors_reports.record import RecordError, RecordWriter, RunRecord, read_record
 from safetensors_reports.schema import record_schema
-from safetensors_reports.verdicts import VERDICTS
 
 if TYPE_CHECKING:
     from pathlib import Path

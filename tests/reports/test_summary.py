@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from safetensors_corpus.judging.verdicts import VERDICTS
 from safetensors_reports.summary import lacking, summary_lines
-from safetensors_reports.verdicts import VERDICTS
 
 if TYPE_CHECKING:
     from .conftest import Make

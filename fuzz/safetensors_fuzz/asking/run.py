@@ -17,7 +17,7 @@ from safetensors_conformance.outcomes import Implementation
 from safetensors_conformance.selectors import Target
 from safetensors_conformance.worker import Limits, StartError, Worker
 from safetensors_conformance.workers import make_worker
-from safetensors_reports.verdicts import FAILING, kind_of
+from safetensors_corpus.judging.verdicts import FAILING, kind_of
 
 from ..finding import REPLAYS, Finding
 from ..subjects import told_apart

@@ -12,12 +12,12 @@ import json
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from safetensors_corpus.judging.verdicts import VERDICTS
 from safetensors_corpus.stats import load_reasons, rule_coverage
 from safetensors_reference import rule_book
 
 from ..comparison import distinct_labels
 from ..text import listed
-from ..verdicts import VERDICTS
 from .about import implementation
 from .agreement import agreement_part
 from .findings import find

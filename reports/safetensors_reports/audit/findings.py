@@ -6,10 +6,10 @@ import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from safetensors_corpus.judging.verdicts import STRICT_FAILING, kind_of
 from safetensors_reference import rule_book
 from safetensors_reference.cwe import CWE_NAMES
 
-from ..verdicts import STRICT_FAILING, kind_of
 from .advice import recommendation
 from .evidence import expected_text
 from .public import OWN

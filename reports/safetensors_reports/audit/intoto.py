@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..verdicts import FAILING
+from safetensors_corpus.judging.verdicts import FAILING
+
 from .about import CLEAN
 from .matrix import LETTERS
 from .stable import digest

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from safetensors_corpus.judging.verdicts import STRICT_FAILING, kind_of, worst
 from safetensors_reference import rule_book
 from safetensors_reference.rules_docs import AREAS
 
-from ..verdicts import STRICT_FAILING, kind_of, worst
 from .public import OWN
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from ..verdicts import kind_of
+from safetensors_corpus.judging.verdicts import kind_of
 
 if TYPE_CHECKING:
     from ..record import Row

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from safetensors_corpus.judging.verdicts import kind_of
 from safetensors_reference.cwe import CWE_OF_CODE
 
-from ..verdicts import kind_of
 from .evidence import Evidence, case_codes, case_digest, evidence_in, evidence_of, stored_file
 from .severity import OUTCOMES, SEVERITIES, outcome_class, severity, weaknesses_of
 from .stable import stable

@@ -6,12 +6,13 @@ import json
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from safetensors_corpus.judging.verdicts import STRICT_FAILING
+
 from ..audit.build import build_report, report_text
 from ..audit.inputs import REPORT, AuditError, load_report
 from ..audit.public import OWN
 from ..audit.stable import slug
 from ..text import code, listed, plural, visible
-from ..verdicts import STRICT_FAILING
 from .picture import comparison_svg
 from .render import report_html
 from .support import standing

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from safetensors_corpus.judging.verdicts import STRICT_FAILING
+
 from ..audit.matrix import LETTERS
-from ..verdicts import STRICT_FAILING
 
 COLUMNS = (
     ("unsafe", "unsafe"),
