@@ -14,7 +14,6 @@ from safetensors_corpus import Case
 
 from .check_protocol_checker import Checker, Noted, Skipped
 from .check_protocol_talk import MEMORY_BYTES, BreachError, validate
-from .compare import first_difference
 from .outcomes import StepResult
 from .pipe_worker import PipeWorker
 from .protocol import PROTOCOL, STOP_REQUEST
@@ -186,8 +185,8 @@ def sample(step: str) -> Callable[[Checker], str]:
             if result.outcome == "unsupported":
                 raise Noted(f"{case_id}: unsupported; {result.message[:150]}")
             _demand(result, case)
-            if result.fault:
-                raise BreachError(f"{case_id}: {result.fault}")
+            if result.flaws:
+                raise BreachError(f"{case_id}: {result.flaws[0].text}")
         return ", ".join(SAMPLES[step])
 
     return body

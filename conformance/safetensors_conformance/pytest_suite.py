@@ -9,16 +9,15 @@ from typing import Any
 import pytest
 
 from safetensors_corpus import Case, Manifest, ManifestError, load_manifest
+from safetensors_corpus.judging.judge import judge_choice
 from safetensors_reference.rules import rule_book
 
 from .book import Book
 from .device import DEVICE_NAMES, is_device
-from .judge import judge_choice
 from .junit import case_properties
 from .outcomes import Implementation, loadable
 from .pytest_options import option
 from .run_options import RunOptions
-from .runner import result_row
 from .selectors import SelectorError, Target, resolve
 from .stash import RESULT_KEY
 from .subject import Subject
@@ -186,8 +185,7 @@ class Suite:
             pytest.fail(str(err), pytrace=False)
         assessment = subject.assess(verdict, step)
         judged = verdict.steps[step].verdict
-        row = result_row(verdict, step, assessment.status == "expected")
-        self._send(item, subject, {"result": row})
+        self._send(item, subject, {"result": assessment.row})
         item.user_properties.append(("verdict", judged))
         if assessment.status == "expected":
             pytest.xfail(assessment.text)

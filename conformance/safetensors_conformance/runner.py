@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from safetensors_corpus import Case, ManifestError
+from safetensors_corpus.judging.answer import Excess
+from safetensors_corpus.judging.judge import CaseVerdict
+from safetensors_corpus.judging.verdicts import badness, effect_of
 
-from .judge import CaseVerdict, judge
+from .judge import judge, only_checks
 from .outcomes import Implementation, StepResult
 from .poison import with_heap_note
 from .proxy import carry_out
@@ -98,7 +101,7 @@ class Session:
 
     def _noted(self, verdict: CaseVerdict) -> CaseVerdict:
         """Look whether wrong content is memory that was never written, for the first few such cases."""
-        if self._heap_checks and verdict.verdict == "wrong-content" and verdict.case.kind == "read":
+        if self._heap_checks and effect_of(verdict.verdict) == "content" and verdict.case.kind == "read":
             self._heap_checks -= 1
             return with_heap_note(verdict, self.target, self.limits)
         return verdict
@@ -204,15 +207,11 @@ def within_budget(case: Case, result: StepResult) -> StepResult:
         "read_bytes": result.read_bytes,
     }
     over = tuple(
-        f"{name} {_amount(value)} of {_amount(budget[name])}"
+        Excess(name, value, budget[name])
         for name, value in used.items()
         if name in budget and value is not None and value > budget[name]
     )
     return replace(result, over_budget=over) if over else result
-
-
-def _amount(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def smoke(session: Session, cases: Iterable[Case]) -> str | None:
@@ -230,7 +229,7 @@ def smoke(session: Session, cases: Iterable[Case]) -> str | None:
             if step == "write" and judged.result.outcome == "accept":
                 continue
             # A promise that is broken behind the right content is no slip of the adapter either.
-            if step == "device" and judged.by_checks:
+            if step == "device" and only_checks(judged):
                 continue
             if judged.verdict not in ("pass", "unsupported", "late-reject"):
                 got = judged.detail or judged.result.outcome
@@ -250,12 +249,9 @@ def result_row(verdict: CaseVerdict, step: str, expected_failure: bool) -> dict[
     """Return the run-record row of one step."""
     judged = verdict.steps[step]
     result, case = judged.result, verdict.case
-    content: dict[str, Any] | None = None
-    if result.outcome == "accept" and result.tensors is not None:
-        content = {"tensors": result.tensors}
-        if result.has_metadata:
-            content["metadata"] = result.metadata
+    assert isinstance(result, StepResult)
     checks = {"checks": [check._asdict() for check in result.checks]} if step == "device" else {}
+    worst = min(judged.failures, key=lambda failure: badness(failure.verdict), default=None)
     return {
         "case": case.id,
         "step": step,
@@ -264,6 +260,9 @@ def result_row(verdict: CaseVerdict, step: str, expected_failure: bool) -> dict[
         "level": case.level,
         "importance": case.importance,
         "rules": list(case.rules),
+        "rule": (worst.rule or None) if worst is not None else None,
+        "basis": worst.basis if worst is not None else None,
+        "failures": [asdict(failure) for failure in judged.failures],
         "choice": case.choice,
         "options": list(judged.options),
         "expected_failure": expected_failure,
@@ -275,7 +274,7 @@ def result_row(verdict: CaseVerdict, step: str, expected_failure: bool) -> dict[
         "cpu_ms": result.cpu_ms,
         "peak_bytes": result.peak_bytes,
         "noise": result.noise,
-        "content": content,
+        "content": result.content,
         **checks,
     }
 

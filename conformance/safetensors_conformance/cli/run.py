@@ -13,13 +13,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from safetensors_corpus import Case
+from safetensors_corpus.judging.judge import CaseVerdict, judge_choice
 from safetensors_reference.cli_seconds import SecondsRange
 from safetensors_reference.rules import PROFILES, rule_book
 
 from ..book import Book
-from ..judge import CaseVerdict, judge_choice
 from ..run_options import RunOptions
-from ..runner import result_row
 from ..selectors import Target
 from ..subject import Subject
 from ..worker import Limits
@@ -204,7 +203,7 @@ def _run_one(
             verdicts.append(verdict)
             for step in verdict.steps:
                 assessment = subject.assess(verdict, step)
-                add({"result": result_row(verdict, step, assessment.status == "expected")})
+                add({"result": assessment.row})
                 if assessment.status == "failed":
                     failed = True
                     if not quiet:

@@ -1,82 +1,106 @@
-"""Comparing what a reader reports with what a case holds; the first difference is named."""
+"""Is this content the expected one? The comparison of what was reported with what a file holds."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 from safetensors_reference.faults import quote, shorten
 
-from .outcomes import StepResult
+from .answer import Answer
+
+FIELDS = ("dtype", "shape", "nbytes", "sha256")
+"""What is told of a tensor besides its name."""
+
+_RANK = {part: place for place, part in enumerate(("names", "bytes", "nbytes", "shape", "dtype"))}
 
 
-def first_difference(content: dict[str, Any], result: StepResult) -> str | None:
-    """Return the first difference between the expected ``content`` and an accepting ``result``, or None.
+class Difference(NamedTuple):
+    """What is wrong about a content.
+
+    ``part`` is ``count``, ``names``, ``bytes``, ``nbytes``, ``shape``, ``dtype`` or ``metadata``; ``text``
+    says it in one line.
+    """
+
+    part: str
+    text: str
+
+
+def differing_fields(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
+    """Return the fields that both rows tell and that differ: whoever is silent cannot be wrong."""
+    return [f for f in FIELDS if a.get(f) is not None and b.get(f) is not None and a[f] != b[f]]
+
+
+def first_difference(content: Mapping[str, Any], answer: Answer) -> Difference | None:
+    """Return the worst difference between the expected ``content`` and an accepting answer, or None."""
+    found = differences(content, answer)
+    return found[0] if found else None
+
+
+def differences(content: Mapping[str, Any], answer: Answer) -> list[Difference]:
+    """Return what is wrong about the tensors and what about the metadata, at most one of each.
 
     Tensors are compared as a set (API-03). Fields that the implementation does not tell are not compared;
-    an empty metadata map and none at all count as equal, since many languages cannot tell them apart.
+    an empty metadata map and none at all count as equal, since many languages cannot tell them apart. Right
+    bytes under another dtype are a difference of the dtype; other bytes outweigh it.
     """
     if "tensor_count" in content:
-        count = len(result.tensors or ()) if result.tensor_count is None else result.tensor_count
-        known = result.tensors is not None or result.tensor_count is not None
-        return (
-            f"{count:,} tensors, the file has {content['tensor_count']:,}"
-            if (known and count != content["tensor_count"])
-            else None
-        )
-    if result.tensors is not None:
-        difference = _tensors(content["tensors"], result.tensors)
-        if difference is not None:
-            return difference
-    if result.has_metadata:
-        return _metadata(content["metadata"] or {}, result.metadata or {})
-    return None
+        count = len(answer.tensors or ()) if answer.tensor_count is None else answer.tensor_count
+        known = answer.tensors is not None or answer.tensor_count is not None
+        if not known or count == content["tensor_count"]:
+            return []
+        return [Difference("count", f"{count:,} tensors, the file has {content['tensor_count']:,}")]
+    found = []
+    if answer.tensors is not None:
+        found += _tensors(content["tensors"], answer.tensors)
+    if answer.has_metadata:
+        found += _metadata(content["metadata"] or {}, answer.metadata or {})
+    return found
 
 
-def _tensors(expected: list[dict[str, Any]], reported: list[dict[str, Any]]) -> str | None:
+def _tensors(expected: list[dict[str, Any]], reported: list[dict[str, Any]]) -> list[Difference]:
     got: dict[str, dict[str, Any]] = {}
     for row in reported:
         if row["name"] in got:
-            return f"tensor {quote(row['name'])} is reported twice"
+            return [Difference("names", f"tensor {quote(row['name'])} is reported twice")]
         got[row["name"]] = row
     want = {row["name"]: row for row in expected}
     for name in want:
         if name not in got:
-            return f"tensor {quote(name)} is missing"
+            return [Difference("names", f"tensor {quote(name)} is missing")]
     for name in got:
         if name not in want:
-            return f"tensor {quote(name)} is reported, the file has none of that name"
-    for name, row in want.items():
-        difference = _tensor(row, got[name])
-        if difference is not None:
-            return f"tensor {quote(name)}: {difference}"
-    return None
+            return [Difference("names", f"tensor {quote(name)} is reported, the file has none of that name")]
+    found = [d for name, row in want.items() for d in _tensor(row, got[name])]
+    return [min(found, key=lambda difference: _RANK[difference.part])] if found else []
 
 
-def _tensor(want: dict[str, Any], got: dict[str, Any]) -> str | None:
-    for key in ("dtype", "shape", "nbytes"):
-        if got.get(key) is not None and got[key] != want[key]:
-            return f"{key} {_show(got[key])}, the file says {_show(want[key])}"
-    if got.get("sha256") is not None and got["sha256"] != want["sha256"]:
-        return f"other bytes than the file holds (sha256 {got['sha256'][:12]}…, not {want['sha256'][:12]}…)"
-    return None
+def _tensor(want: dict[str, Any], got: dict[str, Any]) -> Iterator[Difference]:
+    for field in differing_fields(want, got):
+        if field == "sha256":
+            digests = f"sha256 {got[field][:12]}…, not {want[field][:12]}…"
+            text = f"other bytes than the file holds ({digests})"
+        else:
+            text = f"{field} {_show(got[field])}, the file says {_show(want[field])}"
+        part = "bytes" if field == "sha256" else field
+        yield Difference(part, f"tensor {quote(want['name'])}: {text}")
 
 
-def _metadata(want: dict[str, str], got: dict[str, Any]) -> str | None:
+def _metadata(want: dict[str, str], got: dict[str, Any]) -> Iterator[Difference]:
     for key, value in want.items():
         if key not in got:
-            return f"metadata key {quote(key)} is missing"
+            yield Difference("metadata", f"metadata key {quote(key)} is missing")
+            return
         if got[key] != value:
-            return f"metadata {quote(key)} is {shorten(repr(got[key]), 60)}, the file says {quote(value)}"
+            shown = shorten(repr(got[key]), 60)
+            yield Difference("metadata", f"metadata {quote(key)} is {shown}, the file says {quote(value)}")
+            return
     for key in got:
         if key not in want:
-            return f"metadata key {quote(key)} is reported, the file has none of that name"
-    return None
+            text = f"metadata key {quote(key)} is reported, the file has none of that name"
+            yield Difference("metadata", text)
+            return
 
 
 def _show(value: object) -> str:
     return shorten(str(value), 60)
-
-
-def unsupported_tensors(result: StepResult) -> list[str]:
-    """Names of tensors that the implementation said it cannot hand out."""
-    return [row["name"] for row in result.tensors or () if row.get("unsupported")]

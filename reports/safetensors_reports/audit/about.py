@@ -26,6 +26,7 @@ WORDS = {
     "wrong-write": "wrong files",
     "wrong-race": "unguarded",
     "wrong-reject": "strict",
+    "deviation": "deviating",
     "choice-inconsistent": "inconsistent",
     "late-reject": "late",
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +10,14 @@ from safetensors_reference import rule_book
 from safetensors_reference.cwe import CWE_NAMES
 
 from .advice import recommendation
-from .evidence import expected_text
+from ..case_evidence import expected_text, reproducer
 from .public import OWN
 from .references import references_of
-from .severity import OUTCOMES, SEVERITIES, difficulty
-from .shown import NO_WEAKNESS, Shown, of_fuzz, worst
+from .severity import NO_WEAKNESS, OUTCOMES, SEVERITIES, difficulty
+from .shown import Shown, of_fuzz, worst
 from .stable import digest, slug, stable
+
+from ..record import row_failures
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -90,9 +91,10 @@ def _add_run(groups: dict[Key, _Group], label: str, record: RunRecord) -> None:
             groups.setdefault((label, rule, verdict), fresh).rows.extend(rows)
 
     for row in record.results:
-        kind = kind_of(row["verdict"])
-        if kind in STRICT_FAILING and kind not in ("harness-error", "choice-inconsistent"):
-            add((row.get("rules") or [""])[0], kind, [row])
+        for failed in row_failures(row):
+            if kind_of(failed["verdict"]) in STRICT_FAILING:
+                charged = {**row, "verdict": failed["verdict"], "detail": failed["detail"]}
+                add(failed["rule"], failed["verdict"], [charged])
     for said in record.choices:
         choice = book.choices.get(said["choice"])
         if kind_of(said["verdict"]) == "choice-inconsistent" and choice is not None:
@@ -198,10 +200,8 @@ def _expected(shown: Shown, profile: str | None) -> str:
 def _reproducer(group: _Group, shown: Shown) -> str:
     if shown.item is not None:
         return str(shown.item.document["reproduce"])
-    tail = f" --profile {group.profile}" if group.profile else ""
-    if shown.row["step"] == "device":
-        tail += f" --device {group.device}"
-    return f"stc run --impl {shlex.quote(group.selector)} --case {shown.row['case']}{tail}"
+    device = group.device if shown.row["step"] == "device" else None
+    return reproducer(group.selector, shown.row["case"], group.profile, device)
 
 
 def _fuzz_row(item: FuzzFinding) -> dict[str, Any]:

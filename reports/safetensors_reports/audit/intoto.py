@@ -22,7 +22,7 @@ PASSED = frozenset(LETTERS[kind] for kind in ("pass", "choice"))
 WARNED = frozenset(LETTERS[kind] for kind in ("late-reject", "not-strict", "unsupported"))
 FAILED = frozenset(
     LETTERS[kind]
-    for kind in ("unsafe", "wrong-content", "wrong-accept", "wrong-reject", "choice-inconsistent")
+    for kind in ("unsafe", "wrong-content", "wrong-accept", "wrong-reject", "deviation", "choice-inconsistent")
 )
 
 

@@ -22,7 +22,7 @@ TOP = 5
 IMPLEMENTATIONS = 12
 NAMED = 4
 CAVEATS = 4
-WRONG = ("unsafe", "wrong-content", "wrong-accept", "late-reject", "wrong-reject")
+WRONG = ("unsafe", "wrong-content", "wrong-accept", "wrong-reject", "deviation", "late-reject")
 RARE = ("choice-inconsistent", "harness-error")
 
 

@@ -156,14 +156,14 @@ def _readme(report: Report, places: Mapping[str, str]) -> str:
         "",
         *sentences(report),
         "",
-        "| implementation | word | wrong content | wrong accept | late reject | wrong reject | not run | |",
-        "|---|---|--:|--:|--:|--:|--:|---|",
+        "| implementation | word | wrong content | wrong accept | wrong reject | beyond the text | late reject | not run | |",
+        "|---|---|--:|--:|--:|--:|--:|--:|---|",
     ]
     for who, _ in standing(report):
         counts = who["counts"]
         numbers = [
             f"{counts.get(kind, 0):,}"
-            for kind in ("wrong-content", "wrong-accept", "late-reject", "wrong-reject")
+            for kind in ("wrong-content", "wrong-accept", "wrong-reject", "deviation", "late-reject")
         ]
         lines.append(
             f"| {code(who['label'], 60)} | {who['word']} | {' | '.join(numbers)} | {who['not_run']:,} "

@@ -1,0 +1,364 @@
+"""Is this answer permitted? The verdict on a step, from what a case demands and what was done.
+
+Runs, the matrix that proves the corpus and the fuzzer all ask here. What breaks is charged by itself: the
+rule named is the one broken, its level says whether that is a mistake or a missed recommendation, and its
+basis whether the written format requires it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from safetensors_reference.rules import rule_book
+
+from ..manifest import Case, Expectation
+from ..write_properties import PROPERTIES
+from .answer import UNSAFE, Answer, Flaw
+from .content import Difference, differences
+from .verdicts import worst
+
+NOTHING: frozenset[str] = frozenset()
+GRAVE = 2.0
+"""How many times a budget of time or memory must be exceeded to be a danger and not a cost."""
+
+_CONTENT: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "names": (("HDR", "ENT", "MET"), "ENT-01"),
+    "count": (("ENT",), "ENT-01"),
+    "bytes": (("DAT", "WRT"), "DAT-06"),
+    "nbytes": (("DAT", "OFF"), "DAT-06"),
+    "shape": (("SHP",), "SHP-11"),
+    "dtype": (("DTY",), "DTY-14"),
+    "metadata": (("MET",), "MET-04"),
+}
+"""Part of a content -> groups of rules of which a case may name the one broken, and the rule otherwise."""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What must be answered to an input that is no case of the corpus; the attributes are those of a case."""
+
+    rules: tuple[str, ...]
+    expect: Expectation | None
+    level: str = "must"
+    features: tuple[str, ...] = ()
+    kind: str = "read"
+    choice: str | None = None
+    options: Mapping[str, Expectation] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One thing that is wrong about an answer.
+
+    Attributes:
+        verdict: what it counts.
+        rule: the rule broken, empty when none is known.
+        basis: what that rule rests on, a key of ``BASES``.
+        property: what is wrong: ``outcome``, a part of the content (``bytes``, ``metadata``, ...), ``valid``
+            or another property of a written file, ``cost``, ``exception``, or a check of the step ``device``.
+        detail: one line.
+    """
+
+    verdict: str
+    rule: str
+    basis: str
+    property: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class StepVerdict:
+    """The verdict on one step.
+
+    Attributes:
+        verdict: a key of ``VERDICTS``; ``deviation`` with what was done behind a colon; ``choice:<option>``
+            with all options that fit, joined by ``|``.
+        detail: one line saying what was wrong or which option was taken.
+        options: for a case of an open choice, the options that the answer is compatible with.
+        result: the answer judged.
+        failures: everything that is wrong, the worst first; empty when nothing is.
+    """
+
+    verdict: str
+    detail: str
+    options: tuple[str, ...]
+    result: Answer
+    failures: tuple[Failure, ...] = ()
+
+
+@dataclass(frozen=True)
+class CaseVerdict:
+    """The verdicts on all steps that were run of one case."""
+
+    case: Case
+    steps: Mapping[str, StepVerdict]
+
+    @property
+    def verdict(self) -> str:
+        """The worst of the steps."""
+        return worst(s.verdict for s in self.steps.values())
+
+    @property
+    def final(self) -> StepVerdict:
+        """The verdict of the last step; it speaks for the case in a choice and in a comparison.
+
+        What a device was given does so only where nothing else was asked.
+        """
+        last = [judged for step, judged in self.steps.items() if step != "device"]
+        return (last or list(self.steps.values()))[-1]
+
+
+def lacks_feature(lacks: Iterable[str], features: Iterable[str]) -> list[str]:
+    """Return the features of an input that an implementation declares to lack, sorted."""
+    return sorted(set(lacks).intersection(features))
+
+
+def judge_step(
+    demand: Case | Demand,
+    step: str,
+    answers: Mapping[str, Answer],
+    lacks: frozenset[str] = NOTHING,
+    profile: str | None = None,
+) -> StepVerdict:
+    """Judge the answer to one step.
+
+    Args:
+        demand: what was asked.
+        step: the step to judge.
+        answers: the answers to all steps of the case, since a reader that accepts at open may refuse later.
+        lacks: features that the implementation declares to lack.
+        profile: whose options of choices are demanded; without one only those that the text settles.
+    """
+    answer = answers[step]
+    if answer.outcome == "harness-error":
+        return StepVerdict("harness-error", answer.message, (), answer)
+    if answer.outcome in UNSAFE:
+        detail = f"{answer.outcome}: {answer.message}" if answer.message else answer.outcome
+        rule = demand.rules[0] if demand.rules else ""
+        return failed(answer, [Failure("unsafe", rule, basis_of(rule), "outcome", detail)])
+    lacking = lacks_feature(lacks, demand.features)
+    if answer.outcome == "unsupported":
+        return StepVerdict("unsupported", answer.message or "declared unsupported", (), answer)
+    if answer.outcome == "reject" and lacking:
+        detail = f"refused; the implementation lacks {', '.join(lacking)}"
+        return StepVerdict("unsupported", detail, (), answer)
+    judged = _judge(demand, step, answers, profile)
+    besides = [*_cost(demand, answer), *_exception(answer)]
+    return failed(answer, [*judged.failures, *besides], judged) if besides else judged
+
+
+def failed(answer: Answer, failures: Sequence[Failure], judged: StepVerdict | None = None) -> StepVerdict:
+    """Return the verdict on an answer with failures, at least one; ``judged`` is what it was without them."""
+    options = judged.options if judged is not None else ()
+    detail = "; ".join(dict.fromkeys(failure.detail for failure in failures))
+    return StepVerdict(worst(f.verdict for f in failures), detail, options, answer, tuple(failures))
+
+
+def _judge(demand: Case | Demand, step: str, answers: Mapping[str, Answer], profile: str | None) -> StepVerdict:
+    """Judge a clean accept or refusal by its outcome and content."""
+    answer = answers[step]
+    if demand.choice is None:
+        assert demand.expect is not None
+        return _against(demand, demand.expect, step, answers, None, profile)
+    option = rule_book().choices[demand.choice].expected(profile)
+    if option is not None:
+        judged = _against(demand, demand.options[option], step, answers, option, profile)
+        taken = f"takes option {option} of choice {demand.choice}" if judged.verdict == "pass" else ""
+        return replace(judged, detail=judged.detail or taken, options=(option,))
+    trials = {
+        name: _against(demand, expectation, step, answers, None, profile)
+        for name, expectation in demand.options.items()
+    }
+    fitting = tuple(name for name, judged in trials.items() if judged.verdict == "pass")
+    if fitting:
+        label = "|".join(fitting)
+        return StepVerdict(
+            f"choice:{label}", f"takes option {label} of choice {demand.choice}", fitting, answer
+        )
+    unsupported = [judged for judged in trials.values() if judged.verdict == "unsupported"]
+    late = [judged for judged in trials.values() if judged.verdict == "late-reject"]
+    if unsupported or late:
+        return (unsupported or late)[0]
+    # Held against the options with the same outcome, or against any where there is none.
+    same = [j for name, j in trials.items() if demand.options[name].outcome == answer.outcome]
+    if same:
+        return same[0]
+    wrong = "accept" if answer.outcome == "accept" else "reject"
+    detail = f"{answer.outcome}: no option of choice {demand.choice} {wrong}s"
+    rule = demand.rules[0] if demand.rules else ""
+    return failed(answer, [failure_of(wrong, rule, "must", "outcome", detail)])
+
+
+def _against(
+    demand: Case | Demand,
+    expectation: Expectation,
+    step: str,
+    answers: Mapping[str, Answer],
+    option: str | None,
+    profile: str | None,
+) -> StepVerdict:
+    """Hold a clean outcome against one expectation; ``option`` is that of the choice when it is demanded."""
+    answer = answers[step]
+    if expectation.outcome != answer.outcome:
+        if answer.outcome == "reject":
+            detail = f"reject: {answer.message}" if answer.message else "reject"
+            return failed(answer, [_outcome(demand, "reject", detail, option, profile)])
+        if _refused_late(step, answers):
+            late = Failure("late-reject", LATE, basis_of(LATE), "outcome", _LATE)
+            return failed(answer, [late])
+        count = "" if answer.tensors is None else f", {_tensors(len(answer.tensors))}"
+        return failed(answer, [_outcome(demand, "accept", f"accept{count}", option, profile)])
+    failures = [f for flaw in answer.flaws if (f := _flaw(demand, expectation, flaw, profile)) is not None]
+    if answer.outcome == "accept":
+        assert expectation.content is not None
+        failures += [_content(demand, d) for d in differences(expectation.content, answer)]
+    if failures:
+        return failed(answer, failures)
+    missing = answer.unsupported_tensors if answer.outcome == "accept" else []
+    if missing:
+        detail = f"{_tensors(len(missing))} cannot be handed out, e.g. {missing[0][:40]!r}"
+        return StepVerdict("unsupported", detail, (), answer)
+    return StepVerdict("pass", "", (), answer)
+
+
+LATE = "OFF-15"
+_LATE = "accepted at open, refused when reading"
+
+
+def _tensors(count: int) -> str:
+    return "1 tensor" if count == 1 else f"{count:,} tensors"
+
+
+def _refused_late(step: str, answers: Mapping[str, Answer]) -> bool:
+    """True when this is an accepting open step and the read step refuses."""
+    later = answers.get("read")
+    return step == "open" and later is not None and later.outcome == "reject"
+
+
+def basis_of(rule: str) -> str:
+    """Return what a rule rests on; ``ours`` for one that the rule book does not have."""
+    known = rule_book().rules.get(rule)
+    return known.basis if known is not None else "ours"
+
+
+def failure_of(effect: str, rule: str, level: str, of: str, detail: str, basis: str | None = None) -> Failure:
+    """Return what an effect (``content``, ``accept``, ``reject``, ...) on a rule of a level counts.
+
+    Only what the written format requires is called wrong.
+    """
+    basis = basis or basis_of(rule)
+    if level != "must":
+        verdict = "not-strict"
+    elif basis == "text" and effect in ("content", "accept", "reject"):
+        verdict = f"wrong-{effect}"
+    else:
+        verdict = f"deviation:{effect}"
+    return Failure(verdict, rule, basis, of, detail)
+
+
+def _outcome(
+    demand: Case | Demand, effect: str, detail: str, option: str | None = None, profile: str | None = None
+) -> Failure:
+    """Return the failure of accepting what must be refused, or of refusing what must be accepted."""
+    rule = demand.rules[0] if demand.rules else ""
+    if option is None:
+        return failure_of(effect, rule, demand.level, "outcome", detail)
+    # What a profile demands of a choice is a must for whoever asked for the profile.
+    return failure_of(
+        effect, rule, "must", "outcome", detail, _basis_of_option(demand, option, profile, rule)
+    )
+
+
+def _basis_of_option(demand: Case | Demand, option: str, profile: str | None, rule: str) -> str:
+    """Return what it rests on that an option of a choice is demanded."""
+    choice = rule_book().choices[demand.choice or ""]
+    if option == choice.positions["text"] and basis_of(rule) == "text":
+        return "text"
+    if profile is None:
+        return basis_of(rule)
+    return {"text": "text", "official": "official"}.get(profile, "ours")
+
+
+def _content(demand: Case | Demand, difference: Difference) -> Failure:
+    """Return the failure of a content that is not the expected one."""
+    of = difference.part
+    if demand.kind in ("slice", "index", "lifecycle"):
+        return failure_of("content", demand.rules[0], demand.level, of, difference.text)
+    groups, rule = _CONTENT[of]
+    named = [r for r in demand.rules if r.startswith(groups) and basis_of(r) == "text" and _is_must(r)]
+    return failure_of("content", named[0] if named else rule, "must", of, difference.text)
+
+
+def _is_must(rule: str) -> bool:
+    return rule_book().rules[rule].level == "must"
+
+
+def _flaw(demand: Case | Demand, expectation: Expectation, flaw: Flaw, profile: str | None) -> Failure | None:
+    """Return the failure of a flaw of a written file; None for one that is not demanded or permitted."""
+    if flaw.property == "valid":
+        known = rule_book().rules[flaw.rule]
+        if known.choice is not None:
+            option = rule_book().choices[known.choice].expected(profile)
+            if option is None or option != "reject":
+                return None  # both answers are found in practice, and the rest was judged without it
+        basis = known.basis if profile is None or known.basis == "text" else "ours"
+        return failure_of("content", flaw.rule, _at_most(known.level), "valid", flaw.text, basis)
+    if flaw.property not in expectation.properties:
+        return None
+    rules = PROPERTIES[flaw.property].rules
+    rule = next((r for r in demand.rules if r in rules), rules[0])
+    level = demand.level if demand.level != "must" else _at_most(rule_book().rules[rule].level)
+    return failure_of("content", rule, level, flaw.property, f"{flaw.text} ({flaw.property})")
+
+
+def _at_most(level: str) -> str:
+    """Return ``should`` for a permission: what is wrong about a file is at least a missed recommendation."""
+    return "should" if level == "may" else level
+
+
+def _cost(demand: Case | Demand, answer: Answer) -> list[Failure]:
+    """Return the failures of budgets that were exceeded.
+
+    Reading too much is a cost; time and memory are a danger where the text ties them to the input and they
+    are far above.
+    """
+    if not answer.over_budget:
+        return []
+    rule = next((r for r in demand.rules if r.startswith("LIM")), demand.rules[0])
+    out = []
+    for excess in answer.over_budget:
+        found = failure_of("cost", rule, demand.level, "cost", f"over budget: {excess}")
+        grave = excess.name != "read_bytes" and excess.ratio >= GRAVE
+        if grave and found.basis == "text" and demand.level == "must":
+            found = replace(found, verdict="unsafe")
+        out.append(found)
+    return out
+
+
+EXCEPTIONS = "API-14"
+
+
+def _exception(answer: Answer) -> list[Failure]:
+    """Return the failure of a refusal by an exception that the implementation does not document."""
+    if answer.outcome != "reject" or answer.documented is not False:
+        return []
+    detail = f"the exception {answer.exception} is not one that its documentation names"
+    return [failure_of("exception", EXCEPTIONS, "must", "exception", detail)]
+
+
+def judge_choice(choice: str, verdicts: Iterable[CaseVerdict]) -> tuple[str, str]:
+    """Judge whether the answers to all cases of an open choice fit one option: (verdict, detail).
+
+    A limit may lie anywhere, so there the answers may differ from case to case; where is told.
+    """
+    answers = {v.case.id: v.final.options for v in verdicts if v.final.options}
+    if not answers:
+        return "pass", "no case of this choice gave an answer"
+    common = set.intersection(*(set(options) for options in answers.values()))
+    if common:
+        return f"choice:{'|'.join(sorted(common))}", ""
+    spoken = "; ".join(f"{case} {'|'.join(options)}" for case, options in list(answers.items())[:8])
+    if rule_book().choices[choice].limit:
+        return "choice:limited", spoken
+    return "choice-inconsistent", f"no single option of {choice} explains: {spoken}"
