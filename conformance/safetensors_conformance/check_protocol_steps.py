@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import cast
 
 from safetensors_corpus import Case
+from safetensors_corpus.judging.content import first_difference
 
 from .check_protocol_checker import Checker, Noted, Skipped
 from .check_protocol_talk import MEMORY_BYTES, BreachError, validate

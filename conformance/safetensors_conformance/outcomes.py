@@ -15,6 +15,7 @@ STEPS = ("open", "read", "slice", "write", "index", "lifecycle", "device")
 """The steps: validate and list, hand out every tensor, hand out a part of one, write a file, load through an
 index, hold a file open while somebody else changes it, and load onto a device, when one is asked for."""
 
+
 class Check(NamedTuple):
     """What the worker saw of one promise of the step ``device``: a key of ``promises.CHECKS``, and the words.
 
@@ -101,4 +102,14 @@ def _opening_shows_in_reading(case: Case) -> bool:
     return case.kind == "resource" and "open" in case.steps and case.action is None and small
 
 
-__all__ = ["OUTCOMES", "STEPS", "UNSAFE", "Answer", "Check", "Implementation", "Outcome", "StepResult", "loadable"]
+__all__ = [
+    "OUTCOMES",
+    "STEPS",
+    "UNSAFE",
+    "Answer",
+    "Check",
+    "Implementation",
+    "Outcome",
+    "StepResult",
+    "loadable",
+]

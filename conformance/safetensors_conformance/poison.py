@@ -16,10 +16,10 @@ from typing import Any
 
 from safetensors_corpus import Case
 from safetensors_corpus.judging.content import differing_fields
-from safetensors_corpus.judging.judge import CaseVerdict
 from safetensors_corpus.judging.verdicts import effect_of
 from safetensors_reference.faults import quote
 
+from .judge import CaseVerdict
 from .outcomes import StepResult
 from .selectors import Target
 from .worker import Limits, StartError

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from safetensors_corpus import Case, Manifest, ManifestError, load_manifest
-from safetensors_corpus.judging.judge import judge_choice
 from safetensors_reference.rules import rule_book
 
 from .book import Book
 from .device import DEVICE_NAMES, is_device
+from .judge import judge_choice
 from .junit import case_properties
 from .outcomes import Implementation, loadable
 from .pytest_options import option

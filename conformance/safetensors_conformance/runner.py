@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from safetensors_corpus import Case, ManifestError
 from safetensors_corpus.judging.answer import Excess
-from safetensors_corpus.judging.judge import CaseVerdict
 from safetensors_corpus.judging.verdicts import badness, effect_of
 
-from .judge import judge, only_checks
+from .judge import CaseVerdict, judge, only_checks
 from .outcomes import Implementation, StepResult
 from .poison import with_heap_note
 from .proxy import carry_out
@@ -249,7 +248,6 @@ def result_row(verdict: CaseVerdict, step: str, expected_failure: bool) -> dict[
     """Return the run-record row of one step."""
     judged = verdict.steps[step]
     result, case = judged.result, verdict.case
-    assert isinstance(result, StepResult)
     checks = {"checks": [check._asdict() for check in result.checks]} if step == "device" else {}
     worst = min(judged.failures, key=lambda failure: badness(failure.verdict), default=None)
     return {

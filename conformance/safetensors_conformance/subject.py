@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from safetensors_corpus import Case
-from safetensors_corpus.judging.judge import CaseVerdict
 from safetensors_corpus.judging.verdicts import FAILING, STRICT_FAILING, kind_of
 
 from .baseline import Baseline, BaselineError, load_baseline, overdue
@@ -15,6 +14,7 @@ from .book import baseline_path, header_row
 from .failure import explain_failure
 from .implementations.environment import InstallError
 from .implementations.prepare import prepare
+from .judge import CaseVerdict
 from .outcomes import Implementation
 from .run_options import RunOptions
 from .runner import Session, result_row, smoke
@@ -100,7 +100,7 @@ class Subject:
         if expected is not None:
             return Assessment("failed", row, self._unlike(verdict.case, step, expected, judged.verdict))
         if kind_of(judged.verdict) in (STRICT_FAILING if self.options.strict else FAILING):
-            stderr = getattr(judged.result, "stderr", "")
+            stderr = judged.result.stderr
             options = self.options
             text = explain_failure(
                 self.who, verdict.case, row, options.profile, options.device, stderr=stderr

@@ -202,7 +202,9 @@ def _padded(written: _Written) -> str | None:
 def _aligned(written: _Written) -> str | None:
     """Look whether every tensor that has elements stands at a multiple of their width."""
     header = explain(written.data, "official").header
-    for t in header.tensors.values() if header is not None else ():
+    if header is None:
+        return None
+    for t in header.tensors.values():
         width = max(DTYPE_BITS[t.dtype] // 8, 1)
         if t.nbytes and (header.data_start + t.begin) % width:
             place = header.data_start + t.begin

@@ -179,7 +179,7 @@ def written_file(path: Path) -> Answer:
         header = explain(data, "official").header if open_ones else None
     first = {fault.rule: fault for fault in reversed(found.faults)}
     flaws = tuple(
-        Flaw("valid", rule, f"the file breaks {rule} ({fault.code}): {fault.message}")
+        Flaw("valid", rule, f"the file breaks {rule} ({fault.code}): {fault.message}", fault.choice)
         for rule, fault in list(reversed(first.items()))[:MOST_FLAWS]
     )
     if header is None:

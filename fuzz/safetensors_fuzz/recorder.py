@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from safetensors_corpus.judging.verdicts import effect_of
 from safetensors_reference.rules import ProfileName
 from safetensors_reports.disagreements import signature_of
 
@@ -107,7 +108,9 @@ class Recorder:
                 now, again = ask(data)
                 if again is None or again.verdict != mistake.verdict:
                     return False
-                if again.verdict == "wrong-accept":  # fewer faults say more; others would be another finding
+                if (
+                    effect_of(again.verdict) == "accept"
+                ):  # fewer faults say more; others would be another finding
                     return set(now.rules) <= set(what.rules)
                 return again.kind == mistake.kind and (
                     again.verdict == "unsafe" or now.subject == what.subject
@@ -202,9 +205,9 @@ class Recorder:
 
     def _note(self, what: Opinion, subject: Subject, mistake: Wrong) -> None:
         """Note what is told of a subject now, so that nothing that follows from it is told as well."""
-        if mistake.verdict == "wrong-accept" and len(what.rules) == 1:
+        if effect_of(mistake.verdict) == "accept" and len(what.rules) == 1:
             self._alone.add((subject.name, what.rules[0]))
-        if mistake.verdict == "wrong-content":
+        if effect_of(mistake.verdict) == "content":
             self._misread.add((subject.name, mistake.kind))
 
     def _explained(self, what: Opinion, subject: Subject, mistake: Wrong) -> bool:
@@ -213,7 +216,7 @@ class Recorder:
         The one that is accepted may hide the others (the first of two entries with one name is often never
         looked at), so their company says nothing that the single finding does not say.
         """
-        if mistake.verdict != "wrong-accept" or len(what.rules) < 2:
+        if effect_of(mistake.verdict) != "accept" or len(what.rules) < 2:
             return False
         return any((subject.name, rule) in self._alone for rule in what.rules)
 
@@ -221,9 +224,10 @@ class Recorder:
         """Return subject and outcomes as ``stc diff`` writes them; brackets tell kinds apart."""
         name = REFERENCE if subject.plain != REFERENCE else "rules"
         due = "reject" if what.header is None else "accept"
-        tokens = {"wrong-accept": "accept", "wrong-reject": "reject", "harness-error": ADAPTER_ERROR}
-        vector = {"a": tokens.get(mistake.verdict) or mistake.kind.split()[0], "b": due}
-        if mistake.verdict == "wrong-content":
+        effect = effect_of(mistake.verdict)
+        tokens = {"accept": "accept", "reject": "reject", "harness-error": ADAPTER_ERROR}
+        vector = {"a": tokens.get(effect) or mistake.kind.split()[0], "b": due}
+        if effect == "content":
             vector = {"a": "accept:0", "b": "accept:1"}
         text = signature_of(what.subject, vector, {"a": subject.plain, "b": name})
         return f"{text} [{mistake.kind}]" if mistake.kind else text
@@ -256,7 +260,7 @@ def _rules_of_valid(mistake: Wrong) -> tuple[str, ...]:
         "reported": "ENT-09",
         "twice": "ENT-09",
     }
-    if mistake.verdict == "wrong-content":
+    if effect_of(mistake.verdict) == "content":
         return (by_kind.get(mistake.kind, "DAT-06"),)
     if mistake.verdict == "unsafe":
         return ("API-14",)

@@ -10,7 +10,15 @@ if TYPE_CHECKING:
     from .record import RunRecord
 
 RARE = ("choice-inconsistent", "harness-error")
-FAILURE_COUNTS = ("unsafe", "wrong-content", "wrong-accept", "wrong-reject", "deviation", "late-reject", *RARE)
+FAILURE_COUNTS = (
+    "unsafe",
+    "wrong-content",
+    "wrong-accept",
+    "wrong-reject",
+    "deviation",
+    "late-reject",
+    *RARE,
+)
 """Order of the numbers that tell what is wrong; the rare ones are shown only when they occur."""
 
 FEATURES_SHOWN = 6

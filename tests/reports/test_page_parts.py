@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from safetensors_conformance.cli.run import run as run_command
 from safetensors_corpus.judging.verdicts import STRICT_FAILING
 from safetensors_reports.audit.inputs import schema_error
-from safetensors_reports.audit.shown import NO_WEAKNESS
+from safetensors_reports.audit.severity import NO_WEAKNESS
 from safetensors_reports.page import sections
 from safetensors_reports.page.found import blocks, by_severity, grid
 from safetensors_reports.page.render import LONGEST, report_html

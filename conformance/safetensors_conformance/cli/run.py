@@ -13,11 +13,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from safetensors_corpus import Case
-from safetensors_corpus.judging.judge import CaseVerdict, judge_choice
 from safetensors_reference.cli_seconds import SecondsRange
 from safetensors_reference.rules import PROFILES, rule_book
 
 from ..book import Book
+from ..judge import CaseVerdict, judge_choice
 from ..run_options import RunOptions
 from ..selectors import Target
 from ..subject import Subject

@@ -22,12 +22,14 @@ class Flaw(NamedTuple):
     """What is wrong about a file that was written, or about the folder that it stands in.
 
     ``property`` is ``valid`` for a file that breaks rules, else a key of ``write_properties.PROPERTIES``;
-    ``rule`` is the rule that the file breaks, empty for a property; ``text`` says what is wrong.
+    ``rule`` is the rule that the file breaks, empty for a property; ``text`` says what is wrong; ``choice``
+    is the choice that the fault falls under, if it does.
     """
 
     property: str
     rule: str
     text: str
+    choice: str | None = None
 
 
 class Excess(NamedTuple):

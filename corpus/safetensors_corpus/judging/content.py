@@ -12,14 +12,14 @@ from .answer import Answer
 FIELDS = ("dtype", "shape", "nbytes", "sha256")
 """What is told of a tensor besides its name."""
 
-_RANK = {part: place for place, part in enumerate(("names", "bytes", "nbytes", "shape", "dtype"))}
+_RANK = {part: place for place, part in enumerate(("bytes", "nbytes", "shape", "dtype"))}
 
 
 class Difference(NamedTuple):
     """What is wrong about a content.
 
-    ``part`` is ``count``, ``names``, ``bytes``, ``nbytes``, ``shape``, ``dtype`` or ``metadata``; ``text``
-    says it in one line.
+    ``part`` is ``count``, of names ``missing``, ``reported`` or ``twice``, of a tensor ``bytes``, ``nbytes``,
+    ``shape`` or ``dtype``, or ``metadata``; ``text`` says it in one line.
     """
 
     part: str
@@ -62,15 +62,17 @@ def _tensors(expected: list[dict[str, Any]], reported: list[dict[str, Any]]) -> 
     got: dict[str, dict[str, Any]] = {}
     for row in reported:
         if row["name"] in got:
-            return [Difference("names", f"tensor {quote(row['name'])} is reported twice")]
+            return [Difference("twice", f"tensor {quote(row['name'])} is reported twice")]
         got[row["name"]] = row
     want = {row["name"]: row for row in expected}
     for name in want:
         if name not in got:
-            return [Difference("names", f"tensor {quote(name)} is missing")]
+            return [Difference("missing", f"tensor {quote(name)} is missing")]
     for name in got:
         if name not in want:
-            return [Difference("names", f"tensor {quote(name)} is reported, the file has none of that name")]
+            return [
+                Difference("reported", f"tensor {quote(name)} is reported, the file has none of that name")
+            ]
     found = [d for name, row in want.items() for d in _tensor(row, got[name])]
     return [min(found, key=lambda difference: _RANK[difference.part])] if found else []
 

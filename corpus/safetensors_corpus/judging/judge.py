@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
 
 from safetensors_reference.rules import rule_book
 
@@ -18,12 +19,16 @@ from .answer import UNSAFE, Answer, Flaw
 from .content import Difference, differences
 from .verdicts import worst
 
+A = TypeVar("A", bound=Answer)
+
 NOTHING: frozenset[str] = frozenset()
 GRAVE = 2.0
 """How many times a budget of time or memory must be exceeded to be a danger and not a cost."""
 
 _CONTENT: Mapping[str, tuple[tuple[str, ...], str]] = {
-    "names": (("HDR", "ENT", "MET"), "ENT-01"),
+    "missing": (("HDR", "ENT", "MET"), "ENT-01"),
+    "reported": (("HDR", "ENT", "MET"), "ENT-01"),
+    "twice": (("HDR", "ENT", "MET"), "ENT-01"),
     "count": (("ENT",), "ENT-01"),
     "bytes": (("DAT", "WRT"), "DAT-06"),
     "nbytes": (("DAT", "OFF"), "DAT-06"),
@@ -68,7 +73,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class StepVerdict:
+class Judgement(Generic[A]):
     """The verdict on one step.
 
     Attributes:
@@ -83,30 +88,8 @@ class StepVerdict:
     verdict: str
     detail: str
     options: tuple[str, ...]
-    result: Answer
+    result: A
     failures: tuple[Failure, ...] = ()
-
-
-@dataclass(frozen=True)
-class CaseVerdict:
-    """The verdicts on all steps that were run of one case."""
-
-    case: Case
-    steps: Mapping[str, StepVerdict]
-
-    @property
-    def verdict(self) -> str:
-        """The worst of the steps."""
-        return worst(s.verdict for s in self.steps.values())
-
-    @property
-    def final(self) -> StepVerdict:
-        """The verdict of the last step; it speaks for the case in a choice and in a comparison.
-
-        What a device was given does so only where nothing else was asked.
-        """
-        last = [judged for step, judged in self.steps.items() if step != "device"]
-        return (last or list(self.steps.values()))[-1]
 
 
 def lacks_feature(lacks: Iterable[str], features: Iterable[str]) -> list[str]:
@@ -117,10 +100,10 @@ def lacks_feature(lacks: Iterable[str], features: Iterable[str]) -> list[str]:
 def judge_step(
     demand: Case | Demand,
     step: str,
-    answers: Mapping[str, Answer],
+    answers: Mapping[str, A],
     lacks: frozenset[str] = NOTHING,
     profile: str | None = None,
-) -> StepVerdict:
+) -> Judgement[A]:
     """Judge the answer to one step.
 
     Args:
@@ -132,30 +115,30 @@ def judge_step(
     """
     answer = answers[step]
     if answer.outcome == "harness-error":
-        return StepVerdict("harness-error", answer.message, (), answer)
+        return Judgement("harness-error", answer.message, (), answer)
     if answer.outcome in UNSAFE:
         detail = f"{answer.outcome}: {answer.message}" if answer.message else answer.outcome
         rule = demand.rules[0] if demand.rules else ""
         return failed(answer, [Failure("unsafe", rule, basis_of(rule), "outcome", detail)])
     lacking = lacks_feature(lacks, demand.features)
     if answer.outcome == "unsupported":
-        return StepVerdict("unsupported", answer.message or "declared unsupported", (), answer)
+        return Judgement("unsupported", answer.message or "declared unsupported", (), answer)
     if answer.outcome == "reject" and lacking:
         detail = f"refused; the implementation lacks {', '.join(lacking)}"
-        return StepVerdict("unsupported", detail, (), answer)
+        return Judgement("unsupported", detail, (), answer)
     judged = _judge(demand, step, answers, profile)
     besides = [*_cost(demand, answer), *_exception(answer)]
     return failed(answer, [*judged.failures, *besides], judged) if besides else judged
 
 
-def failed(answer: Answer, failures: Sequence[Failure], judged: StepVerdict | None = None) -> StepVerdict:
+def failed(answer: A, failures: Sequence[Failure], judged: Judgement[A] | None = None) -> Judgement[A]:
     """Return the verdict on an answer with failures, at least one; ``judged`` is what it was without them."""
     options = judged.options if judged is not None else ()
     detail = "; ".join(dict.fromkeys(failure.detail for failure in failures))
-    return StepVerdict(worst(f.verdict for f in failures), detail, options, answer, tuple(failures))
+    return Judgement(worst(f.verdict for f in failures), detail, options, answer, tuple(failures))
 
 
-def _judge(demand: Case | Demand, step: str, answers: Mapping[str, Answer], profile: str | None) -> StepVerdict:
+def _judge(demand: Case | Demand, step: str, answers: Mapping[str, A], profile: str | None) -> Judgement[A]:
     """Judge a clean accept or refusal by its outcome and content."""
     answer = answers[step]
     if demand.choice is None:
@@ -173,7 +156,7 @@ def _judge(demand: Case | Demand, step: str, answers: Mapping[str, Answer], prof
     fitting = tuple(name for name, judged in trials.items() if judged.verdict == "pass")
     if fitting:
         label = "|".join(fitting)
-        return StepVerdict(
+        return Judgement(
             f"choice:{label}", f"takes option {label} of choice {demand.choice}", fitting, answer
         )
     unsupported = [judged for judged in trials.values() if judged.verdict == "unsupported"]
@@ -194,10 +177,10 @@ def _against(
     demand: Case | Demand,
     expectation: Expectation,
     step: str,
-    answers: Mapping[str, Answer],
+    answers: Mapping[str, A],
     option: str | None,
     profile: str | None,
-) -> StepVerdict:
+) -> Judgement[A]:
     """Hold a clean outcome against one expectation; ``option`` is that of the choice when it is demanded."""
     answer = answers[step]
     if expectation.outcome != answer.outcome:
@@ -210,16 +193,15 @@ def _against(
         count = "" if answer.tensors is None else f", {_tensors(len(answer.tensors))}"
         return failed(answer, [_outcome(demand, "accept", f"accept{count}", option, profile)])
     failures = [f for flaw in answer.flaws if (f := _flaw(demand, expectation, flaw, profile)) is not None]
-    if answer.outcome == "accept":
-        assert expectation.content is not None
+    if answer.outcome == "accept" and expectation.content is not None:
         failures += [_content(demand, d) for d in differences(expectation.content, answer)]
     if failures:
         return failed(answer, failures)
     missing = answer.unsupported_tensors if answer.outcome == "accept" else []
     if missing:
         detail = f"{_tensors(len(missing))} cannot be handed out, e.g. {missing[0][:40]!r}"
-        return StepVerdict("unsupported", detail, (), answer)
-    return StepVerdict("pass", "", (), answer)
+        return Judgement("unsupported", detail, (), answer)
+    return Judgement("pass", "", (), answer)
 
 
 LATE = "OFF-15"
@@ -237,9 +219,8 @@ def _refused_late(step: str, answers: Mapping[str, Answer]) -> bool:
 
 
 def basis_of(rule: str) -> str:
-    """Return what a rule rests on; ``ours`` for one that the rule book does not have."""
-    known = rule_book().rules.get(rule)
-    return known.basis if known is not None else "ours"
+    """Return what a rule rests on. A valid file is the written format's until a rule says otherwise."""
+    return rule_book().rules[rule].basis if rule else "text"
 
 
 def failure_of(effect: str, rule: str, level: str, of: str, detail: str, basis: str | None = None) -> Failure:
@@ -284,7 +265,8 @@ def _content(demand: Case | Demand, difference: Difference) -> Failure:
     """Return the failure of a content that is not the expected one."""
     of = difference.part
     if demand.kind in ("slice", "index", "lifecycle"):
-        return failure_of("content", demand.rules[0], demand.level, of, difference.text)
+        # Whatever may be refused, what is handed out must be right.
+        return failure_of("content", demand.rules[0], "must", of, difference.text)
     groups, rule = _CONTENT[of]
     named = [r for r in demand.rules if r.startswith(groups) and basis_of(r) == "text" and _is_must(r)]
     return failure_of("content", named[0] if named else rule, "must", of, difference.text)
@@ -298,10 +280,8 @@ def _flaw(demand: Case | Demand, expectation: Expectation, flaw: Flaw, profile: 
     """Return the failure of a flaw of a written file; None for one that is not demanded or permitted."""
     if flaw.property == "valid":
         known = rule_book().rules[flaw.rule]
-        if known.choice is not None:
-            option = rule_book().choices[known.choice].expected(profile)
-            if option is None or option != "reject":
-                return None  # both answers are found in practice, and the rest was judged without it
+        if flaw.choice is not None and rule_book().choices[flaw.choice].expected(profile) != "reject":
+            return None  # both answers are found in practice, and the rest was judged without it
         basis = known.basis if profile is None or known.basis == "text" else "ours"
         return failure_of("content", flaw.rule, _at_most(known.level), "valid", flaw.text, basis)
     if flaw.property not in expectation.properties:
@@ -345,20 +325,3 @@ def _exception(answer: Answer) -> list[Failure]:
         return []
     detail = f"the exception {answer.exception} is not one that its documentation names"
     return [failure_of("exception", EXCEPTIONS, "must", "exception", detail)]
-
-
-def judge_choice(choice: str, verdicts: Iterable[CaseVerdict]) -> tuple[str, str]:
-    """Judge whether the answers to all cases of an open choice fit one option: (verdict, detail).
-
-    A limit may lie anywhere, so there the answers may differ from case to case; where is told.
-    """
-    answers = {v.case.id: v.final.options for v in verdicts if v.final.options}
-    if not answers:
-        return "pass", "no case of this choice gave an answer"
-    common = set.intersection(*(set(options) for options in answers.values()))
-    if common:
-        return f"choice:{'|'.join(sorted(common))}", ""
-    spoken = "; ".join(f"{case} {'|'.join(options)}" for case, options in list(answers.items())[:8])
-    if rule_book().choices[choice].limit:
-        return "choice:limited", spoken
-    return "choice-inconsistent", f"no single option of {choice} explains: {spoken}"

@@ -9,15 +9,14 @@ from safetensors_corpus.judging.verdicts import STRICT_FAILING, kind_of
 from safetensors_reference import rule_book
 from safetensors_reference.cwe import CWE_NAMES
 
-from .advice import recommendation
 from ..case_evidence import expected_text, reproducer
+from ..record import row_failures
+from .advice import recommendation
 from .public import OWN
 from .references import references_of
 from .severity import NO_WEAKNESS, OUTCOMES, SEVERITIES, difficulty
 from .shown import Shown, of_fuzz, worst
 from .stable import digest, slug, stable
-
-from ..record import row_failures
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -41,9 +41,9 @@ LETTERS = {
 def matrix(records: Sequence[RunRecord], manifest: Manifest, *, public: bool = False) -> list[dict[str, Any]]:
     """Return a row per area with one per rule, each with the worst verdict of every implementation.
 
-    A failing case counts for the rules that it is charged to alone. Where nothing fails, ``worst`` is ``pass`` as soon
-    as one case passes. It is null where an implementation has no verdict on any case of the rule; ``cases``
-    counts the cases of the corpus, ``known`` per implementation those with a verdict.
+    A failing case counts for the rules that it is charged to alone. Where nothing fails, ``worst`` is
+    ``pass`` as soon as one case passes. It is null where an implementation has no verdict on any case of the
+    rule; ``cases`` counts the cases of the corpus, ``known`` per implementation those with a verdict.
     """
     carried: dict[str, set[str]] = {rule: set() for rule in rule_book().rules}
     for case in manifest.cases:
@@ -80,7 +80,7 @@ def matrix(records: Sequence[RunRecord], manifest: Manifest, *, public: bool = F
 
 @dataclass(frozen=True)
 class _Standing:
-    """What one record says of rules: the cases that fail nothing, and for each rule what was charged to it."""
+    """What one record says of rules: cases that fail nothing, and for each rule what was charged to it."""
 
     fine: Mapping[str, str]
     charged: Mapping[str, Mapping[str, str]]
@@ -100,7 +100,7 @@ class _Standing:
         return cls(fine, charged)
 
     def under(self, rules: Sequence[str], carried: Mapping[str, set[str]]) -> dict[str, str]:
-        """Return case -> verdict for some rules; of the other rules that a case carries a failure says nothing."""
+        """Return case -> verdict for some rules; a failure says nothing of others that its case has."""
         found = {case: self.fine[case] for rule in rules for case in carried[rule] if case in self.fine}
         for rule in rules:
             for case, verdict in self.charged.get(rule, {}).items():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from safetensors_reference.cwe import CWE_OF_CODE
 
 from ..case_evidence import Evidence, case_codes, case_digest, evidence_in, evidence_of, got_text, stored_file
-from .severity import NO_WEAKNESS, OUTCOMES, SEVERITIES, outcome_class, severity, weaknesses_of
+from .severity import OUTCOMES, SEVERITIES, outcome_class, severity, weaknesses_of
 from .stable import stable
 
 if TYPE_CHECKING:

@@ -156,7 +156,7 @@ def _readme(report: Report, places: Mapping[str, str]) -> str:
         "",
         *sentences(report),
         "",
-        "| implementation | word | wrong content | wrong accept | wrong reject | beyond the text | late reject | not run | |",
+        "| implementation | word | wrong content | accept | reject | beyond the text | late | not run | |",
         "|---|---|--:|--:|--:|--:|--:|--:|---|",
     ]
     for who, _ in standing(report):
