@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from safetensors_corpus import Case, ManifestError
 from safetensors_corpus.judging.answer import Excess
-from safetensors_corpus.judging.verdicts import badness, effect_of
+from safetensors_corpus.judging.verdicts import effect_of
 
 from .judge import CaseVerdict, judge, only_checks
 from .outcomes import Implementation, StepResult
@@ -249,7 +249,7 @@ def result_row(verdict: CaseVerdict, step: str, expected_failure: bool) -> dict[
     judged = verdict.steps[step]
     result, case = judged.result, verdict.case
     checks = {"checks": [check._asdict() for check in result.checks]} if step == "device" else {}
-    worst = min(judged.failures, key=lambda failure: badness(failure.verdict), default=None)
+    worst = judged.failures[0] if judged.failures else None
     return {
         "case": case.id,
         "step": step,

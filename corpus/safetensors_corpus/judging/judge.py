@@ -17,7 +17,7 @@ from ..manifest import Case, Expectation
 from ..write_properties import PROPERTIES
 from .answer import UNSAFE, Answer, Flaw
 from .content import Difference, differences
-from .verdicts import worst
+from .verdicts import badness
 
 A = TypeVar("A", bound=Answer)
 
@@ -127,15 +127,16 @@ def judge_step(
         detail = f"refused; the implementation lacks {', '.join(lacking)}"
         return Judgement("unsupported", detail, (), answer)
     judged = _judge(demand, step, answers, profile)
-    besides = [*_cost(demand, answer), *_exception(answer)]
+    besides = [*_cost(demand, answer), *_exception(demand, answer)]
     return failed(answer, [*judged.failures, *besides], judged) if besides else judged
 
 
 def failed(answer: A, failures: Sequence[Failure], judged: Judgement[A] | None = None) -> Judgement[A]:
     """Return the verdict on an answer with failures, at least one; ``judged`` is what it was without them."""
     options = judged.options if judged is not None else ()
-    detail = "; ".join(dict.fromkeys(failure.detail for failure in failures))
-    return Judgement(worst(f.verdict for f in failures), detail, options, answer, tuple(failures))
+    ranked = tuple(sorted(failures, key=lambda failure: badness(failure.verdict)))
+    detail = "; ".join(dict.fromkeys(failure.detail for failure in ranked))
+    return Judgement(ranked[0].verdict, detail, options, answer, ranked)
 
 
 def _judge(demand: Case | Demand, step: str, answers: Mapping[str, A], profile: str | None) -> Judgement[A]:
@@ -319,9 +320,12 @@ def _cost(demand: Case | Demand, answer: Answer) -> list[Failure]:
 EXCEPTIONS = "API-14"
 
 
-def _exception(answer: Answer) -> list[Failure]:
-    """Return the failure of a refusal by an exception that the implementation does not document."""
-    if answer.outcome != "reject" or answer.documented is not False:
+def _exception(demand: Case | Demand, answer: Answer) -> list[Failure]:
+    """Return the failure of a reader that refuses by an exception that it does not document.
+
+    The rule speaks of readers: a writer that is handed no map answers its caller and not a file.
+    """
+    if answer.outcome != "reject" or answer.documented is not False or demand.kind == "write":
         return []
     detail = f"the exception {answer.exception} is not one that its documentation names"
     return [failure_of("exception", EXCEPTIONS, "must", "exception", detail)]
