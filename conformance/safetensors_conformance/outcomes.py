@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from safetensors_corpus.manifest import LARGEST_IN_MEMORY
 
@@ -38,6 +39,45 @@ class Check(NamedTuple):
     message: str = ""
 
 
+class Excess(str):
+    """A part of a case's budget that was exceeded: its text for people, with the numbers behind it.
+
+    Attributes:
+        name: the part: ``seconds``, ``peak_bytes`` or ``read_bytes``.
+        used: what was used, in ``unit``.
+        allowed: what was allowed on this machine, in ``unit``.
+        unit: ``s`` or ``bytes``.
+    """
+
+    name: str
+    used: float
+    allowed: float
+    unit: str
+
+    def __new__(cls, name: str, used: float, allowed: float) -> Self:
+        """Make the text, ``processor time 3.2 s of 1.5 s`` or ``1,150 bytes read of 1,000``."""
+        self = super().__new__(cls, _EXCESS[name].format(used=used, allowed=allowed))
+        self.name, self.used, self.allowed = name, used, allowed
+        self.unit = "s" if name == "seconds" else "bytes"
+        return self
+
+    def __getnewargs__(self) -> tuple[str, float, float]:  # type: ignore[override]
+        """Return what a copy is made of."""
+        return self.name, self.used, self.allowed
+
+    @property
+    def ratio(self) -> float:
+        """How many times what was allowed was used, above 1."""
+        return self.used / self.allowed if self.allowed else math.inf
+
+
+_EXCESS = {
+    "seconds": "processor time {used:,.3g} s of {allowed:,.3g} s",
+    "peak_bytes": "{used:,.0f} bytes of memory of {allowed:,.0f}",
+    "read_bytes": "{used:,.0f} bytes read of {allowed:,.0f}",
+}
+
+
 @dataclass(frozen=True)
 class StepResult:
     """The outcome of one step.
@@ -53,11 +93,14 @@ class StepResult:
         fault: what the strict reader finds wrong with the file that was written; empty for nothing.
         broken: demanded properties of the written file and its folder that do not hold.
         checks: what the worker looked into besides, for the step ``device``.
-        over_budget: parts of the case's budget that were exceeded, with the amounts.
+        over_budget: parts of the case's budget that were exceeded.
         exception: type of the exception that carried the refusal.
         documented: whether that type is one the implementation documents, None when unknown.
         wall_ms: wall time in milliseconds as seen by the harness.
         cpu_ms: processor time in milliseconds as told by the worker, None when it does not tell.
+        spent_ms: processor time in milliseconds that the harness measured, over all processes of the worker.
+            Not more than the time by the clock, so that work on several processors at once is no fault;
+            None where it was not measured.
         peak_bytes: growth of the worker's resident memory at its highest, None where it was not measured.
         read_bytes: bytes that the worker asked the system for, None where it was not measured. What is read
             through a mapping is not counted.
@@ -74,11 +117,12 @@ class StepResult:
     fault: str = ""
     broken: tuple[str, ...] = ()
     checks: tuple[Check, ...] = ()
-    over_budget: tuple[str, ...] = ()
+    over_budget: tuple[Excess, ...] = ()
     exception: str | None = None
     documented: bool | None = None
     wall_ms: float = 0.0
     cpu_ms: float | None = None
+    spent_ms: float | None = None
     peak_bytes: int | None = None
     read_bytes: int | None = None
     stderr: str = ""
