@@ -15,7 +15,7 @@ from jsonschema.exceptions import best_match
 
 from . import protocol
 from .outcomes import Implementation, StepResult
-from .process import Child, DiedError, FloodError, HungryError, LateError
+from .process import Child, Deadline, DiedError, FloodError, HungryError, LateError
 from .selectors import Target
 
 SCHEMA = Path(__file__).parent / "schemas" / "protocol.schema.json"
@@ -104,7 +104,7 @@ class Talk:
         """Send raw bytes. Raises BreachError when the program is gone or does not read."""
         self.sent = lines
         try:
-            self._child.write(lines, time.monotonic() + self.seconds)
+            self._child.write(lines, Deadline(self.seconds))
         except DiedError as err:
             raise self._gone(err) from err
         except (LateError, HungryError) as err:
@@ -112,7 +112,7 @@ class Talk:
 
     def receive(self) -> tuple[dict[str, Any], bytes]:
         """Return the next answer and its line. Raises BreachError when there is none."""
-        deadline = time.monotonic() + self.seconds
+        deadline = Deadline(self.seconds)
         while True:
             line = self._line(deadline)
             message = decode(line)
@@ -120,7 +120,7 @@ class Talk:
                 return message, line
             self._keep_noise(line)
 
-    def _line(self, deadline: float) -> bytes:
+    def _line(self, deadline: Deadline) -> bytes:
         try:
             return self._child.read_line(deadline)
         except LateError:
@@ -141,7 +141,7 @@ class Talk:
         """Make sure that no further answer comes. Raises BreachError."""
         until = time.monotonic() + seconds
         while self._child.has_output(max(until - time.monotonic(), 0)):
-            line = self._line(until + self.seconds)
+            line = self._line(Deadline(self.seconds))
             if decode(line) is not None:
                 raise BreachError("an answer that nobody asked for", do="one answer per request", line=line)
             self._keep_noise(line)

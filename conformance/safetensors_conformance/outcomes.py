@@ -35,6 +35,9 @@ class StepResult(Answer):
         checks: what the worker looked into besides, for the step ``device``.
         wall_ms: wall time in milliseconds as seen by the harness.
         cpu_ms: processor time in milliseconds as told by the worker, None when it does not tell.
+        spent_ms: processor time in milliseconds that the harness measured, over all processes of the worker.
+            Not more than the time by the clock, so that work on several processors at once is no fault;
+            None where it was not measured.
         peak_bytes: growth of the worker's resident memory at its highest, None where it was not measured.
         read_bytes: bytes that the worker asked the system for, None where it was not measured. What is read
             through a mapping is not counted.
@@ -45,6 +48,7 @@ class StepResult(Answer):
     checks: tuple[Check, ...] = ()
     wall_ms: float = 0.0
     cpu_ms: float | None = None
+    spent_ms: float | None = None
     peak_bytes: int | None = None
     read_bytes: int | None = None
     stderr: str = ""

@@ -45,16 +45,14 @@ class Excess(NamedTuple):
         return self.used / self.allowed if self.allowed else float("inf")
 
     def __str__(self) -> str:
-        words = {
-            "seconds": "processor time {} s of {}",
-            "peak_bytes": "memory {} bytes of {}",
-            "read_bytes": "{} bytes read of {}",
-        }
-        return words[self.name].format(_amount(self.used), _amount(self.allowed))
+        return _EXCESS[self.name].format(used=self.used, allowed=self.allowed)
 
 
-def _amount(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+_EXCESS = {
+    "seconds": "processor time {used:,.3g} s of {allowed:,.3g} s",
+    "peak_bytes": "{used:,.0f} bytes of memory of {allowed:,.0f}",
+    "read_bytes": "{used:,.0f} bytes read of {allowed:,.0f}",
+}
 
 
 @dataclass(frozen=True)
