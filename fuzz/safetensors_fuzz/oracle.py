@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -17,11 +16,10 @@ from safetensors_reference.header import Header
 from safetensors_reference.prove import prove
 from safetensors_reference.rules import HEADER_CAP, ProfileName, rule_book
 from safetensors_reports.text import plural
+from safetensors_reports.wording import difference_class as difference_class  # noqa: PLC0414 - handed on
+from safetensors_reports.wording import message_class as message_class  # noqa: PLC0414 - handed on
 
 Expected = Literal["accept", "reject", "open"]
-_VARYING = re.compile(r"""[0-9]+|"[^"]*"?|'[^']*'?|`[^`]*`?""")
-"""Numbers and quoted texts: what differs from input to input in a message."""
-_LISTS = re.compile(r"(?<=[\[(])#(?:, ?#)+(?=[\])])")
 LARGE_DIMENSION = 2**31
 """Dimensions from which readers may refuse (SHP-08, choice ``large-dimension``)."""
 HIGH_RANK = 8
@@ -179,26 +177,3 @@ def wrong(what: Opinion, result: StepResult, lacks: frozenset[str]) -> Wrong | N
 
 def _told(result: StepResult) -> str:
     return f"{result.outcome}: {result.message}" if result.message else result.outcome
-
-
-def message_class(message: str, names: Iterable[str] = ()) -> str:
-    """Return a message without what differs from input to input; ``names`` are those of tensors."""
-    for name in sorted(names, key=len, reverse=True):
-        if name:
-            message = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "#", message)
-    return _LISTS.sub("#", _VARYING.sub("#", message[:160]))[:60].strip()
-
-
-def difference_class(difference: str) -> str:
-    """Return which part of the content differs: dtype, shape, nbytes, bytes, metadata, tensors."""
-    if difference.startswith("metadata"):
-        return "metadata"
-    # Names of tensors may be anything, so only what stands behind them counts.
-    tail = difference.rpartition('": ')[2]
-    for word in ("dtype", "shape", "nbytes", "other bytes"):
-        if tail.startswith(word):
-            return word
-    for ending, word in ((" is missing", "missing"), (" twice", "twice"), (" none of that name", "reported")):
-        if difference.endswith(ending):
-            return word
-    return "content"
