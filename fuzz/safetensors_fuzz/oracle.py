@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -18,11 +17,9 @@ from safetensors_reference.faults import Fault
 from safetensors_reference.header import Header
 from safetensors_reference.prove import prove
 from safetensors_reference.rules import HEADER_CAP, ProfileName, rule_book
+from safetensors_reports.wording import message_class
 
 Expected = Literal["accept", "reject", "open"]
-_VARYING = re.compile(r"""[0-9]+|"[^"]*"?|'[^']*'?|`[^`]*`?""")
-"""Numbers and quoted texts: what differs from input to input in a message."""
-_LISTS = re.compile(r"(?<=[\[(])#(?:, ?#)+(?=[\])])")
 LARGE_DIMENSION = 2**31
 """Dimensions from which readers may refuse (SHP-08, choice ``large-dimension``)."""
 HIGH_RANK = 8
@@ -204,11 +201,3 @@ def kind_of_part(part: str) -> str:
 def told(result: StepResult) -> str:
     """Return outcome and message in one line."""
     return f"{result.outcome}: {result.message}" if result.message else result.outcome
-
-
-def message_class(message: str, names: Iterable[str] = ()) -> str:
-    """Return a message without what differs from input to input; ``names`` are those of tensors."""
-    for name in sorted(names, key=len, reverse=True):
-        if name:
-            message = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "#", message)
-    return _LISTS.sub("#", _VARYING.sub("#", message[:160]))[:60].strip()

@@ -74,11 +74,12 @@ def caveats(record: RunRecord, *, markdown: bool = False) -> list[str]:
 
 def lacking(record: RunRecord) -> str:
     """Return the features the implementation lacks as shown to people: ``F4, F6``; empty for none."""
-    names = [_feature(name) for name in sorted(set(record.implementation.get("lacks", [])))]
+    names = [feature_name(name) for name in sorted(set(record.implementation.get("lacks", [])))]
     return ", ".join([*names[:FEATURES_SHOWN], *(["…"] if len(names) > FEATURES_SHOWN else [])])
 
 
-def _feature(name: str) -> str:
+def feature_name(name: str) -> str:
+    """Return a feature as shown to people: ``dtype-f4`` as ``F4``."""
     dtype = name.removeprefix("dtype-")
     return visible(name if dtype == name else dtype.upper().replace("-", "_"), 30)
 

@@ -309,7 +309,7 @@ def _cost(demand: Case | Demand, answer: Answer) -> list[Failure]:
     rule = next((r for r in demand.rules if r.startswith("LIM")), demand.rules[0])
     out = []
     for excess in answer.over_budget:
-        found = failure_of("cost", rule, demand.level, "cost", f"over budget: {excess}")
+        found = failure_of("cost", rule, demand.level, "cost", f"over budget: {excess}, the less of two runs")
         grave = excess.name != "read_bytes" and excess.ratio >= GRAVE
         if grave and found.basis == "text" and demand.level == "must":
             found = replace(found, verdict="unsafe")
