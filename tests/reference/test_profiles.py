@@ -58,6 +58,14 @@ FILES = [
         make(f'{{"__metadata__":{{"k":"1","k":"2"}},"w":{W}}}', ABCD),
         {"last-wins": Content(SEEN.tensors, {"k": "2"}), "first-wins": Content(SEEN.tensors, {"k": "1"})},
     ),
+    Disputed(
+        "lone-surrogates",
+        make(rf'{{"w\ud800":{W}}}', ABCD),
+        {
+            "keep": Content({"w\ud800": ("U8", (4,), 0, 4)}, None),
+            "replace": Content({"w\ufffd": ("U8", (4,), 0, 4)}, None),
+        },
+    ),
     Disputed("deep-nesting", deep(126), {"accept": SEEN}),
     Disputed("entry-as-array", make('{"w":["U8",[4],[0,4]]}', ABCD), {"accept": SEEN}),
     Disputed("unknown-entry-fields", deep(125), {"ignore": SEEN}),

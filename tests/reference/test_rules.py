@@ -19,6 +19,7 @@ POSITIONS = {
     "trailing-whitespace": ("reject", "accept", "reject"),
     "duplicate-tensor-names": ("reject", "last-wins", "reject"),
     "duplicate-metadata-keys": ("reject", "last-wins", "reject"),
+    "lone-surrogates": ("-", "reject", "reject"),
     "deep-nesting": ("-", "reject", "reject"),
     "entry-as-array": ("reject", "accept", "reject"),
     "unknown-entry-fields": ("-", "ignore", "reject"),
