@@ -10,9 +10,10 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from safetensors_corpus.judging.verdicts import FAILING, VERDICTS, kind_of
+from safetensors_corpus.judging.verdicts import FAILING, badness, kind_of
 
 from .comparison import Cluster, Comparison, compare, distinct_labels
+from .record import row_failures
 from .summary import FAILURE_COUNTS, caveats, other_counts, verdict_counts
 from .text import code, listed
 
@@ -111,14 +112,15 @@ def _failures(records: Sequence[RunRecord], labels: Sequence[str]) -> list[_Fail
             _Failure("choice-inconsistent", False, label, choice, (), detail)
             for choice, detail in record.inconsistent_choices().items()
         ]
-    worst_first = list(VERDICTS)
     rank = {label: i for i, label in enumerate(labels)}
-    return sorted(found, key=lambda f: (f.expected, worst_first.index(f.verdict), rank[f.label], f.case))
+    return sorted(found, key=lambda f: (f.expected, badness(f.verdict), rank[f.label], f.case))
 
 
 def _failure(row: Row, expected: bool, label: str) -> _Failure:
-    detail, rules = row.get("detail") or row.get("message", ""), tuple(row.get("rules", ()))
-    return _Failure(kind_of(row["verdict"]), expected, label, row["case"], rules, detail)
+    failures = row_failures(row)
+    detail = row.get("detail") or row.get("message", "")
+    rules = tuple(dict.fromkeys(f["rule"] for f in failures if f["rule"]))
+    return _Failure(row["verdict"], expected, label, row["case"], rules, detail)
 
 
 def _failure_lines(records: Sequence[RunRecord], labels: Sequence[str], room: int) -> list[str]:
