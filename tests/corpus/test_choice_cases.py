@@ -84,6 +84,15 @@ def test_two_options_of_a_choice_are_told_apart_by_some_case(manifest: Manifest)
                     ), f"{choice.id}: nothing tells {first} from {second}"
 
 
+def test_only_the_type_of_the_error_can_be_wrong_in_a_case_about_foreign_errors(manifest: Manifest) -> None:
+    """API-14 is charged for a refusal by an undocumented type, so each clean answer must be permitted."""
+    cases = of_choice(manifest, "foreign-errors")
+    assert {case.kind for case in cases} == {"read", "slice", "index"}
+    for case in cases:
+        assert case.rules[0] == "API-14"
+        assert {e.outcome for e in case.options.values()} == {"accept", "reject"}
+
+
 def fitting(case: Case, profile: ProfileName) -> set[str]:
     """Options of a case that the answer of the reference under ``profile`` fits."""
     data = case.read_input()

@@ -52,6 +52,20 @@ def ignored_digits(f: FileBuilder, value: str) -> None:
 
 
 @chooses(
+    "foreign-errors",
+    "HDR-18",
+    options={"answer": ACCEPT, "refuse": reject("ENT_UNKNOWN_FIELD", "HDR_NOT_JSON")},
+    over={"5000-digits": "9" * 5000, "minus-5000-digits": "-" + "9" * 5000},
+)
+def ignored_integer(f: FileBuilder, value: str) -> None:
+    """An unknown field of an entry holds an integer of so many digits: $slug.
+
+    Python converts no more than 4,300 digits and raises an error of its own.
+    """
+    f.tensor("w", "F32", [2], fields={"x": value})
+
+
+@chooses(
     "unknown-entry-fields",
     "HDR-18",
     options={"reject": reject("ENT_UNKNOWN_FIELD"), "ignore": ACCEPT},
