@@ -8,6 +8,7 @@ from typing import Any
 
 import torch_rows
 from huggingface_hub import load_torch_model
+from stc_host.library import call, marked
 
 
 class Model:
@@ -25,17 +26,19 @@ class Model:
         return self.tensors
 
 
+@marked
 class LoadTorchModel:
     """Loads the shards that an index names into a model."""
 
     name = "huggingface-hub"
     version = version("huggingface-hub")
     language = "Python"
-    rejects = (ValueError, OSError)
+    # What the function documents, and the one that reads each file.
+    rejects = (ValueError, OSError, ImportError)
 
     def index(self, path: str) -> list[tuple[Any, ...]]:
         """Load the folder in which the index lies."""
         model: Any = Model()
         pattern = Path(path).name.replace(".safetensors.index.json", "{suffix}.safetensors")
-        load_torch_model(model, Path(path).parent, filename_pattern=pattern)
+        call(load_torch_model, model, Path(path).parent, filename_pattern=pattern)
         return [torch_rows.row(name, tensor) for name, tensor in model.tensors.items()]

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from stc_host.library import call, marked
 from torch.distributed.checkpoint import _consolidate_hf_safetensors, _hf_utils
 
 _header = _hf_utils._get_safetensors_file_metadata  # noqa: SLF001 - what consolidate_safetensors_files calls
 _data = _consolidate_hf_safetensors._read_tensor_data  # noqa: SLF001 - as above
 
 
+@marked
 class Consolidation:
     """Header and byte ranges, as the consolidation reads them."""
 
@@ -22,17 +24,31 @@ class Consolidation:
     def open(self, path: str) -> dict[str, Any]:
         """Parse the header."""
         with Path(path).open("rb") as file:
-            header, _ = _header(file)
+            header, _ = call(_header, file)
         return self._answer(header, lambda _: ())
 
     def read(self, path: str) -> dict[str, Any]:
         """Read every range."""
         with Path(path).open("rb") as file:
-            header, begin = _header(file)
-            return self._answer(header, lambda info: (_data(file, *info["data_offsets"], begin),))
+            header, begin = call(_header, file)
+            return self._answer(header, lambda info: (call(_data, file, *call(_range, info), begin),))
 
     @staticmethod
     def _answer(header: dict[str, Any], more: Any) -> dict[str, Any]:
-        metadata = header.pop("__metadata__", None)
-        rows = [(name, info["dtype"], info["shape"], *more(info)) for name, info in header.items()]
-        return {"tensors": rows, "metadata": metadata}
+        rows = [(name, *call(_kind, info), *more(info)) for name, info in call(_entries, header)]
+        return {"tensors": rows, "metadata": header.get("__metadata__")}
+
+
+# The lines of the consolidation between its two functions; what they raise, it raises.
+
+
+def _entries(header: Any) -> list[tuple[str, Any]]:
+    return [(key, val) for key, val in header.items() if key != "__metadata__"]
+
+
+def _kind(info: Any) -> tuple[Any, Any]:
+    return info["dtype"], info["shape"]
+
+
+def _range(info: Any) -> tuple[Any, Any]:
+    return info["data_offsets"][0], info["data_offsets"][1]
