@@ -64,6 +64,7 @@ _MEND = {
     "becomes shorter ends the process.",
     "harness": "Mend the adapter or what it needs; nothing is known about the implementation there.",
     "exception": "Raise only the documented types, and wrap what others raise.",
+    "valid": "Let tests read every file that is written back with a strict reader.",
     "target-unchanged": "Write to a new file and rename it when it is complete.",
     "one-file": "Remove the new file when a save fails.",
     "keeps-mode": "Give the new file the permissions that an ordinary one would have.",
@@ -149,8 +150,10 @@ def _reports(group: Group, parts: Sequence[str], title: str, cases: Mapping[str,
         for f in group.failures:
             for got, want in reported(f, cases.get(f.case), "dtype"):
                 pairs.setdefault(str(got)[:30], set()).add(str(want))
-        told = [f"{got} where the file says {', '.join(sorted(want))}" for got, want in sorted(pairs.items())]
-        return f"reports dtype {listed(told, SHOWN)}" if told else f"reports other dtypes: {title}"
+        spoken = [
+            f"{got} where the file says {', '.join(sorted(want))}" for got, want in sorted(pairs.items())
+        ]
+        return f"reports dtype {listed(spoken, SHOWN)}" if spoken else f"reports other dtypes: {title}"
     if how and how[0] in _SHAPES:
         return _SHAPES[how[0]]
     told = _PARTS.get(part, _PARTS["content"])
