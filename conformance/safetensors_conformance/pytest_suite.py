@@ -17,6 +17,7 @@ from .judge import judge_choice
 from .junit import case_properties
 from .outcomes import Implementation, loadable
 from .pytest_options import option
+from .repeats import Repeats
 from .run_options import RunOptions
 from .selectors import SelectorError, Target, resolve
 from .stash import RESULT_KEY
@@ -32,6 +33,7 @@ class Suite:
         self.profile: str | None = self.option("--profile")
         self.limits = Limits(self.option("--time-limit"), self.option("--memory-limit") << 20)
         self._subjects: dict[str, Subject] = {}
+        self._repeats: dict[str, Repeats] = {}
         self._manifest: Manifest | None = None
         self._book: Book | None = None
         self._notes: list[str] = []
@@ -86,7 +88,8 @@ class Suite:
     def subject(self, selector: str) -> Subject:
         """Return an implementation of this process, started on first use."""
         if selector not in self._subjects:
-            self._subjects[selector] = Subject(resolve(selector), self.run_options())
+            subject = self._subjects[selector] = Subject(resolve(selector), self.run_options())
+            self._repeats[selector] = Repeats(subject, full=self.option("--full-failures"))
         return self._subjects[selector]
 
     def run_options(self) -> RunOptions:
@@ -192,7 +195,7 @@ class Suite:
         if assessment.status == "failed":
             if self.option("--update-baseline") and judged != "harness-error":
                 pytest.xfail(f"{judged}: goes into the baseline")
-            pytest.fail(assessment.text, pytrace=False)
+            pytest.fail(self._repeats[selector].told(assessment.row, assessment.text), pytrace=False)
 
     def run_choice(self, selector: str, choice: str, item: pytest.Item) -> None:
         """Fail when the answers to the cases of an open choice contradict each other."""
@@ -213,7 +216,8 @@ class Suite:
         """The results of all implementations."""
         if self._book is None:
             folder = self.option("--report")
-            self._book = Book(self.manifest, Path(folder) if folder else None)
+            strict, full = self.option("--fail-on-should"), self.option("--full-failures")
+            self._book = Book(self.manifest, Path(folder) if folder else None, strict=strict, full=full)
         return self._book
 
     def collect(self, message: Mapping[str, Any]) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from safetensors_corpus.judging.verdicts import FAILING, badness, kind_of
 
+from .causes.shown import cause_table
 from .comparison import Cluster, Comparison, compare, distinct_labels
 from .record import row_failures
 from .summary import FAILURE_COUNTS, caveats, other_counts, verdict_counts
@@ -20,11 +21,15 @@ from .text import code, listed
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from .causes import Cause
     from .record import Row, RunRecord
 
 LINES = 60
 ROWS = 8
 CAVEATS = 4
+CAUSES = 12
+FEWEST = 12
+"""Lines kept for failing cases before any cause is told."""
 CHOICES = 6
 CLUSTERS = 5
 LABELS = 4
@@ -41,11 +46,12 @@ class _Failure:
     detail: str
 
 
-def markdown(records: Sequence[RunRecord]) -> str:
-    """Return the comment: counts per run, failing cases (new ones first), choices taken, disagreements.
+def markdown(records: Sequence[RunRecord], causes: Sequence[Sequence[Cause]] = ()) -> str:
+    """Return the comment: counts per run, causes, failing cases (new ones first), choices, disagreements.
 
     Args:
         records: any number of runs.
+        causes: the likely causes of each; none to leave them out.
 
     Returns:
         GitHub-flavoured Markdown of at most 60 lines, each bounded in length, encodable as UTF-8.
@@ -55,8 +61,9 @@ def markdown(records: Sequence[RunRecord]) -> str:
     labels = distinct_labels(records)
     before = [_title(records), "", *_counts_table(records, labels), *_caveat_lines(records, labels)]
     after = [*_choice_lines(records, labels), *_comparison_lines(records)]
-    failures = _failure_lines(records, labels, LINES - len(before) - len(after))
-    return "\n".join([*before, *failures, *after]).rstrip("\n") + "\n"
+    told = _cause_lines(records, labels, causes, LINES - len(before) - len(after) - FEWEST)
+    failures = _failure_lines(records, labels, LINES - len(before) - len(told) - len(after))
+    return "\n".join([*before, *told, *failures, *after]).rstrip("\n") + "\n"
 
 
 def _title(records: Sequence[RunRecord]) -> str:
@@ -97,6 +104,18 @@ def _limited(lines: list[str], limit: int, what: str) -> list[str]:
     """Return at most ``limit`` list items, a line counting the others and a blank line."""
     more = [f"- … and {len(lines) - limit:,} more {what}"] if len(lines) > limit else []
     return [*lines[:limit], *more, ""] if lines else []
+
+
+def _cause_lines(
+    records: Sequence[RunRecord], labels: Sequence[str], causes: Sequence[Sequence[Cause]], room: int
+) -> list[str]:
+    """Return the table of causes with its head, what does not fit counted; empty without room for one."""
+    limit = min(CAUSES, room - 7)
+    if not causes or limit < 1:
+        return []
+    return cause_table(
+        [(x, r.header, found) for x, r, found in zip(labels, records, causes, strict=True)], limit
+    )
 
 
 def _failures(records: Sequence[RunRecord], labels: Sequence[str]) -> list[_Failure]:

@@ -12,7 +12,8 @@ from ..audit.advice import OF_OUTCOME
 from ..record import Row, RunRecord
 from ..text import listed, visible
 from .group import Group, contradictions, grouped
-from .rows import Failure, rank
+from .mistakes import Key, mistake
+from .rows import Failure, failures, rank
 from .words import LONGEST, mend_of, what_of
 
 if TYPE_CHECKING:
@@ -86,10 +87,27 @@ def causes(run: RunRecord | Iterable[Row], manifest: Manifest) -> list[Cause]:
     return found[:MOST]
 
 
+def mistakes_of(row: Row, manifest: Manifest) -> tuple[Key, ...]:
+    """Return the keys of what is wrong about one row, empty for a row that is all right.
+
+    Rows that share a key have one cause. The other way round it does not hold: what a whole run shows to be
+    one mistake may have several keys.
+    """
+    case = manifest.by_id.get(row["case"])
+    return tuple(sorted({mistake(failure, case) for failure in failures(row)}))
+
+
+def in_words(row: Row, manifest: Manifest) -> str:
+    """Return in one line what is wrong about one row, as causes say it."""
+    cases = manifest.by_id
+    found = {mistake(f, cases.get(f.case)): f for f in failures(row)}
+    return listed([what_of(Group(key, [f]), cases) for key, f in sorted(found.items())], 2)
+
+
 def _cause(group: Group, cases: Mapping[str, Case]) -> Cause:
     verdicts = group.verdicts()
     verdict = next(iter(verdicts))
-    example = _example(group.failures, cases)
+    example = _example(group, cases)
     rules = group.rules
     listed_cases = {f.case for f in group.failures if f.row.get("expected_failure")}
     new = {f.case for f in group.failures if not f.row.get("expected_failure")}
@@ -109,11 +127,10 @@ def _cause(group: Group, cases: Mapping[str, Case]) -> Cause:
     )
 
 
-def _example(members: Iterable[Failure], cases: Mapping[str, Case]) -> Failure:
+def _example(group: Group, cases: Mapping[str, Case]) -> Failure:
     """Return the failure that tells most: the worst verdict, an ordinary step, the smallest input."""
-    members = list(members)
     common: dict[str, int] = {}
-    for f in members:
+    for f in group.failures:
         common[f.rule] = common.get(f.rule, 0) + 1
 
     def order(f: Failure) -> tuple[object, ...]:
@@ -123,6 +140,7 @@ def _example(members: Iterable[Failure], cases: Mapping[str, Case]) -> Failure:
         return (
             rank(f.verdict),
             f.step == "device",
+            mistake(f, case) != group.key,  # one that was put here because it follows from the others
             bool(case and case.heavy),
             -common[f.rule],
             codes,
@@ -132,7 +150,7 @@ def _example(members: Iterable[Failure], cases: Mapping[str, Case]) -> Failure:
             f.step,
         )
 
-    return min(members, key=order)
+    return min(group.failures, key=order)
 
 
 def _contradiction(choice: str, rows: list[Row], cases: Mapping[str, Case]) -> Cause:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..case_evidence import case_codes
 from ..record import Row
+from ..verdicts import kind_of
 from .features import OF_TEXT, SHARE, Feature, dtypes, features, telling
 from .group import Group, words_of
 from .mistakes import plain, realm, said
@@ -31,7 +32,7 @@ class Answers:
         self._features: dict[str, frozenset[Feature] | None] = {}
         for row in rows:
             case = cases.get(row["case"])
-            if case is None or case.expect is None:
+            if case is None or case.expect is None or kind_of(row["verdict"]) == "unsupported":
                 continue
             asked = Failure(row, "", "")
             if case.expect.outcome == "reject":

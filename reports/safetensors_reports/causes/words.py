@@ -64,6 +64,7 @@ _MEND = {
     "becomes shorter ends the process.",
     "harness": "Mend the adapter or what it needs; nothing is known about the implementation there.",
     "exception": "Raise only the documented types, and wrap what others raise.",
+    "valid": "Let tests read every file that is written back with a strict reader.",
     "target-unchanged": "Write to a new file and rename it when it is complete.",
     "one-file": "Remove the new file when a save fails.",
     "keeps-mode": "Give the new file the permissions that an ordinary one would have.",
