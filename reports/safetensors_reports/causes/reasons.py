@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from safetensors_corpus.judging.verdicts import kind_of
+
 from ..case_evidence import case_codes
 from ..record import Row
-from ..verdicts import kind_of
 from .features import OF_TEXT, SHARE, Feature, dtypes, features, telling
 from .group import Group, words_of
 from .mistakes import plain, realm, said

@@ -8,9 +8,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from safetensors_corpus.judging.verdicts import FAILING, STRICT_FAILING, kind_of
+
 from ..record import Row
 from ..text import code, plural, visible
-from ..verdicts import FAILING, STRICT_FAILING, kind_of
 from .rows import rank
 
 if TYPE_CHECKING:
