@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 import cryptotensors
 import given
-from stc_host.library import call, marked, opened
+from stc_host.library import call, item, marked, opened
 
 NOT_IN_NUMPY = tuple(
     "dtype-" + code.lower().replace("_", "-") for code in given.BITS if code not in given.NUMPY
@@ -65,7 +64,7 @@ class SafeOpen(Crypto):
     def slice(self, path: str, tensor: str, index: tuple[Any, ...]) -> tuple[Any, ...]:
         """Read a part of one tensor."""
         with opened(cryptotensors.safe_open, path, framework="np") as file:
-            return part(call(operator.getitem, call(file.get_slice, tensor), index))
+            return part(item(call(file.get_slice, tensor), index))
 
     def write(self, path: str, tensors: list[Any], metadata: Any) -> None:
         """Save arrays."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import operator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from gguf.utility import SafetensorsLocal
-from stc_host.library import call, marked
+from stc_host.library import call, item, marked
 
 
 @marked
@@ -44,7 +43,7 @@ class Held:
 
     def tensor(self, name: str) -> tuple[Any, Any, Any]:
         """Map one tensor."""
-        found = call(operator.getitem, self._tensors, name)
+        found = item(self._tensors, name)
         return found.dtype, found.shape, call(found.mmap_bytes)
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import given
 from mindspore.parallel import transform_safetensors
-from stc_host.library import call, marked, opened
+from stc_host.library import attribute, call, marked, opened
 
 _open = transform_safetensors._fast_safe_open  # noqa: SLF001 - the reader has no public name
 
@@ -30,7 +30,7 @@ class Fast:
         """Parse the header."""
         with opened(_open, path, framework="np") as file:
             views = file.tensors.items()
-            rows = [(name, view.info["dtype"], call(getattr, view, "shape")) for name, view in views]
+            rows = [(name, view.info["dtype"], attribute(view, "shape")) for name, view in views]
             return {"tensors": rows, "metadata": call(file.metadata)}
 
     def read(self, path: str) -> dict[str, Any]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 from importlib.metadata import version
 from typing import Any
 
 import given
 import mlx.core as mx
 import numpy as np
-from stc_host.library import call, marked
+from stc_host.library import call, item, marked
 
 CODES = {
     mx.bool_: "BOOL",
@@ -85,7 +84,7 @@ class Held:
 
     def tensor(self, name: str) -> tuple[Any, ...]:
         """Evaluate one array."""
-        return part(call(operator.getitem, self._arrays, name))
+        return part(item(self._arrays, name))
 
     def close(self) -> None:
         """Let go of the arrays; there is nothing to close."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.metadata import version
 
 import modelvet
-from stc_host.library import call, marked
+from stc_host.library import attribute, call, marked
 
 
 @marked
@@ -20,4 +20,4 @@ class Verify:
     def check(self, path: str) -> bool:
         """Verify the whole file."""
         report = call(modelvet.verify_path, path, format="safetensors")
-        return call(getattr, report, "accepted")
+        return attribute(report, "accepted")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import importlib
-import operator
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 
 import given
 import safetensors
-from stc_host.library import UNTOLD, call, marked, opened
+from stc_host.library import UNTOLD, call, item, marked, opened
 
 # NumPy has no types for these; the library then raises one of several exception types (DTY-07).
 NOT_IN_NUMPY = (
@@ -144,7 +143,7 @@ class SafeOpen(Official):
     def slice(self, path: str, tensor: str, index: tuple[Any, ...]) -> tuple[Any, Any, Any]:
         """Read a part of one tensor."""
         with opened(safetensors.safe_open, path, framework="np") as file:
-            part = call(operator.getitem, call(file.get_slice, tensor), index)
+            part = item(call(file.get_slice, tensor), index)
         return array_row(tensor, part)[1:]
 
     def hold(self, path: str) -> Held:

@@ -28,7 +28,7 @@ class Io:
 
     def open(self, path: str) -> list[tuple[str, Any, Any]]:
         """Parse the header."""
-        return [(name, code(t), list(t.shape)) for name, t in self._read(path).items()]
+        return [(name, code(t), shape(t)) for name, t in self._read(path).items()]
 
     def read(self, path: str) -> list[tuple[str, Any, Any, bytes]]:
         """Read every tensor."""
@@ -38,10 +38,8 @@ class Io:
         """Save the initializers of a model; the function takes no metadata."""
         if metadata is not None:
             raise NotImplementedError("save_file takes no metadata")
-        values = [ir.Value(name=name, const_value=t) for name, t in given.named(tensors, _tensor).items()]
-        graph = ir.Graph([], [], nodes=[], initializers=values, name="g")
+        model = _model(given.named(tensors, _tensor))
         where = Path(path)
-        model = ir.Model(graph, ir_version=10)
         call(onnx_safetensors.save_file, model, where.name, where.parent, replace_data=False)
 
     @staticmethod
@@ -53,7 +51,7 @@ class Io:
 def part(tensor: Any) -> tuple[Any, Any, bytes]:
     """Read a tensor, which is external data so far; return dtype code, shape and bytes."""
     data = call(tensor.tobytes)
-    return code(tensor), list(tensor.shape), data
+    return code(tensor), shape(tensor), data
 
 
 def code(tensor: Any) -> str:
@@ -61,7 +59,22 @@ def code(tensor: Any) -> str:
     return CODES.get(tensor.dtype, str(tensor.dtype))
 
 
+def shape(tensor: Any) -> list[Any]:
+    """Return a shape; the library makes symbols of dimensions that are no integers."""
+    return [size if isinstance(size, int) else str(size) for size in tensor.shape]
+
+
+def _model(tensors: dict[Any, Any]) -> Any:
+    """Return a model with initializers. Raises NotImplementedError for names that no model can have."""
+    try:
+        values = [ir.Value(name=name, const_value=tensor) for name, tensor in tensors.items()]
+        graph = ir.Graph([], [], nodes=[], initializers=values, name="g")
+    except (TypeError, ValueError) as err:
+        raise NotImplementedError(f"no model of ONNX holds such tensors: {err}") from err
+    return ir.Model(graph, ir_version=10)
+
+
 def _tensor(tensor: Any) -> Any:
-    if tensor.dtype not in given.NUMPY:
+    if tensor.dtype not in given.NUMPY or tensor.byteorder != "little":
         raise NotImplementedError("no such tensor")
     return ir.Tensor(given.array(tensor), name=tensor.name)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
-import operator
 from importlib.metadata import distribution
 from typing import Any
 
 import given
-from stc_host.library import call, marked, opened
+from stc_host.library import call, item, marked, opened
 
 _PACKAGE = distribution("paddleformers")
 
@@ -51,7 +50,7 @@ class Fast:
     def slice(self, path: str, tensor: str, index: tuple[Any, ...]) -> tuple[Any, ...]:
         """Read a part of one tensor."""
         with opened(READER.fast_safe_open, path, framework="np") as file:
-            return part(call(operator.getitem, call(file.get_slice, tensor), index))
+            return part(item(call(file.get_slice, tensor), index))
 
     def hold(self, path: str) -> Held:
         """Open the file and keep it open."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from importlib.metadata import version
 from typing import Any
 
@@ -10,7 +9,7 @@ import given
 from pure_safetensors import SafeTensors
 from pure_safetensors.exc import SafeTensorError
 from pure_safetensors.safetensors import dtypes
-from stc_host.library import call, each, marked, opened
+from stc_host.library import attribute, call, each, item, marked, opened
 
 LACKS = tuple("dtype-" + code.lower().replace("_", "-") for code in given.BITS if code not in dtypes)
 
@@ -29,14 +28,14 @@ class File:
         """Parse the header."""
         with opened(SafeTensors, path, "r") as file:
             rows = [(name, info.dtype.name, info.shape) for name, info in file.tensors.items()]
-            return {"tensors": rows, "metadata": call(getattr, file, "metadata")}
+            return {"tensors": rows, "metadata": attribute(file, "metadata")}
 
     def read(self, path: str) -> dict[str, Any]:
         """Read every tensor."""
         with opened(SafeTensors, path, "r") as file:
             buffers = call(file.as_buffer).items()  # mapped one after the other
             rows = [(name, *part(found)) for name, found in each(buffers)]
-            return {"tensors": rows, "metadata": call(getattr, file, "metadata")}
+            return {"tensors": rows, "metadata": attribute(file, "metadata")}
 
     def hold(self, path: str) -> Held:
         """Open the file and keep it open."""
@@ -52,7 +51,7 @@ class Held:
 
     def tensor(self, name: str) -> tuple[Any, ...]:
         """Look at one tensor."""
-        buffer, dtype, shape = call(operator.getitem, call(self._file.as_buffer), name)
+        buffer, dtype, shape = item(call(self._file.as_buffer), name)
         return dtype.name, shape, buffer
 
     def close(self) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import operator
 from pathlib import Path
 from typing import Any, cast
 
 from safetensors_conformance.adapters import given
-from safetensors_conformance.host.library import call, marked, opened
+from safetensors_conformance.host.library import call, item, marked, opened
 from safetensors_reference import InvalidFileError, UnreadableError, read_header
 from safetensors_reference.atomic import write_file
 from safetensors_reference.errors import AccessError, SafetensorsError, UnsupportedDtypeError
@@ -109,7 +108,7 @@ class Reference:
             view = call(file.get_slice, tensor)
             dtype = call(view.get_dtype)
             try:
-                part: Any = call(operator.getitem, view, index)
+                part: Any = item(view, index)
             except UnsupportedDtypeError as err:
                 raise NotImplementedError(str(err)) from err
         if isinstance(part, PackedTensor):

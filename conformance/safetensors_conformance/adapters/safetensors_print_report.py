@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.metadata import version
 
 from safetensors_print.reader import SafetensorsFormatError, read_report
-from stc_host.library import call, marked
+from stc_host.library import attribute, call, marked
 
 
 @marked
@@ -19,5 +19,5 @@ class Report:
 
     def check(self, path: str) -> bool:
         """Read the file and look for errors in the report."""
-        errors: bool = call(getattr, call(read_report, path), "has_errors")
+        errors: bool = attribute(call(read_report, path), "has_errors")
         return errors is False if isinstance(errors, bool) else errors

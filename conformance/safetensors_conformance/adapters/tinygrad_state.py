@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import operator
 import shutil
 from importlib.metadata import version
 from typing import Any
 
 import given
-from stc_host.library import call, marked
+from stc_host.library import call, item, marked
 from tinygrad import Tensor
 from tinygrad.nn.state import inverse_safe_dtypes, safe_dtypes, safe_load, safe_load_metadata, safe_save
 
@@ -60,7 +59,7 @@ class Held:
 
     def tensor(self, name: str) -> tuple[Any, ...]:
         """Read one tensor."""
-        return part(call(operator.getitem, self._tensors, name))
+        return part(item(self._tensors, name))
 
     def close(self) -> None:
         """Let go of the views; there is nothing to close."""

@@ -112,6 +112,18 @@ def call(function: Callable[..., _T], /, *args: Any, **kwargs: Any) -> _T:
         raise
 
 
+def item(owner: Any, key: Any) -> Any:
+    """Return ``owner[key]`` of what the library gave. What cannot be asked that is the adapter's mistake."""
+    return call(type(owner).__getitem__, owner, key)
+
+
+def attribute(owner: Any, name: str) -> Any:
+    """Return an attribute that the library computes. One that is not there is the adapter's mistake."""
+    if not hasattr(type(owner), name) and name not in getattr(owner, "__dict__", ()):
+        raise AttributeError(f"{type(owner).__name__} has no {name}")
+    return call(getattr, owner, name)
+
+
 def each(iterable: Iterable[_T]) -> Iterator[_T]:
     """Go through what the library hands out bit by bit. What cannot be gone through at all is a mistake."""
     iterator = iter(iterable)
