@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from safetensors_corpus.judging.verdicts import STRICT_FAILING, VERDICTS, kind_of
+from safetensors_corpus.write_properties import PROPERTIES
 
 from ..promises import CHECKS
 from ..record import Row
 
-BLAMED = (STRICT_FAILING | {"deviation"}) - {"choice-inconsistent"}
+BLAMED = STRICT_FAILING - {"choice-inconsistent"}
 """Kinds of verdict of a row that have a cause; of a contradiction several rows are the cause together."""
 _LACKING = "does not hold: "
 _PROPERTY = re.compile(r"\(([a-z]+(?:-[a-z]+)*)\)|^([a-z]+(?:-[a-z]+)*)$")
@@ -90,7 +91,7 @@ def _told(row: Row, part: dict[str, Any]) -> Failure:
         str(part.get("verdict") or row["verdict"]),
         str(part.get("rule") or _rule(row)),
         part.get("basis") or row.get("basis"),
-        "" if name in CHECKS else name,
+        name if name == "valid" or name in PROPERTIES else "",
         name if name in CHECKS else "",
         str(part.get("detail") or row.get("detail") or ""),
     )
