@@ -34,7 +34,7 @@ class Finding:
     Attributes:
         step: what was asked: open, read, slice, write or index; or ``prove`` and ``check`` for the two
             questions that only the reference is asked.
-        verdict: a failing key of ``safetensors_reports.verdicts.VERDICTS``.
+        verdict: a failing key of ``safetensors_corpus.judging.verdicts.VERDICTS``.
         signature: subject and outcomes as ``stc diff`` writes them; findings of one signature are one.
         rules: ids of the rules broken by the input, or that the answer breaks; the first speaks for it.
         codes: fault codes of the input, sorted; empty for a valid one.

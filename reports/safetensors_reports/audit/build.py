@@ -20,6 +20,7 @@ from ..comparison import distinct_labels
 from ..text import listed
 from .about import implementation
 from .agreement import agreement_part
+from .causes import cause_rows
 from .findings import find
 from .inputs import AuditError, schema_error
 from .matrix import LETTERS, case_rows, matrix
@@ -85,7 +86,11 @@ def build_report(
         "rule_book": _rule_book(),
         "corpus": _corpus(manifest),
         "implementations": [
-            implementation(label, record, by_label[label], public=public) for label, record in runs
+            {
+                **implementation(label, record, by_label[label], public=public),
+                "causes": cause_rows(label, record, manifest, found, public=public),
+            }
+            for label, record in runs
         ],
         "scales": {
             "severity": SEVERITIES,
