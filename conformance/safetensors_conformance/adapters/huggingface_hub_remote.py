@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -12,10 +14,8 @@ from huggingface_hub import HfApi, set_client_factory
 from huggingface_hub.errors import NotASafetensorsRepoError, SafetensorsParsingError
 from stc_host.library import call, marked
 
-try:
-    import httpx2 as http
-except ImportError:  # older releases
-    import httpx as http
+# Older releases of huggingface_hub go by the older name.
+http = import_module("httpx2" if find_spec("httpx2") else "httpx")
 
 
 @marked
