@@ -157,8 +157,9 @@ def _contradiction(choice: str, rows: list[Row], cases: Mapping[str, Case]) -> C
     about = rule_book().choices.get(choice)
     rule = about.rule if about else ""
     title = f"{choice} ({about.title})" if about else choice
-    ordered = sorted(rows, key=lambda r: (cases[r["case"]].size if r["case"] in cases else 0, r["case"]))
-    first, second = _apart(ordered)
+    told = [r for r in rows if r.get("options")]
+    told.sort(key=lambda r: (cases[r["case"]].size if r["case"] in cases else 0, r["case"], r["step"]))
+    first, second = _apart(told)
     taken = [f"{'|'.join(row['options'])} in {row['case']}" for row in (first, second) if row is not None]
     return Cause(
         verdict="choice-inconsistent",

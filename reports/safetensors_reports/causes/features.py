@@ -16,6 +16,8 @@ Feature = str
 DTYPE = "dtype-"
 SHARE = 0.8
 """Share of the inputs with a feature that are refused, from which on the feature tells why."""
+ENOUGH = 10
+"""Fewest inputs that must have been read before what others have in common tells anything."""
 
 
 _BREAKS = re.compile(rb"[\t\r\n]")
@@ -107,6 +109,8 @@ def telling(
         read: features of inputs that are read.
     """
     fine = list(read)
+    if len(fine) < ENOUGH:
+        return {}  # in a filtered run everything looks telling
     out: dict[Feature, set[str]] = {}
     for name in _OF_HEADER:
         with_it = {case for case, has in refused.items() if name in has}

@@ -126,8 +126,8 @@ def words_of(members: Iterable[Failure], cases: Mapping[str, Case]) -> str:
 
 
 def contradictions(choices: Iterable[Row], rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
-    """Yield the choices whose cases contradict each other, with the rows of those that gave an answer."""
+    """Yield the choices whose cases contradict each other, with the rows of their cases."""
     for row in choices:
         if kind_of(row["verdict"]) == "choice-inconsistent":
             name = str(row["choice"])
-            yield name, [r for r in rows if r.get("choice") == name and r.get("options")]
+            yield name, [r for r in rows if r.get("choice") == name]

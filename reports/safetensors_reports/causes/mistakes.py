@@ -13,6 +13,7 @@ from typing import Any
 
 from safetensors_corpus import Case, ManifestError
 from safetensors_reference import explain, rule_book
+from safetensors_reference.dtypes import DTYPE_BITS
 
 from ..case_evidence import LARGEST, case_codes
 from ..wording import difference_class, message_class
@@ -267,4 +268,6 @@ def words_class(message: str, case: Case | None) -> str:
 
 
 def _names(case: Case | None) -> list[str]:
-    return [str(row["name"]) for row in _expected(case).get("tensors", ())][:200]
+    """Return the names of a valid file's tensors, without those that are words for types anyway."""
+    names = [str(row["name"]) for row in _expected(case).get("tensors", ())]
+    return [name for name in names if name not in DTYPE_BITS][:200]

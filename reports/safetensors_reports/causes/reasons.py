@@ -9,7 +9,7 @@ from safetensors_corpus.judging.verdicts import kind_of
 
 from ..case_evidence import case_codes
 from ..record import Row
-from .features import OF_TEXT, SHARE, Feature, dtypes, features, telling
+from .features import ENOUGH, OF_TEXT, SHARE, Feature, dtypes, features, telling
 from .group import Group, words_of
 from .mistakes import plain, realm, said
 from .rows import Failure, failures
@@ -63,10 +63,12 @@ class Answers:
             for place, case_id in self._bad
             if place == where and case_id not in concerned
         ]
-        found = set()
+        found: set[str] = set()
+        if len(good) < ENOUGH:
+            return found
         for name, count in mine.items():
             left = sum(name in has for has in (*good, *others))
-            if count >= SHARE * (count + left) and any(name not in has for has in good):
+            if count >= SHARE * (count + left):
                 found.add(name)
         return found
 

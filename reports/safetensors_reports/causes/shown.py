@@ -97,24 +97,18 @@ def _cases(found: Sequence[Cause]) -> int:
     return len({case for cause in found for case in cause.cases})
 
 
+def _wrapped(text: str, first: str, others: str) -> list[str]:
+    """Return a text as lines none of which could be a workflow command, which stands behind any space."""
+    lines = textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=others, break_on_hyphens=False)
+    return [f"{others}… {line.strip()}" if line.strip().startswith("::") else line for line in lines]
+
+
 def _lines(cause: Cause, header: Row) -> list[str]:
-    lines = textwrap.wrap(
-        headline(cause),
-        WIDTH,
-        initial_indent=f"{len(cause.cases):>6,}  ",
-        subsequent_indent=_INDENT,
-        break_on_hyphens=False,
-    )
+    lines = _wrapped(headline(cause), f"{len(cause.cases):>6,}  ", _INDENT)
     rows = [("", numbers(cause)), ("said: ", cause.said), ("mend: ", cause.mend)]
     for label, text in rows:
         if text:
-            lines += textwrap.wrap(
-                label + text,
-                WIDTH,
-                initial_indent=_INDENT,
-                subsequent_indent=_INDENT + " " * len(label),
-                break_on_hyphens=False,
-            )
+            lines += _wrapped(label + text, _INDENT, _INDENT + " " * len(label))
     return [*lines, f"{_INDENT}{command(header, cause)}"]
 
 
