@@ -6,10 +6,12 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from safetensors_corpus.judging.judge import failure_of
 from safetensors_corpus.judging.verdicts import effect_of
 from safetensors_reference.rules import ProfileName
 from safetensors_reports.disagreements import signature_of
 
+from .attribution import Cause, cause_of
 from .finding import ADAPTER_ERROR, ANY_ANSWER, ENTRY, REPLAYS, Finding, bare
 from .oracle import Opinion, Wrong, opinion, wrong
 from .shrink import shrink
@@ -120,7 +122,11 @@ class Recorder:
             now, again = ask(data)
             if again is None:  # it was the process's state and not the input
                 now, again = what, mistake
-            self._settle(len(what.data), subject, step, now, again, ask)
+
+            def accepts(data: bytes) -> bool:
+                return subject.answer(data, slots.put(data), step).outcome == "accept"
+
+            self._settle(len(what.data), subject, step, now, again, ask, accepts)
 
     def _settle(
         self,
@@ -130,6 +136,7 @@ class Recorder:
         what: Opinion,
         mistake: Wrong,
         ask: Callable[[bytes], tuple[Opinion, Wrong | None]],
+        accepts: Callable[[bytes], bool],
     ) -> None:
         """Ask again for a wrong answer that was made small, and keep it if it is new."""
         signature = self._signature(what, subject, mistake)
@@ -143,11 +150,14 @@ class Recorder:
             subject.renew()
             _, again = ask(what.data)
             replays += again is not None and (again.verdict, again.kind) == (mistake.verdict, mistake.kind)
+        # What does not come again is not kept, and would only be asked about in vain.
+        cause = cause_of(what, mistake, accepts, self._settings.profile) if replays == REPLAYS else Cause()
         finding = Finding(
             step=step,
-            verdict=mistake.verdict,
+            verdict=_verdict(mistake, cause),
             signature=signature,
-            rules=what.rules or _rules_of_valid(mistake),
+            rules=cause.rules,
+            cause=cause.words,
             codes=what.codes,
             expected=_expected(what),
             got={subject.name: mistake.text},
@@ -233,39 +243,11 @@ class Recorder:
         return f"{text} [{mistake.kind}]" if mistake.kind else text
 
 
-_BY_WORD = (
-    ("align", "OFF-11"),
-    ("multiple of", "OFF-11"),
-    ("start offset", "OFF-11"),
-    ("dtype", "DTY-01"),
-    ("metadata", "MET-04"),
-    ("shape", "SHP-11"),
-    ("dim", "SHP-11"),
-    ("offset", "OFF-05"),
-    ("name", "ENT-08"),
-    ("key", "ENT-08"),
-)
-"""Word in a refusal of a valid file -> the rule that allows what it names: a guess."""
-
-
-def _rules_of_valid(mistake: Wrong) -> tuple[str, ...]:
-    """Return the rule that a wrong answer to a valid file breaks."""
-    by_kind = {
-        "dtype": "API-19",
-        "shape": "SHP-11",
-        "nbytes": "DAT-03",
-        "other bytes": "DAT-06",
-        "metadata": "MET-04",
-        "missing": "ENT-09",
-        "reported": "ENT-09",
-        "twice": "ENT-09",
-    }
-    if effect_of(mistake.verdict) == "content":
-        return (by_kind.get(mistake.kind, "DAT-06"),)
-    if mistake.verdict == "unsafe":
-        return ("API-14",)
-    words = mistake.kind.lower()
-    return (next((rule for word, rule in _BY_WORD if word in words), "FRM-01"),)
+def _verdict(mistake: Wrong, cause: Cause) -> str:
+    """Return the verdict with the cause known: a refusal is wrong only where the written format rules."""
+    if effect_of(mistake.verdict) != "reject" or not cause.rules:
+        return mistake.verdict
+    return failure_of("reject", cause.rules[0], "must", "outcome", mistake.text).verdict
 
 
 def _expected(what: Opinion) -> str:
