@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from importlib.metadata import version
 from pathlib import Path
@@ -12,10 +13,16 @@ from huggingface_hub import HfApi, set_client_factory
 from huggingface_hub.errors import NotASafetensorsRepoError, SafetensorsParsingError
 from stc_host.library import call, marked
 
-try:
-    import httpx2 as http
-except ImportError:  # older releases
-    import httpx as http
+
+def _http() -> Any:
+    """Return the module with which the library speaks HTTP."""
+    try:
+        return importlib.import_module("httpx2")
+    except ImportError:  # older releases
+        return importlib.import_module("httpx")
+
+
+http = _http()
 
 
 @marked
