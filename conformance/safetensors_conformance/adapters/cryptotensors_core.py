@@ -22,7 +22,7 @@ class Crypto:
     name = "cryptotensors"
     version = version("cryptotensors")
     language = "Rust"
-    rejects = (cryptotensors.SafetensorError,)
+    rejects = (cryptotensors.SafetensorError,)  # the one type that its documentation has
     lacks: tuple[str, ...] = ("dtype-f8-e4m3fnuz", "dtype-f8-e5m2fnuz")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import Any
 
-from georefine_verify.sources import LocalFile, SourceError, read_safetensors_header
+from georefine_verify.sources import LocalFile, read_safetensors_header
 from stc_host.library import call, marked
 
 
@@ -16,7 +16,6 @@ class Header:
     name = "georefine-verify"
     version = version("georefine-verify")
     language = "Python"
-    rejects = (SourceError,)
 
     def open(self, path: str) -> dict[str, Any]:
         """Parse the header."""

@@ -17,7 +17,6 @@ class Local:
     name = "gguf"
     version = version("gguf")
     language = "Python"
-    rejects = (ValueError,)
 
     def open(self, path: str) -> list[tuple[str, Any, Any]]:
         """Parse the header."""

@@ -1,5 +1,5 @@
 // @huggingface/hub: parseSafetensorsMetadata, with a fetch that answers from the folder of the file.
-import { closeSync, openSync, readSync, statSync } from "node:fs";
+import { closeSync, fstatSync, openSync, readSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 
 // Answer a request for a file of the folder, or for a range of it, as the hub would.
@@ -7,12 +7,13 @@ function answer(folder, url, init) {
   const path = join(folder, decodeURIComponent(String(url).split("/resolve/main/")[1]));
   let file;
   try {
+    if (!statSync(path).isFile()) throw new Error("no file");
     file = openSync(path, "r");
   } catch {
     return new Response("", { status: 404, headers: { "X-Error-Code": "EntryNotFound" } });
   }
   try {
-    const { size } = statSync(path);
+    const { size } = fstatSync(file);
     const range = /bytes=(\d+)-(\d+)/.exec(init?.headers?.Range ?? "");
     const [first, last] = range ? [Number(range[1]), Math.min(Number(range[2]), size - 1)] : [0, size - 1];
     const bytes = Buffer.alloc(Math.max(last - first + 1, 0));

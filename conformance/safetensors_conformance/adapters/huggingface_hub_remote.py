@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import re
-from importlib import import_module
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -14,8 +13,16 @@ from huggingface_hub import HfApi, set_client_factory
 from huggingface_hub.errors import NotASafetensorsRepoError, SafetensorsParsingError
 from stc_host.library import call, marked
 
-# Older releases of huggingface_hub go by the older name.
-http = import_module("httpx2" if find_spec("httpx2") else "httpx")
+
+def _http() -> Any:
+    """Return the module with which the library speaks HTTP."""
+    try:
+        return importlib.import_module("httpx2")
+    except ImportError:  # older releases
+        return importlib.import_module("httpx")
+
+
+http = _http()
 
 
 @marked

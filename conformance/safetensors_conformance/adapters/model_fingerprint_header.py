@@ -6,7 +6,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from model_fingerprint import FileReader, ModelError, parse_safetensors
+from model_fingerprint import FileReader, parse_safetensors
 from stc_host.library import call, marked, opened
 
 
@@ -17,7 +17,6 @@ class Header:
     name = "model-fingerprint"
     version = version("model-fingerprint")
     language = "Python"
-    rejects = (ModelError,)
 
     def open(self, path: str) -> dict[str, Any]:
         """Parse the header."""

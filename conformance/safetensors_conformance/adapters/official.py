@@ -54,7 +54,7 @@ class Official:
     name = "safetensors"
     version = version("safetensors")
     language = "Rust"
-    rejects = (safetensors.SafetensorError,)
+    rejects = (safetensors.SafetensorError,)  # the one type that its documentation has
 
 
 @marked

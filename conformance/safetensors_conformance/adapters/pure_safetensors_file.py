@@ -7,7 +7,6 @@ from typing import Any
 
 import given
 from pure_safetensors import SafeTensors
-from pure_safetensors.exc import SafeTensorError
 from pure_safetensors.safetensors import dtypes
 from stc_host.library import attribute, call, each, item, marked, opened
 
@@ -21,7 +20,6 @@ class File:
     name = "pure-safetensors"
     version = version("pure-safetensors")
     language = "Python"
-    rejects = (SafeTensorError,)
     lacks = LACKS
 
     def open(self, path: str) -> dict[str, Any]:

@@ -18,7 +18,6 @@ class Streamer:
     name = "runai-model-streamer"
     version = version("runai-model-streamer")
     language = "Python"
-    rejects = (ValueError,)
     lacks = (*torch_rows.LACKS, "dtype-f8-e4m3fnuz", "dtype-f8-e5m2fnuz")
 
     def read(self, path: str) -> list[tuple[str, Any, Any, bytes]]:

@@ -15,7 +15,7 @@ class Report:
     name = "safetensors-print"
     version = version("safetensors-print")
     language = "Python"
-    rejects = (SafetensorsFormatError,)
+    rejects = (SafetensorsFormatError,)  # what read_report documents
 
     def check(self, path: str) -> bool:
         """Read the file and look for errors in the report."""
