@@ -21,7 +21,7 @@ from .registry import Accept, CaseFunction, all_cases
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-CORPUS_VERSION = "2026.11"
+CORPUS_VERSION = "2026.11.1"
 SPEC = {
     "name": "safetensors README, Format section",
     "repository": "https://github.com/huggingface/safetensors",

@@ -37,6 +37,8 @@ LONE_OPTIONS: dict[str, Accept | Reject] = {
     "reject": reject("HDR_NOT_JSON", "HDR_NOT_UTF8"), "keep": ACCEPT, "replace": ACCEPT
 }  # fmt: skip
 """Options of the choice ``lone-surrogates``."""
+RARE: dict[str, Accept | Reject] = {"reject": reject("ENT_UNKNOWN_FIELD"), "ignore": ACCEPT}
+"""Options of the choice ``rare-ignored-values``."""
 PLACES = {"first": 0, "middle": 1, "last": 2}
 """Slugs and indices for cases that try each of three tensors."""
 ENTRY = '{"dtype":"F32","shape":[2],"data_offsets":[0,8]}'

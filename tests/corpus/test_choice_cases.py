@@ -17,6 +17,7 @@ ASKED = {choice.id: choice for choice in BOOK.choices.values() if not choice.set
 SETTLED = {choice.id: choice for choice in BOOK.choices.values() if choice.settled}
 
 ONE_CASE = {
+    "big-endian-view": "forms of views and element types have choices of their own; here they only meet",
     "index-bom": "a mark can stand in one place only",
     "index-empty-map": "there is one empty map",
     "index-flat-map": "there is one way to leave out the member",

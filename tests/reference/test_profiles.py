@@ -109,6 +109,8 @@ def option(choice: str, profile: ProfileName) -> str:
 
 BY_SIZE = {"header-cap", "many-tensors", "long-name", "much-metadata", "large-ignored-field", "long-number"}
 """Choices that only large files show; the resource cases of the corpus hold them."""
+BY_VALUE = {"rare-ignored-values"}
+"""Choices about what an unknown field holds; to the strict reader the field is the fault."""
 
 
 def test_every_choice_of_reading_has_a_file_here() -> None:
@@ -118,8 +120,8 @@ def test_every_choice_of_reading_has_a_file_here() -> None:
         for choice in rule_book().choices.values()
         if not choice.settled and choice.rule[:3] not in ("WRT", "API", "IDX")
     }
-    assert {f.choice for f in FILES} == reading - {"number-range"} - BY_SIZE
-    assert reading >= BY_SIZE
+    assert {f.choice for f in FILES} == reading - {"number-range"} - BY_SIZE - BY_VALUE
+    assert reading >= BY_SIZE | BY_VALUE
 
 
 @pytest.mark.parametrize("profile", PROFILES)

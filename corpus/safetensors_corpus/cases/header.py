@@ -126,8 +126,12 @@ def padding_spaces(f: FileBuilder, value: int) -> None:
 )
 def trailing_whitespace(f: FileBuilder, value: bytes) -> None:
     """Whitespace other than spaces alone behind the closing brace ($slug)."""
-    f.padding = value
     f.tensor("w", "F32", [2])
+    f.padding = b""
+    missing = -int.from_bytes(f.render()[:8], "little") % 8
+    while missing < len(value):
+        missing += 8
+    f.padding = (value * 8)[:missing]
 
 
 @rejects(

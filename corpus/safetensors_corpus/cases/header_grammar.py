@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..ingredients import ENTRY, header_text
+from ..ingredients import ENTRY, RARE, header_text
 from ..registry import ACCEPT, accepts, chooses, reject, rejects
 
 if TYPE_CHECKING:
@@ -114,9 +114,9 @@ def ignored_text(f: FileBuilder, value: str) -> None:
 
 
 @chooses(
-    "unknown-entry-fields",
+    "rare-ignored-values",
     "HDR-18",
-    options={"reject": reject("ENT_UNKNOWN_FIELD"), "ignore": ACCEPT},
+    options=RARE,
     over={"minus-zero": "-0", "exponent": "-1.5E+03", "2p64": str(2**64)},
     importance="low",
 )
@@ -160,7 +160,7 @@ def _objects(levels: int) -> str:
 
 
 @chooses(
-    "unknown-entry-fields",
+    "rare-ignored-values",
     "HDR-16",
     options={"reject": reject("ENT_UNKNOWN_FIELD", "HDR_TOO_DEEP"), "ignore": ACCEPT},
     over={"100-arrays": _arrays(100), "127-arrays": _arrays(127), "127-objects": _objects(127)},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..ingredients import RARE
 from ..registry import ACCEPT, chooses, reject, rejects
 
 if TYPE_CHECKING:
@@ -66,9 +67,9 @@ def ignored_integer(f: FileBuilder, value: str) -> None:
 
 
 @chooses(
-    "unknown-entry-fields",
+    "rare-ignored-values",
     "HDR-18",
-    options={"reject": reject("ENT_UNKNOWN_FIELD"), "ignore": ACCEPT},
+    options=RARE,
     over={
         "zero-to-a-power": "0e+1",
         "underflow": "123.456e-789",
@@ -90,10 +91,10 @@ def ignored_number_form(f: FileBuilder, value: str) -> None:
 
 
 @chooses(
-    "unknown-entry-fields",
+    "rare-ignored-values",
     "HDR-07",
     "HDR-15",
-    options={"reject": reject("ENT_UNKNOWN_FIELD"), "ignore": ACCEPT},
+    options=RARE,
     over={
         "every-kind": '[null,true,false,0,-1.5e3,"",{},[],{"":[{"a":[]}]}]',
         "every-escape": r'"\"\\\/\b\f\n\r\t\u0000\uD83D\uDE00"',

@@ -143,5 +143,6 @@ def dimension_2p63_of_nothing(f: RecipeBuilder) -> None:
     f.header("{")
     entry(f, "w", "U8", [2**63, 0], 0, 0)
     f.header("}")
+    f.align_header()
     f.holds("w", "U8", [2**63, 0], b"")
     constant_cost(f)
