@@ -44,9 +44,14 @@ function plain(value) {
   return Array.isArray(value) ? "(a list)" : "(an object)";
 }
 
+// The name of a tensor as an answer can carry it; bytes, as careless readers give, in hex.
+function nameOf(name) {
+  return name instanceof Uint8Array ? { hex: Buffer.from(name).toString("hex") } : name;
+}
+
 function row(item) {
   const shape = item.shape == null ? null : Array.from(item.shape, plain);
-  const out = { name: item.name, dtype: plain(item.dtype), shape };
+  const out = { name: nameOf(item.name), dtype: plain(item.dtype), shape };
   if (item.data != null) {
     const { buffer, byteOffset, byteLength } = item.data;
     const bytes = buffer ? new Uint8Array(buffer, byteOffset, byteLength) : new Uint8Array(item.data);

@@ -271,13 +271,20 @@ def accepted(result: Any, step: str, *, summary: bool = False) -> dict[str, Any]
     return answer
 
 
+def name_of(name: Any) -> Any:
+    """Return the name of a tensor as an answer can carry it; bytes, as careless readers give, in hex."""
+    if isinstance(name, (bytes, bytearray)):
+        return {"hex": bytes(name).hex()}
+    return name if isinstance(name, str) else repr(name)
+
+
 def tensor(item: Any, step: str) -> dict[str, Any]:
     """Turn one tensor tuple into its JSON form, with the digest of its bytes when it has any."""
     if not isinstance(item, (tuple, list)) or not 3 <= len(item) <= 4:
         raise AdapterError(f"{step}() gave {str(item)[:80]!r}, not (name, dtype, shape[, data])")
     name, dtype, shape = item[0], item[1], item[2]
     out: dict[str, Any] = {
-        "name": name if isinstance(name, str) else repr(name),
+        "name": name_of(name),
         "dtype": plain(dtype),
         "shape": None if shape is None else [plain(d) for d in shape],
     }
