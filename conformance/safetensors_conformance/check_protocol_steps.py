@@ -22,6 +22,7 @@ from .proxy import carry_out
 from .worker import Limits, StartError, Worker
 
 GOOD, BAD, OTHER = "framing/one-tensor", "framing/no-bytes", "layout/two-dtypes"
+BYTES_IN_NAME = "header/name-bytes-ff"
 BATCH = 64
 """Requests that a run sends ahead at most."""
 SAMPLES = {
@@ -146,6 +147,25 @@ def summary(checker: Checker) -> str:
         raise Noted("tensors in place of tensor_count: files with a million tensors make long answers")
     if result.tensor_count != wanted:
         raise BreachError(f"tensor_count is {result.tensor_count}, the file has {wanted}")
+    return ""
+
+
+def bytes_in_names(checker: Checker) -> str:
+    """Say a name that is no UTF-8 as bytes, unless the file is refused, as it should be."""
+    case = checker.case(BYTES_IN_NAME)
+    with checker.fresh() as talk:
+        talk.start()
+        talk.ask(checker.step, checker.path(BAD))
+        result = talk.ask(checker.step, str(case.path))
+        unclean = [*talk.unclean]
+    do = 'say such a name as {"hex": "..."}, and show other bytes of a message as escapes'
+    if unclean:
+        raise Noted(f"an answer holds bytes that are no UTF-8, taken as they are: {unclean[0][:120]!r}; {do}")
+    if result.outcome != "accept" or not result.tensors:
+        return f"{result.outcome} for a file with such a name"
+    names = [row["name"] for row in result.tensors]
+    if not any("\udc80" <= char <= "\udcff" for name in names for char in name):
+        raise Noted(f"it takes a name that is no UTF-8 and reports {names[0][:40]!r} in its place; {do}")
     return ""
 
 

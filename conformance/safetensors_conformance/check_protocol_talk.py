@@ -63,15 +63,24 @@ def validate(message: Any, definition: str, line: bytes | None = None) -> None:
 def decode(line: bytes) -> dict[str, Any] | None:
     """Return the answer in a line, None for noise. Raises BreachError for an answer that is no JSON."""
     try:
-        message = json.loads(line, parse_constant=_no_constant)
+        message = json.loads(line.decode("utf-8", "surrogateescape"), parse_constant=_no_constant)
     except RecursionError:
         raise BreachError("the answer is nested too deep to be read", line=line) from None
     except ValueError as err:
         if protocol.looks_like_answer(line):
-            raise BreachError(f"the answer is no JSON in UTF-8: {err}", line=line) from None
+            raise BreachError(f"the answer is no JSON: {err}", line=line) from None
         return None
     known = isinstance(message, dict) and ("seq" in message or "protocol" in message or "error" in message)
     return message if known else None
+
+
+def is_utf8(line: bytes) -> bool:
+    """Tell whether all of a line is UTF-8."""
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _no_constant(name: str) -> None:
@@ -84,6 +93,7 @@ class Talk:
     Attributes:
         sent: the last line sent, None before the first.
         noise: lines that were no answers.
+        unclean: answers that hold bytes that are no UTF-8.
         who: the answer to the start request, None before it.
         breach: what ``ask`` raised last.
     """
@@ -95,6 +105,7 @@ class Talk:
         self.seconds = seconds
         self.sent: bytes | None = None
         self.noise: list[bytes] = []
+        self.unclean: list[bytes] = []
         self.who: Implementation | None = None
         self.breach: BreachError | None = None
         self._seq = 0
@@ -117,6 +128,8 @@ class Talk:
             line = self._line(deadline)
             message = decode(line)
             if message is not None:
+                if not is_utf8(line):
+                    self.unclean.append(line)
                 return message, line
             self._keep_noise(line)
 

@@ -75,6 +75,9 @@ class Suite:
         targets = self.targets
         if self.option("--baseline") and len(targets) > 1:
             raise pytest.UsageError("--baseline belongs to one implementation; give one --impl with it")
+        odd = [t.selector for t in targets if not _is_text(t.selector)]
+        if odd and self._config.getoption("dist", "no") != "no":
+            raise pytest.UsageError(f"--impl {odd[0]!r} is no UTF-8, which pytest-xdist cannot pass on")
         if not 0 < self.limits.seconds <= 86_400 or self.limits.memory_bytes <= 0:
             raise pytest.UsageError("--time-limit must be above 0 and at most a day, --memory-limit above 0")
         _ = self.device
@@ -242,6 +245,11 @@ class Suite:
     def summary(self) -> list[str]:
         """Return the lines for the end of the run."""
         return [] if self._book is None else ["", *self._book.summary(), *self._notes]
+
+
+def _is_text(value: str) -> bool:
+    """Tell whether a word of the command line was UTF-8; other bytes come as lone surrogates."""
+    return not any("\ud800" <= char <= "\udfff" for char in value)
 
 
 def _may_ask(who: Implementation | None, step: str, case: Case) -> bool:

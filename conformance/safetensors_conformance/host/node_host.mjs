@@ -131,11 +131,17 @@ function kindOf(value) {
   return value === null ? "null" : Array.isArray(value) ? "an array" : `of the type ${typeof value}`;
 }
 
+// The name of a tensor as an answer can carry it; bytes, as careless readers give, in hex.
+function nameOf(name) {
+  if (name instanceof Uint8Array) return { hex: Buffer.from(name).toString("hex") };
+  if (typeof name !== "string") throw new AdapterError(`the name of a tensor is ${kindOf(name)}, no text`);
+  return name;
+}
+
 function row(item, marked) {
   if (typeof item !== "object" || item === null) throw new AdapterError(`a tensor is ${kindOf(item)}`);
   const { name, dtype, shape, data } = item;
-  if (typeof name !== "string") throw new AdapterError(`the name of a tensor is ${kindOf(name)}, no text`);
-  const out = { name, dtype: field(dtype, marked), shape: field(shape, marked, dimensions) };
+  const out = { name: nameOf(name), dtype: field(dtype, marked), shape: field(shape, marked, dimensions) };
   if ("data" in item && (data != null || marked)) {
     const bytes = bytesOfTensor(name, data);
     out.nbytes = bytes.length;

@@ -392,6 +392,13 @@ def row(item: Any, method: Callable[..., Any]) -> dict[str, Any]:
     return looked_at(lambda: tensor(item, step, marked=marked), f"a tensor that {step}() gave cannot be told")
 
 
+def name_of(name: Any) -> Any:
+    """Return the name of a tensor as an answer can carry it; bytes, as careless readers give, in hex."""
+    if isinstance(name, (bytes, bytearray)):
+        return {"hex": bytes(name).hex()}
+    return name if isinstance(name, str) else repr(name)
+
+
 def tensor(item: Any, step: str, *, marked: bool = False) -> dict[str, Any]:
     """Turn one tensor tuple into its JSON form, with the digest of its bytes when it has any.
 
@@ -402,7 +409,7 @@ def tensor(item: Any, step: str, *, marked: bool = False) -> dict[str, Any]:
         raise AdapterError(f"{step}() gave {shown(item)}, not (name, dtype, shape[, data])")
     name, dtype, shape = item[0], item[1], item[2]
     out: dict[str, Any] = {
-        "name": name if isinstance(name, str) else repr(name),
+        "name": name_of(name),
         "dtype": field(dtype, values.plain, marked=marked),
         "shape": field(shape, values.dimensions, marked=marked),
     }
