@@ -131,7 +131,8 @@ def test_causes_tell_no_more_than_findings_do() -> None:
 
     hidden = [*untold("OFF-07", "reject")[:2], TWICE, untold("DAT-06", "accept")[0]]
     rows = [
-        *(failing(case, message="SECRET") for case in (HOLE, *hidden[:3])),
+        failing(HOLE),
+        *(failing(case, message="SECRET") for case in hidden[:3]),
         failing(hidden[3], "wrong-reject", outcome="reject", message="SECRET"),
         failing("framing/no-bytes", "harness-error", outcome="harness-error", message="SECRET"),
         failing("layout/two-dtypes", "unsafe", outcome="crash", message="SECRET"),

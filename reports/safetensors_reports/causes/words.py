@@ -97,7 +97,7 @@ def _what(group: Group, cases: Mapping[str, Case]) -> str:
         case "property":
             return _writes(parts, title)
         case "end":
-            return f"{_ENDS[parts[1]]}: {title}"
+            return f"{_ENDS[parts[1]]}: {_titles(group, 1)}"
         case "cost":
             return f"spends more than a budget of time or memory: {title}"
         case "check":
