@@ -184,13 +184,12 @@ def _range(entry: Pairs) -> tuple[int, list[int] | None]:
     """Width of an element (1 when it is not known) and the range of an entry (None when it is no pair)."""
     fields = dict(entry)
     pair = fields.get("data_offsets")
-    good = (
-        isinstance(pair, list)
-        and len(pair) == 2
-        and all(isinstance(end, _Spelled) and re.fullmatch("0|[1-9][0-9]{0,30}", end) for end in pair)
-    )
     dtype = fields.get("dtype")
-    return WIDTHS.get(dtype, 1) if isinstance(dtype, str) else 1, [int(end) for end in pair] if good else None
+    width = WIDTHS.get(dtype, 1) if isinstance(dtype, str) else 1
+    if not isinstance(pair, list) or len(pair) != 2:
+        return width, None
+    plain = all(isinstance(end, _Spelled) and re.fullmatch("0|[1-9][0-9]{0,30}", end) for end in pair)
+    return width, [int(end) for end in pair] if plain else None
 
 
 def _of_ranges(ranges: Iterable[tuple[int, list[int] | None]], size: int, start: int) -> Iterator[str]:

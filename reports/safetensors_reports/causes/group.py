@@ -34,6 +34,7 @@ class Group:
         dtypes: dtypes of the inputs concerned, as features are named, where they tell why.
         feature: what else the inputs concerned have in common that tells why.
         said: class of the implementation's own words.
+        every: whether nearly every valid input is concerned.
     """
 
     key: Key
@@ -41,6 +42,7 @@ class Group:
     dtypes: tuple[str, ...] = ()
     feature: Feature = ""
     said: str = ""
+    every: bool = False
 
     @property
     def cases(self) -> list[str]:

@@ -72,6 +72,12 @@ class Answers:
                 found.add(name)
         return found
 
+    def nearly_all(self, where: str, concerned: set[str]) -> bool:
+        """Tell whether nearly every valid input that was answered is among some cases, and there are many."""
+        asked = {case_id for place, case_id in (*self._good, *self._bad) if place == where}
+        mine = len(asked & concerned)
+        return mine >= ENOUGH and mine >= SHARE * len(asked)
+
     def features(self, case_id: str) -> frozenset[Feature] | None:
         """Return the features of a case, looked up once."""
         if case_id not in self._features:
@@ -147,6 +153,9 @@ def _by_reason(
 ) -> Iterator[Group]:
     """Yield the groups of a pool: one where a reason fits all or the words are telling, else several."""
     spoken = words_of(members, answers.cases) if key[0] == "reject" else ""
+    if answers.nearly_all(key[1], {f.case for f in members}):
+        yield Group((*key, ""), members, said=spoken, every=True)
+        return
     why, looked = answers.telling(members)
     whole = next((name for name, cases in why.items() if len(cases) == looked), "")
     if whole or not general:

@@ -62,6 +62,7 @@ _MEND = {
     "metadata": "Hand out every key and value of the metadata as it stands in the file.",
     "mapped": "Copy what is read, or hold what was read against the size of the file: a mapped file that "
     "becomes shorter ends the process.",
+    "every": "Look at the adapter first: what befalls nearly every valid input is seldom the reader's.",
     "harness": "Mend the adapter or what it needs; nothing is known about the implementation there.",
     "exception": "Raise only the documented types, and wrap what others raise.",
     "valid": "Let tests read every file that is written back with a strict reader.",
@@ -96,7 +97,7 @@ def _what(group: Group, cases: Mapping[str, Case]) -> str:
         case "property":
             return _writes(parts, title)
         case "end":
-            return f"{_ENDS[parts[1]]}: {title}"
+            return f"{_ENDS[parts[1]]}: {_titles(group, 1)}"
         case "cost":
             return f"spends more than a budget of time or memory: {title}"
         case "check":
@@ -129,6 +130,8 @@ def _accepts(parts: Sequence[str], title: str) -> str:
 def _refuses(group: Group, where: str, title: str) -> str:
     if group.dtypes:
         return f"{'refuses to write' if where == 'write' else 'refuses'} the {_dtypes(group)}"
+    if group.every:
+        return f"{_REFUSES[where]}: nearly every one"
     if group.feature:
         return f"{_REFUSES[where]} with {group.feature}"
     return f"{_REFUSES[where]}: {title}"
@@ -155,6 +158,8 @@ def _reports(group: Group, parts: Sequence[str], title: str, cases: Mapping[str,
     if how and how[0] in _SHAPES:
         return _SHAPES[how[0]]
     told = _PARTS.get(part, _PARTS["content"])
+    if group.every:
+        return f"{told}: of nearly every valid one"
     if group.dtypes:
         return f"{told}, of tensors of {_dtypes(group)}"
     return f"{told}, with {group.feature}" if group.feature else f"{told}: {title}"
@@ -178,6 +183,8 @@ def mend_of(group: Group) -> str:
     """Return what to do about it in one sentence, empty where that is not known."""
     aspect, *parts = group.key
     area = OF_AREA.get(group.rules[0][:3], "") if group.rules else ""
+    if group.every:
+        return _MEND["every"]
     match aspect:
         case "accept":
             return OF_CODE.get(parts[0], area)
