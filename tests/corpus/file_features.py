@@ -90,7 +90,7 @@ def _of_top(top: Pairs, size: int, start: int) -> Iterator[str]:
         yield "no-tensors"
     if len(tensors) > 8:
         yield "many-tensors"
-    ranges = []
+    ranges: list[tuple[int, list[int] | None]] = []
     for key, value in top:
         if key == "__metadata__":
             yield from _of_metadata(value)

@@ -117,7 +117,6 @@ REMOTE = {
     importance="critical",
     issue=HUB,
     over=REMOTE,
-    bugs={"repository": ("FB-94",), "parent-of-revision": ("FB-94",)},
 )
 def shard_address(f: IndexBuilder, name: str) -> None:
     """A shard name that leads to another host or repository: $slug.
