@@ -179,7 +179,7 @@ def _inputs(found: Sequence[dict[str, Any]], inputs: Mapping[str, bytes]) -> dic
 
 def _rules(found: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return the rules that findings name, each once."""
-    named = {finding["rule"] for finding in found}
+    named = {finding["rule"] for finding in found if finding["rule"]}
     return {
         rule.id: {
             "level": rule.level,
