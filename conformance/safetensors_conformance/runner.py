@@ -127,11 +127,11 @@ class Session:
                 case.discard()
         return judge(case, results, who, self.profile)
 
-    def _worker_for(self, case: Case) -> Worker:
-        return self._worker if case.size < self.limits.memory_bytes else self._with_room()
+    def _worker_for(self, case: Case, *, roomy: bool = False) -> Worker:
+        return self._with_room() if roomy or case.size >= self.limits.memory_bytes else self._worker
 
-    def _run(self, case: Case, step: str) -> StepResult:
-        worker, measure = self._worker_for(case), case.budget is not None
+    def _run(self, case: Case, step: str, *, roomy: bool = False) -> StepResult:
+        worker, measure = self._worker_for(case, roomy=roomy), case.budget is not None
         if step in ("open", "read", "device"):
             more = {"summary": True} if counts_only(case) else None
             return worker.ask(step, str(case.path), more, measure=measure)
@@ -146,8 +146,10 @@ class Session:
         What a crash or a hang says of the reader holds whatever came before. Memory may have gone to earlier
         files or to other programs, and nothing is known of the reader from a conversation that was lost.
         """
-        self._worker_for(case).renew()
-        second = self._run(case, step)
+        # A limit of address space ends what only reserves memory; alone the memory in use is watched.
+        roomy = first.outcome == "exhausted"
+        self._worker_for(case, roomy=roomy).renew()
+        second = self._run(case, step, roomy=roomy)
         if second.outcome == first.outcome:
             return second  # with last words that are surely its own
         if first.outcome == "exhausted" or first.message.startswith((BREACH, BUSY)):

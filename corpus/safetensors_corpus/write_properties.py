@@ -110,11 +110,10 @@ def _target_unchanged(written: _Written) -> str | None:
 
 
 def _one_file(written: _Written) -> str | None:
-    """Look whether nothing was left beside the target, and after a refusal nothing at all."""
+    """Look whether nothing was left beside the target, which is another property's matter."""
     folder = written.target.parent
     left = {p.name for p in folder.iterdir()} if folder.exists() else set()
-    allowed = {*written.before, written.target.name} if written.outcome == "accept" else {*written.before}
-    more = sorted(left - allowed)
+    more = sorted(left - {*written.before, written.target.name})
     return f"the save leaves another file in the folder: {quote(more[0])}" if more else None
 
 

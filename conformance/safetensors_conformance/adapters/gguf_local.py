@@ -46,4 +46,5 @@ class Held:
         return found.dtype, found.shape, call(found.mmap_bytes)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Refuse: the library has nothing that closes."""
+        raise NotImplementedError("SafetensorsLocal has no close()")

@@ -58,8 +58,11 @@ export async function make(load, { version, call }) {
       return { tensors: rows(header), metadata: header.__metadata__ };
     },
     async index(path) {
-      const { headers } = await parse(path);
-      return Object.values(headers).flatMap(rows);
+      // The library gives the headers by shard, and beside them the map that says which one counts.
+      const { headers, index } = await parse(path);
+      return Object.entries(headers).flatMap(([shard, header]) =>
+        rows(header).filter(({ name }) => !(name in index.weight_map) || index.weight_map[name] === shard),
+      );
     },
   };
 }

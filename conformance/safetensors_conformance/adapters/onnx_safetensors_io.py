@@ -50,7 +50,8 @@ class Io:
 
 def part(tensor: Any) -> tuple[Any, Any, bytes]:
     """Read a tensor, which is external data so far; return dtype code, shape and bytes."""
-    data = call(tensor.tobytes)
+    # tobytes() asserts that there are elements; the array of a tensor without any can be had.
+    data = call(tensor.numpy).tobytes() if 0 in tuple(tensor.shape) else call(tensor.tobytes)
     return code(tensor), shape(tensor), data
 
 

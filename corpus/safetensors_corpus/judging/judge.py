@@ -266,8 +266,7 @@ def _content(demand: Case | Demand, difference: Difference) -> Failure:
     """Return the failure of a content that is not the expected one."""
     of = difference.part
     if demand.kind in ("slice", "index", "lifecycle"):
-        # Whatever may be refused, what is handed out must be right.
-        return failure_of("content", demand.rules[0], "must", of, difference.text)
+        return failure_of("content", demand.rules[0], demand.level, of, difference.text)
     groups, rule = _CONTENT[of]
     named = [r for r in demand.rules if r.startswith(groups) and basis_of(r) == "text" and _is_must(r)]
     return failure_of("content", named[0] if named else rule, "must", of, difference.text)
