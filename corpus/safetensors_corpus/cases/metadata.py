@@ -122,7 +122,6 @@ def not_map(f: FileBuilder, value: str) -> None:
     codes="MET_VALUE_NOT_STRING",
     over={"number": "1"},
     issue="https://github.com/safetensors/safetensors/issues/278",
-    bugs=("FB-09",),
 )
 @rejects(
     "MET-01",
