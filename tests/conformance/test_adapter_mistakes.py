@@ -231,6 +231,8 @@ SHAPELESS = ("orbax_checkpoint_v1.py:Layout",)
 """Adapters whose stand-in hands out real arrays, which always have a shape."""
 
 
+WALKS = ("torch_dcp.py:Consolidation",)
+"""Adapters that hold lines of their library, which go through the shape as the library does."""
 ODD_SHAPES = (1, None, "2", {"a": 2}, Liar([2]), NoText(), (2.5,), (None,), ("2",), b"2")
 
 
@@ -240,7 +242,8 @@ def test_a_shape_that_is_none_shows_and_refuses_nothing(spec: str, load: Load) -
         adapter, library = load(spec, shape=odd)
         for step in has(adapter, READING):
             answer = ask(adapter, step, library)
-            assert answer["outcome"] in ("accept", "harness-error"), (step, type(odd), answer)
+            allowed = ("accept", "reject" if spec in WALKS else "harness-error")
+            assert answer["outcome"] in allowed, (step, type(odd), answer)
             for row in answer.get("tensors", ()):
                 assert (row["shape"] == [2]) == (spec in SHAPELESS), (step, row)
                 assert row["shape"] is not None, (step, type(odd))

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -372,6 +373,26 @@ def test_a_profile_that_fails_is_told_at_the_start() -> None:
     adapter = SimpleNamespace(read=lambda _: [], profile=lambda _: int("no"))
     answer = host.start_or_error(adapter, {"profile": "hardened"})
     assert answer["error"]["message"] == "ValueError: invalid literal for int() with base 10: 'no'"
+
+
+def test_the_marked_adapter_of_the_documentation_says_whose_mistake_it_was(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "plug-in.md").read_text(encoding="utf-8")
+    (text,) = (part for part in page.split("```")[1::2] if "@marked" in part)
+    adapter = tmp_path / "documented.py"
+    adapter.write_text("import mylib\n" + text.removeprefix("python\n"), encoding="utf-8")
+    tensor: Any = SimpleNamespace(dtype="F32", shape=(2,), tobytes=lambda: bytes(8))
+    kind = {"__enter__": lambda self: self, "__exit__": lambda *_: None, "names": lambda _: iter(["w"])}
+    file: Any = type("File", (), {**kind, "get": lambda *_: tensor})()
+    monkeypatch.setitem(sys.modules, "mylib", SimpleNamespace(open=lambda _: file))
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    made = host.load(f"{adapter}:Adapter")
+    assert host.run(made, REQUEST)["tensors"][0]["shape"] == [2]
+    tensor.tobytes = None
+    assert host.run(made, REQUEST)["outcome"] == "harness-error"
+    file.names = lambda: map(int, ["no"])
+    assert host.run(made, REQUEST)["exception"] == "ValueError"
 
 
 # The host for JavaScript

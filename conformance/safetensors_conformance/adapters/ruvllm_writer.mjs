@@ -26,7 +26,11 @@ export async function make(load, { require, version, call, unsupported }) {
         for (const [key, value] of metadata ?? []) writer.addMetadata(key, value);
         return writer.build();
       });
-      writeFileSync(path, bytes);
+      try {
+        writeFileSync(path, bytes);
+      } catch (error) {
+        throw unsupported(`it gives bytes, and no file of its own (${error.message})`);
+      }
     },
   };
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -25,21 +26,23 @@ class Consolidation:
         """Parse the header."""
         with Path(path).open("rb") as file:
             header, _ = call(_header, file)
-        return self._answer(header, lambda _: ())
+        rows = [(name, *call(_kind, info)) for name, info in call(_entries, header)]
+        return {"tensors": rows, "metadata": header.get("__metadata__")}
 
     def read(self, path: str) -> dict[str, Any]:
         """Read every range."""
+        rows = []
         with Path(path).open("rb") as file:
             header, begin = call(_header, file)
-            return self._answer(header, lambda info: (call(_data, file, *call(_range, info), begin),))
-
-    @staticmethod
-    def _answer(header: dict[str, Any], more: Any) -> dict[str, Any]:
-        rows = [(name, *call(_kind, info), *more(info)) for name, info in call(_entries, header)]
+            for name, info in call(_entries, header):
+                dtype, shape = call(_kind, info)
+                start, end = call(_range, info, shape)
+                rows.append((name, dtype, shape, call(_data, file, start, end, begin)))
         return {"tensors": rows, "metadata": header.get("__metadata__")}
 
 
-# The lines of the consolidation between its two functions; what they raise, it raises.
+# The lines of the consolidation around its two functions, for a tensor that is not sharded, which begins at
+# zero in every dimension. What they raise, it raises.
 
 
 def _entries(header: Any) -> list[tuple[str, Any]]:
@@ -47,8 +50,9 @@ def _entries(header: Any) -> list[tuple[str, Any]]:
 
 
 def _kind(info: Any) -> tuple[Any, Any]:
-    return info["dtype"], info["shape"]
+    return info["dtype"], [size + 0 for size in info["shape"]]
 
 
-def _range(info: Any) -> tuple[Any, Any]:
+def _range(info: Any, shape: list[Any]) -> tuple[Any, Any]:
+    bytearray(min(math.prod(shape), 1))  # the buffer that it copies into, of which one byte tells as much
     return info["data_offsets"][0], info["data_offsets"][1]
