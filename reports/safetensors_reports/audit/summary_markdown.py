@@ -106,7 +106,9 @@ def _causes(report: Report, room: int) -> list[str]:
         (who, row)
         for who in report["implementations"]
         for row in who.get("causes", ())
-        if not row["expected_failure"] and kind_of(row["verdict"]) not in STRICT_FAILING - FAILING
+        if not row["redacted"]
+        and not row["expected_failure"]
+        and kind_of(row["verdict"]) not in STRICT_FAILING - FAILING
     ]
     limit = min(CAUSES, room - 8)
     if not rows or limit < 1:

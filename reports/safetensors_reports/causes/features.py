@@ -81,14 +81,26 @@ OF_TEXT = frozenset(
 """Features that parsers trip over in many places, each with words of its own."""
 
 
+_KNOWN: dict[str, frozenset[Feature] | None] = {}
+"""Digest of a file -> its features: reports of many runs ask for the same ones again and again."""
+
+
 def features(case: Case) -> frozenset[Feature] | None:
     """Return the features of a case's file, without its dtypes; None for what is no small valid file."""
     if case.kind != "read" or case.input.file is None or case.size > LARGEST:
         return None
+    if case.sha256 not in _KNOWN:
+        try:
+            _KNOWN[case.sha256] = _features(case.read_input())
+        except ManifestError:
+            return None
+    return _KNOWN[case.sha256]
+
+
+def _features(data: bytes) -> frozenset[Feature] | None:
     try:
-        data = case.read_input()
         header = read_header(data)
-    except (ManifestError, InvalidFileError, UnreadableError):
+    except (InvalidFileError, UnreadableError):
         return None
     raw = data[8 : 8 + header.length]
     return frozenset(name for name, has in _OF_HEADER.items() if has(header, raw))

@@ -261,7 +261,7 @@ def words_class(message: str, case: Case | None) -> str:
     """Return the class of a message about the input of a case; names of types stand as ``<type>``."""
     text = " ".join(_PATHS.sub(r"\1", message[:2000]).split())
     text = _ADDRESSES.sub("#", text)
-    if case is not None and case.input.file is not None:
+    if case is not None and case.input.file is not None and case.input.file.stem in text:
         text = re.sub(rf"{re.escape(case.input.file.stem)}(\.\w+)*", "#", text)
     text = text.replace("file.safetensors", "#")
     return _TYPES.sub("<type>", message_class(text, _names(case), LONGEST))
