@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from safetensors_reference.rules import ProfileName
 from safetensors_reports.disagreements import signature_of
 
-from .attribution import Cause, cause_of
+from .attribution import cause_of
+from .cause import Cause
 from .finding import ADAPTER_ERROR, ANY_ANSWER, ENTRY, REPLAYS, Finding, bare
 from .oracle import Opinion, Wrong, opinion, wrong
 from .shrink import shrink

@@ -13,10 +13,11 @@ import pytest
 from safetensors_conformance.outcomes import StepResult
 from safetensors_corpus.broken.small_json import Refused
 from safetensors_corpus.builder import FileBuilder
-from safetensors_fuzz.attribution import QUESTIONS, Cause, cause_of, cause_of_refusal
+from safetensors_fuzz.attribution import cause_of, cause_of_refusal
 from safetensors_fuzz.campaign import Campaign
+from safetensors_fuzz.cause import QUESTIONS, Cause
 from safetensors_fuzz.features.header import HEADER
-from safetensors_fuzz.features.table import FEATURES, longer, plainest, within
+from safetensors_fuzz.features.table import FILES, longer
 from safetensors_fuzz.finding import Finding
 from safetensors_fuzz.folder import load, write
 from safetensors_fuzz.grammar.grammar import Grammar, allowed
@@ -47,7 +48,7 @@ NOT_REFUSED = {
     "OFF-14": "is about files of gigabytes",
 }
 """Rules that a variation aims at and that no feature is charged with, and why."""
-FILES = 160
+COUNT = 160
 
 
 def rare() -> list[bytes]:
@@ -65,7 +66,7 @@ def rare() -> list[bytes]:
 def valid_files() -> tuple[bytes, ...]:
     """Valid files of the grammar, the shortest first."""
     grammar = Grammar(random.Random(3))
-    made = [grammar.fresh().render() for _ in range(FILES)] + rare()
+    made = [grammar.fresh().render() for _ in range(COUNT)] + rare()
     return tuple(sorted((data for data in made if explain(data).valid), key=len))
 
 
@@ -94,43 +95,43 @@ SCALAR, METADATA = FAKES["a tensor without dimensions"][1], FAKES["metadata"][1]
 
 
 def test_every_feature_has_a_reader_that_refuses_it() -> None:
-    assert {feature.words for feature in FEATURES} == set(FAKES)
-    assert len({feature.words for feature in FEATURES}) == len(FEATURES)
+    assert {feature.words for feature in FILES.table} == set(FAKES)
+    assert len({feature.words for feature in FILES.table}) == len(FILES.table)
 
 
 def test_every_rule_that_allows_something_is_the_rule_of_a_feature() -> None:
     aimed = {rule for variation in allowed() for rule in variation.rules}
-    charged = {feature.rule for feature in FEATURES}
+    charged = {feature.rule for feature in FILES.table}
     assert aimed - charged == set(NOT_REFUSED)
     assert charged <= set(rule_book().rules)
 
 
 @pytest.mark.parametrize("words", FAKES)
 def test_a_feature_is_found_by_two_ways_of_looking(words: str) -> None:
-    feature = next(f for f in FEATURES if f.words == words)
+    feature = next(f for f in FILES.table if f.words == words)
     refuses = FAKES[words][1]
-    missed = [data for data in valid_files() if refuses(seen(data)) and not feature.within(data)]
+    missed = [data for data in valid_files() if refuses(seen(data)) and not FILES.has(feature, data)]
     assert missed == []
 
 
-@pytest.mark.parametrize("feature", FEATURES, ids=lambda feature: feature.words)
+@pytest.mark.parametrize("feature", FILES.table, ids=lambda feature: feature.words)
 def test_a_file_without_a_feature_is_valid_and_lacks_it(feature: Any) -> None:
-    having = [data for data in valid_files() if feature.within(data)][:12]
+    having = [data for data in valid_files() if FILES.has(feature, data)][:12]
     assert having
-    variants = [feature.without(data) for data in having]
+    variants = [FILES.lacking(feature, data) for data in having]
     assert any(variants)
     for data, variant in zip(having, variants, strict=True):
         if variant is not None:
             assert explain(variant, "hardened").valid
-            assert not feature.within(variant)
+            assert not FILES.has(feature, variant)
             assert not FAKES[feature.words][1](seen(variant))
             assert variant != data
 
 
 @pytest.mark.parametrize("feature", HEADER, ids=lambda feature: feature.words)
 def test_what_is_written_in_another_way_says_the_same(feature: Any) -> None:
-    for data in [data for data in valid_files() if feature.within(data)][:12]:
-        variant = feature.without(data)
+    for data in [data for data in valid_files() if FILES.has(feature, data)][:12]:
+        variant = FILES.lacking(feature, data)
         if variant is not None:
             old, new = seen(data), seen(variant)
             assert old.data == new.data
@@ -141,10 +142,10 @@ def test_what_is_written_in_another_way_says_the_same(feature: Any) -> None:
 
 
 def test_the_length_of_the_header_keeps_its_remainder() -> None:
-    others = [f for f in FEATURES if f.rule not in ("FRM-08", "OFF-11", "HDR-03")]
+    others = [f for f in FILES.table if f.rule not in ("FRM-08", "OFF-11", "HDR-03")]
     for data in valid_files()[::10]:
-        for feature in within(data):
-            variant = feature.without(data)
+        for feature in FILES.of(data):
+            variant = FILES.lacking(feature, data)
             if feature in others and variant is not None:
                 assert len(seen(variant).text) % 8 == len(seen(data).text) % 8
 
@@ -154,14 +155,14 @@ def test_a_longer_file_has_the_same_features() -> None:
         other = longer(data)
         assert len(other) == len(data) + 8
         # A file without a name that can be made longer gets more padding.
-        assert set(within(other)) - set(within(data)) <= {f for f in FEATURES if f.rule == "HDR-03"}
-        assert set(within(data)) <= set(within(other))
+        assert set(FILES.of(other)) - set(FILES.of(data)) <= {f for f in FILES.table if f.rule == "HDR-03"}
+        assert set(FILES.of(data)) <= set(FILES.of(other))
 
 
 def test_the_plainest_file_has_no_feature() -> None:
     for data in valid_files()[::10]:
-        left = plainest(data)
-        assert within(left) == ()
+        left = FILES.plainest(data)
+        assert FILES.of(left) == ()
         assert [words for words, (_, refuses) in FAKES.items() if refuses(seen(left))] == []
 
 
@@ -255,7 +256,7 @@ def test_what_is_refused_at_random_is_charged_to_nobody(seed: int) -> None:
 
 def test_who_refuses_every_file_refuses_no_feature() -> None:
     cause = cause_of_refusal(scalar(), lambda _: False)
-    assert cause == Cause((), "not known: the file is not accepted either when nothing about it is special")
+    assert cause == Cause((), "not known: the input is not accepted either when nothing about it is special")
 
 
 @pytest.mark.parametrize("modulus", [2, 3, 5, 7])
@@ -347,6 +348,11 @@ def test_a_bad_end_is_charged_to_the_fault_where_there_is_just_one(outcome: str)
     assert several.words.startswith("not known: ")
 
 
+def test_a_failure_of_the_adapter_breaks_no_rule() -> None:
+    mistake = Wrong("harness-error", "", "KeyError")
+    assert cause_of(opinion(one_fault()), mistake, lambda _: True, None).rules == ()
+
+
 def test_a_crash_on_a_valid_file_is_charged_to_the_feature_that_brings_it_about() -> None:
     mistake = Wrong("unsafe", "", "crash SIGSEGV")
     cause = cause_of(opinion(scalar(k="v")), mistake, refusing(SCALAR), None)
@@ -425,7 +431,7 @@ def test_a_finding_without_a_rule_says_so_on_disk(tmp_path: Path) -> None:
     assert folder.name.startswith("valid-")
     assert load(folder) == found
     readme = (folder / "README.md").read_text()
-    assert "- rule: not known: the file is not accepted either when nothing about it is special" in readme
+    assert "- rule: not known: the input is not accepted either when nothing about it is special" in readme
     (test,) = folder.glob("test_*.py")
     assert "# rule not known" in test.read_text()
     compile(test.read_text(), str(test), "exec")

@@ -14,7 +14,7 @@ LONG_PADDING = 8
 FIELDS = ("dtype", "shape", "data_offsets")
 """The fields of an entry in the usual order."""
 
-HEADER: list[Feature] = []
+HEADER: list[Feature[Draft]] = []
 
 
 def _in_entries(draft: Draft) -> list[list[Value]]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from safetensors_reference.dtypes import DTYPE_BITS
 
 from ..grammar.draft import Draft, Row
 from ..grammar.vocabulary import MAGIC
-from .feature import Feature, Lose, change, feature
+from .feature import Feature, change, feature
 
 FEW = 2
 """Tensors that nobody takes for many."""
@@ -20,7 +20,7 @@ LONG_SIDE = 1000
 PLAIN = "F32"
 """The dtype that every reader has; it takes the place of all others."""
 
-TENSORS: list[Feature] = []
+TENSORS: list[Feature[Draft]] = []
 
 
 # ---- bytes ----
@@ -214,7 +214,7 @@ def mixed(draft: Draft) -> bool:
     return len(set(dtypes)) > 1 and change(draft.rows, lambda row: row.dtype != special, follow)
 
 
-def _plain_instead(dtype: str) -> Lose:
+def _plain_instead(dtype: str) -> Callable[[Draft], bool]:
     def lose(draft: Draft) -> bool:
         return change(draft.rows, lambda row: row.dtype == dtype, lambda row: row.become(PLAIN, row.shape))
 

@@ -21,7 +21,7 @@ _ACTIVE = re.compile(r"[/\\%{}\[\]$<>`|;*?]|\.\.|^~|^__|^-?[0-9]+$")
 """What makes a name a path, a pattern, a number, code or a member of every object to some."""
 _PLAIN = re.compile(r"[A-Za-z0-9_.]+")
 
-TEXTS: list[Feature] = []
+TEXTS: list[Feature[Draft]] = []
 
 
 @dataclass(frozen=True)
