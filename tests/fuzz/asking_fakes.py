@@ -70,3 +70,44 @@ class RefusesByTurns(Reference):
         if self.asked > 1 and self.asked % 2:
             raise OSError("not now")
         return super().slice(path, tensor, index)
+
+
+class NoScalars(Reference):
+    """Neither loads nor slices in a file with a tensor without dimensions, and says something else."""
+
+    def read(self, path: str) -> dict[str, Any]:
+        content = super().read(path)
+        if any(row[2] == () or row[2] == [] for row in content["tensors"]):
+            raise OSError("slice out of bounds")
+        return content
+
+    def slice(self, path: str, tensor: str, index: tuple[Any, ...]) -> Any:
+        self.read(path)
+        return super().slice(path, tensor, index)
+
+
+class NoEllipsis(Reference):
+    """Knows no ellipsis."""
+
+    def slice(self, path: str, tensor: str, index: tuple[Any, ...]) -> Any:
+        if any(item is Ellipsis for item in index):
+            raise OSError("dtype is not supported")
+        return super().slice(path, tensor, index)
+
+
+class NoMetadata(Reference):
+    """Writes no metadata, and says something else."""
+
+    def write(self, path: str, tensors: Any, metadata: Any) -> None:
+        if metadata is not None:
+            raise OSError("shape is not contiguous")
+        super().write(path, tensors, metadata)
+
+
+class NoEscapes(Reference):
+    """Loads no checkpoint whose index has escapes."""
+
+    def index(self, path: str) -> Any:
+        if b"\\" in Path(path).read_bytes():
+            raise OSError("shard is missing")
+        return super().index(path)

@@ -182,4 +182,4 @@ def _about(plan: Plan, shards: Mapping[str, Mapping[str, Any]]) -> Iterator[str]
     if set(shards) - used or plan["others"]:
         yield "IDX-15"
     if any(tensor in used for tensor, _ in plan["map"]):
-        yield "IDX-12"
+        yield "ENT-09"

@@ -71,6 +71,8 @@ SPELLINGS: tuple[Callable[[str], str], ...] = (
 )
 """Ways to spell a path, so that it leads there only for loaders that decode, unfold or cut it."""
 ODD_VALUES: tuple[Any, ...] = (None, 2, True, 1.5, ["x.safetensors"], {"file": "x.safetensors"})
+USUAL = '{"total_size":$n}'
+"""Metadata as nearly every index has them; ``$n`` stands for the bytes of all tensors."""
 METADATA = (
     None, "{}", "null", '"16"', "[]", "7", '{"total_size":0}', '{"total_size":1$n}', '{"total_size":-$n}',
     '{"total_size":18446744073709551632}', f'{{"total_size":{"1" * 400}}}', '{"total_size":$n.0}',

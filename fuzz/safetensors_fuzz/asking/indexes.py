@@ -24,6 +24,7 @@ from safetensors_reference.dtypes import DTYPE_BITS
 from . import index_plans
 from .index_rules import SHARD_FAULTS, look, metadata_text, resolved
 from .index_text import CHOICES, FAULTY, LAYOUTS, Parts
+from .index_words import USUAL
 from .question import Asking, Fault, Plan, PlanError, Question, asked
 from .shrinking import changed, dtypes, fewer, rows, shapes, texts
 
@@ -34,7 +35,6 @@ LAST = "\u00a7"
 PAST_ANY_END = 60_000
 """Header length in bytes that no shard has."""
 RESERVED = "__metadata__"
-USUAL = '{"total_size":$n}'
 PICKLE = pickle.dumps({"b": [1.0, 2.0]}, protocol=2)
 OTHERS = {
     "junk": b"no safetensors file",

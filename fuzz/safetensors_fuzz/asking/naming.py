@@ -30,10 +30,10 @@ def token(question: Question, judged: StepVerdict) -> str:
         return f"wrong-content:{'+'.join(codes) or 'no-file'}"
     if judged.result.broken:
         return f"wrong-content:{'+'.join(sorted(judged.result.broken))}"
-    return f"wrong-content:{_aspect(question, judged)}"
+    return f"wrong-content:{aspect(question, judged)}"
 
 
-def _aspect(question: Question, judged: StepVerdict) -> str:
+def aspect(question: Question, judged: StepVerdict) -> str:
     """Return what of the content is wrong, compared with the first option that answers."""
     options = question.expectation.get("options") or {"": question.expectation}
     content = next((o["content"] for o in options.values() if "content" in o), None)

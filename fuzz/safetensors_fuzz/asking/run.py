@@ -19,8 +19,10 @@ from safetensors_conformance.worker import Limits, StartError, Worker
 from safetensors_conformance.workers import make_worker
 from safetensors_reports.verdicts import FAILING, kind_of
 
+from ..cause import unknown
 from ..finding import REPLAYS, Finding
 from ..subjects import told_apart
+from .causes import Wrong, cause_of
 from .indexes import Indexes
 from .naming import expected_line, got_line, signature, token
 from .question import Asking, Plan, PlanError, Question
@@ -101,10 +103,15 @@ class _Campaign:
             return
         if self.is_old(one, question, judged):
             return
-        small, judged = self.shrunk(one, plan, question, judged)
+        plan, small, judged = self.shrunk(one, plan, question, judged)
         if small.subject != question.subject and self.is_old(one, small, judged):
             return
         found = self.replayed(one, self.finding(one, small, judged, question.size), small, judged)
+        cause = unknown("the answer did not come again each time")
+        if found.replays == REPLAYS:
+            kind = ASKING[small.step]
+            cause = cause_of(Wrong(kind, plan, small, judged, lambda asked: self.answer(one, asked)))
+        found = replace(found, rules=cause.rules, cause=cause.words)
         self.tally.findings[found.signature] = found
         self.keep(found)
 
@@ -124,8 +131,8 @@ class _Campaign:
 
     def shrunk(
         self, one: _Asked, plan: Plan, question: Question, judged: StepVerdict
-    ) -> tuple[Question, StepVerdict]:
-        """Return the simplest question found that gets the same verdict and signature.
+    ) -> tuple[Plan, Question, StepVerdict]:
+        """Return the simplest plan found that gets the same verdict and signature, its question and answer.
 
         Of several faults those may go that the answer has nothing to do with.
         """
@@ -146,7 +153,7 @@ class _Campaign:
                 if again.verdict == judged.verdict and _alike(question, judged, asked, again):
                     plan, question, judged, better = other, asked, again, True
                     break
-        return question, judged
+        return plan, question, judged
 
     def finding(self, one: _Asked, small: Question, judged: StepVerdict, size: int) -> Finding:
         """Return the finding, before it is asked again."""
