@@ -30,7 +30,12 @@ def content(path: str) -> tuple[list[dict[str, Any]], dict[str, str] | None]:
 
 
 def as_bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
+    """The bytes that a text was made of; half a pair that was escaped becomes three bytes, as in C."""
+    pieces = []
+    for char in text:
+        how = "surrogateescape" if "\udc80" <= char <= "\udcff" else "surrogatepass"
+        pieces.append(char.encode("utf-8", how))
+    return b"".join(pieces)
 
 
 def answer(how: str, path: str) -> dict[str, Any]:
@@ -56,7 +61,7 @@ def program(how: str) -> None:
                 names = "".join(row["name"] for row in said["tensors"]) if how == "refuses" else ""
                 if any("\udc80" <= char <= "\udcff" for char in names):
                     said = {"outcome": "reject", "message": f"invalid name {names}"}
-            except (ValueError, KeyError) as err:
+            except (ValueError, LookupError, TypeError, AttributeError) as err:
                 said = {"outcome": "reject", "message": str(err)}
             said["seq"] = request["seq"]
         sys.stdout.buffer.write(as_bytes(json.dumps(said, ensure_ascii=False)) + b"\n")
