@@ -74,6 +74,15 @@ def excesses(budget: Mapping[str, float], result: StepResult) -> tuple[Excess, .
     return tuple(over)
 
 
+def patience(budget: Mapping[str, float], limit: float) -> float:
+    """Return the seconds that a step with a budget may take by the clock before it hangs, at least its limit.
+
+    What is within its budget does not hang, however large the file is.
+    """
+    seconds = HEAD_ROOM * budget.get("seconds", 0.0)
+    return max(limit, seconds * machine_factor() if seconds > limit / 2 else seconds)
+
+
 def cheaper(first: StepResult, second: StepResult) -> StepResult:
     """Return the first of two results for one question with the smaller of each cost."""
     return replace(
@@ -93,8 +102,9 @@ def _least(one: N | None, other: N | None) -> N | None:
 class Metered:
     """A worker whose requests are all measured, for a case that is more than one question."""
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: Worker, seconds: float) -> None:
         self._worker = worker
+        self._seconds = seconds
         self._asked: list[StepResult] = []
 
     def ask(
@@ -102,7 +112,7 @@ class Metered:
     ) -> StepResult:
         """Ask the worker and measure."""
         del measure
-        result = self._worker.ask(step, path, more, measure=True)
+        result = self._worker.ask(step, path, more, measure=True, seconds=self._seconds)
         self._asked.append(result)
         return result
 

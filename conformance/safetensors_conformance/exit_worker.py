@@ -42,9 +42,10 @@ class ExitWorker:
         more: Mapping[str, Any] | None = None,  # noqa: ARG002
         *,
         measure: bool = False,
+        seconds: float = 0.0,
     ) -> StepResult:
         """Run the program on one file. Only time is measured, beyond what a small file takes."""
-        result = self._run(path)
+        result = self._run(path, seconds)
         if not measure or result.spent_ms is None:
             return replace(result, spent_ms=None)
         return replace(result, spent_ms=round(max(result.spent_ms - self._start_ms(), 0.0), 3))
@@ -56,14 +57,15 @@ class ExitWorker:
                 self._start = self._run(valid).spent_ms or 0.0
         return self._start
 
-    def _run(self, path: str) -> StepResult:
+    def _run(self, path: str, least: float = 0.0) -> StepResult:
+        seconds = max(self._limits.seconds, least)
         argv = [part.replace("{path}", path) for part in self._target.argv]
         began = time.perf_counter()
         try:
             child = Child(argv, self._limits.memory_bytes)
         except OSError as err:
             return StepResult("harness-error", f"cannot run {argv[0]}: {err}")
-        deadline = Deadline(self._limits.seconds)
+        deadline = Deadline(seconds)
         outcome: Outcome
         status: int | None = 0
         try:
@@ -74,7 +76,7 @@ class ExitWorker:
             outcome = "reject"
         except LateError as err:
             outcome = "harness-error" if err.starved else "hang"
-            message = f"did not end within {self._limits.seconds:g} s; killed{err.after}"
+            message = f"did not end within {seconds:g} s; killed{err.after}"
             if err.starved:
                 message = f"{BUSY}: {message}"
         except (HungryError, FloodError):

@@ -124,9 +124,15 @@ class PipeWorker:
             child.write(bytes(lines), Deadline(self._limits.seconds))
 
     def ask(
-        self, step: str, path: str, more: Mapping[str, Any] | None = None, *, measure: bool = False
+        self,
+        step: str,
+        path: str,
+        more: Mapping[str, Any] | None = None,
+        *,
+        measure: bool = False,
+        seconds: float = 0.0,
     ) -> StepResult:
-        """Run one step; a worker that is gone is started first.
+        """Run one step, in at least ``seconds``; a worker that is gone is started first.
 
         ``measure`` resets the high-water mark of memory, counts the bytes read and the processor time, which
         takes longer than a small file does.
@@ -143,14 +149,14 @@ class PipeWorker:
         assert self._child is not None
         self._seq += 1
         if not measure:
-            return self._answer(self._seq, request, send=True)
-        return self._measured(self._child, request)
+            return self._answer(self._seq, request, send=True, least=seconds)
+        return self._measured(self._child, request, seconds)
 
-    def _measured(self, child: Child, request: Request) -> StepResult:
+    def _measured(self, child: Child, request: Request, seconds: float) -> StepResult:
         """Ask, and measure in the harness what the answer cost: the worker may tell anything."""
         memory, read, busy = child.reset_peak(), child.bytes_read(), child.processor_seconds()
         began = time.perf_counter()
-        result = self._answer(self._seq, request, send=True)
+        result = self._answer(self._seq, request, send=True, least=seconds)
         took = time.perf_counter() - began
         if self._child is not child:
             return result
@@ -169,13 +175,13 @@ class PipeWorker:
         """End the process; the next request starts another."""
         self._end_child()
 
-    def _answer(self, seq: int, request: Request, *, send: bool = False) -> StepResult:
-        """Wait for the answer to a request, and send it before when it was not."""
+    def _answer(self, seq: int, request: Request, *, send: bool = False, least: float = 0.0) -> StepResult:
+        """Wait for the answer to a request, ``least`` seconds or more; ``send`` it before."""
         child = self._child
         if child is None:
             return StepResult("harness-error", "the worker was gone before this request was read")
         began = time.perf_counter()
-        seconds = self._limits.seconds * (LOADS if request.step == "device" else 1)
+        seconds = max(self._limits.seconds * (LOADS if request.step == "device" else 1), least)
         deadline = Deadline(seconds)
         noise = b""
         try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 from safetensors_corpus import Case, ManifestError
 
-from .budget import Metered, cheaper, excesses
+from .budget import Metered, cheaper, excesses, patience
 from .judge import CaseVerdict, judge
 from .outcomes import UNSAFE, Implementation, StepResult
 from .poison import with_heap_note
@@ -130,13 +130,14 @@ class Session:
         return self._worker if case.size < self.limits.memory_bytes else self._with_room()
 
     def _run(self, case: Case, step: str) -> StepResult:
-        worker, measure = self._worker_for(case), case.budget is not None
+        worker = self._worker_for(case)
+        seconds = 0.0 if case.budget is None else patience(case.budget, self.limits.seconds)
         if step in ("open", "read", "device"):
             more = {"summary": True} if counts_only(case) else None
-            return worker.ask(step, str(case.path), more, measure=measure)
-        if not measure:
+            return worker.ask(step, str(case.path), more, measure=case.budget is not None, seconds=seconds)
+        if case.budget is None:
             return carry_out(worker, case)
-        metered = Metered(worker)
+        metered = Metered(worker, seconds)
         return metered.costs(carry_out(cast(Worker, metered), case))
 
     def _again_alone(self, case: Case, step: str, first: StepResult) -> StepResult:
@@ -161,13 +162,14 @@ class Session:
         """
         result = within_budget(case, first)
         if not result.over_budget:
-            return result
+            return first
         worker = self._worker_for(case)
         worker.renew()
         warm_up(worker, step)
         second = self._run(case, step)
-        clean = second.outcome not in (*UNSAFE, "harness-error")
-        return within_budget(case, cheaper(first, second) if clean else first)
+        if second.outcome in UNSAFE or second.outcome == "harness-error":
+            return within_budget(case, first, f"; {second.outcome} when asked alone in a fresh process")
+        return within_budget(case, cheaper(first, second), ", also when asked alone in a fresh process")
 
     def _with_room(self) -> Worker:
         """Return a worker for files larger than the address space that the ordinary one may use."""
@@ -223,15 +225,15 @@ def counts_only(case: Case) -> bool:
     return any("tensor_count" in (e.content or {}) for e in expectations)
 
 
-def within_budget(case: Case, result: StepResult) -> StepResult:
-    """Note the parts of the case's budget that a clean result exceeds, in its message as well."""
+def within_budget(case: Case, result: StepResult, note: str = "") -> StepResult:
+    """Tell the parts of the case's budget that a clean result exceeds, in its message with the note."""
     if case.budget is None or result.outcome in UNSAFE or result.outcome == "harness-error":
         return result
     over = excesses(case.budget, result)
     if not over:
         return result
-    note = f"over budget: {', '.join(over)} (the lesser of two runs, one of them alone in a fresh process)"
-    return replace(result, over_budget=over, message=f"{note}; {result.message}".removesuffix("; "))
+    told = f"over budget: {', '.join(over)}{note}"
+    return replace(result, over_budget=over, message=f"{told}; {result.message}".removesuffix("; "))
 
 
 def smoke(session: Session, cases: Iterable[Case]) -> str | None:

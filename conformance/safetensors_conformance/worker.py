@@ -56,11 +56,18 @@ class Worker(Protocol):
         ...
 
     def ask(
-        self, step: str, path: str, more: Mapping[str, Any] | None = None, *, measure: bool = False
+        self,
+        step: str,
+        path: str,
+        more: Mapping[str, Any] | None = None,
+        *,
+        measure: bool = False,
+        seconds: float = 0.0,
     ) -> StepResult:
         """Run ``step`` on the file at ``path``; never raises for what the implementation does.
 
-        ``measure`` fills in ``spent_ms``, ``peak_bytes`` and ``read_bytes`` as far as they can be measured.
+        ``measure`` fills in ``spent_ms``, ``peak_bytes`` and ``read_bytes`` as far as they can be measured;
+        ``seconds`` is what the step may take at least, whatever its time limit.
         """
         ...
 

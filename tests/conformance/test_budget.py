@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from safetensors_conformance import budget, process
-from safetensors_conformance.budget import HEAD_ROOM, cheaper, excesses, machine_factor
+from safetensors_conformance.budget import HEAD_ROOM, cheaper, excesses, machine_factor, patience
 from safetensors_conformance.outcomes import Excess, StepResult
 from safetensors_conformance.runner import Session
 from safetensors_conformance.selectors import resolve
@@ -81,6 +81,17 @@ def test_memory_that_went_to_earlier_files_is_no_fault_of_this_one() -> None:
     result = spent(spender("TakesLongerAndLonger"), {}, before=("layout/two-dtypes",))
     assert result.outcome == "accept"
     assert "asked twice: MemoryError" in result.message
+
+
+def test_what_is_within_its_budget_does_not_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "machine_factor", lambda: 1.0)
+    assert patience({"seconds": 22.0}, 10.0) == 22.0 * HEAD_ROOM
+    assert patience({"seconds": 2.0}, 10.0) == patience({"peak_bytes": 1}, 10.0) == 10.0
+    case = replace(cases(TRIGGER)[0], budget={"seconds": 10 * SECONDS})
+    with Session(resolve(spender("Sleeps")), Limits(SECONDS, 1 << 30)) as session:
+        assert session.judge(case).steps["read"].result.outcome == "accept"
+    with Session(resolve(spender("Sleeps")), Limits(SECONDS, 1 << 30)) as session:
+        assert session.judge(cases(TRIGGER)[0]).steps["read"].result.outcome == "hang"
 
 
 def test_a_budget_of_a_case_of_several_requests_is_measured_too() -> None:
