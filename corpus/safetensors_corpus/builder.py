@@ -110,7 +110,6 @@ class Told:
     data: bytes
     seen_by: frozenset[str] | None
     views: dict[str, bytes]
-    names: dict[str, str]
 
 
 @dataclass
@@ -165,7 +164,6 @@ class FileBuilder:
         at: int | None = None,
         seen_by: Sequence[str] | None = None,
         views: Mapping[str, bytes] | None = None,
-        names: Mapping[str, str] | None = None,
     ) -> None:
         """Add a tensor: a header member and its bytes at the end of the data buffer.
 
@@ -184,7 +182,6 @@ class FileBuilder:
             at: place of the member among the header members; None appends (the data always appends).
             seen_by: options of the case's choice under which readers see this tensor; None means all.
             views: option -> bytes that readers taking that option return instead of ``data``.
-            names: option -> name that readers taking that option report instead of ``name``.
         """
         if data is None:
             data = filled(name, dtype, size_of(dtype, shape))
@@ -204,8 +201,7 @@ class FileBuilder:
         member = f"{json_text(name) if key is None else key}:{value}".encode()
         self._members.insert(len(self._members) if at is None else at, member)
         seen = None if seen_by is None else frozenset(seen_by)
-        told = Told(name, dtype, list(shape), bytes(data), seen, dict(views or {}), dict(names or {}))
-        self._told.append(told)
+        self._told.append(Told(name, dtype, list(shape), bytes(data), seen, dict(views or {})))
 
     def gap(self, count: int, fill: int = 0) -> None:
         """Add ``count`` bytes to the data buffer that no tensor covers."""
@@ -215,7 +211,7 @@ class FileBuilder:
         self,
         mapping: Mapping[str, str] | None,
         *,
-        raw: str | bytes | None = None,
+        raw: str | None = None,
         key: str = '"__metadata__"',
         at: int | None = None,
         views: Mapping[str, dict[str, str] | None] | None = None,
@@ -256,8 +252,7 @@ class FileBuilder:
             if told.seen_by is not None and option is not None and option not in told.seen_by:
                 continue
             data = told.data if option is None else told.views.get(option, told.data)
-            name = told.name if option is None else told.names.get(option, told.name)
-            tensors.append(tensor_row(name, told.dtype, told.shape, data))
+            tensors.append(tensor_row(told.name, told.dtype, told.shape, data))
         metadata = self._metadata
         if option is not None and option in self._metadata_views:
             metadata = self._metadata_views[option]

@@ -9,11 +9,12 @@ Whether keys repeat is decided by the caller, who knows what the object means.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal, NoReturn
+from typing import TYPE_CHECKING, Literal, NoReturn
 
-Report = Callable[[str, str, str, int, int, str | None], None]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
 Kind = Literal["object", "array", "string", "number", "true", "false", "null", "invalid"]
 
 MAX_DEPTH = 127
@@ -88,11 +89,10 @@ class Abandon(Exception):  # noqa: N818 - control flow, users never see it
 class JsonReader:
     """Reads JSON values out of ``data`` from position ``pos`` on.
 
-    ``report(code, rule, message, start, end, choice)`` is called for every fault, with positions in ``data``
-    and the choice under which other readers take it for none.
+    ``report(code, rule, message, start, end)`` is called for every fault, with positions in ``data``.
     """
 
-    def __init__(self, data: bytes, report: Report) -> None:
+    def __init__(self, data: bytes, report: Callable[[str, str, str, int, int], None]) -> None:
         self.data = data
         self.report = report
         self.pos = 0
@@ -108,7 +108,7 @@ class JsonReader:
 
     def syntax(self, message: str, start: int, end: int) -> None:
         """Report a breach of the JSON grammar (HDR-07)."""
-        self.report("HDR_NOT_JSON", "HDR-07", message, start, end, None)
+        self.report("HDR_NOT_JSON", "HDR-07", message, start, end)
 
     def members(self, depth: int) -> Iterator[tuple[Node, Node]]:
         """Yield the members of the object that starts at ``pos``, one at a time; ``pos`` ends behind it.
@@ -194,7 +194,6 @@ class JsonReader:
                 f"more than {MAX_DEPTH} levels of nesting; the rest of the header was not read",
                 self.pos,
                 self.pos + 1,
-                "deep-nesting",
             )
             raise Abandon
 
@@ -261,8 +260,7 @@ class JsonReader:
                     done = low.end()
                 elif 0xD800 <= unit < 0xE000:
                     exact = False
-                    text = f"lone surrogate escape {token.decode()}"
-                    self._bad_escape(text, match, "lone-surrogates")
+                    self._bad_escape(f"lone surrogate escape {token.decode()}", match)
                 out.append(chr(unit))
             elif token[:1] == b"\\":
                 exact = False
@@ -279,10 +277,10 @@ class JsonReader:
         """Report a run of raw control characters (HDR-14)."""
         more = f" and {len(run) - 1:,} more" if len(run) > 1 else ""
         text = f"raw control character U+{run[0]:04X}{more} in a string"
-        self.report("HDR_NOT_JSON", "HDR-14", text, at, at + len(run), None)
+        self.report("HDR_NOT_JSON", "HDR-14", text, at, at + len(run))
 
-    def _bad_escape(self, message: str, match: re.Match[bytes], choice: str | None = None) -> None:
-        self.report("HDR_NOT_JSON", "HDR-15", message, match.start(), match.end(), choice)
+    def _bad_escape(self, message: str, match: re.Match[bytes]) -> None:
+        self.report("HDR_NOT_JSON", "HDR-15", message, match.start(), match.end())
 
 
 def _text(raw: bytes) -> tuple[str, bool]:

@@ -8,7 +8,6 @@ from typing import Any
 import given
 import mlx.core as mx
 import numpy as np
-from stc_host.library import call, item, marked
 
 CODES = {
     mx.bool_: "BOOL",
@@ -28,7 +27,6 @@ CODES = {
 }
 
 
-@marked
 class Load:
     """``mx.load``, which reads the header at once and the data when it is needed."""
 
@@ -51,31 +49,30 @@ class Load:
 
     def open(self, path: str) -> dict[str, Any]:
         """Load without evaluating, which leaves the data unread."""
-        arrays, metadata = call(mx.load, path, format="safetensors", return_metadata=True)
-        rows = [(name, code(array), array.shape) for name, array in arrays.items()]
+        arrays, metadata = mx.load(path, format="safetensors", return_metadata=True)
+        rows = [(name, CODES.get(array.dtype), array.shape) for name, array in arrays.items()]
         return {"tensors": rows, "metadata": metadata}
 
     def read(self, path: str) -> dict[str, Any]:
         """Load and evaluate every array."""
-        arrays, metadata = call(mx.load, path, format="safetensors", return_metadata=True)
+        arrays, metadata = mx.load(path, format="safetensors", return_metadata=True)
         return {"tensors": [(name, *part(array)) for name, array in arrays.items()], "metadata": metadata}
 
     def write(self, path: str, tensors: list[Any], metadata: Any) -> None:
         """Save arrays; a metadata map is handed over only when there is one."""
         more = () if metadata is None else (metadata,)
-        call(mx.save_safetensors, path, given.named(tensors, array), *more)
+        mx.save_safetensors(path, given.named(tensors, array), *more)
 
     def resave(self, path: str) -> None:
         """Load the file and save what it holds."""
-        arrays, metadata = call(mx.load, path, format="safetensors", return_metadata=True)
-        call(mx.save_safetensors, path, arrays, metadata)
+        arrays, metadata = mx.load(path, format="safetensors", return_metadata=True)
+        mx.save_safetensors(path, arrays, metadata)
 
     def hold(self, path: str) -> Held:
         """Load without evaluating."""
-        return Held(call(mx.load, path, format="safetensors"))
+        return Held(mx.load(path, format="safetensors"))
 
 
-@marked
 class Held:
     """Arrays that are not evaluated yet."""
 
@@ -84,7 +81,7 @@ class Held:
 
     def tensor(self, name: str) -> tuple[Any, ...]:
         """Evaluate one array."""
-        return part(item(self._arrays, name))
+        return part(self._arrays[name])
 
     def close(self) -> None:
         """Let go of the arrays; there is nothing to close."""
@@ -92,15 +89,9 @@ class Held:
 
 
 def part(array: Any) -> tuple[Any, Any, bytes]:
-    """Evaluate an array, which reads its data; return dtype code, shape and bytes."""
-    call(mx.eval, array)
+    """Return dtype code, shape and bytes of an array."""
     data = bytes(memoryview(array.reshape(-1).view(mx.uint8))) if array.size else b""
-    return code(array), array.shape, data
-
-
-def code(array: Any) -> str:
-    """Return the dtype code, or what MLX calls a type that the format does not have."""
-    return CODES.get(array.dtype, str(array.dtype))
+    return CODES.get(array.dtype), array.shape, data
 
 
 def array(tensor: Any) -> Any:

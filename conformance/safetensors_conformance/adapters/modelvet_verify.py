@@ -5,19 +5,15 @@ from __future__ import annotations
 from importlib.metadata import version
 
 import modelvet
-from stc_host.library import attribute, call, marked
 
 
-@marked
 class Verify:
     """A validator of the structure."""
 
     name = "modelvet"
     version = version("modelvet")
     language = "C"
-    rejects = (modelvet.ModelvetError,)  # for anything but a verdict, says its documentation
 
     def check(self, path: str) -> bool:
         """Verify the whole file."""
-        report = call(modelvet.verify_path, path, format="safetensors")
-        return attribute(report, "accepted")
+        return bool(modelvet.verify_path(path, format="safetensors").accepted)

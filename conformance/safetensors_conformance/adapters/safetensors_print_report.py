@@ -5,19 +5,16 @@ from __future__ import annotations
 from importlib.metadata import version
 
 from safetensors_print.reader import SafetensorsFormatError, read_report
-from stc_host.library import attribute, call, marked
 
 
-@marked
 class Report:
     """A report with errors counts as refused."""
 
     name = "safetensors-print"
     version = version("safetensors-print")
     language = "Python"
-    rejects = (SafetensorsFormatError,)  # what read_report documents
+    rejects = (SafetensorsFormatError,)
 
     def check(self, path: str) -> bool:
         """Read the file and look for errors in the report."""
-        errors: bool = attribute(call(read_report, path), "has_errors")
-        return errors is False if isinstance(errors, bool) else errors
+        return not read_report(path).has_errors

@@ -143,9 +143,11 @@ class AnyMetadata(SmallWriter):
 
 
 class NullMetadata(SmallWriter):
-    """Writes null in the place of the metadata."""
+    """Writes null where no metadata is given."""
 
-    def header(self, rows: list[Row], metadata: dict[str, str] | None) -> bytes:  # noqa: ARG002 - lost
+    def header(self, rows: list[Row], metadata: dict[str, str] | None) -> bytes:
+        if metadata is not None:
+            return super().header(rows, metadata)
         text = super().header(rows, None)
         return b'{"__metadata__":null' + (b"," if rows else b"") + text[1:]
 

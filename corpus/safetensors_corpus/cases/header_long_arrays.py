@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..ingredients import ENTRY, RARE, header_text
+from ..ingredients import ENTRY, header_text
 from ..registry import ACCEPT, accepts, chooses, reject, rejects
 
 if TYPE_CHECKING:
@@ -18,9 +18,9 @@ NUMBERS = ["12345678"] * 600
 
 
 @chooses(
-    "rare-ignored-values",
+    "unknown-entry-fields",
     "HDR-08",
-    options=RARE,
+    options={"reject": reject("ENT_UNKNOWN_FIELD"), "ignore": ACCEPT},
     importance="low",
     over={"compact": ",", "spaced": ", ", "lines": "\n,\t"},
 )

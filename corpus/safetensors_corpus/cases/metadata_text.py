@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..ingredients import LONE_OPTIONS, metadata_with_escapes
-from ..registry import accepts, chooses, rejects
+from ..registry import accepts, rejects
 
 if TYPE_CHECKING:
     from ..builder import FileBuilder
@@ -60,14 +59,10 @@ def text_escaped(f: FileBuilder) -> None:
     "HDR-15",
     codes=("HDR_NOT_JSON", "HDR_NOT_UTF8"),
     over={
+        "lone-surrogate": rb'{"a":"\ud800"}',
+        "lone-surrogate-key": rb'{"\udc00":"b"}',
         "hex-escape": rb'{"a":"\x41"}',
     },
-)
-@chooses(
-    "lone-surrogates",
-    "MET-04",
-    options=LONE_OPTIONS,
-    over={"lone-surrogate": rb'{"a":"\ud800"}', "lone-surrogate-key": rb'{"\udc00":"b"}'},
 )
 @rejects(
     "HDR-01",
@@ -79,8 +74,9 @@ def text_escaped(f: FileBuilder) -> None:
     },
 )
 def map_text(f: FileBuilder, value: bytes) -> None:
-    """The metadata map is written in a way that JSON does not allow or gives no meaning ($slug).
+    """The metadata map is written in a way that JSON does not allow ($slug).
 
     Metadata is where people edit by hand; a relaxed parser passes their mistakes on.
     """
-    metadata_with_escapes(f, value)
+    f.member(KEY, value)
+    f.tensor("w", "F32", [2])

@@ -16,7 +16,6 @@ COLORS = {
     "late": "yellow",
     "strict": "yellow",
     "lenient": "orange",
-    "deviating": "yellow",
     "inconsistent": "orange",
     "wrong content": "red",
     "unsafe": "red",

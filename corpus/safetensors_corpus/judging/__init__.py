@@ -1,1 +1,0 @@
-"""One judgement of an answer: the words, the comparison of contents, the verdict."""
