@@ -10,8 +10,8 @@ from pathlib import Path
 from common import Settings, annotate, kept_status, load_settings, output
 
 from safetensors_conformance.baseline import BaselineError, load_baseline, overdue
+from safetensors_corpus.judging.verdicts import SECURITY
 from safetensors_reports.record import RecordError, RunRecord, read_record
-from safetensors_reports.verdicts import SECURITY
 
 
 def not_done(settings: Settings) -> list[str]:

@@ -30,7 +30,7 @@ from typing import Any
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from safetensors_reports.verdicts import SECURITY, VERDICTS, kind_of
+from safetensors_corpus.judging.verdicts import SECURITY, VERDICTS, kind_of
 
 from .device import kind_of_device
 from .outcomes import STEPS

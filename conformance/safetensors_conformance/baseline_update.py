@@ -10,7 +10,7 @@ from typing import Any
 import tomlkit
 from tomlkit.items import AoT, Table
 
-from safetensors_reports.verdicts import FAILING, SECURITY
+from safetensors_corpus.judging.verdicts import FAILING, SECURITY
 
 from .baseline import Expected
 from .device import kind_of_device

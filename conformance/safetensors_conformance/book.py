@@ -14,10 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from safetensors_corpus import Case, Manifest
+from safetensors_reports.causes import Cause, cause_lines, causes
+from safetensors_reports.causes.shown import SHOWN
 from safetensors_reports.diff import compare, diff_lines
 from safetensors_reports.markdown import markdown
 from safetensors_reports.record import RecordWriter, RunRecord
 from safetensors_reports.summary import summary_lines
+from safetensors_reports.text import visible
 
 from .baseline import baseline_folder
 from .baseline_update import failing_steps, unexplained, update
@@ -162,12 +165,20 @@ class Page:
 
 
 class Book:
-    """The pages of all implementations of one run."""
+    """The pages of all implementations of one run.
 
-    def __init__(self, manifest: Manifest, folder: Path | None) -> None:
+    ``strict`` says that missed recommendations fail it too, ``full`` that all causes are shown.
+    """
+
+    def __init__(
+        self, manifest: Manifest, folder: Path | None, *, strict: bool = False, full: bool = False
+    ) -> None:
         self.manifest = manifest
         self.folder = folder
+        self.strict = strict
+        self.full = full
         self.pages: dict[str, Page] = {}
+        self._causes: dict[str, list[Cause]] = {}
 
     def page(self, target: Target) -> Page:
         """Return the page of a target, made on first use."""
@@ -180,12 +191,31 @@ class Book:
         for page in self.pages.values():
             page.finish(self.manifest)
         if self.folder is not None and self.pages:
-            text = markdown([p.record() for p in self.pages.values() if p.header])
+            pages = [page for page in self.pages.values() if page.header]
+            text = markdown([p.record() for p in pages], [self.causes(p) for p in pages])
             self.folder.mkdir(parents=True, exist_ok=True)
             (self.folder / "summary.md").write_text(text, encoding="utf-8")
 
+    def causes(self, page: Page) -> list[Cause]:
+        """Return the likely causes of what fails on a finished page."""
+        name = page.target.selector
+        if name not in self._causes:
+            self._causes[name] = causes(page.record(), self.manifest)
+        return self._causes[name]
+
+    def _cause_lines(self) -> list[str]:
+        """Return the causes of all pages, fewer of each where there are several."""
+        pages = [page for page in self.pages.values() if page.header]
+        limit = None if self.full else SHOWN if len(pages) == 1 else SHOWN // 2
+        lines: list[str] = []
+        for page in pages:
+            mine = cause_lines(self.causes(page), page.header, strict=self.strict, limit=limit)
+            who = [f"{visible(page.record().label, 80)}:"] if mine and len(pages) > 1 else []
+            lines += [*who, *mine, *([""] if mine else [])]
+        return lines
+
     def summary(self) -> list[str]:
-        """Return the lines for people: each implementation, then where several differ."""
+        """Return the lines for people: each implementation, where several differ, then likely causes."""
         lines: list[str] = []
         for page in self.pages.values():
             if page.header:
@@ -195,7 +225,8 @@ class Book:
             lines.append("")
         records = [p.record() for p in self.pages.values() if p.header]
         if len(records) > 1:
-            lines.extend(diff_lines(compare(records)))
+            lines += [*diff_lines(compare(records)), ""]
+        lines += self._cause_lines()
         if self.folder is not None:
             lines.append(f"records and summary.md in {self.folder}")
         return lines

@@ -11,21 +11,12 @@ import json
 import math
 from typing import Any
 
+from safetensors_corpus.judging.content import FIELDS
+
 from .outcomes import StepResult
 
-FIELDS = ("dtype", "shape", "nbytes", "sha256")
 SHOWN = 50
 """Most tensors and metadata keys that a dump lists; the digest covers all."""
-
-
-def content_of(result: StepResult) -> dict[str, Any] | None:
-    """Return what an accepting answer tells, as run records hold it; None when it tells nothing."""
-    if result.outcome != "accept" or result.tensors is None:
-        return None
-    content: dict[str, Any] = {"tensors": result.tensors}
-    if result.has_metadata:
-        content["metadata"] = result.metadata
-    return content
 
 
 def dump(result: StepResult) -> dict[str, Any]:

@@ -55,6 +55,7 @@ CHECKS: tuple[tuple[str, str, Callable[[Checker], str]], ...] = (
     ("field", "ignores request fields that it does not know", steps.unknown_field),
     ("step", "answers a step that it does not know", steps.unknown_step),
     ("summary", "counts tensors when the count alone is asked", steps.summary),
+    ("bytes", "says names that are no UTF-8 as bytes", steps.bytes_in_names),
     ("pieces", "waits for the end of a request", steps.in_pieces),
     ("batch", "answers requests sent at once, one by one, in order", steps.batch),
     *((step, f"understands the requests of {step}", steps.sample(step)) for step in steps.SAMPLES),

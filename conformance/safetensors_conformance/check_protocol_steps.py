@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import cast
 
 from safetensors_corpus import Case
+from safetensors_corpus.judging.content import first_difference
 
 from .check_protocol_checker import Checker, Noted, Skipped
 from .check_protocol_talk import MEMORY_BYTES, BreachError, validate
-from .compare import first_difference
 from .outcomes import StepResult
 from .pipe_worker import PipeWorker
 from .protocol import PROTOCOL, STOP_REQUEST
@@ -22,6 +22,7 @@ from .proxy import carry_out
 from .worker import Limits, StartError, Worker
 
 GOOD, BAD, OTHER = "framing/one-tensor", "framing/no-bytes", "layout/two-dtypes"
+BYTES_IN_NAME = "header/name-bytes-ff"
 BATCH = 64
 """Requests that a run sends ahead at most."""
 SAMPLES = {
@@ -149,6 +150,25 @@ def summary(checker: Checker) -> str:
     return ""
 
 
+def bytes_in_names(checker: Checker) -> str:
+    """Say a name that is no UTF-8 as bytes, unless the file is refused, as it should be."""
+    case = checker.case(BYTES_IN_NAME)
+    with checker.fresh() as talk:
+        talk.start()
+        talk.ask(checker.step, checker.path(BAD))
+        result = talk.ask(checker.step, str(case.path))
+        unclean = [*talk.unclean]
+    do = 'say such a name as {"hex": "..."}, and show other bytes of a message as escapes'
+    if unclean:
+        raise Noted(f"an answer holds bytes that are no UTF-8, taken as they are: {unclean[0][:120]!r}; {do}")
+    if result.outcome != "accept" or not result.tensors:
+        return f"{result.outcome} for a file with such a name"
+    names = [row["name"] for row in result.tensors]
+    if not any("\udc80" <= char <= "\udcff" for name in names for char in name):
+        raise Noted(f"it takes a name that is no UTF-8 and reports {names[0][:40]!r} in its place; {do}")
+    return ""
+
+
 def in_pieces(checker: Checker) -> str:
     """Put a request together that comes in pieces."""
     case = checker.case(GOOD)
@@ -186,8 +206,8 @@ def sample(step: str) -> Callable[[Checker], str]:
             if result.outcome == "unsupported":
                 raise Noted(f"{case_id}: unsupported; {result.message[:150]}")
             _demand(result, case)
-            if result.fault:
-                raise BreachError(f"{case_id}: {result.fault}")
+            if result.flaws:
+                raise BreachError(f"{case_id}: {result.flaws[0].text}")
         return ", ".join(SAMPLES[step])
 
     return body

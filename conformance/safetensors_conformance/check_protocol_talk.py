@@ -15,7 +15,7 @@ from jsonschema.exceptions import best_match
 
 from . import protocol
 from .outcomes import Implementation, StepResult
-from .process import Child, DiedError, FloodError, HungryError, LateError
+from .process import Child, Deadline, DiedError, FloodError, HungryError, LateError
 from .selectors import Target
 
 SCHEMA = Path(__file__).parent / "schemas" / "protocol.schema.json"
@@ -63,15 +63,24 @@ def validate(message: Any, definition: str, line: bytes | None = None) -> None:
 def decode(line: bytes) -> dict[str, Any] | None:
     """Return the answer in a line, None for noise. Raises BreachError for an answer that is no JSON."""
     try:
-        message = json.loads(line, parse_constant=_no_constant)
+        message = json.loads(line.decode("utf-8", "surrogateescape"), parse_constant=_no_constant)
     except RecursionError:
         raise BreachError("the answer is nested too deep to be read", line=line) from None
     except ValueError as err:
         if protocol.looks_like_answer(line):
-            raise BreachError(f"the answer is no JSON in UTF-8: {err}", line=line) from None
+            raise BreachError(f"the answer is no JSON: {err}", line=line) from None
         return None
     known = isinstance(message, dict) and ("seq" in message or "protocol" in message or "error" in message)
     return message if known else None
+
+
+def is_utf8(line: bytes) -> bool:
+    """Tell whether all of a line is UTF-8."""
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _no_constant(name: str) -> None:
@@ -84,6 +93,7 @@ class Talk:
     Attributes:
         sent: the last line sent, None before the first.
         noise: lines that were no answers.
+        unclean: answers that hold bytes that are no UTF-8.
         who: the answer to the start request, None before it.
         breach: what ``ask`` raised last.
     """
@@ -95,6 +105,7 @@ class Talk:
         self.seconds = seconds
         self.sent: bytes | None = None
         self.noise: list[bytes] = []
+        self.unclean: list[bytes] = []
         self.who: Implementation | None = None
         self.breach: BreachError | None = None
         self._seq = 0
@@ -104,7 +115,7 @@ class Talk:
         """Send raw bytes. Raises BreachError when the program is gone or does not read."""
         self.sent = lines
         try:
-            self._child.write(lines, time.monotonic() + self.seconds)
+            self._child.write(lines, Deadline(self.seconds))
         except DiedError as err:
             raise self._gone(err) from err
         except (LateError, HungryError) as err:
@@ -112,15 +123,17 @@ class Talk:
 
     def receive(self) -> tuple[dict[str, Any], bytes]:
         """Return the next answer and its line. Raises BreachError when there is none."""
-        deadline = time.monotonic() + self.seconds
+        deadline = Deadline(self.seconds)
         while True:
             line = self._line(deadline)
             message = decode(line)
             if message is not None:
+                if not is_utf8(line):
+                    self.unclean.append(line)
                 return message, line
             self._keep_noise(line)
 
-    def _line(self, deadline: float) -> bytes:
+    def _line(self, deadline: Deadline) -> bytes:
         try:
             return self._child.read_line(deadline)
         except LateError:
@@ -141,7 +154,7 @@ class Talk:
         """Make sure that no further answer comes. Raises BreachError."""
         until = time.monotonic() + seconds
         while self._child.has_output(max(until - time.monotonic(), 0)):
-            line = self._line(until + self.seconds)
+            line = self._line(Deadline(self.seconds))
             if decode(line) is not None:
                 raise BreachError("an answer that nobody asked for", do="one answer per request", line=line)
             self._keep_noise(line)

@@ -33,11 +33,6 @@ def failed_checks(result: StepResult) -> list[Check]:
     return [check for check in result.checks if check.status == "fail"]
 
 
-def rules_of_checks(result: StepResult) -> list[str]:
-    """Return the rules behind the promises that do not hold."""
-    return [rule for check in failed_checks(result) if (rule := CHECKS[check.name].rule)]
-
-
 def device_lines(header: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return what the summary of a run says about its device, nothing for a run without one."""
     name = header.get("device")

@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 from safetensors_corpus import ManifestError
+from safetensors_corpus.judging.judge import lacks_feature
 from safetensors_reports.record import RunRecord
 
-from .canonical import content_of
 from .differential_inputs import Input, features_of, path_of, plain
 from .implementations.environment import InstallError
 from .implementations.prepare import prepare
@@ -120,7 +120,7 @@ class Side:
         if result.outcome != "reject" or not self.who.lacks:
             return result
         features = item.case.features if item.case is not None else features_of(item.path)
-        lacking = sorted(self.who.lacks.intersection(features))
+        lacking = lacks_feature(self.who.lacks, features)
         if not lacking:
             return result
         return replace(result, outcome="unsupported", message=f"lacks {', '.join(lacking)}; {result.message}")
@@ -196,7 +196,7 @@ def _record(side: Side, selector: str, digest: str, profile: str | None) -> RunR
             "step": "read",
             "outcome": result.outcome if input_id in side.asked else "not-asked",
             "verdict": "",
-            "content": content_of(result),
+            "content": result.content,
         }
         for input_id, result in results.items()
     ]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from safetensors_corpus.judging.answer import OUTCOMES, UNSAFE, Answer, Outcome
 from safetensors_corpus.manifest import LARGEST_IN_MEMORY
 
 if TYPE_CHECKING:
@@ -13,18 +14,6 @@ if TYPE_CHECKING:
 STEPS = ("open", "read", "slice", "write", "index", "lifecycle", "device")
 """The steps: validate and list, hand out every tensor, hand out a part of one, write a file, load through an
 index, hold a file open while somebody else changes it, and load onto a device, when one is asked for."""
-
-Outcome = Literal["accept", "reject", "unsupported", "crash", "hang", "exhausted", "harness-error"]
-OUTCOMES: tuple[Outcome, ...] = (
-    "accept",
-    "reject",
-    "unsupported",
-    "crash",
-    "hang",
-    "exhausted",
-    "harness-error",
-)
-UNSAFE: frozenset[Outcome] = frozenset({"crash", "hang", "exhausted"})
 
 
 class Check(NamedTuple):
@@ -39,25 +28,16 @@ class Check(NamedTuple):
 
 
 @dataclass(frozen=True)
-class StepResult:
-    """The outcome of one step.
+class StepResult(Answer):
+    """The outcome of one step, with what the harness measured.
 
     Attributes:
-        outcome: what happened.
-        message: the implementation's words, or the harness's for a crash, hang or harness error.
-        tensors: on accept, the tensors reported: dicts with ``name`` and as far as the implementation tells
-            ``dtype``, ``shape``, ``nbytes``, ``sha256`` and ``unsupported``; None when it tells none.
-        metadata: on accept, the metadata map reported.
-        has_metadata: False when the implementation does not report metadata at all.
-        tensor_count: on accept, how many tensors there are, when that alone was asked.
-        fault: what the strict reader finds wrong with the file that was written; empty for nothing.
-        broken: demanded properties of the written file and its folder that do not hold.
         checks: what the worker looked into besides, for the step ``device``.
-        over_budget: parts of the case's budget that were exceeded, with the amounts.
-        exception: type of the exception that carried the refusal.
-        documented: whether that type is one the implementation documents, None when unknown.
         wall_ms: wall time in milliseconds as seen by the harness.
         cpu_ms: processor time in milliseconds as told by the worker, None when it does not tell.
+        spent_ms: processor time in milliseconds that the harness measured, over all processes of the worker.
+            Not more than the time by the clock, so that work on several processors at once is no fault;
+            None where it was not measured.
         peak_bytes: growth of the worker's resident memory at its highest, None where it was not measured.
         read_bytes: bytes that the worker asked the system for, None where it was not measured. What is read
             through a mapping is not counted.
@@ -65,20 +45,10 @@ class StepResult:
         noise: what the worker printed on standard output beside its answers.
     """
 
-    outcome: Outcome
-    message: str = ""
-    tensors: list[dict[str, Any]] | None = None
-    metadata: dict[str, Any] | None = None
-    has_metadata: bool = False
-    tensor_count: int | None = None
-    fault: str = ""
-    broken: tuple[str, ...] = ()
     checks: tuple[Check, ...] = ()
-    over_budget: tuple[str, ...] = ()
-    exception: str | None = None
-    documented: bool | None = None
     wall_ms: float = 0.0
     cpu_ms: float | None = None
+    spent_ms: float | None = None
     peak_bytes: int | None = None
     read_bytes: int | None = None
     stderr: str = ""
@@ -134,3 +104,16 @@ def _opening_shows_in_reading(case: Case) -> bool:
     """
     small = case.size <= LARGEST_IN_MEMORY
     return case.kind == "resource" and "open" in case.steps and case.action is None and small
+
+
+__all__ = [
+    "OUTCOMES",
+    "STEPS",
+    "UNSAFE",
+    "Answer",
+    "Check",
+    "Implementation",
+    "Outcome",
+    "StepResult",
+    "loadable",
+]

@@ -12,10 +12,11 @@ from typing import Any
 from . import protocol
 from .device import LOADS
 from .outcomes import Implementation, Outcome, StepResult
-from .process import Child, DiedError, FloodError, HungryError, LateError
+from .process import Child, Deadline, DiedError, FloodError, HungryError, LateError
 from .selectors import Target
 from .worker import (
     BREACH,
+    BUSY,
     MAX_FAILED_STARTS,
     NOISE_LIMIT,
     START_SECONDS,
@@ -63,9 +64,8 @@ class PipeWorker:
         """Start the process and shake hands."""
         self._end_child()
         child, self._spare = self._spare or self._begin(), None
-        deadline = time.monotonic() + START_SECONDS
         try:
-            message, _ = self._message(child, deadline)
+            message, _ = self._message(child, Deadline(START_SECONDS))
             implementation = protocol.parse_start(message, self._target.selector)
             if self._target.entry is not None:
                 implementation = replace(implementation, areas=frozenset(self._target.entry.areas))
@@ -98,7 +98,7 @@ class PipeWorker:
             raise self._start_error(str(err), "") from err
         # A process that is dead already shows that when its answer is waited for.
         with contextlib.suppress(DiedError, LateError):
-            child.write(protocol.start_request(self._profile, self._device), time.monotonic() + START_SECONDS)
+            child.write(protocol.start_request(self._profile, self._device), Deadline(START_SECONDS))
         return child
 
     def _start_error(self, reason: str, stderr: str) -> StartError:
@@ -121,15 +121,15 @@ class PipeWorker:
             self._ahead.append((self._seq, request))
             lines += protocol.run_request(self._seq, request.step, request.path, request.more)
         with contextlib.suppress(DiedError, LateError, HungryError, FloodError):
-            child.write(bytes(lines), time.monotonic() + self._limits.seconds)
+            child.write(bytes(lines), Deadline(self._limits.seconds))
 
     def ask(
         self, step: str, path: str, more: Mapping[str, Any] | None = None, *, measure: bool = False
     ) -> StepResult:
         """Run one step; a worker that is gone is started first.
 
-        ``measure`` resets the high-water mark of memory and counts the bytes read, which takes about as long
-        as a small file does.
+        ``measure`` resets the high-water mark of memory, counts the bytes read and the processor time, which
+        takes longer than a small file does.
         """
         request = Request(step, path, more)
         while self._ahead and self._ahead[0][1] != request:
@@ -144,15 +144,30 @@ class PipeWorker:
         self._seq += 1
         if not measure:
             return self._answer(self._seq, request, send=True)
-        child = self._child
-        before, read = child.reset_peak(), child.bytes_read()
+        return self._measured(self._child, request)
+
+    def _measured(self, child: Child, request: Request) -> StepResult:
+        """Ask, and measure in the harness what the answer cost: the worker may tell anything."""
+        memory, read, busy = child.reset_peak(), child.bytes_read(), child.processor_seconds()
+        began = time.perf_counter()
         result = self._answer(self._seq, request, send=True)
+        took = time.perf_counter() - began
         if self._child is not child:
             return result
-        peak, more_read = child.peak(), child.bytes_read()
-        growth = None if peak is None or before is None else max(peak - before, 0)
-        count = None if read is None or more_read is None else more_read - read
-        return replace(result, peak_bytes=growth, read_bytes=count)
+        more_busy, more_read, peak = child.processor_seconds(), child.bytes_read(), child.peak()
+        # The request went through a pipe, which counts as reading too.
+        asked = len(protocol.run_request(self._seq, request.step, request.path, request.more))
+        spent = None if busy is None or more_busy is None else min(max(more_busy - busy, 0.0), took)
+        return replace(
+            result,
+            peak_bytes=None if peak is None or memory is None else max(peak - memory, 0),
+            read_bytes=None if read is None or more_read is None else max(more_read - read - asked, 0),
+            spent_ms=None if spent is None else round(spent * 1000, 3),
+        )
+
+    def renew(self) -> None:
+        """End the process; the next request starts another."""
+        self._end_child()
 
     def _answer(self, seq: int, request: Request, *, send: bool = False) -> StepResult:
         """Wait for the answer to a request, and send it before when it was not."""
@@ -161,7 +176,7 @@ class PipeWorker:
             return StepResult("harness-error", "the worker was gone before this request was read")
         began = time.perf_counter()
         seconds = self._limits.seconds * (LOADS if request.step == "device" else 1)
-        deadline = time.monotonic() + seconds
+        deadline = Deadline(seconds)
         noise = b""
         try:
             if send:
@@ -175,8 +190,11 @@ class PipeWorker:
             result = self._lost(
                 child, "harness-error", "the adapter wrote an endless line on standard output"
             )
-        except LateError:
-            result = self._lost(child, "hang", f"no answer within {seconds:g} s; killed")
+        except LateError as err:
+            if err.starved:
+                result = self._lost(child, "harness-error", f"{BUSY}: no answer{err.after}")
+            else:
+                result = self._lost(child, "hang", f"no answer within {seconds:g} s; killed{err.after}")
         except HungryError:
             limit = self._limits.memory_bytes >> 20
             result = self._lost(child, "exhausted", f"used more than {limit:,} MiB of memory; killed")
@@ -186,7 +204,9 @@ class PipeWorker:
         # Looking for more takes as long as a small file does; that is done when nothing else is on its way.
         listening = self._child is child and (child.stderr or (not self._ahead and child.said_something))
         stderr = result.stderr or (child.drain_stderr() if listening else "")
-        if not 0 < result.wall_ms <= seconds * 1000:  # not told, or told by a clock that jumped
+        if (
+            not 0 < result.wall_ms <= (deadline.at - deadline.began) * 1000
+        ):  # not told, or told by a clock that jumped
             result = replace(result, wall_ms=round((time.perf_counter() - began) * 1000, 3))
         if stderr or noise:
             result = replace(result, stderr=stderr, noise=noise[:2000].decode("utf-8", "replace"))
@@ -206,7 +226,7 @@ class PipeWorker:
         return None
 
     @staticmethod
-    def _message(child: Child, deadline: float) -> tuple[dict[str, object], bytes]:
+    def _message(child: Child, deadline: Deadline) -> tuple[dict[str, object], bytes]:
         """Return the next protocol message, and what else stood on standard output before it."""
         noise = bytearray()
         while True:
@@ -248,6 +268,6 @@ class PipeWorker:
             return
         self._ahead.clear()
         with contextlib.suppress(DiedError, LateError, HungryError):
-            self._child.write(protocol.STOP_REQUEST, time.monotonic() + 1)
+            self._child.write(protocol.STOP_REQUEST, Deadline(1))
         self._child.wait_closed(2)
         self._child = None

@@ -6,6 +6,8 @@ done in ``pytest_suite``.
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -48,13 +50,39 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(_Listener(config), "safetensors_conformance_listener")
 
 
-@pytest.hookimpl(wrapper=True)
+@pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Let the result of a case travel with the report, also from pytest-xdist's processes."""
+    """Let the result of a case travel with the report, also from pytest-xdist's processes.
+
+    What travels there is texts that UTF-8 can hold and numbers of 64 bits, and readers report others: the
+    result goes as JSON, with escapes for all that is not ASCII, and the texts of the report are made fit.
+    """
     report = yield
-    if report.when == "call" and RESULT_KEY in item.stash:
-        report.stc = item.stash[RESULT_KEY]  # type: ignore[attr-defined]
+    if item.path.parent == _SUITE:
+        if report.when == "call" and RESULT_KEY in item.stash:
+            report.stc = json.dumps(item.stash[RESULT_KEY])  # type: ignore[attr-defined]
+        _make_fit(report)
     return report
+
+
+_SUITE = Path(__file__).parent / "suite"
+
+
+def _make_fit(report: pytest.TestReport) -> None:
+    """Replace what UTF-8 cannot hold in the texts of a report by escapes."""
+    if isinstance(report.longrepr, str):
+        report.longrepr = _fit(report.longrepr)
+    elif isinstance(report.longrepr, tuple):  # a skip: file, line, reason
+        path, line, reason = report.longrepr
+        report.longrepr = path, line, _fit(reason)
+    if hasattr(report, "wasxfail"):
+        report.wasxfail = _fit(report.wasxfail)
+    report.sections = [(name, _fit(text)) for name, text in report.sections]
+    report.user_properties = [(name, _fit(str(value))) for name, value in report.user_properties]
+
+
+def _fit(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 class _Listener:
@@ -67,7 +95,7 @@ class _Listener:
         """Collect a result (in the controlling process under pytest-xdist)."""
         message = getattr(report, "stc", None)
         if message is not None:
-            suite_of(self._config).collect(message)
+            suite_of(self._config).collect(json.loads(message))
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Announce the cases; a process of pytest-xdist is handed its items bit by bit and knows no order."""

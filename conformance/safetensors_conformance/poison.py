@@ -15,6 +15,8 @@ from dataclasses import replace
 from typing import Any
 
 from safetensors_corpus import Case
+from safetensors_corpus.judging.content import differing_fields
+from safetensors_corpus.judging.verdicts import effect_of
 from safetensors_reference.faults import quote
 
 from .judge import CaseVerdict
@@ -56,12 +58,14 @@ def content_depends_on_heap(target: Target, case: Case, limits: Limits) -> str |
 
 def with_heap_note(verdict: CaseVerdict, target: Target, limits: Limits) -> CaseVerdict:
     """Return the verdict, with what ``content_depends_on_heap`` says in the detail of its wrong content."""
-    wrong = [step for step, judged in verdict.steps.items() if judged.verdict == "wrong-content"]
+    wrong = [step for step, judged in verdict.steps.items() if effect_of(judged.verdict) == "content"]
     note = content_depends_on_heap(target, verdict.case, limits) if "read" in wrong else None
     if note is None:
         return verdict
     judged = verdict.steps["read"]
-    noted = replace(judged, detail=f"{judged.detail}; {note}")
+    first, *others = judged.failures
+    first = replace(first, detail=f"{first.detail}; {note}")
+    noted = replace(judged, detail=f"{judged.detail}; {note}", failures=(first, *others))
     return replace(verdict, steps={**verdict.steps, "read": noted})
 
 
@@ -92,7 +96,7 @@ def _where(first: StepResult, second: StepResult) -> str:
         return f"{first.outcome} becomes {second.outcome}"
     for one, other in zip(_rows(first), _rows(second), strict=False):
         if one != other:
-            keys = [key for key in one if one[key] != other.get(key)]
+            keys = differing_fields(one, other)
             what = "bytes" if keys == ["sha256"] else ", ".join(keys) or "fields"
             return f"{what} of tensor {quote(one['name'])} change"
     return "the tensors or the metadata change"

@@ -1,4 +1,4 @@
-"""A child process with deadlines: lines in, lines out, memory watched, killed as a group."""
+"""A child process with deadlines: lines in, lines out, memory and time watched, killed as a group."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import selectors
 import signal
 import subprocess
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 LINE_LIMIT = 64 << 20
 """Longest answer in bytes that is held."""
@@ -23,6 +24,12 @@ STDERR_AT_ONCE = 1 << 20
 """Most bytes of standard error taken in one go; a process may write without end."""
 WATCH_EVERY = 0.05
 """Seconds between two looks at the memory of a process that has not answered yet."""
+STRETCH = 6
+"""Times its limit that an answer may take by the clock where the machine gives the process no processor."""
+NEARLY = 0.9
+"""Part of the limit that counts as all of it: the kernel counts processor time in steps of 10 ms."""
+GLANCES = 5
+"""Times that a late process is looked at before it is said to be asleep: a busy one may wait for a moment."""
 
 
 class DiedError(Exception):
@@ -34,7 +41,64 @@ class DiedError(Exception):
 
 
 class LateError(Exception):
-    """The process did not answer in time and was killed."""
+    """The process did not answer in time and was killed.
+
+    Attributes:
+        after: words on how much later than its limit it was killed, empty for at once.
+        starved: True when the machine never gave it the processor time of its limit: nothing is known then.
+    """
+
+    def __init__(self, after: str = "", *, starved: bool = False) -> None:
+        super().__init__("no answer in time")
+        self.after = after
+        self.starved = starved
+
+
+class Deadline:
+    """When an answer is due: ``seconds`` from now by the clock, and later on a busy machine.
+
+    What hangs is late by the clock, whether it uses the processor or sleeps. A process that stands ready and
+    is not let on a processor is late through no fault of its own: it gets more time, at most ``STRETCH``
+    times its limit, until it has used as much processor time as the limit says.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.began = time.monotonic()
+        self.at = self.began + seconds
+        self._used_before: float | None = None
+
+    @property
+    def end(self) -> float:
+        """The time by ``time.monotonic`` that no answer may reach."""
+        return self.began + STRETCH * self.seconds
+
+    @property
+    def counts(self) -> bool:
+        """True when processor time is counted already."""
+        return self._used_before is not None
+
+    def count_from(self, used: float | None) -> None:
+        """Begin to count processor time, ``used`` being that of the process now; done once."""
+        if self._used_before is None:
+            self._used_before = used
+
+    def left(self, used: float) -> float:
+        """Return the processor time in seconds that it may still use; ``used`` is its processor time now."""
+        self.count_from(used)
+        assert self._used_before is not None
+        left = self.seconds - (used - self._used_before)
+        return left if left > (1 - NEARLY) * self.seconds else 0.0
+
+    def stretch(self, seconds: float) -> None:
+        """Put the deadline off by ``seconds`` from now, at most to the end."""
+        self.at = min(time.monotonic() + seconds, self.end)
+
+    def late(self, *, starved: bool = False) -> LateError:
+        """Return the error for an answer that did not come."""
+        waited = time.monotonic() - self.began
+        busy = waited > 1.25 * self.seconds
+        return LateError(f" after {waited:.1f} s, the machine is busy" if busy else "", starved=starved)
 
 
 class HungryError(Exception):
@@ -87,12 +151,14 @@ class Child:
         self._process: psutil.Process | None = None
         self._descendants: set[psutil.Process] = set()
         self._looked = 0.0
+        self.spent: float | None = None
+        """Processor time in seconds that the process used, known when it has ended."""
 
     def allow(self, memory_bytes: int) -> None:
         """Set the resident memory in bytes above which the process is killed."""
         self._memory = memory_bytes
 
-    def write(self, line: bytes, deadline: float) -> None:
+    def write(self, line: bytes, deadline: Deadline) -> None:
         """Send a line. Raises DiedError or LateError."""
         rest = memoryview(line)
         while rest:
@@ -103,10 +169,10 @@ class Child:
             except BrokenPipeError as err:
                 raise DiedError(self.reap()) from err
 
-    def read_line(self, deadline: float) -> bytes:
+    def read_line(self, deadline: Deadline) -> bytes:
         """Return the next line of standard output, without its newline.
 
-        ``deadline`` is a ``time.monotonic`` value. Raises DiedError, LateError, HungryError, FloodError.
+        Raises DiedError, LateError, HungryError, FloodError.
         """
         searched = 0
         self._looked = time.monotonic()
@@ -131,12 +197,12 @@ class Child:
         """Wait at most ``seconds`` for something on standard output, without reading or killing."""
         return bool(self._buffer) or bool(select.select([self._out], [], [], seconds)[0])
 
-    def _pump(self, deadline: float) -> None:
+    def _pump(self, deadline: Deadline) -> None:
         """Wait for output and collect it; watch time and memory while there is none."""
-        left = deadline - time.monotonic()
+        left = deadline.at - time.monotonic()
         if left <= 0:
-            self.kill()
-            raise LateError
+            self._go_on_or_kill(deadline)
+            return
         events = self._selector.select(min(left, WATCH_EVERY))
         now = time.monotonic()
         if not events or now > self._looked + 4 * WATCH_EVERY:
@@ -144,8 +210,14 @@ class Child:
             if self.resident() > self._memory:
                 self.kill()
                 raise HungryError
+            if not deadline.counts:
+                deadline.count_from(self.processor_seconds())
         if not events and not self.alive and not self._selector.select(0):
             raise DiedError(self.reap())  # a child of its own still holds its output open
+        self._collect(events)
+
+    def _collect(self, events: Iterable[tuple[selectors.SelectorKey, int]]) -> None:
+        """Take what there is of output. Raises DiedError at its end."""
         for key, _ in events:
             chunk = os.read(key.fd, 1 << 16)
             if key.fd == self._out:
@@ -162,6 +234,30 @@ class Child:
         if len(self.stderr) > 2 * STDERR_TAIL:
             del self.stderr[:-STDERR_TAIL]
 
+    def _go_on_or_kill(self, deadline: Deadline) -> None:
+        """Put a deadline off that has passed, when the machine is to blame. Raises LateError when not."""
+        if b"\n" not in self._buffer:  # this process may have been kept waiting itself, with an answer there
+            self._collect(self._selector.select(0))
+            if b"\n" in self._buffer:
+                return
+        used = self.processor_seconds()
+        left = 0.0 if used is None else deadline.left(used)
+        if not left or not self._wants_processor():
+            self.kill()
+            raise deadline.late()
+        if time.monotonic() >= deadline.end:
+            self.kill()
+            raise deadline.late(starved=True)
+        deadline.stretch(max(left / 2, WATCH_EVERY))
+
+    def _wants_processor(self) -> bool:
+        """Tell whether a thread of these processes runs, stands ready to run or waits for a disk."""
+        for _ in range(GLANCES):
+            if any(state in "RD" for process in self._family() for state in _states(process)):
+                return True
+            time.sleep(WATCH_EVERY / GLANCES)
+        return False
+
     def drain_stderr(self) -> str:
         """Return and forget what was written to standard error so far."""
         with contextlib.suppress(OSError, KeyError):
@@ -174,19 +270,37 @@ class Child:
         self.stderr.clear()
         return text
 
-    def resident(self) -> int:
-        """Resident memory of the process and its children in bytes, 0 when it is gone."""
+    def _family(self) -> list[psutil.Process]:
+        """Return the process and its descendants, nothing when it is gone."""
         try:
             if self._process is None:
                 self._process = psutil.Process(self.pid)
-            total = int(self._process.memory_info().rss)
-            for child in self._process.children(recursive=True):
-                self._descendants.add(child)
-                with contextlib.suppress(psutil.Error):
-                    total += int(child.memory_info().rss)
+            children = self._process.children(recursive=True)
         except psutil.Error:
-            return 0
+            return []
+        self._descendants.update(children)
+        return [self._process, *children]
+
+    def resident(self) -> int:
+        """Resident memory of the process and its children in bytes, 0 when it is gone."""
+        total = 0
+        for process in self._family():
+            with contextlib.suppress(psutil.Error):
+                total += int(process.memory_info().rss)
         return total
+
+    def processor_seconds(self) -> float | None:
+        """Processor time in seconds that the process and its descendants used so far, None when it is gone.
+
+        Children that have ended count where their parent waited for them, as most do.
+        """
+        total, known = 0.0, False
+        for process in self._family():
+            with contextlib.suppress(psutil.Error):
+                times = process.cpu_times()
+                total += times.user + times.system + times.children_user + times.children_system
+                known = True
+        return total if known else None
 
     def bytes_read(self) -> int | None:
         """Bytes that the process asked the system to read so far, None where that cannot be known."""
@@ -222,10 +336,7 @@ class Child:
 
     def reap(self) -> int | None:
         """Wait for a process that has closed its output; None when it had to be killed."""
-        try:
-            status: int | None = self._popen.wait(1.0)
-        except subprocess.TimeoutExpired:
-            status = None
+        status = self._ended(1.0)
         self.kill()
         return status
 
@@ -234,7 +345,7 @@ class Child:
         if self._popen.returncode is None:
             self.resident()  # finds the descendants while they can be found
         self._kill_group()
-        self._popen.wait()
+        self._ended(None)
         for descendant in self._descendants:
             with contextlib.suppress(psutil.Error):
                 descendant.kill()
@@ -247,7 +358,30 @@ class Child:
     @property
     def alive(self) -> bool:
         """True while the process runs."""
-        return self._popen.poll() is None
+        return self._ended(0) is None
+
+    def _ended(self, seconds: float | None) -> int | None:
+        """Wait at most ``seconds``, None for any time; return the exit status, None when it still runs.
+
+        The status is taken by ``wait4``, which alone says what the process used.
+        """
+        until = None if seconds is None else time.monotonic() + seconds
+        pause = 0.0005
+        while self._popen.returncode is None:
+            try:
+                pid, status, usage = os.wait4(self.pid, 0 if until is None else os.WNOHANG)
+            except ChildProcessError:  # somebody else has waited for it, so nobody knows
+                self._popen.returncode = 0
+                break
+            if pid:
+                self._popen.returncode = os.waitstatus_to_exitcode(status)
+                self.spent = usage.ru_utime + usage.ru_stime
+            elif until is not None and time.monotonic() >= until:
+                break
+            else:
+                time.sleep(pause)
+                pause = min(2 * pause, WATCH_EVERY)
+        return self._popen.returncode
 
     def close_input(self) -> None:
         """Close standard input."""
@@ -260,11 +394,24 @@ class Child:
         if seconds and self.alive:
             self.resident()  # as in kill: what it leaves behind cannot be found once it has ended
         self.close_input()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._popen.wait(seconds)
+        self._ended(seconds)
         self.kill()
         self._selector.close()
         assert self._popen.stdout is not None
         assert self._popen.stderr is not None
         self._popen.stdout.close()
         self._popen.stderr.close()
+
+
+def _states(process: psutil.Process) -> list[str]:
+    """Return the states of all threads of a process as letters, R for ready; nothing when it is gone."""
+    try:
+        threads = list(Path(f"/proc/{process.pid}/task").iterdir())
+        # The name in brackets may hold anything; the state stands behind the last of them.
+        return [(thread / "stat").read_text("latin-1").rpartition(")")[2].split()[0] for thread in threads]
+    except (OSError, IndexError):
+        pass
+    try:  # no /proc, or it changed while it was read: the state of the process as a whole
+        return ["R" if process.status() in (psutil.STATUS_RUNNING, psutil.STATUS_DISK_SLEEP) else "S"]
+    except psutil.Error:
+        return []

@@ -2,12 +2,18 @@
 
 One request, one answer, in order. The expectation of a case never crosses this line. Answers are checked by
 hand here because this is the hot path; the published schema says the same and the tests hold both to it.
+
+Names of tensors and metadata may be bytes that are no UTF-8, as a reader without a check hands them on:
+spelled as ``{"hex": "..."}``, or standing in the line as they are. Either way they become texts in which each
+such byte is a lone surrogate (``surrogateescape``). No name of a valid file has one (HDR-01, HDR-15), so they
+differ from all of these.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -60,22 +66,35 @@ def parse_line(line: bytes) -> dict[str, Any] | None:
     """
     try:
         # Numbers that JSON does not have, and those beyond a double, are kept as texts: content to compare.
-        message = _DECODER.decode(line.decode("utf-8"))
+        message = _DECODER.decode(line.decode("utf-8", "surrogateescape"))
     except (ValueError, RecursionError) as err:
         if looks_like_answer(line):
             shown = line[:200].decode("utf-8", "backslashreplace")
-            raise ProtocolError(f"its answer is no JSON in UTF-8 ({type(err).__name__}): {shown}") from err
+            raise ProtocolError(f"its answer is no JSON ({type(err).__name__}): {shown}") from err
         return None
     if isinstance(message, dict) and ("seq" in message or "protocol" in message or "error" in message):
         return message
     return None
 
 
+def words(value: object, limit: int) -> str:
+    """Return words for people as a text that UTF-8 can hold; other bytes are shown as escapes."""
+    return _SURROGATE.sub(_escape, str(value))[:limit]
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else f"\\u{code:04x}"
+
+
 def parse_start(message: dict[str, Any], selector: str) -> Implementation:
     """Read the answer to the start request. Raises ProtocolError."""
     if "error" in message:
         error = message["error"]
-        raise ProtocolError(str(error.get("message", error) if isinstance(error, dict) else error))
+        raise ProtocolError(words(error.get("message", error) if isinstance(error, dict) else error, 2000))
     if message.get("protocol") != PROTOCOL:
         raise ProtocolError(f"it speaks protocol {message.get('protocol')!r}, this harness speaks {PROTOCOL}")
     who = message.get("implementation")
@@ -88,9 +107,9 @@ def parse_start(message: dict[str, Any], selector: str) -> Implementation:
     if not isinstance(lacks, list) or any(not isinstance(x, str) for x in lacks):
         raise ProtocolError(f'"lacks" must be a list of feature names, got {lacks!r}')
     return Implementation(
-        name=who["name"],
-        version=str(who.get("version", "unknown")),
-        language=str(who.get("language", "unknown")),
+        name=words(who["name"], 200),
+        version=words(who.get("version", "unknown"), 200),
+        language=words(who.get("language", "unknown"), 200),
         steps=tuple(s for s in STEPS if s in steps),
         lacks=frozenset(lacks),
         selector=selector,
@@ -118,18 +137,15 @@ def parse_run(message: dict[str, Any], seq: int, *, silent: bool = False) -> Ste
         _check_tensors(tensors)
     elif outcome == "accept" and message.get("tensor_count") is None and not silent:
         raise ProtocolError('an accepting answer needs "tensors"')
-    metadata = message.get("metadata")
-    if metadata is not None and not isinstance(metadata, dict):
-        metadata = {"(not a map)": metadata}  # a lenient reader let it through; the comparison tells
     cpu_ms, wall_ms = message.get("cpu_ms"), message.get("wall_ms")
     return StepResult(
         outcome=outcome,
-        message=str(message.get("message", ""))[:2000],
+        message=words(message.get("message", ""), 2000),
         tensors=tensors,
-        metadata=metadata,
-        has_metadata="metadata" in message,
+        metadata=_metadata(message),
+        has_metadata="metadata" in message or "metadata_items" in message,
         tensor_count=count if isinstance(count := message.get("tensor_count"), int) else None,
-        exception=message.get("exception"),
+        exception=None if message.get("exception") is None else words(message["exception"], 200),
         documented=message.get("documented"),
         checks=_checks(message["checks"]) if message.get("checks") is not None else (),
         cpu_ms=cpu_ms if isinstance(cpu_ms, (int, float)) else None,
@@ -138,14 +154,55 @@ def parse_run(message: dict[str, Any], seq: int, *, silent: bool = False) -> Ste
 
 
 def _check_tensors(tensors: object) -> None:
+    """Check the rows and put a text in place of each name that came as bytes. Raises ProtocolError."""
     if not isinstance(tensors, list):
         raise ProtocolError('"tensors" must be a list')
     for row in tensors:
-        if not isinstance(row, dict) or not isinstance(row.get("name"), str):
-            raise ProtocolError('each of "tensors" must be an object with a string "name"')
+        name = _text(row.get("name")) if isinstance(row, dict) else None
+        if name is None:
+            raise ProtocolError(f'each of "tensors" must be an object with a "name": {A_TEXT}')
+        row["name"] = name
+        for key in ("dtype", "unsupported"):  # no name: what is shown of it may be what is compared
+            if isinstance(row.get(key), str) and not row[key].isascii():
+                row[key] = words(row[key], len(row[key]) * 6)
         # Odd values of other fields come from lenient readers: they are content to compare, no breach.
         if row.get("sha256") is not None and not isinstance(row["sha256"], str):
-            raise ProtocolError(f'"sha256" of {row["name"][:40]!r} must be a string')
+            raise ProtocolError(f'"sha256" of {name[:40]!r} must be a string')
+
+
+A_TEXT = 'a string, or {"hex": "..."} for bytes that are no UTF-8'
+
+
+def _text(value: object) -> str | None:
+    """Return a text that came as one or as bytes, None for what is neither."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict) and value.keys() == {"hex"} and isinstance(value["hex"], str):
+        try:
+            return bytes.fromhex(value["hex"]).decode("utf-8", "surrogateescape")
+        except ValueError:
+            return None
+    return None
+
+
+def _metadata(message: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the metadata reported, as a map or as a list of pairs. Raises ProtocolError."""
+    if "metadata_items" not in message:
+        metadata = message.get("metadata")
+        if metadata is not None and not isinstance(metadata, dict):
+            return {"(not a map)": metadata}  # a lenient reader let it through; the comparison tells
+        return metadata
+    items = message["metadata_items"]
+    if not isinstance(items, list) or any(not isinstance(item, list) or len(item) != 2 for item in items):
+        raise ProtocolError('"metadata_items" must be a list of pairs')
+    found: dict[str, list[Any]] = {}
+    for key, value in items:
+        name, text = _text(key), _text(value)
+        if name is None:
+            raise ProtocolError(f'each key of "metadata_items" must be {A_TEXT}')
+        found.setdefault(name, []).append(value if text is None else text)
+    # A key that comes twice has no one value; a list is none that a file can hold.
+    return {name: values[0] if len(values) == 1 else values for name, values in found.items()}
 
 
 def _checks(rows: object) -> tuple[Check, ...]:
@@ -157,4 +214,4 @@ def _checks(rows: object) -> tuple[Check, ...]:
                 f'each of "checks" must be an object with a "name" out of {", ".join(CHECKS)} and a "status" '
                 f"out of {', '.join(STATUSES)}, not {str(row)[:100]}"
             )
-    return tuple(Check(row["name"], row["status"], str(row.get("message", ""))[:500]) for row in rows)
+    return tuple(Check(row["name"], row["status"], words(row.get("message", ""), 500)) for row in rows)

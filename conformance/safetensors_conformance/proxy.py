@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from safetensors_corpus import Case
+from safetensors_corpus.judging.answer import Answer
 from safetensors_corpus.perform import perform
 
-from .outcomes import Outcome, StepResult
+from .outcomes import StepResult
 
 if TYPE_CHECKING:
     from .worker import Worker
@@ -29,23 +30,12 @@ def carry_out(worker: Worker, case: Case) -> StepResult:
     last = proxy.last or StepResult("harness-error", result.message or "the case asked for nothing")
     if proxy.ended or last.outcome == "harness-error":
         return replace(last, wall_ms=proxy.wall_ms)
-    if result.outcome != "accept":
-        return replace(
-            last,
-            outcome=cast(Outcome, result.outcome),
-            tensors=None,
-            wall_ms=proxy.wall_ms,
-            broken=result.broken,
-        )
-    return replace(
-        last,
-        fault="" if result.content is not None else result.message,
-        tensors=None if result.content is None else result.content["tensors"],
-        metadata=(result.content or {}).get("metadata"),
-        has_metadata="metadata" in (result.content or {}),
-        wall_ms=round(proxy.wall_ms, 3),
-        broken=result.broken,
-    )
+    told = {f.name: getattr(result, f.name) for f in fields(Answer) if f.name not in _OF_WORKER}
+    return replace(last, **told, wall_ms=round(proxy.wall_ms, 3))
+
+
+_OF_WORKER = {"message", "exception", "documented"}
+"""What the last answer of the worker says of itself."""
 
 
 class _RefusedError(Exception):

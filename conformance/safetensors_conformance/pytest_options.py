@@ -40,6 +40,10 @@ _OPTIONS: list[tuple[str, dict[str, Any]]] = [
         "--device",
         {"metavar": "NAME", "help": "also load every plain file onto this device and back: cpu or cuda:N"},
     ),
+    (
+        "--full-failures",
+        {"action": "store_true", "help": "show every failure in full, not only the first cases of a cause"},
+    ),
     ("--no-smoke", {"action": "store_true", "help": "run on although the most basic files already fail"}),
     ("--corpus", {"metavar": "DIR", "help": "use this corpus instead of the one that is installed"}),
     (

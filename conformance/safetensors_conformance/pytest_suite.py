@@ -17,8 +17,8 @@ from .judge import judge_choice
 from .junit import case_properties
 from .outcomes import Implementation, loadable
 from .pytest_options import option
+from .repeats import Repeats
 from .run_options import RunOptions
-from .runner import result_row
 from .selectors import SelectorError, Target, resolve
 from .stash import RESULT_KEY
 from .subject import Subject
@@ -33,6 +33,7 @@ class Suite:
         self.profile: str | None = self.option("--profile")
         self.limits = Limits(self.option("--time-limit"), self.option("--memory-limit") << 20)
         self._subjects: dict[str, Subject] = {}
+        self._repeats: dict[str, Repeats] = {}
         self._manifest: Manifest | None = None
         self._book: Book | None = None
         self._notes: list[str] = []
@@ -74,6 +75,9 @@ class Suite:
         targets = self.targets
         if self.option("--baseline") and len(targets) > 1:
             raise pytest.UsageError("--baseline belongs to one implementation; give one --impl with it")
+        odd = [t.selector for t in targets if not _is_text(t.selector)]
+        if odd and self._config.getoption("dist", "no") != "no":
+            raise pytest.UsageError(f"--impl {odd[0]!r} is no UTF-8, which pytest-xdist cannot pass on")
         if not 0 < self.limits.seconds <= 86_400 or self.limits.memory_bytes <= 0:
             raise pytest.UsageError("--time-limit must be above 0 and at most a day, --memory-limit above 0")
         _ = self.device
@@ -87,7 +91,8 @@ class Suite:
     def subject(self, selector: str) -> Subject:
         """Return an implementation of this process, started on first use."""
         if selector not in self._subjects:
-            self._subjects[selector] = Subject(resolve(selector), self.run_options())
+            subject = self._subjects[selector] = Subject(resolve(selector), self.run_options())
+            self._repeats[selector] = Repeats(subject, full=self.option("--full-failures"))
         return self._subjects[selector]
 
     def run_options(self) -> RunOptions:
@@ -186,15 +191,14 @@ class Suite:
             pytest.fail(str(err), pytrace=False)
         assessment = subject.assess(verdict, step)
         judged = verdict.steps[step].verdict
-        row = result_row(verdict, step, assessment.status == "expected")
-        self._send(item, subject, {"result": row})
+        self._send(item, subject, {"result": assessment.row})
         item.user_properties.append(("verdict", judged))
         if assessment.status == "expected":
             pytest.xfail(assessment.text)
         if assessment.status == "failed":
             if self.option("--update-baseline") and judged != "harness-error":
                 pytest.xfail(f"{judged}: goes into the baseline")
-            pytest.fail(assessment.text, pytrace=False)
+            pytest.fail(self._repeats[selector].told(assessment.row, assessment.text), pytrace=False)
 
     def run_choice(self, selector: str, choice: str, item: pytest.Item) -> None:
         """Fail when the answers to the cases of an open choice contradict each other."""
@@ -215,7 +219,8 @@ class Suite:
         """The results of all implementations."""
         if self._book is None:
             folder = self.option("--report")
-            self._book = Book(self.manifest, Path(folder) if folder else None)
+            strict, full = self.option("--fail-on-should"), self.option("--full-failures")
+            self._book = Book(self.manifest, Path(folder) if folder else None, strict=strict, full=full)
         return self._book
 
     def collect(self, message: Mapping[str, Any]) -> None:
@@ -240,6 +245,11 @@ class Suite:
     def summary(self) -> list[str]:
         """Return the lines for the end of the run."""
         return [] if self._book is None else ["", *self._book.summary(), *self._notes]
+
+
+def _is_text(value: str) -> bool:
+    """Tell whether a word of the command line was UTF-8; other bytes come as lone surrogates."""
+    return not any("\ud800" <= char <= "\udfff" for char in value)
 
 
 def _may_ask(who: Implementation | None, step: str, case: Case) -> bool:

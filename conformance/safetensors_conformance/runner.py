@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from safetensors_corpus import Case, ManifestError
+from safetensors_corpus.judging.verdicts import effect_of
 
-from .judge import CaseVerdict, judge
-from .outcomes import Implementation, StepResult
+from .budget import Metered, cheaper, excesses
+from .judge import CaseVerdict, judge, only_checks
+from .outcomes import UNSAFE, Implementation, StepResult
 from .poison import with_heap_note
 from .proxy import carry_out
-from .worker import BREACH, Limits, Request, StartError, Worker
+from .warm_up import warm_up
+from .worker import BREACH, BUSY, Limits, Request, StartError, Worker
 from .workers import make_worker
 
 if TYPE_CHECKING:
@@ -98,7 +101,7 @@ class Session:
 
     def _noted(self, verdict: CaseVerdict) -> CaseVerdict:
         """Look whether wrong content is memory that was never written, for the first few such cases."""
-        if self._heap_checks and verdict.verdict == "wrong-content" and verdict.case.kind == "read":
+        if self._heap_checks and effect_of(verdict.verdict) == "content" and verdict.case.kind == "read":
             self._heap_checks -= 1
             return with_heap_note(verdict, self.target, self.limits)
         return verdict
@@ -113,9 +116,9 @@ class Session:
                 self._send_ahead(case, who)
             for step in steps:
                 result = self._run(case, step)
-                if result.outcome in ("crash", "hang") or result.message.startswith(BREACH):
+                if result.outcome in UNSAFE or result.message.startswith((BREACH, BUSY)):
                     result = self._again_alone(case, step, result)
-                results[step] = result if case.budget is None else within_budget(case, result)
+                results[step] = self._within_budget(case, step, result)
             self._check_input(case)  # a reader that spoils its input must not spoil what is asked next
         except ManifestError as err:
             results = dict.fromkeys(steps, StepResult("harness-error", str(err)))
@@ -124,22 +127,50 @@ class Session:
                 case.discard()
         return judge(case, results, who, self.profile)
 
-    def _run(self, case: Case, step: str) -> StepResult:
-        worker = self._worker if case.size < self.limits.memory_bytes else self._with_room()
-        if step not in ("open", "read", "device"):
+    def _worker_for(self, case: Case, *, roomy: bool = False) -> Worker:
+        return self._with_room() if roomy or case.size >= self.limits.memory_bytes else self._worker
+
+    def _run(self, case: Case, step: str, *, roomy: bool = False) -> StepResult:
+        worker, measure = self._worker_for(case, roomy=roomy), case.budget is not None
+        if step in ("open", "read", "device"):
+            more = {"summary": True} if counts_only(case) else None
+            return worker.ask(step, str(case.path), more, measure=measure)
+        if not measure:
             return carry_out(worker, case)
-        more = {"summary": True} if counts_only(case) else None
-        return worker.ask(step, str(case.path), more, measure=case.budget is not None)
+        metered = Metered(worker)
+        return metered.costs(carry_out(cast(Worker, metered), case))
 
     def _again_alone(self, case: Case, step: str, first: StepResult) -> StepResult:
-        """Run a step that ended badly again in a fresh process; say so when it ends otherwise there."""
-        second = self._run(case, step)
+        """Run a step that ended badly again in a fresh process; say so when it ends otherwise there.
+
+        What a crash or a hang says of the reader holds whatever came before. Memory may have gone to earlier
+        files or to other programs, and nothing is known of the reader from a conversation that was lost.
+        """
+        # A limit of address space ends what only reserves memory; alone the memory in use is watched.
+        roomy = first.outcome == "exhausted"
+        self._worker_for(case, roomy=roomy).renew()
+        second = self._run(case, step, roomy=roomy)
         if second.outcome == first.outcome:
-            return first
-        if first.message.startswith(BREACH):  # nothing is known about the reader from that
+            return second  # with last words that are surely its own
+        if first.outcome == "exhausted" or first.message.startswith((BREACH, BUSY)):
             return replace(second, message=f"{second.message}; asked twice: {first.message}".lstrip("; "))
         note = f"order-dependent: {second.outcome} when run alone in a fresh process"
         return replace(first, message=f"{first.message}; {note}")
+
+    def _within_budget(self, case: Case, step: str, first: StepResult) -> StepResult:
+        """Note what exceeds the case's budget, also when it is asked alone in a fresh process.
+
+        That process is shown two small files before, so that what is loaded at the first use is no cost.
+        """
+        result = within_budget(case, first)
+        if not result.over_budget:
+            return result
+        worker = self._worker_for(case)
+        worker.renew()
+        warm_up(worker, step)
+        second = self._run(case, step)
+        clean = second.outcome not in (*UNSAFE, "harness-error")
+        return within_budget(case, cheaper(first, second) if clean else first)
 
     def _with_room(self) -> Worker:
         """Return a worker for files larger than the address space that the ordinary one may use."""
@@ -196,23 +227,10 @@ def counts_only(case: Case) -> bool:
 
 
 def within_budget(case: Case, result: StepResult) -> StepResult:
-    """Note the parts of the case's budget that a result exceeds."""
-    budget = case.budget or {}
-    used = {
-        "seconds": result.wall_ms / 1000,
-        "peak_bytes": result.peak_bytes,
-        "read_bytes": result.read_bytes,
-    }
-    over = tuple(
-        f"{name} {_amount(value)} of {_amount(budget[name])}"
-        for name, value in used.items()
-        if name in budget and value is not None and value > budget[name]
-    )
-    return replace(result, over_budget=over) if over else result
-
-
-def _amount(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    """Note the parts of the case's budget that a clean result exceeds."""
+    if case.budget is None or result.outcome in UNSAFE or result.outcome == "harness-error":
+        return result
+    return replace(result, over_budget=excesses(case.budget, result))
 
 
 def smoke(session: Session, cases: Iterable[Case]) -> str | None:
@@ -230,7 +248,10 @@ def smoke(session: Session, cases: Iterable[Case]) -> str | None:
             if step == "write" and judged.result.outcome == "accept":
                 continue
             # A promise that is broken behind the right content is no slip of the adapter either.
-            if step == "device" and judged.by_checks:
+            if step == "device" and only_checks(judged):
+                continue
+            # Nor is a right refusal that comes as an undocumented exception, or at too high a cost.
+            if effect_of(judged.verdict) in ("exception", "cost"):
                 continue
             if judged.verdict not in ("pass", "unsupported", "late-reject"):
                 got = judged.detail or judged.result.outcome
@@ -250,12 +271,8 @@ def result_row(verdict: CaseVerdict, step: str, expected_failure: bool) -> dict[
     """Return the run-record row of one step."""
     judged = verdict.steps[step]
     result, case = judged.result, verdict.case
-    content: dict[str, Any] | None = None
-    if result.outcome == "accept" and result.tensors is not None:
-        content = {"tensors": result.tensors}
-        if result.has_metadata:
-            content["metadata"] = result.metadata
     checks = {"checks": [check._asdict() for check in result.checks]} if step == "device" else {}
+    worst = judged.failures[0] if judged.failures else None
     return {
         "case": case.id,
         "step": step,
@@ -264,6 +281,9 @@ def result_row(verdict: CaseVerdict, step: str, expected_failure: bool) -> dict[
         "level": case.level,
         "importance": case.importance,
         "rules": list(case.rules),
+        "rule": (worst.rule or None) if worst is not None else None,
+        "basis": worst.basis if worst is not None else None,
+        "failures": [asdict(failure) for failure in judged.failures],
         "choice": case.choice,
         "options": list(judged.options),
         "expected_failure": expected_failure,
@@ -275,7 +295,7 @@ def result_row(verdict: CaseVerdict, step: str, expected_failure: bool) -> dict[
         "cpu_ms": result.cpu_ms,
         "peak_bytes": result.peak_bytes,
         "noise": result.noise,
-        "content": content,
+        "content": result.content,
         **checks,
     }
 

@@ -71,8 +71,13 @@ class Target:
         return says or self.selector
 
 
-def resolve(selector: str) -> Target:
-    """Turn a selector into something that can be started. Raises SelectorError."""
+def resolve(selector: str, *, however_old: bool = False) -> Target:
+    """Turn a selector into something that can be started. Raises SelectorError.
+
+    Args:
+        selector: what ``--impl`` names.
+        however_old: True for a target that is not to be run, so that no adapter has to fit its version.
+    """
     scheme, _, rest = selector.partition(":")
     if scheme == "py" and rest:
         return Target(selector, "host", host_argv(rest), _python_hint(rest))
@@ -83,7 +88,7 @@ def resolve(selector: str) -> Target:
         if not any("{path}" in part for part in argv):
             raise SelectorError(f"--impl {selector!r}: say where the file goes, e.g. exit:{rest} {{path}}")
         return Target(selector, "exit", argv)
-    return _known(selector)
+    return _known(selector, however_old=however_old)
 
 
 def _python_hint(spec: str) -> str:
@@ -97,7 +102,7 @@ def _python_hint(spec: str) -> str:
 _NAME = re.compile(r"(?P<name>[^:=]+)(:(?P<entry>[^=]+))?(==(?P<version>[A-Za-z0-9._+!-]+))?")
 
 
-def _known(selector: str) -> Target:
+def _known(selector: str, *, however_old: bool) -> Target:
     """Resolve the name of an implementation that this project knows, with entry and version."""
     match = _NAME.fullmatch(selector)
     name = match["name"] if match else selector
@@ -115,6 +120,11 @@ def _known(selector: str) -> Target:
         raise SelectorError(f"--impl {selector!r}: {name} has no entry {match['entry']!r}, only {names}")
     if match["version"] and not descriptor.manager:
         raise SelectorError(f"--impl {selector!r}: {name} has no versions to choose from")
+    if match["version"] and not however_old and not descriptor.fits(match["version"]):
+        raise SelectorError(
+            f"--impl {selector!r}: the adapter of {name} fits {descriptor.oldest} and newer; an older "
+            "version lacks what it calls, and would be blamed for that"
+        )
     env = None
     if descriptor.manager and (match["version"] or entry.version or not installed_here(descriptor)):
         env = environment(descriptor, entry, match["version"] or "")

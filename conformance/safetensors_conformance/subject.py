@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from safetensors_corpus import Case
-from safetensors_reports.verdicts import FAILING, STRICT_FAILING
+from safetensors_corpus.judging.verdicts import FAILING, STRICT_FAILING, kind_of
 
 from .baseline import Baseline, BaselineError, load_baseline, overdue
 from .book import baseline_path, header_row
@@ -17,16 +17,20 @@ from .implementations.prepare import prepare
 from .judge import CaseVerdict
 from .outcomes import Implementation
 from .run_options import RunOptions
-from .runner import Session, smoke
+from .runner import Session, result_row, smoke
 from .selectors import Target
 from .worker import StartError
 
 
 @dataclass(frozen=True)
 class Assessment:
-    """What a step's verdict means for the run: fine, an expected failure, or a failure with its text."""
+    """What a step's verdict means for the run: fine, an expected failure, or a failure with its text.
+
+    ``row`` is the result as run records have it.
+    """
 
     status: Literal["fine", "expected", "failed"]
+    row: dict[str, Any]
     text: str = ""
 
 
@@ -89,15 +93,20 @@ class Subject:
         judged = verdict.steps[step]
         entry = self.baseline.find(verdict.case.id)
         expected = None if entry is None else entry.steps.get(step)
-        if entry is not None and expected == judged.verdict:
-            return Assessment("expected", f"{judged.verdict}: {entry.why or entry.issue}")
+        same = entry is not None and expected == judged.verdict
+        row = result_row(verdict, step, same)
+        if entry is not None and same:
+            return Assessment("expected", row, f"{judged.verdict}: {entry.why or entry.issue}")
         if expected is not None:
-            return Assessment("failed", self._unlike(verdict.case, step, expected, judged.verdict))
-        if judged.verdict in (STRICT_FAILING if self.options.strict else FAILING):
+            return Assessment("failed", row, self._unlike(verdict.case, step, expected, judged.verdict))
+        if kind_of(judged.verdict) in (STRICT_FAILING if self.options.strict else FAILING):
+            stderr = judged.result.stderr
             options = self.options
-            text = explain_failure(self.who, verdict, step, options.profile, options.device)
-            return Assessment("failed", text)
-        return Assessment("fine")
+            text = explain_failure(
+                self.who, verdict.case, row, options.profile, options.device, stderr=stderr
+            )
+            return Assessment("failed", row, text)
+        return Assessment("fine", row)
 
     def _unlike(self, case: Case, step: str, expected: str, got: str) -> str:
         what = "passes now" if got == "pass" else f"is {got} now"

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from safetensors_corpus import Case, Manifest
+from safetensors_reports.misfits import misfits
+from safetensors_reports.text import plural
 from safetensors_reports.trend import Bug, Note, VersionRun
 
 from .book import Page, due, header_row
@@ -57,28 +61,48 @@ def run_version(
         page = Page(target, folder)
         page.add({"header": header_row(who, options, None)})
         chosen = cases(who)
-        basics = []
         try:
             session.plan(chosen)
             for number, case in enumerate(chosen, 1):
-                verdict = session.judge(case)
-                for step in verdict.steps:
-                    page.add({"result": result_row(verdict, step, False)})
-                if case.smoke and verdict.verdict not in CLEAN:
-                    basics.append(case.id)
+                for row in _rows(session, case):
+                    page.add({"result": row})
                 tick(number, len(chosen))
+            basic = [
+                row
+                for case in due(who, options.manifest, heavy=False)
+                if case.smoke
+                for row in _rows(session, case)
+            ]
         finally:
             page.finish(options.manifest)
-    return VersionRun(version, page.record(), remarks=tuple(_remarks(who, version, basics)))
+    record = page.record()
+    taken = {case.id for case in options.manifest.cases if case.expect is not None and case.expect.content}
+    unknown = misfits(record.results, [row for row in basic if row["case"] in taken])
+    return VersionRun(version, record, "", tuple(_remarks(who, version, basic, unknown)), unknown)
 
 
-def _remarks(who: Implementation, version: str, basics: list[str]) -> list[str]:
+def _rows(session: Session, case: Case) -> list[dict[str, Any]]:
+    """Return the rows of a record for a case, which is run unless it was."""
+    verdict = session.judge(case)
+    return [result_row(verdict, step, False) for step in verdict.steps]
+
+
+def _remarks(
+    who: Implementation, version: str, basic: list[dict[str, Any]], unknown: Mapping[str, str]
+) -> list[str]:
     out = []
     if who.version not in (version, "unknown"):
         out.append(f"it calls itself {who.version}")
-    if basics:
-        shown = ", ".join(basics[:3]) + (" …" if len(basics) > 3 else "")
-        out.append(f"fails {len(basics)} of the most basic files ({shown}); does the adapter fit it?")
+    failed = list(dict.fromkeys(row["case"] for row in basic if row["verdict"] not in CLEAN))
+    if failed:
+        shown = ", ".join(failed[:3]) + (" …" if len(failed) > 3 else "")
+        out.append(f"fails {len(failed)} of the most basic files ({shown}); does the adapter fit it?")
+    if unknown:
+        often = Counter(unknown.values()).most_common(1)[0][0]
+        out.append(
+            f"nothing is known of {plural(len(unknown), 'case')}: "
+            f"the answer is that of an adapter that does not fit ({often[:120]})"
+        )
     return out
 
 

@@ -18,6 +18,8 @@ START_SECONDS = 120.0
 NOISE_LIMIT = 256 << 10
 BREACH = "the adapter breaks the protocol"
 """How the message of a lost conversation begins; what came before in the same process may be to blame."""
+BUSY = "nothing is known"
+"""How the message begins when the machine was too busy for the implementation to get its time."""
 MAX_FAILED_STARTS = 3
 _OUT_OF_MEMORY = re.compile(
     r"memory allocation of \d+ bytes failed|std::bad_alloc|out of memory|OutOfMemory|Cannot allocate memory",
@@ -56,7 +58,14 @@ class Worker(Protocol):
     def ask(
         self, step: str, path: str, more: Mapping[str, Any] | None = None, *, measure: bool = False
     ) -> StepResult:
-        """Run ``step`` on the file at ``path``; never raises for what the implementation does."""
+        """Run ``step`` on the file at ``path``; never raises for what the implementation does.
+
+        ``measure`` fills in ``spent_ms``, ``peak_bytes`` and ``read_bytes`` as far as they can be measured.
+        """
+        ...
+
+    def renew(self) -> None:
+        """Make sure that the next request is answered by a fresh process."""
         ...
 
     def close(self) -> None:

@@ -11,6 +11,7 @@ import jsonschema
 
 from safetensors_reference.rules import Choice, Rule, rule_book
 
+from . import recipe
 from .builder import HEAVY, Builder
 from .field_bugs import affected, field_bugs
 from .kinds import new_builder
@@ -20,7 +21,7 @@ from .registry import Accept, CaseFunction, all_cases
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-CORPUS_VERSION = "2026.11"
+CORPUS_VERSION = "2026.11.1"
 SPEC = {
     "name": "safetensors README, Format section",
     "repository": "https://github.com/huggingface/safetensors",
@@ -77,7 +78,7 @@ def build() -> Built:
 
 
 def _rule(rule: Rule) -> dict[str, object]:
-    return {"id": rule.id, "level": rule.level, "title": rule.title, "statement": rule.statement}
+    return {name: getattr(rule, name) for name in ("id", "level", "basis", "title", "statement")}
 
 
 def _choice(choice: Choice) -> dict[str, object]:
@@ -149,12 +150,21 @@ def _expect(what: object, builder: Builder, option: str | None) -> dict[str, Any
     properties = builder.demanded()
     more = {"properties": properties} if properties else {}
     if isinstance(what, Accept):
-        return {"outcome": "accept", "content": builder.content(option), **more}
+        return {"outcome": "accept", "content": _spelled(builder.content(option)), **more}
     codes = getattr(what, "codes", ())
     unknown = [c for c in codes if c not in rule_book().codes]
     if unknown or not codes:
         raise ValueError(f"unknown or missing fault codes {unknown}")
     return {"outcome": "reject", "codes": list(codes), **more}
+
+
+def _spelled(content: dict[str, Any]) -> dict[str, Any]:
+    """Return a content whose texts JSON can carry; ``Expectation`` reads it."""
+    if "tensors" not in content:
+        return content
+    tensors = [{**row, "name": recipe.spelled(row["name"])} for row in content["tensors"]]
+    metadata = content["metadata"]
+    return {"tensors": tensors, "metadata": None if metadata is None else recipe.spelled_map(metadata)}
 
 
 def lost_ids(built: Built, root: Path) -> list[str]:

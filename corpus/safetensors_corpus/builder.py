@@ -110,6 +110,7 @@ class Told:
     data: bytes
     seen_by: frozenset[str] | None
     views: dict[str, bytes]
+    names: dict[str, str]
 
 
 @dataclass
@@ -164,6 +165,7 @@ class FileBuilder:
         at: int | None = None,
         seen_by: Sequence[str] | None = None,
         views: Mapping[str, bytes] | None = None,
+        names: Mapping[str, str] | None = None,
     ) -> None:
         """Add a tensor: a header member and its bytes at the end of the data buffer.
 
@@ -182,6 +184,7 @@ class FileBuilder:
             at: place of the member among the header members; None appends (the data always appends).
             seen_by: options of the case's choice under which readers see this tensor; None means all.
             views: option -> bytes that readers taking that option return instead of ``data``.
+            names: option -> name that readers taking that option report instead of ``name``.
         """
         if data is None:
             data = filled(name, dtype, size_of(dtype, shape))
@@ -201,7 +204,8 @@ class FileBuilder:
         member = f"{json_text(name) if key is None else key}:{value}".encode()
         self._members.insert(len(self._members) if at is None else at, member)
         seen = None if seen_by is None else frozenset(seen_by)
-        self._told.append(Told(name, dtype, list(shape), bytes(data), seen, dict(views or {})))
+        told = Told(name, dtype, list(shape), bytes(data), seen, dict(views or {}), dict(names or {}))
+        self._told.append(told)
 
     def gap(self, count: int, fill: int = 0) -> None:
         """Add ``count`` bytes to the data buffer that no tensor covers."""
@@ -211,7 +215,7 @@ class FileBuilder:
         self,
         mapping: Mapping[str, str] | None,
         *,
-        raw: str | None = None,
+        raw: str | bytes | None = None,
         key: str = '"__metadata__"',
         at: int | None = None,
         views: Mapping[str, dict[str, str] | None] | None = None,
@@ -252,7 +256,8 @@ class FileBuilder:
             if told.seen_by is not None and option is not None and option not in told.seen_by:
                 continue
             data = told.data if option is None else told.views.get(option, told.data)
-            tensors.append(tensor_row(told.name, told.dtype, told.shape, data))
+            name = told.name if option is None else told.names.get(option, told.name)
+            tensors.append(tensor_row(name, told.dtype, told.shape, data))
         metadata = self._metadata
         if option is not None and option in self._metadata_views:
             metadata = self._metadata_views[option]

@@ -43,10 +43,13 @@ class Expectation:
 
     @classmethod
     def from_json(cls, raw: dict[str, Any]) -> Expectation:
-        """Build from the manifest's JSON."""
-        return cls(
-            raw["outcome"], raw.get("content"), tuple(raw.get("codes", ())), tuple(raw.get("properties", ()))
-        )
+        """Build from the manifest's JSON, texts that JSON cannot carry put together."""
+        content = raw.get("content")
+        if content is not None and "tensors" in content:
+            tensors = [{**row, "name": recipe.text_of(row["name"])} for row in content["tensors"]]
+            metadata = content.get("metadata")
+            content = {"tensors": tensors, "metadata": None if metadata is None else recipe.map_of(metadata)}
+        return cls(raw["outcome"], content, tuple(raw.get("codes", ())), tuple(raw.get("properties", ())))
 
 
 @dataclass(frozen=True)

@@ -21,50 +21,40 @@ A refusal is any exception; ``NotImplementedError`` means not supported, ``Memor
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from safetensors_reference.rules import rule_book
 
 from . import recipe
+from .judging.answer import Answer
+from .judging.judge import judge_step
+from .judging.verdicts import STRICT_FAILING, kind_of
 from .manifest import Case, Expectation
 from .slice_builder import index_items
-from .writing import GivenTensor, write_case
+from .writing import write_case
 
 
-@dataclass(frozen=True)
-class Result:
-    """What an implementation did: ``outcome`` as in the harness, ``content`` in the manifest's form.
-
-    ``broken`` names the properties demanded of a written file that it lacks.
-    """
-
-    outcome: str
-    content: dict[str, Any] | None = None
-    message: str = ""
-    broken: tuple[str, ...] = ()
-
-
-def perform(case: Case, implementation: Any, folder: Path) -> Result:
+def perform(case: Case, implementation: Any, folder: Path) -> Answer:
     """Do what ``case`` says in the empty ``folder``. Raises what is not an ``Exception`` only."""
     try:
         return _ACTIONS[case.kind](case, implementation, folder)
     except NotImplementedError as err:
-        return Result("unsupported", message=str(err))
+        return Answer("unsupported", message=str(err))
     except (MemoryError, RecursionError) as err:
-        return Result("exhausted", message=f"{type(err).__name__}: {err}")
+        return Answer("exhausted", message=f"{type(err).__name__}: {err}")
     except TimeoutError as err:
-        return Result("hang", message=str(err))
+        return Answer("hang", message=str(err))
     except Exception as err:
-        return Result("reject", message=f"{type(err).__name__}: {err}")
+        return Answer("reject", message=f"{type(err).__name__}: {err}")
 
 
-def _read(case: Case, implementation: Any, folder: Path) -> Result:
+def _read(case: Case, implementation: Any, folder: Path) -> Answer:
     if case.action is not None:
         return _slice(case, implementation, folder)
     # Who has no separate opening shows what a file costs when reading it, as in the harness.
@@ -72,25 +62,24 @@ def _read(case: Case, implementation: Any, folder: Path) -> Result:
     steps = [s for s in known if hasattr(implementation, s)]
     if not steps:
         raise NotImplementedError("has none of the steps")
-    return Result("accept", content_of(getattr(implementation, steps[-1])(case.path)))
+    return accepted(getattr(implementation, steps[-1])(case.path))
 
 
-def _slice(case: Case, implementation: Any, folder: Path) -> Result:  # noqa: ARG001
+def _slice(case: Case, implementation: Any, folder: Path) -> Answer:  # noqa: ARG001
     assert case.action is not None
     name, index = case.action["tensor"], index_items(case.action["index"])
-    return Result("accept", _one(name, _method(implementation, "slice")(case.path, name, index)))
+    return accepted(_one(name, _method(implementation, "slice")(case.path, name, index)))
 
 
-def _index(case: Case, implementation: Any, folder: Path) -> Result:
-    return Result("accept", content_of(_method(implementation, "index")(case.set_up(folder))))
+def _index(case: Case, implementation: Any, folder: Path) -> Answer:
+    return accepted(_method(implementation, "index")(case.set_up(folder)))
 
 
-def _write(case: Case, implementation: Any, folder: Path) -> Result:
-    outcome, content, message, broken = write_case(case, implementation, folder)
-    return Result(outcome, content, message, broken)
+def _write(case: Case, implementation: Any, folder: Path) -> Answer:
+    return write_case(case, implementation, folder)
 
 
-def _lifecycle(case: Case, implementation: Any, folder: Path) -> Result:
+def _lifecycle(case: Case, implementation: Any, folder: Path) -> Answer:
     assert case.action is not None
     path = case.set_up(folder)
     # Readers that look for a change by the file's time could miss one within a tick of the clock.
@@ -110,9 +99,10 @@ def _lifecycle(case: Case, implementation: Any, folder: Path) -> Result:
                 change(path, step)
     finally:
         if handle is not None and not any(s["step"] == "close" for s in case.action["script"]):
-            handle.close()
+            with contextlib.suppress(NotImplementedError):
+                handle.close()
     # Looked at only now: a tensor that is a view of the file shows what became of the file.
-    return Result("accept", {"tensors": []} if taken is None else _one(*taken))
+    return accepted([] if taken is None else _one(*taken))
 
 
 _ACTIONS = {
@@ -146,11 +136,11 @@ def change(path: Path, step: Mapping[str, Any]) -> None:
             file.write(recipe.expand(step["bytes"]))
 
 
-def _one(name: str, answer: Any) -> dict[str, Any]:
-    """Return the content for one tensor: ``(dtype, shape, data)``, a row, or a call that gives one."""
+def _one(name: str, answer: Any) -> list[Any]:
+    """Return the rows for one tensor: ``(dtype, shape, data)``, a row, or a call that gives one."""
     if callable(answer):
         answer = answer()
-    return content_of([answer if isinstance(answer, dict) else (name, *answer)])
+    return [answer if isinstance(answer, dict) else (name, *answer)]
 
 
 def _method(implementation: Any, name: str) -> Any:
@@ -160,15 +150,11 @@ def _method(implementation: Any, name: str) -> Any:
     return method
 
 
-def content_of(answer: Any) -> dict[str, Any]:
+def accepted(answer: Any) -> Answer:
     """Return an answer in the manifest's form, with digests in place of data."""
-    out: dict[str, Any] = {}
-    if isinstance(answer, Mapping):
-        if "metadata" in answer:
-            out["metadata"] = answer["metadata"]
-        answer = answer["tensors"]
-    out["tensors"] = [row if isinstance(row, dict) else _row(row) for row in answer]
-    return out
+    told = answer if isinstance(answer, Mapping) else {"tensors": answer}
+    rows = [row if isinstance(row, dict) else _row(row) for row in told["tensors"]]
+    return Answer("accept", "", rows, told.get("metadata"), "metadata" in told)
 
 
 def _row(row: Sequence[Any]) -> dict[str, Any]:
@@ -188,53 +174,11 @@ def permitted(case: Case) -> list[Expectation]:
     return list(case.options.values()) if required is None else [case.options[required]]
 
 
-def failure(case: Case, result: Result) -> str | None:
-    """Say why an answer is not one that the case permits; None when it is, or when it is no answer."""
-    if result.outcome == "unsupported":
-        return None
-    if result.outcome not in ("accept", "reject"):
-        return f"{result.outcome}: {result.message}"
-    reasons = [_unlike(expectation, result) for expectation in permitted(case)]
-    return None if None in reasons else reasons[0]
+def failure(case: Case, answer: Answer) -> str | None:
+    """Say why an answer is not one that the case permits; None when it is, or when it is no answer.
 
-
-def _unlike(expectation: Expectation, result: Result) -> str | None:
-    if expectation.outcome != result.outcome:
-        return f"{result.outcome} instead of {expectation.outcome}" + (
-            f": {result.message}" if result.message else ""
-        )
-    lacking = [p for p in expectation.properties if p in result.broken]
-    if lacking:
-        return f"lacks {', '.join(lacking)}"
-    if result.outcome == "reject":
-        return None
-    if result.content is None:
-        return result.message or "no content"
-    assert expectation.content is not None
-    return _other_content(expectation.content, result.content)
-
-
-def _other_content(want: Mapping[str, Any], got: Mapping[str, Any]) -> str | None:
-    rows = got["tensors"]
-    if "tensor_count" in want:
-        return None if len(rows) == want["tensor_count"] else f"{len(rows)} tensors"
-    by_name = {row["name"]: row for row in rows}
-    names = {row["name"] for row in want["tensors"]}
-    if len(by_name) != len(rows) or set(by_name) != names:
-        return f"tensors {_short(by_name)} instead of {_short(names)}"
-    for row in want["tensors"]:
-        answer = by_name[row["name"]]
-        for key in ("dtype", "shape", "nbytes", "sha256"):
-            # Whoever does not report a field cannot get it wrong.
-            if answer.get(key) is not None and answer[key] != row[key]:
-                return f"{key} of {row['name'][:40]!r} is {answer[key]!r:.60} instead of {row[key]!r:.60}"
-    if "metadata" in got and (got["metadata"] or {}) != (want["metadata"] or {}):
-        return f"metadata {got['metadata']!r:.60} instead of {want['metadata']!r:.60}"
-    return None
-
-
-def _short(names: Iterable[Any]) -> str:
-    return f"{sorted(map(repr, names))}"[:120]
-
-
-__all__ = ["GivenTensor", "Result", "change", "content_of", "failure", "perform", "permitted"]
+    What misses a recommendation is no such answer either.
+    """
+    step = "open" if case.steps == ("open",) else case.steps[-1]
+    judged = judge_step(case, step, {step: answer})
+    return judged.detail or judged.verdict if kind_of(judged.verdict) in STRICT_FAILING else None

@@ -219,6 +219,34 @@ def _literals(data: bytes) -> list[dict[str, Any]]:
     )
 
 
+def spelled(text: str) -> str | dict[str, Any]:
+    """Return a text as JSON can carry it: as it is, or in parts when it holds half a surrogate pair.
+
+    The parts make the text in UTF-8, lone surrogates encoded like other characters. Many JSON parsers refuse
+    a whole document for the escape of one.
+    """
+    raw = text.encode("utf-8", "surrogatepass")
+    return text if raw.decode("utf-8", "replace") == text else {"parts": from_bytes(raw)}
+
+
+def spelled_map(mapping: Mapping[str, str]) -> dict[str, Any]:
+    """Return a map of texts as JSON can carry it; with a key that is no Unicode text as a list of items."""
+    items = [(spelled(key), spelled(text)) for key, text in mapping.items()]
+    plain = {key: text for key, text in items if isinstance(key, str)}
+    return plain if len(plain) == len(items) else {"items": [list(item) for item in items]}
+
+
+def text_of(value: str | Part) -> str:
+    """Return the text that ``spelled`` gave. Raises ValueError and KeyError for anything else."""
+    return value if isinstance(value, str) else expand(value["parts"]).decode("utf-8", "surrogatepass")
+
+
+def map_of(value: Mapping[str, Any]) -> dict[str, str]:
+    """Return the map that ``spelled_map`` gave. Raises ValueError and KeyError for anything else."""
+    items = value["items"] if isinstance(value.get("items"), list) else value.items()
+    return {text_of(key): text_of(text) for key, text in items}
+
+
 def describe(parts: Sequence[Part]) -> str:
     """Say what a recipe is made of, one line per part."""
     return "\n".join(_line(part) for part in parts)

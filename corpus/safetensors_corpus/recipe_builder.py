@@ -77,6 +77,10 @@ class RecipeBuilder:
         if missing:
             self._header.append({"repeat": {"text": " "}, "count": missing})
 
+    def align_header(self) -> None:
+        """Fill the header up with spaces to a multiple of eight bytes, as writers do."""
+        self.pad_header(-(-self.header_size // 8) * 8)
+
     def holds(self, name: str, dtype: str, shape: list[int], data: bytes) -> None:
         """Say that the file holds this tensor."""
         self._rows.append(tensor_row(name, dtype, shape, data))

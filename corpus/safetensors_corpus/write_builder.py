@@ -188,11 +188,9 @@ def _spelled(value: Any) -> Any:
         return {"parts": list(value.parts)}
     if not isinstance(value, str):
         return value
-    raw = value.encode("utf-8", "surrogatepass")
-    # Many JSON parsers refuse a whole document for the escape of one lone surrogate.
-    if len(value) > SPELLED or raw.decode("utf-8", "replace") != value:
-        return {"parts": recipe.from_bytes(raw)}
-    return value
+    if len(value) > SPELLED:
+        return {"parts": recipe.from_bytes(value.encode("utf-8", "surrogatepass"))}
+    return recipe.spelled(value)
 
 
 def _spelled_metadata(metadata: Any) -> Any:

@@ -8,13 +8,16 @@ import re
 import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from safetensors_reference import explain
 from safetensors_reference.dtypes import DTYPE_BITS
+from safetensors_reference.faults import quote
 
 from . import recipe
+from .judging.answer import Flaw
 from .write_builder import covered
 
 MODE = 0o640
@@ -23,6 +26,22 @@ FOREIGN = 8
 """Shortest run of foreign bytes that is looked for; shorter ones come up by chance."""
 
 Save = Callable[[Any, Mapping[str, Any], Path], None]
+
+
+class Property(NamedTuple):
+    """A property that a case demands of a written file or of its folder.
+
+    Attributes:
+        meaning: what it says.
+        rules: the rules that ask for it; a case names the one that it is about.
+        look: returns what is wrong, None when nothing is, or when the file is too broken to tell.
+        of_folder: whether it holds of the folder, after a refusal too.
+    """
+
+    meaning: str
+    rules: tuple[str, ...]
+    look: Callable[[_Written], str | None]
+    of_folder: bool = False
 
 
 @dataclass(frozen=True)
@@ -36,12 +55,12 @@ class _Written:
     before: Mapping[str, bytes]
     save: Save
 
-    @property
+    @cached_property
     def data(self) -> bytes:
         return self.target.read_bytes()
 
 
-def lacking(
+def flaws_of(
     wanted: Sequence[str],
     outcome: str,
     implementation: Any,
@@ -49,26 +68,25 @@ def lacking(
     target: Path,
     before: Mapping[str, bytes],
     save: Save,
-) -> tuple[str, ...]:
-    """Return the properties of ``wanted`` that do not hold after a save to ``target``.
+) -> tuple[Flaw, ...]:
+    """Return what is wrong about the properties ``wanted`` after a save to ``target``.
 
-    Raises NotImplementedError for one that this implementation cannot be asked about.
+    Each is looked at by itself. Raises NotImplementedError for one that this implementation cannot be asked
+    about.
     """
     written = _Written(outcome, implementation, action, target, before, save)
     # Those that save again come last, so that the others see what the case is about.
     order = sorted(wanted, key=lambda name: name in ("deterministic", "idempotent"))
-    return tuple(name for name in order if not _holds(name, written))
+    found = ((name, _wrong(PROPERTIES[name], written)) for name in order)
+    return tuple(Flaw(name, "", text) for name, text in found if text is not None)
 
 
-def _holds(name: str, written: _Written) -> bool:
-    if name in _OF_FOLDER:
-        return _OF_FOLDER[name](written)
-    if written.outcome != "accept":
-        return True  # the other properties are those of a file
-    try:
-        return _OF_FILE[name](written)
-    except OSError:
-        return False  # there is no file
+def _wrong(of: Property, written: _Written) -> str | None:
+    if of.of_folder:
+        return of.look(written)
+    if written.outcome != "accept" or not written.target.exists():
+        return None  # there is no file to look at, which is told as such
+    return of.look(written)
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:
@@ -78,28 +96,33 @@ def snapshot(folder: Path) -> dict[str, bytes]:
     return {p.name: p.read_bytes() for p in sorted(folder.iterdir()) if p.is_file()}
 
 
-def _target_unchanged(written: _Written) -> bool:
-    """After a refusal: what stood at the target stands there, and nothing where nothing was."""
+def _target_unchanged(written: _Written) -> str | None:
+    """Look whether after a refusal what stood at the target stands there, and nothing where nothing was."""
     if written.outcome == "accept":
-        return True
+        return None
     now = snapshot(written.target.parent)
-    names = {written.target.name, *written.before}
-    return all(now.get(name) == written.before.get(name) for name in names)
+    for name in sorted({written.target.name, *written.before}):
+        if now.get(name) != written.before.get(name):
+            if name not in written.before:
+                return "a refused save leaves a file at the target"
+            return "a refused save " + ("changes" if name in now else "removes") + " the file that was there"
+    return None
 
 
-def _one_file(written: _Written) -> bool:
-    """Nothing was left beside the target, and after a refusal nothing at all."""
+def _one_file(written: _Written) -> str | None:
+    """Look whether nothing was left beside the target, which is another property's matter."""
     folder = written.target.parent
     left = {p.name for p in folder.iterdir()} if folder.exists() else set()
-    allowed = {*written.before, written.target.name} if written.outcome == "accept" else {*written.before}
-    return left <= allowed
+    more = sorted(left - {*written.before, written.target.name})
+    return f"the save leaves another file in the folder: {quote(more[0])}" if more else None
 
 
-def _no_foreign_bytes(written: _Written) -> bool:
-    """No file holds bytes of the given memory that belong to no tensor."""
+def _no_foreign_bytes(written: _Written) -> str | None:
+    """Look whether no file holds bytes of the given memory that belong to no tensor."""
     windows = foreign_windows(written.action)
     new = {n: d for n, d in snapshot(written.target.parent).items() if d != written.before.get(n)}
-    return not any(window in data for data in new.values() for window in windows)
+    leaks = any(window in data for data in new.values() for window in windows)
+    return "the file holds bytes of memory that belongs to no tensor" if leaks else None
 
 
 def foreign_windows(action: Mapping[str, Any]) -> set[bytes]:
@@ -117,36 +140,47 @@ def foreign_windows(action: Mapping[str, Any]) -> set[bytes]:
     return out
 
 
-def _deterministic(written: _Written) -> bool:
+def _deterministic(written: _Written) -> str | None:
     """Write the same several times: a map in random order can come out alike once."""
-    data = written.data
     for count in range(8):
         again = written.target.with_name(f"again-{count}.safetensors")
-        written.save(written.implementation, written.action, again)
-        if again.read_bytes() != data:
-            return False
-    return True
+        try:
+            written.save(written.implementation, written.action, again)
+            data = again.read_bytes()
+        except (NotImplementedError, MemoryError):
+            raise
+        except Exception as err:
+            return f"the same save again fails: {type(err).__name__}"
+        if data != written.data:
+            return "the same input gives other bytes the next time"
+    return None
 
 
-def _idempotent(written: _Written) -> bool:
-    """Loading the file and saving it again gives the same bytes."""
+def _idempotent(written: _Written) -> str | None:
+    """Load the file and save it again: it has the same bytes."""
     resave = getattr(written.implementation, "resave", None)
     if resave is None:
         raise NotImplementedError("has no resave")
     data = written.data
     try:
         resave(written.target)
+        same = written.target.read_bytes() == data
     except (NotImplementedError, MemoryError):
         raise
-    except Exception:
-        return False
-    return written.data == data
+    except Exception as err:
+        return f"loading and saving it again fails: {type(err).__name__}"
+    return None if same else "loading and saving it again changes the file"
 
 
-def _keeps_mode(written: _Written) -> bool:
-    """An old file's permissions stay; a new one has what the umask leaves of 0666."""
+def _keeps_mode(written: _Written) -> str | None:
+    """Look whether an old file's permissions stay; a new one has what the umask leaves of 0666."""
     expected = MODE if written.before else 0o666 & ~_umask()
-    return stat.S_IMODE(written.target.stat().st_mode) == expected
+    found = stat.S_IMODE(written.target.stat().st_mode)
+    return None if found == expected else f"the file has permissions {found:04o}, not {expected:04o}"
+
+
+def _keeps_link(written: _Written) -> str | None:
+    return None if written.target.is_symlink() else "the symbolic link at the target is replaced by a file"
 
 
 def _umask() -> int:
@@ -159,30 +193,34 @@ def _header_text(data: bytes) -> bytes:
     return data[8 : 8 + int.from_bytes(data[:8], "little")]
 
 
-def _padded(written: _Written) -> bool:
-    return len(_header_text(written.data)) % 8 == 0
+def _padded(written: _Written) -> str | None:
+    length = len(_header_text(written.data))
+    return None if length % 8 == 0 else f"the header has {length:,} bytes, no multiple of 8"
 
 
-def _aligned(written: _Written) -> bool:
-    """Every tensor that has elements stands at a multiple of their width."""
-    header = explain(written.data, "text").header
+def _aligned(written: _Written) -> str | None:
+    """Look whether every tensor that has elements stands at a multiple of their width."""
+    header = explain(written.data, "official").header
     if header is None:
-        return False
-    return all(
-        (header.data_start + t.begin) % max(DTYPE_BITS[t.dtype] // 8, 1) == 0
-        for t in header.tensors.values()
-        if t.nbytes
-    )
+        return None
+    for t in header.tensors.values():
+        width = max(DTYPE_BITS[t.dtype] // 8, 1)
+        if t.nbytes and (header.data_start + t.begin) % width:
+            place = header.data_start + t.begin
+            return f"{quote(t.name)} begins at byte {place:,}, no multiple of its {width} bytes per element"
+    return None
 
 
-def _compact(written: _Written) -> bool:
-    """No blanks between tokens, and nothing escaped that need not be."""
+def _compact(written: _Written) -> str | None:
+    """Look for blanks between tokens, and for what is escaped and need not be."""
     text = _header_text(written.data).decode("utf-8", "replace").rstrip(" ")
     try:
         value = json.loads(text)
     except ValueError:
-        return False
-    return _one_spelling(json.dumps(value, ensure_ascii=False, separators=(",", ":"))) == _one_spelling(text)
+        return None
+    compact = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    same = _one_spelling(compact) == _one_spelling(text)
+    return None if same else "the header has blanks between tokens, or escapes that it need not have"
 
 
 def _one_spelling(text: str) -> str:
@@ -198,31 +236,22 @@ def _one_spelling(text: str) -> str:
     return re.sub(r"\\(u[0-9A-Fa-f]{4}|.)", spelled, text)
 
 
-MEANINGS: Mapping[str, str] = {
-    "header-padded": "the header is padded to eight bytes",
-    "aligned": "every tensor begins at a multiple of its element size",
-    "compact-json": "the header has no spaces between its tokens",
-    "deterministic": "the same input gives the same bytes",
-    "idempotent": "saving again what was read changes nothing",
-    "keeps-link": "a symbolic link stays one",
-    "keeps-mode": "the file has the usual permissions",
-    "no-foreign-bytes": "the file holds no bytes but those given",
-    "one-file": "nothing else is left in the folder",
-    "target-unchanged": "the file that was there is unchanged",
+PROPERTIES: Mapping[str, Property] = {
+    "header-padded": Property("the header is padded to eight bytes", ("WRT-02",), _padded),
+    "aligned": Property("every tensor begins at a multiple of its element size", ("WRT-04",), _aligned),
+    "compact-json": Property("the header has no spaces between its tokens", ("WRT-18",), _compact),
+    "deterministic": Property("the same input gives the same bytes", ("WRT-12",), _deterministic),
+    "idempotent": Property("saving again what was read changes nothing", ("WRT-13",), _idempotent),
+    "keeps-link": Property("a symbolic link stays one", ("WRT-15",), _keeps_link),
+    "keeps-mode": Property("the file has the usual permissions", ("WRT-15",), _keeps_mode),
+    "no-foreign-bytes": Property(
+        "the file holds no bytes but those given", ("WRT-07", "WRT-08"), _no_foreign_bytes, of_folder=True
+    ),
+    "one-file": Property(
+        "nothing else is left in the folder", ("WRT-19", "WRT-14"), _one_file, of_folder=True
+    ),
+    "target-unchanged": Property(
+        "the file that was there is unchanged", ("WRT-19",), _target_unchanged, of_folder=True
+    ),
 }
 """Property that a case demands of a written file or of its folder -> what it says."""
-
-_OF_FILE: Mapping[str, Callable[[_Written], bool]] = {
-    "header-padded": _padded,
-    "aligned": _aligned,
-    "compact-json": _compact,
-    "deterministic": _deterministic,
-    "idempotent": _idempotent,
-    "keeps-link": lambda written: written.target.is_symlink(),
-    "keeps-mode": _keeps_mode,
-}
-_OF_FOLDER: Mapping[str, Callable[[_Written], bool]] = {
-    "no-foreign-bytes": _no_foreign_bytes,
-    "one-file": _one_file,
-    "target-unchanged": _target_unchanged,
-}

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from safetensors_reference import explain
+from safetensors_reference import explain, rule_book
 
 from . import recipe
 from .builder import tensor_row
-from .write_properties import MODE, lacking, snapshot
+from .judging.answer import Answer, Flaw
+from .write_properties import MODE, flaws_of, snapshot
 
 if TYPE_CHECKING:
     from .manifest import Case
+
+MOST_FLAWS = 5
+"""Rules told at most of those that a written file breaks."""
 
 
 @dataclass(frozen=True)
@@ -82,10 +86,8 @@ def given_metadata(value: Any) -> Any:
     return {given_text(key): given_text(text) for key, text in items}
 
 
-def write_case(
-    case: Case, implementation: Any, folder: Path
-) -> tuple[str, dict[str, Any] | None, str, tuple[str, ...]]:
-    """Write; return outcome, content of the file, message and the demanded properties that it lacks.
+def write_case(case: Case, implementation: Any, folder: Path) -> Answer:
+    """Write, and return what the file holds and what is wrong about it.
 
     Raises NotImplementedError and MemoryError of the implementation.
     """
@@ -93,21 +95,20 @@ def write_case(
     assert action is not None
     target = _prepare(case, folder)
     before = snapshot(folder)
-    content: dict[str, Any] | None = None
     # An implementation in a process of its own is limited there.
     itself = getattr(implementation, "limits_file_size", False)
+    answer = Answer("accept")
     try:
         with _file_size_limit(None if itself else action.get("file_size_limit")):
             save(implementation, action, target)
     except (NotImplementedError, MemoryError):
         raise
     except Exception as err:
-        outcome, message = "reject", f"{type(err).__name__}: {err}"
+        answer = Answer("reject", f"{type(err).__name__}: {err}")
     else:
-        outcome = "accept"
-        content, message = file_content(target)
-    wanted = _wanted(case)
-    return outcome, content, message, lacking(wanted, outcome, implementation, action, target, before, save)
+        answer = written_file(target)
+    flaws = flaws_of(_wanted(case), answer.outcome, implementation, action, target, before, save)
+    return replace(answer, flaws=(*answer.flaws, *flaws))
 
 
 def save(implementation: Any, action: Mapping[str, Any], target: Path) -> None:
@@ -161,18 +162,35 @@ def _file_size_limit(limit: int | None) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, old)
 
 
-def file_content(path: Path) -> tuple[dict[str, Any] | None, str]:
-    """Read a written file strictly: its content, or None and what is wrong with it."""
+def written_file(path: Path) -> Answer:
+    """Read a written file strictly: what it holds, and the rules that it breaks.
+
+    The content is told as far as a reader can have it who takes the most tolerant option of each open choice,
+    so that such a fault says nothing about the rest of the file.
+    """
     try:
         data = path.read_bytes()
     except OSError as err:
-        return None, f"no file was written: {err}"
+        return Answer("accept", flaws=(Flaw("valid", "WRT-01", f"no file was written: {err.strerror}"),))
     found = explain(data, "text")
-    if found.faults or found.header is None:
-        return None, "the file breaks rules: " + ", ".join(f"{f.code} ({f.rule})" for f in found.faults[:5])
     header = found.header
+    if found.faults:
+        open_ones = all(f.choice is not None and _open(f.choice) for f in found.faults)
+        header = explain(data, "official").header if open_ones else None
+    first = {fault.rule: fault for fault in reversed(found.faults)}
+    flaws = tuple(
+        Flaw("valid", rule, f"the file breaks {rule} ({fault.code}): {fault.message}", fault.choice)
+        for rule, fault in list(reversed(first.items()))[:MOST_FLAWS]
+    )
+    if header is None:
+        return Answer("accept", flaws=flaws)
     rows = []
     for tensor in header.tensors.values():
         part = data[header.data_start + tensor.begin : header.data_start + tensor.end]
         rows.append(tensor_row(tensor.name, tensor.dtype, tensor.shape, part))
-    return {"tensors": rows, "metadata": header.metadata}, ""
+    return Answer("accept", tensors=rows, metadata=header.metadata, has_metadata=True, flaws=flaws)
+
+
+def _open(choice: str) -> bool:
+    """Return whether several answers to a choice are legitimate."""
+    return rule_book().choices[choice].required is None

@@ -41,8 +41,17 @@ function bytesOf({ file, recipe, sha256, size }) {
   return bytes;
 }
 
+// A text of the manifest. One with half a surrogate pair is spelled in parts, as UTF-8 that holds the half too.
+function textOf(value) {
+  if (typeof value === "string") return value;
+  const pieces = Buffer.concat(value.parts.map(expand)).toString("latin1").split(/(\xed[\xa0-\xbf][\x80-\xbf])/);
+  const half = (p) => String.fromCharCode(0xd000 | ((p.charCodeAt(1) & 0x3f) << 6) | (p.charCodeAt(2) & 0x3f));
+  return pieces.map((p, i) => (i % 2 ? half(p) : Buffer.from(p, "latin1").toString())).join("");
+}
+
 // Names, dtypes and shapes as one text each; shapes only where a double holds every dimension exactly.
 function differs(found, wanted) {
+  wanted = wanted.map((t) => ({ ...t, name: textOf(t.name) }));
   const exact = new Set(wanted.filter((t) => t.shape.every(Number.isSafeInteger)).map((t) => t.name));
   const text = (t) => JSON.stringify([t.name, t.dtype, exact.has(t.name) ? t.shape.map(Number) : null]);
   const [got, want] = [found, wanted].map((list) => list.map(text).sort().join(" "));

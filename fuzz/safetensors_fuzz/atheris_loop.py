@@ -21,6 +21,7 @@ from typing import Any
 from safetensors_conformance.outcomes import StepResult
 from safetensors_conformance.selectors import SelectorError
 from safetensors_conformance.worker import Limits, StartError
+from safetensors_reports.wording import message_class
 
 from . import folder
 from .atheris_config import CANNOT_START, INTERRUPTED, Config
@@ -30,7 +31,6 @@ from .campaign import Campaign
 from .finding import Finding
 from .grammar.model import File
 from .inner import ProveSubject
-from .oracle import message_class
 from .recorder import Settings, Tally
 from .subjects import Slots, Subject
 

@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from safetensors_conformance.outcomes import StepResult
+from safetensors_reports.wording import message_class
 
 from .finding import Finding
 from .grammar.grammar import MOST_FAULTS, Grammar
 from .grammar.model import File, parse
-from .oracle import Opinion, message_class, opinion, wrong
+from .oracle import Opinion, opinion, wrong
 from .recorder import Recorder, Settings, Tally
 from .splits import Pair, compare, differences
 from .subjects import Slots, Subject

@@ -13,6 +13,7 @@ from safetensors_reports.text import visible
 
 from .finding import REPLAYS, Finding
 from .folder import FindingError, load
+from .folder_texts import reason
 from .replay import Answer, exit_status
 from .replay import replay as ask_again
 
@@ -64,6 +65,9 @@ def replay(folder: Path, impls: tuple[str, ...], times: int, profile: str | None
     for rule_id in finding.rules[:1]:
         rule = rule_book().rules.get(rule_id)
         click.echo(f"  rule      {rule_id}" + (f" ({rule.level}): {rule.statement}" if rule else ""))
+    why = reason(finding)
+    if why is not None:
+        click.echo(f"  {'because' if finding.rules else 'rule':<9} {visible(why[1], 300)}")
     click.echo(f"  expected  {visible(finding.expected, 300)}")
     if not impls and not finding.got:
         raise UnusableError(f"{finding.slug} does not say whom it was found with; give --impl SELECTOR")

@@ -21,6 +21,9 @@ AGREEMENT = "the same content from all that accept it"
 ADAPTER_ERROR = "adapter-error"
 """Token of an adapter's failure in a signature, which leaves out those of no answer."""
 
+NOT_KNOWN = "not known"
+"""Stands in place of a rule where none can be told."""
+
 
 def bare(signature: str) -> str:
     """Return a signature without the brackets that tell kinds apart, as ``stc diff`` writes it."""
@@ -34,9 +37,10 @@ class Finding:
     Attributes:
         step: what was asked: open, read, slice, write or index; or ``prove`` and ``check`` for the two
             questions that only the reference is asked.
-        verdict: a failing key of ``safetensors_reports.verdicts.VERDICTS``.
+        verdict: a failing key of ``safetensors_corpus.judging.verdicts.VERDICTS``.
         signature: subject and outcomes as ``stc diff`` writes them; findings of one signature are one.
-        rules: ids of the rules broken by the input, or that the answer breaks; the first speaks for it.
+        rules: ids of the rules broken by the input, or that the answer breaks; the first speaks for it. Empty
+            where the rule is not known.
         codes: fault codes of the input, sorted; empty for a valid one.
         expected: one line.
         got: selector -> one line.
@@ -54,6 +58,7 @@ class Finding:
         execs: inputs that the run had tried when it found this one.
         size_found: bytes of the input before it was made smaller.
         replays: how often of three times a fresh process gave the same answer.
+        cause: why these rules, or why none, in one line; empty where codes or expectation say so.
     """
 
     step: str
@@ -74,6 +79,7 @@ class Finding:
     execs: int = 0
     size_found: int = 0
     replays: int = 0
+    cause: str = ""
 
     @property
     def split(self) -> bool:

@@ -112,6 +112,7 @@ def describe(finding: Finding) -> dict[str, Any]:
         "verdict": finding.verdict,
         "signature": finding.signature,
         "rules": [_rule(rule_id) for rule_id in finding.rules],
+        "cause": finding.cause,
         "codes": list(finding.codes),
         "cwe": [{"id": number, "name": CWE_NAMES[number]} for number in weaknesses(finding)],
         "expected": finding.expected,
@@ -213,6 +214,7 @@ def load(path: Path) -> Finding:
         execs=raw["execs"],
         size_found=raw["size"]["found"],
         replays=raw["replays"],
+        cause=raw.get("cause", ""),
     )
 
 

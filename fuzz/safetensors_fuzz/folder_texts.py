@@ -7,12 +7,12 @@ import textwrap
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from safetensors_corpus.judging.verdicts import VERDICTS, kind_of
 from safetensors_reference import rule_book
 from safetensors_reports.drawing.canvas import shown
 from safetensors_reports.text import code, visible
-from safetensors_reports.verdicts import VERDICTS, kind_of
 
-from .finding import Finding
+from .finding import NOT_KNOWN, Finding
 
 EMBEDDED = 4096
 """Most bytes of input that stand in the test itself; what is larger is read from beside it."""
@@ -39,11 +39,20 @@ def _outcome(line: str) -> str:
     return line.replace(",", " ").replace(":", " ").split(" ", 1)[0]
 
 
+def reason(finding: Finding) -> tuple[str, str] | None:
+    """Return why these rules are named, or why none: subject and text of a line. None without need."""
+    if finding.rules:
+        return ("why this rule", finding.cause) if finding.cause else None
+    return "rule", finding.cause or f"{NOT_KNOWN}: nothing tells what in the input leads to the answer"
+
+
 def text_of_readme(finding: Finding, document: Mapping[str, Any], test: str, drawing: str | None) -> str:
     """Return the README: what, rule, expected and got, how to see it again. At most 25 lines."""
     meaning = VERDICTS.get(kind_of(finding.verdict), "")
     lines = [f"# {finding.slug}", "", f"{code(finding.verdict)} at step {code(finding.step)}: {meaning}.", ""]
     lines += [f"- rule {r['id']} ({r['level']}): {r['statement']}" for r in document["rules"][:2]]
+    why = reason(finding)
+    lines += [f"- {why[0]}: {why[1]}"] if why else []
     lines.append(f"- expected: {code(finding.expected)}")
     for selector, line in list(finding.got.items())[:ANSWERS]:
         version = finding.versions.get(selector, "")
@@ -104,6 +113,8 @@ def text_of_test(finding: Finding, stored_path: Callable[[Finding, str], str]) -
     if finding.rules:
         rule = rule_book().rules[finding.rules[0]]
         rows += [f"    # {rule.id} ({rule.level}): {rule.title}"]
+    else:
+        rows += [f"    # rule {NOT_KNOWN}"]
     rows += ["    wrong = failure(", "        IMPLEMENTATION,"]
     rows += [f"        {key}={_literal(value)}," for key, value in given.items()]
     rows += ["        files=FILES,", "        expectation=EXPECTATION,", "        action=ACTION,"]
@@ -119,6 +130,8 @@ def _docstring(finding: Finding) -> str:
     for rule_id in finding.rules[:1]:
         rule = rule_book().rules[rule_id]
         parts.append(f"{rule.id} ({rule.level}): {rule.statement}")
+    why = reason(finding)
+    parts += [f"{why[0].capitalize()}: {why[1]}"] if why else []
     parts.append(f"Expected: {finding.expected}")
     for selector in filter(None, [blamed(finding), held_against(finding)]):
         version = finding.versions.get(selector, "")

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
-from safetensors_conformance.compare import first_difference
 from safetensors_conformance.outcomes import UNSAFE, StepResult
 from safetensors_corpus.builder import dtype_features, tensor_row
+from safetensors_corpus.judging.judge import Demand, judge_step
+from safetensors_corpus.judging.verdicts import FAILING, effect_of, kind_of
+from safetensors_corpus.manifest import Expectation
 from safetensors_reference import explain
 from safetensors_reference.faults import Fault
 from safetensors_reference.header import Header
 from safetensors_reference.prove import prove
 from safetensors_reference.rules import HEADER_CAP, ProfileName, rule_book
-from safetensors_reports.text import plural
+from safetensors_reports.wording import message_class
 
 Expected = Literal["accept", "reject", "open"]
-_VARYING = re.compile(r"""[0-9]+|"[^"]*"?|'[^']*'?|`[^`]*`?""")
-"""Numbers and quoted texts: what differs from input to input in a message."""
-_LISTS = re.compile(r"(?<=[\[(])#(?:, ?#)+(?=[\])])")
 LARGE_DIMENSION = 2**31
 """Dimensions from which readers may refuse (SHP-08, choice ``large-dimension``)."""
 HIGH_RANK = 8
@@ -66,6 +64,15 @@ class Opinion:
         if self.header is None:
             raise ValueError("a file with faults has no content to demand")
         return content(self.data, self.header)
+
+    def demand(self, outcome: str) -> Demand:
+        """Return what the judge is to demand; the content is made for an answer that accepts only."""
+        if self.expected == "reject":
+            # What the written format forbids comes first.
+            rules = sorted(self.rules, key=lambda rule: rule_book().rules[rule].basis != "text")
+            return Demand(tuple(rules), Expectation("reject", None, self.codes))
+        content = self.content() if outcome == "accept" and self.header is not None else {"tensors": []}
+        return Demand((), Expectation("accept", content, ()), features=tuple(self.features()))
 
     def features(self) -> list[str]:
         """Return the dtypes of a valid file as names of features."""
@@ -146,59 +153,51 @@ def _points(data: bytes, header: Header) -> Iterable[str]:
 
 @dataclass(frozen=True)
 class Wrong:
-    """A wrong answer: the verdict, what is wrong in one line, and a word that tells kinds of it apart."""
+    """A wrong answer.
+
+    Attributes:
+        verdict: as the judge calls it.
+        text: what is wrong, in one line.
+        kind: a word that tells kinds of it apart.
+        rules: the rule that it is charged to, if one is known.
+    """
 
     verdict: str
     text: str
     kind: str
+    rules: tuple[str, ...] = ()
 
 
 def wrong(what: Opinion, result: StepResult, lacks: frozenset[str]) -> Wrong | None:
     """Say what is wrong about an answer, None when nothing is."""
-    outcome = result.outcome
-    names = what.header.tensors if what.header is not None else ()
-    if outcome in UNSAFE:
-        kind = f"{outcome} {message_class(result.message, names)}".strip()
-        return Wrong("unsafe", _told(result), kind)
-    if outcome == "harness-error":
-        return Wrong("harness-error", result.message, message_class(result.message))
-    if outcome == "unsupported" or what.expected == "open":
+    if what.expected == "open" and result.outcome not in UNSAFE and result.outcome != "harness-error":
         return None
-    if what.expected == "reject":
-        if outcome == "reject":
-            return None
-        count = "" if result.tensors is None else f", {plural(len(result.tensors), 'tensor')}"
-        return Wrong("wrong-accept", f"accept{count}", what.rules[0])
-    if outcome == "reject":
-        if lacks and lacks.intersection(what.features()):
-            return None
-        return Wrong("wrong-reject", _told(result), message_class(result.message, names))
-    difference = first_difference(what.content(), result)
-    return None if difference is None else Wrong("wrong-content", difference, difference_class(difference))
+    judged = judge_step(what.demand(result.outcome), "read", {"read": result}, lacks)
+    if judged.verdict == "harness-error":
+        return Wrong("harness-error", result.message, message_class(result.message))
+    # An exception without documentation says nothing about this input.
+    failures = [failure for failure in judged.failures if failure.property != "exception"]
+    if not failures or kind_of(failures[0].verdict) not in FAILING:
+        return None
+    worst = failures[0]
+    names = what.header.tensors if what.header is not None else ()
+    effect = effect_of(worst.verdict)
+    if effect == "accept":
+        kind = worst.rule
+    elif effect == "content":
+        kind = kind_of_part(worst.property)
+    else:
+        message = message_class(result.message, names)
+        kind = f"{result.outcome} {message}".strip() if effect == "unsafe" else message
+    text = told(result) if effect in ("unsafe", "reject") else worst.detail
+    return Wrong(worst.verdict, text, kind, (worst.rule,) if worst.rule else ())
 
 
-def _told(result: StepResult) -> str:
+def kind_of_part(part: str) -> str:
+    """Return the word of signatures for a part of a content that differs."""
+    return "other bytes" if part == "bytes" else part
+
+
+def told(result: StepResult) -> str:
+    """Return outcome and message in one line."""
     return f"{result.outcome}: {result.message}" if result.message else result.outcome
-
-
-def message_class(message: str, names: Iterable[str] = ()) -> str:
-    """Return a message without what differs from input to input; ``names`` are those of tensors."""
-    for name in sorted(names, key=len, reverse=True):
-        if name:
-            message = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "#", message)
-    return _LISTS.sub("#", _VARYING.sub("#", message[:160]))[:60].strip()
-
-
-def difference_class(difference: str) -> str:
-    """Return which part of the content differs: dtype, shape, nbytes, bytes, metadata, tensors."""
-    if difference.startswith("metadata"):
-        return "metadata"
-    # Names of tensors may be anything, so only what stands behind them counts.
-    tail = difference.rpartition('": ')[2]
-    for word in ("dtype", "shape", "nbytes", "other bytes"):
-        if tail.startswith(word):
-            return word
-    for ending, word in ((" is missing", "missing"), (" twice", "twice"), (" none of that name", "reported")):
-        if difference.endswith(ending):
-            return word
-    return "content"

@@ -12,8 +12,8 @@ import tomlkit
 from tomlkit.items import Array
 
 from safetensors_corpus import recipe
+from safetensors_corpus.judging.verdicts import SECURITY, kind_of
 from safetensors_reference import explain, rule_book
-from safetensors_reports.verdicts import SECURITY, kind_of
 
 from .finding import Finding
 from .folder_texts import blamed
@@ -47,7 +47,9 @@ def entry_of(
     known = rule_book().rules
     rules = [rule for rule in finding.rules if rule in known]
     if not rules:
-        raise PromotionError("the finding names no rule")
+        raise PromotionError(
+            "the finding's rule is not known; write the case by hand, docs/add-a-case.md says how"
+        )
     data, expectation = input_of(finding), finding.expectation
     area = _AREA_OF.get(rules[0][:3], "data")
     row: dict[str, Any] = {

@@ -6,9 +6,12 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from safetensors_corpus.judging.judge import failure_of
+from safetensors_corpus.judging.verdicts import effect_of
 from safetensors_reference.rules import ProfileName
 from safetensors_reports.disagreements import signature_of
 
+from .attribution import Cause, cause_of
 from .finding import ADAPTER_ERROR, ANY_ANSWER, ENTRY, REPLAYS, Finding, bare
 from .oracle import Opinion, Wrong, opinion, wrong
 from .shrink import shrink
@@ -107,7 +110,9 @@ class Recorder:
                 now, again = ask(data)
                 if again is None or again.verdict != mistake.verdict:
                     return False
-                if again.verdict == "wrong-accept":  # fewer faults say more; others would be another finding
+                if (
+                    effect_of(again.verdict) == "accept"
+                ):  # fewer faults say more; others would be another finding
                     return set(now.rules) <= set(what.rules)
                 return again.kind == mistake.kind and (
                     again.verdict == "unsafe" or now.subject == what.subject
@@ -117,7 +122,11 @@ class Recorder:
             now, again = ask(data)
             if again is None:  # it was the process's state and not the input
                 now, again = what, mistake
-            self._settle(len(what.data), subject, step, now, again, ask)
+
+            def accepts(data: bytes) -> bool:
+                return subject.answer(data, slots.put(data), step).outcome == "accept"
+
+            self._settle(len(what.data), subject, step, now, again, ask, accepts)
 
     def _settle(
         self,
@@ -127,6 +136,7 @@ class Recorder:
         what: Opinion,
         mistake: Wrong,
         ask: Callable[[bytes], tuple[Opinion, Wrong | None]],
+        accepts: Callable[[bytes], bool],
     ) -> None:
         """Ask again for a wrong answer that was made small, and keep it if it is new."""
         signature = self._signature(what, subject, mistake)
@@ -140,11 +150,14 @@ class Recorder:
             subject.renew()
             _, again = ask(what.data)
             replays += again is not None and (again.verdict, again.kind) == (mistake.verdict, mistake.kind)
+        # What does not come again is not kept, and would only be asked about in vain.
+        cause = cause_of(what, mistake, accepts, self._settings.profile) if replays == REPLAYS else Cause()
         finding = Finding(
             step=step,
-            verdict=mistake.verdict,
+            verdict=_verdict(mistake, cause),
             signature=signature,
-            rules=what.rules or _rules_of_valid(mistake),
+            rules=cause.rules,
+            cause=cause.words,
             codes=what.codes,
             expected=_expected(what),
             got={subject.name: mistake.text},
@@ -202,9 +215,9 @@ class Recorder:
 
     def _note(self, what: Opinion, subject: Subject, mistake: Wrong) -> None:
         """Note what is told of a subject now, so that nothing that follows from it is told as well."""
-        if mistake.verdict == "wrong-accept" and len(what.rules) == 1:
+        if effect_of(mistake.verdict) == "accept" and len(what.rules) == 1:
             self._alone.add((subject.name, what.rules[0]))
-        if mistake.verdict == "wrong-content":
+        if effect_of(mistake.verdict) == "content":
             self._misread.add((subject.name, mistake.kind))
 
     def _explained(self, what: Opinion, subject: Subject, mistake: Wrong) -> bool:
@@ -213,7 +226,7 @@ class Recorder:
         The one that is accepted may hide the others (the first of two entries with one name is often never
         looked at), so their company says nothing that the single finding does not say.
         """
-        if mistake.verdict != "wrong-accept" or len(what.rules) < 2:
+        if effect_of(mistake.verdict) != "accept" or len(what.rules) < 2:
             return False
         return any((subject.name, rule) in self._alone for rule in what.rules)
 
@@ -221,47 +234,20 @@ class Recorder:
         """Return subject and outcomes as ``stc diff`` writes them; brackets tell kinds apart."""
         name = REFERENCE if subject.plain != REFERENCE else "rules"
         due = "reject" if what.header is None else "accept"
-        tokens = {"wrong-accept": "accept", "wrong-reject": "reject", "harness-error": ADAPTER_ERROR}
-        vector = {"a": tokens.get(mistake.verdict) or mistake.kind.split()[0], "b": due}
-        if mistake.verdict == "wrong-content":
+        effect = effect_of(mistake.verdict)
+        tokens = {"accept": "accept", "reject": "reject", "harness-error": ADAPTER_ERROR}
+        vector = {"a": tokens.get(effect) or mistake.kind.split()[0], "b": due}
+        if effect == "content":
             vector = {"a": "accept:0", "b": "accept:1"}
         text = signature_of(what.subject, vector, {"a": subject.plain, "b": name})
         return f"{text} [{mistake.kind}]" if mistake.kind else text
 
 
-_BY_WORD = (
-    ("align", "OFF-11"),
-    ("multiple of", "OFF-11"),
-    ("start offset", "OFF-11"),
-    ("dtype", "DTY-01"),
-    ("metadata", "MET-04"),
-    ("shape", "SHP-11"),
-    ("dim", "SHP-11"),
-    ("offset", "OFF-05"),
-    ("name", "ENT-08"),
-    ("key", "ENT-08"),
-)
-"""Word in a refusal of a valid file -> the rule that allows what it names: a guess."""
-
-
-def _rules_of_valid(mistake: Wrong) -> tuple[str, ...]:
-    """Return the rule that a wrong answer to a valid file breaks."""
-    by_kind = {
-        "dtype": "API-19",
-        "shape": "SHP-11",
-        "nbytes": "DAT-03",
-        "other bytes": "DAT-06",
-        "metadata": "MET-04",
-        "missing": "ENT-09",
-        "reported": "ENT-09",
-        "twice": "ENT-09",
-    }
-    if mistake.verdict == "wrong-content":
-        return (by_kind.get(mistake.kind, "DAT-06"),)
-    if mistake.verdict == "unsafe":
-        return ("API-14",)
-    words = mistake.kind.lower()
-    return (next((rule for word, rule in _BY_WORD if word in words), "FRM-01"),)
+def _verdict(mistake: Wrong, cause: Cause) -> str:
+    """Return the verdict with the cause known: a refusal is wrong only where the written format rules."""
+    if effect_of(mistake.verdict) != "reject" or not cause.rules:
+        return mistake.verdict
+    return failure_of("reject", cause.rules[0], "must", "outcome", mistake.text).verdict
 
 
 def _expected(what: Opinion) -> str:

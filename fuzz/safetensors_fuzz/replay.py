@@ -11,16 +11,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from safetensors_conformance.failure import got_text
 from safetensors_conformance.implementations.environment import InstallError
 from safetensors_conformance.implementations.prepare import prepare
 from safetensors_conformance.judge import StepVerdict
 from safetensors_conformance.selectors import SelectorError, Target, resolve
 from safetensors_conformance.worker import Limits, StartError
 from safetensors_conformance.workers import make_worker
+from safetensors_corpus.judging.verdicts import kind_of, worst
 from safetensors_reference import rule_book
+from safetensors_reports.case_evidence import got_text
 from safetensors_reports.text import plural
-from safetensors_reports.verdicts import kind_of, worst
 
 from .asking.replaying import ask
 from .finding import AGREEMENT, ANY_ANSWER, ENTRY, REPLAYS, Finding
@@ -65,7 +65,14 @@ class Answer:
         chosen = [v for v in self.judged if v.verdict == verdict]
         often = "" if len(chosen) == len(self.judged) else f" ({len(chosen)} of {len(self.judged)} times)"
         # The folder that the file lay in has another name each time.
-        return re.sub(r"\S*/stc-fuzz-[^/\s]+/", "", got_text(chosen[0])) + often
+        return re.sub(r"\S*/stc-fuzz-[^/\s]+/", "", got_text(_row(chosen[0]))) + often
+
+
+def _row(judged: StepVerdict) -> dict[str, Any]:
+    """Return what a record would say."""
+    result = judged.result
+    row = {"outcome": result.outcome, "verdict": judged.verdict, "message": result.message}
+    return {**row, "detail": judged.detail, "content": result.content}
 
 
 def is_wrong(judged: StepVerdict) -> bool:
@@ -114,7 +121,7 @@ def _held_together(answers: Sequence[Answer]) -> Iterator[Answer]:
     ]
     for answer in answers:
         judged = [
-            replace(one, verdict="wrong-content", detail=words_of(found[1], found[0])) if found else one
+            replace(one, verdict="deviation:content", detail=words_of(found[1], found[0])) if found else one
             for one, found in zip(answer.judged, (r.get(answer.selector) for r in rounds), strict=False)
         ]
         yield replace(answer, judged=tuple(judged))

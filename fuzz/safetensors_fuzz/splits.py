@@ -8,14 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import permutations
 
-from safetensors_conformance.canonical import FIELDS, content_of
-from safetensors_conformance.compare import first_difference
 from safetensors_conformance.outcomes import StepResult
+from safetensors_corpus.judging.content import FIELDS, Difference, first_difference
 from safetensors_reference.rules import rule_book
 from safetensors_reports.disagreements import signature_of
 
 from .finding import AGREEMENT, ENTRY, REPLAYS, Finding
-from .oracle import Opinion, difference_class, opinion
+from .oracle import Opinion, kind_of_part, opinion
 from .recorder import Recorder
 from .shrink import shrink
 from .subjects import Slots, Subject
@@ -46,13 +45,13 @@ class Pair:
         return self.first.answer(data, path, self.step), self.second.answer(data, path, self.step)
 
 
-def difference_of(one: StepResult, other: StepResult) -> str | None:
+def difference_of(one: StepResult, other: StepResult) -> Difference | None:
     """Return the first difference between two accepting answers, None for none.
 
     It is told as one of ``other``, with ``one`` in the place of the file. What either does not tell is not
     compared.
     """
-    content, against = content_of(one), content_of(other)
+    content, against = one.content, other.content
     if content is None or against is None:
         return None
     rows = {row["name"]: row for row in against["tensors"]}
@@ -65,11 +64,12 @@ def _told(row: dict[str, object]) -> dict[str, object]:
     return {key: value for key, value in row.items() if value is not None}
 
 
-def differences(one: StepResult, other: StepResult) -> tuple[str, str] | None:
+def differences(one: StepResult, other: StepResult) -> tuple[Difference, Difference] | None:
     """Return the difference between two accepting answers, told of ``one`` and told of ``other``."""
     of_one, of_other = difference_of(other, one), difference_of(one, other)
     # A name reported twice shows on its side only.
-    return None if of_one is of_other is None else (of_one or of_other or "", of_other or of_one or "")
+    either = of_one or of_other
+    return None if either is None else (of_one or either, of_other or either)
 
 
 def quarrels(answers: dict[str, StepResult]) -> dict[str, tuple[str, str]]:
@@ -78,7 +78,7 @@ def quarrels(answers: dict[str, StepResult]) -> dict[str, tuple[str, str]]:
     for name, other in permutations(answers, 2):
         found = differences(answers[name], answers[other])
         if found is not None:
-            out.setdefault(name, (other, found[0]))
+            out.setdefault(name, (other, found[0].text))
     return out
 
 
@@ -87,7 +87,7 @@ def words_of(difference: str, other: str) -> str:
     return f"{difference} (as {other} reads it)"
 
 
-def compare(recorder: Recorder, what: Opinion, pair: Pair, found: tuple[str, str]) -> None:
+def compare(recorder: Recorder, what: Opinion, pair: Pair, found: tuple[Difference, Difference]) -> None:
     """Keep it as a finding that two accept an input and report different content.
 
     Args:
@@ -96,8 +96,8 @@ def compare(recorder: Recorder, what: Opinion, pair: Pair, found: tuple[str, str
         pair: the two.
         found: what ``differences`` returned.
     """
-    first, second, kind = pair.first, pair.second, difference_class(found[1])
-    if recorder.misreads(first, difference_class(found[0])) or recorder.misreads(second, kind):
+    first, second, kind = pair.first, pair.second, kind_of_part(found[1].part)
+    if recorder.misreads(first, kind_of_part(found[0].part)) or recorder.misreads(second, kind):
         return  # a choice has no part in it: the same is told of a file that leaves none
     vector = {"a": "accept:0", "b": "accept:1"}
     rough = f"{'+'.join(what.choices)}: {signature_of(what.subject, vector, pair.names)} [{kind}]"
@@ -109,7 +109,7 @@ def compare(recorder: Recorder, what: Opinion, pair: Pair, found: tuple[str, str
             now = differences(*pair.answers(data, slots))
             return (
                 now is not None
-                and difference_class(now[1]) == kind
+                and kind_of_part(now[1].part) == kind
                 and opinion(data, recorder.settings.profile).expected == "open"
             )
 
@@ -123,14 +123,14 @@ def compare(recorder: Recorder, what: Opinion, pair: Pair, found: tuple[str, str
     recorder.take(
         Finding(
             step=pair.step,
-            verdict="wrong-content",
+            verdict="deviation:content",
             signature=f"{signature_of(now.subject, vector, pair.names)} [{kind}]",
             rules=now.rules or tuple(rule_book().choices[choice].rule for choice in now.choices),
             codes=now.codes,
             expected=AGREEMENT,
             got={
-                first.name: f"accept, but {words_of(seen[0], second.name)}",
-                second.name: f"accept, but {words_of(seen[1], first.name)}",
+                first.name: f"accept, but {words_of(seen[0].text, second.name)}",
+                second.name: f"accept, but {words_of(seen[1].text, first.name)}",
             },
             versions={first.name: first.version, second.name: second.version},
             files={ENTRY: data},

@@ -10,7 +10,7 @@ import click
 
 from .disputed_docs import disputed_page
 from .header_schema import header_schema_text
-from .rules import PROFILES, Choice, Rule, rule_book
+from .rules import BASES, PROFILES, Choice, Rule, rule_book
 from .rules_docs import rules_page
 
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ def show(what: str) -> None:
 def _rule(rule: Rule) -> Iterator[str]:
     yield f"{rule.id} ({rule.level}): {rule.title}"
     yield rule.statement
+    yield f"  {'basis':<9} {rule.basis}: {BASES[rule.basis]}"
     for profile in PROFILES:
         yield f"  {profile:<9} {getattr(rule, profile)}"
     for choice in rule_book().choices.values():

@@ -25,6 +25,9 @@ by other readers or by their users. Each is a named choice with exact options, o
   the same one; with `--profile text`, `official` or `hardened` the answer of that profile is demanded. Of a
   *limit*, readers may answer differently from file to file.
 
+The *basis* of a rule says who asks for it: the written format (text), the official library where the text is
+silent (official), or we and others (ours). [The rules](rules.md) say more.
+
 `stc corpus list` with the id of a choice or rule lists its cases.
 """
 
@@ -38,7 +41,7 @@ def disputed_page(book: RuleBook | None = None) -> str:
         title = book.points[number]
         lines += ["", anchor(f"point-{number}"), "", f"## {number}. {escape(title[:1].upper() + title[1:])}"]
         for choice in choices_of(book, number):
-            lines += _choice(choice)
+            lines += _choice(choice, book)
     rest = [choice for choice in book.choices.values() if not choice.points]
     lines += ["", "## Choices beside these points", ""]
     lines += table(("choice", "question", "state"), ([link(c), escape(c.title), state(c)] for c in rest))
@@ -74,7 +77,7 @@ def _row(book: RuleBook, number: int) -> list[str]:
     return [f"[{number}](#point-{number})", escape(book.points[number]), choices]
 
 
-def _choice(choice: Choice) -> Iterator[str]:
+def _choice(choice: Choice, book: RuleBook) -> Iterator[str]:
     yield from ("", f"### {link(choice)}: {escape(choice.title)}", "")
     if choice.settled:
         shown = f"settled as `{choice.required}`, shown by the cases of {rule_links(choice.settled)}"
@@ -82,7 +85,7 @@ def _choice(choice: Choice) -> Iterator[str]:
         shown = f"required is `{choice.required}`, whatever the profile"
     else:
         shown = "a limit, so answers may differ from file to file" if choice.limit else "open"
-    yield f"Rule {rule_links((choice.rule,))}; {shown}."
+    yield f"Rule {rule_links((choice.rule,))} (basis: {book.rules[choice.rule].basis}); {shown}."
     open_ones = [profile for profile in PROFILES if choice.positions[profile] is None]
     if open_ones and choice.required is None:
         yield f"Left open by {' and '.join(open_ones)}."

@@ -179,8 +179,8 @@ class _Explainer:
     def _object(self, header: bytes) -> bool:
         """Read the header object member by member; False when its end was not reached."""
 
-        def report(code: str, rule: str, message: str, start: int, end: int) -> None:
-            choice = "deep-nesting" if code == "HDR_TOO_DEEP" else None
+        def report(code: str, rule: str, message: str, start: int, end: int, choice: str | None) -> None:
+            # Every profile refuses what the JSON reader reports, the choices included.
             self._sink(Fault(code, rule, message, 8 + start, 8 + end, None, choice))
 
         reader = JsonReader(header, report)

@@ -84,7 +84,7 @@ class Header(NamedTuple):
     Attributes:
         length: N, the number of header bytes, padding included (FRM-01).
         tensors: name -> entry, in header order.
-        metadata: the metadata map, None when the file has none (MET-03).
+        metadata: the metadata map, None when the file has none.
         data_size: size of the data buffer in bytes.
     """
 

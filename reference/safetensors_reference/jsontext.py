@@ -9,12 +9,11 @@ Whether keys repeat is decided by the caller, who knows what the object means.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NoReturn
+from typing import Literal, NoReturn
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
+Report = Callable[[str, str, str, int, int, str | None], None]
 Kind = Literal["object", "array", "string", "number", "true", "false", "null", "invalid"]
 
 MAX_DEPTH = 127
@@ -89,10 +88,11 @@ class Abandon(Exception):  # noqa: N818 - control flow, users never see it
 class JsonReader:
     """Reads JSON values out of ``data`` from position ``pos`` on.
 
-    ``report(code, rule, message, start, end)`` is called for every fault, with positions in ``data``.
+    ``report(code, rule, message, start, end, choice)`` is called for every fault, with positions in ``data``
+    and the choice under which other readers take it for none.
     """
 
-    def __init__(self, data: bytes, report: Callable[[str, str, str, int, int], None]) -> None:
+    def __init__(self, data: bytes, report: Report) -> None:
         self.data = data
         self.report = report
         self.pos = 0
@@ -108,7 +108,7 @@ class JsonReader:
 
     def syntax(self, message: str, start: int, end: int) -> None:
         """Report a breach of the JSON grammar (HDR-07)."""
-        self.report("HDR_NOT_JSON", "HDR-07", message, start, end)
+        self.report("HDR_NOT_JSON", "HDR-07", message, start, end, None)
 
     def members(self, depth: int) -> Iterator[tuple[Node, Node]]:
         """Yield the members of the object that starts at ``pos``, one at a time; ``pos`` ends behind it.
@@ -194,6 +194,7 @@ class JsonReader:
                 f"more than {MAX_DEPTH} levels of nesting; the rest of the header was not read",
                 self.pos,
                 self.pos + 1,
+                "deep-nesting",
             )
             raise Abandon
 
@@ -260,7 +261,8 @@ class JsonReader:
                     done = low.end()
                 elif 0xD800 <= unit < 0xE000:
                     exact = False
-                    self._bad_escape(f"lone surrogate escape {token.decode()}", match)
+                    text = f"lone surrogate escape {token.decode()}"
+                    self._bad_escape(text, match, "lone-surrogates")
                 out.append(chr(unit))
             elif token[:1] == b"\\":
                 exact = False
@@ -277,10 +279,10 @@ class JsonReader:
         """Report a run of raw control characters (HDR-14)."""
         more = f" and {len(run) - 1:,} more" if len(run) > 1 else ""
         text = f"raw control character U+{run[0]:04X}{more} in a string"
-        self.report("HDR_NOT_JSON", "HDR-14", text, at, at + len(run))
+        self.report("HDR_NOT_JSON", "HDR-14", text, at, at + len(run), None)
 
-    def _bad_escape(self, message: str, match: re.Match[bytes]) -> None:
-        self.report("HDR_NOT_JSON", "HDR-15", message, match.start(), match.end())
+    def _bad_escape(self, message: str, match: re.Match[bytes], choice: str | None = None) -> None:
+        self.report("HDR_NOT_JSON", "HDR-15", message, match.start(), match.end(), choice)
 
 
 def _text(raw: bytes) -> tuple[str, bool]:

@@ -73,7 +73,7 @@ class TensorFile(Generic[T]):
         return self._header
 
     def metadata(self) -> dict[str, str] | None:
-        """Return a copy of the metadata map, None when the file has none (MET-03)."""
+        """Return a copy of the metadata map, None when the file has none."""
         return None if self._header.metadata is None else dict(self._header.metadata)
 
     def keys(self) -> list[str]:

@@ -36,7 +36,7 @@ def save_file(
             order, little-endian. A ``PackedTensor`` holds F4 or F6. Of array subclasses the plain data are
             written. Arrays that share memory are written each on its own.
         path: target.
-        metadata: strings to strings; None writes no map, which is not the same as an empty one (MET-03).
+        metadata: strings to strings; None writes no map, not an empty one.
 
     Raises:
         WriteError: something cannot be written, such as an array of objects, a masked array, or a tensor

@@ -10,11 +10,18 @@ import tomllib
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from typing import Literal
+from typing import Literal, get_args
 
 Level = Literal["must", "should", "may"]
+Basis = Literal["text", "official", "ours"]
 ProfileName = Literal["text", "official", "hardened"]
 PROFILES: tuple[ProfileName, ...] = ("text", "official", "hardened")
+BASES: dict[Basis, str] = {
+    "text": "the written format",
+    "official": "the official library; the text is silent",
+    "ours": "this project or a convention of others; text and official library do not ask for it",
+}
+"""Basis of a rule -> whose demand or permission it is, in words."""
 
 HEADER_CAP = 100_000_000
 """Largest header length in bytes that a reader accepts (LIM-01)."""
@@ -24,13 +31,15 @@ HEADER_CAP = 100_000_000
 class Rule:
     """One numbered requirement of the format.
 
-    ``text``, ``official`` and ``hardened`` say what the written specification, the newest official release
-    and our recommendation for hostile files each hold; ``choice`` names the choice when they differ or
-    the text leaves it open; ``codes`` are the fault codes that a strict reader reports for it.
+    ``basis`` says whose demand it is (of a rule that is a "may": whose permission). ``text``, ``official``
+    and ``hardened`` say what the written specification, the newest official release and our recommendation
+    for hostile files each hold; ``choice`` names the choice when they differ or the text leaves it open;
+    ``codes`` are the fault codes that a strict reader reports for it.
     """
 
     id: str
     level: Level
+    basis: Basis
     title: str
     statement: str
     source: str
@@ -99,6 +108,7 @@ def rule_book() -> RuleBook:
         rule = Rule(
             id=row["id"],
             level=row["level"],
+            basis=row["basis"],
             title=row["title"],
             statement=row["statement"],
             source=row["source"],
@@ -136,6 +146,12 @@ def rule_book() -> RuleBook:
 
 def _check(book: RuleBook) -> None:
     for rule in book.rules.values():
+        for name, value, known in (
+            ("level", rule.level, get_args(Level)),
+            ("basis", rule.basis, get_args(Basis)),
+        ):
+            if value not in known:
+                raise ValueError(f"rules.toml: {name} of rule {rule.id} is {value!r} and not one of {known}")
         if rule.choice is not None and rule.choice not in book.choices:
             raise ValueError(f"rules.toml: rule {rule.id} names an unknown choice {rule.choice!r}")
         for code in rule.codes:

@@ -73,6 +73,7 @@ def _descriptor(rule: Rule) -> Json:
         "defaultConfiguration": {"level": LEVELS[rule.level]},
         "properties": {
             "level": rule.level,
+            "basis": rule.basis,
             "choice": rule.choice,
             "codes": list(rule.codes),
             # The taxonomy says the same in SARIF's own way; GitHub reads only these tags.

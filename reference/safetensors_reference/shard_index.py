@@ -134,11 +134,11 @@ class _Reader:
     def _note(self, message: str, start: int, end: int, path: JsonPath) -> None:
         self.findings.notes.append(Note("IDX-02", message, start, end, path))
 
-    def _syntax(self, code: str, rule: str, message: str, start: int, end: int) -> None:
+    def _syntax(self, code: str, rule: str, message: str, start: int, end: int, choice: str | None) -> None:
         """Take a fault from the JSON reader, which speaks of headers."""
         message = message.replace("the header", "the index")
         if code == "HDR_TOO_DEEP":
-            self.findings.add(Fault(code, rule, message, start, end, None, "deep-nesting"))
+            self.findings.add(Fault(code, rule, message, start, end, None, choice))
         else:
             self._not_json(message, start, end)
 

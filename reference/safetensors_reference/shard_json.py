@@ -14,7 +14,7 @@ from .jsontext import JsonReader, Node
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .jsontext import Kind
+    from .jsontext import Kind, Report
 
 _BLOCK = 1 << 20
 
@@ -43,7 +43,7 @@ class IndexJsonReader(JsonReader):
     def __init__(
         self,
         data: bytes,
-        report: Callable[[str, str, str, int, int], None],
+        report: Report,
         duplicate: Callable[[Node], None],
     ) -> None:
         super().__init__(data, report)

@@ -42,7 +42,7 @@ def save_file(
             are left out. The packed F4 type is written with its last dimension doubled, in elements (DTY-10).
             A ``PackedTensor`` holds F4 or F6.
         path: target.
-        metadata: strings to strings; None writes no map, which is not the same as an empty one (MET-03).
+        metadata: strings to strings; None writes no map, not an empty one.
 
     Raises:
         WriteError: something cannot be written: tensors that share memory (``tied.save_model`` stores such

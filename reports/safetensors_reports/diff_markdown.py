@@ -10,6 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from .diff_causes import again, cause_of, example_of
 from .diff_report import DiffReport, Standing
 from .diff_text import because, subjects
 from .disagreements import SORTS, Disagreement, Signature, Sort
@@ -32,6 +33,7 @@ def diff_markdown(report: DiffReport) -> str:
         *_pairs(report),
         *_alone(report),
         *_choices(report),
+        *_causes(report),
         *_triage(report),
     ]
     return "\n".join(lines).rstrip("\n") + "\n"
@@ -127,6 +129,20 @@ def _choices(report: DiffReport) -> list[str]:
     for choice, members in sorted(groups.items(), key=lambda x: (-len(x[1]), x[0]))[:ROWS]:
         lines.append(f"- {code(choice, 80)} ×{len(members):,}: {_vector(members[0].vector)}")
     return [*lines, *_rest(len(groups), "choices"), ""]
+
+
+def _causes(report: DiffReport) -> list[str]:
+    rows = report.with_status("new", "expired")
+    lines = ["#### Likely causes", "", "| inputs | sort | what | who answered how | example | again |"]
+    lines.append("|---:|---|---|---|---|---|")
+    for signature, _ in rows[:ROWS]:
+        example = example_of(signature)
+        lines.append(
+            f"| {len(signature.found):,} | {signature.sort} | {code(cause_of(signature), 200)} "
+            f"| {_vector(example.vector)} | {code(example.input, 80)}{_why(example)} "
+            f"| {code(again(report, example), 300)} |"
+        )
+    return [*lines, *_rest(len(rows), "causes"), ""] if rows else []
 
 
 def _triage(report: DiffReport) -> list[str]:

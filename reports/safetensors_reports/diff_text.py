@@ -8,6 +8,7 @@ from typing import Any
 
 from .comparison import Cluster
 from .diff import vector_text
+from .diff_causes import again, cause_of, example_of
 from .diff_report import DiffReport, Standing
 from .disagreements import SORTS, Disagreement, Signature, Sort
 from .text import listed, visible
@@ -196,20 +197,26 @@ def _triage(report: DiffReport, limit: int) -> list[str]:
         inputs = sum(len(s.found) for s, _ in known)
         said = f"{_number(len(known), 'signature')}, {_number(inputs, 'input')}"
         lines.append(f"known: {said}, kept quiet by triage")
-    lines += _signatures("overdue for review", report.with_status("expired"), limit)
-    lines += _signatures("new signatures", report.with_status("new"), limit)
     if report.unmatched:
         lines.append("triage entries that matched nothing; remove them:")
         lines += [f"  {visible(text, 200)}" for text in report.unmatched[:limit]]
         lines += [f"  … {len(report.unmatched) - limit:,} more"] if len(report.unmatched) > limit else []
+    lines += _signatures(report, "overdue for review", report.with_status("expired"), limit)
+    lines += _signatures(report, "new signatures", report.with_status("new"), limit)
     return ["", *lines] if lines else []
 
 
-def _signatures(title: str, rows: Sequence[tuple[Signature, Standing]], limit: int) -> list[str]:
-    lines = [f"{title}: {len(rows):,}"] if rows else []
+def _signatures(
+    report: DiffReport, title: str, rows: Sequence[tuple[Signature, Standing]], limit: int
+) -> list[str]:
+    """Return signatures as causes of disagreement: who answers how to what, an example and its command."""
+    lines = [f"LIKELY CAUSES, {title}: {len(rows):,}, the worst first"] if rows else []
     for signature, standing in rows[:limit]:
         text = f"{len(signature.found):>6,}  {signature.sort}  {visible(signature.text, 1000)}"
         lines.append(text + (f"  (review was due {standing.review_by})" if standing.review_by else ""))
+        example = example_of(signature)
+        lines.append(f"        {cause_of(signature)}; e.g. {visible(example.input, 120)}{because(example)}")
+        lines.append(f"        {again(report, example)}")
     return lines + ([f"     …  {len(rows) - limit:,} more; --json lists all"] if len(rows) > limit else [])
 
 

@@ -10,19 +10,26 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from safetensors_corpus.judging.verdicts import FAILING, badness, kind_of
+
+from .causes.shown import cause_table
 from .comparison import Cluster, Comparison, compare, distinct_labels
+from .record import row_failures
 from .summary import FAILURE_COUNTS, caveats, other_counts, verdict_counts
 from .text import code, listed
-from .verdicts import FAILING, VERDICTS, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from .causes import Cause
     from .record import Row, RunRecord
 
 LINES = 60
 ROWS = 8
 CAVEATS = 4
+CAUSES = 12
+FEWEST = 12
+"""Lines kept for failing cases before any cause is told."""
 CHOICES = 6
 CLUSTERS = 5
 LABELS = 4
@@ -39,11 +46,12 @@ class _Failure:
     detail: str
 
 
-def markdown(records: Sequence[RunRecord]) -> str:
-    """Return the comment: counts per run, failing cases (new ones first), choices taken, disagreements.
+def markdown(records: Sequence[RunRecord], causes: Sequence[Sequence[Cause]] = ()) -> str:
+    """Return the comment: counts per run, causes, failing cases (new ones first), choices, disagreements.
 
     Args:
         records: any number of runs.
+        causes: the likely causes of each; none to leave them out.
 
     Returns:
         GitHub-flavoured Markdown of at most 60 lines, each bounded in length, encodable as UTF-8.
@@ -53,8 +61,9 @@ def markdown(records: Sequence[RunRecord]) -> str:
     labels = distinct_labels(records)
     before = [_title(records), "", *_counts_table(records, labels), *_caveat_lines(records, labels)]
     after = [*_choice_lines(records, labels), *_comparison_lines(records)]
-    failures = _failure_lines(records, labels, LINES - len(before) - len(after))
-    return "\n".join([*before, *failures, *after]).rstrip("\n") + "\n"
+    told = _cause_lines(records, labels, causes, LINES - len(before) - len(after) - FEWEST)
+    failures = _failure_lines(records, labels, LINES - len(before) - len(told) - len(after))
+    return "\n".join([*before, *told, *failures, *after]).rstrip("\n") + "\n"
 
 
 def _title(records: Sequence[RunRecord]) -> str:
@@ -97,6 +106,18 @@ def _limited(lines: list[str], limit: int, what: str) -> list[str]:
     return [*lines[:limit], *more, ""] if lines else []
 
 
+def _cause_lines(
+    records: Sequence[RunRecord], labels: Sequence[str], causes: Sequence[Sequence[Cause]], room: int
+) -> list[str]:
+    """Return the table of causes with its head, what does not fit counted; empty without room for one."""
+    limit = min(CAUSES, room - 7)
+    if not causes or limit < 1:
+        return []
+    return cause_table(
+        [(x, r.header, found) for x, r, found in zip(labels, records, causes, strict=True)], limit
+    )
+
+
 def _failures(records: Sequence[RunRecord], labels: Sequence[str]) -> list[_Failure]:
     """Return everything that fails: unexpected before expected, then worst verdict first."""
     found: list[_Failure] = []
@@ -110,14 +131,15 @@ def _failures(records: Sequence[RunRecord], labels: Sequence[str]) -> list[_Fail
             _Failure("choice-inconsistent", False, label, choice, (), detail)
             for choice, detail in record.inconsistent_choices().items()
         ]
-    worst_first = list(VERDICTS)
     rank = {label: i for i, label in enumerate(labels)}
-    return sorted(found, key=lambda f: (f.expected, worst_first.index(f.verdict), rank[f.label], f.case))
+    return sorted(found, key=lambda f: (f.expected, badness(f.verdict), rank[f.label], f.case))
 
 
 def _failure(row: Row, expected: bool, label: str) -> _Failure:
-    detail, rules = row.get("detail") or row.get("message", ""), tuple(row.get("rules", ()))
-    return _Failure(kind_of(row["verdict"]), expected, label, row["case"], rules, detail)
+    failures = row_failures(row)
+    detail = row.get("detail") or row.get("message", "")
+    rules = tuple(dict.fromkeys(f["rule"] for f in failures if f["rule"]))
+    return _Failure(row["verdict"], expected, label, row["case"], rules, detail)
 
 
 def _failure_lines(records: Sequence[RunRecord], labels: Sequence[str], room: int) -> list[str]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from safetensors_corpus.judging.content import FIELDS, differing_fields
 from safetensors_reference.faults import quote
 
 from .text import visible
 
-FIELDS = ("dtype", "shape", "nbytes", "sha256")
 Tensor = dict[str, Any]
 
 
@@ -77,12 +77,10 @@ def _rows_differ(a: list[Tensor], b: list[Tensor]) -> str | None:
 
 
 def _row_differs(a: Tensor, b: Tensor) -> str | None:
-    for name in FIELDS:
-        x, y = a.get(name), b.get(name)
-        if x is not None and y is not None and x != y:
-            if name == "sha256":
-                return "sha256 differs"
-            return f"{name} {visible(str(x), 60)} against {visible(str(y), 60)}"
+    for name in differing_fields(a, b):
+        if name == "sha256":
+            return "sha256 differs"
+        return f"{name} {visible(str(a[name]), 60)} against {visible(str(b[name]), 60)}"
     return None
 
 

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
+from safetensors_corpus.judging.verdicts import FAILING, STRICT_FAILING, kind_of, worst
+
 from .schema import line_error
 from .text import visible
-from .verdicts import FAILING, STRICT_FAILING, kind_of, worst
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -25,6 +26,18 @@ RECORD = 1
 
 Row = dict[str, Any]
 """One line of a record."""
+
+
+def row_failures(row: Row) -> list[Row]:
+    """Return everything that is wrong about a result: ``verdict``, ``rule``, ``property``, ``detail`` each.
+
+    Of a record from before failures were told apart that is the verdict, charged to the case's first rule.
+    """
+    if "failures" in row or kind_of(row["verdict"]) not in STRICT_FAILING - {"harness-error"}:
+        return list(row.get("failures", ()))
+    rule = row.get("rule") or (row.get("rules") or [""])[0]
+    detail = row.get("detail") or row.get("message") or ""
+    return [{"verdict": row["verdict"], "rule": rule, "basis": None, "property": "outcome", "detail": detail}]
 
 
 class RecordError(Exception):

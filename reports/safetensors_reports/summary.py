@@ -10,7 +10,15 @@ if TYPE_CHECKING:
     from .record import RunRecord
 
 RARE = ("choice-inconsistent", "harness-error")
-FAILURE_COUNTS = ("unsafe", "wrong-content", "wrong-accept", "late-reject", "wrong-reject", *RARE)
+FAILURE_COUNTS = (
+    "unsafe",
+    "wrong-content",
+    "wrong-accept",
+    "wrong-reject",
+    "deviation",
+    "late-reject",
+    *RARE,
+)
 """Order of the numbers that tell what is wrong; the rare ones are shown only when they occur."""
 
 FEATURES_SHOWN = 6
@@ -66,11 +74,12 @@ def caveats(record: RunRecord, *, markdown: bool = False) -> list[str]:
 
 def lacking(record: RunRecord) -> str:
     """Return the features the implementation lacks as shown to people: ``F4, F6``; empty for none."""
-    names = [_feature(name) for name in sorted(set(record.implementation.get("lacks", [])))]
+    names = [feature_name(name) for name in sorted(set(record.implementation.get("lacks", [])))]
     return ", ".join([*names[:FEATURES_SHOWN], *(["…"] if len(names) > FEATURES_SHOWN else [])])
 
 
-def _feature(name: str) -> str:
+def feature_name(name: str) -> str:
+    """Return a feature as shown to people: ``dtype-f4`` as ``F4``."""
     dtype = name.removeprefix("dtype-")
     return visible(name if dtype == name else dtype.upper().replace("-", "_"), 30)
 

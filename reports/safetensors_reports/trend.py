@@ -1,24 +1,25 @@
 """How an implementation changed from version to version: what was fixed, what broke, and by which rule.
 
 A case that fails in one version and not in the next was fixed, the other way round it broke. What a version
-merely lacks is set apart: gaining a dtype is no fix, and dropping one breaks no rule.
+merely lacks is set apart: gaining a dtype is no fix, and dropping one breaks no rule. So are answers that the
+adapter owes to a version that it does not fit (``misfits``): nothing is known of the cases that got them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Literal
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from safetensors_corpus.judging.verdicts import STRICT_FAILING, VERDICTS, kind_of
 from safetensors_reference.rules import rule_book
 
 from .record import RunRecord
-from .verdicts import STRICT_FAILING, VERDICTS, kind_of
 
 TREND = 1
 """Version of the document that is written here."""
@@ -31,7 +32,7 @@ TURNS: dict[Turn, str] = {
     "choice": "takes another option of an open choice",
     "gained": "was not supported before, is now",
     "lost": "is not supported any more",
-    "unknown": "the adapter failed in one of the two versions, so nothing is known",
+    "unknown": "the adapter failed in one of the two versions or does not fit it, so nothing is known",
 }
 """What became of a case between two versions -> meaning. Only the first two say whether a rule is kept."""
 
@@ -82,17 +83,30 @@ class Change:
 
 @dataclass(frozen=True)
 class VersionRun:
-    """One version: its record, or the reason why there is none. ``remarks`` are to be minded."""
+    """One version: its record, or the reason why there is none. ``remarks`` are to be minded.
+
+    ``misfits`` are the cases of which the record says nothing, because the adapter does not fit the version:
+    case id -> the answer that shows it. They count as ``harness-error``.
+    """
 
     version: str
     record: RunRecord | None = None
     reason: str = ""
     remarks: tuple[str, ...] = ()
+    misfits: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def verdicts(self) -> dict[str, str]:
+        """The verdict of every case, as far as one is known."""
+        if self.record is None:
+            return {}
+        told = self.record.case_verdicts().items()
+        return {case: "harness-error" if case in self.misfits else verdict for case, verdict in told}
 
     @property
     def counts(self) -> dict[str, int]:
         """Cases per kind of verdict, those that do not occur left out."""
-        return self.record.counts() if self.record is not None else {}
+        return dict(Counter(kind_of(verdict) for verdict in self.verdicts.values()))
 
 
 @dataclass(frozen=True)
@@ -170,29 +184,34 @@ def trend(
         notes: case id -> what is known of it.
         interrupted: True when further versions were asked for.
     """
-    ran = [(run.version, run.record) for run in runs if run.record is not None]
-    passages = [_passage(a, b, x, y, notes) for (a, x), (b, y) in pairwise(ran)]
+    passages = [_passage(a, b, notes) for a, b in pairwise(run for run in runs if run.record is not None)]
     return Trend(name, suite, corpus, tuple(runs), tuple(passages), interrupted)
 
 
-def _passage(before: str, after: str, x: RunRecord, y: RunRecord, notes: Mapping[str, Note]) -> Passage:
-    old, new = x.case_verdicts(), y.case_verdicts()
-    old_rows, new_rows = x.by_case(), y.by_case()
+def _passage(x: VersionRun, y: VersionRun, notes: Mapping[str, Note]) -> Passage:
+    old, new = x.verdicts, y.verdicts
+    details = {run.version: _details(run) for run in (x, y)}
     changes = []
     for case in old.keys() & new.keys():
         turn = turn_of(old[case], new[case])
         if turn is not None:
-            failing = new_rows[case] if kind_of(new[case]) in STRICT_FAILING else old_rows[case]
-            worst = new[case] if failing is new_rows[case] else old[case]
+            failing = y.version if kind_of(new[case]) in STRICT_FAILING else x.version
             note = notes.get(case, Note(case))
-            changes.append(Change(case, turn, old[case], new[case], note, _detail(failing, worst)))
+            changes.append(Change(case, turn, old[case], new[case], note, details[failing].get(case, "")))
     order = list(TURNS)
     changes.sort(key=lambda c: (order.index(c.turn), c.rule, c.case))
-    return Passage(before, after, tuple(changes), len(old.keys() - new.keys()), len(new.keys() - old.keys()))
+    lost, added = len(old.keys() - new.keys()), len(new.keys() - old.keys())
+    return Passage(x.version, y.version, tuple(changes), lost, added)
 
 
-def _detail(rows: Sequence[Mapping[str, Any]], verdict: str) -> str:
-    return next((str(r.get("detail") or "") for r in rows if r["verdict"] == verdict), "")
+def _details(run: VersionRun) -> dict[str, str]:
+    """Return case -> what was wrong in the step that decided, or what shows that nothing is known."""
+    found: dict[str, str] = {}
+    verdicts = run.verdicts
+    for row in run.record.results if run.record is not None else ():
+        if row["verdict"] == verdicts.get(row["case"]):
+            found.setdefault(row["case"], str(row.get("detail") or ""))
+    return found | dict(run.misfits)
 
 
 def turn_of(before: str, after: str) -> Turn | None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from safetensors_corpus.judging.verdicts import kind_of
+
 from .text import listed, visible
 from .trend import TURNS, Bug, Change, Passage, Trend, Turn, bugs_of, rule_title
-from .verdicts import kind_of
 
 WORDS: dict[Turn, str] = {
     "fixed": "FIXED",

@@ -15,8 +15,9 @@ from typing import Any, Literal
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from safetensors_corpus.judging.verdicts import STRICT_FAILING, kind_of
+
 from .projects import report_key, same_project
-from .verdicts import STRICT_FAILING, kind_of
 
 Row = Mapping[str, Any]
 Kind = Literal["gone", "came", "there"]

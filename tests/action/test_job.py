@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from safetensors_corpus.judging.verdicts import SECURITY
 from safetensors_reports.record import read_record
-from safetensors_reports.verdicts import SECURITY
 
 from .job import LENIENT, TOKEN, Job, pull_request
 

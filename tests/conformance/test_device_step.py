@@ -11,9 +11,9 @@ import pytest
 
 from safetensors_conformance.check_protocol_talk import BreachError, validate
 from safetensors_conformance.failure import explain_failure
-from safetensors_conformance.judge import StepVerdict
+from safetensors_conformance.judge import StepVerdict, only_checks
 from safetensors_conformance.protocol import ProtocolError, parse_run
-from safetensors_conformance.runner import Session, smoke
+from safetensors_conformance.runner import Session, result_row, smoke
 from safetensors_conformance.selectors import resolve
 from safetensors_conformance.worker import Limits, StartError
 from safetensors_corpus import load_manifest
@@ -74,8 +74,8 @@ def test_the_content_is_that_of_the_case() -> None:
             "wrong-content",
             "holds other bytes when all else of its file is dropped",
         ),
-        ("OneBuffer", "threads", "wrong-content", "holds other bytes when two threads load at once"),
-        ("OneThread", "threads", "wrong-content", "fails (RuntimeError: load from the main thread)"),
+        ("OneBuffer", "threads", "deviation:content", "holds other bytes when two threads load at once"),
+        ("OneThread", "threads", "deviation:content", "fails (RuntimeError: load from the main thread)"),
     ],
 )
 def test_a_broken_promise_is_named_and_counts_what_it_is_worth(
@@ -83,7 +83,7 @@ def test_a_broken_promise_is_named_and_counts_what_it_is_worth(
 ) -> None:
     found = judged(loader(name), TWO)
     assert found.verdict == verdict
-    assert found.by_checks
+    assert only_checks(found)
     assert statuses(found) == {**KNOWN_ON_THE_CPU, check: "fail"}
     assert words in told(found, check)
     assert found.detail.startswith(f"{check}: ")
@@ -129,7 +129,7 @@ def test_other_faults_are_judged_as_in_reading(name: str, case: str, verdict: st
     found = judged(loader(name), case)
     assert found.verdict == verdict
     assert words in found.detail
-    assert not found.by_checks
+    assert not only_checks(found)
 
 
 @pytest.mark.parametrize("name", ["Dies", "LosesDevice"])
@@ -156,7 +156,8 @@ def test_a_broken_promise_is_not_blamed_on_the_adapter() -> None:
 def test_the_failure_shows_rule_words_and_device() -> None:
     with Session(resolve(loader("OneBuffer")), Limits(10.0), device="cpu") as session:
         verdict = session.judge(cases(TWO)[0])
-        text = explain_failure(session.start(), verdict, "device", None, "cpu")
+        row = result_row(verdict, "device", expected_failure=False)
+        text = explain_failure(session.start(), verdict.case, row, None, "cpu")
     assert "API-16 (must): Threads that read at the same time" in text
     assert "got       accept, but threads: tensor" in text
     assert text.endswith(f"--case {TWO} --device cpu")

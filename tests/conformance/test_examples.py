@@ -18,8 +18,8 @@ from safetensors_conformance.judge import judge_choice
 from safetensors_conformance.runner import Session, smoke
 from safetensors_conformance.selectors import resolve
 from safetensors_corpus import load_manifest
+from safetensors_corpus.judging.verdicts import STRICT_FAILING
 from safetensors_reference.rules import rule_book
-from safetensors_reports.verdicts import STRICT_FAILING
 
 from .support import REPOSITORY
 

@@ -99,10 +99,10 @@ def test_a_process_that_can_be_asked_nothing_more_is_replaced(cases: list[Case])
 @pytest.mark.parametrize(
     ("how", "outcome", "words"),
     [
-        ("no-utf-8", "harness-error", r"no JSON in UTF-8 (UnicodeDecodeError): "),
-        ("no-json", "harness-error", "no JSON in UTF-8 (JSONDecodeError): "),
-        ("endless-digits", "harness-error", "no JSON in UTF-8 (ValueError): "),
-        ("deep", "harness-error", "no JSON in UTF-8 (RecursionError): "),
+        ("no-utf-8", "reject", "caf\\xe9"),
+        ("no-json", "harness-error", "no JSON (JSONDecodeError): "),
+        ("endless-digits", "harness-error", "no JSON (ValueError): "),
+        ("deep", "harness-error", "no JSON (RecursionError): "),
         ("deep-metadata", "accept", ""),
         ("deep-shape", "accept", ""),
         ("nan", "accept", ""),

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safetensors_conformance.compare import first_difference
 from safetensors_conformance.judge import judge, judge_choice
 from safetensors_conformance.outcomes import OUTCOMES, Implementation, StepResult
 from safetensors_corpus import Case
+from safetensors_corpus.judging.content import first_difference
+from safetensors_corpus.judging.verdicts import VERDICTS, kind_of
 from safetensors_corpus.manifest import Expectation
-from safetensors_reports.verdicts import VERDICTS, kind_of
 
 from .support import cases
 
@@ -79,12 +79,12 @@ def verdict(case: Case, open_: StepResult, read: StepResult, profile: str | None
         (CHOICE, replace(ACCEPT, tensors=[]), REJECT, None, ("late-reject", "choice:reject")),
         (CHOICE, REJECT, REJECT, "text", ("pass", "pass")),
         (CHOICE, ACCEPT, ACCEPT, "text", ("wrong-accept", "wrong-accept")),
-        (CHOICE, REJECT, REJECT, "official", ("wrong-reject", "wrong-reject")),
+        (CHOICE, REJECT, REJECT, "official", ("deviation:reject", "deviation:reject")),
         (CHOICE, StepResult("crash"), REJECT, None, ("unsafe", "choice:reject")),
         (REQUIRED, REJECT, REJECT, None, ("pass", "pass")),
         (REQUIRED, ACCEPT, ACCEPT, None, ("wrong-accept", "wrong-accept")),
         (REQUIRED, ACCEPT, ACCEPT, "official", ("pass", "pass")),
-        (REQUIRED, REJECT, REJECT, "official", ("wrong-reject", "wrong-reject")),
+        (REQUIRED, REJECT, REJECT, "official", ("deviation:reject", "deviation:reject")),
         (REQUIRED, ACCEPT, replace(ACCEPT, tensors=[]), "official", ("pass", "wrong-content")),
     ],
 )
@@ -153,7 +153,7 @@ def test_the_worst_step_speaks_for_the_case() -> None:
 def test_the_first_difference_is_named(change: dict[str, Any], words: str) -> None:
     found = first_difference(CONTENT, replace(ACCEPT, **change))
     assert found is not None
-    assert words in found
+    assert words in found.text
 
 
 def test_what_a_reader_does_not_tell_is_not_held_against_it() -> None:

@@ -6,12 +6,13 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 
 from safetensors_corpus.manifest import corpus_root
 
-from .support import REPOSITORY, SUITE, fake, stdio
+from .support import HERE, REPOSITORY, SUITE, fake, stdio
 
 
 def suite(
@@ -273,3 +274,50 @@ def test_the_suite_runs_by_package_name(tmp_path: Path) -> None:
     run = suite("-k", "framing/one-tensor", cwd=tmp_path, target=None)
     assert run.returncode == 0, run.stdout + run.stderr
     assert "2 passed" in run.stdout
+
+
+SURROGATES = f"py:{Path(__file__).with_name('bytes_fakes.py')}:Surrogates"
+"""Names, words and failures with lone surrogates, and numbers beyond 64 bits."""
+
+
+@pytest.mark.parametrize("selector", [SURROGATES, f"cmd:{sys.executable} {HERE / 'bytes_fakes.py'} raw"])
+def test_whatever_a_reader_answers_travels_between_processes(
+    small: str, tmp_path: Path, selector: str
+) -> None:
+    """What pytest-xdist sends is texts in UTF-8 and numbers of 64 bits."""
+    found: dict[str, tuple[object, ...]] = {}
+    for name, more in {"alone": (), "parallel": ("-n", "2")}.items():
+        folder, xml = tmp_path / name, tmp_path / f"{name}.xml"
+        run = suite(
+            small, f"--impl={selector}", "--no-smoke", *more, f"--report={folder}", f"--junitxml={xml}"
+        )
+        assert run.returncode == 1, run.stdout + run.stderr
+        assert "INTERNALERROR" not in run.stdout + run.stderr
+        (record,) = folder.glob("*.jsonl")
+        rows = [json.loads(line) for line in record.read_bytes().decode("ascii").splitlines()]
+        told = {
+            (r["case"], r["step"], r["verdict"], r["detail"], json.dumps(r["content"]))
+            for r in rows
+            if r["type"] == "result"
+        }
+        cases = {
+            (case.attrib["name"], "".join(f.text or "" for f in case.iter("failure")))
+            for case in ET.parse(xml).iter("testcase")
+        }
+        found[name] = (told, cases, rows[-1]["not_run"], rows[-1]["complete"])
+        if selector == SURROGATES:
+            assert str(10**30) in json.dumps(rows)
+            assert "\\udc80" in json.dumps(rows)
+            assert any("refused: \\ud800 and \\xff" in text for _, text in cases)
+    assert found["alone"] == found["parallel"]
+    assert found["alone"][2:] == (0, True)
+
+
+def test_a_command_line_that_is_no_utf_8_is_refused_where_it_cannot_travel(small: str) -> None:
+    selector = "--impl=py:no_such_module:A\udcff"
+    alone = suite(small, selector, "-k", "smoke")
+    assert (alone.returncode, "cannot start" in alone.stdout) == (1, True)
+    parallel = suite(small, selector, "-k", "smoke", "-n", "2")
+    assert parallel.returncode == 4
+    assert "is no UTF-8, which pytest-xdist cannot pass on" in parallel.stderr
+    assert "INTERNALERROR" not in parallel.stdout + parallel.stderr

@@ -23,7 +23,11 @@ from .support import HERE, TRIGGER, fake
 
 SMALL = f"py:{HERE / 'small_adapter.py'}:Small"
 WRITES_NOTHING = f"py:{HERE / 'small_adapter.py'}:WritesNothing"
+LOSES = f"py:{HERE / 'misfit_fakes.py'}:LosesMetadata"
+MISFIT = f"py:{HERE / 'misfit_fakes.py'}:OldApi"
 HOLE = "layout/hole-between-two"
+TRAILING = "layout/trailing-4-bytes"
+KEPT = "metadata/amount-one-value"
 
 
 def call(monkeypatch: pytest.MonkeyPatch, fakes: Mapping[str, str | None], *arguments: str | Path) -> Result:
@@ -56,16 +60,39 @@ def doc(monkeypatch: pytest.MonkeyPatch, fakes: Mapping[str, str | None], *argum
 
 
 def test_fixed_and_broken_by_rule(monkeypatch: pytest.MonkeyPatch) -> None:
-    fakes = {"1.0": fake("AlwaysAccepts"), "1.1": SMALL, "1.2": fake("AlwaysRejects")}
-    result = call(monkeypatch, fakes, "--case", HOLE, "--case", TRIGGER)
+    fakes = {"1.0": fake("AlwaysAccepts"), "1.1": SMALL, "1.2": LOSES}
+    result = call(monkeypatch, fakes, "--case", HOLE, "--case", KEPT)
     assert result.exit_code == 0
     first, second = result.stdout.split("1.1 -> 1.2")
-    assert "1.0 -> 1.1   fixed 2   broken 0" in first
+    assert "1.0 -> 1.1   fixed 1   broken 0" in first
     assert "OFF-07" in first
     assert f"{HOLE}: Four bytes between two tensors" in first
     assert "wrong-accept -> pass 1" in first
     assert "broken 1" in second
-    assert "pass -> wrong-reject 1" in second
+    assert "pass -> wrong-content 1" in second
+
+
+def test_an_adapter_that_does_not_fit_fixes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The old version lacks what the adapter reads elements with; it would fail on every file with data."""
+    fakes = {"1.0": MISFIT, "1.1": SMALL}
+    ids = ("data/each-tensor-its-own-bytes", HOLE, "layout/empty-tensor-inside-another-7")
+    document = doc(monkeypatch, fakes, *(x for i in ids for x in ("--case", i)))
+    (passage,) = document["passages"]
+    assert {c["case"]: c["turn"] for c in passage["changes"]} == {
+        "data/each-tensor-its-own-bytes": "unknown",
+        HOLE: "unknown",
+        "layout/empty-tensor-inside-another-7": "fixed",
+    }
+    assert document["versions"][0]["counts"] == {"harness-error": 2, "wrong-accept": 1}
+    assert "nothing is known of 2 cases" in " ".join(document["versions"][0]["remarks"])
+    assert "nothing is known" not in " ".join(document["versions"][1]["remarks"])
+
+
+def test_a_version_that_takes_no_file_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    fakes = {"1.0": fake("AlwaysRejects"), "1.1": SMALL}
+    document = doc(monkeypatch, fakes, "--case", "data/each-tensor-its-own-bytes", "--case", HOLE)
+    (passage,) = document["passages"]
+    assert {c["turn"] for c in passage["changes"]} == {"unknown"}
 
 
 def test_the_known_bugs_of_a_project_explain_its_changes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +154,7 @@ def test_remarks_about_an_adapter_that_may_not_fit(monkeypatch: pytest.MonkeyPat
 def test_reports_and_records_are_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     out = tmp_path / "out"
     fakes = {"1.0": fake("AlwaysAccepts"), "1.1": SMALL}
-    call(monkeypatch, fakes, "--case", HOLE, "--case", TRIGGER, "--report", out)
+    call(monkeypatch, fakes, "--case", HOLE, "--case", TRAILING, "--report", out)
     assert document_error("trend", json.loads((out / "trend.json").read_text())) is None
     assert "**FIXED: 2**" in (out / "trend.md").read_text()
     records = [read_record(path) for path in sorted(out.glob("*.jsonl"))]
@@ -157,6 +184,7 @@ def test_ctrl_c_keeps_the_versions_that_were_run(monkeypatch: pytest.MonkeyPatch
     [
         (("mxl", "1"), "did you mean mlx"),
         (("reference", "1"), "no versions to choose from"),
+        (("tinygrad", "0.8.0", "0.9.0"), "fits 0.9.0 and newer"),
         (("safetensors:numpy", "0.8.0", "--entry", "torch"), "names an entry already"),
         (("safetensors==0.8.0", "0.8.0"), "versions stand behind the name"),
         (("safetensors", "0.8.0", "--entry", "nothing"), "has no entry"),

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from safetensors_corpus import Case, load_manifest
-from safetensors_corpus.perform import Result, failure, perform
+from safetensors_corpus.judging.answer import Answer
+from safetensors_corpus.perform import failure, perform
 
 CODES = {"uint8": "U8", "int16": "I16", "float32": "F32", "int32": "I32"}
 
@@ -87,7 +88,7 @@ def answer(case: Case, name: str) -> list[Any]:
     return out
 
 
-def row(case: Case, result: Result) -> list[Any]:
+def row(case: Case, result: Answer) -> list[Any]:
     taken = [
         option
         for option, expectation in case.options.items()

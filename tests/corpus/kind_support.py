@@ -10,7 +10,8 @@ from typing import Any
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus.broken.matrix import fails
 from safetensors_corpus.broken.variant import Variant
-from safetensors_corpus.perform import Result, failure, perform
+from safetensors_corpus.judging.answer import Answer
+from safetensors_corpus.perform import failure, perform
 
 
 def of_kind(manifest: Manifest, kind: str) -> list[Case]:
@@ -24,7 +25,7 @@ def caught_by(cases: Iterable[Case], variants: Iterable[Variant], folder: Path) 
     return {variant.name: fails(variant, cases, folder) for variant in variants}
 
 
-def done(case: Case, implementation: Any) -> tuple[Result, str | None]:
+def done(case: Case, implementation: Any) -> tuple[Answer, str | None]:
     """Do a case in a folder of its own; return the result and why it fails."""
     with TemporaryDirectory() as folder:
         result = perform(case, implementation, Path(folder))

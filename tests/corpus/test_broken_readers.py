@@ -11,7 +11,7 @@ import pytest
 
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus.broken.matrix import cases_for, fails, why
-from safetensors_corpus.broken.small_json import Grammar, Number, Pairs, Refused
+from safetensors_corpus.broken.small_json import HALF, Grammar, Number, Pairs, Refused, paired
 from safetensors_corpus.broken.small_reader import IGNORING, READER, SmallReader, last_wins, whole_bytes
 from safetensors_corpus.broken.variant import Panic, Variant, all_variants, reading
 from safetensors_corpus.perform import failure, perform
@@ -237,6 +237,10 @@ PERMITTED: dict[str, SmallReader] = {
     "takes whitespace as padding": replace(READER, padding=r"[ \t\n\r]*"),
     "nests without end": replace(IGNORING, grammar=Grammar(depth=400)),
     "stops at 120 levels": replace(IGNORING, grammar=Grammar(depth=120)),
+    "keeps lone surrogates": replace(READER, grammar=Grammar(finish=paired)),
+    "replaces lone surrogates": replace(
+        READER, grammar=Grammar(finish=lambda t: HALF.sub("\ufffd", paired(t)))
+    ),
     "keeps numbers of any size": replace(IGNORING, grammar=Grammar(convert=lambda text: Number(text))),
     "normalises BOOL": replace(
         READER, values=lambda tensor, raw: bytes(map(bool, raw)) if tensor.dtype == "BOOL" else raw
@@ -248,6 +252,17 @@ PERMITTED: dict[str, SmallReader] = {
 def test_a_permitted_reader_fails_no_case(name: str, manifest: Manifest, tmp_path: Path) -> None:
     # Guards the other side: cases that call a legitimate reader broken.
     assert fails(reading("permitted", name, PERMITTED[name]), cases_for(manifest, "read"), tmp_path) == []
+
+
+def test_an_empty_map_is_no_content_and_whoever_takes_it_for_some_fails(
+    manifest: Manifest, tmp_path: Path
+) -> None:
+    """MET-03 can fail: every case whose file holds an empty map and must be accepted catches a reader."""
+    cases = [c for c in cases_for(manifest, "read") if "MET-03" in c.rules]
+    assert len(cases) > 3
+    assert {c.expect.outcome for c in cases if c.expect} == {"accept"}
+    taken_for_an_entry = next(v for v in read_variants() if v.name == "reader/metadata-empty-as-tensor")
+    assert fails(taken_for_an_entry, cases, tmp_path) == sorted(c.id for c in cases)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ ASKED = {choice.id: choice for choice in BOOK.choices.values() if not choice.set
 SETTLED = {choice.id: choice for choice in BOOK.choices.values() if choice.settled}
 
 ONE_CASE = {
+    "big-endian-view": "forms of views and element types have choices of their own; here they only meet",
     "index-bom": "a mark can stand in one place only",
     "index-empty-map": "there is one empty map",
     "index-flat-map": "there is one way to leave out the member",
@@ -82,6 +83,15 @@ def test_two_options_of_a_choice_are_told_apart_by_some_case(manifest: Manifest)
                     assert any(
                         observable(case.options[first]) != observable(case.options[second]) for case in cases
                     ), f"{choice.id}: nothing tells {first} from {second}"
+
+
+def test_only_the_type_of_the_error_can_be_wrong_in_a_case_about_foreign_errors(manifest: Manifest) -> None:
+    """API-14 is charged for a refusal by an undocumented type, so each clean answer must be permitted."""
+    cases = of_choice(manifest, "foreign-errors")
+    assert {case.kind for case in cases} == {"read", "slice", "index"}
+    for case in cases:
+        assert case.rules[0] == "API-14"
+        assert {e.outcome for e in case.options.values()} == {"accept", "reject"}
 
 
 def fitting(case: Case, profile: ProfileName) -> set[str]:

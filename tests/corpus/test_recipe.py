@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -220,3 +222,22 @@ def test_all_recipes_that_are_small_give_the_bytes_of_a_plain_expansion(manifest
         case.discard()
         checked += 1
     assert checked > 60
+
+
+TEXTS = st.text(st.characters(), max_size=6)  # halves of surrogate pairs included
+
+
+@given(TEXTS)
+def test_a_text_comes_back_from_what_json_can_carry(text: str) -> None:
+    spelled = recipe.spelled(text)
+    assert recipe.text_of(json.loads(json.dumps(spelled))) == text
+    assert isinstance(spelled, str) == (re.search("[\ud800-\udfff]", text) is None)
+    json.dumps(spelled, ensure_ascii=False).encode()  # no half is left
+
+
+@given(st.dictionaries(TEXTS | st.just("items"), TEXTS, max_size=4))
+def test_a_map_of_texts_comes_back_from_what_json_can_carry(mapping: dict[str, str]) -> None:
+    spelled = recipe.spelled_map(mapping)
+    assert recipe.map_of(json.loads(json.dumps(spelled))) == mapping
+    assert list(recipe.map_of(spelled)) == list(mapping)
+    json.dumps(spelled, ensure_ascii=False).encode()

@@ -15,7 +15,7 @@ from safetensors_corpus.builder import FileBuilder
 from safetensors_corpus.manifest import Case, Expectation, Input
 from safetensors_corpus.perform import failure, perform
 from safetensors_corpus.write_properties import MODE, foreign_windows
-from safetensors_corpus.writing import file_content, given_metadata, given_tensors, given_text
+from safetensors_corpus.writing import given_metadata, given_tensors, given_text, written_file
 
 ROW = {
     "name": "t",
@@ -113,7 +113,8 @@ def test_the_content_of_a_written_file_has_the_form_of_an_expected_one(tmp_path:
     told.metadata({"k": "v"})
     path = tmp_path / "file.safetensors"
     path.write_bytes(told.render())
-    assert file_content(path) == (told.content(), "")
+    found = written_file(path)
+    assert (found.content, found.flaws) == (told.content(), ())
 
 
 def test_tensors_are_views_and_share_their_storage() -> None:
@@ -217,7 +218,7 @@ def test_alignment_counts_elements_only(tmp_path: Path) -> None:
         data = len(header).to_bytes(8, "little") + header + bytes(end)
         the_case = case(folder, "aligned")
         found = perform(the_case, Writer(lambda path, data=data: path.write_bytes(data)), folder)  # type: ignore[misc]
-        assert ("aligned" not in found.broken) == passes
+        assert ("aligned" not in {flaw.property for flaw in found.flaws}) == passes
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_the_verdict_depends_on_who_is_asked() -> None:
     plan = {"tensors": [tensor], "backwards": False, "pad": 0, "fault": None, "ask": "t", "index": index}
     asked = finding(Slices().question(plan))
     assert ask(resolve("reference"), asked, Limits(20), None).verdict == "pass"
-    assert ask(resolve(INCLUSIVE), asked, Limits(20), None).verdict == "wrong-content"
+    assert ask(resolve(INCLUSIVE), asked, Limits(20), None).verdict == "deviation:content"
 
 
 def test_a_step_that_is_not_there_is_unsupported() -> None:

@@ -10,7 +10,7 @@ from safetensors_conformance.cli.common import corpus
 from safetensors_conformance.outcomes import StepResult
 from safetensors_corpus.builder import FileBuilder
 from safetensors_fuzz.grammar.grammar import Grammar
-from safetensors_fuzz.oracle import difference_class, message_class, opinion, wrong
+from safetensors_fuzz.oracle import opinion, wrong
 
 NONE: frozenset[str] = frozenset()
 
@@ -118,14 +118,3 @@ def test_it_agrees_with_what_the_cases_of_the_corpus_demand() -> None:
             assert what.expected == case.expect.outcome, case.id
             checked += 1
     assert checked > 1000
-
-
-def test_kinds_of_messages_and_differences() -> None:
-    assert message_class("bad tensor w: [1, 2, 3]", ["w"]) == "bad tensor #: [#]"
-    assert message_class("Error: tensor 'a' ends at 12, \"b\" at 4") == "Error: tensor # ends at #, # at #"
-    assert difference_class('tensor "metadata": dtype U8, the file says F8_E4M3') == "dtype"
-    assert difference_class('metadata "dtype" is missing') == "metadata"
-    assert difference_class('tensor "\\"shape\\": x": shape [1], the file says [2]') == "shape"
-    assert difference_class('tensor "dtype" is missing') == "missing"
-    assert difference_class('tensor "a" is reported twice') == "twice"
-    assert difference_class('tensor "a" is reported, the file has none of that name') == "reported"

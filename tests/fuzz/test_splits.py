@@ -17,6 +17,7 @@ from safetensors_conformance.outcomes import StepResult
 from safetensors_conformance.worker import Limits
 from safetensors_corpus.broken import small_reader
 from safetensors_corpus.builder import FileBuilder
+from safetensors_corpus.judging.content import Difference
 from safetensors_fuzz.campaign import Campaign
 from safetensors_fuzz.cli_replay import replay as command
 from safetensors_fuzz.finding import AGREEMENT, ENTRY, Finding
@@ -118,8 +119,8 @@ def test_what_one_does_not_tell_is_not_compared(untold: dict[str, Any]) -> None:
     assert differences(whole, short) is None
     other = StepResult("accept", tensors=[{"name": "v", **untold}])
     assert differences(other, whole) == (
-        'tensor "w" is missing',
-        'tensor "v" is missing',
+        Difference("missing", 'tensor "w" is missing'),
+        Difference("missing", 'tensor "v" is missing'),
     )
 
 
@@ -128,10 +129,11 @@ def test_a_difference_is_told_of_either_side() -> None:
     other = StepResult("accept", tensors=[{**ROW, "dtype": "I32"}])
     twice = StepResult("accept", tensors=[ROW, ROW])
     assert differences(one, other) == (
-        'tensor "w": dtype F32, the file says I32',
-        'tensor "w": dtype I32, the file says F32',
+        Difference("dtype", 'tensor "w": dtype F32, the file says I32'),
+        Difference("dtype", 'tensor "w": dtype I32, the file says F32'),
     )
-    assert differences(one, twice) == differences(twice, one) == ('tensor "w" is reported twice',) * 2
+    again = Difference("twice", 'tensor "w" is reported twice')
+    assert differences(one, twice) == differences(twice, one) == (again, again)
     assert differences(one, StepResult("reject", "no")) is None
     assert quarrels({"a": one, "b": one, "c": other}) == {
         "a": ("c", 'tensor "w": dtype F32, the file says I32'),

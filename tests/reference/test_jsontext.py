@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any, Never
 
 import pytest
@@ -16,7 +17,7 @@ from safetensors_reference.jsontext import MAX_DEPTH, Abandon, JsonReader, Node,
 from .naive import Number, Pairs
 from .support import ABCD, W, make
 
-Report = tuple[str, str, str, int, int]
+Report = tuple[str, str, str, int, int, str | None]
 
 
 def read(data: bytes) -> tuple[Node | None, list[Report], int]:
@@ -139,7 +140,7 @@ def test_every_node_says_where_it_stands(value: Any) -> None:
 def test_reports_lie_inside_the_data_and_are_one_readable_line(data: bytes) -> None:
     _, reports, end = read(data)
     assert end <= len(data)
-    for code, rule, message, start, stop in reports:
+    for code, rule, message, start, stop, _ in reports:
         assert (code, rule[:4]) in {("HDR_NOT_JSON", "HDR-"), ("HDR_TOO_DEEP", "HDR-")}
         assert 0 <= start <= stop <= len(data)
         assert message.isprintable()
@@ -182,7 +183,12 @@ def test_escapes_give_the_characters_that_json_defines(text: bytes, decoded: str
 )
 def test_bad_escapes_are_all_reported_at_their_bytes(text: bytes, bad: list[bytes]) -> None:
     _, reports, end = read(text)
-    assert [(rule, text[start:stop]) for _, rule, _, start, stop in reports] == [("HDR-15", b) for b in bad]
+    assert [(rule, text[start:stop]) for _, rule, _, start, stop, _ in reports] == [
+        ("HDR-15", b) for b in bad
+    ]
+    for _, _, _, start, stop, choice in reports:
+        lone = re.fullmatch(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}", text[start:stop])
+        assert choice == ("lone-surrogates" if lone else None)
     assert end == len(text), "reading goes on behind the string"
 
 
@@ -190,7 +196,7 @@ def test_bad_escapes_are_all_reported_at_their_bytes(text: bytes, bad: list[byte
 def test_every_raw_control_character_is_reported_and_its_escape_is_not(code: int) -> None:
     raw = b'"a' + bytes([code]) + b'b"'
     _, reports, _ = read(raw)
-    assert [(c, r, start, stop) for c, r, _, start, stop in reports] == [("HDR_NOT_JSON", "HDR-14", 2, 3)]
+    assert [(c, r, start, stop) for c, r, _, start, stop, _ in reports] == [("HDR_NOT_JSON", "HDR-14", 2, 3)]
     assert f"U+{code:04X}" in reports[0][2]
     _, reports, _ = read(b'"a\\u%04xb"' % code)
     assert reports == []
@@ -209,7 +215,7 @@ def test_reading_goes_on_after_a_fault_that_leaves_the_structure_clear() -> None
     node, reports, end = read(text)
     assert node is not None
     assert [key.text for key, _ in node.members] == ["a", "b", "c", "d", "e"]
-    assert [text[start:stop] for *_, start, stop in reports] == [b"01", rb"\x", b"nul", b",", b"NaN", b","]
+    assert [text[start:stop] for *_, start, stop, _ in reports] == [b"01", rb"\x", b"nul", b",", b"NaN", b","]
     assert end == len(text)
 
 
@@ -223,7 +229,7 @@ def test_the_depth_limit_is_exact_and_reported_once_where_it_is_passed(opener: b
     node, reports, _ = read(opener * 128 + inner + closer * 128)
     assert node is None
     at = len(opener) * 127
-    assert [(code, start, stop) for code, _, _, start, stop in reports] == [("HDR_TOO_DEEP", at, at + 1)]
+    assert [(code, start, stop) for code, _, _, start, stop, _ in reports] == [("HDR_TOO_DEEP", at, at + 1)]
 
 
 def test_siblings_do_not_add_up_to_depth() -> None:

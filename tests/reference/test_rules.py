@@ -9,15 +9,17 @@ from dataclasses import replace
 import pytest
 
 from safetensors_reference import PROFILES, rule_book, rules
-from safetensors_reference.rules import RuleBook
+from safetensors_reference.rules import BASES, RuleBook
 
 BOOK = rule_book()
+RULE_ID = r"[A-Z]{3}-\d\d"
 POSITIONS = {
     # choice: text, official, hardened; "-" where the text leaves it open
     "leading-whitespace": ("reject", "accept", "reject"),
     "trailing-whitespace": ("reject", "accept", "reject"),
     "duplicate-tensor-names": ("reject", "last-wins", "reject"),
     "duplicate-metadata-keys": ("reject", "last-wins", "reject"),
+    "lone-surrogates": ("-", "reject", "reject"),
     "deep-nesting": ("-", "reject", "reject"),
     "entry-as-array": ("reject", "accept", "reject"),
     "unknown-entry-fields": ("-", "ignore", "reject"),
@@ -56,6 +58,31 @@ def test_a_rule_says_everything_that_is_printed_about_it(rule: rules.Rule) -> No
     assert rule.statement.endswith(".")
     assert rule.choice is None or BOOK.choices[rule.choice].rule == rule.id
     assert set(rule.codes) <= set(BOOK.codes)
+
+
+@pytest.mark.parametrize("rule", BOOK.rules.values(), ids=lambda r: r.id)
+def test_only_what_the_text_asks_for_is_based_on_it(rule: rules.Rule) -> None:
+    """A silent text can be a basis only when the same field says what the statement follows from."""
+    assert rule.basis in BASES
+    if rule.basis == "text":
+        derived = re.search(rf"follows from ({RULE_ID}|JSON)|README prose", rule.text)
+        assert "silent" not in rule.text or derived, rule.text
+    else:
+        assert not rule.text.startswith(("requires it", "follows from", "allows it")), rule.text
+
+
+def test_what_a_rule_follows_from_has_no_weaker_basis() -> None:
+    derived = 0
+    for rule in BOOK.rules.values():
+        named = re.findall(RULE_ID, rule.text.partition("follows from")[2])
+        derived += bool(named)
+        if rule.basis == "text":
+            assert {BOOK.rules[name].basis for name in named} <= {"text"}, rule.id
+    assert derived > 10
+
+
+def test_the_index_is_a_convention_of_others() -> None:
+    assert {rule.basis for rule in BOOK.rules.values() if rule.id.startswith("IDX-")} == {"ours"}
 
 
 @pytest.mark.parametrize("choice", BOOK.choices.values(), ids=lambda c: c.id)
@@ -129,6 +156,8 @@ def contradiction(**changes: object) -> RuleBook:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
+        ({"rule_level": "shall"}, "level of rule FRM-01 is 'shall'"),
+        ({"rule_basis": "custom"}, "basis of rule FRM-01 is 'custom'"),
         ({"rule_choice": "no-such"}, "unknown choice 'no-such'"),
         ({"rule_codes": ("NO_SUCH",)}, "unknown code 'NO_SUCH'"),
         ({"choice_rule": "NOP-01"}, "unknown rule 'NOP-01'"),

@@ -19,6 +19,7 @@ from safetensors_reference import PROFILES, rule_book
 from safetensors_reference.cli_rules import PAGES, docs_folder, rules
 from safetensors_reference.disputed_docs import choices_of, disputed_page, state
 from safetensors_reference.main import main
+from safetensors_reference.rules import BASES
 from safetensors_reference.rules_docs import AREAS, escape, linked, rules_page, source_links
 
 BOOK = rule_book()
@@ -86,12 +87,22 @@ def test_the_areas_are_those_of_the_rules_in_their_order() -> None:
     assert list(dict.fromkeys(rule_id[:3] for rule_id in BOOK.rules)) == list(AREAS)
 
 
+@pytest.mark.parametrize("area", AREAS)
+def test_an_area_counts_its_rules_by_level_and_basis(area: str) -> None:
+    (row,) = (line for line in PAGE.splitlines() if line.startswith(f"| [{area}](#{area.lower()})"))
+    ours = [rule for rule in BOOK.rules.values() if rule.id.startswith(area)]
+    counts = [int(cell) for cell in row.strip("| ").split(" | ")[2:]]
+    assert counts[:3] == [sum(r.level == level for r in ours) for level in ("must", "should", "may")]
+    assert counts[3:] == [sum(r.basis == basis for r in ours) for basis in ("text", "official", "ours")]
+
+
 @pytest.mark.parametrize("rule_id", BOOK.rules)
 def test_a_rule_says_all_that_the_book_says(rule_id: str) -> None:
     rule = BOOK.rules[rule_id]
     text = sections()[rule_id.lower()]
     assert f"{rule.id} ({rule.level}): {rule.title}" in text
     assert rule.statement in text
+    assert f"basis: {rule.basis} ({BASES[rule.basis]})" in text
     assert f"source: {rule.source}" in text
     for profile in PROFILES:
         assert f"{profile}: {getattr(rule, profile)}" in text
@@ -132,6 +143,7 @@ def test_a_disputed_point_shows_its_choices_with_options_positions_and_rules(num
         assert f"(rules.md#choice-{choice.id}) ({state(choice)})" in row
         body = section.split(f"### [{choice.id}]")[1].split("\n### ")[0]
         assert choice.title in plain(body)
+        assert f"(basis: {BOOK.rules[choice.rule].basis})" in body
         assert {choice.rule, *choice.settled} <= set(re.findall(r"\[([A-Z]{3}-\d\d)\]\(rules.md#", body))
         for option in choice.options:
             assert f"| `{option}`" in body
@@ -240,7 +252,7 @@ def test_an_installed_package_has_no_docs_to_build(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("what", "parts"),
     [
-        ("OFF-07", ["OFF-07 (must): no holes", "OFF_HOLE", "hardened"]),
+        ("OFF-07", ["OFF-07 (must): no holes", "basis     text: the written", "OFF_HOLE", "hardened"]),
         ("off-07", ["OFF-07 (must): no holes"]),
         ("MET-02", ["choice    metadata-null"]),
         ("metadata-null", ["MET-02", "reject: refuse the file (text, hardened)", "(official)"]),

@@ -347,6 +347,7 @@ def test_rules_are_all_that_a_file_can_break_with_help() -> None:
         assert properties.pop("tags") is not None
         assert properties == {
             "level": entry_.level,
+            "basis": entry_.basis,
             "choice": entry_.choice,
             "codes": list(entry_.codes),
         }

@@ -11,9 +11,16 @@ import pytest
 from click.testing import CliRunner
 
 from safetensors_conformance.cli.run import run as run_command
+from safetensors_reports.audit.advice import recommendation
 from safetensors_reports.audit.build import report_text
+from safetensors_reports.audit.delta import report_delta
 from safetensors_reports.audit.inputs import AuditError, Known, load_fuzz_finding, schema, schema_error
+from safetensors_reports.audit.sarif import sarif_log
+from safetensors_reports.audit.severity import OUTCOMES
+from safetensors_reports.audit.summary_markdown import summary_markdown
+from safetensors_reports.page.render import report_html
 from safetensors_reports.record import read_record
+from safetensors_reports.text import code
 
 from .audit_support import HOLE, TWICE, corpus, failing, report, run, without_run, write_finding
 
@@ -168,6 +175,32 @@ def test_fuzz_findings_join_those_of_runs(tmp_path: Path) -> None:
     joined = finding(report(run(failing(case), name="lib", version="1.0"), fuzz=[item]), "FRM-03")
     assert joined["cases"] == [case]
     assert [f["slug"] for f in joined["fuzz"]] == ["frm-too-short-0011aabb"]
+
+
+@pytest.mark.parametrize("public", [False, True])
+def test_a_fuzz_finding_without_a_rule_is_told_as_such_everywhere(tmp_path: Path, public: bool) -> None:
+    refused = {"rules": [], "codes": [], "verdict": "wrong-reject", "got": {"lib": "reject: bad utf-8"}}
+    item = load_fuzz_finding(write_finding(tmp_path / "f", **refused))
+    document = report(run(failing(HOLE)), fuzz=[item], public=public)
+    (found,) = [f for f in document["findings"] if f["rule"] is None]
+    assert found["id"] == "lib-rule-not-known-wrong-reject"
+    assert found["title"] == (
+        "lib 1.0: wrong-reject, rule not known" if public else "lib 1.0 refuses files (rule not known)"
+    )
+    assert schema_error("report", document) is None
+    page = report_html(document)
+    assert "Rule not known" in page
+    assert page.count('id="rule-not-known-wrong-reject"') == 1
+    assert code(found["title"], 160) in summary_markdown(document)
+    log = sarif_log(document)["runs"][0]
+    (result,) = [r for r in log["results"] if r["ruleId"] == "rule-not-known"]
+    assert log["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == "rule-not-known"
+    other = json.loads(report_text(document))
+    assert report_delta(other, document).still == tuple(f["id"] for f in document["findings"])
+
+
+def test_a_finding_without_a_rule_gets_advice_for_each_outcome() -> None:
+    assert all(recommendation(outcome, None, "") for outcome in OUTCOMES)
 
 
 @pytest.mark.parametrize("name", ["lib", "reference"])

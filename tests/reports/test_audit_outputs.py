@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from safetensors_corpus import Case
+from safetensors_corpus.judging.verdicts import VERDICTS
 from safetensors_reports.audit.about import APART, ORDER, WORDS
 from safetensors_reports.audit.badge import COLORS, badges
 from safetensors_reports.audit.delta import report_delta
@@ -16,7 +17,6 @@ from safetensors_reports.audit.sarif import sarif_log
 from safetensors_reports.audit.severity import CONFORMANCE_ONLY
 from safetensors_reports.audit.summary_markdown import LINES, summary_markdown
 from safetensors_reports.page.words import SENTENCES, WORD_STYLE
-from safetensors_reports.verdicts import VERDICTS
 
 from .audit_support import HOLE, TWICE, corpus, failing, report, run
 from .sarif_official import sarif_errors

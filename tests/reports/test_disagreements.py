@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -182,3 +183,42 @@ def test_nothing_compared(make: type[Make]) -> None:
     assert "no disagreement" in "\n".join(
         diff_text(report_of(found_in(make, {}, x={"c": "reject"}, y={"c": "reject"})))
     )
+
+
+def test_new_signatures_end_the_text_as_causes_with_an_example_and_its_command(make: type[Make]) -> None:
+    found = found_in(
+        make,
+        {"a": HOLE, "bb": HOLE, "c": About("DAT-01"), "d": About("OFF_HOLE+OFF_TRAILING")},
+        x={"a": make.content("w"), "bb": make.content("w"), "c": make.content("w"), "d": "reject"},
+        y={"a": "reject", "bb": "reject", "c": make.content("w", dtype="F16"), "d": make.content("w")},
+    )
+    report = report_of(found)
+    lines = diff_text(report)
+    start = lines.index("LIKELY CAUSES, new signatures: 3, the worst first")
+    assert lines[start + 1 : start + 7] == [
+        "     1  content  DAT-01: accept:A x; accept:B y",
+        '        about DAT-01 (data is little-endian); e.g. c: "w": dtype F32 against F16 (x 1 / y 1)',
+        "        stc diff --impl x --impl y c",
+        "     2  verdict  OFF_HOLE: accept x; reject y",
+        "        bytes before or between the tensors belong to none of them; e.g. a",
+        "        stc diff --impl x --impl y a",
+    ]
+    assert lines[start + 8].startswith(
+        "        bytes before or between the tensors belong to none of them, bytes f"
+    )
+    page = diff_markdown(report)
+    assert page.index("#### Likely causes") < page.index("#### Triage")
+    assert "| `stc diff --impl x --impl y a` |" in page
+
+
+def test_the_command_of_a_case_names_two_that_disagree_and_have_a_vote(make: type[Make]) -> None:
+    found = found_in(
+        make,
+        {"area/case": HOLE},
+        w={"area/case": "unsupported"},
+        x={"area/case": make.content("w")},
+        y={"area/case": make.content("w")},
+        z={"area/case": "reject"},
+    )
+    report = dataclasses.replace(report_of(found), source="corpus 2026.11")
+    assert "        stc diff --impl x --impl z --case area/case" in diff_text(report)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -11,21 +12,21 @@ import pytest
 from click.testing import CliRunner
 
 from safetensors_conformance.cli.run import run as run_command
+from safetensors_corpus.judging.verdicts import STRICT_FAILING
 from safetensors_reports.audit.inputs import schema_error
-from safetensors_reports.audit.shown import NO_WEAKNESS
+from safetensors_reports.audit.severity import NO_WEAKNESS
 from safetensors_reports.page import sections
 from safetensors_reports.page.found import blocks, by_severity, grid
 from safetensors_reports.page.render import LONGEST, report_html
 from safetensors_reports.page.support import areas, standing
 from safetensors_reports.promises import CHECKS
 from safetensors_reports.record import read_record
-from safetensors_reports.verdicts import STRICT_FAILING
 
 from .audit_support import HOLE, TWICE, failing, report, run
 from .page_samples import ALL, many, one, public, records, several
 
-PARTS = ["verdict", "run", "support", "grid", "findings", "agreement", "inputs", "choices", "coverage",
-    "expected", "cost", "changes", "again"]  # fmt: skip
+PARTS = ["verdict", "causes", "run", "support", "grid", "findings", "agreement", "inputs", "choices",
+    "coverage", "expected", "cost", "changes", "again"]  # fmt: skip
 VOID = {"meta", "link", "input", "br", "img"}
 OPEN_ENDED = {"td", "tr", "option"}
 """Elements whose end HTML lets one leave out, and pages do."""
@@ -86,8 +87,33 @@ def sample(request: pytest.FixtureRequest) -> tuple[dict[str, Any], str]:
 
 def test_the_parts_are_there_in_order_and_linked(sample: tuple[dict[str, Any], str]) -> None:
     page = Parsed(sample[1])
-    assert page.sections == PARTS
-    assert [link for link in page.links if link[1:] in PARTS][: len(PARTS)] == [f"#{p}" for p in PARTS]
+    wrong = any(who["causes"] for who in sample[0]["implementations"])
+    parts = [part for part in PARTS if wrong or part != "causes"]
+    assert page.sections == parts
+    assert [link for link in page.links if link[1:] in PARTS][: len(parts)] == [f"#{p}" for p in parts]
+
+
+def test_causes_stand_before_the_findings_with_what_to_mend_and_how_to_see_them(
+    sample: tuple[dict[str, Any], str],
+) -> None:
+    page = Parsed(sample[1])
+    shown = sections.causes(sample[0])
+    assert [part["who"]["label"] for part in shown] == [
+        who["label"] for who in sample[0]["implementations"] if who["causes"]
+    ]
+    for part in shown:
+        assert part["count"] == len(part["who"]["causes"])
+        for row in part["rows"]:
+            for text in (row["what"], row["said"], row["mend"], row["reproducer"] or ""):
+                assert " ".join(text.split()) in " ".join(page.text.split())
+
+
+def test_a_report_from_before_there_were_causes_makes_the_page_that_it_made() -> None:
+    old = copy.deepcopy(one())
+    for who in old["implementations"]:
+        del who["causes"]
+    assert schema_error("report", old) is None
+    assert Parsed(report_html(old)).sections == [part for part in PARTS if part != "causes"]
 
 
 def test_names_are_unique_and_every_link_within_the_page_has_its_target(

@@ -16,6 +16,7 @@ from safetensors_reports.audit.badge import badges
 from safetensors_reports.audit.build import report_text
 from safetensors_reports.audit.inputs import Known, load_fuzz_finding
 from safetensors_reports.audit.public import NOT_TOLD, UNSAFE_FAMILIES, shown_run
+from safetensors_reports.audit.summary_markdown import summary_markdown
 from safetensors_reports.page.picture import comparison_svg
 from safetensors_reports.page.render import report_html
 from safetensors_reports.record import RunRecord
@@ -111,6 +112,48 @@ def test_crashes_that_are_public_give_no_word_whatever_step_shows_them() -> None
     (told,) = report(record, public=True, known={0: known})["implementations"]
     assert (private["word"], private["counts"]) == ("unguarded", {"unsafe": 1})
     assert (told["word"], told["counts"]) == ("no fault shown", {"unsafe": 1})
+
+
+def test_causes_tell_no_more_than_findings_do() -> None:
+    """HOLE is told by a public report; of all else there are verdict, rule and number."""
+    name, size = "openasr", corpus().by_id[HOLE].size
+    (bug,) = [bug for bug in corpus().by_id[HOLE].affects if bug["project"] == name]
+    assert bug["versions"] == ""
+
+    def untold(rule: str, outcome: str) -> list[str]:
+        """Cases that no report of that project is about, none of which is the smallest of its rule."""
+        return [
+            c.id
+            for c in corpus().reading
+            if c.rules[0] == rule and c.expect and c.expect.outcome == outcome and c.size >= size
+            if not any(bug["project"] == name for bug in c.affects)
+        ]
+
+    hidden = [*untold("OFF-07", "reject")[:2], TWICE, untold("DAT-06", "accept")[0]]
+    rows = [
+        failing(HOLE),
+        *(failing(case, message="SECRET") for case in hidden[:3]),
+        failing(hidden[3], "wrong-reject", outcome="reject", message="SECRET"),
+        failing("framing/no-bytes", "harness-error", outcome="harness-error", message="SECRET"),
+        failing("layout/two-dtypes", "unsafe", outcome="crash", message="SECRET"),
+    ]
+    record = run(*rows, name=name, version="0.8.0")
+    document = report(record, public=True)
+    (who,) = document["implementations"]
+    told = [(c["redacted"], c["verdict"], c["rule"], c["case_count"], c["cases"]) for c in who["causes"]]
+    assert told == [
+        (False, "wrong-accept", "OFF-07", 1, [HOLE]),
+        (True, "wrong-accept", "HDR-09", 1, []),
+        (True, "wrong-reject", "DAT-06", 1, []),
+    ]
+    for cause in who["causes"][1:]:
+        assert (cause["example"], cause["reproducer"], cause["said"], cause["steps"]) == (None, None, "", [])
+    published = texts(record) + summary_markdown(document)
+    for word in ("SECRET", *hidden):
+        assert word not in published
+    private = report(record)["implementations"][0]["causes"]
+    assert {c["verdict"] for c in private} == {"wrong-accept", "wrong-reject", "harness-error", "unsafe"}
+    assert any(c["said"] == "SECRET" for c in private)
 
 
 def test_a_run_of_nothing_but_unsafe_cases_is_published_as_one_of_nothing() -> None:

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from safetensors_corpus.judging.verdicts import DEVIATIONS, VERDICTS
 from safetensors_reports.record import RecordError, RecordWriter, RunRecord, read_record
 from safetensors_reports.schema import record_schema
-from safetensors_reports.verdicts import VERDICTS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -78,7 +78,11 @@ def test_written_lines_fulfil_the_published_schema(tmp_path: Path, make: type[Ma
 
 def test_schema_and_vocabulary_are_the_same() -> None:
     plain = record_schema()["$defs"]["verdict"]["anyOf"][0]["enum"]
-    assert {*plain, "choice"} == set(VERDICTS)
+    assert {*plain, "choice", "deviation"} == set(VERDICTS)
+    (deviations,) = [
+        e["pattern"] for e in record_schema()["$defs"]["verdict"]["anyOf"] if "deviation" in str(e)
+    ]
+    assert deviations == f"^deviation:({'|'.join(DEVIATIONS)})$"
 
 
 def test_each_line_is_on_disk_before_the_next(tmp_path: Path, make: type[Make]) -> None:

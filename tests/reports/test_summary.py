@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from safetensors_corpus.judging.verdicts import VERDICTS
 from safetensors_reports.summary import lacking, summary_lines
-from safetensors_reports.verdicts import VERDICTS
 
 if TYPE_CHECKING:
     from .conftest import Make
@@ -22,6 +22,7 @@ def test_a_complete_run(make: type[Make]) -> None:
         "wrong-accept": 41,
         "late-reject": 2,
         "wrong-reject": 5,
+        "deviation:accept": 1,
         "choice:accept": 24,
         "not-strict": 3,
         "unsupported": 9,
@@ -30,8 +31,8 @@ def test_a_complete_run(make: type[Make]) -> None:
     record = make.run(*rows, name="mlx", version="0.32.4", lacks=["dtype-f6", "dtype-f4"])
     record.implementation["language"] = "C++"
     assert summary_lines(record) == [
-        "mlx 0.32.4 (C++) · corpus 2026.11 · 267 cases in 3.1 s · profile: none",
-        "  unsafe 0   wrong-content 3   wrong-accept 41   late-reject 2   wrong-reject 5",
+        "mlx 0.32.4 (C++) · corpus 2026.11 · 268 cases in 3.1 s · profile: none",
+        "  unsafe 0   wrong-content 3   wrong-accept 41   wrong-reject 5   deviation 1   late-reject 2",
         "  pass 180 · choices 24 · not strict 3 · unsupported 9 (F4, F6) · not run 0 · expected failures 0",
     ]
 
@@ -45,7 +46,7 @@ def test_rare_counts_show_up_when_they_occur(make: type[Make]) -> None:
     )
     lines = summary_lines(record)
     assert lines[0].endswith("profile: hardened")
-    assert lines[1].endswith("wrong-reject 0   choice-inconsistent 1   harness-error 1")
+    assert lines[1].endswith("late-reject 0   choice-inconsistent 1   harness-error 1")
     assert lines[2].startswith("  pass 0 · choices 1 · ")
 
 

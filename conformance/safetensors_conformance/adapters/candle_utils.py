@@ -8,10 +8,12 @@ from typing import Any
 
 import candle
 from candle import utils
+from stc_host.library import UNTOLD, call, marked
 
 FORMATS = {"U8": "B", "U32": "I", "I64": "q", "F32": "f"}
 
 
+@marked
 class Utils:
     """The official parser inside; tensors are converted to the types that candle has."""
 
@@ -37,17 +39,17 @@ class Utils:
 
     def read(self, path: str) -> list[tuple[str, Any, Any]]:
         """Load every tensor. Elements come as Python numbers, which do not keep the bytes: none are given."""
-        return [(name, code(t), list(t.shape)) for name, t in utils.load_safetensors(path).items()]
+        return [(name, code(t), list(t.shape)) for name, t in call(utils.load_safetensors, path).items()]
 
     def write(self, path: str, tensors: list[Any], metadata: Any) -> None:
         """Save tensors made from Python numbers; the function takes no metadata."""
         if metadata is not None or len({t.name for t in tensors}) != len(tensors):
             raise NotImplementedError("save_safetensors takes a map of tensors, and no metadata")
-        utils.save_safetensors(path, {t.name: self._tensor(t) for t in tensors})
+        call(utils.save_safetensors, path, {t.name: self._tensor(t) for t in tensors})
 
     def resave(self, path: str) -> None:
         """Load the file and save what it holds."""
-        utils.save_safetensors(path, utils.load_safetensors(path))
+        call(utils.save_safetensors, path, call(utils.load_safetensors, path))
 
     @staticmethod
     def _tensor(tensor: Any) -> Any:
@@ -63,7 +65,7 @@ class Utils:
         return candle.Tensor(list(values)).to_dtype(tensor.dtype.lower()).reshape(tensor.shape)
 
 
-def code(tensor: Any) -> str | None:
+def code(tensor: Any) -> Any:
     """Return the dtype code, where it is that of the file: I32 becomes I64, and U16 becomes U32."""
     name = str(tensor.dtype)
-    return None if name in ("I64", "U32") else name
+    return UNTOLD if name in ("I64", "U32") else name

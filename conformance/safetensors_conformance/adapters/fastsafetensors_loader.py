@@ -9,6 +9,7 @@ from typing import Any
 import torch_rows
 from fastsafetensors import SafeTensorsFileLoader, SingleGroup, fastsafe_open
 from fastsafetensors.st_types import DType
+from stc_host.library import UNTOLD, call, marked, opened
 
 _KNOWN = {dtype.value for dtype in DType}
 LACKS = torch_rows.LACKS + tuple(
@@ -16,6 +17,7 @@ LACKS = torch_rows.LACKS + tuple(
 )
 
 
+@marked
 class Loader:
     """``SafeTensorsFileLoader``."""
 
@@ -28,42 +30,45 @@ class Loader:
         """Parse the header. The dtype is known only from the tensors."""
         loader = self._loader(path)
         try:
-            return [(name, None, loader.get_shape(name)) for name in loader.get_keys()]
+            return [(name, UNTOLD, call(loader.get_shape, name)) for name in call(loader.get_keys)]
         finally:
-            loader.close()
+            call(loader.close)
 
     def read(self, path: str) -> list[tuple[str, Any, Any, bytes]]:
         """Copy the file into a buffer and look at each tensor in it."""
         loader = self._loader(path)
         try:
-            buffer = loader.copy_files_to_device()
+            buffer = call(loader.copy_files_to_device)
             try:
-                return [torch_rows.row(name, buffer.get_tensor(name)) for name in loader.get_keys()]
+                names = call(loader.get_keys)
+                return [torch_rows.row(name, call(buffer.get_tensor, name)) for name in names]
             finally:
-                buffer.close()
+                call(buffer.close)
         finally:
-            loader.close()
+            call(loader.close)
 
     def device(self, path: str, device: str) -> Iterator[tuple[str, Any, Any, Any]]:
         """Load every tensor. They stay valid when buffer and loader are closed, as the documentation says."""
         loader = self._loader(path, device)
         try:
-            buffer = loader.copy_files_to_device()
+            buffer = call(loader.copy_files_to_device)
             try:
-                for name in loader.get_keys():
-                    yield torch_rows.device_row(name, buffer.get_tensor(name))
+                for name in call(loader.get_keys):
+                    yield torch_rows.device_row(name, call(buffer.get_tensor, name))
             finally:
-                buffer.close()
+                call(buffer.close)
         finally:
-            loader.close()
+            call(loader.close)
 
     @staticmethod
     def _loader(path: str, device: str = "cpu") -> Any:
-        loader = SafeTensorsFileLoader(SingleGroup(), device=device, nogds=True, disable_cache=True)
-        loader.add_filenames({0: [path]})
+        group = call(SingleGroup)
+        loader = call(SafeTensorsFileLoader, group, device=device, nogds=True, disable_cache=True)
+        call(loader.add_filenames, {0: [path]})
         return loader
 
 
+@marked
 class FastSafeOpen:
     """``fastsafe_open``, which looks like the official ``safe_open``."""
 
@@ -74,12 +79,14 @@ class FastSafeOpen:
 
     def read(self, path: str) -> dict[str, Any]:
         """Read every tensor, and the metadata of the one file."""
-        with fastsafe_open(path, nogds=True, device="cpu") as file:
-            rows = [torch_rows.row(name, file.get_tensor(name)) for name in file.keys()]  # noqa: SIM118
-            return {"tensors": rows, "metadata": file.metadata().get(path) or None}
+        with opened(fastsafe_open, path, nogds=True, device="cpu") as file:
+            rows = [torch_rows.row(name, call(file.get_tensor, name)) for name in call(file.keys)]
+            metadata = call(file.metadata)[path]
+            # An empty text is how it says that a file has none.
+            return {"tensors": rows, "metadata": None if metadata == "" else metadata}
 
     def device(self, path: str, device: str) -> Iterator[tuple[str, Any, Any, Any]]:
         """Load every tensor. They stay valid when the file is closed, as the documentation says."""
-        with fastsafe_open(path, nogds=True, device=device) as file:
-            for name in file.keys():  # noqa: SIM118 - the handle is not iterable
-                yield torch_rows.device_row(name, file.get_tensor(name))
+        with opened(fastsafe_open, path, nogds=True, device=device) as file:
+            for name in call(file.keys):
+                yield torch_rows.device_row(name, call(file.get_tensor, name))

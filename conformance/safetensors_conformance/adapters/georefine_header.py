@@ -5,18 +5,23 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import Any
 
-from georefine_verify.sources import LocalFile, SourceError, read_safetensors_header
+from georefine_verify.sources import LocalFile, read_safetensors_header
+from stc_host.library import call, marked
 
 
+@marked
 class Header:
     """The parser of the header."""
 
     name = "georefine-verify"
     version = version("georefine-verify")
     language = "Python"
-    rejects = (SourceError,)
 
     def open(self, path: str) -> dict[str, Any]:
         """Parse the header."""
-        entries, metadata, _ = read_safetensors_header(LocalFile(path))
+        file = call(LocalFile, path)
+        try:
+            entries, metadata, _ = call(read_safetensors_header, file)
+        finally:
+            call(file.close)  # nothing else does
         return {"tensors": [(name, e.dtype, e.shape) for name, e in entries.items()], "metadata": metadata}

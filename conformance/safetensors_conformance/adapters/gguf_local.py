@@ -7,40 +7,44 @@ from pathlib import Path
 from typing import Any
 
 from gguf.utility import SafetensorsLocal
+from stc_host.library import call, item, marked
 
 
+@marked
 class Local:
     """Parses the header itself and maps each tensor."""
 
     name = "gguf"
     version = version("gguf")
     language = "Python"
-    rejects = (ValueError,)
 
     def open(self, path: str) -> list[tuple[str, Any, Any]]:
         """Parse the header."""
-        return [(name, t.dtype, t.shape) for name, t in SafetensorsLocal(Path(path)).tensors.items()]
+        tensors = call(SafetensorsLocal, Path(path)).tensors
+        return [(name, t.dtype, t.shape) for name, t in tensors.items()]
 
     def read(self, path: str) -> list[tuple[str, Any, Any, bytes]]:
         """Map every tensor."""
-        tensors = SafetensorsLocal(Path(path)).tensors
-        return [(name, t.dtype, t.shape, t.mmap_bytes().tobytes()) for name, t in tensors.items()]
+        tensors = call(SafetensorsLocal, Path(path)).tensors
+        return [(name, t.dtype, t.shape, call(t.mmap_bytes).tobytes()) for name, t in tensors.items()]
 
     def hold(self, path: str) -> Held:
         """Parse the header; the file is mapped for each tensor."""
         return Held(path)
 
 
+@marked
 class Held:
     """A parsed header."""
 
     def __init__(self, path: str) -> None:
-        self._tensors = SafetensorsLocal(Path(path)).tensors
+        self._tensors = call(SafetensorsLocal, Path(path)).tensors
 
     def tensor(self, name: str) -> tuple[Any, Any, Any]:
         """Map one tensor."""
-        found = self._tensors[name]
-        return found.dtype, found.shape, found.mmap_bytes()
+        found = item(self._tensors, name)
+        return found.dtype, found.shape, call(found.mmap_bytes)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Refuse: the library has nothing that closes."""
+        raise NotImplementedError("SafetensorsLocal has no close()")

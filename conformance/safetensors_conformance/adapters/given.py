@@ -23,10 +23,24 @@ NUMPY = {
     "C64": "<c8",
 }
 """Dtype code -> NumPy type. The other codes have none."""
-CODES = {np.dtype(text).name: code for code, text in NUMPY.items()}
-"""Name of a NumPy type -> dtype code."""
+CODES = {
+    **{np.dtype(text).name: code for code, text in NUMPY.items()},
+    "bfloat16": "BF16",
+    "float8_e4m3fn": "F8_E4M3",
+    "float8_e4m3fnuz": "F8_E4M3FNUZ",
+    "float8_e5m2": "F8_E5M2",
+    "float8_e5m2fnuz": "F8_E5M2FNUZ",
+    "float8_e8m0fnu": "F8_E8M0",
+}
+"""Name of a type of NumPy, or of ml_dtypes, which adds types to it -> dtype code. Types of less than a byte
+are not here: ml_dtypes keeps each of their elements in a byte, and those are not the bytes of the file."""
 OTHER = {"C128": "<c16", "F128": "g", "STRING": "<U2", "DATETIME": "<M8[s]", "VOID": "V3"}
 """Element types that the format does not have, as the corpus names them."""
+
+
+def code(dtype: Any) -> str:
+    """Return the dtype code of a NumPy type, or NumPy's name of what the format does not have."""
+    return CODES.get(dtype.name, str(dtype.name))
 
 
 def array(tensor: Any) -> np.ndarray[Any, Any]:

@@ -6,21 +6,22 @@ from importlib.metadata import version
 from typing import Any
 
 from grit.scan import SEV_VIOLATION, ScanReport, scan_file
+from stc_host.library import Refused, call, marked
 
 
+@marked
 class Scan:
     """A file with a violation counts as refused."""
 
     name = "grit-datatype"
     version = version("grit-datatype")
     language = "Python"
-    rejects = (ValueError,)
 
     def open(self, path: str) -> list[tuple[str, Any, Any]]:
         """Scan the header."""
-        report = ScanReport()
-        parsed = scan_file(path, report)
+        report = call(ScanReport)
+        parsed = call(scan_file, path, report)
         found = [finding.message for finding in report.findings if finding.severity == SEV_VIOLATION]
         if not parsed or found:
-            raise ValueError("; ".join([*report.unparseable, *found]))
+            raise Refused("; ".join([*report.unparseable, *found]))
         return [(t.name, t.dtype, t.shape) for t in report.tensors]

@@ -1,12 +1,18 @@
-"""Rows for libraries that hand out the header as the JSON parser made it; runs in their environment."""
+"""Rows for libraries that hand out the header as the JSON parser made it; runs in their environment.
+
+Nothing is checked and nothing is left out: the library let it through. Fields that are not there, as in an
+entry that is no map, are not told.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from stc_host.library import UNTOLD
+
 
 def rows(header: Any) -> list[tuple[str, Any, Any]]:
-    """Return what the header lists. Nothing is checked here: the library let it through."""
+    """Return what the header lists."""
     if not isinstance(header, dict):
         return []
     return [(name, *_entry(info)) for name, info in header.items() if name != "__metadata__"]
@@ -20,6 +26,5 @@ def answer(header: Any) -> dict[str, Any]:
 
 def _entry(info: Any) -> tuple[Any, Any]:
     if not isinstance(info, dict):
-        return None, None
-    shape = info.get("shape")
-    return info.get("dtype"), shape if isinstance(shape, list) else None
+        return UNTOLD, UNTOLD
+    return info.get("dtype", UNTOLD), info.get("shape", UNTOLD)

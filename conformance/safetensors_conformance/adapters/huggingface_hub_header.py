@@ -6,17 +6,21 @@ from importlib.metadata import version
 from typing import Any
 
 from huggingface_hub import parse_local_safetensors_file_metadata
+from huggingface_hub.errors import SafetensorsParsingError
+from stc_host.library import call, marked
 
 
+@marked
 class HeaderHelper:
     """``parse_local_safetensors_file_metadata``: header only, so it has no read step."""
 
     name = "huggingface-hub"
     version = version("huggingface-hub")
     language = "Python"
+    rejects = (SafetensorsParsingError, FileNotFoundError)  # what the function documents
 
     def open(self, path: str) -> dict[str, Any]:
         """Parse the header."""
-        parsed = parse_local_safetensors_file_metadata(path)
+        parsed = call(parse_local_safetensors_file_metadata, path)
         rows = [(name, info.dtype, info.shape) for name, info in parsed.tensors.items()]
         return {"tensors": rows, "metadata": parsed.metadata}

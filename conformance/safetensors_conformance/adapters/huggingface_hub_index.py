@@ -8,34 +8,44 @@ from typing import Any
 
 import torch_rows
 from huggingface_hub import load_torch_model
+from stc_host.library import call, marked
 
 
 class Model:
-    """Stands in for a model: keeps every tensor it is given."""
+    """Stands in for a model: keeps everything it is given. The library calls it, so it looks at nothing."""
 
     def __init__(self) -> None:
-        self.tensors: dict[str, Any] = {}
+        self.given: list[Any] = []
 
-    def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:  # noqa: ARG002
+    def load_state_dict(self, state_dict: Any, strict: bool = True) -> None:  # noqa: ARG002
         """Take tensors."""
-        self.tensors.update(state_dict)
+        self.given.append(state_dict)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the tensors."""
-        return self.tensors
+        """Return the tensors so far."""
+        return self.tensors()
+
+    def tensors(self) -> dict[str, Any]:
+        """Return all tensors; a later one replaces an earlier one of the same name, as in a model."""
+        out: dict[str, Any] = {}
+        for state_dict in self.given:
+            out.update(state_dict)
+        return out
 
 
+@marked
 class LoadTorchModel:
     """Loads the shards that an index names into a model."""
 
     name = "huggingface-hub"
     version = version("huggingface-hub")
     language = "Python"
-    rejects = (ValueError, OSError)
+    # What the function documents, and the one that reads each file.
+    rejects = (ValueError, OSError, ImportError)
 
     def index(self, path: str) -> list[tuple[Any, ...]]:
         """Load the folder in which the index lies."""
         model: Any = Model()
         pattern = Path(path).name.replace(".safetensors.index.json", "{suffix}.safetensors")
-        load_torch_model(model, Path(path).parent, filename_pattern=pattern)
-        return [torch_rows.row(name, tensor) for name, tensor in model.tensors.items()]
+        call(load_torch_model, model, Path(path).parent, filename_pattern=pattern)
+        return [torch_rows.row(name, tensor) for name, tensor in model.tensors().items()]

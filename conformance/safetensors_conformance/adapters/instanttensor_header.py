@@ -7,17 +7,19 @@ from typing import Any
 
 import header_rows
 from instanttensor._impl import read_safetensors_metadata
+from stc_host.library import call, marked
 
 
+@marked
 class Header:
     """The parser of the header."""
 
     name = "instanttensor"
     version = version("instanttensor")
     language = "Python"
-    rejects = (ValueError,)
+    rejects = (ValueError, FileNotFoundError)  # what the function documents
 
     def open(self, path: str) -> dict[str, Any]:
         """Parse the header."""
-        metadata, entries, _ = read_safetensors_metadata(path)
+        metadata, entries, _ = call(read_safetensors_metadata, path)
         return {"tensors": header_rows.rows(entries), "metadata": metadata}

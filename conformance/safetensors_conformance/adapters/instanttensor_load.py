@@ -8,15 +8,16 @@ from typing import Any
 
 import instanttensor
 import torch_rows
+from stc_host.library import call, each, marked, opened
 
 
+@marked
 class Load:
     """``safe_open`` with its defaults: tensors are copies, which stay valid."""
 
     name = "instanttensor"
     version = version("instanttensor")
     language = "Python"
-    rejects = (ValueError,)
     lacks = torch_rows.LACKS
 
     def device_ready(self, device: str) -> None:
@@ -26,6 +27,6 @@ class Load:
 
     def device(self, path: str, device: str) -> Iterator[tuple[str, Any, Any, Any]]:
         """Load every tensor."""
-        with instanttensor.safe_open(path, framework="pt", device=device) as file:
-            for name, tensor in file.tensors():
+        with opened(instanttensor.safe_open, path, framework="pt", device=device) as file:
+            for name, tensor in each(call(file.tensors)):
                 yield torch_rows.device_row(name, tensor)

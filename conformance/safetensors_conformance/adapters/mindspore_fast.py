@@ -6,20 +6,20 @@ from importlib.metadata import version
 from typing import Any
 
 import given
-import numpy as np
 from mindspore.parallel import transform_safetensors
+from stc_host.library import attribute, call, marked, opened
 
 _open = transform_safetensors._fast_safe_open  # noqa: SLF001 - the reader has no public name
-CODES = {np.dtype(dtype).name: code for code, dtype in transform_safetensors.numpy_dtype.items()}
 
 
+@marked
 class Fast:
     """Header first, then each tensor as an array."""
 
     name = "mindspore"
     version = version("mindspore")
     language = "Python"
-    rejects = (ValueError,)
+    rejects = (ValueError,)  # what its function read_metadata documents
     lacks = tuple(
         "dtype-" + code.lower().replace("_", "-")
         for code in given.BITS
@@ -28,37 +28,39 @@ class Fast:
 
     def open(self, path: str) -> dict[str, Any]:
         """Parse the header."""
-        with _open(path, framework="np") as file:
-            rows = [(name, view.info["dtype"], view.shape) for name, view in file.tensors.items()]
-            return {"tensors": rows, "metadata": file.metadata()}
+        with opened(_open, path, framework="np") as file:
+            views = file.tensors.items()
+            rows = [(name, view.info["dtype"], attribute(view, "shape")) for name, view in views]
+            return {"tensors": rows, "metadata": call(file.metadata)}
 
     def read(self, path: str) -> dict[str, Any]:
         """Load every tensor."""
-        with _open(path, framework="np") as file:
-            rows = [(name, *part(file.get_tensor(name))) for name in file.keys()]  # noqa: SIM118
-            return {"tensors": rows, "metadata": file.metadata()}
+        with opened(_open, path, framework="np") as file:
+            rows = [(name, *part(call(file.get_tensor, name))) for name in call(file.keys)]
+            return {"tensors": rows, "metadata": call(file.metadata)}
 
     def hold(self, path: str) -> Held:
         """Open the file and keep it open."""
         return Held(path)
 
 
+@marked
 class Held:
     """A file held open."""
 
     def __init__(self, path: str) -> None:
-        self._file = _open(path, framework="np")
+        self._file = call(_open, path, framework="np")
 
     def tensor(self, name: str) -> tuple[Any, ...]:
         """Look at one tensor."""
-        array = self._file.get_tensor(name)
-        return CODES.get(array.dtype.name), array.shape, given.elements(array)
+        array = call(self._file.get_tensor, name)
+        return given.code(array.dtype), array.shape, given.elements(array)
 
     def close(self) -> None:
         """Close the file."""
-        self._file.__exit__()
+        call(self._file.__exit__)
 
 
 def part(array: Any) -> tuple[Any, Any, bytes]:
     """Return dtype code, shape and bytes of an array."""
-    return CODES.get(array.dtype.name), array.shape, array.tobytes()
+    return given.code(array.dtype), array.shape, array.tobytes()

@@ -8,6 +8,7 @@ from typing import Any
 import given
 import mlx.core as mx
 import numpy as np
+from stc_host.library import call, item, marked
 
 CODES = {
     mx.bool_: "BOOL",
@@ -27,6 +28,7 @@ CODES = {
 }
 
 
+@marked
 class Load:
     """``mx.load``, which reads the header at once and the data when it is needed."""
 
@@ -49,30 +51,31 @@ class Load:
 
     def open(self, path: str) -> dict[str, Any]:
         """Load without evaluating, which leaves the data unread."""
-        arrays, metadata = mx.load(path, format="safetensors", return_metadata=True)
-        rows = [(name, CODES.get(array.dtype), array.shape) for name, array in arrays.items()]
+        arrays, metadata = call(mx.load, path, format="safetensors", return_metadata=True)
+        rows = [(name, code(array), array.shape) for name, array in arrays.items()]
         return {"tensors": rows, "metadata": metadata}
 
     def read(self, path: str) -> dict[str, Any]:
         """Load and evaluate every array."""
-        arrays, metadata = mx.load(path, format="safetensors", return_metadata=True)
+        arrays, metadata = call(mx.load, path, format="safetensors", return_metadata=True)
         return {"tensors": [(name, *part(array)) for name, array in arrays.items()], "metadata": metadata}
 
     def write(self, path: str, tensors: list[Any], metadata: Any) -> None:
         """Save arrays; a metadata map is handed over only when there is one."""
         more = () if metadata is None else (metadata,)
-        mx.save_safetensors(path, given.named(tensors, array), *more)
+        call(mx.save_safetensors, path, given.named(tensors, array), *more)
 
     def resave(self, path: str) -> None:
         """Load the file and save what it holds."""
-        arrays, metadata = mx.load(path, format="safetensors", return_metadata=True)
-        mx.save_safetensors(path, arrays, metadata)
+        arrays, metadata = call(mx.load, path, format="safetensors", return_metadata=True)
+        call(mx.save_safetensors, path, arrays, metadata)
 
     def hold(self, path: str) -> Held:
         """Load without evaluating."""
-        return Held(mx.load(path, format="safetensors"))
+        return Held(call(mx.load, path, format="safetensors"))
 
 
+@marked
 class Held:
     """Arrays that are not evaluated yet."""
 
@@ -81,7 +84,7 @@ class Held:
 
     def tensor(self, name: str) -> tuple[Any, ...]:
         """Evaluate one array."""
-        return part(self._arrays[name])
+        return part(item(self._arrays, name))
 
     def close(self) -> None:
         """Let go of the arrays; there is nothing to close."""
@@ -89,9 +92,15 @@ class Held:
 
 
 def part(array: Any) -> tuple[Any, Any, bytes]:
-    """Return dtype code, shape and bytes of an array."""
+    """Evaluate an array, which reads its data; return dtype code, shape and bytes."""
+    call(mx.eval, array)
     data = bytes(memoryview(array.reshape(-1).view(mx.uint8))) if array.size else b""
-    return CODES.get(array.dtype), array.shape, data
+    return code(array), array.shape, data
+
+
+def code(array: Any) -> str:
+    """Return the dtype code, or what MLX calls a type that the format does not have."""
+    return CODES.get(array.dtype, str(array.dtype))
 
 
 def array(tensor: Any) -> Any:

@@ -7,8 +7,10 @@ from typing import Any
 
 import header_rows
 from modelinfo.parsers.safetensors import parse_safetensors_header
+from stc_host.library import Refused, call, marked
 
 
+@marked
 class Header:
     """The header of a file, or of all files that an index names."""
 
@@ -18,12 +20,12 @@ class Header:
 
     def open(self, path: str) -> dict[str, Any]:
         """Parse the header."""
-        return header_rows.answer(parse_safetensors_header(path))
+        return header_rows.answer(call(parse_safetensors_header, path))
 
     def index(self, path: str) -> list[tuple[str, Any, Any]]:
         """Parse the headers that an index names. Missing files are counted, which is told as a refusal."""
-        header = parse_safetensors_header(path)
+        header = call(parse_safetensors_header, path)
         missing = header["__metadata__"]["missing_shards"]
         if missing:
-            raise FileNotFoundError(f"missing_shards: {missing}")
+            raise Refused(f"missing_shards: {missing}")
         return header_rows.rows(header)

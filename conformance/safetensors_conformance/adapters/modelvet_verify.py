@@ -5,15 +5,19 @@ from __future__ import annotations
 from importlib.metadata import version
 
 import modelvet
+from stc_host.library import attribute, call, marked
 
 
+@marked
 class Verify:
     """A validator of the structure."""
 
     name = "modelvet"
     version = version("modelvet")
     language = "C"
+    rejects = (modelvet.ModelvetError,)  # for anything but a verdict, says its documentation
 
     def check(self, path: str) -> bool:
         """Verify the whole file."""
-        return bool(modelvet.verify_path(path, format="safetensors").accepted)
+        report = call(modelvet.verify_path, path, format="safetensors")
+        return attribute(report, "accepted")

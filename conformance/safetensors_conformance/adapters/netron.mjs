@@ -33,7 +33,7 @@ function packages(folder) {
   throw new Error(`netron is not installed in ${folder}`);
 }
 
-export async function make(load, { folder }) {
+export async function make(load, { folder, call, refused }) {
   const where = packages(resolve(folder));
   const part = (name) => import(pathToFileURL(join(where, "netron", name)));
   const [{ ModelFactory }, { BinaryStream }, json] = await Promise.all(
@@ -50,7 +50,11 @@ export async function make(load, { folder }) {
     }
     async peek(kind) {
       if (kind !== "json" || !this.path.endsWith(".json")) return undefined;
-      return json.TextReader.open(this.stream.peek()).read();
+      try {
+        return json.TextReader.open(this.stream.peek()).read();
+      } catch {
+        return undefined; // so does the viewer: it is a look whether this is JSON
+      }
     }
     async fetch(name) {
       return new Context(join(dirname(this.path), name));
@@ -65,21 +69,25 @@ export async function make(load, { folder }) {
   async function read(path) {
     const context = new Context(path);
     const factory = new ModelFactory();
-    if (!(await factory.match(context))) throw new Error("not recognised as a safetensors file");
-    const model = await factory.open(context);
+    if (!(await call(() => factory.match(context)))) throw refused("not recognised as a safetensors file");
+    const model = await call(() => factory.open(context));
     const values = model.modules[0].nodes.flatMap((node) => node.inputs.flatMap((input) => input.value));
-    return values.map(({ name, initializer: { type, values: data } }) => ({
-      name,
-      dtype: CODES[type.dataType],
-      shape: type.shape.dimensions,
-      data,
-    }));
+    return values.map(({ name, initializer }) => {
+      const { type } = initializer;
+      return {
+        name,
+        dtype: CODES[type.dataType] ?? type.dataType,
+        shape: type.shape.dimensions,
+        data: call(() => initializer.values), // reads them
+      };
+    });
   }
 
   return {
     name: "netron",
     version: version.slice("netron-".length, -".dist-info".length),
     lacks: ["c64", "f4", "f6-e2m3", "f6-e3m2", "f8-e4m3fnuz", "f8-e5m2fnuz"].map((name) => `dtype-${name}`),
+    marked: true,
     read,
     index: read,
   };

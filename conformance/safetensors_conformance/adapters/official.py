@@ -11,6 +11,7 @@ from typing import Any
 
 import given
 import safetensors
+from stc_host.library import UNTOLD, call, item, marked, opened
 
 # NumPy has no types for these; the library then raises one of several exception types (DTY-07).
 NOT_IN_NUMPY = (
@@ -35,6 +36,7 @@ SPELLED = {
     "F8_E4M3": "float8_e4m3fn",
     "F8_E5M2": "float8_e5m2",
     "F8_E8M0": "float8_e8m0fnu",
+    "F4": "float4_e2m1fn_x2",
     "F8_E4M3FNUZ": "float8_e4m3fnuz",
     "F8_E5M2FNUZ": "float8_e5m2fnuz",
     **{
@@ -52,37 +54,42 @@ class Official:
     name = "safetensors"
     version = version("safetensors")
     language = "Rust"
-    rejects = (safetensors.SafetensorError,)
+    rejects = (safetensors.SafetensorError,)  # the one type that its documentation has
 
 
+@marked
 class InMemory(Official):
     """``safetensors.deserialize(bytes)``: the whole core, independent of any array library."""
 
     def read(self, path: str) -> Iterator[tuple[str, str, list[int], bytes]]:
         """Parse the bytes of the file and hand out every tensor; metadata is not reported by this call."""
-        tensors: Any = safetensors.deserialize(Path(path).read_bytes())  # type: ignore[no-untyped-call]
-        for name, info in tensors:
+        for name, info in call(safetensors.deserialize, Path(path).read_bytes()):
             yield name, info["dtype"], info["shape"], info["data"]
 
     def write(self, path: str, tensors: list[Any], metadata: Any) -> None:
         """Save buffers with ``serialize_file``, which since 0.8 takes addresses instead of bytes."""
         kept = [given.raw(t) for t in tensors]  # alive until they are written
         rows = given.named(list(zip(tensors, kept, strict=True)), self._spec, lambda pair: pair[0].name)
-        safetensors.serialize_file(rows, path, metadata)
+        call(safetensors.serialize_file, rows, path, metadata)
 
     @staticmethod
     def _spec(pair: tuple[Any, bytearray]) -> Any:
         tensor, data = pair
-        dtype = SPELLED.get(tensor.dtype, tensor.dtype.lower())
-        if tensor.dtype in ("F4", "F6_E2M3", "F6_E3M2"):
-            raise NotImplementedError("packed dtypes are given as pairs of elements")
+        if tensor.dtype in ("F6_E2M3", "F6_E3M2"):
+            raise NotImplementedError("the writing functions have no name for it")
+        dtype, shape = SPELLED.get(tensor.dtype, tensor.dtype.lower()), list(tensor.shape)
+        if tensor.dtype == "F4":  # two elements in one, as torch counts them
+            if not shape or shape[-1] % 2:
+                raise NotImplementedError("four-bit floats are given in pairs along the last dimension")
+            shape[-1] //= 2
         spec = getattr(safetensors, "TensorSpec", None)
         if spec is None:
-            return {"dtype": dtype, "shape": list(tensor.shape), "data": bytes(data)}
+            return {"dtype": dtype, "shape": shape, "data": bytes(data)}
         address = ctypes.addressof((ctypes.c_char * len(data)).from_buffer(data)) if data else 0
-        return spec(dtype=dtype, shape=list(tensor.shape), data_ptr=address, data_len=len(data))
+        return call(spec, dtype=dtype, shape=shape, data_ptr=address, data_len=len(data))
 
 
+@marked
 class NumpyFile(Official):
     """``safetensors.numpy``: ``load_file`` and ``save_file``."""
 
@@ -96,17 +103,18 @@ class NumpyFile(Official):
 
     def write(self, path: str, tensors: list[Any], metadata: Any) -> None:
         """Save arrays."""
-        self._save(given.named(tensors), path, metadata)
+        call(self._save, given.named(tensors), path, metadata)
 
     def resave(self, path: str) -> None:
         """Load the file and save what it holds."""
-        self._save(self._load(path), path)
+        call(self._save, call(self._load, path), path)
 
     def read(self, path: str) -> list[tuple[str, Any, Any, Any]]:
         """Load every tensor as an array."""
-        return [array_row(name, array) for name, array in self._load(path).items()]
+        return [array_row(name, array) for name, array in call(self._load, path).items()]
 
 
+@marked
 class SafeOpen(Official):
     """``safe_open(path, framework="np")``: header first, then each tensor."""
 
@@ -117,25 +125,25 @@ class SafeOpen(Official):
 
     def open(self, path: str) -> dict[str, Any]:
         """List tensors and metadata without reading data."""
-        with safetensors.safe_open(path, framework="np") as file:
+        with opened(safetensors.safe_open, path, framework="np") as file:
             rows = []
-            for name in file.keys():  # noqa: SIM118 - the handle is not iterable
-                view = file.get_slice(name)
+            for name in call(file.keys):
+                view = call(file.get_slice, name)
                 # Old releases do not tell the dtype here.
-                dtype = view.get_dtype() if hasattr(view, "get_dtype") else None
-                rows.append((name, dtype, view.get_shape()))
-            return {"tensors": rows, "metadata": file.metadata()}
+                dtype = call(view.get_dtype) if hasattr(view, "get_dtype") else UNTOLD
+                rows.append((name, dtype, call(view.get_shape)))
+            return {"tensors": rows, "metadata": call(file.metadata)}
 
     def read(self, path: str) -> dict[str, Any]:
         """Read every tensor."""
-        with safetensors.safe_open(path, framework="np") as file:
-            rows = [array_row(name, file.get_tensor(name)) for name in file.keys()]  # noqa: SIM118
-            return {"tensors": rows, "metadata": file.metadata()}
+        with opened(safetensors.safe_open, path, framework="np") as file:
+            rows = [array_row(name, call(file.get_tensor, name)) for name in call(file.keys)]
+            return {"tensors": rows, "metadata": call(file.metadata)}
 
     def slice(self, path: str, tensor: str, index: tuple[Any, ...]) -> tuple[Any, Any, Any]:
         """Read a part of one tensor."""
-        with safetensors.safe_open(path, framework="np") as file:
-            part = file.get_slice(tensor)[index]
+        with opened(safetensors.safe_open, path, framework="np") as file:
+            part = item(call(file.get_slice, tensor), index)
         return array_row(tensor, part)[1:]
 
     def hold(self, path: str) -> Held:
@@ -143,23 +151,24 @@ class SafeOpen(Official):
         return Held(path)
 
 
+@marked
 class Held:
     """A file held open by ``safe_open``."""
 
     def __init__(self, path: str) -> None:
-        self._opened = safetensors.safe_open(path, framework="np")
-        self._file = self._opened.__enter__()  # type: ignore[no-untyped-call]
+        self._opened: Any = call(safetensors.safe_open, path, framework="np")
+        self._file = call(self._opened.__enter__)
 
     def tensor(self, name: str) -> tuple[Any, Any, Any]:
         """Read one tensor; its elements are looked at when they are asked for."""
-        array = self._file.get_tensor(name)
-        return given.CODES.get(array.dtype.name), array.shape, given.elements(array)
+        array = call(self._file.get_tensor, name)
+        return given.code(array.dtype), array.shape, given.elements(array)
 
     def close(self) -> None:
         """Close the file."""
-        self._opened.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+        call(self._opened.__exit__, None, None, None)
 
 
 def array_row(name: str, array: Any) -> tuple[str, Any, Any, Any]:
     """Return a tensor row for a NumPy array."""
-    return name, given.CODES.get(array.dtype.name), array.shape, array.tobytes()
+    return name, given.code(array.dtype), array.shape, array.tobytes()

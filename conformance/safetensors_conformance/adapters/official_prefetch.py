@@ -8,8 +8,10 @@ from typing import Any
 
 import safetensors
 import torch_rows
+from stc_host.library import each, marked, opened
 
 
+@marked
 class Prefetch:
     """``safe_open(path, framework="pt").prefetch(device=...)``, tensors as they come."""
 
@@ -29,8 +31,8 @@ class Prefetch:
     def device(self, path: str, device: str) -> Iterator[tuple[str, Any, Any, Any]]:
         """Load every tensor. They stay valid when the loader is closed, as its documentation says."""
         with (
-            safetensors.safe_open(path, framework="pt") as file,
-            file.prefetch(device=device) as loader,
+            opened(safetensors.safe_open, path, framework="pt") as file,
+            opened(file.prefetch, device=device) as loader,
         ):
-            for name, tensor in loader:
+            for name, tensor in each(loader):
                 yield torch_rows.device_row(name, tensor)

@@ -8,8 +8,10 @@ from typing import Any
 import safetensors
 import torch_rows
 from safetensors.torch import load_file
+from stc_host.library import call, marked
 
 
+@marked
 class TorchFile:
     """``safetensors.torch.load_file``."""
 
@@ -21,8 +23,9 @@ class TorchFile:
 
     def read(self, path: str) -> list[tuple[str, Any, Any, bytes]]:
         """Load every tensor."""
-        return [torch_rows.row(name, tensor) for name, tensor in load_file(path).items()]
+        return [torch_rows.row(name, tensor) for name, tensor in call(load_file, path).items()]
 
     def device(self, path: str, device: str) -> list[tuple[str, Any, Any, Any]]:
         """Load every tensor onto a device."""
-        return [torch_rows.device_row(name, t) for name, t in load_file(path, device=device).items()]
+        tensors = call(load_file, path, device=device)
+        return [torch_rows.device_row(name, tensor) for name, tensor in tensors.items()]

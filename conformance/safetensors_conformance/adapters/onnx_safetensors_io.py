@@ -10,10 +10,12 @@ import given
 import onnx_ir as ir
 import onnx_safetensors
 from onnx_safetensors import _safetensors_io as io
+from stc_host.library import call, marked
 
 CODES = {dtype: code for code, dtype in io._SAFETENSORS_DTYPE_TO_IR_DTYPE.items()}  # noqa: SLF001
 
 
+@marked
 class Io:
     """Tensors as external data of an ONNX model."""
 
@@ -26,7 +28,7 @@ class Io:
 
     def open(self, path: str) -> list[tuple[str, Any, Any]]:
         """Parse the header."""
-        return [(name, CODES.get(t.dtype), list(t.shape)) for name, t in self._read(path).items()]
+        return [(name, code(t), shape(t)) for name, t in self._read(path).items()]
 
     def read(self, path: str) -> list[tuple[str, Any, Any, bytes]]:
         """Read every tensor."""
@@ -36,25 +38,44 @@ class Io:
         """Save the initializers of a model; the function takes no metadata."""
         if metadata is not None:
             raise NotImplementedError("save_file takes no metadata")
-        values = [ir.Value(name=name, const_value=t) for name, t in given.named(tensors, _tensor).items()]
-        graph = ir.Graph([], [], nodes=[], initializers=values, name="g")
+        model = _model(given.named(tensors, _tensor))
         where = Path(path)
-        onnx_safetensors.save_file(
-            ir.Model(graph, ir_version=10), where.name, where.parent, replace_data=False
-        )
+        call(onnx_safetensors.save_file, model, where.name, where.parent, replace_data=False)
 
     @staticmethod
     def _read(path: str) -> Any:
         where = Path(path)
-        return io._read_safetensors(where.name, where.parent)  # noqa: SLF001 - what load_file calls
+        return call(io._read_safetensors, where.name, where.parent)  # noqa: SLF001 - what load_file calls
 
 
 def part(tensor: Any) -> tuple[Any, Any, bytes]:
-    """Return dtype code, shape and bytes of a tensor."""
-    return CODES.get(tensor.dtype), list(tensor.shape), tensor.tobytes()
+    """Read a tensor, which is external data so far; return dtype code, shape and bytes."""
+    # tobytes() asserts that there are elements; the array of a tensor without any can be had.
+    data = call(tensor.numpy).tobytes() if 0 in tuple(tensor.shape) else call(tensor.tobytes)
+    return code(tensor), shape(tensor), data
+
+
+def code(tensor: Any) -> str:
+    """Return the dtype code, or what ONNX calls a type that the format does not have."""
+    return CODES.get(tensor.dtype, str(tensor.dtype))
+
+
+def shape(tensor: Any) -> list[Any]:
+    """Return a shape; the library makes symbols of dimensions that are no integers."""
+    return [size if isinstance(size, int) else str(size) for size in tensor.shape]
+
+
+def _model(tensors: dict[Any, Any]) -> Any:
+    """Return a model with initializers. Raises NotImplementedError for names that no model can have."""
+    try:
+        values = [ir.Value(name=name, const_value=tensor) for name, tensor in tensors.items()]
+        graph = ir.Graph([], [], nodes=[], initializers=values, name="g")
+    except (TypeError, ValueError) as err:
+        raise NotImplementedError(f"no model of ONNX holds such tensors: {err}") from err
+    return ir.Model(graph, ir_version=10)
 
 
 def _tensor(tensor: Any) -> Any:
-    if tensor.dtype not in given.NUMPY:
+    if tensor.dtype not in given.NUMPY or tensor.byteorder != "little":
         raise NotImplementedError("no such tensor")
     return ir.Tensor(given.array(tensor), name=tensor.name)

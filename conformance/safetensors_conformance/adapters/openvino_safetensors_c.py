@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import openvino_genai
+from stc_host.library import Refused, call, marked
 
 MAX_DIM = 20
 CODES = ("F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U8", "BOOL")
@@ -57,13 +58,13 @@ class File(ctypes.Structure):
     )
 
 
+@marked
 class Parser:
     """``safetensors_file_init``, which lists what the header says."""
 
     name = "openvino-genai"
     version = version("openvino-genai")
     language = "C"
-    rejects = (ValueError,)
     lacks = (
         "dtype-c64",
         "dtype-f4",
@@ -91,10 +92,20 @@ class Parser:
         data = Path(path).read_bytes()
         buffer = ctypes.create_string_buffer(data, len(data))
         file = File()
-        problem = self._parse(ctypes.addressof(buffer), len(data), ctypes.byref(file))
+        problem = call(self._parse, ctypes.addressof(buffer), len(data), ctypes.byref(file))
         if problem is not None:
-            raise ValueError(problem.decode())
+            raise Refused(problem.decode("utf-8", "replace"))
         tensors = [file.tensors[i] for i in range(file.num_tensors)]
         entries = [file.metadata[i] for i in range(file.num_metadata)]
-        rows = [(t.name.decode(), CODES[t.dtype], list(t.shape[: t.n_dimensions])) for t in tensors]
+        rows = [(t.name.decode(), *_kind(t)) for t in tensors]
         return {"tensors": rows, "metadata": {e.name.decode(): e.value.decode() for e in entries}}
+
+
+def _kind(tensor: Tensor) -> tuple[str, Any]:
+    """Return dtype and shape. Numbers that stand for nothing are told as they are."""
+    known = 0 <= tensor.dtype < len(CODES)
+    fits = 0 <= tensor.n_dimensions <= MAX_DIM
+    return (
+        CODES[tensor.dtype] if known else f"dtype {tensor.dtype}",
+        tensor.shape[: tensor.n_dimensions] if fits else f"{tensor.n_dimensions} dimensions",
+    )

@@ -11,16 +11,12 @@ import given
 import jax
 import numpy as np
 import orbax.checkpoint.experimental.v1 as ocp
+from stc_host.library import call, marked, opened
 
 jax.config.update("jax_enable_x64", True)
 
-_WIDE = {
-    "bfloat16": "BF16",
-    "float8_e4m3fn": "F8_E4M3",
-    "float8_e5m2": "F8_E5M2",
-}
 
-
+@marked
 class Layout:
     """Loads every tensor of a file."""
 
@@ -40,12 +36,12 @@ class Layout:
     def read(self, path: str) -> list[tuple[str, Any, Any, bytes]]:
         """Load the file."""
         layout = ocp.options.CheckpointLayout.SAFETENSORS
-        with ocp.Context(checkpoint_layout=layout):
-            loaded = ocp.load(path)
+        with opened(ocp.Context, checkpoint_layout=layout):
+            loaded = call(ocp.load, path)
         return [(name, *part(array)) for name, array in loaded.items()]
 
 
 def part(value: Any) -> tuple[Any, Any, bytes]:
     """Return dtype code, shape and bytes of an array."""
     array = np.asarray(value)
-    return given.CODES.get(array.dtype.name, _WIDE.get(array.dtype.name)), array.shape, array.tobytes()
+    return given.code(array.dtype), array.shape, array.tobytes()

@@ -6,11 +6,13 @@ from importlib.metadata import version
 from typing import Any
 
 from quantbenchx.profile import profile_safetensors
+from stc_host.library import UNTOLD, call, marked
 
 CODES = {"f32": "F32", "f16": "F16", "bf16": "BF16"}
 """The other dtypes come as kinds of quantization, or as unknown."""
 
 
+@marked
 class Profile:
     """The parser of the header."""
 
@@ -20,6 +22,6 @@ class Profile:
 
     def open(self, path: str) -> dict[str, Any]:
         """Parse the header."""
-        profile = profile_safetensors(path)
-        rows = [(t.name, CODES.get(t.dtype.value), t.shape) for t in profile.tensors]
+        profile = call(profile_safetensors, path)
+        rows = [(t.name, CODES.get(t.dtype.value, UNTOLD), t.shape) for t in profile.tensors]
         return {"tensors": rows, "metadata": profile.metadata}

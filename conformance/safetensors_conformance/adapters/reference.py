@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from safetensors_conformance.adapters import given
+from safetensors_conformance.host.library import call, item, marked, opened
 from safetensors_reference import InvalidFileError, UnreadableError, read_header
 from safetensors_reference.atomic import write_file
 from safetensors_reference.errors import AccessError, SafetensorsError, UnsupportedDtypeError
@@ -19,6 +20,7 @@ from safetensors_reference.shards import open_index
 from safetensors_reference.writer import TensorData, plan
 
 
+@marked
 class Reference:
     """The explaining reader; it takes the options of the profile that the run is graded by."""
 
@@ -74,7 +76,7 @@ class Reference:
         from safetensors_reference.device import load_file as load_onto
 
         try:
-            tensors = load_onto(path, device=device, profile=self._profile)
+            tensors = call(load_onto, path, device=device, profile=self._profile)
         except AccessError as err:
             if err.code == UnsupportedDtypeError.code:  # the file is valid, and torch has no such tensor
                 raise NotImplementedError(str(err)) from err
@@ -89,23 +91,24 @@ class Reference:
 
     def open(self, path: str) -> dict[str, Any]:
         """Read and validate the header."""
-        header = read_header(path, self._profile)
+        header = call(read_header, path, self._profile)
         rows = [(t.name, t.dtype, t.shape) for t in header.tensors.values()]
         return {"tensors": rows, "metadata": header.metadata}
 
     def read(self, path: str) -> dict[str, Any]:
         """Read every tensor."""
-        with safe_open(path, "raw", profile=self._profile) as file:
+        with opened(safe_open, path, "raw", profile=self._profile) as file:
             tensors = file.header.tensors.values()
-            rows = [(t.name, t.dtype, t.shape, file.get_tensor(t.name)) for t in tensors]
-            return {"tensors": rows, "metadata": file.metadata()}
+            rows = [(t.name, t.dtype, t.shape, call(file.get_tensor, t.name)) for t in tensors]
+            return {"tensors": rows, "metadata": call(file.metadata)}
 
     def slice(self, path: str, tensor: str, index: tuple[Any, ...]) -> tuple[str, Any, Any]:
         """Read a part of one tensor."""
-        with safe_open(path, "np", profile=self._profile) as file:
-            dtype = file.get_slice(tensor).get_dtype()
+        with opened(safe_open, path, "np", profile=self._profile) as file:
+            view = call(file.get_slice, tensor)
+            dtype = call(view.get_dtype)
             try:
-                part = file.get_slice(tensor)[index]
+                part: Any = item(view, index)
             except UnsupportedDtypeError as err:
                 raise NotImplementedError(str(err)) from err
         if isinstance(part, PackedTensor):
@@ -116,19 +119,19 @@ class Reference:
         """Read every tensor through an index file."""
         folder = Path(path).parent
         rows = []
-        for name, (shard, info) in open_index(path, self._profile).tensors.items():
-            with safe_open(folder / shard, "raw", profile=self._profile) as file:
-                rows.append((name, info.dtype, info.shape, bytes(file.get_tensor(name))))
+        for name, (shard, info) in call(open_index, path, self._profile).tensors.items():
+            with opened(safe_open, folder / shard, "raw", profile=self._profile) as file:
+                rows.append((name, info.dtype, info.shape, bytes(call(file.get_tensor, name))))
         return rows
 
     def write(self, path: str, tensors: list[Any], metadata: Any) -> None:
         """Save arrays, or buffers when there are dtypes that NumPy cannot hold or sizes to be checked."""
         arrays = {*given.NUMPY, *given.OTHER, "OBJECT"}
         if all(t.dtype in arrays and t.nbytes is None for t in tensors):
-            save_file(given.named(tensors), path, metadata)
+            call(save_file, given.named(tensors), path, metadata)
             return
-        rows = [TensorData(t.name, t.dtype, t.shape, self._buffer(t)) for t in tensors]
-        write_file(path, plan(rows, metadata).chunks())
+        rows = [call(TensorData, t.name, t.dtype, t.shape, self._buffer(t)) for t in tensors]
+        call(write_file, path, call(call(plan, rows, metadata).chunks))
 
     @staticmethod
     def _buffer(tensor: Any) -> Any:
@@ -146,24 +149,25 @@ class Reference:
 
     def resave(self, path: str) -> None:
         """Load the file and save what it holds."""
-        save_file(load_file(path), path)
+        call(save_file, call(load_file, path), path)
 
     def hold(self, path: str) -> Held:
         """Open the file and keep it open."""
         return Held(path, self._profile)
 
 
+@marked
 class Held:
     """A file held open."""
 
     def __init__(self, path: str, profile: ProfileName) -> None:
-        self._file = safe_open(path, "raw", profile=profile)
+        self._file = call(safe_open, path, "raw", profile=profile)
 
     def tensor(self, name: str) -> tuple[str, Any, Any]:
         """Read one tensor."""
-        info = self._file.info(name)
-        return info.dtype, info.shape, self._file.get_tensor(name)
+        info = call(self._file.info, name)
+        return info.dtype, info.shape, call(self._file.get_tensor, name)
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        call(self._file.close)

@@ -6,8 +6,10 @@ from importlib.metadata import version
 from typing import Any
 
 from reminis.safetensors_io import load_tensors
+from stc_host.library import call, marked
 
 
+@marked
 class Io:
     """Loads a file or what an index names."""
 
@@ -17,7 +19,7 @@ class Io:
 
     def read(self, path: str) -> list[tuple[str, Any, Any, bytes]]:
         """Load every tensor."""
-        return [(name, *part) for name, part in load_tensors(path).items()]
+        return [(name, *part) for name, part in call(load_tensors, path).items()]
 
     def index(self, path: str) -> list[tuple[str, Any, Any, bytes]]:
         """Load every tensor through an index."""

@@ -8,26 +8,28 @@ from typing import Any
 
 import torch_rows
 from runai_model_streamer import SafetensorsStreamer
+from stc_host.library import call, each, marked, opened
 
 
+@marked
 class Streamer:
     """``stream_file`` and ``get_tensors``."""
 
     name = "runai-model-streamer"
     version = version("runai-model-streamer")
     language = "Python"
-    rejects = (ValueError,)
     lacks = (*torch_rows.LACKS, "dtype-f8-e4m3fnuz", "dtype-f8-e5m2fnuz")
 
     def read(self, path: str) -> list[tuple[str, Any, Any, bytes]]:
         """Stream every tensor."""
-        with SafetensorsStreamer() as streamer:
-            streamer.stream_file(path)
-            return [torch_rows.row(name, tensor) for name, tensor in streamer.get_tensors()]
+        with opened(SafetensorsStreamer) as streamer:
+            call(streamer.stream_file, path)
+            tensors = call(streamer.get_tensors)
+            return [torch_rows.row(name, tensor) for name, tensor in each(tensors)]
 
     def device(self, path: str, device: str) -> Iterator[tuple[str, Any, Any, Any]]:
         """Stream every tensor onto a device. They are the caller's by default, as the documentation says."""
-        with SafetensorsStreamer() as streamer:
-            streamer.stream_file(path, device=device)
-            for name, tensor in streamer.get_tensors():
+        with opened(SafetensorsStreamer) as streamer:
+            call(streamer.stream_file, path, device=device)
+            for name, tensor in each(call(streamer.get_tensors)):
                 yield torch_rows.device_row(name, tensor)

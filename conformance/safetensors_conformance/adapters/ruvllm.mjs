@@ -6,16 +6,22 @@ const LACKS = [
   ...["f8-e5m2fnuz", "f8-e8m0", "i16", "i32", "i64", "i8", "u16", "u32", "u64", "u8"],
 ];
 
-export async function make(load, { require, version }) {
+export async function make(load, { require, version, call, refused, UNTOLD }) {
   const { SafeTensorsReader } = require("@ruvector/ruvllm");
   return {
     name: "ruvllm",
     version: version("@ruvector/ruvllm"),
     lacks: LACKS.map((name) => `dtype-${name}`),
+    marked: true,
     read(path) {
-      const reader = new SafeTensorsReader(new Uint8Array(readFileSync(path)));
-      const rows = reader.getTensorNames().map((name) => ({ name, ...reader.getTensor(name) }));
-      return { tensors: rows, metadata: reader.getMetadata() };
+      const bytes = new Uint8Array(readFileSync(path));
+      const reader = call(() => new SafeTensorsReader(bytes));
+      const rows = call(() => reader.getTensorNames()).map((name) => {
+        const tensor = call(() => reader.getTensor(name));
+        if (tensor === null) throw refused("getTensor gave null for a name that getTensorNames lists");
+        return { name, dtype: UNTOLD, shape: tensor.shape, data: tensor.data };
+      });
+      return { tensors: rows, metadata: call(() => reader.getMetadata()) };
     },
   };
 }

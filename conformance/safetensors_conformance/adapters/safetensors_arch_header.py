@@ -7,19 +7,20 @@ from typing import Any
 
 import header_rows
 from safetensors_arch import read_header
+from stc_host.library import Refused, call, marked
 
 
+@marked
 class Header:
     """The parser of the header."""
 
     name = "safetensors-arch"
     version = version("safetensors-arch")
     language = "Python"
-    rejects = (ValueError,)
 
     def open(self, path: str) -> dict[str, Any]:
         """Parse the header."""
-        header = read_header(path)
+        header = call(read_header, path)
         if header is None:
-            raise ValueError("read_header returned None")
+            raise Refused("read_header returned None")
         return header_rows.answer(header)

@@ -7,6 +7,7 @@ from typing import Any
 
 import safetensors_streaming
 import torch_rows
+from stc_host.library import call, marked, opened
 
 
 class Streaming:
@@ -30,19 +31,21 @@ class Streaming:
     )
 
 
+@marked
 class File(Streaming):
     """``load_file``."""
 
     def read(self, path: str) -> list[tuple[str, Any, Any, bytes]]:
         """Load every tensor."""
-        return [torch_rows.row(name, t) for name, t in safetensors_streaming.load_file(path).items()]
+        return [torch_rows.row(name, t) for name, t in call(safetensors_streaming.load_file, path).items()]
 
 
+@marked
 class SafeOpen(Streaming):
     """``safe_open``."""
 
     def read(self, path: str) -> dict[str, Any]:
         """Read every tensor."""
-        with safetensors_streaming.safe_open(path) as file:
-            rows = [torch_rows.row(name, file.get_tensor(name)) for name in file.keys()]  # noqa: SIM118
-            return {"tensors": rows, "metadata": file.metadata()}
+        with opened(safetensors_streaming.safe_open, path) as file:
+            rows = [torch_rows.row(name, call(file.get_tensor, name)) for name in call(file.keys)]
+            return {"tensors": rows, "metadata": call(file.metadata)}

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from sft.index import TensorIndex
+from stc_host.library import call, marked
 
 
+@marked
 class Index:
     """The parser of the header."""
 
@@ -18,6 +20,6 @@ class Index:
 
     def open(self, path: str) -> dict[str, Any]:
         """Parse the header."""
-        index = TensorIndex.from_file(Path(path))
+        index = call(TensorIndex.from_file, Path(path))
         rows = [(t.full_name, t.dtype, t.shape) for t in index.tensors]
         return {"tensors": rows, "metadata": index.metadata}

@@ -7,10 +7,12 @@ from importlib.metadata import version
 from typing import Any
 
 import given
-from tinygrad import Tensor, dtypes
+from stc_host.library import call, item, marked
+from tinygrad import Tensor
 from tinygrad.nn.state import inverse_safe_dtypes, safe_dtypes, safe_load, safe_load_metadata, safe_save
 
 
+@marked
 class State:
     """``safe_load``, whose tensors are views of the file until they are asked for."""
 
@@ -25,38 +27,39 @@ class State:
 
     def read(self, path: str) -> dict[str, Any]:
         """Load every tensor."""
-        metadata = safe_load_metadata(path)[2].get("__metadata__")
-        rows = [(name, *part(tensor)) for name, tensor in safe_load(path).items()]
-        return {"tensors": rows, "metadata": metadata}
+        rows = [(name, *part(tensor)) for name, tensor in call(safe_load, path).items()]
+        _, _, header = call(safe_load_metadata, path)
+        return {"tensors": rows, "metadata": header.get("__metadata__")}
 
     def open(self, path: str) -> list[tuple[str, Any, Any]]:
         """List the views."""
-        return [(name, code(tensor), tensor.shape) for name, tensor in safe_load(path).items()]
+        return [(name, code(tensor), tensor.shape) for name, tensor in call(safe_load, path).items()]
 
     def write(self, path: str, tensors: list[Any], metadata: Any) -> None:
         """Save tensors."""
         _needs_clang()
-        safe_save(given.named(tensors, tensor_of), path, metadata)
+        call(safe_save, given.named(tensors, tensor_of), path, metadata)
 
     def resave(self, path: str) -> None:
         """Load the file and save what it holds."""
         _needs_clang()
-        safe_save(safe_load(path), path)
+        call(safe_save, call(safe_load, path), path)
 
     def hold(self, path: str) -> Held:
         """Make the views."""
         return Held(path)
 
 
+@marked
 class Held:
     """Views of a file."""
 
     def __init__(self, path: str) -> None:
-        self._tensors = safe_load(path)
+        self._tensors = call(safe_load, path)
 
     def tensor(self, name: str) -> tuple[Any, ...]:
         """Read one tensor."""
-        return part(self._tensors[name])
+        return part(item(self._tensors, name))
 
     def close(self) -> None:
         """Let go of the views; there is nothing to close."""
@@ -68,14 +71,18 @@ def _needs_clang() -> None:
         raise NotImplementedError("saving goes through tinygrad's CPU device, which compiles with clang")
 
 
-def code(tensor: Any) -> str | None:
-    """Return the dtype code."""
-    return inverse_safe_dtypes.get(tensor.dtype)
+def code(tensor: Any) -> str:
+    """Return the dtype code, or what tinygrad calls a type that the format does not have."""
+    return inverse_safe_dtypes.get(tensor.dtype, str(tensor.dtype))
 
 
 def part(tensor: Any) -> tuple[Any, Any, bytes]:
-    """Return dtype code, shape and bytes of a tensor."""
-    data = bytes(tensor.flatten().bitcast(dtypes.uint8).data()) if 0 not in tensor.shape else b""
+    """Read a tensor; return dtype code, shape and bytes.
+
+    ``Tensor.data`` gives a view with an element type of Python, which some types do not have. What it makes
+    that view of is asked for here; of a tensor without elements it makes one of nothing.
+    """
+    data = b"" if 0 in tensor.shape else bytes(call(tensor._data))  # noqa: SLF001
     return code(tensor), tensor.shape, data
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
 import torch
+from stc_host.library import call, marked
 from torch.distributed.checkpoint import _consolidate_hf_safetensors, _hf_utils
 
 _header = _hf_utils._get_safetensors_file_metadata  # noqa: SLF001 - what consolidate_safetensors_files calls
 _data = _consolidate_hf_safetensors._read_tensor_data  # noqa: SLF001 - as above
 
 
+@marked
 class Consolidation:
     """Header and byte ranges, as the consolidation reads them."""
 
@@ -22,17 +25,34 @@ class Consolidation:
     def open(self, path: str) -> dict[str, Any]:
         """Parse the header."""
         with Path(path).open("rb") as file:
-            header, _ = _header(file)
-        return self._answer(header, lambda _: ())
+            header, _ = call(_header, file)
+        rows = [(name, *call(_kind, info)) for name, info in call(_entries, header)]
+        return {"tensors": rows, "metadata": header.get("__metadata__")}
 
     def read(self, path: str) -> dict[str, Any]:
         """Read every range."""
+        rows = []
         with Path(path).open("rb") as file:
-            header, begin = _header(file)
-            return self._answer(header, lambda info: (_data(file, *info["data_offsets"], begin),))
+            header, begin = call(_header, file)
+            for name, info in call(_entries, header):
+                dtype, shape = call(_kind, info)
+                start, end = call(_range, info, shape)
+                rows.append((name, dtype, shape, call(_data, file, start, end, begin)))
+        return {"tensors": rows, "metadata": header.get("__metadata__")}
 
-    @staticmethod
-    def _answer(header: dict[str, Any], more: Any) -> dict[str, Any]:
-        metadata = header.pop("__metadata__", None)
-        rows = [(name, info["dtype"], info["shape"], *more(info)) for name, info in header.items()]
-        return {"tensors": rows, "metadata": metadata}
+
+# The lines of the consolidation around its two functions, for a tensor that is not sharded, which begins at
+# zero in every dimension. What they raise, it raises.
+
+
+def _entries(header: Any) -> list[tuple[str, Any]]:
+    return [(key, val) for key, val in header.items() if key != "__metadata__"]
+
+
+def _kind(info: Any) -> tuple[Any, Any]:
+    return info["dtype"], [size + 0 for size in info["shape"]]
+
+
+def _range(info: Any, shape: list[Any]) -> tuple[Any, Any]:
+    bytearray(min(math.prod(shape), 1))  # the buffer that it copies into, of which one byte tells as much
+    return info["data_offsets"][0], info["data_offsets"][1]

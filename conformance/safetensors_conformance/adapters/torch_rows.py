@@ -36,18 +36,24 @@ LACKS = ("dtype-f6-e2m3", "dtype-f6-e3m2")
 
 def part(tensor: Any) -> tuple[Any, list[int], bytes]:
     """Return dtype code, shape and bytes of a tensor on the CPU."""
-    code, shape = _kind(tensor)
-    flat = tensor.contiguous().view(-1)
-    data = flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
+    code, shape = kind(tensor.dtype, tensor.shape)
+    try:
+        flat = tensor.contiguous().view(-1)
+        data = flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
+    except NotImplementedError as err:  # torch's, which does not mean that the library lacks something
+        raise TypeError(f"torch cannot lay out the elements of a tensor: {err}") from err
     return code, shape, data
 
 
-def _kind(tensor: Any) -> tuple[Any, list[int]]:
-    """Return dtype code and shape; torch packs two four-bit floats of the last dimension into one element."""
-    code, shape = CODES.get(tensor.dtype), list(tensor.shape)
-    if shape and code == "F4":
-        shape[-1] *= 2
-    return code, shape
+def kind(dtype: Any, shape: Any) -> tuple[str, list[int]]:
+    """Return dtype code, or torch's name of what the format does not have, and shape.
+
+    Torch packs two four-bit floats of the last dimension into one element, and counts elements.
+    """
+    code, sizes = CODES.get(dtype, str(dtype)), list(shape)
+    if sizes and code == "F4":
+        sizes[-1] *= 2
+    return code, sizes
 
 
 def row(name: str, tensor: Any) -> tuple[str, Any, list[int], bytes]:
@@ -57,4 +63,4 @@ def row(name: str, tensor: Any) -> tuple[str, Any, list[int], bytes]:
 
 def device_row(name: str, tensor: Any) -> tuple[str, Any, list[int], Any]:
     """Return a row of the step ``device``: the tensor stays where it is."""
-    return name, *_kind(tensor), tensor
+    return name, *kind(tensor.dtype, tensor.shape), tensor

@@ -82,7 +82,8 @@ def explain(selector: str, pattern: str, profile: str | None, file: Path | None)
                     continue
                 got = verdict.steps[step].verdict
                 stale += got != expected
-                click.echo(explain_failure(subject.who, verdict, step, profile))
+                row = result_row(verdict, step, expected_failure=got == expected)
+                click.echo(explain_failure(subject.who, case, row, profile))
                 note = "" if got == expected else f" (listed as {expected}, it is {got} now)"
                 click.echo(f"  why       {entry.why or 'no reason given'}{note}\n  issue     {entry.issue}\n")
     finally:

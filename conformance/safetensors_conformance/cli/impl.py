@@ -134,6 +134,8 @@ def _facts(descriptor: Descriptor) -> list[str]:
     if descriptor.manager:
         here = "the one installed here is used" if installed_here(descriptor) else "not installed here"
         lines.append(f"version    {descriptor.version} by default; {here}")
+        if descriptor.oldest:
+            lines.append(f"oldest     {descriptor.oldest}; the adapter does not fit what is older")
         requires = descriptor.requirements(descriptor.version, descriptor.entries[0])
         lines.append(f"installs   {descriptor.manager}: {' '.join(requires)}")
     for entry in descriptor.entries:
@@ -154,7 +156,7 @@ def clean(names: tuple[str, ...]) -> None:
     """Remove environments; one that is not there is no error."""
     for name in names:
         try:
-            target = resolve(name)
+            target = resolve(name, however_old=True)
         except SelectorError as err:
             raise click.UsageError(str(err)) from err
         if target.descriptor is None or target.entry is None or not target.descriptor.manager:

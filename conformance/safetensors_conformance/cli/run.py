@@ -18,8 +18,8 @@ from safetensors_reference.rules import PROFILES, rule_book
 
 from ..book import Book
 from ..judge import CaseVerdict, judge_choice
+from ..repeats import Repeats
 from ..run_options import RunOptions
-from ..runner import result_row
 from ..selectors import Target
 from ..subject import Subject
 from ..worker import Limits
@@ -70,6 +70,7 @@ from .common import checked_device, corpus, made_folder, select, targets
     show_default=True,
     help="Implementations at the same time, each in a worker of its own.",
 )
+@click.option("--full-failures", is_flag=True, help="Show every failure in full, and all likely causes.")
 @click.option("-q", "--quiet", is_flag=True, help="Only the summary, not each failure.")
 def run(
     impls: tuple[str, ...],
@@ -86,6 +87,7 @@ def run(
     time_limit: float,
     memory_limit: int,
     jobs: int,
+    full_failures: bool,
     quiet: bool,
 ) -> None:
     """Run an implementation over the corpus and judge what it does.
@@ -117,7 +119,7 @@ def run(
         heavy=heavy,
         device=device,
     )
-    book = Book(manifest, report)
+    book = Book(manifest, report, strict=fail_on_should, full=full_failures)
     for target in wanted:
         book.page(target)  # in the order asked for, whoever is done first
     stop = threading.Event()
@@ -125,8 +127,10 @@ def run(
     def one(target: Target) -> bool:
         subject = Subject(target, options)
         try:
-            page = book.page(target)
-            return _run_one(subject, page.add, chosen, stop, whole=not cases, quiet=quiet, shown=jobs == 1)
+            page, repeats = book.page(target), Repeats(subject, full=full_failures)
+            return _run_one(
+                subject, page.add, repeats, chosen, stop, whole=not cases, quiet=quiet, shown=jobs == 1
+            )
         finally:
             subject.close()
 
@@ -169,6 +173,7 @@ def _run_all(
 def _run_one(
     subject: Subject,
     add: Callable[[Mapping[str, Any]], None],
+    repeats: Repeats,
     cases: Sequence[Case],
     stop: threading.Event,
     *,
@@ -204,11 +209,12 @@ def _run_one(
             verdicts.append(verdict)
             for step in verdict.steps:
                 assessment = subject.assess(verdict, step)
-                add({"result": result_row(verdict, step, assessment.status == "expected")})
+                add({"result": assessment.row})
                 if assessment.status == "failed":
                     failed = True
                     if not quiet:
-                        click.echo(f"{assessment.text}\n")
+                        text = repeats.told(assessment.row, assessment.text)
+                        click.echo(f"{text}\n" if "\n" in text else text)
     for row in _choices(verdicts, subject.options.profile):
         add({"choice": row})
         if row["verdict"] == "choice-inconsistent" and whole:

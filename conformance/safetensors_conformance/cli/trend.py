@@ -69,6 +69,7 @@ def trend(
     fails otherwise         another failure than before
     chooses otherwise       another option of an open choice
     supported now, not any more   what is not supported is neither fixed nor broken
+    not known               the adapter failed in one of the two, or does not fit it
 
     \b
     Examples

@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .device_memory import MEMORIES, NotThereError, said
+from .library import shown, slip
 
 CHURN = 64 << 20
 """Most memory in bytes that is filled to see what a tensor that is kept still holds."""
@@ -65,7 +66,7 @@ class DeviceChecks:
             memory.reset_highest()
         try:
             out, problems, total = self._first(path, before)
-        except NotImplementedError:
+        except (NotImplementedError, self._wrong):
             raise
         except Exception as err:
             self._lost(err)
@@ -76,6 +77,8 @@ class DeviceChecks:
         for check in (self._lifetime, self._stream, self._threads):
             try:
                 check(path, right)
+            except self._wrong:
+                raise
             except Exception as err:
                 self._lost(err)
                 self._tell(check.__name__[1:], [f"it fails when the file is loaded again ({said(err)})"])
@@ -89,31 +92,56 @@ class DeviceChecks:
         message = f"{wrong[0]}{more}" if wrong else unknown
         self.told.append({"name": name, "status": status, "message": message})
 
-    def _rows(self, path: str) -> Iterator[tuple[Any, Any, Any, Any]]:
-        return iter(self._tensors(self._adapter.device(path, self._device)))
+    def _load(self, path: str) -> Any:
+        """Ask the adapter. Raises what its library raised, and ``wrong`` for what it did not."""
+        try:
+            return self._adapter.device(path, self._device)
+        except BaseException as err:
+            self._blame(err)
+            raise
 
-    def _tensors(self, result: Any) -> Any:
-        """Return the rows. Raises ``wrong`` where there are none to go through."""
+    def _blame(self, err: BaseException) -> None:
+        """Raise ``wrong`` for an exception that is not the library's doing."""
+        mistake = slip(err, self._adapter.device)
+        if mistake is not None:
+            raise self._wrong(mistake) from err
+
+    def _rows(self, path: str) -> Iterator[tuple[Any, Any, Any, Any]]:
+        return self._tensors(self._load(path))
+
+    def _tensors(self, result: Any) -> Iterator[tuple[Any, Any, Any, Any]]:
+        """Yield name, dtype, shape and tensor. Raises ``wrong`` for what is no such row."""
         if isinstance(result, dict) and "tensors" not in result:
             raise self._wrong("device() returned a dict without 'tensors'")
         rows = result["tensors"] if isinstance(result, dict) else result
-        if not hasattr(rows, "__iter__"):
+        if not hasattr(type(rows), "__iter__"):
             raise self._wrong(f"device() returned {type(rows).__name__} instead of tensors")
-        return rows
+        iterator = iter(rows)
+        while True:
+            try:
+                row = next(iterator)
+            except StopIteration:
+                return
+            except BaseException as err:
+                self._blame(err)
+                raise
+            if not isinstance(row, (tuple, list)) or len(row) != 4:
+                raise self._wrong(f"device() gave {shown(row)}, not (name, dtype, shape, tensor)")
+            name, dtype, shape, tensor = row
+            if not isinstance(name, str):
+                raise self._wrong(f"device() gave a tensor the name {shown(name)}, which is no text")
+            del row  # who keeps it keeps the tensor
+            yield name, dtype, shape, tensor
+            del tensor
 
     def _first(self, path: str, before: int | None) -> tuple[dict[str, Any], list[str], int]:
         """Load, look at every tensor, copy it back; return the answer, what is misaligned, and all bytes."""
-        result = self._adapter.device(path, self._device)
+        result = self._load(path)
         out = {"metadata": result["metadata"]} if isinstance(result, dict) and "metadata" in result else {}
         rows: list[Any] = []
         misaligned: list[str] = []
         total = largest = 0
-        for row in self._tensors(result):
-            if not isinstance(row, (tuple, list)) or len(row) != 4:
-                raise self._wrong(f"device() gave {str(row)[:80]!r}, not (name, dtype, shape, tensor)")
-            name, dtype, shape, tensor = row
-            if not isinstance(name, str):
-                raise self._wrong(f"device() gave a tensor the name {str(name)[:80]!r}, which is no text")
+        for name, dtype, shape, tensor in self._tensors(result):
             if tensor is None or isinstance(tensor, NotImplementedError):
                 rows.append((name, dtype, shape, tensor))
                 continue
@@ -134,14 +162,18 @@ class DeviceChecks:
         return out, misaligned, total
 
     def _copied(self, name: Any, tensor: Any) -> bytes:
-        """Copy a tensor back. Raises ``wrong`` when it is none, or lies on another device."""
+        """Copy a tensor back. Raises ``wrong`` for what is none, lies elsewhere or cannot be copied."""
         try:
             place = self._memory.place(tensor)
         except (AttributeError, TypeError) as err:
             raise self._wrong(f"tensor {str(name)[:80]!r} is {type(tensor).__name__} ({said(err)})") from err
         if place != self._device:
             raise self._wrong(f"tensor {str(name)[:80]!r} lies on {place}, not on {self._device}")
-        return bytes(self._memory.data(tensor))
+        try:
+            return bytes(self._memory.data(tensor))
+        except Exception as err:  # the library gave its tensor; to copy it back is not its task
+            self._lost(err)
+            raise self._wrong(f"tensor {str(name)[:80]!r} cannot be copied back ({said(err)})") from err
 
     def _lifetime(self, path: str, right: dict[Any, str]) -> None:
         """Keep one tensor, from the middle so that it has neighbours; drop the rest and use memory again."""
@@ -192,6 +224,7 @@ class DeviceChecks:
     def _threads(self, path: str, right: dict[Any, str]) -> None:
         """Load in two threads that begin together."""
         wrong: list[str] = []
+        mistakes: list[Exception] = []
         gate = threading.Barrier(2)
 
         def load() -> None:
@@ -199,6 +232,8 @@ class DeviceChecks:
             try:
                 self._memory.enter_thread()
                 wrong.extend(_unlike(right, self._digests(path), "when two threads load at once"))
+            except self._wrong as err:
+                mistakes.append(err)
             except BaseException as err:  # panics of libraries in Rust are no Exception
                 wrong.append(f"one of two loads at once fails ({said(err)})")
                 with contextlib.suppress(MemoryError):
@@ -209,6 +244,8 @@ class DeviceChecks:
             thread.start()
         for thread in threads:
             thread.join()
+        if mistakes:
+            raise mistakes[0]
         self._tell("threads", wrong)
 
     def _digests(self, path: str, *, elsewhere: bool = False) -> dict[Any, str]:

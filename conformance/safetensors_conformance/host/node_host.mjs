@@ -1,14 +1,21 @@
 // The worker's side for JavaScript readers: loads an adapter, answers requests on standard input.
 //
 // No dependencies. Usage: node node_host.mjs ADAPTER.mjs FOLDER [MEMORY_BYTES]; FOLDER holds node_modules with
-// the library under test. An adapter exports `make(load)`, which returns (a promise of) an object with `name`,
-// `version` and the methods of the Python host: `open(path)`, `read(path)`, `slice(path, tensor, index)`,
+// the library under test. An adapter exports `make(load, tools)`, which returns (a promise of) an object with
+// `name`, `version` and the methods of the Python host: `open(path)`, `read(path)`, `slice(path, tensor, index)`,
 // `index(path)`, `write(path, tensors, metadata)`, `resave(path)`, or `check(path)`. `load(package)` imports a
-// package out of FOLDER, `load(package, file)` one file of it; the second argument has `folder`, `require` and
-// `version(package)`. A row is {name, dtype, shape, data}; a tensor to write is {name, dtype, shape, storage,
-// offset, strides, byteorder, nbytes} with a Uint8Array as its storage, and metadata to write is a Map or null. An
-// error means refused; one whose name is "Unsupported" means well formed but not supported.
-import { createHash } from "node:crypto";
+// package out of FOLDER, `load(package, file)` one file of it; `tools` has `folder`, `require`,
+// `version(package)` and the marks below. A row is {name, dtype, shape, data}; a tensor to write is {name, dtype,
+// shape, storage, offset, strides, byteorder, nbytes} with a Uint8Array as its storage, and metadata to write is
+// a Map or null.
+//
+// An error means refused; one whose name is "Unsupported" means well formed but not supported. In an adapter with
+// `marked: true` only what comes out of the marks is the library's doing: `call(work)` runs a function (and waits
+// for its promise) whose errors are the library's, and `refused(text)` makes an error for a library that says no
+// in another way than by throwing. Any other error there is a mistake of the adapter. So is, for all adapters,
+// what fails while the answer is looked at. `UNTOLD` stands for a dtype or shape that the library does not tell;
+// in a marked adapter null and undefined are what it told.
+import { createHash, randomBytes } from "node:crypto";
 import { createRequire } from "node:module";
 import { resolve } from "node:path";
 import { createInterface } from "node:readline";
@@ -21,10 +28,13 @@ const METHODS = ["open", "read", "slice", "write", "index"];
 // Whatever a library prints goes to standard error; only answers go to standard output.
 for (const name of ["log", "info", "debug"]) console[name] = console.error;
 
+// JSON has integers of any size and JavaScript's numbers have not: a BigInt goes as its digits, which travel as a
+// text between these marks until the answer is written. No reader can know them.
+const MARK = randomBytes(16).toString("hex");
+const DIGITS = new RegExp(`"${MARK}(-?\\d+)${MARK}"`, "g");
+
 function send(answer) {
-  // BigInt dimensions are exact in JSON only as digits; numbers beyond 2^53 are what the reader made of them.
-  const text = JSON.stringify(answer, (_, v) => (typeof v === "bigint" ? `\u0001${v}\u0001` : v));
-  const data = Buffer.from(text.replace(/"\\u0001(-?\d+)\\u0001"/g, "$1") + "\n");
+  const data = Buffer.from(JSON.stringify(answer).replace(DIGITS, "$1") + "\n");
   for (let at = 0; at < data.length; ) {
     try {
       at += writeSync(1, data, at);
@@ -34,38 +44,133 @@ function send(answer) {
   }
 }
 
-function describe(error) {
-  return `${error?.name ?? "Error"}: ${error?.message ?? error}`.slice(0, 2000);
+// What is thrown need not be an error, and an error may resist being looked at.
+function nameOf(error) {
+  try {
+    return typeof error?.name === "string" ? error.name : error instanceof Error ? "Error" : typeof error;
+  } catch {
+    return "Error";
+  }
 }
 
-// A dimension or metadata value as an answer can carry it; a nest of any depth becomes a word.
+function describe(error) {
+  let text = "(no message)";
+  try {
+    text = String(error?.message ?? error);
+  } catch {}
+  return `${nameOf(error)}: ${text}`.slice(0, 2000);
+}
+
+// A mistake of the adapter, for which the library is not to blame.
+class AdapterError extends Error {}
+
+// What a library threw. It is no Error, so that no adapter catches it by chance.
+class OfLibrary {
+  constructor(error) {
+    this.error = error;
+  }
+}
+
+// The library's way to say no was another one than throwing.
+class Refused extends Error {}
+
+const UNTOLD = Symbol("untold");
+
+function call(work) {
+  const mark = (error) => {
+    throw error instanceof OfLibrary ? error : new OfLibrary(error);
+  };
+  let given;
+  try {
+    given = work();
+  } catch (error) {
+    mark(error);
+  }
+  return given instanceof Promise ? given.catch(mark) : given;
+}
+
+const MOST_VALUES = 1 << 22;
+
+// A dtype, dimension or metadata value as an answer can carry it. A nest of any depth becomes a word.
 function plain(value) {
+  if (typeof value === "bigint") return digits(value);
+  if (typeof value === "number" && !Number.isFinite(value)) return String(value);
+  if (typeof value === "symbol" || typeof value === "function") return `(a ${typeof value})`;
   if (typeof value !== "object" || value === null) return value ?? null;
   return Array.isArray(value) ? "(a list)" : "(an object)";
 }
 
-function row(item) {
-  const shape = item.shape == null ? null : Array.from(item.shape, plain);
-  const out = { name: item.name, dtype: plain(item.dtype), shape };
-  if (item.data != null) {
-    const { buffer, byteOffset, byteLength } = item.data;
-    const bytes = buffer ? new Uint8Array(buffer, byteOffset, byteLength) : new Uint8Array(item.data);
+// JSON parsers read integers of some thousand digits.
+function digits(value) {
+  const text = value.toString();
+  return text.length <= 4000 ? `${MARK}${text}${MARK}` : `${text.slice(0, 40)}... (${text.length} digits)`;
+}
+
+// A field of a row. In a marked adapter nothing at all is what the library told.
+function field(value, marked, tell = plain) {
+  if (value === UNTOLD) return null;
+  if (value == null) return marked ? String(value) : null;
+  return tell(value);
+}
+
+// A shape; what is no list stays what it is, so that it shows.
+function dimensions(shape) {
+  if (!Array.isArray(shape) && !(ArrayBuffer.isView(shape) && Symbol.iterator in shape)) return plain(shape);
+  if (shape.length > MOST_VALUES) throw new AdapterError(`a shape has ${shape.length} dimensions`);
+  return Array.from(shape, (size) => (size === undefined ? "undefined" : plain(size)));
+}
+
+function bytesOfTensor(name, data) {
+  if (ArrayBuffer.isView(data)) return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+  if (data instanceof ArrayBuffer || data instanceof SharedArrayBuffer) return new Uint8Array(data);
+  const whose = JSON.stringify(name).slice(0, 80);
+  throw new AdapterError(`data of ${whose} is ${kindOf(data)}, no buffer and no view of one`);
+}
+
+function kindOf(value) {
+  return value === null ? "null" : Array.isArray(value) ? "an array" : `of the type ${typeof value}`;
+}
+
+// The name of a tensor as an answer can carry it; bytes, as careless readers give, in hex.
+function nameOf(name) {
+  if (name instanceof Uint8Array) return { hex: Buffer.from(name).toString("hex") };
+  if (typeof name !== "string") throw new AdapterError(`the name of a tensor is ${kindOf(name)}, no text`);
+  return name;
+}
+
+function row(item, marked) {
+  if (typeof item !== "object" || item === null) throw new AdapterError(`a tensor is ${kindOf(item)}`);
+  const { name, dtype, shape, data } = item;
+  const out = { name: nameOf(name), dtype: field(dtype, marked), shape: field(shape, marked, dimensions) };
+  if ("data" in item && (data != null || marked)) {
+    const bytes = bytesOfTensor(name, data);
     out.nbytes = bytes.length;
     out.sha256 = createHash("sha256").update(bytes).digest("hex");
   }
   return out;
 }
 
-function content(answer, summary) {
-  const rows = Array.isArray(answer) ? answer : answer.tensors;
-  const out = summary ? { tensor_count: rows.length } : { tensors: rows.map(row) };
+function content(answer, summary, marked) {
+  const rows = Array.isArray(answer) ? answer : answer?.tensors;
+  if (!Array.isArray(rows)) throw new AdapterError("it gave neither an array of tensors nor {tensors: array}");
+  const out = summary ? { tensor_count: rows.length } : { tensors: Array.from(rows, (item) => row(item, marked)) };
   if (!Array.isArray(answer) && "metadata" in answer) {
     const { metadata } = answer;
     const map = metadata && typeof metadata === "object" && !Array.isArray(metadata);
+    const entries = map ? (metadata instanceof Map ? [...metadata] : Object.entries(metadata)) : [];
     // Pairs keep a key that is the name of a member of every object.
-    out.metadata = map ? Object.fromEntries(Object.entries(metadata).map(([k, v]) => [k, plain(v)])) : plain(metadata);
+    out.metadata = map ? Object.fromEntries(entries.map(([k, v]) => [k, plain(v)])) : plain(metadata);
   }
   return out;
+}
+
+// Do something of the host's own. Whatever goes wrong with it is no refusal.
+function lookedAt(look, wrong) {
+  try {
+    return look();
+  } catch (error) {
+    throw error instanceof AdapterError ? error : new AdapterError(`${wrong} (${describe(error)})`);
+  }
 }
 
 // The bytes that the parts of a recipe describe.
@@ -100,43 +205,78 @@ function metadataOf(value) {
   return new Map(items.map(([key, text]) => [textOf(key), textOf(text)]));
 }
 
-// Write a file out of memory that is described in the request.
-function write(adapter, request) {
-  if (request.file_size_limit != null) throw unsupported("Node.js cannot limit the size of files");
+// Tensors and metadata to write, out of memory that is described in the request.
+function toWrite(request) {
   const memory = Object.fromEntries(
     Object.entries(request.storages).map(([name, parts]) => [name, new Uint8Array(bytesOf(parts))]),
   );
   const tensors = request.tensors.map((t) => ({ ...t, name: textOf(t.name), storage: memory[t.storage] }));
-  return adapter.write(request.path, tensors, metadataOf(request.metadata));
+  return [tensors, metadataOf(request.metadata)];
 }
 
 async function step(adapter, request) {
-  if (request.step === "write") {
-    await write(adapter, request);
-    return {};
+  const { path, summary } = request;
+  if (adapter.check) {
+    const valid = await adapter.check(path);
+    if (typeof valid !== "boolean") throw new AdapterError(`check() gave ${kindOf(valid)} instead of true or false`);
+    return { outcome: valid ? "accept" : "reject" };
   }
   if (typeof adapter[request.step] !== "function") throw unsupported(`the adapter has no ${request.step}`);
-  const given = await adapter[request.step](request.path, request.tensor, request.index);
-  return request.step === "resave" ? {} : content(given, request.summary);
+  const marked = adapter.marked === true;
+  if (request.step === "write") {
+    if (request.file_size_limit != null) throw unsupported("Node.js cannot limit the size of files");
+    await adapter.write(path, ...lookedAt(() => toWrite(request), "what is to be written cannot be made"));
+    return { outcome: "accept" };
+  }
+  const given = await adapter[request.step](path, request.tensor, request.index);
+  if (request.step === "resave") return { outcome: "accept" };
+  const told = lookedAt(() => content(given, summary, marked), "what it gave cannot be told");
+  return { ...told, outcome: "accept" };
+}
+
+// Classify what was thrown: a mistake of the adapter, or what the library did.
+function failed(thrown, marked) {
+  const own = !(thrown instanceof OfLibrary);
+  const error = own ? thrown : thrown.error;
+  const message = describe(error);
+  if (thrown instanceof AdapterError) {
+    return { outcome: "harness-error", message: `the adapter failed: ${thrown.message}` };
+  }
+  if (nameOf(error) === "Unsupported") return { outcome: "unsupported", message };
+  if (error instanceof Refused) return { outcome: "reject", message: error.message };
+  if (own && (marked || error instanceof ReferenceError)) {
+    const place = /[^/(\s]+:\d+:\d+/.exec(String(error?.stack ?? "").split("\n    at ")[1] ?? "");
+    return { outcome: "harness-error", message: `the adapter failed: ${message}${place ? ` (${place[0]})` : ""}` };
+  }
+  return { outcome: "reject", message, exception: nameOf(error) };
 }
 
 async function run(adapter, request) {
   const answer = { seq: request.seq };
   const began = process.cpuUsage();
   try {
-    if (adapter.check) {
-      answer.outcome = (await adapter.check(request.path)) ? "accept" : "reject";
-    } else {
-      Object.assign(answer, await step(adapter, request), { outcome: "accept" });
-    }
-  } catch (error) {
-    const outcome = error?.name === "Unsupported" ? "unsupported" : "reject";
-    Object.assign(answer, { outcome, message: describe(error), exception: error?.name ?? typeof error });
-    if (error instanceof ReferenceError) answer.outcome = "harness-error";
+    Object.assign(answer, await step(adapter, request));
+  } catch (thrown) {
+    Object.assign(answer, failed(thrown, adapter.marked === true));
   }
   const used = process.cpuUsage(began);
   answer.cpu_ms = (used.user + used.system) / 1000;
   return answer;
+}
+
+// What of an adapter is not as it must be.
+function misuse(adapter) {
+  if (typeof adapter !== "object" || adapter === null) return { message: `make() gave ${kindOf(adapter)}` };
+  for (const name of [...METHODS, "resave", "check"]) {
+    if (adapter[name] != null && typeof adapter[name] !== "function") {
+      return { message: `${name} of the adapter must be a method, not ${kindOf(adapter[name])}` };
+    }
+  }
+  const { lacks } = adapter;
+  if (lacks !== undefined && !(Array.isArray(lacks) && lacks.every((x) => typeof x === "string"))) {
+    return { message: `lacks of the adapter must be an array of names, such as ["dtype-f4"], not ${kindOf(lacks)}` };
+  }
+  return undefined;
 }
 
 const [adapterPath, folder] = process.argv.slice(2);
@@ -148,7 +288,9 @@ let adapter;
 let problem;
 try {
   const module = await import(pathToFileURL(resolve(adapterPath)));
-  adapter = await module.make(load, { folder, require, version });
+  const refused = (text) => new Refused(text);
+  adapter = await module.make(load, { folder, require, version, call, refused, unsupported, UNTOLD });
+  problem = misuse(adapter);
 } catch (error) {
   problem = { message: describe(error), traceback: String(error?.stack ?? "").slice(-2000) };
 }

@@ -1,7 +1,8 @@
 """The worker's side for Python readers: loads an adapter, answers requests on standard input.
 
-Standard library only and a single file (the checks of the step ``device`` lie beside it), so that it runs in
-any interpreter that has the library under test, without this project being installed there. Usage:
+Standard library only, this file and those beside it (``library.py`` the marks of adapters, ``values.py``
+what an answer can carry, ``device_checks.py`` the step ``device``), so that it runs in any interpreter that
+has the library under test, without this project being installed there. Usage:
 ``python python_host.py ADAPTER MEMORY_BYTES`` where ADAPTER is ``package.module:object`` or
 ``/path/to/file.py:object``.
 
@@ -30,6 +31,12 @@ iterable, when the library reports metadata. Optional attributes: ``name``,
 ``version``, ``language``, ``lacks`` (features that the library does not have, such as ``dtype-f4``) and
 ``rejects`` (exception types that the library documents for refusing a file); optional method
 ``profile(name)``. Raising NotImplementedError means: well formed, but not supported.
+
+What a method raises, or a generator that it returned, is the library's refusal; in a method that is
+``marked`` only what comes out of the marks is. What fails while the host looks at the answer is always a
+mistake of the adapter, so a library that computes its answer while that is looked at belongs into a generator
+of the adapter. Odd values that the library gave are content: None, truth values, numbers, texts, lists and
+maps of these.
 """
 
 from __future__ import annotations
@@ -39,17 +46,31 @@ import hashlib
 import importlib
 import importlib.util
 import json
-import operator
 import os
 import sys
 import traceback
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from time import perf_counter, process_time  # by name: a reader may change what stands in the module
-from typing import Any
+from typing import Any, TypeVar
+
+_T = TypeVar("_T")
+
+
+def beside(name: str) -> Any:
+    """Import a file beside this one, under a package of its own: no module of an adapter may stand for it."""
+    package = types.ModuleType("stc_host")
+    package.__path__ = [os.path.dirname(os.path.abspath(__file__))]  # noqa: PTH100, PTH120 - free of pathlib
+    sys.modules.setdefault("stc_host", package)
+    return importlib.import_module(f"stc_host.{name}")
+
+
+library = beside("library")
+values = beside("values")
+AdapterError, describe, shown = library.AdapterError, library.said, library.shown
 
 PROTOCOL = 1
-_MESSAGE_LIMIT = 2000
+_MESSAGE_LIMIT = library.MESSAGE_LIMIT
 _METHODS = {
     "open": "open",
     "read": "read",
@@ -80,7 +101,7 @@ def main() -> int:
         if request["cmd"] == "stop":
             return 0
         if request["cmd"] == "start":
-            answer = {"error": problem} if problem else start(adapter, request)
+            answer = {"error": problem} if problem else start_or_error(adapter, request)
             # CUDA reserves address space for the memory of all devices.
             if int(sys.argv[2]) and not str(request.get("device")).startswith("cuda"):
                 limit_memory(int(sys.argv[2]))
@@ -92,7 +113,12 @@ def main() -> int:
 
 def send(fd: int, answer: dict[str, Any]) -> None:
     """Write one answer as one line."""
-    data = json.dumps(answer).encode() + b"\n"
+    try:
+        data = json.dumps(answer).encode() + b"\n"
+    except Exception as err:
+        message = f"the adapter failed: its answer cannot be sent ({describe(err)})"
+        data = json.dumps({"seq": answer.get("seq"), "outcome": "harness-error", "message": message}).encode()
+        data += b"\n"
     while data:
         data = data[os.write(fd, data) :]
 
@@ -140,6 +166,45 @@ def limit_memory(allowance: int) -> None:
         pass
 
 
+def start_or_error(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
+    """Answer the start request; with an error when the adapter is not one."""
+    try:
+        problem = misuse(adapter)
+        return {"error": {"message": problem}} if problem else start(adapter, request)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as err:
+        return {"error": {"message": describe(err), "traceback": traceback.format_exc()[-_MESSAGE_LIMIT:]}}
+
+
+_OPTIONAL_METHODS = ("resave", "check", "profile", "device_ready", "device_bytes")
+
+
+def misuse(adapter: Any) -> str | None:
+    """Return what of the adapter is not as it must be, or None. Attributes that are None are not there."""
+    for name in (*_METHODS.values(), *_OPTIONAL_METHODS):
+        method = getattr(adapter, name, None)
+        if method is not None and not callable(method):
+            return f"{name} of the adapter must be a method, not {type(method).__name__}"
+    if not _are_exceptions(getattr(adapter, "rejects", None)):
+        return (
+            "rejects of the adapter must be a tuple of exception types, such as (ValueError,), "
+            f"not {shown(adapter.rejects)}"
+        )
+    lacks = getattr(adapter, "lacks", ())
+    if not isinstance(lacks, (tuple, list, set, frozenset)) or not all(isinstance(x, str) for x in lacks):
+        return f'lacks of the adapter must be a tuple of names, such as ("dtype-f4",), not {shown(lacks)}'
+    return None
+
+
+def _are_exceptions(types_: Any) -> bool:
+    if types_ is None:
+        return True
+    if not isinstance(types_, (tuple, list, set, frozenset)):
+        return False
+    return all(isinstance(t, type) and issubclass(t, BaseException) for t in types_)
+
+
 def start(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
     """Answer the start request: who we are and what we can do."""
     profile = getattr(adapter, "profile", None)
@@ -168,11 +233,7 @@ DEVICE: dict[str, Any] = {}
 
 def take_device(adapter: Any, device: str) -> str | None:
     """Make the checks of the step ``device`` ready. Returns why the device cannot be taken, or None."""
-    # The files beside this one, under a name of their own: no module of the adapter's may stand for them.
-    beside = types.ModuleType("stc_host")
-    beside.__path__ = [os.path.dirname(os.path.abspath(__file__))]  # noqa: PTH100, PTH120
-    sys.modules["stc_host"] = beside
-    module = importlib.import_module("stc_host.device_checks")
+    module = beside("device_checks")
     try:
         DEVICE["checks"] = module.DeviceChecks(adapter, device, AdapterError)
     except module.NotThereError as err:
@@ -182,12 +243,70 @@ def take_device(adapter: Any, device: str) -> str | None:
     return None
 
 
-def run_device(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001 - all have this form
+def method_of(owner: Any, name: str, whose: str = "the adapter") -> Any:
+    """Return a method of the adapter, or of a handle that it gave. Raises NotImplementedError."""
+    method = getattr(owner, name, None)
+    if not callable(method):
+        raise NotImplementedError(f"{whose} has no {name}()")
+    return method
+
+
+def ask(method: Callable[..., Any], *args: Any) -> Any:
+    """Call a method of the adapter. Raises what the library raised, and AdapterError for what it did not."""
+    try:
+        return method(*args)
+    except BaseException as err:
+        slip = library.slip(err, method)
+        if slip is not None:
+            raise AdapterError(slip) from err
+        raise
+
+
+def rows_of(result: Any, method: Callable[..., Any]) -> Iterator[Any]:
+    """Yield what the adapter gave. What its generator raises counts as what the method raises.
+
+    Raises AdapterError for what cannot be gone through.
+    """
+    step = called(method)
+    if result is None:
+        raise AdapterError(f"{step}() returned None instead of tensors")
+    if not hasattr(type(result), "__iter__"):
+        raise AdapterError(f"{step}() returned {type(result).__name__} instead of tensors")
+    iterator = looked_at(lambda: iter(result), f"what {step}() returned cannot be gone through")
+    while True:
+        try:
+            item = next(iterator)
+        except StopIteration:
+            return
+        except BaseException as err:
+            slip = library.slip(err, method)
+            if slip is not None:
+                raise AdapterError(slip) from err
+            raise
+        yield item
+
+
+def looked_at(look: Callable[[], _T], wrong: str) -> _T:
+    """Do something of the host's own. Raises AdapterError for whatever goes wrong."""
+    try:
+        return look()
+    except (AdapterError, KeyboardInterrupt):
+        raise
+    except BaseException as err:
+        raise AdapterError(f"{wrong} ({describe(err)})") from err
+
+
+def called(method: Any) -> str:
+    """Return what a method is called, for messages."""
+    return str(getattr(method, "__name__", type(method).__name__))
+
+
+def run_device(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
     """Load onto the device of the start request."""
     if "checks" not in DEVICE:
         raise AdapterError("no device was named at the start")
     result = DEVICE["checks"].run(request["path"])
-    return accepted(result, "device", summary=request.get("summary", False))
+    return accepted(result, adapter.device, summary=request.get("summary", False))
 
 
 def run(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
@@ -195,24 +314,11 @@ def run(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
     answer: dict[str, Any] = {"seq": request["seq"]}
     began, since = process_time(), perf_counter()
     try:
-        step = request["step"]
-        if callable(getattr(adapter, "check", None)):
-            answer["outcome"] = "accept" if adapter.check(request["path"]) else "reject"
-        elif step in ("open", "read", "index"):
-            result = getattr(adapter, step)(request["path"])
-            answer.update(accepted(result, step, summary=request.get("summary", False)))
-        elif step in OTHER_STEPS:
-            answer.update(OTHER_STEPS[step](adapter, request))
-        else:
-            raise NotImplementedError(f"no step {step}")
-    except NotImplementedError as err:
-        answer.update(outcome="unsupported", message=describe(err))
-    except MemoryError as err:
-        answer.update(outcome="exhausted", message=describe(err))
+        answer.update(_done(adapter, request))
     except KeyboardInterrupt:
         raise
     except BaseException as err:
-        answer.update(refused(err, adapter))
+        answer.update(failed(err, adapter))
     if request["step"] == "device" and "checks" in DEVICE:
         answer["checks"] = DEVICE["checks"].told
     answer["cpu_ms"] = round((process_time() - began) * 1000, 3)
@@ -220,98 +326,117 @@ def run(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
     return answer
 
 
-def refused(err: BaseException, adapter: Any) -> dict[str, Any]:
-    """Classify an exception: the adapter's own slip, a panic, or a refusal."""
+def _done(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
+    """Do what is asked and return the content of the answer. Raises what the adapter raises, AdapterError."""
+    step = request["step"]
+    if callable(getattr(adapter, "check", None)):
+        valid = ask(adapter.check, request["path"])
+        if not isinstance(valid, bool):
+            raise AdapterError(f"check() returned {shown(valid)} instead of True or False")
+        return {"outcome": "accept" if valid else "reject"}
+    if step in ("open", "read", "index"):
+        method = method_of(adapter, step)
+        return accepted(ask(method, request["path"]), method, summary=request.get("summary", False))
+    if step in OTHER_STEPS:
+        return OTHER_STEPS[step](adapter, request)
+    raise NotImplementedError(f"no step {step}")
+
+
+def failed(err: BaseException, adapter: Any) -> dict[str, Any]:
+    """Classify an exception: a mistake of the adapter, or what the library did."""
+    if isinstance(err, AdapterError):
+        return {"outcome": "harness-error", "message": f"the adapter failed: {err}"[:_MESSAGE_LIMIT]}
+    if isinstance(err, NotImplementedError):
+        return {"outcome": "unsupported", "message": describe(err)}
+    if isinstance(err, MemoryError):
+        return {"outcome": "exhausted", "message": describe(err)}
+    if hasattr(type(err), "stc_refused"):
+        return {"outcome": "reject", "message": describe(err).partition(": ")[2]}
     kind = type(err).__name__
     answer: dict[str, Any] = {"exception": kind, "message": describe(err)}
-    if isinstance(err, (AdapterError, NameError)):
-        answer["outcome"] = "harness-error"
-        answer["message"] = f"the adapter failed: {answer['message']}"
-    elif kind == "PanicException":
-        answer["outcome"] = "crash"
-    else:
-        answer["outcome"] = "reject"
-        documented = getattr(adapter, "rejects", None)
-        if documented is not None:
-            answer["documented"] = isinstance(err, tuple(documented))
+    answer["outcome"] = "crash" if kind == "PanicException" else "reject"
+    documented = getattr(adapter, "rejects", None)
+    if answer["outcome"] == "reject" and documented is not None and _are_exceptions(documented):
+        answer["documented"] = isinstance(err, tuple(documented))
     return answer
 
 
-def describe(err: BaseException) -> str:
-    """Return type and message, bounded."""
-    try:
-        text = str(err)
-    except Exception:
-        text = "(no message)"
-    return f"{type(err).__name__}: {text}"[:_MESSAGE_LIMIT]
-
-
-class AdapterError(Exception):
-    """The adapter returned something that is no answer."""
-
-
-def accepted(result: Any, step: str, *, summary: bool = False) -> dict[str, Any]:
-    """Turn what the adapter returned into the content of an answer; only a count for a ``summary``."""
+def accepted(result: Any, method: Callable[..., Any], *, summary: bool = False) -> dict[str, Any]:
+    """Turn what a method returned into the content of an answer; only a count for a ``summary``."""
     answer: dict[str, Any] = {"outcome": "accept"}
     if isinstance(result, dict):
-        if "tensors" not in result:
-            raise AdapterError(f"{step}() returned a dict without 'tensors'")
-        if "metadata" in result and not summary:
-            metadata = result["metadata"]
-            answer["metadata"] = plain(metadata)
-        result = result["tensors"]
-    if result is None:
-        raise AdapterError(f"{step}() returned None instead of tensors")
-    if not hasattr(result, "__iter__"):
-        raise AdapterError(f"{step}() returned {type(result).__name__} instead of tensors")
+        wrong = f"what {called(method)}() returned cannot be told"
+        metadata, result = looked_at(lambda: _parts(result, method), wrong)
+        if not summary:
+            answer.update(metadata)
+    rows = rows_of(result, method)
     if summary:
-        answer["tensor_count"] = sum(1 for _ in result)
+        answer["tensor_count"] = sum(1 for _ in rows)
     else:
-        answer["tensors"] = [tensor(item, step) for item in result]
+        answer["tensors"] = [row(item, method) for item in rows]
     return answer
 
 
-def tensor(item: Any, step: str) -> dict[str, Any]:
-    """Turn one tensor tuple into its JSON form, with the digest of its bytes when it has any."""
+def _parts(result: dict[str, Any], method: Callable[..., Any]) -> tuple[dict[str, Any], Any]:
+    """Return the field for metadata, when there is any, and the tensors."""
+    if "tensors" not in result:
+        raise AdapterError(f"{called(method)}() returned a dict without 'tensors'")
+    found = {"metadata": values.plain(result["metadata"])} if "metadata" in result else {}
+    return found, result["tensors"]
+
+
+def row(item: Any, method: Callable[..., Any]) -> dict[str, Any]:
+    """Turn one tensor tuple into its JSON form. Raises AdapterError when it is none."""
+    marked = library.is_marked(method)
+    step = called(method)
+    return looked_at(lambda: tensor(item, step, marked=marked), f"a tensor that {step}() gave cannot be told")
+
+
+def name_of(name: Any) -> Any:
+    """Return the name of a tensor as an answer can carry it; bytes, as careless readers give, in hex."""
+    if isinstance(name, (bytes, bytearray)):
+        return {"hex": bytes(name).hex()}
+    return name if isinstance(name, str) else repr(name)
+
+
+def tensor(item: Any, step: str, *, marked: bool = False) -> dict[str, Any]:
+    """Turn one tensor tuple into its JSON form, with the digest of its bytes when it has any.
+
+    None for a dtype, a shape or bytes means that the library does not tell. In a ``marked`` adapter None is
+    what the library told, content as any other odd value, and ``UNTOLD`` stands for what it does not tell.
+    """
     if not isinstance(item, (tuple, list)) or not 3 <= len(item) <= 4:
-        raise AdapterError(f"{step}() gave {str(item)[:80]!r}, not (name, dtype, shape[, data])")
+        raise AdapterError(f"{step}() gave {shown(item)}, not (name, dtype, shape[, data])")
     name, dtype, shape = item[0], item[1], item[2]
     out: dict[str, Any] = {
-        "name": name if isinstance(name, str) else repr(name),
-        "dtype": plain(dtype),
-        "shape": None if shape is None else [plain(d) for d in shape],
+        "name": name_of(name),
+        "dtype": field(dtype, values.plain, marked=marked),
+        "shape": field(shape, values.dimensions, marked=marked),
     }
-    if len(item) == 3 or item[3] is None:
+    if len(item) == 3 or (item[3] is None and not marked):
         return out
     data = item[3]
     if isinstance(data, NotImplementedError):
         out["unsupported"] = describe(data)
         return out
-    if not isinstance(data, (bytes, bytearray)):
-        try:
-            view = memoryview(data)
-            data = view.cast("B") if view.c_contiguous and view.nbytes else view.tobytes()
-        except TypeError as err:
-            raise AdapterError(
-                f"data of {str(name)[:80]!r} is {type(data).__name__}, not bytes-like"
-            ) from err
-    out["nbytes"] = len(data)
+    try:
+        view = memoryview(data)
+    except TypeError as err:
+        raise AdapterError(f"data of {shown(name)} is {type(data).__name__}, not bytes-like") from err
+    # What is not contiguous is copied; an object may lie about its length, and a view does not.
+    data = view.cast("B") if view.c_contiguous and view.nbytes else view.tobytes()
+    out["nbytes"] = view.nbytes
     out["sha256"] = hashlib.sha256(data).hexdigest()
     return out
 
 
-def plain(value: Any) -> Any:
-    """Return a dimension or metadata value as JSON can carry it; what a lenient reader lets through stays."""
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    if isinstance(value, (list, tuple)):
-        return [plain(v) for v in value]
-    if isinstance(value, Mapping):
-        return {str(k): plain(v) for k, v in value.items()}
-    try:
-        return operator.index(value)
-    except TypeError:
-        return repr(value)
+def field(value: Any, tell: Callable[[Any], Any], *, marked: bool) -> Any:
+    """Return a field of a row as JSON can carry it, None where the library does not tell it."""
+    if value is library.UNTOLD:
+        return None
+    if value is None:
+        return "None" if marked else None
+    return tell(value)
 
 
 class GivenTensor:
@@ -373,23 +498,30 @@ def run_slice(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
         slice(i["start"], i["stop"], i["step"]) if isinstance(i, dict) else (... if i == "..." else i)
         for i in request["index"]
     )
-    return one_tensor(request["tensor"], adapter.slice(request["path"], request["tensor"], index), "slice")
+    method = method_of(adapter, "slice")
+    return one_tensor(request["tensor"], ask(method, request["path"], request["tensor"], index), method)
 
 
-def one_tensor(name: str, answer: Any, step: str) -> dict[str, Any]:
+def one_tensor(name: str, answer: Any, method: Callable[..., Any]) -> dict[str, Any]:
     """Return the answer for one tensor; the adapter gave ``(dtype, shape, data)``."""
-    if not isinstance(answer, (tuple, list)) or len(answer) != 3:
-        raise AdapterError(f"{step}() gave {str(answer)[:80]!r}, not (dtype, shape, data)")
-    return {"outcome": "accept", "tensors": [tensor((name, *answer), step)]}
+    if not isinstance(answer, (tuple, list)) or looked_at(lambda: len([*answer]), "it has no length") != 3:
+        raise AdapterError(f"{called(method)}() gave {shown(answer)}, not (dtype, shape, data)")
+    return {"outcome": "accept", "tensors": [row((name, *answer), method)]}
 
 
 def run_write(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
     """Write a file out of memory that is described in the request."""
-    memory = {name: bytes_of(parts) for name, parts in request["storages"].items()}
-    tensors = [GivenTensor(given, memory) for given in request["tensors"]]
+    method = method_of(adapter, "write")
+    tensors, metadata = looked_at(lambda: what_to_write(request), "what is to be written cannot be made")
     with file_size_limit(request.get("file_size_limit")):
-        adapter.write(request["path"], tensors, metadata_of(request["metadata"]))
+        ask(method, request["path"], tensors, metadata)
     return {"outcome": "accept"}
+
+
+def what_to_write(request: Mapping[str, Any]) -> tuple[list[GivenTensor], Any]:
+    """Return tensors in memory of their own, and metadata."""
+    memory = {name: bytes_of(parts) for name, parts in request["storages"].items()}
+    return [GivenTensor(given, memory) for given in request["tensors"]], metadata_of(request["metadata"])
 
 
 @contextlib.contextmanager
@@ -410,40 +542,46 @@ def file_size_limit(limit: int | None) -> Iterator[None]:
 
 def run_resave(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
     """Load a file and save it to the same path."""
-    if not callable(getattr(adapter, "resave", None)):
-        raise NotImplementedError("the adapter has no resave(path)")
-    adapter.resave(request["path"])
+    ask(method_of(adapter, "resave"), request["path"])
     return {"outcome": "accept"}
 
 
 HELD: dict[str, Any] = {}
-"""The handle held open, if there is one, and the last tensor it gave."""
+"""The handle held open, if there is one, and the last tensor it gave, with the method that gave it."""
 
 
 def run_hold(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
     """Open a file and keep it open."""
     HELD.clear()
-    HELD["handle"] = adapter.hold(request["path"])
+    handle = ask(method_of(adapter, "hold"), request["path"])
+    for name in ("tensor", "close"):
+        if not callable(getattr(handle, name, None)):
+            raise AdapterError(f"hold() returned {type(handle).__name__}, which has no {name}()")
+    HELD["handle"] = handle
     return {"outcome": "accept"}
 
 
 def run_get(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001 - all have this form
     """Take a tensor from the handle and keep it."""
     name = request["tensor"]
-    HELD["tensor"] = (name, HELD["handle"].tensor(name))
+    if "handle" not in HELD:
+        raise AdapterError("no file is held open")
+    method = HELD["handle"].tensor
+    HELD["tensor"] = (name, ask(method, name), method)
     return {"outcome": "accept", "tensors": []}
 
 
 def run_look(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001
     """Report the tensor taken last, as it is now."""
-    name, answer = HELD["tensor"]
-    return one_tensor(name, answer, "tensor")
+    if "tensor" not in HELD:
+        raise AdapterError("no tensor was taken")
+    return one_tensor(*HELD["tensor"])
 
 
 def run_release(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001
     """Close the handle. What it gave stays."""
     if "handle" in HELD:
-        HELD["handle"].close()
+        ask(HELD["handle"].close)
     return {"outcome": "accept"}
 
 

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 import jsonschema
+from packaging.version import InvalidVersion, Version
 
 HERE = Path(__file__).parent
 ADAPTERS = HERE.parent / "adapters"
@@ -68,6 +69,7 @@ class Descriptor:
         distribution: name of the package whose version counts.
         manager: ``pip`` or ``npm``; empty for what is part of this project.
         version: version taken when none is asked for.
+        oldest: lowest version that the adapters fit; empty where none is known that they do not.
         requires: requirements to install, ``{version}`` standing for the version.
         limit_address_space: False where the library reserves far more memory than it uses.
         entries: ways of calling it, the default first.
@@ -84,6 +86,7 @@ class Descriptor:
     distribution: str
     manager: str
     version: str
+    oldest: str
     requires: tuple[str, ...]
     limit_address_space: bool
     entries: tuple[Entry, ...]
@@ -96,6 +99,13 @@ class Descriptor:
     def selector(self, entry: Entry) -> str:
         """Return what ``--impl`` takes for an entry: ``mlx`` for the default, ``mlx:entry`` for another."""
         return f"{self.name}:{entry.name}" if entry.name else self.name
+
+    def fits(self, version: str) -> bool:
+        """Say whether the adapters fit a version; what cannot be put in order is not known to be too old."""
+        try:
+            return not self.oldest or Version(version) >= Version(self.oldest)
+        except InvalidVersion:
+            return True
 
     def requirements(self, version: str, entry: Entry) -> list[str]:
         """Return what one version and entry needs installed."""
@@ -111,7 +121,7 @@ def load(path: Path) -> Descriptor:
     for error in jsonschema.Draft202012Validator(schema()).iter_errors(raw):
         raise DescriptorError(f"{path.name} at {error.json_path}: {error.message}")
     install = raw.get("install", {})
-    return Descriptor(
+    found = Descriptor(
         name=raw["name"],
         title=raw["title"],
         kind=raw["kind"],
@@ -122,6 +132,7 @@ def load(path: Path) -> Descriptor:
         distribution=install.get("distribution", raw["name"]),
         manager=install.get("manager", ""),
         version=install.get("version", ""),
+        oldest=install.get("oldest", ""),
         requires=tuple(install.get("requires", ())),
         limit_address_space=raw.get("limit_address_space", True),
         entries=tuple(
@@ -137,6 +148,9 @@ def load(path: Path) -> Descriptor:
         ),
         note=raw.get("note", ""),
     )
+    if not found.fits(found.version):
+        raise DescriptorError(f"{path.name}: install.version is older than install.oldest")
+    return found
 
 
 @cache

@@ -20,8 +20,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ..judging.answer import Answer
 from ..manifest import Case, Manifest, corpus_root, load_manifest
-from ..perform import Result, failure, perform
+from ..perform import failure, perform
 from .variant import Panic, Variant, all_variants
 
 FILE = "matrix.json"
@@ -105,12 +106,12 @@ def why(implementation: object, case: Case, folder: Path) -> str | None:
         return failure(case, _performed(case, implementation, Path(own)))
 
 
-def _performed(case: Case, implementation: object, folder: Path) -> Result:
+def _performed(case: Case, implementation: object, folder: Path) -> Answer:
     try:
         with _time_limit():
             return perform(case, implementation, folder)
     except Panic as err:
-        return Result("crash", message=str(err))
+        return Answer("crash", message=str(err))
 
 
 def _late(_signum: int, _frame: object) -> None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from .read_entries import FieldsByPlace
-from .small_json import ESCAPES, WORDS, Grammar, Number, paired
+from .small_json import ESCAPES, HALF, WORDS, Grammar, Number, join_surrogates, paired
 from .small_reader import IGNORING, utf8
 from .variant import Panic, reading
 
@@ -39,8 +39,12 @@ def _no_space(header: bytes) -> str:
     return re.sub(r"\s", "", utf8(header))
 
 
-def _half_is_replaced(text: str) -> str:
-    return re.sub("[\ud800-\udfff]", "\ufffd", paired(text))
+def _half_is_dropped(text: str) -> str:
+    return HALF.sub("", paired(text))
+
+
+def _joined_in_any_order(text: str) -> str:
+    return join_surrogates(re.sub("([\udc00-\udfff])([\ud800-\udbff])", r"\2\1", paired(text)))
 
 
 FORGIVING: tuple[tuple[str, str, dict[str, Any]], ...] = (
@@ -75,8 +79,8 @@ FORGIVING: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("upper-case-u", "Takes an escape with a capital u.", {"escapes": {**ESCAPES, "U": "U"}}),
     ("short-code-point", "Takes escapes with fewer than four digits.", {"hex4": "[0-9a-fA-F]{1,4}"}),
     ("loose-code-point", "Reads the digits of an escape as strtol does.", {"hex4": r"[+ ]?[0-9a-fA-F]{3,4}"}),
-    ("lone-surrogates", "Keeps a surrogate on its own.", {"finish": paired}),
-    ("lone-surrogates-replaced", "Replaces a surrogate on its own.", {"finish": _half_is_replaced}),
+    ("lone-surrogates-dropped", "Drops a surrogate on its own.", {"finish": _half_is_dropped}),
+    ("surrogates-swapped", "Joins two surrogates in the wrong order.", {"finish": _joined_in_any_order}),
 )  # fmt: skip
 
 

@@ -143,11 +143,9 @@ class AnyMetadata(SmallWriter):
 
 
 class NullMetadata(SmallWriter):
-    """Writes null where no metadata is given."""
+    """Writes null in the place of the metadata."""
 
-    def header(self, rows: list[Row], metadata: dict[str, str] | None) -> bytes:
-        if metadata is not None:
-            return super().header(rows, metadata)
+    def header(self, rows: list[Row], metadata: dict[str, str] | None) -> bytes:  # noqa: ARG002 - lost
         text = super().header(rows, None)
         return b'{"__metadata__":null' + (b"," if rows else b"") + text[1:]
 

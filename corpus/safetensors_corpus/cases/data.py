@@ -49,17 +49,12 @@ def _bits(f: FileBuilder, dtype: str, values: list[tuple[int, int, int]]) -> Non
     importance="high",
     over={k.lower(): k for k in KNOWN},
     bugs={
-        "f16": ("FB-31",),
-        "bf16": ("FB-31",),
-        "f32": ("FB-31",),
-        "c64": ("FB-31",),
-        "f64": ("FB-31",),
-        "i16": ("FB-31", "FB-66"),
-        "u16": ("FB-31", "FB-66"),
-        "i32": ("FB-31", "FB-83", "FB-221"),
-        "u32": ("FB-31", "FB-221"),
-        "i64": ("FB-31", "FB-66"),
-        "u64": ("FB-31", "FB-66"),
+        "i16": ("FB-66",),
+        "u16": ("FB-66",),
+        "i32": ("FB-83", "FB-221"),
+        "u32": ("FB-221",),
+        "i64": ("FB-66",),
+        "u64": ("FB-66",),
     },
 )
 def known_values(f: FileBuilder, value: str) -> None:
@@ -171,7 +166,7 @@ def looks_like_header(f: FileBuilder) -> None:
     f.tensor("outer", "U8", [len(data)], data)
 
 
-@accepts("DAT-06", importance="high", bugs=("FB-113",))
+@accepts("DAT-06", importance="high")
 def each_tensor_its_own_bytes(f: FileBuilder) -> None:
     """Twelve tensors of one size whose order by name is not that in the file."""
     for index in range(12):

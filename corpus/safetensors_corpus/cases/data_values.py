@@ -97,10 +97,9 @@ def complex_parts_of(f: FileBuilder, value: tuple[int, int]) -> None:
     over={"first": 0, "middle": 1, "last": 2},
 )
 def odd_bool_in_tensor(f: FileBuilder, value: int) -> None:
-    """The $slug of three BOOL tensors holds the bytes 2 and 254, an empty one stands behind them."""
+    """The $slug of three BOOL tensors holds the bytes 2 and 254."""
     for index, name in enumerate("abc"):
         data = (b"\x01\x02\xfe\x00" if index == value else b"\x01\x00\x00\x01") + bytes(
             [index & 1, index >> 1]
         )
         f.tensor(name, "BOOL", [6], data, views={"normalise": bytes(min(b, 1) for b in data)})
-    f.tensor("d", "BOOL", [0])

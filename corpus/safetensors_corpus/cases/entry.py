@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import permutations
 from typing import TYPE_CHECKING
 
-from ..ingredients import PLACES
+from ..ingredients import PLACES, RARE
 from ..registry import ACCEPT, accepts, chooses, reject, rejects
 
 if TYPE_CHECKING:
@@ -133,9 +133,9 @@ def field_name_variant(f: FileBuilder, value: tuple[str, str]) -> None:
     f.tensor("w", "F32", [2], fields={plain: None, spelled: texts[plain]})
 
 
+@chooses("rare-ignored-values", options=RARE, over={"long-string": {"x": '"' + "y" * 30_000 + '"'}})
 @chooses(
     "unknown-entry-fields",
-    "ENT-04",
     options={"reject": reject("ENT_UNKNOWN_FIELD"), "ignore": ACCEPT},
     over={
         "number": {"x": "1"},
@@ -147,7 +147,6 @@ def field_name_variant(f: FileBuilder, value: tuple[str, str]) -> None:
         "old-offsets-other-range": {"offsets": "[4,8]"},
         "shape-in-upper-case": {"SHAPE": "[1]"},
         "dtype-capitalised": {"Dtype": '"I32"'},
-        "long-string": {"x": '"' + "y" * 30_000 + '"'},
     },
 )
 def unknown_field(f: FileBuilder, value: dict[str, str]) -> None:
@@ -155,7 +154,7 @@ def unknown_field(f: FileBuilder, value: dict[str, str]) -> None:
     f.tensor("w", "F32", [2], fields=value)
 
 
-@chooses("unknown-entry-fields", "ENT-04", options={"reject": reject("ENT_UNKNOWN_FIELD"), "ignore": ACCEPT})
+@chooses("rare-ignored-values", options=RARE)
 def unknown_field_in_front(f: FileBuilder) -> None:
     """An entry begins with an unknown field that quotes the three known ones inside a string.
 

@@ -50,7 +50,7 @@ def length_spells_magic(f: FileBuilder, value: int) -> None:
     _header_size(f, value)
 
 
-@accepts("FRM-02", "FRM-10", bugs=("FB-208",), issue="https://github.com/promptfoo/modelaudit/pull/1612")
+@accepts("FRM-02", "FRM-10", issue="https://github.com/promptfoo/modelaudit/pull/1612")
 def length_is_short_pickle(f: FileBuilder) -> None:
     """The first two bytes of the length prefix are a pickle without a protocol mark, to its end.
 

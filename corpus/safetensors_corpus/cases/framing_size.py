@@ -36,7 +36,6 @@ def _stretch(f: FileBuilder, length: int) -> None:
     "FRM-01",
     importance="high",
     over=LENGTHS,
-    bugs={str(n): ("FB-93",) for n in range(99_994, 100_001)},
 )
 def stretched_header_of(f: FileBuilder, value: int) -> None:
     """A header of $value bytes: an opening brace, many spaces, one entry and the closing brace.
@@ -46,7 +45,7 @@ def stretched_header_of(f: FileBuilder, value: int) -> None:
     _stretch(f, value)
 
 
-@accepts("LIM-10", "FRM-08", "MET-04", importance="high", bugs=("FB-93",))
+@accepts("LIM-10", "FRM-08", "MET-04", importance="high")
 def metadata_up_to_the_first_piece(f: FileBuilder) -> None:
     """A header of 99,997 bytes, as a long model card in the metadata makes it.
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..ingredients import ENTRY, header_text
-from ..registry import accepts, rejects
+from ..ingredients import ENTRY, LONE_OPTIONS, header_text, named_with_escapes
+from ..registry import accepts, chooses, rejects
 
 if TYPE_CHECKING:
     from ..builder import FileBuilder
@@ -37,30 +37,34 @@ def escape_of_another_kind(f: FileBuilder, value: str) -> None:
     header_text(f, f'{{"w{value}x":ENTRY}}')
 
 
-@rejects(
-    "HDR-15",
-    codes=BAD,
+@chooses(
+    "lone-surrogates",
+    options=LONE_OPTIONS,
     over={
-        "before-short-escape": r"\ud800\n",
+        "before-short-escape": r"\ud800\/",
         "before-another": r"\ud800\ud800",
         "before-bmp-escape": r"\ud800\u0041",
-        "before-unknown-escape": r"\uD800\uD800\x",
         "before-backslash-text": r"\ud800\\udc00",
-        "before-raw-character": "\\ud83d\U0001f600",
+        "before-raw-character": r"\ud83dx",
     },
 )
+@rejects("HDR-15", codes=BAD, over={"before-unknown-escape": r"\uD800\uD800\x"})
 def high_surrogate(f: FileBuilder, value: str) -> None:
     """A tensor name holds the escape of a high surrogate without its other half: $slug.
 
     The escape alone is no character. Joining it with whatever follows gives one that nobody wrote.
     """
-    header_text(f, f'{{"w{value}":ENTRY}}')
+    named_with_escapes(f, "w", value)
 
 
-@rejects("HDR-15", codes=BAD, over={"behind-pair": r"\ud83d\ude00\ude00", "behind-letter": r"a\udfff"})
+@chooses(
+    "lone-surrogates",
+    options=LONE_OPTIONS,
+    over={"behind-pair": r"\ud83d\ude00\ude00", "behind-letter": r"a\udfff"},
+)
 def low_surrogate(f: FileBuilder, value: str) -> None:
     """A tensor name holds the escape of a low surrogate that no high one precedes: $slug."""
-    header_text(f, f'{{"w{value}":ENTRY}}')
+    named_with_escapes(f, "w", value)
 
 
 @rejects(
@@ -70,7 +74,7 @@ def low_surrogate(f: FileBuilder, value: str) -> None:
         "dtype": ENTRY.replace("F32", r"\F32"),
         "dtype-name": ENTRY.replace("dtype", r"\dtype"),
         "shape-name": ENTRY.replace("shape", r"\u0073hap\u65"),
-        "unknown-field-name": ENTRY.replace("}", r',"\ud800":0}'),
+        "unknown-field-name": ENTRY.replace("}", r',"\x":0}'),
     },
 )
 def escape_of_another_kind_in(f: FileBuilder, value: str) -> None:

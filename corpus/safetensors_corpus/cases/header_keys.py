@@ -42,7 +42,7 @@ def name_twice_dtypes(f: FileBuilder) -> None:
     """The same tensor name twice, over the same bytes but with different dtypes and shapes."""
     f.tensor("w", "F32", [2], seen_by=["first-wins"])
     views = {"last-wins": pattern("w", 8)}
-    f.tensor("w", "I64", [1], b"", begin=0, end=8, seen_by=["last-wins"], views=views)
+    f.tensor("w", "U8", [8], b"", begin=0, end=8, seen_by=["last-wins"], views=views)
 
 
 @chooses("duplicate-tensor-names", options=LAST_OR_FIRST, importance="high", bugs=("FB-06", "FB-105"))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..ingredients import ENTRY, header_text
+from ..ingredients import ENTRY, RARE, header_text
 from ..registry import ACCEPT, accepts, chooses, reject, rejects
 
 if TYPE_CHECKING:
@@ -18,9 +18,9 @@ NUMBERS = ["12345678"] * 600
 
 
 @chooses(
-    "unknown-entry-fields",
+    "rare-ignored-values",
     "HDR-08",
-    options={"reject": reject("ENT_UNKNOWN_FIELD"), "ignore": ACCEPT},
+    options=RARE,
     importance="low",
     over={"compact": ",", "spaced": ", ", "lines": "\n,\t"},
 )

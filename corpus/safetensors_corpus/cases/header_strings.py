@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..ingredients import header_text
-from ..registry import accepts, rejects
+from ..ingredients import LONE_OPTIONS, header_text, named_with_escapes
+from ..registry import accepts, chooses, rejects
 
 if TYPE_CHECKING:
     from ..builder import FileBuilder
@@ -40,13 +40,19 @@ def escape_in_field_names(f: FileBuilder) -> None:
     f.tensor("w", "F32", [2], value=r'{"\u0064type":"F32","sh\u0061pe":[2],"data\u005foffsets":[0,8]}')
 
 
-@rejects(
-    "HDR-15",
-    codes=("HDR_NOT_JSON", "HDR_NOT_UTF8"),
+@chooses(
+    "lone-surrogates",
+    options=LONE_OPTIONS,
     over={
         "high-surrogate": r"\ud800",
         "low-surrogate": r"\udc00",
         "surrogates-reversed": r"\ude00\ud83d",
+    },
+)
+@rejects(
+    "HDR-15",
+    codes=("HDR_NOT_JSON", "HDR_NOT_UTF8"),
+    over={
         "hex-byte": r"\x41",
         "upper-case-u": r"\U0041",
         "three-digits": r"\u041",
@@ -55,8 +61,8 @@ def escape_in_field_names(f: FileBuilder) -> None:
     },
 )
 def escape_text(f: FileBuilder, value: str) -> None:
-    """A tensor name that ends in `$value`, an escape that JSON does not know or allow.
+    """A tensor name that ends in `$value`, which JSON does not know or gives no meaning.
 
     Readers that replace, drop or keep it give the tensor different names.
     """
-    header_text(f, f'{{"w{value}":ENTRY}}')
+    named_with_escapes(f, "w", value)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..ingredients import header_text
-from ..registry import accepts, rejects
+from ..ingredients import LONE_OPTIONS, header_text, named_with_escapes
+from ..registry import accepts, chooses, rejects
 
 if TYPE_CHECKING:
     from ..builder import FileBuilder
@@ -42,9 +42,9 @@ def escape_beside_surrogates(f: FileBuilder, value: tuple[str, str]) -> None:
     f.tensor(value[0], "F32", [2], key=f'"{value[1]}"')
 
 
-@rejects(
-    "HDR-15",
-    codes=("HDR_NOT_JSON", "HDR_NOT_UTF8"),
+@chooses(
+    "lone-surrogates",
+    options=LONE_OPTIONS,
     over={
         "two-low": r"\udc00\udc00",
         "last-before-surrogates": r"\ud7ff\udc00",
@@ -56,7 +56,7 @@ def low_surrogate_without_high(f: FileBuilder, value: str) -> None:
 
     Taking any two escapes for a pair computes a character from them that nobody wrote.
     """
-    header_text(f, f'{{"{value}":ENTRY}}')
+    named_with_escapes(f, "", value)
 
 
 @rejects("HDR-14", codes="HDR_NOT_JSON")

@@ -102,7 +102,7 @@ def metadata_key_twice_both_escaped(f: FileBuilder) -> None:
     f.member(r'"__metadata_\u005f"', '{"c":"d"}')
 
 
-@rejects("HDR-11", "MET-03", codes="HDR_DUP_KEY", importance="high")
+@rejects("HDR-11", codes="HDR_DUP_KEY", importance="high")
 def metadata_key_twice_both_empty(f: FileBuilder) -> None:
     """The metadata key stands twice with an empty map each time.
 

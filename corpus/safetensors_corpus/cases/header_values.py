@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..ingredients import RARE
 from ..registry import ACCEPT, chooses, reject, rejects
 
 if TYPE_CHECKING:
@@ -52,9 +53,23 @@ def ignored_digits(f: FileBuilder, value: str) -> None:
 
 
 @chooses(
-    "unknown-entry-fields",
+    "foreign-errors",
     "HDR-18",
-    options={"reject": reject("ENT_UNKNOWN_FIELD"), "ignore": ACCEPT},
+    options={"answer": ACCEPT, "refuse": reject("ENT_UNKNOWN_FIELD", "HDR_NOT_JSON")},
+    over={"5000-digits": "9" * 5000, "minus-5000-digits": "-" + "9" * 5000},
+)
+def ignored_integer(f: FileBuilder, value: str) -> None:
+    """An unknown field of an entry holds an integer of so many digits: $slug.
+
+    Python converts no more than 4,300 digits and raises an error of its own.
+    """
+    f.tensor("w", "F32", [2], fields={"x": value})
+
+
+@chooses(
+    "rare-ignored-values",
+    "HDR-18",
+    options=RARE,
     over={
         "zero-to-a-power": "0e+1",
         "underflow": "123.456e-789",
@@ -76,10 +91,10 @@ def ignored_number_form(f: FileBuilder, value: str) -> None:
 
 
 @chooses(
-    "unknown-entry-fields",
+    "rare-ignored-values",
     "HDR-07",
     "HDR-15",
-    options={"reject": reject("ENT_UNKNOWN_FIELD"), "ignore": ACCEPT},
+    options=RARE,
     over={
         "every-kind": '[null,true,false,0,-1.5e3,"",{},[],{"":[{"a":[]}]}]',
         "every-escape": r'"\"\\\/\b\f\n\r\t\u0000\uD83D\uDE00"',

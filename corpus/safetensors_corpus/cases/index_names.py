@@ -117,7 +117,6 @@ REMOTE = {
     importance="critical",
     issue=HUB,
     over=REMOTE,
-    bugs={"repository": ("FB-94",), "parent-of-revision": ("FB-94",)},
 )
 def shard_address(f: IndexBuilder, name: str) -> None:
     """A shard name that leads to another host or repository: $slug.
@@ -138,7 +137,7 @@ def shard_name_of(f: IndexBuilder, name: str) -> None:
     _leads(f, name)
 
 
-@rejects("IDX-08", codes=("IDX_SHARD_MISSING", "IO_ERROR"))
+@rejects("API-13", "IDX-08", "API-14", codes=("IO_ERROR", "IDX_SHARD_MISSING"))
 def shard_is_folder(f: IndexBuilder) -> None:
     """A folder has the name of a shard; the file in it has the tensor."""
     f.shard(A, "a")

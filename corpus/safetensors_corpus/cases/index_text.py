@@ -212,6 +212,23 @@ def metadata_with_more(f: IndexBuilder) -> None:
     _says(f, WHOLE.replace("16", more))
 
 
+INTEGERS = {"in-metadata": f'16,"total_parameters":{"9" * 5000}', "nested": f'16,"by":{{"a":[{"9" * 5000}]}}'}
+
+
+@chooses(
+    "foreign-errors",
+    "IDX-02",
+    options={"answer": ACCEPT, "refuse": reject("IDX_NOT_JSON", "UNCLASSIFIED")},
+    over=INTEGERS,
+)
+def integer_of_5000_digits(f: IndexBuilder, more: str) -> None:
+    """The metadata of the index hold an integer of 5,000 digits beside the sum of tensor sizes: $slug.
+
+    Python converts no more than 4,300 digits and raises an error of its own.
+    """
+    _says(f, WHOLE.replace("16", more))
+
+
 MEMBERS = {
     "first": f'{{"version":1,{SIZE},{MAP}}}',
     "last": f'{{{SIZE},{MAP},"files":["x.safetensors",{{"a":"{B}"}}]}}',

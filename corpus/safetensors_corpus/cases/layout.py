@@ -37,7 +37,7 @@ def header_order(f: FileBuilder, value: str) -> None:
         "f64-at-4": (4, "F64"),
         "c64-at-7": (7, "C64"),
     },
-    bugs=("FB-35", "FB-75", "FB-109"),
+    bugs=("FB-75", "FB-109"),
 )
 def unaligned(f: FileBuilder, value: tuple[int, str]) -> None:
     """A tensor begins at an offset that does not suit its width: $slug.

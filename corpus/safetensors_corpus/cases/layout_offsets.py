@@ -15,7 +15,12 @@ TOO_FEW = {"none": "[]", "one": "[0]"}
 
 
 @rejects(
-    "OFF-01", codes="OFF_BAD_PAIR", importance="critical", issue=OLLAMA, over=TOO_FEW, bugs=("FB-43", "FB-87")
+    "OFF-01",
+    codes="OFF_BAD_PAIR",
+    importance="critical",
+    issue=OLLAMA,
+    over=TOO_FEW,
+    bugs={"none": ("FB-87",), "one": ("FB-43", "FB-87")},
 )
 def offsets_too_few(f: FileBuilder, value: str) -> None:
     """The range of a tensor has $slug of the two offsets: $value.

@@ -73,7 +73,7 @@ def without_tensors(f: FileBuilder) -> None:
 def empty_map(f: FileBuilder) -> None:
     """An empty metadata map beside a tensor.
 
-    Code that tests the map for truth instead of presence takes it for a tensor entry, or for absence.
+    Code that tests the map for truth instead of presence takes it for a tensor entry.
     """
     f.metadata({})
     f.tensor("w", "F32", [2])
@@ -122,7 +122,6 @@ def not_map(f: FileBuilder, value: str) -> None:
     codes="MET_VALUE_NOT_STRING",
     over={"number": "1"},
     issue="https://github.com/safetensors/safetensors/issues/278",
-    bugs=("FB-09",),
 )
 @rejects(
     "MET-01",

@@ -110,7 +110,7 @@ def one_array_in_map(f: FileBuilder, value: int) -> None:
     f.tensor("w", "F32", [2])
 
 
-@rejects("FRM-09", "MET-03", codes=("OFF_TRAILING", "OFF_HOLE"), importance="high")
+@rejects("FRM-09", "OFF-08", codes=("OFF_TRAILING", "OFF_HOLE"), importance="high")
 def empty_map_and_one_byte(f: FileBuilder) -> None:
     """An empty map, no tensor, and one data byte."""
     f.metadata({})
@@ -119,7 +119,6 @@ def empty_map_and_one_byte(f: FileBuilder) -> None:
 
 @rejects(
     "MET-01",
-    "MET-03",
     codes="MET_NOT_MAP",
     over={
         "text": '"{}"',

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..registry import accepts, rejects
+from ..ingredients import LONE_OPTIONS, metadata_with_escapes
+from ..registry import accepts, chooses, rejects
 
 if TYPE_CHECKING:
     from ..builder import FileBuilder
@@ -43,6 +44,13 @@ BAD_STRING = ("HDR_NOT_JSON", "HDR_NOT_UTF8")
         "escape-line-break": b'{"a":"b\\\nc"}',
         "escape-of-two-digits": rb'{"a\u41":"b"}',
         "escape-in-windows-path": rb'{"path":"C:\models\w"}',
+    },
+)
+@chooses(
+    "lone-surrogates",
+    "MET-04",
+    options=LONE_OPTIONS,
+    over={
         "surrogate-then-letter": rb'{"a":"\ud800b"}',
         "surrogates-reversed-in-key": rb'{"\ude00\ud83d":"b"}',
     },
@@ -57,12 +65,11 @@ BAD_STRING = ("HDR_NOT_JSON", "HDR_NOT_UTF8")
     },
 )
 def map_form(f: FileBuilder, value: bytes) -> None:
-    """The metadata breaks the grammar or the encoding of the header: $slug.
+    """The metadata is written in a way that JSON or UTF-8 does not allow or gives no meaning: $slug.
 
     Metadata often comes from text pasted together by hand, and loaders tend to skip it unread.
     """
-    f.member(KEY, value)
-    f.tensor("w", "F32", [2])
+    metadata_with_escapes(f, value)
 
 
 @accepts(

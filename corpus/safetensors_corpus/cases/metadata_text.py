@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..registry import accepts, rejects
+from ..ingredients import LONE_OPTIONS, metadata_with_escapes
+from ..registry import accepts, chooses, rejects
 
 if TYPE_CHECKING:
     from ..builder import FileBuilder
@@ -59,10 +60,14 @@ def text_escaped(f: FileBuilder) -> None:
     "HDR-15",
     codes=("HDR_NOT_JSON", "HDR_NOT_UTF8"),
     over={
-        "lone-surrogate": rb'{"a":"\ud800"}',
-        "lone-surrogate-key": rb'{"\udc00":"b"}',
         "hex-escape": rb'{"a":"\x41"}',
     },
+)
+@chooses(
+    "lone-surrogates",
+    "MET-04",
+    options=LONE_OPTIONS,
+    over={"lone-surrogate": rb'{"a":"\ud800"}', "lone-surrogate-key": rb'{"\udc00":"b"}'},
 )
 @rejects(
     "HDR-01",
@@ -74,9 +79,8 @@ def text_escaped(f: FileBuilder) -> None:
     },
 )
 def map_text(f: FileBuilder, value: bytes) -> None:
-    """The metadata map is written in a way that JSON does not allow ($slug).
+    """The metadata map is written in a way that JSON does not allow or gives no meaning ($slug).
 
     Metadata is where people edit by hand; a relaxed parser passes their mistakes on.
     """
-    f.member(KEY, value)
-    f.tensor("w", "F32", [2])
+    metadata_with_escapes(f, value)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from ..recipe_builder import RecipeBuilder
 from ..registry import ACCEPT, Accept, Reject, accepts, chooses, reject, rejects
-from .resource import CAP, MEGABYTE, SLACK, constant_cost, entry, linear_cost
+from .resource import CAP, MEGABYTE, SLACK, constant_cost, linear_cost
 
 DEMANDED = {"1mb": MEGABYTE, "5mb": 5 * MEGABYTE, "25mb": 25 * MEGABYTE}
 """Sizes that every reader should take (LIM-01)."""
@@ -153,8 +153,8 @@ def one_long_shape(f: RecipeBuilder, value: int) -> None:
 
     Two bytes of text become one number each, of eight bytes in the best case and of far more in others.
     """
-    f.header('{"w":{"dtype":"U8","data_offsets":[0,1],"shape":[')
-    f.fill_header(value, "1,", "1]}}")
+    f.header('{"w":{"dtype":"U8","shape":[')
+    f.fill_header(value, "1,", '1],"data_offsets":[0,1]}}')
     f.data(b"*")
     f.holds_count(1, "U8")
     linear_cost(f)
@@ -175,12 +175,10 @@ def ignored_array(f: RecipeBuilder, value: int) -> None:
 
     Nobody asked for it, and yet a general JSON parser makes an object of every number.
     """
-    f.header("{")
-    entry(f, "v", "U8", [0], 0, 0)
-    f.header(',"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"x":[')
+    f.header('{"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"x":[')
     f.fill_header(value, "7,", "7]}}")
     f.data(b"*")
-    f.holds_count(2, "U8")
+    f.holds_count(1, "U8")
     linear_cost(f)
 
 

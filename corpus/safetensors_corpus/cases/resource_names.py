@@ -21,9 +21,10 @@ def distinct_unknown_fields(f: RecipeBuilder, value: int) -> None:
 
     Each must be compared with the ones before it, as a field that comes twice is an error.
     """
-    f.header('{"w":{"dtype":"U8","shape":[0],"data_offsets":[0,0],')
+    f.header('{"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1],')
     f.fill_header(value, '"x{i}":0', "}}", ",")
-    f.holds("w", "U8", [0], b"")
+    f.data(b"*")
+    f.holds("w", "U8", [1], b"*")
     linear_cost(f)
 
 
@@ -113,6 +114,7 @@ def tensors(f: RecipeBuilder, value: tuple[int, int]) -> None:
     offsets = "[{i},{next}]" if size else "[0,0]"
     text = f'"t{{i}}":{{"dtype":"U8","shape":[{size}],"data_offsets":{offsets}}}'
     f.header("{", {"each": text, "count": count, "separator": ","}, "}")
+    f.align_header()
     if size:
         f.data({"repeat": {"hex": "2a"}, "count": count})
     f.holds_count(count, "U8")
@@ -130,6 +132,7 @@ def metadata_keys(f: RecipeBuilder, value: int) -> None:
     f.header('{"__metadata__":{', {"each": '"key{i}":"value"', "count": value, "separator": ","}, "},")
     entry(f, "w", "U8", [1], 0, 1)
     f.header("}")
+    f.align_header()
     f.data(b"*")
     f.holds_count(1, "U8")
     linear_cost(f)
@@ -144,8 +147,9 @@ def metadata_keys(f: RecipeBuilder, value: int) -> None:
 )
 def rank(f: RecipeBuilder, value: int) -> None:
     """A tensor of $value dimensions, each of them 1."""
-    f.header('{"w":{"dtype":"U8","data_offsets":[0,1],"shape":[1')
-    f.header({"repeat": {"text": ",1"}, "count": value - 1}, "]}}")
+    f.header('{"w":{"dtype":"U8","shape":[1')
+    f.header({"repeat": {"text": ",1"}, "count": value - 1}, '],"data_offsets":[0,1]}}')
+    f.align_header()
     f.data(b"*")
     f.holds_count(1, "U8")
     linear_cost(f)

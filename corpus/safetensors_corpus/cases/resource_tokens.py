@@ -9,15 +9,18 @@ from .resource_header import LARGE_FIELD
 
 DEEP = {"100000": 100_000, "1000000": 1_000_000}
 TOO_DEEP = ("HDR_TOO_DEEP", "HDR_NOT_JSON", "ENT_UNKNOWN_FIELD")
-OPEN_ENTRY = '{"w":{"dtype":"U8","shape":[0],"data_offsets":[0,0],"x":'
+OPEN_ENTRY = '{"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"x":'
 
 
 def _repeated(f: RecipeBuilder, text: str, count: int) -> None:
     f.header({"repeat": {"text": text}, "count": count})
 
 
-def _empty_tensor(f: RecipeBuilder) -> None:
-    f.holds("w", "U8", [0], b"")
+def _one_byte(f: RecipeBuilder) -> None:
+    """Pad the header and add the data of the tensor of ``OPEN_ENTRY``."""
+    f.align_header()
+    f.data(b"*")
+    f.holds("w", "U8", [1], b"*")
     linear_cost(f)
 
 
@@ -39,7 +42,7 @@ def nested_in_ignored_field(f: RecipeBuilder, value: tuple[str, int]) -> None:
     f.header("0")
     _repeated(f, "]" if what == "arrays" else "}", depth)
     f.header("}}")
-    _empty_tensor(f)
+    _one_byte(f)
 
 
 @rejects(
@@ -58,6 +61,7 @@ def nested_and_never_closed(f: RecipeBuilder, value: tuple[str, int]) -> None:
     """An unknown field opens arrays or objects without end: $slug."""
     f.header(OPEN_ENTRY)
     _repeated(f, *value)
+    f.data(b"*")
     linear_cost(f)
 
 
@@ -148,7 +152,7 @@ def digits_in_ignored_field(f: RecipeBuilder, value: int) -> None:
     f.header(OPEN_ENTRY)
     _repeated(f, "9", value)
     f.header("}}")
-    _empty_tensor(f)
+    _one_byte(f)
 
 
 @chooses("large-ignored-field", "LIM-08", "HDR-18", options=LARGE_FIELD, over={"1mb": MEGABYTE - 100})
@@ -160,7 +164,7 @@ def decimals_in_ignored_field(f: RecipeBuilder, value: int) -> None:
     f.header(OPEN_ENTRY + "0.")
     _repeated(f, "0", value)
     f.header("1}}")
-    _empty_tensor(f)
+    _one_byte(f)
 
 
 @accepts(

@@ -103,6 +103,14 @@ def number_outside_json(f: FileBuilder, value: str) -> None:
         "60000-digits": ("1" * 60_000, 0),
     },
 )
+@rejects(
+    "SHP-07",
+    "API-14",
+    codes=("ENT_BAD_INTEGER", "SHP_OVERFLOW"),
+    importance="critical",
+    over={"400-digits": ("1" * 400, 0)},
+    bugs=("FB-116",),
+)
 def beyond_64_bits(f: FileBuilder, value: tuple[str, int]) -> None:
     """A dimension does not fit 64 bits: $slug.
 

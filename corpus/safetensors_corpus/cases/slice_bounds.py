@@ -75,6 +75,25 @@ def bound(f: SliceBuilder, value: slice) -> None:
     f.ask("t", value)
 
 
+HUGE_REQUESTS: dict[str, tuple[Any, ...]] = {
+    "stop-of-inner-dimension": (S(1, 3), S(2, 2**64 + 5)),
+    "stop-of-both": (S(1, 2**65), S(0, 2**65)),
+    "stop-behind-ellipsis": (..., S(3, 10**30)),
+    "step": (S(0, 4, 2**64),),
+}
+ANSWERED: dict[str, Accept | Reject] = {"answer": ACCEPT, "refuse": OUT}
+
+
+@chooses("foreign-errors", "API-06", "API-09", options=ANSWERED, importance="high", over=HUGE_REQUESTS)
+def number_beyond_64_bits(f: SliceBuilder, index: tuple[Any, ...]) -> None:
+    """A number of the request is beyond 64 bits, and what it asks for is clear: $slug.
+
+    A language that converts it to a register raises an error of its own.
+    """
+    numbers(f)
+    f.ask("t", *index)
+
+
 AT_END: dict[str, tuple[Any, ...]] = {
     "range": (S(4, 4),),
     "open-range": (S(4, None),),

@@ -106,10 +106,10 @@ BEYOND = {
     "f4-rows": Part("F4", [4, 4], (S(2, 6),), [2, 4], (S(4, 8),)),
     "f4-in-row": Part("F4", [8], (S(4, 10),), [4], (S(2, 4),)),
 }
-CLAMP: dict[str, Accept | Reject] = {"clamp": ACCEPT, "error": OUT}
+FAR: dict[str, Accept | Reject] = {"numpy": ACCEPT, "error": OUT}
 
 
-@chooses("slice-bounds", "API-08", "API-09", options=CLAMP, importance="high", over=BEYOND)
+@chooses("slice-packed", "API-06", "API-09", options=FAR, importance="high", over=BEYOND)
 def packed_beyond(f: SliceBuilder, part: Part) -> None:
     """A range of a packed tensor reaches beyond the dimension: $slug."""
     _ask(f, part)
@@ -128,7 +128,7 @@ STEPPED = {
 NUMPY: dict[str, Accept | Reject] = {"numpy": ACCEPT, "error": NOT_OFFERED}
 
 
-@chooses("slice-step", "API-08", options=NUMPY, over=STEPPED)
+@chooses("slice-packed", "API-05", options=NUMPY, over=STEPPED)
 def packed_step(f: SliceBuilder, part: Part) -> None:
     """Every second or third row of a packed tensor, each in bytes of its own: $slug."""
     _ask(f, part)

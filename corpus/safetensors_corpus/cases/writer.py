@@ -23,7 +23,7 @@ FOUR = 4
     importance="high",
     over=DTYPES,
     bugs={
-        "bool": ("FB-29", "FB-30"),
+        "bool": ("FB-29",),
         "u8": ("FB-29",),
         "i8": ("FB-29",),
         "bf16": ("FB-42", "FB-134"),

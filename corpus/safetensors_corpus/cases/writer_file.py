@@ -16,7 +16,7 @@ LIMIT = 4096
 @accepts(
     "WRT-02",
     over={f"name-of-{n}": n for n in range(1, 9)},
-    bugs={"name-of-1": ("FB-34", "FB-46"), "name-of-2": ("FB-34",), "name-of-3": ("FB-34",)},
+    bugs={"name-of-1": ("FB-34", "FB-46", "FB-90"), "name-of-2": ("FB-34", "FB-46", "FB-90")},
 )
 def padding(f: WriteBuilder, length: int) -> None:
     """A header of some length ($slug) is filled up with spaces to a multiple of eight bytes."""
@@ -28,7 +28,6 @@ def padding(f: WriteBuilder, length: int) -> None:
     "WRT-01",
     "HDR-03",
     importance="high",
-    bugs={"name-of-3": ("FB-90",)},
     over={"name-of-1": 1, "name-of-3": 3},
 )
 def padding_bytes(f: WriteBuilder, length: int) -> None:
@@ -45,7 +44,7 @@ MIXES: dict[str, list[tuple[str, int]]] = {
 }
 
 
-@accepts("WRT-04", over=MIXES, bugs={"narrow-first": ("FB-35", "FB-46")})
+@accepts("WRT-04", over=MIXES)
 def alignment(f: WriteBuilder, value: list[tuple[str, int]]) -> None:
     """Dtypes of different width ($slug) end up at multiples of their width."""
     for number, (code, length) in enumerate(value):
@@ -136,7 +135,7 @@ SOURCES: dict[str, list[tuple[str, str, int]]] = {
     "WRT-14",
     importance="critical",
     issue="https://github.com/safetensors/safetensors/issues/762",
-    bugs={"small": ("FB-37",), "several-pages": ("FB-37", "FB-45", "FB-110")},
+    bugs={"small": ("FB-37", "FB-45"), "several-pages": ("FB-37", "FB-110")},
     over=SOURCES,
 )
 def over_its_own_source(f: WriteBuilder, value: list[tuple[str, str, int]]) -> None:

@@ -7,15 +7,18 @@ from typing import Any
 from ..registry import accepts, rejects
 from ..write_builder import WriteBuilder
 
+ISSUE_466 = "https://github.com/safetensors/safetensors/issues/466"
 
+
+@accepts("WRT-01", "FRM-09", importance="high", issue=ISSUE_466, over={"no-metadata": None})
+@accepts("WRT-05", "MET-03", "FRM-09", importance="high", issue=ISSUE_466, over={"empty-metadata": {}})
 @accepts(
-    "WRT-05",
-    "MET-03",
-    "FRM-09",
+    "WRT-01",
+    "MET-01",
     importance="high",
-    issue="https://github.com/safetensors/safetensors/issues/466",
-    bugs={"metadata": ("FB-209",)},
-    over={"no-metadata": None, "empty-metadata": {}, "metadata": {"key": "value"}},
+    issue=ISSUE_466,
+    bugs=("FB-209",),
+    over={"metadata": {"key": "value"}},
 )
 def no_tensors(f: WriteBuilder, metadata: dict[str, str] | None) -> None:
     """No tensors and $slug.
@@ -26,9 +29,8 @@ def no_tensors(f: WriteBuilder, metadata: dict[str, str] | None) -> None:
     f.metadata(metadata)
 
 
-@accepts(
-    "WRT-01", "MET-03", over={"no-metadata": None, "empty-metadata": {}}, bugs={"no-metadata": ("FB-10",)}
-)
+@accepts("WRT-01", "MET-01", over={"no-metadata": None}, bugs=("FB-10",))
+@accepts("WRT-01", "MET-03", over={"empty-metadata": {}})
 def one_tensor(f: WriteBuilder, metadata: dict[str, str] | None) -> None:
     """One tensor and $slug: null is no metadata."""
     f.give("t")

@@ -7,46 +7,32 @@ from collections.abc import Mapping
 from typing import Any
 
 from safetensors_conformance.judge import StepVerdict
+from safetensors_corpus.judging.verdicts import effect_of
 from safetensors_reports.disagreements import signature_of
 
 from ..finding import ADAPTER_ERROR
 from .question import Question
 
-_FAULT = re.compile(r"\b([A-Z]{3}_[A-Z0-9_]+) \(")
+_FAULT = re.compile(r"\(([A-Z]{3}_[A-Z0-9_]+)\)")
 _FOLDER = re.compile(r"[^\s'\"]*(?:safetensors-case-|stc-fuzz-)[^\s'\"/]*/?")
 """Paths of this run's own folders, which are different in each."""
 
 
-def token(question: Question, judged: StepVerdict) -> str:
+def token(judged: StepVerdict) -> str:
     """Return what came in a word: the outcome, or what is wrong with an accepted one."""
     if judged.verdict == "harness-error":
         return ADAPTER_ERROR
-    if judged.verdict == "wrong-reject" and judged.result.exception:
+    effect = effect_of(judged.verdict)
+    if effect == "reject" and judged.result.exception:
         return f"reject:{judged.result.exception}"
-    if judged.verdict != "wrong-content":
+    if effect != "content":
         return judged.result.outcome
-    if judged.result.fault:
-        codes = sorted(set(_FAULT.findall(judged.result.fault)))
+    invalid = sorted({flaw.text for flaw in judged.result.flaws if flaw.property == "valid"})
+    if invalid:
+        codes = sorted({code for text in invalid for code in _FAULT.findall(text)})
         return f"wrong-content:{'+'.join(codes) or 'no-file'}"
-    if judged.result.broken:
-        return f"wrong-content:{'+'.join(sorted(judged.result.broken))}"
-    return f"wrong-content:{_aspect(question, judged)}"
-
-
-def _aspect(question: Question, judged: StepVerdict) -> str:
-    """Return what of the content is wrong, compared with the first option that answers."""
-    options = question.expectation.get("options") or {"": question.expectation}
-    content = next((o["content"] for o in options.values() if "content" in o), None)
-    if content is None or judged.result.tensors is None:
-        return "content"
-    want = {row["name"]: row for row in content["tensors"]}
-    got = {row["name"]: row for row in judged.result.tensors}
-    if set(want) != set(got) or len(got) != len(judged.result.tensors):
-        return "names"
-    for key in ("dtype", "shape", "nbytes", "sha256"):
-        if any(got[n].get(key) is not None and got[n][key] != row[key] for n, row in want.items()):
-            return "bytes" if key in ("nbytes", "sha256") else key
-    return "metadata"
+    parts = {"bytes" if f.property == "nbytes" else f.property for f in judged.failures}
+    return f"wrong-content:{'+'.join(sorted(parts - {'exception', 'cost'}))}"
 
 
 def signature(name: str, question: Question, judged: StepVerdict, subject: str = "") -> str:
@@ -55,7 +41,7 @@ def signature(name: str, question: Question, judged: StepVerdict, subject: str =
     ``name`` is that of the implementation; ``subject`` takes the place of the question's own.
     """
     wanted = "choice" if "choice" in question.expectation else question.expectation["outcome"]
-    vector = {"expected": wanted, "answer": token(question, judged)}
+    vector = {"expected": wanted, "answer": token(judged)}
     names = {"expected": "expected", "answer": f"{name} ({question.step})"}
     return signature_of(subject or question.subject, vector, names)
 

@@ -17,7 +17,7 @@ from safetensors_conformance.outcomes import Implementation
 from safetensors_conformance.selectors import Target
 from safetensors_conformance.worker import Limits, StartError, Worker
 from safetensors_conformance.workers import make_worker
-from safetensors_reports.verdicts import FAILING, kind_of
+from safetensors_corpus.judging.verdicts import FAILING, kind_of
 
 from ..finding import REPLAYS, Finding
 from ..subjects import told_apart
@@ -104,7 +104,7 @@ class _Campaign:
         small, judged = self.shrunk(one, plan, question, judged)
         if small.subject != question.subject and self.is_old(one, small, judged):
             return
-        found = self.replayed(one, self.finding(one, small, judged, question.size), small, judged)
+        found = self.replayed(one, self.finding(one, small, judged, question.size), judged)
         self.tally.findings[found.signature] = found
         self.keep(found)
 
@@ -169,16 +169,16 @@ class _Campaign:
             size_found=size,
         )
 
-    def replayed(self, one: _Asked, found: Finding, small: Question, judged: StepVerdict) -> Finding:
+    def replayed(self, one: _Asked, found: Finding, judged: StepVerdict) -> Finding:
         """Ask three times in a fresh process and count the same answer."""
-        wanted = judged.verdict, token(small, judged)
+        wanted = judged.verdict, token(judged)
         same = 0
         for _ in range(REPLAYS):
             try:
                 again = ask(one.target, found, self.limits, self.profile)
             except StartError:
                 continue
-            same += (again.verdict, token(small, again)) == wanted
+            same += (again.verdict, token(again)) == wanted
         return replace(found, replays=same)
 
 
@@ -256,9 +256,7 @@ def _alike(question: Question, judged: StepVerdict, other: Question, again: Step
 
     A wrong acceptance that reports something does not become one that reports nothing.
     """
-    if token(question, judged) != token(other, again) or bool(judged.result.tensors) > bool(
-        again.result.tensors
-    ):
+    if token(judged) != token(again) or bool(judged.result.tensors) > bool(again.result.tensors):
         return False
     return other.parts <= question.parts
 

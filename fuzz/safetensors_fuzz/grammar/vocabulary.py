@@ -136,6 +136,10 @@ NAMES = (
     b"{}", b"[0]", b"a.b", b"A", b"__metadata__.x", b"\xef\xbf\xbd", b"\xf4\x8f\xbf\xbf", b"\\u200b",
 )  # fmt: skip
 """Tensor names as they are written between quotes (ENT-07, ENT-08, HDR-19)."""
+SPECIAL_NAMES = frozenset(
+    {"dtype", "shape", "data_offsets", "constructor", "null", "weight_map", "F32", "metadata"}
+)
+"""Names of letters and digits alone that mean something elsewhere (ENT-09, MET-05)."""
 META_KEYS = (
     b"format", b"", b"a", b"b", b"\xc3\xa9", b"x.y", b"license", b"\\u0041", b"dtype", b"__metadata__",
     b"shape",

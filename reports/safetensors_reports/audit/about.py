@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from safetensors_corpus.judging.verdicts import FAILING, kind_of
+
 from ..promises import CHECKS, STATUSES
-from ..verdicts import FAILING, kind_of
 from .public import OWN
 from .stable import stable
 
@@ -25,6 +26,7 @@ WORDS = {
     "wrong-write": "wrong files",
     "wrong-race": "unguarded",
     "wrong-reject": "strict",
+    "deviation": "deviating",
     "choice-inconsistent": "inconsistent",
     "late-reject": "late",
 }

@@ -87,7 +87,17 @@ OF_AREA = {
 }
 """Area of rules -> sentence, where nothing closer fits."""
 
+NOT_KNOWN = "rule not known"
+"""Stands where findings name their rule, for one that fuzzing found and whose rule could not be told."""
+NO_RULE = "Ask again for the input, and change it part by part to see what is answered wrongly."
+"""Sentence where neither fault nor rule is known."""
+
 
 def recommendation(outcome: str, code: str | None, rule: str) -> str:
-    """Return the one sentence for a class of outcome, the fault that was missed and the rule."""
-    return OF_OUTCOME.get(outcome) or OF_CODE.get(code or "") or OF_AREA[rule[:3]]
+    """Return the one sentence for a class of outcome, the fault missed and the rule, if known."""
+    return OF_OUTCOME.get(outcome) or OF_CODE.get(code or "") or of_area(rule)
+
+
+def of_area(rule: str) -> str:
+    """Return the one sentence for the area of a rule, empty for a rule that is not known."""
+    return OF_AREA[rule[:3]] if rule else NO_RULE

@@ -16,6 +16,7 @@ COLORS = {
     "late": "yellow",
     "strict": "yellow",
     "lenient": "orange",
+    "deviating": "yellow",
     "inconsistent": "orange",
     "wrong content": "red",
     "unsafe": "red",

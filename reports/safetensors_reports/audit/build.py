@@ -12,14 +12,15 @@ import json
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from safetensors_corpus.judging.verdicts import VERDICTS
 from safetensors_corpus.stats import load_reasons, rule_coverage
 from safetensors_reference import rule_book
 
 from ..comparison import distinct_labels
 from ..text import listed
-from ..verdicts import VERDICTS
 from .about import implementation
 from .agreement import agreement_part
+from .causes import cause_rows
 from .findings import find
 from .inputs import AuditError, schema_error
 from .matrix import LETTERS, case_rows, matrix
@@ -85,7 +86,11 @@ def build_report(
         "rule_book": _rule_book(),
         "corpus": _corpus(manifest),
         "implementations": [
-            implementation(label, record, by_label[label], public=public) for label, record in runs
+            {
+                **implementation(label, record, by_label[label], public=public),
+                "causes": cause_rows(label, record, manifest, found, public=public),
+            }
+            for label, record in runs
         ],
         "scales": {
             "severity": SEVERITIES,
@@ -174,7 +179,7 @@ def _inputs(found: Sequence[dict[str, Any]], inputs: Mapping[str, bytes]) -> dic
 
 def _rules(found: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return the rules that findings name, each once."""
-    named = {finding["rule"] for finding in found}
+    named = {finding["rule"] for finding in found if finding["rule"]}
     return {
         rule.id: {
             "level": rule.level,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..verdicts import FAILING
+from safetensors_corpus.judging.verdicts import FAILING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from safetensors_corpus.judging.verdicts import STRICT_FAILING, kind_of
 from safetensors_reference import rule_book
 from safetensors_reference.cwe import CWE_NAMES
 
-from ..verdicts import STRICT_FAILING, kind_of
-from .advice import recommendation
-from .evidence import expected_text
+from ..case_evidence import expected_text, reproducer
+from ..record import row_failures
+from .advice import NOT_KNOWN, recommendation
 from .public import OWN
 from .references import references_of
-from .severity import OUTCOMES, SEVERITIES, difficulty
-from .shown import NO_WEAKNESS, Shown, of_fuzz, worst
+from .severity import NO_WEAKNESS, OUTCOMES, SEVERITIES, difficulty
+from .shown import Shown, of_fuzz, worst
 from .stable import digest, slug, stable
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Finding = dict[str, Any]
 Key = tuple[str, str, str]
-"""Label, rule and verdict."""
+"""Label, rule and verdict; the rule is empty where it is not known."""
 LONGEST_NAME = 80
 """Characters of a selector that go into the name of a finding."""
 
@@ -90,9 +90,10 @@ def _add_run(groups: dict[Key, _Group], label: str, record: RunRecord) -> None:
             groups.setdefault((label, rule, verdict), fresh).rows.extend(rows)
 
     for row in record.results:
-        kind = kind_of(row["verdict"])
-        if kind in STRICT_FAILING and kind not in ("harness-error", "choice-inconsistent"):
-            add((row.get("rules") or [""])[0], kind, [row])
+        for failed in row_failures(row):
+            if kind_of(failed["verdict"]) in STRICT_FAILING:
+                charged = {**row, "verdict": failed["verdict"], "detail": failed["detail"]}
+                add(failed["rule"], failed["verdict"], [charged])
     for said in record.choices:
         choice = book.choices.get(said["choice"])
         if kind_of(said["verdict"]) == "choice-inconsistent" and choice is not None:
@@ -114,7 +115,7 @@ def _add_fuzz(
             name = name if name.startswith(("py:", "cmd:", "exit:")) else name.partition(":")[0]
             key = (
                 ran.get((selector, version), alone),
-                document["rules"][0]["id"],
+                next((rule["id"] for rule in document["rules"]), ""),
                 kind_of(document["verdict"]),
             )
             groups.setdefault(key, _Group(selector, name, version)).fuzz.append(item)
@@ -131,7 +132,7 @@ def _ids(groups: Mapping[Key, _Group]) -> dict[Key, str]:
         who = group.selector if len(labels[group.selector]) == 1 else key[0]
         if len(who) > LONGEST_NAME:  # a command line; names of findings are addresses within pages
             who = f"{who[:LONGEST_NAME]} {digest(who)[:8]}"
-        name = base = slug(f"{who} {key[1]} {key[2]}")
+        name = base = slug(f"{who} {key[1] or NOT_KNOWN} {key[2]}")
         number = 2
         while name in taken:
             name, number = f"{base}-{number}", number + 1
@@ -149,13 +150,12 @@ def _finding(
     key: Key, group: _Group, shown: Shown, name: str, manifest: Manifest, known: Sequence[Known]
 ) -> Finding:
     label, rule_id, verdict = key
-    rule = rule_book().rules[rule_id]
     cases = sorted({row["case"] for row in group.rows})
     return {
         "id": name,
-        "title": f"{stable(label, 80)} {_predicate(shown)} {rule.id} ({rule.title})",
+        "title": f"{stable(label, 80)} {_predicate(shown, rule_id)}",
         "implementation": label,
-        "rule": rule_id,
+        "rule": rule_id or None,
         "verdict": verdict,
         "outcome": shown.outcome,
         "severity": shown.severity,
@@ -178,15 +178,19 @@ def _finding(
     }
 
 
-def _predicate(shown: Shown) -> str:
-    """Return verb and object of a title, up to the rule."""
+def _predicate(shown: Shown, rule_id: str) -> str:
+    """Return verb and object of a title, the rule included."""
     what = {"slice": "requests", "write": "calls of its writer", "index": "indexes"}.get(
         shown.row["step"], "files"
     )
+    if not rule_id:
+        return f"{OUTCOMES[shown.outcome]} {what} ({NOT_KNOWN})"
+    rule = rule_book().rules[rule_id]
+    about = "about" if shown.outcome in NO_WEAKNESS or not shown.codes else "that break"
+    verb = f"{OUTCOMES[shown.outcome]} {what} {about}"
     if shown.outcome == "content" and shown.row["step"] == "write":
-        return "writes files that do not hold what was given, against"
-    about = shown.outcome in NO_WEAKNESS or not shown.codes
-    return f"{OUTCOMES[shown.outcome]} {what} {'about' if about else 'that break'}"
+        verb = "writes files that do not hold what was given, against"
+    return f"{verb} {rule.id} ({rule.title})"
 
 
 def _expected(shown: Shown, profile: str | None) -> str:
@@ -198,10 +202,8 @@ def _expected(shown: Shown, profile: str | None) -> str:
 def _reproducer(group: _Group, shown: Shown) -> str:
     if shown.item is not None:
         return str(shown.item.document["reproduce"])
-    tail = f" --profile {group.profile}" if group.profile else ""
-    if shown.row["step"] == "device":
-        tail += f" --device {group.device}"
-    return f"stc run --impl {shlex.quote(group.selector)} --case {shown.row['case']}{tail}"
+    device = group.device if shown.row["step"] == "device" else None
+    return reproducer(group.selector, shown.row["case"], group.profile, device)
 
 
 def _fuzz_row(item: FuzzFinding) -> dict[str, Any]:

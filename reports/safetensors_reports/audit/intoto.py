@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..verdicts import FAILING
+from safetensors_corpus.judging.verdicts import FAILING
+
 from .about import CLEAN
 from .matrix import LETTERS
 from .stable import digest
@@ -19,10 +20,7 @@ STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://in-toto.io/attestation/test-result/v0.1"
 PASSED = frozenset(LETTERS[kind] for kind in ("pass", "choice"))
 WARNED = frozenset(LETTERS[kind] for kind in ("late-reject", "not-strict", "unsupported"))
-FAILED = frozenset(
-    LETTERS[kind]
-    for kind in ("unsafe", "wrong-content", "wrong-accept", "wrong-reject", "choice-inconsistent")
-)
+FAILED = frozenset(LETTERS[kind] for kind in FAILING - {"harness-error"})
 
 
 def statements(report: Report, artifacts: dict[str, str] | None = None) -> dict[str, dict[str, Any]]:

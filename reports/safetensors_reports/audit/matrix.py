@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from safetensors_corpus.judging.verdicts import STRICT_FAILING, kind_of, worst
 from safetensors_reference import rule_book
 from safetensors_reference.rules_docs import AREAS
 
-from ..verdicts import STRICT_FAILING, kind_of, worst
+from ..record import row_failures
 from .public import OWN
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from safetensors_corpus import Case, Manifest
 
@@ -22,6 +24,7 @@ LETTERS = {
     "wrong-content": "D",
     "wrong-accept": "A",
     "wrong-reject": "R",
+    "deviation": "V",
     "choice-inconsistent": "I",
     "harness-error": "H",
     "late-reject": "L",
@@ -38,21 +41,25 @@ LETTERS = {
 def matrix(records: Sequence[RunRecord], manifest: Manifest, *, public: bool = False) -> list[dict[str, Any]]:
     """Return a row per area with one per rule, each with the worst verdict of every implementation.
 
-    A failing case counts for the first of its rules alone. Where nothing fails, ``worst`` is ``pass`` as soon
-    as one case passes. It is null where an implementation has no verdict on any case of the rule; ``cases``
-    counts the cases of the corpus, ``known`` per implementation those with a verdict.
+    A failing case counts for the rules that it is charged to alone. Where nothing fails, ``worst`` is
+    ``pass`` as soon as one case passes. It is null where an implementation has no verdict on any case of the
+    rule; ``cases`` counts the cases of the corpus, ``known`` per implementation those with a verdict.
     """
-    carried: dict[str, list[str]] = {rule: [] for rule in rule_book().rules}
-    about = {case.id: case.rules[0] for case in manifest.cases}
+    carried: dict[str, set[str]] = {rule: set() for rule in rule_book().rules}
     for case in manifest.cases:
         for rule in case.rules:
             # A corpus of another version may name rules that this rule book does not have.
-            carried.setdefault(rule, []).append(case.id)
-    verdicts = [_counted(record, public=public) for record in records]
+            carried.setdefault(rule, set()).add(case.id)
+    standings = [_Standing.of(record, public=public) for record in records]
 
     def cells(rules: Sequence[str]) -> dict[str, Any]:
-        cases = sorted({case for rule in rules for case in carried[rule]})
-        return _cells(cases, {case for case in cases if about[case] in rules}, verdicts)
+        found = [standing.under(rules, carried) for standing in standings]
+        cases = {case for rule in rules for case in carried[rule]}.union(*found)
+        return {
+            "cases": len(cases),
+            "known": [len(of) for of in found],
+            "worst": [_standing(list(of.values())) if of else None for of in found],
+        }
 
     out = []
     for area, title in AREAS.items():
@@ -71,25 +78,34 @@ def matrix(records: Sequence[RunRecord], manifest: Manifest, *, public: bool = F
     return out
 
 
-def _counted(record: RunRecord, *, public: bool) -> dict[str, str]:
-    """Return the verdicts that cells show; published ones leave unsafe out, as the word of a program does."""
-    verdicts = record.case_verdicts()
-    if not public or record.implementation["name"] == OWN:
-        return verdicts
-    return {case: verdict for case, verdict in verdicts.items() if kind_of(verdict) != "unsafe"}
+@dataclass(frozen=True)
+class _Standing:
+    """What one record says of rules: cases that fail nothing, and for each rule what was charged to it."""
 
+    fine: Mapping[str, str]
+    charged: Mapping[str, Mapping[str, str]]
 
-def _cells(cases: Sequence[str], own: set[str], verdicts: Sequence[dict[str, str]]) -> dict[str, Any]:
-    # A failure is the fault of the one rule that its case is about; of the others it carries it says nothing.
-    found = [
-        [v[case] for case in cases if case in v and (case in own or kind_of(v[case]) not in STRICT_FAILING)]
-        for v in verdicts
-    ]
-    return {
-        "cases": len(cases),
-        "known": [len(of) for of in found],
-        "worst": [_standing(of) if of else None for of in found],
-    }
+    @classmethod
+    def of(cls, record: RunRecord, *, public: bool) -> _Standing:
+        """Look through a record. Published ones leave unsafe out, as the word of a program does."""
+        hidden = public and record.implementation["name"] != OWN
+        fine = {c: v for c, v in record.case_verdicts().items() if kind_of(v) not in STRICT_FAILING}
+        charged: dict[str, dict[str, str]] = {}
+        for row in record.results:
+            for failed in row_failures(row):
+                if hidden and kind_of(failed["verdict"]) == "unsafe":
+                    continue
+                cases = charged.setdefault(failed["rule"], {})
+                cases[row["case"]] = worst([failed["verdict"], cases.get(row["case"], "pass")])
+        return cls(fine, charged)
+
+    def under(self, rules: Sequence[str], carried: Mapping[str, set[str]]) -> dict[str, str]:
+        """Return case -> verdict for some rules; a failure says nothing of others that its case has."""
+        found = {case: self.fine[case] for rule in rules for case in carried[rule] if case in self.fine}
+        for rule in rules:
+            for case, verdict in self.charged.get(rule, {}).items():
+                found[case] = worst([verdict, found.get(case, "pass")])
+        return found
 
 
 def _standing(verdicts: Sequence[str]) -> str:

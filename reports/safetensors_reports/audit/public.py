@@ -10,9 +10,9 @@ import copy
 from typing import TYPE_CHECKING
 
 from safetensors_corpus.field_bugs import field_bugs
+from safetensors_corpus.judging.verdicts import kind_of
 
 from ..projects import same_project
-from ..verdicts import kind_of
 from .references import concerns
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from ..projects import same_project
-from .advice import OF_AREA
+from .advice import NOT_KNOWN, of_area
 from .stable import stable
 
 if TYPE_CHECKING:
@@ -65,14 +65,14 @@ def redact(finding: dict[str, Any]) -> dict[str, Any]:
     told = {case for ref in finding["references"] if ref["current"] for case in ref["cases"]}
     if told and finding["evidence"]["case"] in told:
         return {**finding, "cases": sorted(told), "fuzz": []}
-    rule = finding["rule"]
+    rule = finding["rule"] or ""
     return {
         **finding,
-        "title": f"{stable(finding['implementation'], 80)}: {finding['verdict']}, {rule}",
+        "title": f"{stable(finding['implementation'], 80)}: {finding['verdict']}, {rule or NOT_KNOWN}",
         # How it ends, why, and what to mend would tell where to look.
         "outcome": None,
         "weaknesses": [],
-        "recommendation": OF_AREA[rule[:3]],
+        "recommendation": of_area(rule),
         "got": "",
         "expected": "",
         "cases": sorted(told),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING, Any
 
-from ..verdicts import STRICT_FAILING, kind_of
+from safetensors_corpus.judging.verdicts import STRICT_FAILING, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

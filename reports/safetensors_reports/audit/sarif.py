@@ -19,8 +19,9 @@ from safetensors_reference.sarif_rules import (
     taxonomies,
 )
 
+from .advice import NOT_KNOWN
 from .severity import CONFORMANCE_ONLY, SECURITY_SEVERITY, SEVERITIES
-from .stable import digest
+from .stable import digest, slug
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,16 +38,27 @@ LEVEL_OF = {
     "informational": "note",
 }
 NOWHERE = "corpus/corpus.json"
+NO_RULE = {
+    "level": "must",
+    "title": NOT_KNOWN,
+    "statement": "An answer is wrong, and what in the input leads to it could not be told.",
+    "source": "findings of fuzzing",
+    "codes": [],
+}
+"""Stands for the rule where none is known, since services want every result to have one."""
 Json = dict[str, Any]
 
 
 def sarif_log(report: Report) -> Json:
     """Return the log of a report's findings."""
     found = report["findings"][:RESULTS]
-    rules = list(report["rules"])
+    about = dict(report["rules"])
+    if any(finding["rule"] is None for finding in found):
+        about[slug(NOT_KNOWN)] = NO_RULE
+    rules = list(about)
     index = {rule: i for i, rule in enumerate(rules)}
     files: dict[str, Json] = {}
-    results = [_result(finding, index[finding["rule"]], files) for finding in found]
+    results = [_result(finding, index[_rule_id(finding)], files) for finding in found]
     notes = [{"level": "warning", "message": message(text)} for text in report["caveats"]]
     left = len(report["findings"]) - len(found)
     if left:
@@ -56,7 +68,7 @@ def sarif_log(report: Report) -> Json:
         "organization": "safetensors-conformance",
         "version": report["implementations"][0]["suite"],
         "shortDescription": {"text": "Audits readers and writers of the safetensors format."},
-        "rules": [_rule(rule, report["rules"][rule], found) for rule in rules],
+        "rules": [_rule(rule, about[rule], found) for rule in rules],
         "supportedTaxonomies": [{"name": "CWE", "index": 0}],
     }
     run = {
@@ -73,8 +85,12 @@ def sarif_log(report: Report) -> Json:
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
+def _rule_id(finding: Mapping[str, Any]) -> str:
+    return str(finding["rule"] or slug(NOT_KNOWN))
+
+
 def _rule(rule: str, about: Mapping[str, Any], found: Sequence[Mapping[str, Any]]) -> Json:
-    mine = [f for f in found if f["rule"] == rule]
+    mine = [f for f in found if _rule_id(f) == rule]
     # Services sort by the rule: it counts as bad as the worst that breaking it led to.
     worst = min((f["severity"] for f in mine), key=list(SEVERITIES).index, default="informational")
     numbers = sorted({w["id"] for f in mine for w in f["weaknesses"]})
@@ -109,9 +125,9 @@ def _result(finding: Mapping[str, Any], rule_index: int, files: dict[str, Json])
     # The id tells implementations apart and stays from version to version.
     prints = {"finding/v1": digest(finding["id"])}
     if finding["fingerprint"]:
-        prints["ruleVerdictCase/v1"] = digest([finding["rule"], finding["verdict"], finding["fingerprint"]])
+        prints["ruleVerdictCase/v1"] = digest([_rule_id(finding), finding["verdict"], finding["fingerprint"]])
     out: Json = {
-        "ruleId": finding["rule"],
+        "ruleId": _rule_id(finding),
         "ruleIndex": rule_index,
         "level": LEVEL_OF[finding["severity"]],
         "message": message("\n".join(parts)),

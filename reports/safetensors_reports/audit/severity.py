@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from ..verdicts import kind_of
+from safetensors_corpus.judging.verdicts import effect_of, kind_of
 
 if TYPE_CHECKING:
     from ..record import Row
@@ -40,6 +40,8 @@ OUTCOMES: dict[str, str] = {
     "accept": "accepts",
     "late": "refuses only at reading, not at opening,",
     "reject": "refuses",
+    "cost": "spends more than it should on",
+    "exception": "refuses with an undocumented exception",
     "contradiction": "contradicts itself on",
     "strictness": "misses a recommendation on",
 }
@@ -60,6 +62,8 @@ _CRASHING = frozenset({125, 130, 131, 190, 191, 674, 770, 787, 789, 1284, 1285})
 """Weaknesses by which a process can die."""
 _OTHERWISE = {"memory": (125,), "crash": (248,), "content": (436,), "accept": (20,), "late": (20,)}
 """Class of outcome -> CWE numbers where the fault has none."""
+NO_WEAKNESS = frozenset({"reject", "cost", "exception", "strictness", "contradiction"})
+"""Classes of outcome that do not mean that something got past the reader."""
 CONFORMANCE_ONLY = 684
 """CWE number of what is against the format and of no use to an attacker."""
 _RESOURCES = frozenset({"hang", "exhausted"})
@@ -69,20 +73,16 @@ _MEMORY_FAULTS = ("SIGSEGV",)
 
 def outcome_class(row: Row) -> str:
     """Return the class of outcome (a key of ``OUTCOMES``) of one failing result of a record."""
-    kind = kind_of(row["verdict"])
+    kind, effect = kind_of(row["verdict"]), effect_of(row["verdict"])
     if kind == "unsafe":
         if row["outcome"] == "crash":
             fault = any(name in str(row.get("message", "")) for name in _MEMORY_FAULTS)
             return "memory" if fault else "crash"
         # A reader that accepts or refuses and is unsafe nevertheless has left its budget.
         return "resources"
-    return {
-        "wrong-content": "content",
-        "wrong-accept": "accept",
-        "late-reject": "late",
-        "wrong-reject": "reject",
-        "choice-inconsistent": "contradiction",
-    }.get(kind, "strictness")
+    if effect in ("content", "accept", "reject", "cost", "exception"):
+        return effect
+    return {"late-reject": "late", "choice-inconsistent": "contradiction"}.get(kind, "strictness")
 
 
 def severity(outcome: str, step: str, weaknesses: Collection[int]) -> str:
@@ -117,7 +117,7 @@ def weaknesses_of(outcome: str, row: Row, of_fault: Sequence[int]) -> tuple[int,
         row: the result.
         of_fault: numbers of the fault that was not noticed.
     """
-    if outcome in ("reject", "strictness", "contradiction"):
+    if outcome in NO_WEAKNESS:
         # Nothing got past the reader: it does not do what is specified, and that is all.
         return (CONFORMANCE_ONLY,)
     if outcome == "resources":

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from safetensors_reference.cwe import CWE_OF_CODE
 
-from ..verdicts import kind_of
-from .evidence import Evidence, case_codes, case_digest, evidence_in, evidence_of, stored_file
+from ..case_evidence import Evidence, case_codes, case_digest, evidence_in, evidence_of, got_text, stored_file
 from .severity import OUTCOMES, SEVERITIES, outcome_class, severity, weaknesses_of
 from .stable import stable
 
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
 
 _OUTCOMES = list(OUTCOMES)
 _SEVERITIES = list(SEVERITIES)
-NO_WEAKNESS = frozenset({"reject", "strictness", "contradiction"})
-"""Classes of outcome that do not mean that a rule was broken by what was given."""
 REQUEST = 1_000
 """Most characters told of a request."""
 CARRIED = 16 << 10
@@ -99,13 +96,7 @@ class Shown:
     @property
     def got(self) -> str:
         """What the implementation did, in one line that is the same in every run."""
-        detail = self.row.get("detail") or ""
-        if not detail:
-            message = self.row.get("message") or ""
-            detail = f"{self.row['outcome']}: {message}" if message else self.row["outcome"]
-        elif kind_of(self.row["verdict"]) == "wrong-content" and self.row["outcome"] == "accept":
-            detail = f"accept, but {detail}"
-        return stable(detail)
+        return stable(got_text(self.row))
 
     @property
     def input(self) -> str | None:

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from safetensors_corpus.judging.verdicts import FAILING, STRICT_FAILING, kind_of
+
+from ..causes.rows import rank
 from ..text import code, listed
 from .delta import Delta, baseline_delta, report_delta
 
@@ -22,7 +25,8 @@ TOP = 5
 IMPLEMENTATIONS = 12
 NAMED = 4
 CAVEATS = 4
-WRONG = ("unsafe", "wrong-content", "wrong-accept", "late-reject", "wrong-reject")
+CAUSES = 10
+WRONG = ("unsafe", "wrong-content", "wrong-accept", "wrong-reject", "deviation", "late-reject")
 RARE = ("choice-inconsistent", "harness-error")
 
 
@@ -35,8 +39,8 @@ def summary_markdown(report: Report, previous: Report | None = None) -> str:
     """
     found = [f for f in report["findings"] if f["severity"] != "informational"]
     lines = [f"# Audit: {_title(report)}", "", *_delta(report, previous), "", *_verdicts(report), ""]
-    lines += _top(found, report)
-    lines += _footer(report)
+    rest = [*_top(found, report), *_footer(report)]
+    lines += [*_causes(report, LINES - len(lines) - len(rest)), *rest]
     return "\n".join(lines[:LINES]) + "\n"
 
 
@@ -94,6 +98,39 @@ def _not_asked(who: Mapping[str, Any]) -> str:
     spoken = listed([f"{code(reason, 20)} {number:,}" for reason, number in reasons.items()], NAMED + 1)
     total = sum(reasons.values())
     return f"{total:,} ({spoken})" if total else "0"
+
+
+def _causes(report: Report, room: int) -> list[str]:
+    """Return the causes that no baseline lists as a table with its head, as many as there is room for."""
+    rows = [
+        (who, row)
+        for who in report["implementations"]
+        for row in who.get("causes", ())
+        if not row["redacted"]
+        and not row["expected_failure"]
+        and kind_of(row["verdict"]) not in STRICT_FAILING - FAILING
+    ]
+    limit = min(CAUSES, room - 8)
+    if not rows or limit < 1:
+        return []
+    rows.sort(key=lambda pair: (rank(pair[1]["verdict"]), -pair[1]["case_count"]))
+    many = len(report["implementations"]) > 1
+    lines = [
+        "## Likely causes",
+        "",
+        f"| cases |{' implementation |' if many else ''} verdict | what | again |",
+        f"|---:|{'---|' if many else ''}---|---|---|",
+    ]
+    for who, row in rows[:limit]:
+        name = f" {code(who['label'], 40)} |" if many else ""
+        again = code(row["reproducer"] or "", 200) or "not public"
+        lines.append(
+            f"| {row['case_count']:,} |{name} **{code(row['verdict'], 40)}** | {code(row['what'], 200)} | "
+            f"{again} |"
+        )
+    if len(rows) > limit:
+        lines += ["", f"{len(rows) - limit:,} more in `report.json`."]
+    return [*lines, ""]
 
 
 def _top(found: Sequence[Mapping[str, Any]], report: Report) -> list[str]:

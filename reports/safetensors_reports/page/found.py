@@ -12,6 +12,8 @@ from markupsafe import Markup
 
 from safetensors_corpus.field_bugs import reference_url
 
+from ..audit.advice import NOT_KNOWN
+from ..audit.stable import slug
 from ..drawing.layout import layout_svg
 from ..projects import report_key
 from ..text import plural
@@ -34,7 +36,7 @@ class Block:
 
     Attributes:
         anchor: name of the block within the page.
-        rule: id of the rule.
+        rule: id of the rule, or that it is not known.
         members: findings about it, worst first.
         shown: the finding whose input is shown; None where all are held back.
         drawing: the layout of that input; None where it is drawn elsewhere or cannot be.
@@ -100,8 +102,8 @@ def blocks(report: Report) -> list[Block]:
     verdicts = list(report["scales"]["verdict"])
     groups: dict[tuple[str, str], list[Row]] = {}
     for finding in report["findings"]:
-        groups.setdefault((finding["rule"], finding["verdict"]), []).append(finding)
-    out = [Block(f"{rule}-{verdict}".lower(), rule, members) for (rule, verdict), members in groups.items()]
+        groups.setdefault((finding["rule"] or NOT_KNOWN, finding["verdict"]), []).append(finding)
+    out = [Block(slug(f"{rule}-{verdict}"), rule, members) for (rule, verdict), members in groups.items()]
     out.sort(key=lambda b: (order.index(b.severity), verdicts.index(b.verdict), b.rule))
     drawn: dict[str, str] = {}
     for block in out:

@@ -19,8 +19,8 @@ NAME, WORD, CELL, ROW = 262, 122, 38, 19
 MARGIN, HEAD = 10, 34
 LABEL = 36
 """Most columns of text of a name."""
-_LEGEND = ("unsafe", "wrong-content", "wrong-accept", "wrong-reject", "late-reject", "not-strict",
-    "unsupported", "choice", "pass", "not asked")  # fmt: skip
+_LEGEND = ("unsafe", "wrong-content", "wrong-accept", "wrong-reject", "deviation", "late-reject",
+    "not-strict", "unsupported", "choice", "pass", "not asked")  # fmt: skip
 
 
 def comparison_svg(report: Report) -> str:

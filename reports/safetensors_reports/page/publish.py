@@ -6,12 +6,13 @@ import json
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from safetensors_corpus.judging.verdicts import STRICT_FAILING
+
 from ..audit.build import build_report, report_text
 from ..audit.inputs import REPORT, AuditError, load_report
 from ..audit.public import OWN
 from ..audit.stable import slug
 from ..text import code, listed, plural, visible
-from ..verdicts import STRICT_FAILING
 from .picture import comparison_svg
 from .render import report_html
 from .support import standing
@@ -155,14 +156,14 @@ def _readme(report: Report, places: Mapping[str, str]) -> str:
         "",
         *sentences(report),
         "",
-        "| implementation | word | wrong content | wrong accept | late reject | wrong reject | not run | |",
-        "|---|---|--:|--:|--:|--:|--:|---|",
+        "| implementation | word | wrong content | accept | reject | beyond the text | late | not run | |",
+        "|---|---|--:|--:|--:|--:|--:|--:|---|",
     ]
     for who, _ in standing(report):
         counts = who["counts"]
         numbers = [
             f"{counts.get(kind, 0):,}"
-            for kind in ("wrong-content", "wrong-accept", "late-reject", "wrong-reject")
+            for kind in ("wrong-content", "wrong-accept", "wrong-reject", "deviation", "late-reject")
         ]
         lines.append(
             f"| {code(who['label'], 60)} | {who['word']} | {' | '.join(numbers)} | {who['not_run']:,} "

@@ -57,6 +57,7 @@ def report_html(
         standing=support.standing(report),
         areas=support.areas(report),
         blocks=blocks,
+        causes=sections.causes(report),
         levels=list(found.by_severity(blocks)),
         grid=found.grid(report),
         agreement=agreement(report),

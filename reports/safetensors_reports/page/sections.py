@@ -5,6 +5,8 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any
 
+from safetensors_corpus.judging.verdicts import kind_of
+
 from ..audit.delta import Delta, baseline_delta, report_delta
 from ..text import listed
 
@@ -18,6 +20,8 @@ _UNDECIDED = {"pass": "no answer that tells", "choice-inconsistent": "contradict
 """Verdict on a choice without an option -> words."""
 COSTLY = 10
 """Most cases listed as slowest, and as hungriest."""
+CAUSES, CAUSES_OF_MANY = 60, 20
+"""Most causes shown of one implementation, alone on its page and among others."""
 
 
 def choices(report: Report) -> list[Row]:
@@ -45,6 +49,18 @@ def choices(report: Report) -> list[Row]:
         ]
         if rows:
             out.append({"name": name, **about, "taken": rows})
+    return out
+
+
+def causes(report: Report) -> list[Row]:
+    """Return the implementations that have causes, with those shown and how many there are of each."""
+    whos = report["implementations"]
+    limit = CAUSES if len(whos) == 1 else CAUSES_OF_MANY
+    out = []
+    for who in whos:
+        rows = [{**row, "kind": kind_of(row["verdict"])} for row in who.get("causes", ())]
+        if rows:
+            out.append({"who": who, "rows": rows[:limit], "count": len(rows)})
     return out
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from safetensors_corpus.judging.verdicts import STRICT_FAILING
+
 from ..audit.about import ORDER
 from ..audit.matrix import LETTERS
-from ..verdicts import STRICT_FAILING
 from .words import FAILING_LETTERS, KIND_OF, blank
 
 if TYPE_CHECKING:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from safetensors_corpus.judging.verdicts import STRICT_FAILING
+
 from ..audit.matrix import LETTERS
-from ..verdicts import STRICT_FAILING
 
 COLUMNS = (
     ("unsafe", "unsafe"),
@@ -13,6 +14,7 @@ COLUMNS = (
     ("wrong-accept", "wrong accept"),
     ("late-reject", "late reject"),
     ("wrong-reject", "wrong reject"),
+    ("deviation", "beyond the text"),
     ("choice-inconsistent", "inconsistent"),
     ("harness-error", "adapter failed"),
     ("not-strict", "not strict"),
@@ -56,6 +58,7 @@ SENTENCES = {
     "wrong files": "It writes files that do not hold what was given, or that break rules.",
     "unguarded": "It crashes, or reports other content, when a file changes while it is open.",
     "strict": "It refuses files that the format allows.",
+    "deviating": "It breaks rules on which the written format is silent.",
     "late": "It finds faults only when the data is read, after the file was opened.",
     "inconsistent": "Its answers to the cases of one choice contradict each other.",
     "wrong content": "It reports content that is not the file's.",
@@ -71,6 +74,7 @@ SHORT = {
     "wrong-accept": "accepts wrongly",
     "late-reject": "refuses late",
     "wrong-reject": "refuses wrongly",
+    "deviation": "beyond the text",
     "choice-inconsistent": "inconsistent",
     "harness-error": "adapter failed",
     "not-strict": "not strict",
@@ -91,6 +95,7 @@ STYLE = {
     "wrong-content": "v-d",
     "wrong-accept": "v-a",
     "wrong-reject": "v-r",
+    "deviation": "v-x",
     "choice-inconsistent": "v-i",
     "harness-error": "v-h",
     "late-reject": "v-l",
@@ -108,6 +113,7 @@ COLOURS = {
     "v-d": ("#a40e26", "#ffffff", "#f47067", "#2a0508"),
     "v-a": ("#ffd8d3", "#6e0b14", "#5c1a1d", "#ffd8d3"),
     "v-r": ("#ffe8b3", "#5a3a00", "#4d3800", "#ffe8b3"),
+    "v-x": ("#f6e9d8", "#5b3a1e", "#40301d", "#f2dcc0"),
     "v-i": ("#ffe0c2", "#6a2c00", "#552d0f", "#ffe0c2"),
     "v-h": ("#e2e4e8", "#33383e", "#3a414a", "#e6edf3"),
     "v-l": ("#fff5c2", "#4f4200", "#443c08", "#fff0a8"),
@@ -124,6 +130,7 @@ WORD_STYLE = {
     "wrong files": "v-i",
     "unguarded": "v-i",
     "strict": "v-r",
+    "deviating": "v-x",
     "late": "v-l",
     "inconsistent": "v-i",
     "wrong content": "v-d",

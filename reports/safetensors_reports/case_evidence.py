@@ -1,26 +1,33 @@
-"""What a case shows: its file, the bytes at fault, and what was asked for."""
+"""What a case shows: what was expected and what came, the bytes at fault, and how to see it again.
+
+The terminal, pytest, records and reports all say it in these words.
+"""
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from safetensors_corpus import ManifestError
+from safetensors_corpus.judging.verdicts import STRICT_FAILING, kind_of
 from safetensors_reference import explain, rule_book
 from safetensors_reference.faults import render_path
 from safetensors_reference.hexview import hexview
 from safetensors_reference.layout import draw_layout
 
-from ..text import plural
-from .stable import digest
+from .audit.stable import digest
+from .text import plural, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from safetensors_corpus import Case, Manifest
     from safetensors_reference import Fault
 
+GOT = 300
+"""Characters told at most of what came."""
 LARGEST = 64 << 10
 """Largest input in bytes that is explained; all stored files of the corpus are smaller."""
 
@@ -78,11 +85,19 @@ def evidence_in(data: bytes, codes: Sequence[str], rule: str) -> Evidence:
 
 
 def _fitting(faults: Sequence[Fault], codes: Sequence[str], rule: str) -> Fault | None:
-    """Return the fault to show; none for a file whose author expects no fault of it."""
+    """Return the fault to show; none for a file whose author expects no fault of it.
+
+    The code says what the author means, the rule what the reader is charged with: both together come first,
+    then the author's codes in their order, then the rule.
+    """
     if not codes:
         return None
-    ranked = sorted(faults, key=lambda f: (f.rule != rule, f.code not in codes))
-    return ranked[0] if ranked else None
+
+    def rank(fault: Fault) -> tuple[bool, int, bool]:
+        place = codes.index(fault.code) if fault.code in codes else len(codes)
+        return fault.rule != rule or place == len(codes), place, fault.rule != rule
+
+    return min(faults, key=rank, default=None)
 
 
 def case_codes(case: Case) -> tuple[str, ...]:
@@ -92,19 +107,36 @@ def case_codes(case: Case) -> tuple[str, ...]:
 
 
 def expected_text(case: Case, profile: str | None) -> str:
-    """Say in one line what a case demands."""
+    """Say in one line what a case demands, with the option when it is one of a choice."""
     demand, why = case.expect, ""
     if demand is None:
         option = rule_book().choices[case.choice or ""].expected(profile)
         if option is None or option not in case.options:
             return f"one of the options of choice {case.choice}: {', '.join(case.options)}"
-        demand, why = case.options[option], f" [choice {case.choice}: {option}]"
+        under = f", profile {profile}" if profile else ""
+        demand, why = case.options[option], f" [choice {case.choice}: {option}{under}]"
     if demand.outcome == "reject":
         return f"reject ({', '.join(demand.codes)}){why}" if demand.codes else f"reject{why}"
-    tensors = (demand.content or {}).get("tensors")
-    if tensors is None:
-        return f"accept{why}"
-    return f"accept, {plural(len(tensors), 'tensor')}{why}"
+    content = demand.content or {}
+    count = content.get("tensor_count", len(content["tensors"]) if "tensors" in content else None)
+    return f"accept{why}" if count is None else f"accept, {plural(count, 'tensor')}{why}"
+
+
+def got_text(row: Mapping[str, Any]) -> str:
+    """Say in one line what an implementation did; ``row`` is a result of a run record."""
+    outcome, detail, message = row["outcome"], row.get("detail") or "", row.get("message") or ""
+    if kind_of(row["verdict"]) in STRICT_FAILING and detail:
+        return visible(detail if detail.startswith(outcome) else f"{outcome}, but {detail}", GOT)
+    if outcome != "accept":
+        return visible(f"{outcome}: {message}" if message else outcome, GOT)
+    tensors = (row.get("content") or {}).get("tensors")
+    return "accept" if tensors is None else f"accept, {plural(len(tensors), 'tensor')}"
+
+
+def reproducer(selector: str, case_id: str, profile: str | None, device: str | None = None) -> str:
+    """Return the command line that runs one case again."""
+    tail = (f" --profile {profile}" if profile else "") + (f" --device {device}" if device else "")
+    return f"stc run --impl {shlex.quote(selector)} --case {case_id}{tail}"
 
 
 def case_digest(case: Case) -> str:

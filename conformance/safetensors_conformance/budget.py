@@ -1,0 +1,126 @@
+"""Budgets: what a case may cost, and what it did cost on this machine.
+
+Time is processor time, which a busy machine does not use up, measured by the harness. It is allowed in
+proportion to the time that this machine takes for a known piece of work.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from safetensors_corpus.judging.answer import Excess
+
+from .outcomes import StepResult
+
+if TYPE_CHECKING:
+    from .worker import Worker
+
+N = TypeVar("N", int, float)
+
+HEAD_ROOM = 2.0
+"""Times its budget of time that a case may take. Processor time itself depends on the neighbours, who share
+caches and the halves of a core: parsing one header took between 142 and 302 ms of it on a virtual machine of
+two cores, in some dozens of runs without and with four busy processes beside it."""
+REFERENCE_MS = 3.5
+"""Processor time of ``known_work`` on the machine that budgets are written for: two cores of a virtual
+machine, CPython 3.11. It is about the lowest of a thousand runs, of which the highest took 7.9 ms."""
+TRIES = 7
+
+
+def known_work() -> int:
+    """Do what readers do most, in plain Python, for some milliseconds: look at characters, add, look up."""
+    text, seen, total = '{"name": [0, 12345]}, ' * 40, dict.fromkeys(range(256), 0), 0
+    for _ in range(20):
+        for char in text:
+            code = ord(char)
+            total = (total * 31 + code) & 0xFFFFFFFF
+            seen[code & 0xFF] += 1
+    return total + len(seen)
+
+
+def known_work_ms() -> float:
+    """Return the least processor time in milliseconds of some tries at the known work, in this thread."""
+    best = float("inf")
+    for _ in range(TRIES):
+        began = time.thread_time()
+        known_work()
+        best = min(best, time.thread_time() - began)
+    return best * 1000
+
+
+def machine_factor() -> float:
+    """Return how many times slower than the reference machine this one is now, never below 1."""
+    return max(known_work_ms() / REFERENCE_MS, 1.0)
+
+
+def excesses(budget: Mapping[str, float], result: StepResult) -> tuple[Excess, ...]:
+    """Return the parts of a budget that a result exceeds; what was not measured exceeds nothing."""
+    told = None if result.cpu_ms is None else result.cpu_ms / 1000  # by the worker: better than nothing
+    used = {
+        "seconds": told if result.spent_ms is None else result.spent_ms / 1000,
+        "peak_bytes": result.peak_bytes,
+        "read_bytes": result.read_bytes,
+    }
+    over = []
+    for name, value in used.items():
+        allowed = budget.get(name)
+        if allowed is None or value is None or value <= allowed:
+            continue
+        if name == "seconds":  # measured now, under the load that there is
+            allowed *= HEAD_ROOM * machine_factor()
+        if value > allowed:
+            over.append(Excess(name, value, allowed))
+    return tuple(over)
+
+
+def cheaper(first: StepResult, second: StepResult) -> StepResult:
+    """Return the first of two results for one question with the smaller of each cost."""
+    return replace(
+        first,
+        cpu_ms=_least(first.cpu_ms, second.cpu_ms),
+        spent_ms=_least(first.spent_ms, second.spent_ms),
+        peak_bytes=_least(first.peak_bytes, second.peak_bytes),
+        read_bytes=_least(first.read_bytes, second.read_bytes),
+    )
+
+
+def _least(one: N | None, other: N | None) -> N | None:
+    known = [value for value in (one, other) if value is not None]
+    return min(known, default=None)
+
+
+class Metered:
+    """A worker whose requests are all measured, for a case that is more than one question."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self._asked: list[StepResult] = []
+
+    def ask(
+        self, step: str, path: str, more: Mapping[str, Any] | None = None, *, measure: bool = True
+    ) -> StepResult:
+        """Ask the worker and measure."""
+        del measure
+        result = self._worker.ask(step, path, more, measure=True)
+        self._asked.append(result)
+        return result
+
+    def costs(self, result: StepResult) -> StepResult:
+        """Return a result with the costs of all requests: the sums, and the highest memory."""
+        return replace(
+            result,
+            spent_ms=_total([one.spent_ms for one in self._asked]),
+            read_bytes=_total([one.read_bytes for one in self._asked]),
+            peak_bytes=max(
+                (one.peak_bytes for one in self._asked if one.peak_bytes is not None), default=None
+            ),
+        )
+
+
+def _total(values: list[N | None]) -> N | None:
+    """Return the sum of what is known, None when nothing is."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None

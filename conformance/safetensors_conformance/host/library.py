@@ -1,0 +1,182 @@
+"""Marks that tell what the library under test did from what its adapter did.
+
+An exception that leaves an adapter may be the library's refusal of a file, or a slip of the adapter, and in a
+library written in C nothing about the exception itself tells which. An adapter that is ``marked`` says so:
+what is raised inside ``call``, ``each`` or ``opened`` is the library's doing; anything else that is raised is
+a mistake of the adapter, which the host answers as ``harness-error`` and nobody holds against the library.
+
+    from stc_host.library import call, marked
+
+    @marked
+    class Adapter:
+        def read(self, path):
+            header, data = call(mylib.load, path)
+            ...
+
+Standard library only, as the host is, which puts this file into reach under the name ``stc_host.library``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from os import sep
+from typing import Any, TypeVar
+
+MESSAGE_LIMIT = 2000
+_OF_LIBRARY = "_stc_of_library"
+_T = TypeVar("_T")
+
+UNTOLD: Any = ...
+"""A dtype or shape that the library does not tell; None is what it told, in a marked adapter."""
+
+
+class AdapterError(Exception):
+    """The adapter did something that its library is not to blame for."""
+
+
+class Refused(Exception):  # noqa: N818 - it is no error of anybody
+    """The library said no in another way than by an exception: with None, a list of findings, a text."""
+
+    stc_refused = True
+
+
+def marked(what: _T) -> _T:
+    """Promise that refusals of a class's own methods, or of a function, come out of the marks alone."""
+    for member in vars(what).values() if isinstance(what, type) else (what,):
+        function: Any = getattr(member, "__func__", member)
+        if hasattr(function, "__code__"):
+            function.stc_marked = True
+    return what
+
+
+def is_marked(method: Any) -> bool:
+    """True for a method under the promise of ``marked``. A method that replaces it is not."""
+    return bool(getattr(method, "stc_marked", False))
+
+
+def of_library(err: BaseException) -> bool:
+    """True for an exception that came out of a mark."""
+    return _OF_LIBRARY in vars(err)
+
+
+def slip(err: BaseException, method: Any) -> str | None:
+    """Tell what an exception says about the adapter whose method it left; None when it is the library's.
+
+    Unmarked methods are believed: what they raise is the library's, but for names that they do not know.
+    """
+    if of_library(err) or isinstance(err, (NotImplementedError, KeyboardInterrupt)):
+        return None
+    if hasattr(type(err), "stc_refused") or type(err).__name__ == "PanicException":
+        return None
+    file, line = _innermost(err)
+    if not is_marked(method):
+        own = getattr(getattr(method, "__code__", None), "co_filename", None)
+        if not isinstance(err, NameError) or file != own:
+            return None
+    return f"{said(err)} ({file.replace(sep, '/').rpartition('/')[2]}:{line})" if file else said(err)
+
+
+def said(err: BaseException) -> str:
+    """Return type and text of an exception, bounded."""
+    try:
+        text = str(err)
+    except Exception:
+        text = "(no message)"
+    return f"{type(err).__name__}: {text}"[:MESSAGE_LIMIT]
+
+
+def shown(value: Any) -> str:
+    """Return the beginning of how a value is written, or its type where it cannot be written."""
+    try:
+        return repr(value)[:80]
+    except Exception:
+        return f"{type(value).__name__} object"
+
+
+def _innermost(err: BaseException) -> tuple[str, int]:
+    """Return file and line where an exception was raised, as far as Python knows."""
+    place = err.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    return ("", 0) if place is None else (place.tb_frame.f_code.co_filename, place.tb_lineno)
+
+
+def call(function: Callable[..., _T], /, *args: Any, **kwargs: Any) -> _T:
+    """Call a function of the library. Arguments that it cannot take at all are the adapter's mistake."""
+    try:
+        return function(*args, **kwargs)
+    except BaseException as err:
+        if not _misfit(err, function, args, kwargs):
+            vars(err)[_OF_LIBRARY] = True
+        raise
+
+
+def item(owner: Any, key: Any) -> Any:
+    """Return ``owner[key]`` of what the library gave. What cannot be asked that is the adapter's mistake."""
+    return call(type(owner).__getitem__, owner, key)
+
+
+def attribute(owner: Any, name: str) -> Any:
+    """Return an attribute that the library computes. One that is not there is the adapter's mistake."""
+    if not hasattr(type(owner), name) and name not in getattr(owner, "__dict__", ()):
+        raise AttributeError(f"{type(owner).__name__} has no {name}")
+    return call(getattr, owner, name)
+
+
+def each(iterable: Iterable[_T]) -> Iterator[_T]:
+    """Go through what the library hands out bit by bit. What cannot be gone through at all is a mistake."""
+    iterator = iter(iterable)
+    while True:
+        try:
+            item = next(iterator)
+        except StopIteration:
+            return
+        except BaseException as err:
+            vars(err)[_OF_LIBRARY] = True
+            raise
+        yield item
+
+
+@contextlib.contextmanager
+def opened(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Iterator[Any]:
+    """Call a function of the library that gives a context manager; enter, and leave it at the end."""
+    manager = call(function, *args, **kwargs)
+    kind = type(manager)
+    enter, leave = kind.__enter__, kind.__exit__
+    value = call(enter, manager)
+    try:
+        yield value
+    except BaseException as err:
+        if not _left(leave, manager, err):
+            raise
+    else:
+        call(leave, manager, None, None, None)
+
+
+def _left(leave: Callable[..., Any], manager: Any, err: BaseException) -> bool:
+    """Leave with an exception; true when the library swallowed it. One that it raises instead is its own."""
+    try:
+        return bool(leave(manager, type(err), err, err.__traceback__))
+    except BaseException as other:
+        if other is not err:
+            vars(other)[_OF_LIBRARY] = True
+        raise
+
+
+def _misfit(err: BaseException, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """True when a call never began, because the function does not take such arguments."""
+    place = err.__traceback__
+    if not isinstance(err, TypeError) or place is None or place.tb_next is not None:
+        return False
+    import inspect  # takes longer than all the rest of this file, and is hardly ever needed
+
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # functions of C extensions often have none
+        return False
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError:
+        return True
+    return False

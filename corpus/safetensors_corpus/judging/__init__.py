@@ -1,0 +1,1 @@
+"""One judgement of an answer: the words, the comparison of contents, the verdict."""

@@ -1,0 +1,330 @@
+"""Is this answer permitted? The verdict on a step, from what a case demands and what was done.
+
+Runs, the matrix that proves the corpus and the fuzzer all ask here. What breaks is charged by itself: the
+rule named is the one broken, its level says whether that is a mistake or a missed recommendation, and its
+basis whether the written format requires it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
+
+from safetensors_reference.rules import rule_book
+
+from ..manifest import Case, Expectation
+from ..write_properties import PROPERTIES
+from .answer import UNSAFE, Answer, Flaw
+from .content import Difference, differences
+from .verdicts import badness
+
+A = TypeVar("A", bound=Answer)
+
+NOTHING: frozenset[str] = frozenset()
+GRAVE = 2.0
+"""How many times a budget of time or memory must be exceeded to be a danger and not a cost."""
+
+_CONTENT: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "missing": (("HDR", "ENT", "MET"), "ENT-01"),
+    "reported": (("HDR", "ENT", "MET"), "ENT-01"),
+    "twice": (("HDR", "ENT", "MET"), "ENT-01"),
+    "count": (("ENT",), "ENT-01"),
+    "bytes": (("DAT", "WRT"), "DAT-06"),
+    "nbytes": (("DAT", "OFF"), "DAT-06"),
+    "shape": (("SHP",), "SHP-11"),
+    "dtype": (("DTY",), "DTY-14"),
+    "metadata": (("MET",), "MET-04"),
+}
+"""Part of a content -> groups of rules of which a case may name the one broken, and the rule otherwise."""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What must be answered to an input that is no case of the corpus; the attributes are those of a case."""
+
+    rules: tuple[str, ...]
+    expect: Expectation | None
+    level: str = "must"
+    features: tuple[str, ...] = ()
+    kind: str = "read"
+    choice: str | None = None
+    options: Mapping[str, Expectation] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One thing that is wrong about an answer.
+
+    Attributes:
+        verdict: what it counts.
+        rule: the rule broken, empty when none is known.
+        basis: what that rule rests on, a key of ``BASES``.
+        property: what is wrong: ``outcome``, a part of the content (``bytes``, ``metadata``, ...), ``valid``
+            or another property of a written file, ``cost``, ``exception``, or a check of the step ``device``.
+        detail: one line.
+    """
+
+    verdict: str
+    rule: str
+    basis: str
+    property: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Judgement(Generic[A]):
+    """The verdict on one step.
+
+    Attributes:
+        verdict: a key of ``VERDICTS``; ``deviation`` with what was done behind a colon; ``choice:<option>``
+            with all options that fit, joined by ``|``.
+        detail: one line saying what was wrong or which option was taken.
+        options: for a case of an open choice, the options that the answer is compatible with.
+        result: the answer judged.
+        failures: everything that is wrong, the worst first; empty when nothing is.
+    """
+
+    verdict: str
+    detail: str
+    options: tuple[str, ...]
+    result: A
+    failures: tuple[Failure, ...] = ()
+
+
+def lacks_feature(lacks: Iterable[str], features: Iterable[str]) -> list[str]:
+    """Return the features of an input that an implementation declares to lack, sorted."""
+    return sorted(set(lacks).intersection(features))
+
+
+def judge_step(
+    demand: Case | Demand,
+    step: str,
+    answers: Mapping[str, A],
+    lacks: frozenset[str] = NOTHING,
+    profile: str | None = None,
+) -> Judgement[A]:
+    """Judge the answer to one step.
+
+    Args:
+        demand: what was asked.
+        step: the step to judge.
+        answers: the answers to all steps of the case, since a reader that accepts at open may refuse later.
+        lacks: features that the implementation declares to lack.
+        profile: whose options of choices are demanded; without one only those that the text settles.
+    """
+    answer = answers[step]
+    if answer.outcome == "harness-error":
+        return Judgement("harness-error", answer.message, (), answer)
+    if answer.outcome in UNSAFE:
+        detail = f"{answer.outcome}: {answer.message}" if answer.message else answer.outcome
+        rule = demand.rules[0] if demand.rules else ""
+        return failed(answer, [Failure("unsafe", rule, basis_of(rule), "outcome", detail)])
+    lacking = lacks_feature(lacks, demand.features)
+    if answer.outcome == "unsupported":
+        return Judgement("unsupported", answer.message or "declared unsupported", (), answer)
+    if answer.outcome == "reject" and lacking:
+        detail = f"refused; the implementation lacks {', '.join(lacking)}"
+        return Judgement("unsupported", detail, (), answer)
+    judged = _judge(demand, step, answers, profile)
+    besides = [*_cost(demand, answer), *_exception(demand, answer)]
+    return failed(answer, [*judged.failures, *besides], judged) if besides else judged
+
+
+def failed(answer: A, failures: Sequence[Failure], judged: Judgement[A] | None = None) -> Judgement[A]:
+    """Return the verdict on an answer with failures, at least one; ``judged`` is what it was without them."""
+    options = judged.options if judged is not None else ()
+    ranked = tuple(sorted(failures, key=lambda failure: badness(failure.verdict)))
+    detail = "; ".join(dict.fromkeys(failure.detail for failure in ranked))
+    return Judgement(ranked[0].verdict, detail, options, answer, ranked)
+
+
+def _judge(demand: Case | Demand, step: str, answers: Mapping[str, A], profile: str | None) -> Judgement[A]:
+    """Judge a clean accept or refusal by its outcome and content."""
+    answer = answers[step]
+    if demand.choice is None:
+        assert demand.expect is not None
+        return _against(demand, demand.expect, step, answers, None, profile)
+    option = rule_book().choices[demand.choice].expected(profile)
+    if option is not None:
+        judged = _against(demand, demand.options[option], step, answers, option, profile)
+        taken = f"takes option {option} of choice {demand.choice}" if judged.verdict == "pass" else ""
+        return replace(judged, detail=judged.detail or taken, options=(option,))
+    trials = {
+        name: _against(demand, expectation, step, answers, None, profile)
+        for name, expectation in demand.options.items()
+    }
+    fitting = tuple(name for name, judged in trials.items() if judged.verdict == "pass")
+    if fitting:
+        label = "|".join(fitting)
+        return Judgement(
+            f"choice:{label}", f"takes option {label} of choice {demand.choice}", fitting, answer
+        )
+    unsupported = [judged for judged in trials.values() if judged.verdict == "unsupported"]
+    late = [judged for judged in trials.values() if judged.verdict == "late-reject"]
+    if unsupported or late:
+        return (unsupported or late)[0]
+    # Held against the options with the same outcome, or against any where there is none.
+    same = [j for name, j in trials.items() if demand.options[name].outcome == answer.outcome]
+    if same:
+        return same[0]
+    wrong = "accept" if answer.outcome == "accept" else "reject"
+    detail = f"{answer.outcome}: no option of choice {demand.choice} {wrong}s"
+    rule = demand.rules[0] if demand.rules else ""
+    return failed(answer, [failure_of(wrong, rule, "must", "outcome", detail)])
+
+
+def _against(
+    demand: Case | Demand,
+    expectation: Expectation,
+    step: str,
+    answers: Mapping[str, A],
+    option: str | None,
+    profile: str | None,
+) -> Judgement[A]:
+    """Hold a clean outcome against one expectation; ``option`` is that of the choice when it is demanded."""
+    answer = answers[step]
+    if expectation.outcome != answer.outcome:
+        if answer.outcome == "reject":
+            detail = f"reject: {answer.message}" if answer.message else "reject"
+            return failed(answer, [_outcome(demand, "reject", detail, option, profile)])
+        if _refused_late(step, answers):
+            late = Failure("late-reject", LATE, basis_of(LATE), "outcome", _LATE)
+            return failed(answer, [late])
+        count = "" if answer.tensors is None else f", {_tensors(len(answer.tensors))}"
+        return failed(answer, [_outcome(demand, "accept", f"accept{count}", option, profile)])
+    failures = [f for flaw in answer.flaws if (f := _flaw(demand, expectation, flaw, profile)) is not None]
+    if answer.outcome == "accept" and expectation.content is not None:
+        failures += [_content(demand, d) for d in differences(expectation.content, answer)]
+    if failures:
+        return failed(answer, failures)
+    missing = answer.unsupported_tensors if answer.outcome == "accept" else []
+    if missing:
+        detail = f"{_tensors(len(missing))} cannot be handed out, e.g. {missing[0][:40]!r}"
+        return Judgement("unsupported", detail, (), answer)
+    return Judgement("pass", "", (), answer)
+
+
+LATE = "OFF-15"
+_LATE = "accepted at open, refused when reading"
+
+
+def _tensors(count: int) -> str:
+    return "1 tensor" if count == 1 else f"{count:,} tensors"
+
+
+def _refused_late(step: str, answers: Mapping[str, Answer]) -> bool:
+    """True when this is an accepting open step and the read step refuses."""
+    later = answers.get("read")
+    return step == "open" and later is not None and later.outcome == "reject"
+
+
+def basis_of(rule: str) -> str:
+    """Return what a rule rests on. A valid file is the written format's until a rule says otherwise."""
+    return rule_book().rules[rule].basis if rule else "text"
+
+
+def failure_of(effect: str, rule: str, level: str, of: str, detail: str, basis: str | None = None) -> Failure:
+    """Return what an effect (``content``, ``accept``, ``reject``, ...) on a rule of a level counts.
+
+    Only what the written format requires is called wrong.
+    """
+    basis = basis or basis_of(rule)
+    if level != "must":
+        verdict = "not-strict"
+    elif basis == "text" and effect in ("content", "accept", "reject"):
+        verdict = f"wrong-{effect}"
+    else:
+        verdict = f"deviation:{effect}"
+    return Failure(verdict, rule, basis, of, detail)
+
+
+def _outcome(
+    demand: Case | Demand, effect: str, detail: str, option: str | None = None, profile: str | None = None
+) -> Failure:
+    """Return the failure of accepting what must be refused, or of refusing what must be accepted."""
+    rule = demand.rules[0] if demand.rules else ""
+    if option is None:
+        return failure_of(effect, rule, demand.level, "outcome", detail)
+    # What a profile demands of a choice is a must for whoever asked for the profile.
+    return failure_of(
+        effect, rule, "must", "outcome", detail, _basis_of_option(demand, option, profile, rule)
+    )
+
+
+def _basis_of_option(demand: Case | Demand, option: str, profile: str | None, rule: str) -> str:
+    """Return what it rests on that an option of a choice is demanded."""
+    choice = rule_book().choices[demand.choice or ""]
+    if option == choice.positions["text"] and basis_of(rule) == "text":
+        return "text"
+    if profile is None:
+        return basis_of(rule)
+    return {"text": "text", "official": "official"}.get(profile, "ours")
+
+
+def _content(demand: Case | Demand, difference: Difference) -> Failure:
+    """Return the failure of a content that is not the expected one."""
+    of = difference.part
+    if demand.kind in ("slice", "index", "lifecycle"):
+        return failure_of("content", demand.rules[0], demand.level, of, difference.text)
+    groups, rule = _CONTENT[of]
+    named = [r for r in demand.rules if r.startswith(groups) and basis_of(r) == "text" and _is_must(r)]
+    return failure_of("content", named[0] if named else rule, "must", of, difference.text)
+
+
+def _is_must(rule: str) -> bool:
+    return rule_book().rules[rule].level == "must"
+
+
+def _flaw(demand: Case | Demand, expectation: Expectation, flaw: Flaw, profile: str | None) -> Failure | None:
+    """Return the failure of a flaw of a written file; None for one that is not demanded or permitted."""
+    if flaw.property == "valid":
+        known = rule_book().rules[flaw.rule]
+        if flaw.choice is not None and rule_book().choices[flaw.choice].expected(profile) != "reject":
+            return None  # both answers are found in practice, and the rest was judged without it
+        basis = known.basis if profile is None or known.basis == "text" else "ours"
+        return failure_of("content", flaw.rule, _at_most(known.level), "valid", flaw.text, basis)
+    if flaw.property not in expectation.properties:
+        return None
+    rules = PROPERTIES[flaw.property].rules
+    rule = next((r for r in demand.rules if r in rules), rules[0])
+    level = demand.level if demand.level != "must" else _at_most(rule_book().rules[rule].level)
+    return failure_of("content", rule, level, flaw.property, f"{flaw.text} ({flaw.property})")
+
+
+def _at_most(level: str) -> str:
+    """Return ``should`` for a permission: what is wrong about a file is at least a missed recommendation."""
+    return "should" if level == "may" else level
+
+
+def _cost(demand: Case | Demand, answer: Answer) -> list[Failure]:
+    """Return the failures of budgets that were exceeded.
+
+    Reading too much is a cost; time and memory are a danger where the text ties them to the input and they
+    are far above.
+    """
+    if not answer.over_budget:
+        return []
+    rule = next((r for r in demand.rules if r.startswith("LIM")), demand.rules[0])
+    out = []
+    for excess in answer.over_budget:
+        found = failure_of("cost", rule, demand.level, "cost", f"over budget: {excess}, the less of two runs")
+        grave = excess.name != "read_bytes" and excess.ratio >= GRAVE
+        if grave and found.basis == "text" and demand.level == "must":
+            found = replace(found, verdict="unsafe")
+        out.append(found)
+    return out
+
+
+EXCEPTIONS = "API-14"
+
+
+def _exception(demand: Case | Demand, answer: Answer) -> list[Failure]:
+    """Return the failure of a reader that refuses by an exception that it does not document.
+
+    The rule speaks of readers: a writer that is handed no map answers its caller and not a file.
+    """
+    if answer.outcome != "reject" or answer.documented is not False or demand.kind == "write":
+        return []
+    detail = f"the exception {answer.exception} is not one that its documentation names"
+    return [failure_of("exception", EXCEPTIONS, "must", "exception", detail)]

@@ -1,0 +1,261 @@
+"""Which rule a wrong answer is charged with: that of the feature or fault which brings it about, or none.
+
+What a reader says of a file is never asked: a message can name the wrong thing. Features are taken out of the
+file one at a time, and the answers tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from safetensors_corpus.judging.verdicts import effect_of
+from safetensors_reference import explain
+from safetensors_reference.rules import ProfileName
+
+from .features.feature import Feature
+from .features.table import longer, plainest, within, without
+from .finding import NOT_KNOWN
+from .grammar.draft import Draft, written
+from .grammar.entries import numbers
+from .grammar.model import File, Obj, Value
+from .oracle import Opinion, Wrong
+
+QUESTIONS = 40
+"""Most questions for one finding."""
+TOGETHER = 2
+"""Most features that are charged where it takes all of them."""
+CONFIRMED = 2
+"""How often the answers that decide are asked for again."""
+
+
+@dataclass(frozen=True)
+class Cause:
+    """What a wrong answer is charged with.
+
+    Attributes:
+        rules: ids of rules, the first speaks; empty where none can be told.
+        words: why these and no others, or why none, in one line.
+    """
+
+    rules: tuple[str, ...] = ()
+    words: str = ""
+
+
+def cause_of(
+    what: Opinion, mistake: Wrong, accepts: Callable[[bytes], bool], profile: ProfileName | None
+) -> Cause:
+    """Return what a wrong answer is charged with.
+
+    Args:
+        what: the input.
+        mistake: the wrong answer to it.
+        accepts: asks again, and says whether a file is accepted.
+        profile: whose options are demanded.
+    """
+    if effect_of(mistake.verdict) in ("accept", "content"):
+        # The judge knows: it is the fault itself, or what differs.
+        return Cause(tuple(dict.fromkeys((*mistake.rules, *what.rules))))
+    if what.faults:
+        if len(what.rules) == 1:
+            return Cause(what.rules)
+        return unknown("the file breaks several rules, and which of them led to this was not looked into")
+    if mistake.verdict == "harness-error":
+        return unknown("the adapter failed, not the implementation")
+    if mistake.kind.split()[:1] in (["hang"], ["exhausted"]):
+        return unknown("the file has no fault, and asking for others like it would use up the limits")
+    return cause_of_refusal(what.data, accepts, profile)
+
+
+def unknown(why: str) -> Cause:
+    """Return that no rule can be told, and why."""
+    return Cause((), f"{NOT_KNOWN}: {why}")
+
+
+def cause_of_refusal(
+    data: bytes,
+    accepts: Callable[[bytes], bool],
+    profile: ProfileName | None = None,
+    *,
+    questions: int = QUESTIONS,
+) -> Cause:
+    """Find the features for which a valid file is not accepted.
+
+    A feature is a cause when the file is accepted without it; several such are named in the order of
+    ``FEATURES``, those left out that only contain another. Where no feature is one by itself, each is tried
+    alone in the plainest file, and then the smallest set is looked for that is refused together.
+
+    Args:
+        data: a file without a fault under the profile that is not accepted.
+        accepts: asks, and says whether a file is accepted.
+        profile: under which the file is valid; None for ``hardened``.
+        questions: most calls of ``accepts``.
+    """
+    search = _Search(accepts, questions)
+    try:
+        if Draft.of(data) is not None:
+            return search.cause(data)
+        return search.tolerated(data, profile or "hardened")
+    except _SpentError:
+        return unknown(f"{questions} questions did not tell")
+
+
+class _SpentError(Exception):
+    """No more questions may be asked."""
+
+
+class _Search:
+    def __init__(self, accepts: Callable[[bytes], bool], questions: int) -> None:
+        self._accepts, self._left = accepts, questions
+
+    def accepts(self, data: bytes) -> bool:
+        """Ask. Raises _SpentError."""
+        if not self._left:
+            raise _SpentError
+        self._left -= 1
+        return self._accepts(data)
+
+    def tolerated(self, data: bytes, profile: ProfileName) -> Cause:
+        """Return the cause of a file with faults that the profile tolerates."""
+        rules = tuple(dict.fromkeys(fault.rule for fault in explain(data, profile).tolerated))
+        twin = strict_twin(data, profile)
+        if twin is None or not rules:
+            return unknown("the file cannot be written without what only some readers accept")
+        if not self.accepts(twin):
+            return self.cause(twin)
+        if not self._stays({twin: True, data: False}):
+            return unknown("the answers vary")
+        if len(rules) > 1:
+            return unknown("the file has several things that only some readers accept")
+        return Cause(rules, "accepted without what the profile tolerates here")
+
+    def cause(self, data: bytes) -> Cause:
+        """Return the cause of a file without faults."""
+        variants = _variants(data)
+        present, contained = tuple(variants), _contained(variants)
+        if not self.accepts(plainest(data)):
+            return unknown("the file is not accepted either when nothing about it is special")
+        if self.accepts(longer(data)):
+            return unknown("the length of the file alone changes the answer")
+        causes = _closest([f for f, v in variants.items() if self.accepts(v)], contained)
+        if not causes:
+            return self._alone(data, present, contained)
+        answers = {variants[cause]: True for cause in causes[:TOGETHER]}
+        if not self._stays({data: False, **answers}):
+            return unknown("the answers vary")
+        only = _only(data, causes, present, contained)
+        if only is not None and self.accepts(only):
+            return self._smallest(data, present)
+        return _charged(causes)
+
+    def _alone(
+        self, data: bytes, present: Collection[Feature], contained: Mapping[Feature, Collection[Feature]]
+    ) -> Cause:
+        """Try each feature alone in a file that is else as plain as can be."""
+        refused: dict[Feature, bytes] = {}
+        seen: dict[bytes, bool] = {}
+        for feature in present:
+            only = _only(data, [feature], present, contained)
+            if only is None:
+                continue
+            if only not in seen:
+                seen[only] = self.accepts(only)
+            if not seen[only]:
+                refused[feature] = only
+        causes = [f for f in refused if not any(g in refused for g in refused if _holds(contained, g, f))]
+        if not causes:
+            return self._smallest(data, present)
+        if not self._stays({refused[cause]: False for cause in causes[:TOGETHER]}):
+            return unknown("the answers vary")
+        return _charged(causes, "not accepted with")
+
+    def _smallest(self, data: bytes, present: Collection[Feature]) -> Cause:
+        """Take out features for good as long as the file is not accepted; what is left over is needed."""
+        for feature in reversed(tuple(present)):
+            fewer = without(data, [feature])
+            if fewer is not None and fewer != data and not self.accepts(fewer):
+                data = fewer
+        variants = _variants(data)
+        needed = [feature for feature, variant in variants.items() if self.accepts(variant)]
+        causes = _closest(needed, _contained(variants))
+        if not causes or len(causes) > TOGETHER:
+            return unknown("no feature of the file is refused by itself, nor two together")
+        if not self._stays({data: False, variants[causes[0]]: True}):
+            return unknown("the answers vary")
+        return _charged(causes)
+
+    def _stays(self, answers: Mapping[bytes, bool]) -> bool:
+        """Return whether the same questions get the same answers again."""
+        again = [(data, answer) for _ in range(CONFIRMED) for data, answer in answers.items()]
+        return all(self.accepts(data) == answer for data, answer in again)
+
+
+def _variants(data: bytes) -> dict[Feature, bytes]:
+    """Return every feature of a file that can be taken out, with the file without it."""
+    made = {feature: feature.without(data) for feature in within(data)}
+    return {feature: variant for feature, variant in made.items() if variant is not None}
+
+
+def _contained(variants: Mapping[Feature, bytes]) -> dict[Feature, frozenset[Feature]]:
+    """Return feature -> the others that go with it when it is taken out."""
+    out = {}
+    for feature, variant in variants.items():
+        out[feature] = frozenset(f for f in variants if f is not feature and not f.within(variant))
+    return out
+
+
+def _holds(contained: Mapping[Feature, Collection[Feature]], outer: Feature, inner: Feature) -> bool:
+    """Return whether a feature cannot stay without another, but the other without it."""
+    return inner in contained.get(outer, ()) and outer not in contained.get(inner, ())
+
+
+def _closest(causes: Collection[Feature], contained: Mapping[Feature, Collection[Feature]]) -> list[Feature]:
+    """Leave out causes that only contain another; of two that contain one another the first is kept."""
+    out: list[Feature] = []
+    for cause in causes:
+        if any(_holds(contained, cause, other) for other in causes):
+            continue
+        if not any(cause in contained[kept] and kept in contained[cause] for kept in out):
+            out.append(cause)
+    return out
+
+
+def _only(
+    data: bytes,
+    features: Collection[Feature],
+    present: Collection[Feature],
+    contained: Mapping[Feature, Collection[Feature]],
+) -> bytes | None:
+    """Return the plainest file that has some features, None where there is none."""
+    kept = {*features, *(f for f, inner in contained.items() if any(g in inner for g in features))}
+    made = without(data, [feature for feature in present if feature not in kept])
+    return made if made is not None and all(feature.within(made) for feature in features) else None
+
+
+def _charged(causes: Iterable[Feature], how: str = "accepted without") -> Cause:
+    causes = list(causes)
+    words = ", or ".join(cause.words for cause in causes)
+    return Cause(tuple(dict.fromkeys(cause.rule for cause in causes)), f"{how} {words}")
+
+
+def strict_twin(data: bytes, profile: ProfileName) -> bytes | None:
+    """Return a file with the same content and no fault, written plainly; None where that cannot be."""
+    header = explain(data, profile).header
+    if header is None:
+        return None
+    rows: list[list[Value]] = []
+    if header.metadata is not None:
+        pairs: list[list[Value]] = [[written(k), written(v)] for k, v in header.metadata.items()]
+        rows.append([written("__metadata__"), Obj(pairs)])
+    content = data[header.data_start :]
+    for tensor in header.tensors.values():
+        fields: list[list[Value]] = [
+            [written("dtype"), written(tensor.dtype)],
+            [written("shape"), numbers(*tensor.shape)],
+            [written("data_offsets"), numbers(tensor.begin, tensor.end)],
+        ]
+        rows.append([written(tensor.name), Obj(fields)])
+    file = File(Obj(rows), content)
+    file.padding = b" " * ((header.data_start - 8 - len(file.header())) % 8)
+    made = file.render()
+    return made if Draft.of(made) is not None else None

@@ -1,0 +1,62 @@
+"""One feature of valid files, and what the functions that take them out have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ..grammar.draft import Draft
+
+T = TypeVar("T")
+Lose = Callable[[Draft], bool]
+"""Takes a feature out of a draft, in place; False when the draft does not have it."""
+
+
+@dataclass(frozen=True)
+class Feature:
+    """Something that a valid file may have.
+
+    Attributes:
+        words: what it is called, to follow "without".
+        rule: id of the rule that allows it, or that says how it is read.
+        lose: see ``Lose``.
+    """
+
+    words: str
+    rule: str
+    lose: Lose
+
+    def within(self, data: bytes) -> bool:
+        """Return whether a file has it; False for one with faults."""
+        draft = Draft.of(data)
+        return draft is not None and self.lose(draft)
+
+    def without(self, data: bytes) -> bytes | None:
+        """Return a valid file without it and else as alike as can be, None where that cannot be."""
+        draft = Draft.of(data)
+        if draft is None:
+            return None
+        self.lose(draft)
+        made = draft.render()
+        again = Draft.of(made)
+        return None if again is None or self.lose(again) else made
+
+
+def feature(table: list[Feature], rule: str) -> Callable[[Lose], Lose]:
+    """Enter a function into a table as what takes out a feature; its docstring begins with what that is."""
+
+    def enter(lose: Lose) -> Lose:
+        words = (lose.__doc__ or "").partition("\n")[0].rstrip(".")
+        table.append(Feature(words[:1].lower() + words[1:], rule, lose))
+        return lose
+
+    return enter
+
+
+def change(items: Iterable[T], chosen: Callable[[T], object], how: Callable[[T], object]) -> bool:
+    """Change those that are chosen; return whether there are any."""
+    found = [item for item in items if chosen(item)]
+    for item in found:
+        how(item)
+    return bool(found)

@@ -1,0 +1,305 @@
+"""A valid file taken apart by meaning: one thing in it is changed, and all else stays as it is written.
+
+Offsets and data follow from the tensors, and the header keeps the remainder of its length by 8, so that no
+change moves the data to another alignment by accident.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+
+from safetensors_reference import Header, explain
+from safetensors_reference.dtypes import DTYPE_BITS
+
+from .entries import numbers
+from .model import Arr, File, Obj, Value, parse
+from .vocabulary import RESERVED, SPECIAL_NAMES
+
+_BLANKS = b" \t\n\r"
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.]*")
+
+
+def spoken(raw: Value) -> str:
+    """Return the text of a string as it is written, with its quotes and perhaps blanks around it."""
+    assert type(raw) is bytes
+    text = json.loads(raw.decode())
+    assert isinstance(text, str)
+    return text
+
+
+def written(text: str) -> bytes:
+    """Return a string with its quotes and without an escape that need not be."""
+    return json.dumps(text, ensure_ascii=False).encode()
+
+
+def folded(name: str) -> str:
+    """Return what names have in common that differ only in case or in the form of a character."""
+    return unicodedata.normalize("NFKC", name).casefold()
+
+
+def exchange(member: list[Value], place: int, raw: bytes) -> None:
+    """Put another string in place of one; blanks around it stay."""
+    old = member[place]
+    assert type(old) is bytes
+    bare = old.strip(_BLANKS)
+    at = old.index(bare)
+    member[place] = old[:at] + raw + old[at + len(bare) :]
+
+
+def _means_nothing(name: str) -> bool:
+    """Return whether a name can be made longer or shorter without becoming another kind of name."""
+    return bool(_NAME.fullmatch(name)) and name not in SPECIAL_NAMES
+
+
+class Row:
+    """One tensor of a draft.
+
+    Attributes:
+        member: ``[key, value]`` in the header object.
+        dtype: its code.
+        shape: its dimensions.
+        data: its bytes.
+    """
+
+    def __init__(self, member: list[Value], dtype: str, shape: list[int], data: bytes) -> None:
+        self.member, self.dtype, self.shape, self.data = member, dtype, shape, data
+
+    @property
+    def name(self) -> str:
+        """Its name as decoded."""
+        return spoken(self.member[0])
+
+    @property
+    def fields(self) -> Obj:
+        """The object that describes it."""
+        assert type(self.member[1]) is Obj
+        return self.member[1]
+
+    @property
+    def width(self) -> int:
+        """Bytes of an element; 1 for what is packed."""
+        return max(DTYPE_BITS[self.dtype] // 8, 1)
+
+    @property
+    def packed(self) -> bool:
+        """Whether elements share bytes."""
+        return DTYPE_BITS[self.dtype] % 8 != 0
+
+    @property
+    def count(self) -> int:
+        """How many elements it has."""
+        return len(self.data) * 8 // DTYPE_BITS[self.dtype]
+
+    @property
+    def empty(self) -> bool:
+        """Whether it has none."""
+        return 0 in self.shape
+
+    def field(self, name: str) -> list[Value]:
+        """Return the member of a field, ``[key, value]``, however its key is spelled."""
+        return next(member for member in self.fields.members if spoken(member[0]) == name)
+
+    def become(self, dtype: str, shape: list[int]) -> None:
+        """Take another dtype and shape. The bytes are cut, or filled up with zeros."""
+        if dtype != self.dtype:
+            exchange(self.field("dtype"), 1, written(dtype))
+        if shape != self.shape:
+            self._list("shape", shape)
+        bits = DTYPE_BITS[dtype]
+        for dim in shape:
+            bits *= dim
+        assert bits % 8 == 0
+        self.dtype, self.shape = dtype, shape
+        self.data = self.data[: bits // 8].ljust(bits // 8, b"\0")
+        if dtype == "BOOL":
+            self.data = bytes(byte & 1 for byte in self.data)
+
+    def lie(self, begin: int) -> None:
+        """Write where its bytes are."""
+        self._list("data_offsets", [begin, begin + len(self.data)])
+
+    def _list(self, name: str, values: list[int]) -> None:
+        member = self.field(name)
+        old, new = member[1], numbers(*values)
+        assert type(old) is Arr
+        if [item.strip(_BLANKS) for item in old.items if type(item) is bytes] == new.items:
+            return
+        for at, item in enumerate(old.items[: len(values)]):
+            spaced: list[Value] = [b"", item]
+            number = new.items[at]
+            assert type(number) is bytes
+            exchange(spaced, 1, number)
+            new.items[at] = spaced[1]
+        new.head, new.foot = old.head, old.foot
+        member[1] = new
+
+
+@lru_cache(8)
+def _header(data: bytes) -> Header | None:
+    """Return what a file says, None for one with faults; one file is taken apart for each of its features."""
+    return explain(data, "hardened").header
+
+
+class Draft:
+    """A valid file that is to be written in another way.
+
+    Attributes:
+        rows: the tensors in the order of their bytes.
+        members: members of the header object, as they stand.
+        metadata: the member that holds the metadata, or None.
+        spaces: spaces behind the header object.
+        bare: whether there must not be any.
+        rest: what is left over of the header's length when it is divided by 8.
+    """
+
+    def __init__(self, file: File, rows: list[Row]) -> None:
+        assert type(file.root) is Obj
+        self._file = file
+        self._root = file.root
+        self.rows = rows
+        self.spaces = len(file.padding)
+        self.bare = False
+        self.rest = len(file.header()) % 8
+
+    @classmethod
+    def of(cls, data: bytes) -> Draft | None:
+        """Take a file apart; None for one that breaks a rule under the profile ``hardened``."""
+        header = _header(data)
+        file = parse(data)
+        if header is None or type(file.root) is not Obj:
+            return None
+        rows = []
+        for member in file.root.members:
+            name = spoken(member[0])
+            if name != spoken(RESERVED):
+                told = header.tensors[name]
+                content = file.data[told.begin : told.end]
+                rows.append((told.begin, told.end, Row(member, told.dtype, list(told.shape), content)))
+        rows.sort(key=lambda row: row[:2])
+        return cls(file, [row for _, _, row in rows])
+
+    @property
+    def root(self) -> Obj:
+        """The header object."""
+        return self._root
+
+    @property
+    def members(self) -> list[list[Value]]:
+        """Members of the header object, as they stand."""
+        return self._root.members
+
+    @property
+    def metadata(self) -> list[Value] | None:
+        """The member that holds the metadata."""
+        return next((m for m in self.members if spoken(m[0]) == spoken(RESERVED)), None)
+
+    @property
+    def pairs(self) -> list[list[Value]]:
+        """Keys and values of the metadata, as they stand."""
+        member = self.metadata
+        if member is None:
+            return []
+        assert type(member[1]) is Obj
+        return member[1].members
+
+    @property
+    def start(self) -> int:
+        """File position of the data buffer, as the file was."""
+        return 8 + len(self._file.header())
+
+    def positions(self) -> Iterator[tuple[Row, int]]:
+        """Yield every tensor with the position of its first byte, as the file was."""
+        at = self.start
+        for row in self.rows:
+            yield row, at
+            at += len(row.data)
+
+    @property
+    def orderly(self) -> bool:
+        """Whether the tensors stand in the header in the order of their bytes, behind the metadata."""
+        return self.members == self._sorted()
+
+    def sort(self) -> None:
+        """Put the tensors of the header into the order of their bytes, behind the metadata."""
+        self.members[:] = self._sorted()
+
+    def _sorted(self) -> list[list[Value]]:
+        return [*filter(None, [self.metadata]), *(row.member for row in self.rows)]
+
+    def remove(self, row: Row) -> None:
+        """Take a tensor out, with its bytes."""
+        self.rows.remove(row)
+        self.members.remove(row.member)
+
+    def add(self, at: int, dtype: str, shape: list[int]) -> None:
+        """Put a tensor of zeros among the others: its bytes before those of number ``at``."""
+        fields = Obj([[b'"dtype"', written(dtype)], [b'"shape"', numbers()], [b'"data_offsets"', numbers()]])
+        member: list[Value] = [self.free("a"), fields]
+        row = Row(member, dtype, [], b"")
+        row.become(dtype, shape)
+        self.members.insert(at + (self.metadata is not None), member)
+        self.rows.insert(at, row)
+
+    def free(self, name: str, but: list[Value] | None = None) -> bytes:
+        """Return a name near to ``name``, as it is written, that no member has but ``but``."""
+        return _free(name, self.members, but)
+
+    def free_key(self, key: str, but: list[Value]) -> bytes:
+        """Return a key of the metadata near to ``key``, as it is written, that no pair has but ``but``."""
+        return _free(key, self.pairs, but)
+
+    def render(self) -> bytes:
+        """Return the bytes of the file."""
+        begin = 0
+        for row in self.rows:
+            row.lie(begin)
+            begin += len(row.data)
+        self._file.data = b"".join(row.data for row in self.rows)
+        self._file.padding = b""
+        missing = (self.rest - len(self._file.header())) % 8
+        if not self.spaces and missing and (self._lengthen(missing) or self.bare):
+            missing = 0
+        spaces = self.spaces // 8 * 8 + missing
+        self._file.padding = b" " * (spaces if spaces or not self.spaces else 8)
+        return self._file.render()
+
+    def grow(self) -> None:
+        """Make the header eight bytes longer and change nothing that matters."""
+        if not self._rename(lambda name: name + b"a" * 8):
+            self.spaces += 8
+
+    def _lengthen(self, by: int) -> bool:
+        """Make a plain name longer, or as much shorter: a header without padding is to stay without."""
+        return self._rename(lambda name: name.removesuffix(b"a" * (8 - by))) or self._rename(
+            lambda name: name + b"a" * by
+        )
+
+    def _rename(self, how: Callable[[bytes], bytes]) -> bool:
+        """Change a name that means nothing before and after; False when there is none."""
+        taken = Counter(folded(spoken(member[0])) for member in self.members)
+        for row in self.rows:
+            raw = row.member[0]
+            assert type(raw) is bytes
+            end = raw.rindex(b'"')
+            other = how(raw[:end]) + raw[end:]
+            if other == raw or b"\\" in other:
+                continue
+            old, new = row.name, spoken(other)
+            alone = taken[folded(old)] == 1 and not taken[folded(new)]
+            if alone and _means_nothing(old) and _means_nothing(new):
+                row.member[0] = other
+                return True
+        return False
+
+
+def _free(text: str, members: list[list[Value]], but: list[Value] | None) -> bytes:
+    taken = {spoken(member[0]) for member in members if member is not but}
+    number = 0
+    while text in taken:
+        text, number = f"{text.rstrip('0123456789') or 'a'}{number}", number + 1
+    return written(text)

@@ -1,0 +1,186 @@
+"""Causes: the failures of a run put together by what really is one mistake, the worst first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from safetensors_reference import rule_book
+
+from ..audit.advice import OF_OUTCOME
+from ..record import Row, RunRecord
+from ..text import listed, visible
+from .group import Group, contradictions, grouped
+from .mistakes import Key, mistake
+from .rows import Failure, failures, rank
+from .words import LONGEST, mend_of, what_of
+
+if TYPE_CHECKING:
+    from safetensors_corpus import Case, Manifest
+
+MOST = 200
+"""Most causes told of one run; those beyond are the ones that count least."""
+
+
+@dataclass(frozen=True)
+class Cause:
+    """One mistake, as far as a run can tell mistakes apart. All texts are safe to show and bounded.
+
+    Attributes:
+        verdict: the worst verdict that it brought about, ``deviation:accept`` with its option.
+        verdicts: verdict and number of cases, each case by its worst, the worst verdict first.
+        basis: on what the worst verdict rests: ``text``, ``official``, ``ours``; None where it is not told.
+        rule: id of the rule charged most, empty for none.
+        rules: all rules charged, the most charged first.
+        what: what the implementation does with which kind of input.
+        said: class of its own words, numbers and quoted texts left out; empty where they do not matter.
+        cases: ids of all cases, sorted.
+        steps: steps that showed it, sorted.
+        example: the case to look at first.
+        beside: a second case where it takes two to see it, else empty.
+        mend: what to do about it, one sentence or empty.
+        expected: number of cases that the baseline lists.
+    """
+
+    verdict: str
+    verdicts: tuple[tuple[str, int], ...]
+    basis: str | None
+    rule: str
+    rules: tuple[str, ...]
+    what: str
+    said: str
+    cases: tuple[str, ...]
+    steps: tuple[str, ...]
+    example: str
+    beside: str = ""
+    mend: str = ""
+    expected: int = 0
+
+    @property
+    def known(self) -> bool:
+        """Whether the baseline lists all of it."""
+        return self.expected == len(self.cases)
+
+
+def causes(run: RunRecord | Iterable[Row], manifest: Manifest) -> list[Cause]:
+    """Return the likely causes of the failures of one run, the worst verdict first, then the most frequent.
+
+    Args:
+        run: a run record, or its rows: results, and choices with what their cases say together.
+        manifest: the corpus that was used. Cases it does not have are told by their rules alone.
+
+    Returns:
+        At most ``MOST`` causes. A case stands under several where several things are wrong about it. The same
+        rows give the same causes, in whatever order implementations differ.
+    """
+    if isinstance(run, RunRecord):
+        rows, choices = list(run.results), list(run.choices)
+    else:
+        given = list(run)
+        rows = [row for row in given if "case" in row]
+        choices = [row for row in given if "case" not in row and "choice" in row]
+    cases = manifest.by_id
+    found = [_cause(group, cases) for group in grouped(rows, cases)]
+    found += [_contradiction(name, mine, cases) for name, mine in contradictions(choices, rows)]
+    found.sort(key=lambda c: (rank(c.verdict), -len(c.cases), c.what, c.said, c.example))
+    return found[:MOST]
+
+
+def mistakes_of(row: Row, manifest: Manifest) -> tuple[Key, ...]:
+    """Return the keys of what is wrong about one row, empty for a row that is all right.
+
+    Rows that share a key have one cause. The other way round it does not hold: what a whole run shows to be
+    one mistake may have several keys.
+    """
+    case = manifest.by_id.get(row["case"])
+    return tuple(sorted({mistake(failure, case) for failure in failures(row)}))
+
+
+def in_words(row: Row, manifest: Manifest) -> str:
+    """Return in one line what is wrong about one row, as causes say it."""
+    cases = manifest.by_id
+    found = {mistake(f, cases.get(f.case)): f for f in failures(row)}
+    return listed([what_of(Group(key, [f]), cases) for key, f in sorted(found.items())], 2)
+
+
+def _cause(group: Group, cases: Mapping[str, Case]) -> Cause:
+    verdicts = group.verdicts()
+    verdict = next(iter(verdicts))
+    example = _example(group, cases)
+    rules = group.rules
+    listed_cases = {f.case for f in group.failures if f.row.get("expected_failure")}
+    new = {f.case for f in group.failures if not f.row.get("expected_failure")}
+    return Cause(
+        verdict=verdict,
+        verdicts=tuple(verdicts.items()),
+        basis=example.basis,
+        rule=rules[0] if rules else "",
+        rules=tuple(rules),
+        what=what_of(group, cases),
+        said=visible(group.said, LONGEST),
+        cases=tuple(group.cases),
+        steps=tuple(sorted({f.step for f in group.failures})),
+        example=example.case,
+        mend=visible(mend_of(group), 2 * LONGEST),
+        expected=len(listed_cases - new),
+    )
+
+
+def _example(group: Group, cases: Mapping[str, Case]) -> Failure:
+    """Return the failure that tells most: the worst verdict, an ordinary step, the smallest input."""
+    common: dict[str, int] = {}
+    for f in group.failures:
+        common[f.rule] = common.get(f.rule, 0) + 1
+
+    def order(f: Failure) -> tuple[object, ...]:
+        case = cases.get(f.case)
+        size = case.size if case else 0
+        codes = len(case.expect.codes) if case and case.expect else 9
+        return (
+            rank(f.verdict),
+            f.step == "device",
+            mistake(f, case) != group.key,  # one that was put here because it follows from the others
+            bool(case and case.heavy),
+            -common[f.rule],
+            codes,
+            size == 0,
+            size,
+            f.case,
+            f.step,
+        )
+
+    return min(group.failures, key=order)
+
+
+def _contradiction(choice: str, rows: list[Row], cases: Mapping[str, Case]) -> Cause:
+    about = rule_book().choices.get(choice)
+    rule = about.rule if about else ""
+    title = f"{choice} ({about.title})" if about else choice
+    told = [r for r in rows if r.get("options")]
+    told.sort(key=lambda r: (cases[r["case"]].size if r["case"] in cases else 0, r["case"], r["step"]))
+    first, second = _apart(told)
+    taken = [f"{'|'.join(row['options'])} in {row['case']}" for row in (first, second) if row is not None]
+    return Cause(
+        verdict="choice-inconsistent",
+        verdicts=(("choice-inconsistent", 1),),
+        basis=None,
+        rule=rule,
+        rules=(rule,) if rule else (),
+        what=visible(f"contradicts itself on {title}: {listed(taken, 2) or 'see the choice'}", LONGEST),
+        said="",
+        cases=tuple(sorted({str(r["case"]) for r in rows})),
+        steps=tuple(sorted({str(r["step"]) for r in rows})),
+        example=str(first["case"]) if first else "",
+        beside=str(second["case"]) if second else "",
+        mend=OF_OUTCOME["contradiction"],
+    )
+
+
+def _apart(rows: list[Row]) -> tuple[Row | None, Row | None]:
+    """Return the first two rows whose options have nothing in common, else the first row alone."""
+    for i, one in enumerate(rows):
+        for other in rows[i + 1 :]:
+            if one["case"] != other["case"] and not set(one["options"]) & set(other["options"]):
+                return one, other
+    return (rows[0] if rows else None), None

@@ -1,0 +1,216 @@
+"""Causes in words: what an implementation does with which input, and what to do about it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from safetensors_corpus.write_properties import PROPERTIES
+from safetensors_reference import rule_book
+
+from ..audit.advice import OF_AREA, OF_CODE, OF_OUTCOME
+from ..case_evidence import case_codes
+from ..promises import CHECKS
+from ..summary import feature_name
+from ..text import listed, visible
+from .features import OF_TEXT
+from .mistakes import UNSEEN, reported
+
+if TYPE_CHECKING:
+    from safetensors_corpus import Case
+
+    from .group import Group
+
+SHOWN = 6
+"""Most dtypes, codes or pairs named in one cause."""
+LONGEST = 200
+"""Characters of one text of a cause."""
+
+_ENDS = {"crash": "crashes", "hang": "hangs", "exhausted": "runs out of memory"}
+_REFUSES = {
+    "file": "refuses valid files",
+    "write": "refuses to write what can be written",
+    "slice": "refuses valid requests for a part of a tensor",
+    "index": "refuses valid sharded models",
+    "lifecycle": "refuses files that are in order while they are open",
+}
+_READS = {
+    "write": "writes other content than it was given",
+    "slice": "hands out other bytes for a part of a tensor",
+    "index": "loads other content through an index",
+    "lifecycle": "hands out other content of a file that changes",
+}
+_PARTS = {
+    "other bytes": "hands out other bytes than the file holds",
+    "missing": "leaves out tensors of the file",
+    "reported": "reports tensors that the file does not have",
+    "twice": "reports a tensor twice",
+    "metadata": "leaves out or changes metadata of the file",
+    "nbytes": "reports other sizes in bytes than the file says",
+    "shape": "reports other shapes than the file says",
+    "content": "reports other content than the file holds",
+}
+_SHAPES = {
+    "wrapped": "reports large dimensions wrapped to 32 bits",
+    "rounded": "reports large dimensions rounded to a double",
+}
+_MEND = {
+    "wrapped": "Hold dimensions in 64 bits on the whole way to the caller, or refuse those that do not fit.",
+    "rounded": "Read integers of the header as integers, not as doubles, or refuse those above 2^53.",
+    "dtype": "Report the dtype of the file, or declare that the reader lacks it and refuse it.",
+    "metadata": "Hand out every key and value of the metadata as it stands in the file.",
+    "mapped": "Copy what is read, or hold what was read against the size of the file: a mapped file that "
+    "becomes shorter ends the process.",
+    "every": "Look at the adapter first: what befalls nearly every valid input is seldom the reader's.",
+    "harness": "Mend the adapter or what it needs; nothing is known about the implementation there.",
+    "exception": "Raise only the documented types, and wrap what others raise.",
+    "valid": "Let tests read every file that is written back with a strict reader.",
+    "target-unchanged": "Write to a new file and rename it when it is complete.",
+    "one-file": "Remove the new file when a save fails.",
+    "keeps-mode": "Give the new file the permissions that an ordinary one would have.",
+    "keeps-link": "Resolve a symbolic link before the new file is renamed to it.",
+    "deterministic": "Write keys in one order, whatever order a map has them in.",
+    "idempotent": "Write what was read, in the order in which it was read.",
+    "header-padded": "Pad the header with spaces to a multiple of eight bytes.",
+    "aligned": "Begin every tensor at a multiple of its element size.",
+    "compact-json": "Write the header without spaces between tokens.",
+    "no-foreign-bytes": "Write the elements of each tensor and no memory beside them.",
+}
+
+
+def what_of(group: Group, cases: Mapping[str, Case]) -> str:
+    """Return in one line what the implementation does with which kind of input."""
+    return visible(_what(group, cases), LONGEST)
+
+
+def _what(group: Group, cases: Mapping[str, Case]) -> str:
+    aspect, *parts = group.key
+    title = _titles(group)
+    match aspect:
+        case "accept":
+            return _accepts(parts, title)
+        case "reject":
+            return _refuses(group, parts[0], title)
+        case "content":
+            return _reports(group, parts, title, cases)
+        case "property":
+            return _writes(parts, title)
+        case "end":
+            return f"{_ENDS[parts[1]]}: {_titles(group, 1)}"
+        case "cost":
+            return f"spends more than a budget of time or memory: {title}"
+        case "check":
+            return f"onto a device, it does not hold that {CHECKS[parts[0]].about}"
+        case "late":
+            return f"opens broken files and refuses them only when reading: {_codes(group, cases)}"
+        case "exception":
+            return f"refuses with an exception that it does not document: {parts[0] or 'of no known type'}"
+    return "the adapter failed"
+
+
+def _titles(group: Group, limit: int = 2) -> str:
+    """Return the rules charged with their titles."""
+    book = rule_book().rules
+    told = [f"{rule} ({book[rule].title})" if rule in book else rule for rule in group.rules]
+    return listed(told, limit) or "no rule charged"
+
+
+def _accepts(parts: Sequence[str], title: str) -> str:
+    about, where, kind = parts
+    text = rule_book().codes.get(about, "").partition(" (")[0]
+    if not text:
+        return f"accepts what {title} forbids"
+    inside = " of the index" if where == "index" and not about.startswith("IDX") else ""
+    if where == "write":
+        return f"writes although it was given this: {text}"
+    return f"accepts although {text}{inside}" + (f": {kind}" if kind not in ("", UNSEEN) else "")
+
+
+def _refuses(group: Group, where: str, title: str) -> str:
+    if group.dtypes:
+        return f"{'refuses to write' if where == 'write' else 'refuses'} the {_dtypes(group)}"
+    if group.every:
+        return f"{_REFUSES[where]}: nearly every one"
+    if group.feature:
+        return f"{_REFUSES[where]} with {group.feature}"
+    return f"{_REFUSES[where]}: {title}"
+
+
+def _dtypes(group: Group) -> str:
+    names = listed([feature_name(name) for name in group.dtypes], SHOWN)
+    return f"{'dtypes' if len(group.dtypes) > 1 else 'dtype'} {names}"
+
+
+def _reports(group: Group, parts: Sequence[str], title: str, cases: Mapping[str, Case]) -> str:
+    where, part, *how = parts
+    if where != "file":
+        return f"{_READS[where]}: {title}"
+    if group.feature in OF_TEXT:
+        return f"reads files wrong that have {group.feature}"
+    if part == "dtype":
+        pairs: dict[str, set[str]] = {}
+        for f in group.failures:
+            for got, want in reported(f, cases.get(f.case), "dtype"):
+                pairs.setdefault(str(got)[:30], set()).add(str(want))
+        seen = [f"{got} where the file says {', '.join(sorted(want))}" for got, want in sorted(pairs.items())]
+        return f"reports dtype {listed(seen, SHOWN)}" if seen else f"reports other dtypes: {title}"
+    if how and how[0] in _SHAPES:
+        return _SHAPES[how[0]]
+    told = _PARTS.get(part, _PARTS["content"])
+    if group.every:
+        return f"{told}: of nearly every valid one"
+    if group.dtypes:
+        return f"{told}, of tensors of {_dtypes(group)}"
+    return f"{told}, with {group.feature}" if group.feature else f"{told}: {title}"
+
+
+def _writes(parts: Sequence[str], title: str) -> str:
+    name, *code = parts
+    if name == "valid":
+        broken = rule_book().codes.get(code[0], code[0]).partition(" (")[0] if code else ""
+        return f"writes files that break a rule: {broken}" if broken else f"writes no valid file: {title}"
+    return f"does not hold after saving: {PROPERTIES[name].meaning if name in PROPERTIES else name}"
+
+
+def _codes(group: Group, cases: Mapping[str, Case]) -> str:
+    count = Counter(code for name in group.cases if name in cases for code in case_codes(cases[name])[:1])
+    order = sorted(count, key=lambda code: (-count[code], code))
+    return listed([f"{code} {count[code]:,}" for code in order], SHOWN) or "codes not known"
+
+
+def mend_of(group: Group) -> str:
+    """Return what to do about it in one sentence, empty where that is not known."""
+    aspect, *parts = group.key
+    area = OF_AREA.get(group.rules[0][:3], "") if group.rules else ""
+    if group.every:
+        return _MEND["every"]
+    match aspect:
+        case "accept":
+            return OF_CODE.get(parts[0], area)
+        case "reject":
+            if group.dtypes:
+                return f"If they are not supported, declare it: lacks = {_lacks(group.dtypes)}"
+            return OF_OUTCOME["reject"]
+        case "content":
+            how = parts[2] if len(parts) > 2 else ""
+            return _MEND.get(how) or _MEND.get(parts[1]) or area
+        case "property":
+            return _MEND.get(parts[0]) or area
+        case "end":
+            if "SIGBUS" in group.said:
+                return _MEND["mapped"]
+            memory = "SIGSEGV" in group.said
+            return OF_OUTCOME["memory" if memory else "crash" if parts[1] == "crash" else "resources"]
+        case "cost":
+            return OF_OUTCOME["resources"]
+        case "late":
+            return OF_OUTCOME["late"]
+        case "harness" | "exception":
+            return _MEND[aspect]
+    return ""
+
+
+def _lacks(names: Sequence[str]) -> str:
+    shown = [f'"{name}"' for name in names[:SHOWN]]
+    return f"[{', '.join([*shown, *(['…'] if len(names) > SHOWN else [])])}]"

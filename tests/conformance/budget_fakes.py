@@ -1,0 +1,123 @@
+"""Readers that spend time, memory or reading: right about every file, at a cost that is known.
+
+``python budget_fakes.py`` speaks the protocol itself and tells lies about what it spends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from safetensors_conformance.adapters.reference import Reference
+
+SECONDS = 0.4
+"""What the spending ones spend of processor time."""
+BYTES = 64 << 20
+
+
+def burn(seconds: float = SECONDS) -> None:
+    """Use the processor, however long that takes by the clock."""
+    began = time.thread_time()
+    while time.thread_time() - began < seconds:
+        pass
+
+
+def read_zeros(count: int) -> None:
+    """Read without end of the file."""
+    with Path("/dev/zero").open("rb") as file:
+        file.read(count)
+
+
+class _Spends(Reference):
+    name = "spends"
+    version = "1"
+    files = 0
+
+    def read(self, path: str) -> Any:
+        self.files += 1
+        self.spend(path)
+        return super().read(path)
+
+    def spend(self, path: str) -> None:
+        raise AssertionError
+
+
+class Burns(_Spends):
+    def spend(self, path: str) -> None:
+        burn()
+
+
+class BurnsAtItsFirstFile(_Spends):
+    """As one that imports half of its library when it is first used."""
+
+    def spend(self, path: str) -> None:
+        if self.files == 1:
+            burn()
+            read_zeros(1 << 20)
+            bytearray(b"\x01" * BYTES)
+
+
+class BurnsInAChild(_Spends):
+    def spend(self, path: str) -> None:
+        folder = os.fspath(Path(__file__).parent)
+        code = f"import sys; sys.path.insert(0, {folder!r}); import budget_fakes; budget_fakes.burn()"
+        subprocess.run([sys.executable, "-c", code], check=True)
+
+
+class Sleeps(_Spends):
+    def spend(self, path: str) -> None:
+        time.sleep(2 * SECONDS)
+
+
+class TakesMemory(_Spends):
+    def spend(self, path: str) -> None:
+        bytearray(b"\x01" * BYTES)
+
+
+class ReadsMuch(_Spends):
+    def spend(self, path: str) -> None:
+        read_zeros(BYTES)
+
+
+class OneProcessor(_Spends):
+    """Works on one processor only, which others use as well."""
+
+    def spend(self, path: str) -> None:
+        if "one-tensor" in path:
+            os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+            burn(float(os.environ["FAKE_BURNS"]))
+
+
+class TakesLongerAndLonger(_Spends):
+    """Eats memory until it is stopped, but only behind other files."""
+
+    def spend(self, path: str) -> None:
+        if "one-tensor" in path and self.files > 1:
+            raise MemoryError
+
+
+def liar() -> None:
+    for line in sys.stdin:
+        request = json.loads(line)
+        if request["cmd"] == "stop":
+            return
+        if request["cmd"] == "start":
+            answer: dict[str, Any] = {"protocol": 1, "implementation": {"name": "liar"}, "steps": ["read"]}
+        else:
+            burn()
+            rows = [{"name": row[0]} for row in Reference().read(request["path"])["tensors"]]
+            answer = {"seq": request["seq"], "outcome": "accept", "tensors": rows}
+            answer |= {"cpu_ms": 0.001, "wall_ms": 0.001}
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 1:
+        liar()
+    elif "one-tensor" in sys.argv[1]:  # as a program that says yes or no
+        burn()

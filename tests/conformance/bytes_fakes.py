@@ -1,0 +1,96 @@
+"""Readers without a check of the encoding, which hand names on as the bytes they are.
+
+``python bytes_fakes.py HOW`` speaks the protocol itself and spells names as HOW says: ``raw`` in the line, or
+in ``hex``; ``refuses`` refuses what is no UTF-8, with the bytes in its message.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def content(path: str) -> tuple[list[dict[str, Any]], dict[str, str] | None]:
+    """Tensors and metadata of a file, in which each byte that is no UTF-8 is a lone surrogate."""
+    raw = Path(path).read_bytes()
+    if len(raw) < 8:
+        raise ValueError("no length")
+    end = 8 + int.from_bytes(raw[:8], "little")
+    header = json.loads(raw[8:end].decode("utf-8", "surrogateescape"))
+    metadata = header.pop("__metadata__", None)
+    rows = []
+    for name, entry in header.items():
+        data = raw[end:][slice(*entry["data_offsets"])]
+        row = {"name": name, "dtype": entry["dtype"], "shape": entry["shape"], "nbytes": len(data)}
+        rows.append({**row, "sha256": hashlib.sha256(data).hexdigest()})
+    return rows, metadata
+
+
+def as_bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def answer(how: str, path: str) -> dict[str, Any]:
+    rows, metadata = content(path)
+    if how != "hex":
+        return {"outcome": "accept", "tensors": rows, "metadata": metadata}
+    for row in rows:
+        row["name"] = {"hex": as_bytes(row["name"]).hex()}
+    pairs = [[{"hex": as_bytes(text).hex()} for text in pair] for pair in (metadata or {}).items()]
+    return {"outcome": "accept", "tensors": rows, "metadata_items": pairs}
+
+
+def program(how: str) -> None:
+    for line in sys.stdin:
+        request = json.loads(line)
+        if request["cmd"] == "stop":
+            return
+        if request["cmd"] == "start":
+            said: dict[str, Any] = {"protocol": 1, "implementation": {"name": "bytes"}, "steps": ["read"]}
+        else:
+            try:
+                said = answer(how, request["path"])
+                names = "".join(row["name"] for row in said["tensors"]) if how == "refuses" else ""
+                if any("\udc80" <= char <= "\udcff" for char in names):
+                    said = {"outcome": "reject", "message": f"invalid name {names}"}
+            except (ValueError, KeyError) as err:
+                said = {"outcome": "reject", "message": str(err)}
+            said["seq"] = request["seq"]
+        sys.stdout.buffer.write(as_bytes(json.dumps(said, ensure_ascii=False)) + b"\n")
+        sys.stdout.buffer.flush()
+
+
+class GivesBytes:
+    """An adapter whose library has names of bytes."""
+
+    def read(self, path: str) -> Any:
+        raw = Path(path).read_bytes()
+        if len(raw) < 8:
+            raise ValueError("no length")
+        end = 8 + int.from_bytes(raw[:8], "little")
+        rows, _ = content(path)
+        for row in rows:
+            entry = json.loads(raw[8:end].decode("utf-8", "surrogateescape"))[row["name"]]
+            yield as_bytes(row["name"]), row["dtype"], row["shape"], raw[end:][slice(*entry["data_offsets"])]
+
+
+class Surrogates:
+    """A reader on Python's json: names and words with lone surrogates, and numbers of any size."""
+
+    def read(self, path: str) -> Any:
+        if "no-bytes" in path or "one-tensor" in path:
+            raise ValueError("refused: \ud800 and \udcff")
+        if "two-dtypes" in path:
+            return {"tensors": [("\udfff", "F\udc80", [10**30], b"")], "metadata": {"\ud800": "\udc80"}}
+        if "hole-between" in path:
+            raise NotImplementedError("\udc81")
+        rows, metadata = content(path)
+        out = [(row["name"], row["dtype"], [10**30, -(2**70)], b"") for row in rows]
+        return {"tensors": out, "metadata": metadata}
+
+
+if __name__ == "__main__":
+    program(sys.argv[1])

@@ -1,0 +1,569 @@
+"""Stand-ins for the libraries that have an adapter: they hand out what a test says, or raise it.
+
+Each function gives the modules of one library, by the names that its adapter imports. What a real library
+hands out is imitated as far as the adapter looks at it. ``DUMMIES`` has one for every adapter in Python.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+
+class OwnError(Exception):
+    """The exception type of a library."""
+
+
+class Library:
+    """What a library does when it is called.
+
+    Attributes:
+        dtype: what it says of its one tensor ``w``: a code of the format, or something that is none.
+        shape, data: the same.
+        offsets: what a header says of the place of the data.
+        error: raised by everything of the library that is called.
+        nothing: whether it gives None for everything that is called.
+        narrow: whether its functions take no arguments.
+        path: the file that is asked for.
+        after: what stands for names in the adapter's module, where these come from real modules.
+        shared_library: what loading a shared library gives.
+    """
+
+    def __init__(self, path: str, **more: Any) -> None:
+        self.path = path
+        self.dtype: str = more.pop("dtype", "F32")
+        self.shape: Any = more.pop("shape", (2,))
+        self.data: bytes = more.pop("data", bytes(8))
+        self.offsets: list[int] = more.pop("offsets", [0, len(self.data)])
+        self.narrow: bool = more.pop("narrow", False)
+        self.nothing: bool = more.pop("nothing", False)
+        self.error: BaseException | None = None
+        self.after: dict[str, Any] = {}
+        self.shared_library: Any = None
+        self.kept: Any = None
+        assert not more
+
+    def give(self, value: Any) -> Any:
+        if self.error is not None:
+            raise self.error
+        return None if self.nothing else value
+
+    def function(self, value: Any = None) -> Callable[..., Any]:
+        """A function of the library that gives ``value``, or what calling it gives."""
+
+        def made() -> Any:
+            return self.give(value() if callable(value) else value)
+
+        return made if self.narrow else lambda *_, **__: made()
+
+    @property
+    def entry(self) -> dict[str, Any]:
+        return {"dtype": self.dtype, "shape": self.shape, "data_offsets": self.offsets}
+
+    @property
+    def header(self) -> dict[str, Any]:
+        return {"w": self.entry, "__metadata__": {"a": "b"}}
+
+    @property
+    def info(self) -> SimpleNamespace:
+        return SimpleNamespace(dtype=self.dtype, shape=self.shape)
+
+    @property
+    def array(self) -> Array:
+        return Array(self)
+
+    @property
+    def tensor(self) -> Tensor:
+        return Tensor(self)
+
+    def manager(self, **members: Any) -> Any:
+        """A context manager of the library that is its own value."""
+        members = {
+            name: staticmethod(member) if callable(member) and not name.startswith("__") else member
+            for name, member in members.items()
+        }
+        members |= {"__enter__": lambda self: self, "__exit__": lambda *_: None}
+        return type("Opened", (), members)()
+
+    def opened(self, tensor: Any, **more: Any) -> Any:
+        """A file opened in the way of ``safe_open``."""
+        view = type("View", (), {"__getitem__": lambda *_: self.give(tensor())})()
+        view.get_dtype = self.function(lambda: self.dtype)
+        view.get_shape = self.function(lambda: self.shape)
+        view.info = self.entry
+        members = {
+            "keys": self.function(["w"]),
+            "get_slice": self.function(view),
+            "get_tensor": self.function(tensor),
+            "metadata": self.function({"a": "b"}),
+            "close": self.function(),
+            **more,
+        }
+        return self.manager(**members)
+
+
+NUMPY_NAMES = {"F32": "float32"}
+
+
+class Array:
+    """A NumPy array as far as an adapter looks at one."""
+
+    def __init__(self, library: Library) -> None:
+        self.dtype = SimpleNamespace(name=NUMPY_NAMES.get(library.dtype, "float77"))
+        self.shape = library.shape
+        self._data = library.data
+
+    def tobytes(self) -> bytes:
+        return self._data
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return np.frombuffer(self._data, np.uint8)
+
+
+class Tensor:
+    """A tensor of torch as far as ``torch_rows`` looks at one."""
+
+    def __init__(self, library: Library) -> None:
+        self.dtype = NUMPY_NAMES.get(library.dtype, "torch.float77")
+        self.shape = library.shape
+        self._data = library.data
+
+    def same(self, *_: Any) -> Tensor:
+        return self
+
+    contiguous = view = numpy = same
+
+    def numel(self) -> int:
+        return len(self._data)
+
+    def tobytes(self) -> bytes:
+        return self._data
+
+
+Modules = dict[str, dict[str, Any]]
+
+TORCH: Modules = {"torch": {"float32": "float32", "uint8": "uint8", "__version__": "1.0"}}
+
+
+def adaptersentry(lib: Library) -> Modules:
+    names = {
+        "ALLOWED_DTYPES": {"F32": 4},
+        "read_header": lib.function(lambda: (lib.header, 8)),
+        "header_entry_problem": lib.function(),
+    }
+    return {"adaptersentry.parsers.safetensors": names}
+
+
+def candle(lib: Library) -> Modules:
+    tensor = SimpleNamespace(dtype=lib.dtype, shape=lib.shape)
+    made: Any = SimpleNamespace(to_dtype=lambda _: made, reshape=lambda _: made)
+    utils = {"load_safetensors": lib.function({"w": tensor}), "save_safetensors": lib.function()}
+    return {"candle": {"Tensor": lambda _: made}, "candle.utils": utils}
+
+
+def cryptotensors(lib: Library) -> Modules:
+    names = {
+        "SafetensorError": OwnError,
+        "deserialize": lib.function([("w", {**lib.entry, "data": lib.data})]),
+        "serialize_file": lib.function(),
+        "safe_open": lib.function(lambda: lib.opened(lambda: lib.array)),
+    }
+    arrays = {"load_file": lib.function({}), "save_file": lib.function()}
+    return {"cryptotensors": names, "cryptotensors.numpy": arrays}
+
+
+def fastsafetensors(lib: Library) -> Modules:
+    buffer = SimpleNamespace(get_tensor=lib.function(lambda: lib.tensor), close=lib.function())
+    loader = SimpleNamespace(
+        add_filenames=lib.function(),
+        get_keys=lib.function(["w"]),
+        get_shape=lib.function(lambda: lib.shape),
+        copy_files_to_device=lib.function(buffer),
+        close=lib.function(),
+    )
+    names = {
+        "SafeTensorsFileLoader": lib.function(loader),
+        "SingleGroup": lib.function(SimpleNamespace()),
+        "fastsafe_open": lib.function(
+            lambda: lib.opened(lambda: lib.tensor, metadata=lib.function({lib.path: {"a": "b"}}))
+        ),
+    }
+    return {
+        **TORCH,
+        "fastsafetensors": names,
+        "fastsafetensors.st_types": {"DType": [SimpleNamespace(value="F32")]},
+    }
+
+
+def georefine(lib: Library) -> Modules:
+    names = {
+        "LocalFile": lib.function(SimpleNamespace(close=lambda: None)),
+        "read_safetensors_header": lib.function(lambda: ({"w": lib.info}, {"a": "b"}, 8)),
+    }
+    return {"georefine_verify.sources": names}
+
+
+def gguf(lib: Library) -> Modules:
+    tensor = lib.info
+    tensor.mmap_bytes = lib.function(np.frombuffer(lib.data, np.uint8))
+    names = {"SafetensorsLocal": lib.function(SimpleNamespace(tensors={"w": tensor}))}
+    return {"gguf.utility": names}
+
+
+def grit(lib: Library) -> Modules:
+    row = lib.info
+    row.name = "w"
+    report = SimpleNamespace(findings=[], unparseable=[], tensors=[row])
+    names = {"SEV_VIOLATION": 1, "ScanReport": lib.function(report), "scan_file": lib.function(True)}
+    return {"grit.scan": names}
+
+
+def hayward(lib: Library) -> Modules:
+    scanner = SimpleNamespace(scan_file=lib.function([]))
+    return {"hayward.scanner": {"ModelFileScanner": lambda: scanner}}
+
+
+def huggingface_hub(lib: Library) -> Modules:
+    parsed = SimpleNamespace(tensors={"w": lib.info}, metadata={"a": "b"})
+    api = SimpleNamespace(parse_safetensors_file_metadata=lib.function(parsed))
+
+    def load_torch_model(model: Any, *_: Any, **__: Any) -> None:
+        model.load_state_dict(lib.give({"w": lib.tensor}))
+
+    names = {
+        "parse_local_safetensors_file_metadata": lib.function(parsed),
+        "load_torch_model": lib.function() if lib.narrow else load_torch_model,
+        "HfApi": lambda **_: api,
+        "set_client_factory": lambda _: None,
+    }
+    errors = {"SafetensorsParsingError": OwnError, "NotASafetensorsRepoError": OwnError}
+    return {**TORCH, "huggingface_hub": names, "huggingface_hub.errors": errors, "httpx2": {}}
+
+
+def instanttensor(lib: Library) -> Modules:
+    tensors = lib.function(lambda: iter([("w", lib.tensor)]))
+    return {
+        **TORCH,
+        "instanttensor": {"safe_open": lib.function(lambda: lib.manager(tensors=tensors))},
+        "instanttensor._impl": {
+            "read_safetensors_metadata": lib.function(lambda: ({"a": "b"}, {"w": lib.entry}, 8))
+        },
+    }
+
+
+def mindspore(lib: Library) -> Modules:
+    view = SimpleNamespace(info=lib.entry, shape=lib.shape)
+    open_file = lib.function(lambda: lib.opened(lambda: lib.array, tensors={"w": view}))
+    names = {"_fast_safe_open": open_file, "numpy_dtype": {"F32": np.float32}}
+    return {"mindspore.parallel.transform_safetensors": names}
+
+
+def mlx(lib: Library) -> Modules:
+    class Lazy(Array):
+        size = 2
+
+        def __init__(self) -> None:
+            super().__init__(lib)
+            self.dtype: Any = self.dtype.name
+
+        def reshape(self, *_: Any) -> Any:
+            return SimpleNamespace(view=lambda _: lib.data)
+
+    def load(*_: Any, return_metadata: bool = False, **__: Any) -> Any:
+        arrays = {"w": Lazy()}
+        return lib.give((arrays, {"a": "b"}) if return_metadata else arrays)
+
+    made: Any = SimpleNamespace(view=lambda _: made, reshape=lambda _: made)
+    words = "bool_ uint8 int8 uint16 int16 float16 bfloat16 uint32 int32 uint64 int64 float64 complex64"
+    types = {word: word for word in [*words.split(), "float32"]}
+    names = {
+        "load": lib.function() if lib.narrow else load,
+        "eval": lib.function(),
+        "save_safetensors": lib.function(),
+        "array": lambda _: made,
+        "set_default_device": lambda _: None,
+        "cpu": None,
+    }
+    return {"mlx.core": types | names}
+
+
+def model_fingerprint(lib: Library) -> Modules:
+    row = SimpleNamespace(name="w", dtype=lib.dtype, dims=lib.shape)
+    names = {
+        "FileReader": lib.function(lib.manager),
+        "parse_safetensors": lib.function(SimpleNamespace(tensors=[row], metadata={"a": "b"})),
+    }
+    return {"model_fingerprint": names}
+
+
+def modelaudit(lib: Library) -> Modules:
+    scanner = SimpleNamespace(scan=lib.function(SimpleNamespace(success=True, issues=[])))
+    return {
+        "modelaudit.scanners.base": {"IssueSeverity": SimpleNamespace(DEBUG=0, INFO=1)},
+        "modelaudit.scanners.safetensors_scanner": {"SafeTensorsScanner": lib.function(scanner)},
+    }
+
+
+def modelinfo(lib: Library) -> Modules:
+    header = {"w": lib.entry, "__metadata__": {"missing_shards": 0}}
+    return {"modelinfo.parsers.safetensors": {"parse_safetensors_header": lib.function(header)}}
+
+
+def modelvet(lib: Library) -> Modules:
+    report = SimpleNamespace(accepted=True)
+    return {"modelvet": {"verify_path": lib.function(report), "ModelvetError": OwnError}}
+
+
+def onnx_safetensors(lib: Library) -> Modules:
+    row = SimpleNamespace(dtype=lib.dtype, shape=lib.shape, tobytes=lib.function(lib.data))
+    tensors = {
+        "_read_safetensors": lib.function({"w": row}),
+        "_SAFETENSORS_DTYPE_TO_IR_DTYPE": {"F32": "F32"},
+    }
+    made = {name: lambda *_, **__: SimpleNamespace() for name in ("Value", "Graph", "Model", "Tensor")}
+    names = {"save_file": lib.function(), "_safetensors_io": SimpleNamespace(**tensors)}
+    return {"onnx_ir": made, "onnx_safetensors": names}
+
+
+def openvino(lib: Library) -> Modules:
+    def parse(_address: int, _size: int, reference: Any) -> None:
+        adapter: Any = sys.modules["stc_adapter"]
+        name = ctypes.create_string_buffer(b"w")
+        tensor = adapter.Tensor()
+        tensor.name.len, tensor.name.ptr = 1, ctypes.addressof(name)
+        tensor.dtype = adapter.CODES.index("F32") if lib.dtype == "F32" else -1
+        if isinstance(lib.shape, tuple) and all(isinstance(size, int) for size in lib.shape):
+            tensor.n_dimensions = len(lib.shape)
+            for place, size in enumerate(lib.shape):
+                tensor.shape[place] = size
+        else:
+            tensor.n_dimensions = -1
+        file = reference._obj
+        file.tensors, file.num_tensors = ctypes.pointer(tensor), 1
+        lib.kept = (name, tensor)  # alive until it was looked at
+        lib.give(None)
+
+    lib.shared_library = SimpleNamespace(safetensors_file_init=(lambda: None) if lib.narrow else parse)
+    return {"openvino_genai": {"__file__": str(Path(lib.path).parent / "__init__.py")}}
+
+
+def orbax(lib: Library) -> Modules:
+    names = {
+        "options": SimpleNamespace(CheckpointLayout=SimpleNamespace(SAFETENSORS=1)),
+        "Context": lib.function(lib.manager),
+        "load": lib.function({"w": np.zeros(2, np.float32 if lib.dtype == "F32" else np.longdouble)}),
+    }
+    return {
+        "jax": {"config": SimpleNamespace(update=lambda *_: None)},
+        "orbax.checkpoint.experimental.v1": names,
+    }
+
+
+def paddleformers(lib: Library) -> Modules:
+    names = {
+        "numpy_dtype": {"F32": np.float32},
+        "fast_safe_open": lib.function(lambda: lib.opened(lambda: lib.array)),
+        "fast_load_file": lib.function(lambda: {"w": lib.array}),
+    }
+    return {"dummy_paddleformers": names}
+
+
+def pure_safetensors(lib: Library) -> Modules:
+    row = SimpleNamespace(dtype=SimpleNamespace(name=lib.dtype), shape=lib.shape)
+    found = (lib.data, row.dtype, row.shape)
+    buffers = type("Buffers", (), {"__getitem__": lambda *_: lib.give(found)})()
+    buffers.items = lambda: iter([("w", found)])
+
+    def opened() -> Any:
+        more = {"tensors": {"w": row}, "metadata": {"a": "b"}, "as_buffer": lib.function(buffers)}
+        return lib.opened(lambda: None, **more)
+
+    return {
+        "pure_safetensors": {"SafeTensors": lib.function(opened)},
+        "pure_safetensors.safetensors": {"dtypes": {"F32": None}},
+    }
+
+
+def quantbenchx(lib: Library) -> Modules:
+    row = SimpleNamespace(name="w", dtype=SimpleNamespace(value=lib.dtype.lower()), shape=lib.shape)
+    profile = SimpleNamespace(tensors=[row], metadata={"a": "b"})
+    return {"quantbenchx.profile": {"profile_safetensors": lib.function(profile)}}
+
+
+def reference(lib: Library) -> Modules:
+    row = lib.info
+    row.name = "w"
+    header = SimpleNamespace(tensors={"w": row}, metadata={"a": "b"})
+
+    def opened(_path: Any, kind: str, **_: Any) -> Any:
+        tensor = (lambda: lib.array) if kind == "np" else (lambda: lib.data)
+        return lib.give(lib.opened(tensor, header=header, info=lib.function(row)))
+
+    index = SimpleNamespace(tensors={"w": ("shard", row)})
+    lib.after = {
+        "read_header": lib.function(header),
+        "safe_open": lib.function() if lib.narrow else opened,
+        "open_index": lib.function(index),
+        "load_file": lib.function({}),
+        "save_file": lib.function(),
+    }
+    return {}
+
+
+def reminis(lib: Library) -> Modules:
+    rows = {"w": (lib.dtype, lib.shape, lib.data)}
+    return {"reminis.safetensors_io": {"load_tensors": lib.function(rows)}}
+
+
+def runai(lib: Library) -> Modules:
+    def streamer() -> Any:
+        tensors = lib.function(lambda: iter([("w", lib.tensor)]))
+        return lib.manager(stream_file=lib.function(), get_tensors=tensors)
+
+    return {**TORCH, "runai_model_streamer": {"SafetensorsStreamer": lib.function(streamer)}}
+
+
+def safetensors(lib: Library) -> Modules:
+    def prefetch(*_: Any, **__: Any) -> Any:
+        return lib.give(lib.manager(__iter__=lambda _: iter([("w", lib.tensor)])))
+
+    def opened(*_: Any, framework: str, **__: Any) -> Any:
+        tensor = (lambda: lib.tensor) if framework == "pt" else (lambda: lib.array)
+        return lib.give(lib.opened(tensor, prefetch=prefetch))
+
+    names = {
+        "SafetensorError": OwnError,
+        "deserialize": lib.function([("w", {**lib.entry, "data": lib.data})]),
+        "serialize_file": lib.function(),
+        "TensorSpec": lib.function(SimpleNamespace()),
+        "safe_open": lib.function() if lib.narrow else opened,
+    }
+    arrays = {"load_file": lib.function(lambda: {"w": lib.array}), "save_file": lib.function()}
+    tensors = {"load_file": lib.function(lambda: {"w": lib.tensor})}
+    return {**TORCH, "safetensors": names, "safetensors.numpy": arrays, "safetensors.torch": tensors}
+
+
+def safetensors_arch(lib: Library) -> Modules:
+    return {"safetensors_arch": {"read_header": lib.function(lib.header)}}
+
+
+def safetensors_print(lib: Library) -> Modules:
+    report = SimpleNamespace(has_errors=False)
+    names = {"read_report": lib.function(report), "SafetensorsFormatError": OwnError}
+    return {"safetensors_print.reader": names}
+
+
+def safetensors_streaming(lib: Library) -> Modules:
+    names = {
+        "load_file": lib.function(lambda: {"w": lib.tensor}),
+        "safe_open": lib.function(lambda: lib.opened(lambda: lib.tensor)),
+    }
+    return {**TORCH, "safetensors_streaming": names}
+
+
+def sft(lib: Library) -> Modules:
+    row = SimpleNamespace(full_name="w", dtype=lib.dtype, shape=lib.shape)
+    index = SimpleNamespace(tensors=[row], metadata={"a": "b"})
+    return {"sft.index": {"TensorIndex": SimpleNamespace(from_file=lib.function(index))}}
+
+
+def tinygrad(lib: Library) -> Modules:
+    tensor = SimpleNamespace(dtype=lib.dtype, shape=lib.shape, _data=lib.function(memoryview(lib.data)))
+    made: Any = SimpleNamespace(reshape=lambda _: made)
+    state = {
+        "safe_dtypes": {"F32": "F32"},
+        "inverse_safe_dtypes": {"F32": "F32"},
+        "safe_load": lib.function({"w": tensor}),
+        "safe_load_metadata": lib.function(lambda: (None, 8, lib.header)),
+        "safe_save": lib.function(),
+    }
+    return {"tinygrad": {"Tensor": lambda *_, **__: made}, "tinygrad.nn.state": state}
+
+
+def torch_dcp(lib: Library) -> Modules:
+    hf_utils = SimpleNamespace(_get_safetensors_file_metadata=lib.function(lambda: (lib.header, 8)))
+    consolidate = SimpleNamespace(_read_tensor_data=lambda _file, _start, _end, _begin: lib.give(lib.data))
+    names = {"_hf_utils": hf_utils, "_consolidate_hf_safetensors": consolidate}
+    return {**TORCH, "torch.distributed.checkpoint": names}
+
+
+def transformers(lib: Library) -> Modules:
+    return {
+        **TORCH,
+        "transformers.modeling_utils": {"load_state_dict": lib.function(lambda: {"w": lib.tensor})},
+        "transformers.utils.hub": {"get_checkpoint_shard_files": lib.function((["one"], None))},
+    }
+
+
+def unified(lib: Library) -> Modules:
+    def opened() -> Any:
+        more = {
+            "get_dtype": lib.function(lambda: lib.tensor.dtype),
+            "get_shape": lib.function(lambda: lib.shape),
+        }
+        return lib.opened(lambda: lib.tensor, **more)
+
+    return {**TORCH, "unifiedefficientloader": {"UnifiedSafetensorsLoader": lib.function(opened)}}
+
+
+DUMMIES: dict[str, Callable[[Library], Modules]] = {
+    "adaptersentry_header.py:Header": adaptersentry,
+    "candle_utils.py:Utils": candle,
+    "cryptotensors_core.py:InMemory": cryptotensors,
+    "cryptotensors_core.py:SafeOpen": cryptotensors,
+    "fastsafetensors_loader.py:FastSafeOpen": fastsafetensors,
+    "fastsafetensors_loader.py:Loader": fastsafetensors,
+    "georefine_header.py:Header": georefine,
+    "gguf_local.py:Local": gguf,
+    "grit_scan.py:Scan": grit,
+    "hayward_scan.py:Scan": hayward,
+    "huggingface_hub_header.py:HeaderHelper": huggingface_hub,
+    "huggingface_hub_index.py:LoadTorchModel": huggingface_hub,
+    "huggingface_hub_remote.py:RemoteHeader": huggingface_hub,
+    "instanttensor_header.py:Header": instanttensor,
+    "instanttensor_load.py:Load": instanttensor,
+    "mindspore_fast.py:Fast": mindspore,
+    "mlx_load.py:Load": mlx,
+    "model_fingerprint_header.py:Header": model_fingerprint,
+    "modelaudit_scan.py:Scan": modelaudit,
+    "modelinfo_header.py:Header": modelinfo,
+    "modelvet_verify.py:Verify": modelvet,
+    "official.py:InMemory": safetensors,
+    "official.py:NumpyFile": safetensors,
+    "official.py:SafeOpen": safetensors,
+    "official_prefetch.py:Prefetch": safetensors,
+    "official_torch.py:TorchFile": safetensors,
+    "onnx_safetensors_io.py:Io": onnx_safetensors,
+    "openvino_safetensors_c.py:Parser": openvino,
+    "orbax_checkpoint_v1.py:Layout": orbax,
+    "paddleformers_fast.py:Fast": paddleformers,
+    "pure_safetensors_file.py:File": pure_safetensors,
+    "quantbenchx_profile.py:Profile": quantbenchx,
+    "reference.py:Reference": reference,
+    "reminis_io.py:Io": reminis,
+    "runai_streamer.py:Streamer": runai,
+    "safetensors_arch_header.py:Header": safetensors_arch,
+    "safetensors_print_report.py:Report": safetensors_print,
+    "safetensors_streaming_file.py:File": safetensors_streaming,
+    "safetensors_streaming_file.py:SafeOpen": safetensors_streaming,
+    "sft_index.py:Index": sft,
+    "tinygrad_state.py:State": tinygrad,
+    "torch_dcp.py:Consolidation": torch_dcp,
+    "transformers_shards.py:Shards": transformers,
+    "unified_loader.py:LowMemory": unified,
+}
+"""Adapter -> the stand-in for its library."""
+
+
+def module(name: str, names: dict[str, Any]) -> ModuleType:
+    """A module, which counts as a package of whatever is below it."""
+    made = ModuleType(name)
+    made.__path__ = []
+    vars(made).update(names)
+    return made

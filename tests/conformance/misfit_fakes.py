@@ -1,0 +1,29 @@
+"""Versions for trends: one that the adapter does not fit, and one with a fault of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from safetensors_conformance.adapters.reference import Reference
+
+
+class OldApi:
+    """Takes whatever it is given, and has not what the adapter reads elements with."""
+
+    def open(self, path: str) -> Any:
+        return {"tensors": [], "metadata": None}
+
+    def read(self, path: str) -> Any:
+        if "empty-tensor-inside" in path:
+            return self.open(path)
+        raise AssertionError("cannot view elements as bytes")
+
+
+class LosesMetadata(Reference):
+    """Reads everything but the metadata."""
+
+    def open(self, path: str) -> Any:
+        return {**super().open(path), "metadata": None}
+
+    def read(self, path: str) -> Any:
+        return {**super().read(path), "metadata": None}

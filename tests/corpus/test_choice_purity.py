@@ -1,0 +1,218 @@
+"""Cases of a choice are about that choice alone, or readers look inconsistent who are not.
+
+Whether a reader always gives the same answer to a choice is judged over all of its cases. A case that holds
+something else besides, which a reader may refuse or read otherwise, makes its answers differ for that.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from safetensors_corpus import Case, Manifest
+from safetensors_reference import rule_book
+
+from .file_features import unusual
+
+LARGEST = 2 << 20
+"""Largest file in bytes that is looked at; larger ones are the same recipes with larger numbers."""
+IGNORED = {"unknown-field"}
+NUMBERS = {"unknown-number-form", "unknown-number-large"}
+
+ABOUT: dict[str, set[str]] = {
+    "leading-whitespace": {"before-brace"},
+    "trailing-whitespace": {"behind-brace"},
+    # Which entry counts shows in the bytes that are covered; equal names may be spelled in two ways (HDR-10).
+    "duplicate-tensor-names": {"name-twice", "coverage", "order", "escape", "many-tensors"},
+    "duplicate-metadata-keys": {"metadata", "metadata-key-twice", "escape"},
+    # Strings stand in names and in metadata, and nothing else can hold one.
+    "lone-surrogates": {"escape", "name", "metadata", "metadata-text"},
+    # What no reader uses can stand in unknown fields only, so that these cases need one.
+    "deep-nesting": IGNORED | {"deep", "unknown-nested"},
+    "number-range": IGNORED | NUMBERS | {"unknown-nested"},
+    "foreign-errors": IGNORED | NUMBERS,
+    "long-number": IGNORED | {"unknown-number-large"},
+    "large-ignored-field": IGNORED | {"unknown-nested", "unknown-number-form"},
+    "rare-ignored-values": IGNORED
+    | NUMBERS
+    | {"unknown-nested", "unknown-long", "deep", "escape", "space-between-tokens"},
+    "unknown-entry-fields": IGNORED | {"unknown-nested"},
+    "entry-as-array": {"entry-form", "many-tensors"},
+    "dtype-as-object": {"dtype-form"},
+    # Only an empty tensor can have dimensions that large.
+    "zero-dim-overflow": {"empty", "dimension-large", "product-large"},
+    "large-dimension": {"empty", "dimension-large"},
+    "high-rank": {"rank"},
+    "metadata-null": {"metadata", "metadata-form"},
+    # The texts in the map are those of a shape and of offsets, with their brackets.
+    "tensor-like-metadata": {"metadata", "metadata-text"},
+    "bool-bytes": {"dtype-bool"},
+    "long-name": {"name"},
+    "much-metadata": {"metadata", "much-metadata"},
+    "slice-zero-dimension": {"empty"},
+    "slice-packed": {"dtype-rare"},
+    "big-endian": {"big-endian", "dtype"},
+    "big-endian-view": {"big-endian", "strides"},
+    "non-contiguous": {"strides"},
+    "shared-memory": {"shared"},
+    "missing-folder": {"target"},
+}
+"""Choice -> what its cases are about, in words of ``unusual`` and ``unusual_given``; others: nothing."""
+
+BESIDES: dict[str, tuple[set[str], str]] = {
+    "header/name-twice-escaped-pair": (
+        {"name", "non-ascii"},
+        "a pair of escapes stands for a character beyond ASCII, which is then spelled plainly as well",
+    ),
+    "metadata/null-under-escaped-key": (
+        {"escape"},
+        "the reserved key is the same key however it is spelled (MET-06), a rule that leaves no choice",
+    ),
+    "metadata/null-without-tensors": (
+        {"no-tensors"},
+        "a file without tensors is valid (FRM-09), a rule that leaves no choice",
+    ),
+    "writer/view-complex-every-second": ({"dtype"}, "the parts of complex numbers must stay together"),
+}
+"""Cases with something besides that their permanent id names, and why no reader differs for it."""
+
+TO_WRITE = {"F32", "F64", "U8", "I16", "I32", "I64"}
+"""Dtypes that every writer has."""
+
+
+def unusual_given(action: Mapping[str, Any]) -> set[str]:
+    """Return what is unusual about the things that a writer is given."""
+    found = set()
+    for tensor in action["tensors"]:
+        if tensor["byteorder"] == "big":
+            found.add("big-endian")
+        if tensor["strides"] is not None:
+            found.add("strides")
+        if tensor["dtype"] not in TO_WRITE:
+            found.add("dtype")
+        if 0 in tensor["shape"] or not tensor["shape"]:
+            found.add("shape")
+        if not (isinstance(tensor["name"], str) and tensor["name"].isidentifier()):
+            found.add("name")
+    storages = [tensor["storage"] for tensor in action["tensors"]]
+    if len(set(storages)) != len(storages):
+        found.add("shared")
+    if action["metadata"] is not None:
+        found.add("metadata")
+    if action["target"] != "new":
+        found.add("target")
+    return found
+
+
+def features(case: Case) -> set[str]:
+    """Return what is unusual about the input of a case: its file, its shards, or what is to be written."""
+    if case.kind == "write":
+        assert case.action is not None
+        return unusual_given(case.action)
+    if case.kind == "index":
+        shards = [file.source for file in case.input.files if file.path.endswith(".safetensors")]
+        return set().union(*(unusual(shard.read_bytes()) for shard in shards))
+    data = case.read_input()
+    case.discard()
+    return unusual(data)
+
+
+@pytest.fixture(scope="module")
+def looked_at(manifest: Manifest) -> list[tuple[Case, set[str]]]:
+    """All cases of a choice whose input is not too large to look at, and what is unusual about it."""
+    return [(case, features(case)) for case in manifest.cases if case.choice and case.size <= LARGEST]
+
+
+def test_a_case_of_a_choice_is_about_nothing_else(looked_at: list[tuple[Case, set[str]]]) -> None:
+    wrong = {}
+    assert len(looked_at) > 300
+    for case, found in looked_at:
+        allowed = ABOUT.get(case.choice or "", set()) | BESIDES.get(case.id, (set(), ""))[0]
+        if found - allowed:
+            wrong[case.id] = sorted(found - allowed)
+    assert wrong == {}
+
+
+def test_everything_that_is_allowed_is_found_in_some_case(looked_at: list[tuple[Case, set[str]]]) -> None:
+    seen: dict[str, set[str]] = {}
+    for case, found in looked_at:
+        seen.setdefault(case.choice or "", set()).update(found)
+    assert {choice: about - seen.get(choice, set()) for choice, about in ABOUT.items()} == {
+        choice: set() for choice in ABOUT
+    }
+    assert set(ABOUT) <= set(rule_book().choices)
+
+
+def test_what_stands_besides_is_really_there(manifest: Manifest) -> None:
+    for name, (besides, why) in BESIDES.items():
+        case = manifest.by_id[name]
+        assert why
+        assert not besides & ABOUT[case.choice or ""], name
+        assert besides <= features(case), name
+
+
+DEEP = "[" * 200 + "]" * 200
+
+
+def make(header: str, data: bytes = b"", *, pad: bool = True) -> bytes:
+    raw = header.encode()
+    raw += b" " * (-len(raw) % 8 if pad else 0)
+    return len(raw).to_bytes(8, "little") + raw + data
+
+
+def one(**fields: object) -> str:
+    entry = {"dtype": "U8", "shape": [2], "data_offsets": [0, 2]} | fields
+    return json.dumps({"w": entry}, separators=(",", ":"), ensure_ascii=False)
+
+
+@pytest.mark.parametrize(
+    ("data", "found"),
+    [
+        (make(one(), b"ab"), set()),
+        (make('{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}', bytes(4)), set()),
+        (b"", {"framing"}),
+        (make(one(), b"ab", pad=False), {"header-length"}),
+        (make(" " + one(), b"ab"), {"before-brace"}),
+        (make(one() + "\t" * (-len(one()) % 8 + 8), b"ab"), {"behind-brace"}),
+        (make(json.dumps(json.loads(one())), b"ab"), {"space-between-tokens"}),
+        (make(one().replace('"w"', '"\xe9"'), b"ab"), {"non-ascii", "name"}),
+        (make(one().replace('"w"', r'"\u0077"'), b"ab"), {"escape"}),
+        (make(one().replace('"w"', '"a\tb"'), b"ab"), {"raw-control", "no-json"}),
+        (make("{}"), {"no-tensors"}),
+        (make("[]"), {"before-brace", "behind-brace", "no-json"}),
+        (make(one(shape=[0], data_offsets=[0, 0])), {"empty"}),
+        (make(one(shape=[], data_offsets=[0, 1]), b"a"), {"scalar"}),
+        (make(one(shape=[1] * 5, data_offsets=[0, 1]), b"a"), {"rank"}),
+        (make(one(shape=[0, 2**31], data_offsets=[0, 0])), {"empty", "dimension-large"}),
+        (make(one(shape=[0, 2**63, 2], data_offsets=[0, 0])), {"empty", "dimension-large", "product-large"}),
+        (make(one(shape=[-2]), b"ab"), {"dimension-form"}),
+        (make(one(shape=2), b"ab"), {"shape-form"}),
+        (make(one(dtype="BOOL"), b"ab"), {"dtype-bool"}),
+        (make(one(dtype="F8_E4M3"), b"ab"), {"dtype-rare"}),
+        (make(one(dtype=None), b"ab"), {"dtype-form"}),
+        (make(one(data_offsets=[0]), b"ab"), {"offsets-form"}),
+        (make(one(x=1), b"ab"), {"unknown-field"}),
+        (make(one(x=-1.5), b"ab"), {"unknown-field", "unknown-number-form"}),
+        (make(one(x=2**40), b"ab"), {"unknown-field", "unknown-number-large"}),
+        (make(one(x=[]), b"ab"), {"unknown-field", "unknown-nested"}),
+        (make(one(x="y" * 65), b"ab"), {"unknown-field", "unknown-long"}),
+        (make(one(x=0).replace(":0}", f":{DEEP}}}"), b"ab"), {"unknown-field", "unknown-nested", "deep"}),
+        (make('{"w":[]}'), {"entry-form"}),
+        (make('{"w":{"dtype":"U8","data_offsets":[0,2]}}', b"ab"), {"field-missing"}),
+        (make('{"w":{"shape":[2],"dtype":"U8","data_offsets":[0,2]}}', b"ab"), {"field-order"}),
+        (make(one()[:-1].replace("}", ',"shape":[2]}}'), b"ab"), {"field-twice"}),
+        (make(one()[:-1] + "," + one()[1:], b"ab"), {"name-twice", "coverage"}),
+        (make(one(), b"abc"), {"coverage"}),
+        (make(one(dtype="F32", shape=[1], data_offsets=[2, 6]), b"abcdef"), {"misaligned", "coverage"}),
+        (make('{"__metadata__":{"a":"b"},' + one()[1:], b"ab"), {"metadata"}),
+        (make('{"__metadata__":{},' + one()[1:], b"ab"), {"metadata", "metadata-empty"}),
+        (make('{"__metadata__":null,' + one()[1:], b"ab"), {"metadata", "metadata-form"}),
+        (make('{"__metadata__":{"a":"b","a":"b"},' + one()[1:], b"ab"), {"metadata", "metadata-key-twice"}),
+        (make('{"__metadata__":{"a":"b c"},' + one()[1:], b"ab"), {"metadata", "metadata-text"}),
+    ],
+)  # fmt: skip
+def test_what_is_unusual_about_a_file_is_seen(data: bytes, found: set[str]) -> None:
+    assert unusual(data) == found

@@ -1,0 +1,261 @@
+"""For each feature of valid files what a reader is like that refuses it, told without the feature's own code.
+
+A test is given the bytes of the header object, what the header says and the data; it looks for the feature
+with means of its own. The rule stands here a second time, as a person would look it up in the rule book.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+
+from safetensors_reference import DTYPE_BITS, Header, explain
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A valid file as a fake sees it."""
+
+    text: bytes
+    header: Header
+    data: bytes
+
+    @property
+    def tree(self) -> bytes:
+        return self.text.rstrip(b" ")
+
+    @property
+    def padding(self) -> int:
+        return len(self.text) - len(self.tree)
+
+    @property
+    def start(self) -> int:
+        return 8 + len(self.text)
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.header.tensors)
+
+    @property
+    def texts(self) -> list[str]:
+        return [text for pair in (self.header.metadata or {}).items() for text in pair]
+
+    @property
+    def pairs(self) -> list[tuple[str, object]]:
+        """Members of the header object, metadata too, in their order."""
+        return list(json.loads(self.text).items())
+
+    @property
+    def strings(self) -> list[tuple[str, bytes]]:
+        """Every string with where it stands: ``reserved``, ``metadata``, ``name``, ``field`` or ``dtype``."""
+        out, depth, inside = [], 0, False
+        for token in re.findall(rb'"(?:[^"\\]|\\.)*"|[{}]', self.text):
+            depth += (token == b"{") - (token == b"}")
+            if token in (b"{", b"}"):
+                continue
+            if depth == 1:
+                inside = json.loads(token.decode()) == "__metadata__"
+                out.append(("reserved" if inside else "name", token))
+            elif inside:
+                out.append(("metadata", token))
+            else:
+                fields = ("dtype", "shape", "data_offsets")
+                out.append(("field" if json.loads(token.decode()) in fields else "dtype", token))
+        return out
+
+    def of(self, *places: str) -> list[bytes]:
+        return [raw for place, raw in self.strings if place in places]
+
+    def holds(self, tensor: str) -> bytes:
+        told = self.header.tensors[tensor]
+        return self.data[told.begin : told.end]
+
+
+@lru_cache(4096)
+def seen(data: bytes) -> Seen:
+    header = explain(data, "hardened").header
+    assert header is not None
+    return Seen(data[8 : header.data_start], header, data[header.data_start :])
+
+
+def _without_strings(text: bytes) -> bytes:
+    return re.sub(rb'"(?:[^"\\]|\\.)*"', b"", text)
+
+
+def _orders(s: Seen) -> list[list[str]]:
+    return [list(value) for name, value in s.pairs if name != "__metadata__" and isinstance(value, dict)]
+
+
+def _bits(dtype: str) -> int:
+    return DTYPE_BITS[dtype]
+
+
+def _packed(s: Seen) -> list[tuple[int, ...]]:
+    return [t.shape for t in s.header.tensors.values() if _bits(t.dtype) % 8]
+
+
+def _count(shape: tuple[int, ...]) -> int:
+    count = 1
+    for dim in shape:
+        count *= dim
+    return count
+
+
+def _folded(names: list[str]) -> list[str]:
+    return [name.casefold().replace("e\u0301", "\u00e9") for name in names]
+
+
+def _by_place(s: Seen) -> list[str]:
+    return [t.name for t in s.header.in_offset_order()]
+
+
+Refuses = Callable[[Seen], object]
+
+FAKES: dict[str, tuple[str, Refuses]] = {
+    "an escape in a dtype": ("DTY-04", lambda s: any(b"\\" in raw for raw in s.of("dtype"))),
+    "an escape in the name of a field": ("HDR-10", lambda s: any(b"\\" in raw for raw in s.of("field"))),
+    "an escape in the key __metadata__": ("MET-06", lambda s: any(b"\\" in raw for raw in s.of("reserved"))),
+    "fields in an unusual order": (
+        "ENT-06",
+        lambda s: any(order != ["dtype", "shape", "data_offsets"] for order in _orders(s)),
+    ),
+    "blanks between tokens": ("HDR-08", lambda s: re.search(rb"\s", _without_strings(s.tree))),
+    "8 or more spaces behind the header object": ("HDR-03", lambda s: s.padding > 7),
+    "spaces behind the header object": ("HDR-03", lambda s: s.padding > 0),
+    "a header length that 8 does not divide": ("FRM-08", lambda s: len(s.text) & 7),
+    "an escape of two characters, such as \\n": (
+        "HDR-15",
+        lambda s: any(re.search(rb"\\[^u]", raw) for raw in s.of("name", "metadata")),
+    ),
+    "an escaped character that might stand for itself": (
+        "HDR-15",
+        lambda s: any(
+            re.search(rb"(?<!\\)(\\\\)*(\\/|\\u(?!00[01])(?!0022)(?!005[cC]))", raw)
+            for raw in s.of("name", "metadata")
+        ),
+    ),
+    "a control character in a name": ("ENT-08", lambda s: any(c < " " for n in s.names for c in n)),
+    "a quote or backslash in a name": ("ENT-08", lambda s: any(c in n for n in s.names for c in '"\\')),
+    "names that differ only in case or in the form of a character": (
+        "HDR-19",
+        lambda s: len(set(_folded(s.names))) < len(s.names),
+    ),
+    "a character beyond printable ASCII in a name": (
+        "ENT-08",
+        lambda s: any(ord(c) > 126 for n in s.names for c in n),
+    ),
+    "an empty name": ("ENT-07", lambda s: "" in s.names),
+    "a long name": ("ENT-10", lambda s: any(len(name) >= 61 for name in s.names)),
+    "a name near to __metadata__": (
+        "MET-05",
+        lambda s: any("metadata" in name.lower().replace("_", "") for name in s.names),
+    ),
+    "a name that looks like a path, a number, a pattern or code": (
+        "ENT-09",
+        lambda s: any("/" in n or n.startswith("__") or n in ("constructor", "shape") for n in s.names),
+    ),
+    "a name with dots": ("ENT-09", lambda s: any("." in name for name in s.names)),
+    "a name of other characters than letters, digits and underscores": (
+        "ENT-08",
+        lambda s: any(" " in name or "-" in name for name in s.names),
+    ),
+    "a control character in the metadata": ("MET-04", lambda s: any(c < " " for t in s.texts for c in t)),
+    "a quote or backslash in the metadata": ("MET-04", lambda s: any(c in t for t in s.texts for c in '"\\')),
+    "a character beyond printable ASCII in the metadata": (
+        "MET-04",
+        lambda s: any(ord(c) > 126 for t in s.texts for c in t),
+    ),
+    "an empty text in the metadata": ("MET-04", lambda s: "" in s.texts),
+    "a metadata key that is a field of an entry": (
+        "MET-07",
+        lambda s: {"dtype", "shape", "data_offsets"} & set(s.header.metadata or ()),
+    ),
+    "the metadata key format": ("MET-09", lambda s: "format" in (s.header.metadata or ())),
+    "a long text in the metadata": ("MET-10", lambda s: any(len(text) >= 61 for text in s.texts)),
+    "a metadata text of other characters than letters, digits, dots and underscores": (
+        "MET-04",
+        lambda s: any("{" in text or " " in text for text in s.texts),
+    ),
+    "several keys in the metadata": ("MET-10", lambda s: len(s.header.metadata or ()) > 1),
+    "an empty metadata map": ("MET-03", lambda s: s.header.metadata == {}),
+    "an escape in a name or in the metadata": (
+        "HDR-15",
+        lambda s: any(b"\\" in raw for raw in s.of("name", "metadata")),
+    ),
+    "metadata": ("MET-01", lambda s: s.header.metadata is not None),
+    "a BOOL byte other than 0 and 1": (
+        "DAT-05",
+        lambda s: any(
+            max(s.holds(n), default=0) > 1 for n, t in s.header.tensors.items() if t.dtype == "BOOL"
+        ),
+    ),
+    "data that begins like another format": (
+        "FRM-10",
+        lambda s: any(s.holds(n)[:2] in (b"PK", b"GG", b"\x80\x02", b"\x1f\x8b") for n in s.names),
+    ),
+    "a byte of data other than 0": ("DAT-04", lambda s: max(s.data, default=0)),
+    "an empty tensor with a large dimension": (
+        "SHP-08",
+        lambda s: any(0 in t.shape and max(t.shape) > 999 for t in s.header.tensors.values()),
+    ),
+    "several empty tensors in one place": (
+        "OFF-10",
+        lambda s: any(a.begin == a.end == b.begin == b.end for a, b in pairwise(s.header.in_offset_order())),
+    ),
+    "an empty tensor behind others": (
+        "OFF-09",
+        lambda s: any(t.begin == t.end > 0 for t in s.header.tensors.values()),
+    ),
+    "an empty tensor": ("SHP-04", lambda s: any(t.begin == t.end for t in s.header.tensors.values())),
+    "a tensor without dimensions": (
+        "SHP-03",
+        lambda s: any(t.shape == () for t in s.header.tensors.values()),
+    ),
+    "a packed tensor with an odd last dimension": (
+        "DTY-12",
+        lambda s: any(shape[-1] & 1 for shape in _packed(s)),
+    ),
+    "a packed tensor whose elements do not come in eights": (
+        "DTY-09",
+        lambda s: any(_count(shape) & 7 for shape in _packed(s)),
+    ),
+    "a dimension of 1 among others": (
+        "SHP-11",
+        lambda s: any(1 in t.shape and t.shape != (1,) for t in s.header.tensors.values()),
+    ),
+    "several dimensions": ("SHP-10", lambda s: any(len(t.shape) > 1 for t in s.header.tensors.values())),
+    "a tensor of more than 64 bytes": (
+        "SHP-09",
+        lambda s: any(t.end - t.begin > 64 for t in s.header.tensors.values()),
+    ),
+    "a tensor that is not aligned": (
+        "OFF-11",
+        lambda s: any((s.start + t.begin) % max(_bits(t.dtype) // 8, 1) for t in s.header.tensors.values()),
+    ),
+    "a header in another order than the data": (
+        "HDR-17",
+        lambda s: (
+            [n for n, _ in s.pairs if n != "__metadata__"] != _by_place(s)
+            or "__metadata__" in [n for n, _ in s.pairs[1:]]
+        ),
+    ),
+    "no tensors": ("FRM-09", lambda s: not s.names),
+    "many tensors": ("ENT-11", lambda s: len(s.names) > 4),
+    "tensors of several dtypes": (
+        "API-04",
+        lambda s: len({t.dtype for t in s.header.tensors.values()}) > 1,
+    ),
+    "a second tensor": ("ENT-11", lambda s: len(s.names) > 1),
+}
+"""What a feature is called -> its rule, and whether a reader that does not take it refuses a file."""
+
+
+def _of_dtype(dtype: str) -> Refuses:
+    return lambda s: any(t.dtype == dtype for t in s.header.tensors.values())
+
+
+FAKES |= {f"dtype {dtype}": ("DTY-05", _of_dtype(dtype)) for dtype in DTYPE_BITS if dtype != "F32"}

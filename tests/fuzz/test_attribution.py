@@ -1,0 +1,441 @@
+"""Which rule a wrong answer is charged with: the features of the file decide, whatever the reader says."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from safetensors_conformance.outcomes import StepResult
+from safetensors_corpus.broken.small_json import Refused
+from safetensors_corpus.builder import FileBuilder
+from safetensors_fuzz.attribution import QUESTIONS, Cause, cause_of, cause_of_refusal
+from safetensors_fuzz.campaign import Campaign
+from safetensors_fuzz.features.header import HEADER
+from safetensors_fuzz.features.table import FEATURES, longer, plainest, within
+from safetensors_fuzz.finding import Finding
+from safetensors_fuzz.folder import load, write
+from safetensors_fuzz.grammar.grammar import Grammar, allowed
+from safetensors_fuzz.oracle import Wrong, opinion, wrong
+from safetensors_fuzz.recorder import Settings
+from safetensors_fuzz.subjects import CallSubject, Slots
+from safetensors_reference import explain, rule_book
+
+from .feature_fakes import FAKES, Refuses, seen
+from .findings import finding, two_tensors
+
+NOT_REFUSED = {
+    "HDR-04": "its padding is HDR-03",
+    "ENT-05": "its escapes are HDR-10",
+    "LIM-10": "long headers come of padding, names, tensors or metadata",
+    "MET-08": "says what metadata must not change",
+    "DAT-01": "says what bytes mean",
+    "DAT-02": "says what bytes mean",
+    "DAT-03": "says what bytes mean",
+    "DAT-06": "says what comes back",
+    "DAT-07": "says how tensors are held",
+    "DTY-06": "its codes are DTY-05",
+    "DTY-08": "says what bytes mean",
+    "DTY-10": "says what comes back",
+    "DTY-11": "says what is not defined",
+    "DTY-14": "says what comes back",
+    "OFF-05": "every tensor has it",
+    "OFF-14": "is about files of gigabytes",
+}
+"""Rules that a variation aims at and that no feature is charged with, and why."""
+FILES = 160
+
+
+def rare() -> list[bytes]:
+    """Files with features that the grammar seldom makes, or only where a profile settles a choice."""
+    odd, large, alike, long = FileBuilder(), FileBuilder(), FileBuilder(), FileBuilder()
+    odd.tensor("w", "BOOL", [2], b"\1\2")
+    large.tensor("w", "F32", [0, 65536])
+    alike.tensor("W", "F32", [1])
+    alike.tensor("w", "F32", [1])
+    long.metadata({"k": "v" * 200})
+    return [builder.render() for builder in (odd, large, alike, long)]
+
+
+@cache
+def valid_files() -> tuple[bytes, ...]:
+    """Valid files of the grammar, the shortest first."""
+    grammar = Grammar(random.Random(3))
+    made = [grammar.fresh().render() for _ in range(FILES)] + rare()
+    return tuple(sorted((data for data in made if explain(data).valid), key=len))
+
+
+def refusing(refuses: Refuses) -> Callable[[bytes], bool]:
+    """A reader that refuses files that are so, and accepts all others that are valid."""
+
+    def accepts(data: bytes) -> bool:
+        assert explain(data).valid
+        return not refuses(seen(data))
+
+    return accepts
+
+
+def scalar(name: str = "w", **metadata: str) -> bytes:
+    builder = FileBuilder()
+    if metadata:
+        builder.metadata(metadata)
+    builder.tensor(name, "F32", [])
+    return builder.render()
+
+
+SCALAR, METADATA = FAKES["a tensor without dimensions"][1], FAKES["metadata"][1]
+
+
+# ---- features ----
+
+
+def test_every_feature_has_a_reader_that_refuses_it() -> None:
+    assert {feature.words for feature in FEATURES} == set(FAKES)
+    assert len({feature.words for feature in FEATURES}) == len(FEATURES)
+
+
+def test_every_rule_that_allows_something_is_the_rule_of_a_feature() -> None:
+    aimed = {rule for variation in allowed() for rule in variation.rules}
+    charged = {feature.rule for feature in FEATURES}
+    assert aimed - charged == set(NOT_REFUSED)
+    assert charged <= set(rule_book().rules)
+
+
+@pytest.mark.parametrize("words", FAKES)
+def test_a_feature_is_found_by_two_ways_of_looking(words: str) -> None:
+    feature = next(f for f in FEATURES if f.words == words)
+    refuses = FAKES[words][1]
+    missed = [data for data in valid_files() if refuses(seen(data)) and not feature.within(data)]
+    assert missed == []
+
+
+@pytest.mark.parametrize("feature", FEATURES, ids=lambda feature: feature.words)
+def test_a_file_without_a_feature_is_valid_and_lacks_it(feature: Any) -> None:
+    having = [data for data in valid_files() if feature.within(data)][:12]
+    assert having
+    variants = [feature.without(data) for data in having]
+    assert any(variants)
+    for data, variant in zip(having, variants, strict=True):
+        if variant is not None:
+            assert explain(variant, "hardened").valid
+            assert not feature.within(variant)
+            assert not FAKES[feature.words][1](seen(variant))
+            assert variant != data
+
+
+@pytest.mark.parametrize("feature", HEADER, ids=lambda feature: feature.words)
+def test_what_is_written_in_another_way_says_the_same(feature: Any) -> None:
+    for data in [data for data in valid_files() if feature.within(data)][:12]:
+        variant = feature.without(data)
+        if variant is not None:
+            old, new = seen(data), seen(variant)
+            assert old.data == new.data
+            assert old.header.metadata == new.header.metadata
+            assert [t[1:] for t in old.header.tensors.values()] == [
+                t[1:] for t in new.header.tensors.values()
+            ]
+
+
+def test_the_length_of_the_header_keeps_its_remainder() -> None:
+    others = [f for f in FEATURES if f.rule not in ("FRM-08", "OFF-11", "HDR-03")]
+    for data in valid_files()[::10]:
+        for feature in within(data):
+            variant = feature.without(data)
+            if feature in others and variant is not None:
+                assert len(seen(variant).text) % 8 == len(seen(data).text) % 8
+
+
+def test_a_longer_file_has_the_same_features() -> None:
+    for data in valid_files()[::10]:
+        other = longer(data)
+        assert len(other) == len(data) + 8
+        # A file without a name that can be made longer gets more padding.
+        assert set(within(other)) - set(within(data)) <= {f for f in FEATURES if f.rule == "HDR-03"}
+        assert set(within(data)) <= set(within(other))
+
+
+def test_the_plainest_file_has_no_feature() -> None:
+    for data in valid_files()[::10]:
+        left = plainest(data)
+        assert within(left) == ()
+        assert [words for words, (_, refuses) in FAKES.items() if refuses(seen(left))] == []
+
+
+# ---- refusals of valid files ----
+
+
+@pytest.mark.parametrize("words", FAKES)
+def test_a_refusal_is_charged_to_the_feature_refused(words: str) -> None:
+    rule, refuses = FAKES[words]
+    data = next(data for data in valid_files() if refuses(seen(data)))
+    cause = cause_of_refusal(data, refusing(refuses))
+    assert cause.rules[0] == rule
+    assert cause.words.startswith(f"accepted without {words}")
+
+
+@pytest.mark.parametrize("words", FAKES)
+def test_other_features_of_a_large_file_do_not_matter(words: str) -> None:
+    rule, refuses = FAKES[words]
+    refused = [data for data in valid_files() if refuses(seen(data))]
+    cause = cause_of_refusal(refused[len(refused) * 3 // 4], refusing(refuses))
+    assert rule in cause.rules
+
+
+def test_two_features_that_are_refused_together_are_named_in_order() -> None:
+    cause = cause_of_refusal(scalar(k="v"), refusing(lambda s: SCALAR(s) and METADATA(s)))
+    assert cause.rules == ("MET-01", "SHP-03")
+    assert cause.words == "accepted without metadata, or a tensor without dimensions"
+
+
+def test_two_features_that_are_refused_each_are_tried_alone() -> None:
+    cause = cause_of_refusal(scalar(k="v"), refusing(lambda s: SCALAR(s) or METADATA(s)))
+    assert cause.rules == ("MET-01", "SHP-03")
+    assert cause.words == "not accepted with metadata, or a tensor without dimensions"
+
+
+def test_two_pairs_of_which_each_is_refused_are_taken_apart() -> None:
+    builder = FileBuilder(padding=b"")
+    builder.metadata({"k": "v"})
+    builder.tensor("a.b", "F32", [])
+    builder.tensor("c", "U8", [2])
+    pairs = [("metadata", "a tensor without dimensions"), ("a name with dots", "dtype U8")]
+
+    def refuses(s: Any) -> bool:
+        return any(FAKES[a][1](s) and FAKES[b][1](s) for a, b in pairs)
+
+    cause = cause_of_refusal(builder.render(), refusing(refuses))
+    assert cause.rules in (("MET-01", "SHP-03"), ("ENT-09", "DTY-05"))
+
+
+def test_where_it_takes_three_features_each_is_named() -> None:
+    names = ("a name with dots", "metadata", "a tensor without dimensions")
+    cause = cause_of_refusal(scalar("a.b", k="v"), refusing(lambda s: all(FAKES[n][1](s) for n in names)))
+    assert cause.rules == ("ENT-09", "MET-01", "SHP-03")
+
+
+def test_where_any_two_of_three_are_refused_two_are_named() -> None:
+    names = ("a name with dots", "metadata", "a tensor without dimensions")
+
+    def refuses(s: Any) -> bool:
+        return sum(bool(FAKES[name][1](s)) for name in names) >= 2
+
+    assert len(cause_of_refusal(scalar("a.b", k="v"), refusing(refuses)).rules) == 2
+
+
+def test_of_two_groups_of_three_features_none_is_named() -> None:
+    builder = FileBuilder(padding=b"")
+    builder.metadata({"k": "v"})
+    builder.tensor("a.b", "F32", [])
+    builder.tensor("c", "U8", [2, 3])
+    builder.tensor("d", "BOOL", [0])
+    groups = [
+        ("metadata", "a tensor without dimensions", "a name with dots"),
+        ("dtype U8", "several dimensions", "an empty tensor"),
+    ]
+
+    def refuses(s: Any) -> bool:
+        return any(all(FAKES[name][1](s) for name in group) for group in groups)
+
+    cause = cause_of_refusal(builder.render(), refusing(refuses))
+    assert cause.rules == ()
+    assert cause.words.startswith("not known: ")
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_what_is_refused_at_random_is_charged_to_nobody(seed: int) -> None:
+    rng = random.Random(seed)
+    cause = cause_of_refusal(scalar(k="v"), lambda _: rng.random() < 0.5)
+    assert cause.rules == ()
+    assert cause.words.startswith("not known: ")
+
+
+def test_who_refuses_every_file_refuses_no_feature() -> None:
+    cause = cause_of_refusal(scalar(), lambda _: False)
+    assert cause == Cause((), "not known: the file is not accepted either when nothing about it is special")
+
+
+@pytest.mark.parametrize("modulus", [2, 3, 5, 7])
+def test_who_refuses_by_the_size_of_the_file_refuses_no_feature(modulus: int) -> None:
+    data = scalar(k="v")
+    cause = cause_of_refusal(data, lambda other: len(other) % modulus != len(data) % modulus)
+    assert cause.rules == ()
+
+
+@pytest.mark.parametrize("most", [0, 1, 5, QUESTIONS])
+def test_questions_are_counted(most: int) -> None:
+    for data in valid_files()[::40]:
+        asked: list[bytes] = []
+
+        def accepts(other: bytes, asked: list[bytes] = asked) -> bool:
+            asked.append(other)
+            return not SCALAR(seen(other)) and not METADATA(seen(other))
+
+        cause_of_refusal(data, accepts, questions=most)
+        assert len(asked) <= most
+
+
+# ---- what a profile tolerates ----
+
+
+def test_what_a_profile_tolerates_is_the_cause_where_it_is_refused() -> None:
+    builder = two_tensors()
+    builder.before = b" "
+    data = builder.render()
+    cause = cause_of_refusal(data, lambda other: explain(other, "hardened").valid, "official")
+    assert cause.rules == ("HDR-02",)
+    builder.padding = b"\t"
+    cause = cause_of_refusal(builder.render(), lambda other: explain(other, "hardened").valid, "official")
+    assert cause.rules == ()
+
+
+def test_a_feature_is_the_cause_beside_what_a_profile_tolerates() -> None:
+    builder = FileBuilder(before=b" ")
+    builder.tensor("w", "F32", [])
+
+    def accepts(data: bytes) -> bool:
+        header = explain(data, "official").header
+        assert header is not None
+        return all(tensor.shape for tensor in header.tensors.values())
+
+    assert cause_of_refusal(builder.render(), accepts, "official").rules == ("SHP-03",)
+
+
+# ---- other wrong answers ----
+
+
+ROW = {"name": "w", "dtype": "F32", "shape": [], "nbytes": 4, "sha256": "0" * 64}
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        ({"sha256": None, "dtype": "I32"}, "DTY-14"),
+        ({"sha256": None, "shape": [1]}, "SHP-11"),
+        ({"sha256": None, "nbytes": 5}, "DAT-06"),
+        ({}, "DAT-06"),
+        ({"name": "v"}, "ENT-01"),
+    ],
+)
+def test_other_content_is_charged_to_the_rule_of_what_differs(change: dict[str, Any], rule: str) -> None:
+    what = opinion(scalar())
+    mistake = wrong(what, StepResult("accept", tensors=[{**ROW, **change}]), frozenset())
+    assert mistake is not None
+    assert cause_of(what, mistake, lambda _: True, None).rules == (rule,)
+
+
+def one_fault() -> bytes:
+    builder = two_tensors()
+    builder.trailer = b"\0"
+    return builder.render()
+
+
+def two_faults() -> bytes:
+    builder = two_tensors()
+    builder.trailer, builder.before = b"\0", b" "
+    return builder.render()
+
+
+@pytest.mark.parametrize("outcome", ["crash", "hang", "exhausted"])
+def test_a_bad_end_is_charged_to_the_fault_where_there_is_just_one(outcome: str) -> None:
+    mistake = Wrong("unsafe", "", f"{outcome} SIGSEGV")
+    assert cause_of(opinion(one_fault()), mistake, lambda _: False, None).rules == ("OFF-08",)
+    several = cause_of(opinion(two_faults(), "text"), mistake, lambda _: False, None)
+    assert several.rules == ()
+    assert several.words.startswith("not known: ")
+
+
+def test_a_crash_on_a_valid_file_is_charged_to_the_feature_that_brings_it_about() -> None:
+    mistake = Wrong("unsafe", "", "crash SIGSEGV")
+    cause = cause_of(opinion(scalar(k="v")), mistake, refusing(SCALAR), None)
+    assert cause.rules == ("SHP-03",)
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [Wrong("unsafe", "", "hang"), Wrong("unsafe", "", "exhausted memory"), Wrong("harness-error", "", "")],
+)
+def test_what_takes_too_long_to_ask_again_is_not_asked(mistake: Wrong) -> None:
+    def accepts(_: bytes) -> bool:
+        pytest.fail("asked")
+
+    assert cause_of(opinion(scalar()), mistake, accepts, None).rules == ()
+
+
+# ---- findings ----
+
+
+class Liar(CallSubject):
+    """Refuses files without dimensions, and says that it is about something else."""
+
+    def __init__(self, message: str, crashes: bool = False) -> None:
+        super().__init__("liar", self.told)
+        self.message, self.crashes, self.asked = message, crashes, 0
+
+    def told(self, data: bytes) -> dict[str, Any]:
+        self.asked += 1
+        explanation = explain(data)
+        if not explanation.valid:
+            raise Refused("broken")
+        if SCALAR(seen(data)):
+            raise (RuntimeError if self.crashes else Refused)(self.message)
+        content: dict[str, Any] = opinion(data).content()
+        return content
+
+
+def kept(subject: CallSubject, data: bytes) -> list[Finding]:
+    out: list[Finding] = []
+    campaign = Campaign([subject], Settings(shrink_seconds=0), keep=out.append)
+    with Slots(1) as slots:
+        campaign.one(data, slots)
+    return out
+
+
+@pytest.mark.parametrize("crashes", [False, True])
+@pytest.mark.parametrize("message", ["bad utf-8", "metadata", "tensor not aligned", "unknown dtype", ""])
+def test_the_words_of_a_message_name_no_rule(message: str, crashes: bool) -> None:
+    subject = Liar(message, crashes)
+    (found,) = kept(subject, scalar(k="v"))
+    assert found.rules == ("SHP-03",)
+    assert found.cause == "accepted without a tensor without dimensions"
+    assert subject.asked < QUESTIONS + 20
+
+
+def test_nothing_is_asked_for_what_does_not_come_again() -> None:
+    class Once(Liar):
+        def answer(self, data: bytes, path: str, step: str) -> StepResult:
+            self.asked += 1
+            return StepResult("reject" if self.asked <= 3 else "accept", "no")
+
+    subject = Once("")
+    assert kept(subject, scalar()) == []
+    assert subject.asked < 10
+
+
+def test_a_finding_without_a_rule_says_so_on_disk(tmp_path: Path) -> None:
+    class Never(Liar):
+        def told(self, data: bytes) -> dict[str, Any]:
+            raise Refused("no")
+
+    (found,) = kept(Never(""), scalar())
+    assert found.rules == ()
+    folder = write(found, tmp_path)
+    assert folder.name.startswith("valid-")
+    assert load(folder) == found
+    readme = (folder / "README.md").read_text()
+    assert "- rule: not known: the file is not accepted either when nothing about it is special" in readme
+    (test,) = folder.glob("test_*.py")
+    assert "# rule not known" in test.read_text()
+    compile(test.read_text(), str(test), "exec")
+
+
+def test_a_finding_of_an_earlier_version_has_no_cause(tmp_path: Path) -> None:
+    old = finding(scalar(), ("SHP-03",), {"outcome": "accept", "content": opinion(scalar()).content()}, "x")
+    folder = write(old, tmp_path)
+    text = (folder / "finding.json").read_text()
+    assert '"cause": ""' in text
+    (folder / "finding.json").write_text(text.replace(' "cause": "",\n', ""))
+    assert load(folder) == old
