@@ -145,7 +145,7 @@ class Page:
             (c.id, s)
             for c in manifest.cases
             for s in (*c.steps, *(["device"] if loadable(c) else []))
-            if s in steps and (heavy or not c.heavy) and (not areas or c.area in areas)
+            if s in steps and (heavy or not c.heavy) and c.is_claimed(areas)
         }
         have = {(row["case"], row["step"]) for row in self.results}
         not_run = len({case for case, _ in asked - have})

@@ -76,7 +76,7 @@ class Implementation:
 
     def steps_of(self, case: Case) -> list[str]:
         """Return the steps of a case that are to be run: those that it has, of a case within its claims."""
-        if self.areas and case.area not in self.areas:
+        if not case.is_claimed(self.areas):
             return []
         steps = [step for step in case.steps if step in self.steps]
         if not steps and "read" in self.steps and _opening_shows_in_reading(case):

@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from safetensors_reference.dtypes import DTYPE_BITS
+
 from .registry import ACCEPT, Accept, Reject, reject
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from .builder import FileBuilder
 
 LONE_SURROGATES = {
@@ -39,6 +43,24 @@ LONE_OPTIONS: dict[str, Accept | Reject] = {
 """Options of the choice ``lone-surrogates``."""
 RARE: dict[str, Accept | Reject] = {"reject": reject("ENT_UNKNOWN_FIELD"), "ignore": ACCEPT}
 """Options of the choice ``rare-ignored-values``."""
+COMMON_DTYPES = ("BOOL", "U8", "I8", "I16", "I32", "I64", "F16", "BF16", "F32", "F64")
+"""Dtypes that practically every reader has; the text names none of the others either."""
+
+
+def rare(over: Mapping[str, str | tuple[object, ...]]) -> dict[str, tuple[str, ...]]:
+    """Return ``ahead`` for a family: members of a rare dtype are about that dtype first (DTY-01, DTY-08).
+
+    Args:
+        over: slug -> dtype, or a tuple that holds the dtype.
+    """
+    out: dict[str, tuple[str, ...]] = {}
+    for slug, value in over.items():
+        (code,) = (v for v in (value if isinstance(value, tuple) else (value,)) if v in DTYPE_BITS)
+        if code not in COMMON_DTYPES:
+            out[slug] = ("DTY-01", "DTY-08") if code == "C64" else ("DTY-01",)
+    return out
+
+
 PLACES = {"first": 0, "middle": 1, "last": 2}
 """Slugs and indices for cases that try each of three tensors."""
 ENTRY = '{"dtype":"F32","shape":[2],"data_offsets":[0,8]}'

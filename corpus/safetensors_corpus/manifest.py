@@ -7,7 +7,7 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +22,11 @@ LARGEST_IN_MEMORY = 256 << 20
 """Largest input in bytes that ``Case.read_input`` returns."""
 ROOT_MARK = b"@ROOT@"
 """In files of a directory input marked as template: stands for the absolute path of the directory."""
+OF_LAYOUT = frozenset(
+    """OFF_REVERSED OFF_OUT_OF_BOUNDS OFF_SIZE_MISMATCH OFF_OVERLAP OFF_HOLE OFF_TRAILING
+    SHP_OVERFLOW DTY_SUBBYTE""".split()
+)
+"""Codes of faults that show only to who computes sizes, or holds ranges against one another and the data."""
 
 
 class ManifestError(Exception):
@@ -113,6 +118,17 @@ class Case:
     def area(self) -> str:
         """The part of the id before the slash."""
         return self.id.split("/", 1)[0]
+
+    def is_claimed(self, areas: Collection[str]) -> bool:
+        """Tell whether somebody who claims to judge these areas of files judges this one; none claims all.
+
+        A file whose only fault is in its sizes and ranges asks for ``layout`` too, wherever the case stands:
+        who lists headers does not compute them.
+        """
+        if not areas:
+            return True
+        ranges = self.kind == "read" and self.expect is not None and self.expect.codes[:1]
+        return self.area in areas and ("layout" in areas or not (ranges and ranges[0] in OF_LAYOUT))
 
     @property
     def sha256(self) -> str:

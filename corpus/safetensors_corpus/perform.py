@@ -177,8 +177,10 @@ def permitted(case: Case) -> list[Expectation]:
 def failure(case: Case, answer: Answer) -> str | None:
     """Say why an answer is not one that the case permits; None when it is, or when it is no answer.
 
-    What misses a recommendation is no such answer either.
+    What misses a recommendation is no such answer either, nor is a refusal of what a reader need not have:
+    who is asked here has all of it.
     """
     step = "open" if case.steps == ("open",) else case.steps[-1]
     judged = judge_step(case, step, {step: answer})
-    return judged.detail or judged.verdict if kind_of(judged.verdict) in STRICT_FAILING else None
+    wrong = kind_of(judged.verdict) in STRICT_FAILING | {"unsupported"}
+    return judged.detail or judged.verdict if wrong else None

@@ -133,6 +133,7 @@ def _register(
     steps: Sequence[str] | None = None,
     smoke: bool = False,
     bugs: Sequence[str] | Mapping[str, Sequence[str]] = (),
+    ahead: Mapping[str, Sequence[str]] | None = None,
     issue: str | None = None,
     heavy: bool = False,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -150,11 +151,14 @@ def _register(
         smoke: True for the few cases that tell a broken adapter from a broken reader.
         bugs: ids of reported bugs (``field_bugs.toml``) that the case shows; slug -> ids when the members of
             a family show different ones.
+        ahead: slug -> rules that come first for this member of a family, as it is about them before all
+            others: a tensor of a rare dtype is refused for its dtype and not for what the family shows.
         issue: URL of a public report that the case reproduces.
         heavy: True for a case that is run on demand only; inputs above a mebibyte always are.
     """
-    if isinstance(bugs, Mapping) and not bugs.keys() <= (over or {}).keys():
-        raise ValueError(f"bugs of unknown members: {sorted(bugs.keys() - (over or {}).keys())}")
+    for what, members in (("bugs", bugs), ("rules", ahead)):
+        if isinstance(members, Mapping) and not members.keys() <= (over or {}).keys():
+            raise ValueError(f"{what} of unknown members: {sorted(members.keys() - (over or {}).keys())}")
 
     def decorate(body: Callable[..., None]) -> Callable[..., None]:
         area = body.__module__.rsplit(".", 1)[-1].partition("_")[0]
@@ -168,7 +172,7 @@ def _register(
                     id=f"{area}/{name}",
                     title=title.strip(),
                     description=re.sub(r"\s*\n\s*(?!\n)", " ", rest.strip()),
-                    rules=tuple(rules),
+                    rules=tuple(dict.fromkeys((*(ahead or {}).get(slug, ()), *rules))),
                     choice=choice,
                     options=dict(options),
                     body=body,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from .dtypes import DTYPE_BITS
 from .faults import Fault, JsonPath, quote
-from .jsontext import Node, NumberArray, plain_integer
+from .jsontext import Node, NumberArray, plain_integer, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -150,9 +150,16 @@ class EntryReader:
         return node.text
 
     def _integer(self, node: Node, path: JsonPath, rule: str, what: str) -> int | None:
-        """Read a plain integer below 2^64 (SHP-02, SHP-07, OFF-02); digits are never converted unbounded."""
+        """Read a plain integer below 2^64; digits are never converted unbounded.
+
+        ``rule`` says how it is spelled (SHP-02, OFF-02); what is no whole number breaks the rule before.
+        """
         if not plain_integer(node):
-            text = f"{what} is spelled {node.text[:40]}, not as a plain integer"
+            if whole_number(node.text):
+                text = f"{what} is spelled {node.text[:40]}, not as a plain integer"
+            else:
+                text = f"{what} is {node.text[:40]}, not an integer of at least 0"
+                rule = {"SHP-02": "SHP-01", "OFF-02": "OFF-01"}[rule]
             self._report("ENT_BAD_INTEGER", rule, text, node, path)
             return None
         # 2^64 has 20 digits; int() on a million digits would be slow and Python refuses it.
@@ -193,7 +200,7 @@ class EntryReader:
                     pair.append(value)
             elif item.kind != "invalid":
                 text = f"data_offsets[{index}] is {describe(item)}, not an integer"
-                self._report("ENT_BAD_INTEGER", "OFF-02", text, item, (*path, index))
+                self._report("ENT_BAD_INTEGER", "OFF-01", text, item, (*path, index))
         return (pair[0], pair[1]) if len(pair) == 2 else None
 
     def check_size(self, entry: Entry) -> None:

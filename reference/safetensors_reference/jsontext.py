@@ -27,6 +27,7 @@ _NUMBER = re.compile(rb"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][-+]?[0-9]++)?"
 _NUMBERS = re.compile(
     rb"\[[ \t\n\r]*+(?:%(n)s[ \t\n\r]*+)(?:,[ \t\n\r]*+%(n)s[ \t\n\r]*+)*+\]" % {b"n": _NUMBER.pattern}
 )
+_PARTS = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([-+]?[0-9]+))?")
 LONG = 4096
 """Length in bytes from which an array of numbers is kept as text."""
 _INTEGER = re.compile(rb"0|[1-9][0-9]*+")
@@ -313,6 +314,27 @@ class NumberArray:
         """Return a node for each number."""
         matches = _NUMBER.finditer(self._data, self._start, self._end)
         return [Node("number", m.group().decode(), m.start(), m.end()) for m in matches]
+
+
+def whole_number(text: str) -> bool:
+    """True for the spelling of a JSON number whose value is a whole number of at least 0 (1.0, 1e3, -0).
+
+    No digits are converted, however many there are, except a few of the exponent.
+    """
+    match = _PARTS.fullmatch(text)
+    assert match is not None
+    sign, whole, fraction, exponent = (
+        match.group(1),
+        match.group(2),
+        match.group(3) or "",
+        match.group(4) or "",
+    )
+    digits = (whole + fraction).rstrip("0")
+    if not digits.lstrip("0"):
+        return True
+    # Beyond ten digits of the exponent its sign decides: no header holds a number of that many digits.
+    power = int(exponent.lstrip("+-").lstrip("0")[:10] or "0") * (-1 if exponent.startswith("-") else 1)
+    return not sign and len(digits) - len(whole) <= power
 
 
 def plain_integer(node: Node) -> bool:

@@ -39,3 +39,17 @@ def test_what_is_not_claimed_is_not_asked() -> None:
     other, own = cases("framing/one-tensor", "header/before-object-line-separator")
     assert judge.steps_of(other) == []
     assert judge.steps_of(own) == ["read"]
+
+
+def test_sizes_and_ranges_are_asked_of_who_claims_the_layout_only() -> None:
+    lister = Implementation("l", "1", "Python", ("read",), areas=frozenset({"dtype", "shape"}))
+    checker = Implementation("c", "1", "Python", ("read",), areas=frozenset({"dtype", "shape", "layout"}))
+    ids = ("dtype/one-byte-less-f32", "shape/wraps-32-bits-to-0-from-2p16-and-2p16")
+    for case in cases(*ids):
+        assert lister.steps_of(case) == []
+        assert checker.steps_of(case) == ["read"]
+    (form,) = cases("shape/negative-1")
+    assert lister.steps_of(form) == ["read"]
+    loader = Implementation("i", "1", "Python", ("index",), areas=frozenset({"index"}))
+    (broken,) = cases("index/broken-shard-hole")
+    assert loader.steps_of(broken) == ["index"]

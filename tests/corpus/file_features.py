@@ -88,7 +88,7 @@ def _of_top(top: Pairs, size: int, start: int) -> Iterator[str]:
     tensors = Pairs((key, value) for key, value in top if key != "__metadata__")
     if not tensors:
         yield "no-tensors"
-    if len(tensors) > 8:
+    if len(tensors) > 64:
         yield "many-tensors"
     ranges: list[tuple[int, list[int] | None]] = []
     for key, value in top:
@@ -167,7 +167,7 @@ def _value(item: object) -> Iterator[str]:
 def _of_shape(shape: list[Any]) -> Iterator[str]:
     if not shape:
         yield "scalar"
-    if len(shape) > 4:
+    if len(shape) > 6:
         yield "rank"
     if not all(isinstance(dim, _Spelled) and re.fullmatch("0|[1-9][0-9]*", dim) for dim in shape):
         yield "dimension-form"

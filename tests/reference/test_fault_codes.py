@@ -166,20 +166,22 @@ ENTRY = [
     in_entry(
         "ENT_UNKNOWN_FIELD", "ENT-04", W[:-1] + ',<<"Dtype">>:"U8"}', "Dtype", choice="unknown-entry-fields"
     ),
-    with_shape("ENT_BAD_INTEGER", "SHP-02", "[<<-4>>]", 0),
+    with_shape("ENT_BAD_INTEGER", "SHP-01", "[<<-4>>]", 0),
+    with_shape("ENT_BAD_INTEGER", "SHP-01", "[<<4.5>>]", 0),
     with_shape("ENT_BAD_INTEGER", "SHP-02", "[0,<<-0>>]", 1),
     with_shape("ENT_BAD_INTEGER", "SHP-02", "[<<4.0>>]", 0),
     with_shape("ENT_BAD_INTEGER", "SHP-02", "[<<4e0>>]", 0),
     with_shape("ENT_BAD_INTEGER", "SHP-02", "[<<4E0>>]", 0),
     with_shape("ENT_BAD_INTEGER", "SHP-07", f"[0,<<{2**64}>>]", 1),
     with_shape("ENT_BAD_INTEGER", "SHP-07", f"[0,<<{'9' * 5000}>>]", 1),
-    with_offsets("ENT_BAD_INTEGER", "OFF-02", "[<<-1>>,4]", 0),
+    with_offsets("ENT_BAD_INTEGER", "OFF-01", "[<<-1>>,4]", 0),
+    with_offsets("ENT_BAD_INTEGER", "OFF-01", "[0,<<45e-1>>]", 1),
     with_offsets("ENT_BAD_INTEGER", "OFF-02", "[<<-0>>,4]", 0),
     with_offsets("ENT_BAD_INTEGER", "OFF-02", "[0,<<4.0>>]", 1),
     with_offsets("ENT_BAD_INTEGER", "OFF-02", "[0,<<4e0>>]", 1),
     with_offsets("ENT_BAD_INTEGER", "OFF-02", f"[0,<<{2**64}>>]", 1),
-    with_offsets("ENT_BAD_INTEGER", "OFF-02", '[<<"0">>,4]', 0),
-    with_offsets("ENT_BAD_INTEGER", "OFF-02", "[0,<<true>>]", 1),
+    with_offsets("ENT_BAD_INTEGER", "OFF-01", '[<<"0">>,4]', 0),
+    with_offsets("ENT_BAD_INTEGER", "OFF-01", "[0,<<true>>]", 1),
 ]
 DTYPE_AND_SHAPE = [
     with_dtype("DTY_BAD_TYPE", "DTY-02", '{"U8":null}', choice="dtype-as-object"),

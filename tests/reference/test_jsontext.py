@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from decimal import Decimal
 from typing import Any, Never
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from safetensors_reference import explain
-from safetensors_reference.jsontext import MAX_DEPTH, Abandon, JsonReader, Node, plain_integer
+from safetensors_reference.jsontext import MAX_DEPTH, Abandon, JsonReader, Node, plain_integer, whole_number
 
 from .naive import Number, Pairs
 from .support import ABCD, W, make
@@ -313,3 +314,30 @@ def test_numbers_keep_their_spelling(value: float) -> None:
     assert node is not None
     assert node.text == text
     assert math.copysign(1, float(node.text)) == math.copysign(1, value)
+
+
+@given(
+    st.sampled_from(["", "-"]),
+    st.integers(0, 2000),
+    st.none() | st.text("0123456789", min_size=1, max_size=5),
+    st.none() | st.integers(-9, 9),
+    st.sampled_from(["", "0", "000"]),
+)
+def test_a_whole_number_is_told_from_a_fraction_however_it_is_spelled(
+    sign: str, whole: int, fraction: str | None, exponent: int | None, zeros: str
+) -> None:
+    text = f"{sign}{whole}" + (f".{fraction}" if fraction else "")
+    if exponent is not None:
+        text += f"e{'-' if exponent < 0 else '+'}{zeros}{abs(exponent)}"
+    value = Decimal(text)
+    assert whole_number(text) == (value >= 0 and value == value.to_integral_value())
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [("1e" + "9" * 100_000, True), ("1e-" + "9" * 100_000, False), ("0e-" + "9" * 50, True)],
+    ids=["large", "small", "zero"],
+)
+def test_a_whole_number_is_told_without_converting_a_long_exponent(text: str, whole: bool) -> None:
+    assert whole_number(text) == whole
+    assert whole_number("1" * 100_000 + ".0") is True

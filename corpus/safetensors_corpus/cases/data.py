@@ -7,6 +7,7 @@ import struct
 from safetensors_reference.dtypes import DTYPE_BITS
 
 from ..builder import FileBuilder, pattern
+from ..ingredients import rare
 from ..registry import ACCEPT, accepts, chooses, reject
 
 KNOWN: dict[str, tuple[str, tuple[int | float, ...]]] = {
@@ -48,6 +49,7 @@ def _bits(f: FileBuilder, dtype: str, values: list[tuple[int, int, int]]) -> Non
     "DAT-06",
     importance="high",
     over={k.lower(): k for k in KNOWN},
+    ahead=rare({k.lower(): k for k in KNOWN}),
     bugs={
         "i16": ("FB-66",),
         "u16": ("FB-66",),
@@ -68,8 +70,8 @@ def known_values(f: FileBuilder, value: str) -> None:
 
 @accepts("DTY-08", "DAT-01")
 def complex_parts(f: FileBuilder) -> None:
-    """A complex scalar of real part 1 and imaginary part 2, the real part first."""
-    f.tensor("w", "C64", [], struct.pack("<ff", 1.0, 2.0))
+    """A complex number of real part 1 and imaginary part 2, the real part first."""
+    f.tensor("w", "C64", [1], struct.pack("<ff", 1.0, 2.0))
 
 
 @accepts("DTY-14", "DAT-01", importance="high", bugs=("FB-127",))
@@ -127,22 +129,19 @@ def subnormals(f: FileBuilder, value: str) -> None:
     _bits(f, value, [(0, 0, 1), (1, 0, 1), (0, 0, -1), (1, 0, -1), (0, 1, 0)])
 
 
-@accepts("DAT-04", "DTY-08")
+@accepts("DTY-08", "DAT-04")
 def complex_nan(f: FileBuilder) -> None:
     """Complex numbers with NaN, infinity and negative zero in one part each."""
     words = (0x7FA00001, 0x3F800000, 0x7F800000, 0x80000000, 0x80000000, 0xFFC00005)
     f.tensor("w", "C64", [3], struct.pack("<6I", *words))
 
 
-@accepts(
-    "DAT-06",
-    "DAT-04",
-    over={
-        k.lower().replace("_", "-"): k
-        for k, bits in DTYPE_BITS.items()
-        if bits <= 8 and k not in ("BOOL", "U8")
-    },
-)
+BYTES = {
+    k.lower().replace("_", "-"): k for k, bits in DTYPE_BITS.items() if bits <= 8 and k not in ("BOOL", "U8")
+}
+
+
+@accepts("DAT-06", "DAT-04", over=BYTES, ahead=rare(BYTES))
 def every_byte(f: FileBuilder, value: str) -> None:
     """All 256 byte values in order, then the first 32 backwards, as $value."""
     f.tensor("w", value, [(256 + 32) * 8 // DTYPE_BITS[value]], bytes(range(256)) + bytes(range(31, -1, -1)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
+from ..ingredients import rare
 from ..registry import ACCEPT, accepts, chooses, reject
 
 if TYPE_CHECKING:
@@ -57,15 +58,14 @@ def bytes_in_order(f: FileBuilder) -> None:
     f.tensor("w", "U8", [256], bytes(range(256)))
 
 
-@accepts(
-    "DAT-06",
-    "DAT-01",
-    over={
-        "i64": ("I64", "q", (2**53 + 1, -(2**53) - 1, 2**63 - 1, -(2**63))),
-        "u64": ("U64", "Q", (2**53 + 1, 2**63, 2**64 - 1, 2**64 - 2**10 - 1)),
-        "u32": ("U32", "I", (2**31, 2**24 + 1, 2**32 - 1, 2**31 - 1)),
-    },
-)
+INTEGERS: dict[str, tuple[str, str, tuple[int, ...]]] = {
+    "i64": ("I64", "q", (2**53 + 1, -(2**53) - 1, 2**63 - 1, -(2**63))),
+    "u64": ("U64", "Q", (2**53 + 1, 2**63, 2**64 - 1, 2**64 - 2**10 - 1)),
+    "u32": ("U32", "I", (2**31, 2**24 + 1, 2**32 - 1, 2**31 - 1)),
+}
+
+
+@accepts("DAT-06", "DAT-01", over=INTEGERS, ahead=rare(INTEGERS))
 def integers_beyond_floats(f: FileBuilder, value: tuple[str, str, tuple[int, ...]]) -> None:
     """Integers that floats of the same width cannot hold: $slug."""
     dtype, code, numbers = value
@@ -73,8 +73,8 @@ def integers_beyond_floats(f: FileBuilder, value: tuple[str, str, tuple[int, ...
 
 
 @accepts(
-    "DAT-04",
     "DTY-08",
+    "DAT-04",
     over={
         "signalling-nan": (0x7F800001, 0xFF800001),
         "nan-and-infinity": (0x7FC00000, 0xFF800000),

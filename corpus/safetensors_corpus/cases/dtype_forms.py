@@ -5,7 +5,7 @@ from __future__ import annotations
 from safetensors_reference.dtypes import DTYPE_BITS
 
 from ..builder import FileBuilder, pattern
-from ..ingredients import PLACES
+from ..ingredients import PLACES, rare
 from ..registry import accepts, rejects
 
 CODES = {code.lower().replace("_", "-"): code for code in DTYPE_BITS}
@@ -13,17 +13,19 @@ SCALARS_ELSEWHERE = ("U8", "F16", "F32", "C64")
 """Codes whose scalar stands in shape/scalar."""
 
 
-@accepts(
-    "DTY-05",
-    "SHP-03",
-    over={s: c for s, c in CODES.items() if DTYPE_BITS[c] >= 8 and c not in SCALARS_ELSEWHERE},
-)
+SCALARS = {s: c for s, c in CODES.items() if DTYPE_BITS[c] >= 8 and c not in SCALARS_ELSEWHERE}
+
+
+@accepts("SHP-03", "DTY-05", over=SCALARS, ahead=rare(SCALARS))
 def scalar_of(f: FileBuilder, value: str) -> None:
     """A scalar of $value: an empty shape over the bytes of one element."""
     f.tensor("w", value, [])
 
 
-@accepts("DTY-05", "DAT-02", over={s: c for s, c in CODES.items() if c != "F4"})
+TWO_BY_FOUR = {s: c for s, c in CODES.items() if c != "F4"}
+
+
+@accepts("DAT-02", "DTY-05", ahead=rare(TWO_BY_FOUR), over=TWO_BY_FOUR)
 def two_by_four(f: FileBuilder, value: str) -> None:
     """A tensor of $value in two rows of four."""
     f.tensor("w", value, [2, 4])
@@ -83,7 +85,7 @@ def escaped_text(f: FileBuilder, value: str) -> None:
     f.tensor("w", "U8", [8], fields={"dtype": value})
 
 
-@accepts("DTY-02", "DTY-03", "ENT-09")
+@accepts("ENT-09", "DTY-02", "DTY-03")
 def names_like_dtype_forms(f: FileBuilder) -> None:
     """Tensor names spell forms that a dtype must not have; the dtypes are plain strings."""
     for name in ('{"U8":null}', '["F32"]', "null", "32", "F32|F16", "float32"):
@@ -98,8 +100,8 @@ def codes_absent_from_published_schema(f: FileBuilder) -> None:
 
 
 @rejects(
-    "DTY-15",
     "DTY-01",
+    "DTY-15",
     codes="DTY_UNKNOWN",
     over={
         "f64s": "F64S",
@@ -112,6 +114,7 @@ def code_near_another(f: FileBuilder, value: str) -> None:
 
 
 @rejects(
+    "DTY-05",
     "DTY-08",
     "OFF-05",
     codes="OFF_SIZE_MISMATCH",

@@ -164,7 +164,7 @@ def unknown_field_in_front(f: FileBuilder) -> None:
     f.tensor("w", "F32", [2], value="{" + quoted + ',"dtype":"F32","shape":[2],"data_offsets":[0,8]}')
 
 
-@accepts("ENT-03", "HDR-10")
+@accepts("HDR-15", "HDR-10", "ENT-03")
 def field_names_escaped(f: FileBuilder) -> None:
     """The three field names are written with JSON escapes.
 

@@ -114,14 +114,14 @@ def names_like_file_properties(f: FileBuilder) -> None:
         f.tensor(name, "F32", [1])
 
 
-@accepts("ENT-02", "ENT-01", "ENT-09")
+@accepts("ENT-09", "ENT-01")
 def names_like_entries(f: FileBuilder) -> None:
     """Tensor names spell what an entry must not be: an array, null, a number, an empty object."""
     for name in ('["F32",[1],[0,4]]', "null", "0", "{}", "true", '{"dtype":"U8"}'):
         f.tensor(name, "F32", [1])
 
 
-@accepts("ENT-05", "HDR-19")
+@accepts("ENT-01", "ENT-05")
 def names_like_misspelled_fields(f: FileBuilder) -> None:
     """Tensors carry the names Dtype, SHAPE, dataOffsets and offsets.
 

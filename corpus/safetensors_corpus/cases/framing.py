@@ -103,21 +103,21 @@ def length_counts_file(f: FileBuilder) -> None:
     f.length = len(f.render())
 
 
-@rejects("FRM-01", "HDR-03", codes=COUNTED_WRONG, importance="high")
+@rejects("HDR-03", "FRM-01", codes=COUNTED_WRONG, importance="high")
 def length_counts_prefix(f: FileBuilder) -> None:
     """The length prefix counts its own eight bytes, which makes the data a part of the header."""
     f.tensor("w", "F32", [2])
     f.length = len(f.render()) - 8
 
 
-@rejects("FRM-01", "HDR-03", codes=COUNTED_WRONG, importance="high")
+@rejects("HDR-03", "FRM-01", codes=COUNTED_WRONG, importance="high")
 def length_one_more(f: FileBuilder) -> None:
     """The length prefix is one too large and takes in the first data byte."""
     f.tensor("w", "F32", [2])
     f.length = len(f.render()) - 8 - 8 + 1
 
 
-@rejects("FRM-01", "OFF-04", codes="OFF_OUT_OF_BOUNDS", importance="critical", bugs=("FB-03",))
+@rejects("OFF-04", "FRM-01", codes="OFF_OUT_OF_BOUNDS", importance="critical", bugs=("FB-03",))
 def length_one_more_blank(f: FileBuilder) -> None:
     """The length prefix is one too large, and the data byte it takes in looks like padding.
 
@@ -127,7 +127,7 @@ def length_one_more_blank(f: FileBuilder) -> None:
     f.length = len(f.render()) - 8 - 8 + 1
 
 
-@rejects("FRM-01", "HDR-07", codes=("HDR_NOT_JSON", "OFF_TRAILING", "OFF_HOLE"), importance="high")
+@rejects("HDR-07", "FRM-01", codes=("HDR_NOT_JSON", "OFF_TRAILING", "OFF_HOLE"), importance="high")
 def length_one_less(f: FileBuilder) -> None:
     """The length prefix is one too small and leaves the closing brace to the data."""
     f.padding = b""
@@ -262,7 +262,7 @@ def length_mod_8(f: FileBuilder, value: int) -> None:
     f.tensor("w" * (1 + (value - shortest) % 8), "F32", [2])
 
 
-@rejects("FRM-01", "HDR-04", codes=("OFF_TRAILING", "OFF_HOLE"), importance="high", bugs=("FB-03",))
+@rejects("OFF-08", "FRM-01", "HDR-04", codes=("OFF_TRAILING", "OFF_HOLE"), importance="high", bugs=("FB-03",))
 def data_start_rounded_up(f: FileBuilder) -> None:
     """Zero bytes that no length counts bring the data to a multiple of 64.
 
@@ -282,7 +282,7 @@ def prefix_byte(f: FileBuilder, value: bytes) -> None:
     f.prefix = value
 
 
-@rejects("FRM-01", "HDR-02", codes=("HDR_BAD_START", "HDR_NOT_JSON", "HDR_NOT_OBJECT"))
+@rejects("HDR-02", "FRM-01", codes=("HDR_BAD_START", "HDR_NOT_JSON", "HDR_NOT_OBJECT"))
 def length_prefix_twice(f: FileBuilder) -> None:
     """The length prefix stands in the file twice."""
     f.tensor("weights", "F32", [2])

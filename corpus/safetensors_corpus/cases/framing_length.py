@@ -9,7 +9,7 @@ OVER_LIMIT = ("FRM_HEADER_OVER_LIMIT", "FRM_HEADER_PAST_EOF")
 PAST_END = ("FRM_HEADER_PAST_EOF", "FRM_HEADER_OVER_LIMIT")
 
 
-@accepts("FRM-03", "FRM-07", "HDR-03", over={str(n): n for n in (*range(3, 8), *range(9, 17))})
+@accepts("FRM-09", "HDR-03", "FRM-03", "FRM-07", over={str(n): n for n in (*range(3, 8), *range(9, 17))})
 def small_header(f: FileBuilder, value: int) -> None:
     """A file without tensors whose header has $value bytes: two braces and spaces.
 
@@ -41,19 +41,22 @@ def small_header_of(f: FileBuilder, value: bytes) -> None:
     f.header = value
 
 
-@accepts("FRM-05", "FRM-02", over={str(n): n for n in (127, 128, 255, 256)})
-@accepts("FRM-05", "FRM-02", over={str(n): n for n in (32767, 32768)}, importance="low")
+@accepts("FRM-05", "FRM-02", over={str(n): n for n in (128, 256)})
+@accepts("FRM-05", "FRM-02", over={"32768": 32768}, importance="low")
+@accepts("FRM-08", "FRM-05", "FRM-02", over={str(n): n for n in (127, 255)})
+@accepts("FRM-08", "FRM-05", "FRM-02", over={"32767": 32767}, importance="low")
 def header_size(f: FileBuilder, value: int) -> None:
     """A header of $value bytes in front of one tensor.
 
-    Around such lengths a byte of the prefix changes its top bit or is carried into the next.
+    Around such lengths a byte of the prefix changes its top bit or is carried into the next. Single bytes as
+    data are well placed wherever they begin.
     """
     f.padding = b""
-    f.tensor("w", "F32", [2])
+    f.tensor("w", "U8", [8])
     f.padding = b" " * (value - (len(f.render()) - 16))
 
 
-@accepts("FRM-04", "FRM-06", "LIM-02")
+@accepts("FRM-09", "FRM-04", "FRM-06", "LIM-02")
 def header_fills_file(f: FileBuilder) -> None:
     """A file of 64 KiB that is all header, to the last byte.
 
@@ -121,7 +124,7 @@ def length_starts_like(f: FileBuilder, value: bytes) -> None:
     A loader that chooses by the first bytes hands this file to the wrong program.
     """
     f.padding = b""
-    f.tensor("w", "F32", [2])
+    f.tensor("w", "U8", [8])
     f.padding = b" " * (int.from_bytes(value, "little") - (len(f.render()) - 16))
 
 

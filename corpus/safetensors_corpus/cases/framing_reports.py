@@ -14,8 +14,8 @@ SHORT_PICKLE = b"\x93."
 
 
 def _header_size(f: FileBuilder, size: int) -> None:
-    """Add one tensor and pad the header to ``size`` bytes."""
-    f.tensor("w", "F32", [2])
+    """Add one tensor of single bytes, which lie well anywhere, and pad the header to ``size`` bytes."""
+    f.tensor("w", "U8", [8])
     f.padding = b""
     f.padding = b" " * (size - (len(f.render()) - 8 - 8))
 

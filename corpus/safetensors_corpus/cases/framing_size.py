@@ -8,9 +8,10 @@ headers of certain lengths arrive without their end.
 from __future__ import annotations
 
 from ..builder import FileBuilder
-from ..ingredients import ENTRY
 from ..registry import accepts, rejects
 
+ENTRY = '{"dtype":"U8","shape":[8],"data_offsets":[0,8]}'
+"""Entry of the only tensor: single bytes, which lie well wherever the data begins."""
 PIECES = (65_536, 100_000, 131_072)
 """Sizes of a first piece that real readers fetch, or that a buffer has."""
 LENGTHS = {str(n): n for n in (*range(65_527, 65_538), *range(99_991, 100_010), *range(131_063, 131_074))}
@@ -18,14 +19,14 @@ LENGTHS = {str(n): n for n in (*range(65_527, 65_538), *range(99_991, 100_010), 
 
 
 def _pad(f: FileBuilder, length: int) -> None:
-    f.tensor("w", "F32", [2])
+    f.tensor("w", "U8", [8])
     f.padding = b""
     f.padding = b" " * (length - (len(f.render()) - 8 - 8))
 
 
 def _stretch(f: FileBuilder, length: int) -> None:
     """Make the header ``length`` bytes long, with spaces behind its first byte and a brace as its last."""
-    f.tensor("w", "F32", [2])
+    f.tensor("w", "U8", [8])
     member = f'"w":{ENTRY}}}'.encode()
     f.header = b"{" + b" " * (length - 1 - len(member)) + member
 
@@ -53,7 +54,7 @@ def metadata_up_to_the_first_piece(f: FileBuilder) -> None:
     """
     f.padding = b""
     f.metadata({"card": "-" * (99_997 - len('{"__metadata__":{"card":""},"w":}') - len(ENTRY))})
-    f.tensor("w", "F32", [2])
+    f.tensor("w", "U8", [8])
 
 
 @accepts(

@@ -142,7 +142,7 @@ def five_thousand_escapes(f: FileBuilder) -> None:
     f.tensor("w" * 5000, "F32", [2], key='"' + r"\u0077" * 5000 + '"')
 
 
-@accepts("HDR-05", "HDR-15", "HDR-19")
+@accepts("HDR-19", "HDR-15", "HDR-05")
 def mark_escaped_beside_plain_name(f: FileBuilder) -> None:
     """Two names differ by a byte-order mark in front, which is written as an escape.
 
@@ -152,7 +152,7 @@ def mark_escaped_beside_plain_name(f: FileBuilder) -> None:
     f.tensor("\ufeffw", "F32", [1], key=r'"\ufeffw"')
 
 
-@accepts("HDR-05", "DAT-06")
+@accepts("DAT-06", "HDR-05")
 def mark_at_start_of_data(f: FileBuilder) -> None:
     """The data begins with the bytes of a byte-order mark."""
     f.tensor("w", "U8", [8], b"\xef\xbb\xbfmarked"[:8])

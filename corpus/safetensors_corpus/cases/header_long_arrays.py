@@ -74,8 +74,8 @@ def ignored_number_out_of_range(f: FileBuilder, value: str) -> None:
 
 
 @rejects(
-    "HDR-18",
     "HDR-07",
+    "HDR-18",
     codes=IGNORED,
     over={
         "two-minus-signs": "--1",
@@ -89,7 +89,7 @@ def ignored_signs(f: FileBuilder, value: str) -> None:
     f.tensor("w", "F32", [2], fields={"x": value})
 
 
-@accepts("HDR-08", "MET-04")
+@accepts("MET-04")
 def numbers_as_metadata_text(f: FileBuilder) -> None:
     """A metadata value that is the text of a long array of numbers stays a string."""
     f.metadata({"numbers": f"[{','.join(NUMBERS)}]"})

@@ -72,7 +72,7 @@ def space_around_metadata(f: FileBuilder) -> None:
     f.tensor("w", "F32", [2])
 
 
-@accepts("HDR-08", "HDR-19")
+@accepts("HDR-19", "ENT-08")
 def space_inside_strings_only(f: FileBuilder) -> None:
     """Names of spaces alone, of no-break spaces and with spaces at both ends come back untouched."""
     for name in (" ", "  ", "\xa0", " a ", "\u3000", "\\n"):

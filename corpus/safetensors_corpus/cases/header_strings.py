@@ -57,9 +57,9 @@ def escape_in_field_names(f: FileBuilder) -> None:
         "upper-case-u": r"\U0041",
         "three-digits": r"\u041",
         "plus-sign": r"\u+041",
-        "quote-missing": "\\",
     },
 )
+@rejects("HDR-07", "HDR-15", codes=("HDR_NOT_JSON", "HDR_NOT_UTF8"), over={"quote-missing": "\\"})
 def escape_text(f: FileBuilder, value: str) -> None:
     """A tensor name that ends in `$value`, which JSON does not know or gives no meaning.
 

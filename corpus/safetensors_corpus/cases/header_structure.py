@@ -118,7 +118,7 @@ def json_extensions_inside_strings(f: FileBuilder) -> None:
     f.tensor("// 'w',]", "F32", [1])
 
 
-@accepts("HDR-06", "FRM-01")
+@accepts("FRM-01", "HDR-06")
 def object_at_start_of_data(f: FileBuilder) -> None:
     """The data begins, right behind the closing brace, with the text of a second object.
 
@@ -129,8 +129,8 @@ def object_at_start_of_data(f: FileBuilder) -> None:
 
 
 @accepts(
-    "HDR-02",
     "HDR-08",
+    "HDR-02",
     over={
         "line-feed": "\n",
     },

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 FIELDS = '"dtype":"F32","shape":[2],"data_offsets":[{},{}]'
 
 
-@accepts("HDR-09", "HDR-19")
+@accepts("HDR-19", "HDR-09")
 def long_names_differ_at_end(f: FileBuilder) -> None:
     """Two names of a thousand characters differ only in the last.
 
@@ -72,7 +72,7 @@ def field_names_at_every_level(f: FileBuilder) -> None:
     f.tensor("shape", "F32", [1])
 
 
-@accepts("HDR-13", "MET-04", "HDR-19")
+@accepts("HDR-19", "MET-04", "HDR-13")
 def similar_metadata_keys(f: FileBuilder) -> None:
     """Metadata keys differ only in case, a space, a NUL or a normal form.
 
@@ -83,7 +83,7 @@ def similar_metadata_keys(f: FileBuilder) -> None:
     f.tensor("w", "F32", [2])
 
 
-@accepts("HDR-11", "MET-05", "ENT-01")
+@accepts("MET-05", "HDR-11")
 def one_metadata_key_among_similar(f: FileBuilder) -> None:
     """The metadata key stands beside tensors whose names only resemble it.
 

@@ -65,7 +65,7 @@ def bytes_in_padding(f: FileBuilder, value: bytes) -> None:
 
 @rejects("HDR-07", "HDR-01", codes=BAD[::-1], over={"little-endian": "utf-32-le"})
 @rejects("HDR-02", "HDR-01", codes=START, over={"big-endian": "utf-32-be"})
-@rejects("HDR-01", "HDR-05", codes=START, over={"with-mark": "utf-32-le-mark"})
+@rejects("HDR-01", "HDR-05", codes=("HDR_NOT_UTF8", *START[:3]), over={"with-mark": "utf-32-le-mark"})
 def utf32(f: FileBuilder, value: str) -> None:
     """The header text in UTF-32: $slug."""
     raw = f'{{"w":{ENTRY}}}'.encode(value.removesuffix("-mark"))
@@ -111,8 +111,8 @@ def edges_of_utf8_in_metadata(f: FileBuilder) -> None:
 
 
 @accepts(
-    "HDR-01",
     "HDR-19",
+    "HDR-01",
     over={
         "utf-7": "+AHc-",
         "mojibake": "\xc3\xa9",

@@ -35,8 +35,8 @@ def ignored_word(f: FileBuilder, value: str) -> None:
 
 
 @rejects(
-    "HDR-18",
     "HDR-07",
+    "HDR-18",
     codes=IGNORED,
     over={
         "minus-alone": "-",
@@ -53,9 +53,9 @@ def ignored_digits(f: FileBuilder, value: str) -> None:
 
 
 @chooses(
-    "foreign-errors",
-    "HDR-18",
-    options={"answer": ACCEPT, "refuse": reject("ENT_UNKNOWN_FIELD", "HDR_NOT_JSON")},
+    "number-range",
+    "API-14",
+    options={"reject": reject(*IGNORED), "accept": ACCEPT},
     over={"5000-digits": "9" * 5000, "minus-5000-digits": "-" + "9" * 5000},
 )
 def ignored_integer(f: FileBuilder, value: str) -> None:

@@ -60,7 +60,7 @@ NAMES = {
 }
 
 
-@accepts("IDX-04", "IDX-05", "IDX-07", "IDX-15", over=NAMES)
+@accepts("IDX-01", "IDX-04", "IDX-05", "IDX-07", "IDX-15", over=NAMES)
 def shard_name(f: IndexBuilder, name: str) -> None:
     """A bare file name that does not follow the convention: $value.
 

@@ -164,7 +164,7 @@ def pickle_named(f: IndexBuilder, name: str) -> None:
     f.index({"a": A, "b": name})
 
 
-@rejects("IDX-07", codes=("FRM_HEADER_OVER_LIMIT", "FRM_HEADER_PAST_EOF"), importance="critical")
+@rejects("FRM-01", "IDX-07", codes=("FRM_HEADER_OVER_LIMIT", "FRM_HEADER_PAST_EOF"), importance="critical")
 def pickle_with_suffix(f: IndexBuilder) -> None:
     """A pickle file has the suffix of a shard."""
     f.shard(A, "a")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..ingredients import rare
 from ..registry import accepts
 
 if TYPE_CHECKING:
@@ -27,17 +28,21 @@ def header_order(f: FileBuilder, value: str) -> None:
         f.tensor(name, "F32", [2], at=sum(value.index(n) < value.index(name) for n in "abc" if n < name))
 
 
+UNALIGNED: dict[str, tuple[int, str]] = {
+    "f16-at-1": (1, "F16"),
+    "f32-at-1": (1, "F32"),
+    "i64-at-3": (3, "I64"),
+    "f64-at-4": (4, "F64"),
+    "c64-at-7": (7, "C64"),
+}
+
+
 @accepts(
     "OFF-11",
     importance="high",
-    over={
-        "f16-at-1": (1, "F16"),
-        "f32-at-1": (1, "F32"),
-        "i64-at-3": (3, "I64"),
-        "f64-at-4": (4, "F64"),
-        "c64-at-7": (7, "C64"),
-    },
-    bugs=("FB-75", "FB-109"),
+    over=UNALIGNED,
+    ahead=rare(UNALIGNED),
+    bugs=("FB-35", "FB-75", "FB-109"),
 )
 def unaligned(f: FileBuilder, value: tuple[int, str]) -> None:
     """A tensor begins at an offset that does not suit its width: $slug.
@@ -86,7 +91,7 @@ def empty_tensor_listed_last(f: FileBuilder, value: int) -> None:
     f.tensor("empty", "F32", [0], begin=value, end=value)
 
 
-@accepts("OFF-10", "OFF-09")
+@accepts("OFF-09", "SHP-04", "OFF-10")
 def empty_tensors_at_every_boundary(f: FileBuilder) -> None:
     """Pairs of tensors without bytes stand before, between and behind two others."""
     for index in range(3):

@@ -170,7 +170,7 @@ def sizes_wrap_to_size_of_data(f: FileBuilder) -> None:
         f.tensor(f"t{index}", "U8", [2**60], b"", begin=0, end=2**60)
 
 
-@rejects("OFF-01", "OFF-07", codes=("OFF_HOLE", "OFF_OUT_OF_BOUNDS"), importance="high")
+@rejects("OFF-07", "OFF-04", "OFF-01", codes=("OFF_HOLE", "OFF_OUT_OF_BOUNDS"), importance="high")
 def offsets_from_start_of_file(f: FileBuilder) -> None:
     """The offsets count from the start of the file instead of the start of the data."""
     f.tensor("w", "F32", [2], begin=8 + HEADER, end=8 + HEADER + 8)

@@ -125,8 +125,8 @@ def overlap_makes_up_for_unused_bytes(f: FileBuilder) -> None:
 
 
 @rejects(
-    "LIM-05",
     "OFF-06",
+    "LIM-05",
     codes="OFF_OVERLAP",
     importance="critical",
     issue="https://github.com/safetensors/safetensors/issues/26",

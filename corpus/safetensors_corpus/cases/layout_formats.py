@@ -75,7 +75,7 @@ def last_tensor_holds(f: FileBuilder, value: bytes) -> None:
 def first_tensor_holds(f: FileBuilder, value: bytes) -> None:
     """The first of two tensors holds something of another format: $slug."""
     f.tensor("a", "U8", [len(value)], value)
-    f.tensor("b", "F32", [2])
+    f.tensor("b", "U8", [8])
 
 
 @rejects("OFF-07", codes="OFF_HOLE", importance="high", over={"html": HTML, "safetensors": _inner()})

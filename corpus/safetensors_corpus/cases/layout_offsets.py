@@ -58,6 +58,14 @@ def offsets_form(f: FileBuilder, value: str) -> None:
         "exponent": "[0,8e0]",
         "half": "[0,8.5]",
         "minus-zero": "[-0,8]",
+    },
+    ahead={"half": ("OFF-01",)},
+)
+@rejects(
+    "OFF-04",
+    "SHP-07",
+    codes=("ENT_BAD_INTEGER", "OFF_OUT_OF_BOUNDS"),
+    over={
         "2p64": f"[0,{2**64}]",
         "2p64-plus-8": f"[0,{2**64 + 8}]",
         "both-2p64-more": f"[{2**64},{2**64 + 8}]",
@@ -70,7 +78,7 @@ def offset_spelled(f: FileBuilder, value: str) -> None:
 
 
 @rejects(
-    "OFF-02",
+    "OFF-01",
     codes=("ENT_BAD_INTEGER", "OFF_BAD_PAIR"),
     over={
         "strings": ('["0","1"]', 1),
@@ -85,7 +93,7 @@ def offset_type(f: FileBuilder, value: tuple[str, int]) -> None:
     f.tensor("w", "U8", [value[1]], fields={"data_offsets": value[0]})
 
 
-@rejects("OFF-02", codes="ENT_BAD_INTEGER", importance="critical", bugs=("FB-43", "FB-62", "FB-85"))
+@rejects("OFF-01", codes="ENT_BAD_INTEGER", importance="critical", bugs=("FB-43", "FB-62", "FB-85"))
 def offset_negative(f: FileBuilder) -> None:
     """The range of a tensor is [-8, 0], just before the data.
 
@@ -97,7 +105,7 @@ def offset_negative(f: FileBuilder) -> None:
 OUTSIDE_JSON = {"leading-zero": "[0,08]", "plus-sign": "[0,+8]"}
 
 
-@rejects("OFF-02", "HDR-07", codes=("HDR_NOT_JSON", "ENT_BAD_INTEGER"), over=OUTSIDE_JSON)
+@rejects("HDR-07", "OFF-02", codes=("HDR_NOT_JSON", "ENT_BAD_INTEGER"), over=OUTSIDE_JSON)
 def offset_outside_json(f: FileBuilder, value: str) -> None:
     """An offset is spelled in a way that JSON does not know: $slug."""
     f.tensor("w", "F32", [2], fields={"data_offsets": value})

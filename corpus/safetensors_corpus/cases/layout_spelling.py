@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 @rejects(
     "OFF-02",
+    ahead={"end-nearly-eight": ("OFF-01",)},
     codes="ENT_BAD_INTEGER",
     over={
         "begin-zero-exponent": "[0e5,8]",
@@ -50,8 +51,8 @@ def offset_number_in_one_of_three(f: FileBuilder, value: tuple[int, str]) -> Non
 
 
 @rejects(
-    "OFF-02",
     "HDR-07",
+    "OFF-02",
     codes=("HDR_NOT_JSON", "ENT_BAD_INTEGER", "OFF_BAD_PAIR"),
     over={
         "begin-two-zeros": "[00,8]",
@@ -69,7 +70,7 @@ def offset_text(f: FileBuilder, value: str) -> None:
 
 
 @rejects(
-    "OFF-02",
+    "OFF-01",
     codes="ENT_BAD_INTEGER",
     importance="critical",
     over={
@@ -95,7 +96,7 @@ def one_offset_in_one_of_three(f: FileBuilder, value: int) -> None:
             f.tensor(name, "U8", [4])
 
 
-@accepts("OFF-01", "OFF-02", "HDR-08")
+@accepts("HDR-08", "OFF-01", "OFF-02")
 def offsets_of_five_digits(f: FileBuilder) -> None:
     """Offsets of one to five digits, written with spaces and line ends in the pair.
 

@@ -64,7 +64,7 @@ def instruction(f: FileBuilder, value: dict[str, str]) -> None:
     The tensor is read as its entry says.
     """
     f.metadata(value)
-    f.tensor("w", "U16", [2, 3])
+    f.tensor("w", "I16", [2, 3])
 
 
 @rejects("MET-07", "MET-06", codes=("MET_VALUE_NOT_STRING", "OFF_TRAILING", "OFF_HOLE"), importance="high")
@@ -91,7 +91,7 @@ def empty_map_under_escaped_key(f: FileBuilder) -> None:
     f.tensor("w", "F32", [2])
 
 
-@accepts("MET-07", "MET-01")
+@accepts("MET-01", "MET-07")
 def two_field_names_in_map(f: FileBuilder) -> None:
     """The map has the keys dtype and data_offsets, with texts for values.
 

@@ -133,6 +133,7 @@ def large_dimension_of_nothing(f: RecipeBuilder, value: list[int]) -> None:
     f.header("{")
     entry(f, "w", "F32", value, 0, 0)
     f.header("}")
+    f.align_header()
     f.holds("w", "F32", value, b"")
     constant_cost(f)
 

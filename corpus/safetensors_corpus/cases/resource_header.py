@@ -251,7 +251,13 @@ def names_on_one_range(f: RecipeBuilder, value: int) -> None:
 
 
 @accepts(
-    "LIM-05", "OFF-09", "OFF-10", importance="high", heavy=True, over={"10000": 10_000, "100000": 100_000}
+    "OFF-09",
+    "LIM-05",
+    "OFF-10",
+    "LIM-04",
+    importance="high",
+    heavy=True,
+    over={"10000": 10_000, "100000": 100_000},
 )
 def empty_names_on_one_range(f: RecipeBuilder, value: int) -> None:
     """$value tensors without bytes share the range from 0 to 0, which overlaps with nothing."""

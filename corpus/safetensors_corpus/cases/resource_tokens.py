@@ -9,6 +9,7 @@ from .resource_header import LARGE_FIELD
 
 DEEP = {"100000": 100_000, "1000000": 1_000_000}
 TOO_DEEP = ("HDR_TOO_DEEP", "HDR_NOT_JSON", "ENT_UNKNOWN_FIELD")
+NEVER_CLOSED = ("HDR_NOT_JSON", "HDR_TOO_DEEP", "ENT_UNKNOWN_FIELD")
 OPEN_ENTRY = '{"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"x":'
 
 
@@ -49,7 +50,7 @@ def nested_in_ignored_field(f: RecipeBuilder, value: tuple[str, int]) -> None:
     "HDR-07",
     "HDR-16",
     "LIM-08",
-    codes=TOO_DEEP,
+    codes=NEVER_CLOSED,
     importance="critical",
     over={
         "arrays-100000": ("[", 100_000),
@@ -122,10 +123,10 @@ def digits_in_shape(f: RecipeBuilder, value: int) -> None:
 
 
 @rejects(
-    "OFF-02",
+    "OFF-04",
     "SHP-07",
     "LIM-08",
-    codes=("ENT_BAD_INTEGER", "OFF_BAD_PAIR"),
+    codes=("ENT_BAD_INTEGER", "OFF_OUT_OF_BOUNDS", "OFF_BAD_PAIR"),
     importance="high",
     over={"1mb": MEGABYTE - 100, "10mb": 10 * MEGABYTE},
 )

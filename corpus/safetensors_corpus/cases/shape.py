@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..ingredients import rare
 from ..registry import ACCEPT, accepts, chooses, reject
 
 if TYPE_CHECKING:
@@ -13,7 +14,10 @@ if TYPE_CHECKING:
 MAX = 2**64 - 1
 
 
-@accepts("SHP-03", over={"u8": "U8", "f16": "F16", "f32": "F32", "c64": "C64"})
+SCALARS = {"u8": "U8", "f16": "F16", "f32": "F32", "c64": "C64"}
+
+
+@accepts("SHP-03", over=SCALARS, ahead=rare(SCALARS))
 def scalar(f: FileBuilder, value: str) -> None:
     """A scalar of $value: no dimension, one element."""
     f.tensor("w", value, [])
@@ -90,7 +94,9 @@ LARGE_OPTIONS: dict[str, Accept | Reject] = {
 }
 
 
-@chooses("large-dimension", "SHP-08", options=LARGE_OPTIONS, over=LARGE, bugs={"2p53-plus-1": ("FB-67",)})
+@chooses(
+    "large-dimension", "SHP-11", "SHP-04", options=LARGE_OPTIONS, over=LARGE, bugs={"2p53-plus-1": ("FB-67",)}
+)
 def large_behind_zero(f: FileBuilder, value: int) -> None:
     """A tensor of shape [0, $value] is empty and has one very large dimension.
 
@@ -99,7 +105,9 @@ def large_behind_zero(f: FileBuilder, value: int) -> None:
     f.tensor("w", "U8", [0, value])
 
 
-@chooses("large-dimension", "SHP-08", options=LARGE_OPTIONS, over={"2p53-plus-1": 2**53 + 1, "max": MAX})
+@chooses(
+    "large-dimension", "SHP-11", "SHP-04", options=LARGE_OPTIONS, over={"2p53-plus-1": 2**53 + 1, "max": MAX}
+)
 def large_before_zero(f: FileBuilder, value: int) -> None:
     """A tensor of shape [$value, 0] is empty and has one very large dimension."""
     f.tensor("w", "U8", [value, 0])

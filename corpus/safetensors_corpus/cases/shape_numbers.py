@@ -40,6 +40,7 @@ def of_other_type(f: FileBuilder, value: tuple[str, int]) -> None:
 
 @rejects(
     "SHP-02",
+    ahead={"half": ("SHP-01",)},
     codes="ENT_BAD_INTEGER",
     over={
         "point-zero": ("[2.0]", 8),
@@ -60,7 +61,7 @@ def number_spelled(f: FileBuilder, value: tuple[str, int]) -> None:
 
 
 @rejects(
-    "SHP-02",
+    "SHP-01",
     codes="ENT_BAD_INTEGER",
     importance="critical",
     over={"1": ("[-1]", 4), "2": ("[-2]", 8), "1-times-2": ("[-1,-2]", 8), "2-in-last-place": ("[1,-2]", 8)},
@@ -75,8 +76,8 @@ def negative(f: FileBuilder, value: tuple[str, int]) -> None:
 
 
 @rejects(
-    "SHP-02",
     "HDR-07",
+    "SHP-02",
     codes=("HDR_NOT_JSON", "ENT_BAD_INTEGER"),
     over={
         "leading-zero": "[02]",
@@ -93,8 +94,9 @@ def number_outside_json(f: FileBuilder, value: str) -> None:
 
 
 @rejects(
+    "OFF-05",
     "SHP-07",
-    codes=("ENT_BAD_INTEGER", "SHP_OVERFLOW"),
+    codes=("ENT_BAD_INTEGER", "SHP_OVERFLOW", "OFF_SIZE_MISMATCH"),
     importance="critical",
     over={
         "2p64": (str(2**64), 0),
@@ -104,9 +106,10 @@ def number_outside_json(f: FileBuilder, value: str) -> None:
     },
 )
 @rejects(
+    "OFF-05",
     "SHP-07",
     "API-14",
-    codes=("ENT_BAD_INTEGER", "SHP_OVERFLOW"),
+    codes=("ENT_BAD_INTEGER", "SHP_OVERFLOW", "OFF_SIZE_MISMATCH"),
     importance="critical",
     over={"400-digits": ("1" * 400, 0)},
     bugs=("FB-116",),

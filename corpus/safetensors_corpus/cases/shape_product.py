@@ -209,8 +209,8 @@ def product_near(f: FileBuilder, value: list[int]) -> None:
 
 
 @rejects(
-    "SHP-05",
     "OFF-05",
+    "SHP-05",
     codes=("OFF_SIZE_MISMATCH", "SHP_OVERFLOW"),
     importance="critical",
     over={
@@ -225,7 +225,7 @@ def wraps_32_bits_to(f: FileBuilder, value: Sized) -> None:
     _sized(f, value)
 
 
-@rejects("SHP-05", "OFF-05", codes=("OFF_SIZE_MISMATCH", "SHP_OVERFLOW"), importance="critical")
+@rejects("OFF-05", "SHP-05", codes=("OFF_SIZE_MISMATCH", "SHP_OVERFLOW"), importance="critical")
 def largest_without_overflow(f: FileBuilder) -> None:
     """2^61 - 1 elements of U8 over eight bytes: even counted in bits nothing overflows.
 

@@ -21,6 +21,7 @@ def _raw(f: FileBuilder, value: Spelled) -> None:
 
 @rejects(
     "SHP-02",
+    ahead={"nearly-two": ("SHP-01",)},
     codes="ENT_BAD_INTEGER",
     over={
         "point-zero-first": ("[2.0,3]", 6),
@@ -45,8 +46,8 @@ def spelling(f: FileBuilder, value: Spelled) -> None:
 
 
 @rejects(
-    "SHP-02",
     "HDR-07",
+    "SHP-02",
     codes=("HDR_NOT_JSON", "ENT_BAD_INTEGER", "SHP_BAD_TYPE"),
     over={
         "two-zeros": ("[00]", 0),
@@ -67,8 +68,9 @@ def spelling_outside_json(f: FileBuilder, value: Spelled) -> None:
 
 
 @rejects(
+    "OFF-05",
     "SHP-07",
-    codes=("ENT_BAD_INTEGER", "SHP_OVERFLOW"),
+    codes=("ENT_BAD_INTEGER", "SHP_OVERFLOW", "OFF_SIZE_MISMATCH"),
     importance="critical",
     over={
         "2p64-middle": (f"[2,{2**64},3]", 0),
@@ -86,7 +88,7 @@ def too_large(f: FileBuilder, value: Spelled) -> None:
 
 
 @rejects(
-    "SHP-02",
+    "SHP-01",
     codes="ENT_BAD_INTEGER",
     importance="critical",
     over={
@@ -110,14 +112,14 @@ def null_in_one_of_three(f: FileBuilder, value: int) -> None:
             f.tensor(name, "U8", [4])
 
 
-@rejects("SHP-02", codes="ENT_BAD_INTEGER", importance="critical", over=PLACES)
+@rejects("SHP-01", codes="ENT_BAD_INTEGER", importance="critical", over=PLACES)
 def minus_in_one_of_three(f: FileBuilder, value: int) -> None:
     """The $slug of three tensors has two negative dimensions, whose product fits."""
     for index, name in enumerate("abc"):
         f.tensor(name, "U8", [4], fields={"shape": "[-2,-2]"} if index == value else {})
 
 
-@accepts("SHP-02", "SHP-01")
+@accepts("SHP-01", "SHP-02")
 def zeros_at_end_of_numbers(f: FileBuilder) -> None:
     """The dimensions 10, 100 and 20 end in zeros, and 0 stands alone.
 
@@ -128,19 +130,19 @@ def zeros_at_end_of_numbers(f: FileBuilder) -> None:
     f.tensor("c", "U8", [20, 1, 10])
 
 
-@accepts("SHP-01", "HDR-08")
+@accepts("HDR-08", "SHP-01")
 def spread_over_lines(f: FileBuilder) -> None:
     """Each number of a shape stands on a line of its own."""
     f.tensor("w", "U8", [2, 3], fields={"shape": "[\n  2,\n  3\n]"})
 
 
-@accepts("SHP-07", "SHP-04")
+@accepts("SHP-04", "SHP-08", "SHP-07")
 def fifteen_digits(f: FileBuilder) -> None:
     """A tensor of shape [281474976710655, 0], the largest dimension that no reader is known to refuse."""
     f.tensor("w", "F32", [2**48 - 1, 0])
 
 
-@accepts("SHP-05", "SHP-04", over={"u8": ("U8", [0, 2**30, 2**29]), "f32": ("F32", [2**20, 0, 2**30])})
+@accepts("SHP-04", "SHP-05", over={"u8": ("U8", [0, 2**30, 2**29]), "f32": ("F32", [2**20, 0, 2**30])})
 def large_product_beside_zero(f: FileBuilder, value: tuple[str, list[int]]) -> None:
     """An empty tensor whose other dimensions have a large product that fits 64 bits: $slug."""
     f.tensor("w", *value)

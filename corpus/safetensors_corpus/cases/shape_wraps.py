@@ -31,8 +31,8 @@ def bytes_near(f: FileBuilder, value: tuple[str, list[int]]) -> None:
 
 
 @rejects(
-    "SHP-05",
     "OFF-05",
+    "SHP-05",
     codes=WRAPPED[::-1],
     importance="critical",
     over={

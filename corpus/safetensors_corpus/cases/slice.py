@@ -151,7 +151,7 @@ def rank(f: SliceBuilder, value: tuple[list[int], tuple[Any, ...]]) -> None:
 SCALARS: dict[str, tuple[Any, ...]] = {"no-index": (), "ellipsis": (...,)}
 
 
-@accepts("API-05", "SHP-03", over=SCALARS)
+@accepts("SHP-03", "API-05", over=SCALARS)
 def scalar(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     """A scalar has no dimension that could be cut; $slug gives all of it."""
     f.tensor("before", "I16", [2])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..builder import pattern
+from ..ingredients import rare
 from ..registry import accepts, rejects
 from ..slice_builder import SliceBuilder, numbers
 
@@ -19,7 +20,7 @@ def tensor(f: SliceBuilder, place: int) -> None:
     f.ask("abc"[place], S(1, 3), 1)
 
 
-@accepts("API-05", "HDR-17", importance="high")
+@accepts("HDR-17", "API-05", importance="high")
 def tensor_listed_out_of_order(f: SliceBuilder) -> None:
     """The header lists the tensors in another order than their bytes."""
     for name in "abc":
@@ -27,10 +28,10 @@ def tensor_listed_out_of_order(f: SliceBuilder) -> None:
     f.ask("a", S(0, 2))
 
 
-WIDTHS = ("U8", "F8_E4M3", "BF16", "F32", "I64", "C64")
+WIDTHS = {"u8": "U8", "f8-e4m3": "F8_E4M3", "bf16": "BF16", "f32": "F32", "i64": "I64", "c64": "C64"}
 
 
-@accepts("API-05", importance="high", over={w.lower().replace("_", "-"): w for w in WIDTHS})
+@accepts("API-05", importance="high", over=WIDTHS, ahead=rare(WIDTHS))
 def elements(f: SliceBuilder, dtype: str) -> None:
     """A slice across both dimensions of a tensor of $value."""
     f.tensor("before", dtype, [3])
@@ -48,7 +49,7 @@ def elements_bool(f: SliceBuilder) -> None:
     f.ask("t", S(1, 3), S(1, 4))
 
 
-@accepts("API-05", "OFF-12", importance="high")
+@accepts("OFF-11", "API-05", importance="high")
 def unaligned_tensor(f: SliceBuilder) -> None:
     """The tensor begins at an odd offset of the data buffer.
 
@@ -59,7 +60,7 @@ def unaligned_tensor(f: SliceBuilder) -> None:
     f.ask("t", S(1, 3), S(0, 2))
 
 
-@accepts("API-05", "OFF-11", importance="high", over={"1": 1, "4": 4})
+@accepts("OFF-11", "API-05", importance="high", over={"1": 1, "4": 4})
 def odd_header(f: SliceBuilder, value: int) -> None:
     """The data buffer begins $value bytes behind a multiple of eight."""
     f.padding = b""
@@ -76,7 +77,7 @@ ZERO: dict[str, tuple[list[int], tuple[Any, ...]]] = {
 }
 
 
-@accepts("API-05", "SHP-04", over=ZERO)
+@accepts("SHP-04", "API-05", over=ZERO)
 def no_bytes(f: SliceBuilder, value: tuple[list[int], tuple[Any, ...]]) -> None:
     """A tensor without bytes, cut along dimensions that are not 0: $slug."""
     shape, index = value

@@ -7,19 +7,21 @@ import struct
 from safetensors_reference.dtypes import DTYPE_BITS
 
 from ..builder import pattern, size_of
+from ..ingredients import rare
 from ..registry import accepts, rejects
 from ..write_builder import WriteBuilder
 
 DTYPES = {code.lower().replace("_", "-"): code for code in DTYPE_BITS}
+SCALARS = {"f32": "F32", "bool": "BOOL", "c64": "C64"}
 FOUR = 4
 """Elements of the vectors below: whole bytes in every dtype."""
 
 
 @accepts(
     "WRT-01",
-    "WRT-09",
-    "DTY-01",
     "DTY-05",
+    "WRT-09",
+    ahead=rare(DTYPES),
     importance="high",
     over=DTYPES,
     bugs={
@@ -52,14 +54,14 @@ def two_tensors_and_metadata(f: WriteBuilder) -> None:
     f.metadata({"key": "value"})
 
 
-@accepts("WRT-01", "SHP-03", over={"f32": "F32", "bool": "BOOL", "c64": "C64"})
+@accepts("SHP-03", "WRT-01", over=SCALARS, ahead=rare(SCALARS))
 def scalar(f: WriteBuilder, code: str) -> None:
     """A scalar of $value has the empty shape, not one dimension of length one."""
     f.give("t", code, [], b"\1" if code == "BOOL" else None)
 
 
 @accepts(
-    "WRT-01", "WRT-17", "SHP-04", over={"vector": [0], "rows": [0, 3], "columns": [3, 0], "middle": [2, 0, 2]}
+    "SHP-04", "WRT-01", "WRT-17", over={"vector": [0], "rows": [0, 3], "columns": [3, 0], "middle": [2, 0, 2]}
 )
 def without_elements(f: WriteBuilder, shape: list[int]) -> None:
     """A tensor without elements keeps its shape ($slug), beside one that has some."""
@@ -67,17 +69,17 @@ def without_elements(f: WriteBuilder, shape: list[int]) -> None:
     f.give("full", "F32", [2])
 
 
-@accepts("WRT-01", "SHP-04", over={"f4": "F4", "f6": "F6_E3M2"})
+@accepts("DTY-01", "SHP-04", "WRT-01", over={"f4": "F4", "f6": "F6_E3M2"})
 def packed_without_elements(f: WriteBuilder, code: str) -> None:
     """A tensor of $value without elements takes no byte."""
     f.give("t", code, [0])
 
 
 @accepts(
+    "DTY-10",
     "WRT-01",
     "WRT-17",
     "WRT-20",
-    "DTY-10",
     over={"f4": ("F4", [3, 4]), "f6-e2m3": ("F6_E2M3", [2, 4]), "f6-e3m2": ("F6_E3M2", [4, 4])},
 )
 def packed_matrix(f: WriteBuilder, value: tuple[str, list[int]]) -> None:
@@ -106,7 +108,7 @@ VALUES = {
 }
 
 
-@accepts("WRT-01", "DAT-04", over=VALUES)
+@accepts("WRT-01", "DAT-04", over=VALUES, ahead=rare(VALUES))
 def values(f: WriteBuilder, value: tuple[str, bytes]) -> None:
     """Values that a conversion would change are written bit by bit ($slug)."""
     f.give("t", value[0], [2], value[1])
@@ -119,7 +121,7 @@ def many_tensors(f: WriteBuilder) -> None:
         f.give(f"layer.{number * 77 % 200}.weight", "U8", [3])
 
 
-@accepts("WRT-01", "OFF-07", importance="high")
+@accepts("DTY-01", "WRT-01", "OFF-07", importance="high")
 def every_dtype_in_one_file(f: WriteBuilder) -> None:
     """One vector of every dtype in one file, of lengths that leave nothing aligned by itself."""
     for number, code in enumerate(DTYPE_BITS):

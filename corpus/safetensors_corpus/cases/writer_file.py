@@ -173,7 +173,7 @@ def disk_full_leaves_nothing(f: WriteBuilder) -> None:
     f.properties = ["one-file"]
 
 
-@rejects("WRT-14", "WRT-19", codes=DISK_FULL, importance="high", bugs=("FB-77",))
+@rejects("WRT-19", "WRT-14", codes=DISK_FULL, importance="high", bugs=("FB-77",))
 def disk_full_over_an_old_file(f: WriteBuilder) -> None:
     """The disk is full while an old file is being replaced; the old file stays as it was."""
     f.target = "file"

@@ -38,13 +38,13 @@ def name(f: WriteBuilder, text: str) -> None:
     f.give(text, "U8", [3], b"abc")
 
 
-@accepts("WRT-06", "MET-05", "WRT-01")
+@accepts("MET-05", "WRT-06", "WRT-01")
 def name_like_the_reserved(f: WriteBuilder) -> None:
     """The reserved name and one more underscore is a name like any other."""
     f.give("__metadata___", "U8", [3], b"abc")
 
 
-@accepts("WRT-06", "MET-05", "WRT-01", over={"in-capitals": "__METADATA__", "with-blank": "__metadata__ "})
+@accepts("MET-05", "WRT-06", "WRT-01", over={"in-capitals": "__METADATA__", "with-blank": "__metadata__ "})
 def name_reserved(f: WriteBuilder, text: str) -> None:
     """The reserved name $slug is a name like any other."""
     f.give(text, "U8", [3], b"abc")
@@ -128,7 +128,7 @@ def name_with_lone_surrogate_last_of_three(f: WriteBuilder) -> None:
     f.properties = ["target-unchanged"]
 
 
-@rejects("WRT-01", "HDR-09", codes=("WRT_BAD_NAME", "HDR_DUP_KEY"))
+@rejects("HDR-09", "WRT-01", codes=("HDR_DUP_KEY", "WRT_BAD_NAME"))
 def one_name_twice(f: WriteBuilder) -> None:
     """Two tensors of one name, for writers that take a list."""
     f.give("a", "U8", [1], b"\1")

@@ -91,19 +91,21 @@ WRAPS: dict[str, tuple[str, list[int], int]] = {
     "bits-to-zero": ("U8", [2**61], 0),
     "bits-to-a-byte": ("U8", [2**61 + 1], 1),
     "packed-bits-to-zero": ("F4", [2**62], 0),
+    "packed-pairs-to-zero": ("F4", [2**64], 0),
     "thirty-two-bits": ("U8", [2**16, 2**16], 0),
     "thirty-two-bits-to-four": ("F32", [2**30 + 1], 4),
 }
 
 
 @rejects(
+    "WRT-17",
     "WRT-20",
     "SHP-05",
     codes=("SHP_OVERFLOW", "WRT_SIZE_MISMATCH"),
     importance="critical",
     issue="https://github.com/safetensors/safetensors/issues/765",
     over=WRAPS,
-    bugs=("FB-15",),
+    bugs={slug: ("FB-15", "FB-16") if slug == "packed-pairs-to-zero" else ("FB-15",) for slug in WRAPS},
 )
 def wrapping_shape(f: WriteBuilder, value: tuple[str, list[int], int]) -> None:
     """A shape whose size, computed in a machine word, is that of the buffer: $slug."""

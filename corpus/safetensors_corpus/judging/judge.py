@@ -187,6 +187,9 @@ def _against(
     if expectation.outcome != answer.outcome:
         if answer.outcome == "reject":
             detail = f"reject: {answer.message}" if answer.message else "reject"
+            if demand.choice is None and demand.level == "may":
+                # A rule that permits something to a file demands of nobody to have it.
+                return Judgement("unsupported", detail, (), answer)
             return failed(answer, [_outcome(demand, "reject", detail, option, profile)])
         if _refused_late(step, answers):
             late = Failure("late-reject", LATE, basis_of(LATE), "outcome", _LATE)
