@@ -21,7 +21,8 @@ _OPTIONS: list[tuple[str, dict[str, Any]]] = [
         {
             "choices": ("text", "official", "hardened"),
             "help": "grade disputed cases by the written text, the official library's behaviour or our "
-            "recommendation for hostile files; without it only undisputed musts can fail",
+            "recommendation for hostile files; without it they fail only for an "
+            "answer that fits no option, or where one option is required",
         },
     ),
     ("--baseline", {"metavar": "FILE", "help": "expected failures of the implementation (TOML)"}),

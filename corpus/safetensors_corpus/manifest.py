@@ -23,8 +23,16 @@ LARGEST_IN_MEMORY = 256 << 20
 ROOT_MARK = b"@ROOT@"
 """In files of a directory input marked as template: stands for the absolute path of the directory."""
 OF_LAYOUT = frozenset(
-    """OFF_REVERSED OFF_OUT_OF_BOUNDS OFF_SIZE_MISMATCH OFF_OVERLAP OFF_HOLE OFF_TRAILING
-    SHP_OVERFLOW DTY_SUBBYTE""".split()
+    {
+        "OFF_REVERSED",
+        "OFF_OUT_OF_BOUNDS",
+        "OFF_SIZE_MISMATCH",
+        "OFF_OVERLAP",
+        "OFF_HOLE",
+        "OFF_TRAILING",
+        "SHP_OVERFLOW",
+        "DTY_SUBBYTE",
+    }
 )
 """Codes of faults that show only to who computes sizes, or holds ranges against one another and the data."""
 

@@ -182,5 +182,6 @@ def failure(case: Case, answer: Answer) -> str | None:
     """
     step = "open" if case.steps == ("open",) else case.steps[-1]
     judged = judge_step(case, step, {step: answer})
-    wrong = kind_of(judged.verdict) in STRICT_FAILING | {"unsupported"}
+    refused = judged.verdict == "unsupported" and answer.outcome == "reject"
+    wrong = refused or kind_of(judged.verdict) in STRICT_FAILING
     return judged.detail or judged.verdict if wrong else None

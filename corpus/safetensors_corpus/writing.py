@@ -73,9 +73,7 @@ def given_text(value: Any) -> Any:
     The parts make the text in UTF-8, lone surrogates encoded like other characters. Everything that is not
     spelled so is returned as it is.
     """
-    if isinstance(value, Mapping) and value.keys() == {"parts"}:
-        return recipe.expand(value["parts"]).decode("utf-8", "surrogatepass")
-    return value
+    return recipe.text_of(value) if isinstance(value, Mapping) and value.keys() == {"parts"} else value
 
 
 def given_metadata(value: Any) -> Any:

@@ -133,10 +133,16 @@ def got_text(row: Mapping[str, Any]) -> str:
     return "accept" if tensors is None else f"accept, {plural(len(tensors), 'tensor')}"
 
 
-def reproducer(selector: str, case_id: str, profile: str | None, device: str | None = None) -> str:
-    """Return the command line that runs one case again."""
-    tail = (f" --profile {profile}" if profile else "") + (f" --device {device}" if device else "")
-    return f"stc run --impl {shlex.quote(selector)} --case {case_id}{tail}"
+def reproducer(
+    selector: str, case_ids: str | Sequence[str], profile: str | None, device: str | None = None
+) -> str:
+    """Return the command line that runs one case, or a few, again."""
+    parts = ["stc", "run", "--impl", selector]
+    for case_id in [case_ids] if isinstance(case_ids, str) else case_ids:
+        parts += ["--case", case_id]
+    parts += ["--profile", profile] if profile else []
+    parts += ["--device", device] if device else []
+    return shlex.join(parts)
 
 
 def case_digest(case: Case) -> str:

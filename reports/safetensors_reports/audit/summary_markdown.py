@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from safetensors_corpus.judging.verdicts import FAILING, STRICT_FAILING, kind_of
+from safetensors_corpus.judging.verdicts import FAILING, STRICT_FAILING, badness, kind_of
 
-from ..causes.rows import rank
 from ..text import code, listed
 from .delta import Delta, baseline_delta, report_delta
 
@@ -113,7 +112,7 @@ def _causes(report: Report, room: int) -> list[str]:
     limit = min(CAUSES, room - 8)
     if not rows or limit < 1:
         return []
-    rows.sort(key=lambda pair: (rank(pair[1]["verdict"]), -pair[1]["case_count"]))
+    rows.sort(key=lambda pair: (badness(pair[1]["verdict"]), -pair[1]["case_count"]))
     many = len(report["implementations"]) > 1
     lines = [
         "## Likely causes",

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from safetensors_corpus.judging.verdicts import badness
 from safetensors_reference import rule_book
 
 from ..audit.advice import OF_OUTCOME
@@ -13,7 +14,7 @@ from ..record import Row, RunRecord
 from ..text import listed, visible
 from .group import Group, contradictions, grouped
 from .mistakes import Key, mistake
-from .rows import Failure, failures, rank
+from .rows import Failure, failures
 from .words import LONGEST, mend_of, what_of
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def causes(run: RunRecord | Iterable[Row], manifest: Manifest) -> list[Cause]:
     cases = manifest.by_id
     found = [_cause(group, cases) for group in grouped(rows, cases)]
     found += [_contradiction(name, mine, cases) for name, mine in contradictions(choices, rows)]
-    found.sort(key=lambda c: (rank(c.verdict), -len(c.cases), c.what, c.said, c.example))
+    found.sort(key=lambda c: (badness(c.verdict), -len(c.cases), c.what, c.said, c.example))
     return found[:MOST]
 
 
@@ -138,7 +139,7 @@ def _example(group: Group, cases: Mapping[str, Case]) -> Failure:
         size = case.size if case else 0
         codes = len(case.expect.codes) if case and case.expect else 9
         return (
-            rank(f.verdict),
+            badness(f.verdict),
             f.step == "device",
             mistake(f, case) != group.key,  # one that was put here because it follows from the others
             bool(case and case.heavy),

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from safetensors_corpus.judging.verdicts import kind_of
+from safetensors_corpus.judging.verdicts import badness, kind_of
 
 from ..record import Row
 from .features import Feature
 from .mistakes import UNSEEN, Key, mistake, said
-from .rows import Failure, all_failures, rank
+from .rows import Failure, all_failures
 
 if TYPE_CHECKING:
     from safetensors_corpus import Case
@@ -53,10 +53,10 @@ class Group:
     def rules(self) -> list[str]:
         """Rules charged, those of the worst verdict and of most cases first."""
         count: Counter[str] = Counter()
-        worst: dict[str, float] = {}
+        worst: dict[str, tuple[int, int]] = {}
         for rule, verdict, _ in {(f.rule, f.verdict, f.case) for f in self.failures if f.rule}:
             count[rule] += 1
-            worst[rule] = min(rank(verdict), worst.get(rule, rank(verdict)))
+            worst[rule] = min(badness(verdict), worst.get(rule, badness(verdict)))
         return sorted(count, key=lambda r: (worst[r], -count[r], r))
 
     def verdicts(self) -> dict[str, int]:
@@ -64,8 +64,8 @@ class Group:
         of_case: dict[str, list[str]] = {}
         for f in self.failures:
             of_case.setdefault(f.case, []).append(f.verdict)
-        counts = Counter(min(vs, key=lambda v: (rank(v), v)) for vs in of_case.values())
-        return dict(sorted(counts.items(), key=lambda item: (rank(item[0]), item[0])))
+        counts = Counter(min(vs, key=lambda v: (badness(v), v)) for vs in of_case.values())
+        return dict(sorted(counts.items(), key=lambda item: (badness(item[0]), item[0])))
 
 
 def grouped(rows: Sequence[Row], cases: Mapping[str, Case]) -> list[Group]:

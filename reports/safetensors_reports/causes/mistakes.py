@@ -97,11 +97,11 @@ def _about(failure: Failure, case: Case | None) -> str:
     """Return the fault code or, for a valid input, the rule that a case is about.
 
     Of several codes that a strict reader may give it is the first that belongs to the rule charged, unless
-    the header is no JSON: then nothing else can be meant.
+    the header is no JSON or a number no number of the format: then nothing else can be meant.
     """
     codes = [code for code in (case_codes(case) if case else ()) if code != "UNCLASSIFIED"]
     rule = rule_book().rules.get(failure.rule)
-    if codes[:1] == ["HDR_NOT_JSON"]:
+    if codes[:1] in (["HDR_NOT_JSON"], ["ENT_BAD_INTEGER"]):
         return codes[0]
     mine = [code for code in codes if rule is not None and code in rule.codes]
     return (mine or codes or [failure.rule])[0]

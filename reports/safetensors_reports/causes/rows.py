@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from safetensors_corpus.judging.verdicts import STRICT_FAILING, VERDICTS, kind_of
+from safetensors_corpus.judging.verdicts import STRICT_FAILING, badness, kind_of
 from safetensors_corpus.write_properties import PROPERTIES
 
 from ..promises import CHECKS
@@ -15,6 +15,7 @@ from ..record import Row
 
 BLAMED = STRICT_FAILING - {"choice-inconsistent"}
 """Kinds of verdict of a row that have a cause; of a contradiction several rows are the cause together."""
+PASS = badness("pass")
 _LACKING = "does not hold: "
 _PROPERTY = re.compile(r"\(([a-z]+(?:-[a-z]+)*)\)|^([a-z]+(?:-[a-z]+)*)$")
 _BREAKS = "the file breaks rules: "
@@ -62,12 +63,6 @@ class Failure:
     def codes(self) -> list[str]:
         """Fault codes that the harness names in its words."""
         return _CODE.findall(self.detail)
-
-
-def rank(verdict: str) -> float:
-    """Return the place of a verdict, the worst first; one not known comes behind a wrong refusal."""
-    order, kind = list(VERDICTS), kind_of(verdict)
-    return order.index(kind) if kind in order else order.index("wrong-reject") + 0.5
 
 
 def failures(row: Row) -> list[Failure]:
@@ -128,12 +123,12 @@ def all_failures(rows: Iterable[Row]) -> list[Failure]:
     A broken file that is accepted at opening is no second mistake where reading it ends worse.
     """
     found = [failure for row in rows for failure in failures(row)]
-    reading: dict[str, float] = {}
+    reading: dict[str, tuple[int, int]] = {}
     for f in found:
         if f.step == "read":
-            reading[f.case] = min(rank(f.verdict), reading.get(f.case, rank("pass")))
+            reading[f.case] = min(badness(f.verdict), reading.get(f.case, PASS))
     return [
         f
         for f in found
-        if not (f.step == "open" and f.outcome == "accept" and reading.get(f.case, 99) < rank(f.verdict))
+        if not (f.step == "open" and f.outcome == "accept" and reading.get(f.case, PASS) < badness(f.verdict))
     ]

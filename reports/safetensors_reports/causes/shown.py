@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import shlex
 import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from safetensors_corpus.judging.verdicts import FAILING, STRICT_FAILING, kind_of
+from safetensors_corpus.judging.verdicts import FAILING, STRICT_FAILING, badness, kind_of
 
+from ..case_evidence import reproducer
 from ..record import Row
 from ..text import code, plural, visible
-from .rows import rank
 
 if TYPE_CHECKING:
     from .cause import Cause
@@ -31,14 +30,10 @@ def command(header: Row, cause: Cause) -> str:
         cause: one of its causes.
     """
     who = header["implementation"]
-    parts = ["stc", "run", "--impl", str(who.get("selector") or who["name"])]
-    for case in (cause.example, cause.beside):
-        parts += ["--case", case] if case else []
-    if header.get("profile"):
-        parts += ["--profile", str(header["profile"])]
-    if header.get("device") and set(cause.steps) == {"device"}:
-        parts += ["--device", str(header["device"])]
-    return visible(shlex.join(parts), 300)
+    cases = [case for case in (cause.example, cause.beside) if case]
+    device = header.get("device") if set(cause.steps) == {"device"} else None
+    again = reproducer(str(who.get("selector") or who["name"]), cases, header.get("profile"), device)
+    return visible(again, 300)
 
 
 def headline(cause: Cause) -> str:
@@ -143,7 +138,7 @@ def cause_table(runs: Sequence[tuple[str, Row, Sequence[Cause]]], limit: int) ->
     rows = [(label, header, cause) for label, header, found in runs for cause in failing(found)]
     if not rows:
         return []
-    rows.sort(key=lambda row: (rank(row[2].verdict), -len(row[2].cases)))
+    rows.sort(key=lambda row: (badness(row[2].verdict), -len(row[2].cases)))
     many = len(runs) > 1
     who = " implementation |" if many else ""
     lines = [
