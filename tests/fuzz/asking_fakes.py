@@ -70,3 +70,20 @@ class RefusesByTurns(Reference):
         if self.asked > 1 and self.asked % 2:
             raise OSError("not now")
         return super().slice(path, tensor, index)
+
+
+class RefusesEmpty(Reference):
+    """Slices no tensor without elements."""
+
+    def slice(self, path: str, tensor: str, index: tuple[Any, ...]) -> Any:
+        _, shape, _ = super().slice(path, tensor, (...,))
+        if 0 in shape:
+            raise ValueError("nothing here")
+        return super().slice(path, tensor, index)
+
+
+class RefusesSlices(Reference):
+    """Slices nothing."""
+
+    def slice(self, path: str, tensor: str, index: tuple[Any, ...]) -> Any:
+        raise ValueError("no slices here")

@@ -59,7 +59,7 @@ def test_a_wrong_slicer_is_found_and_made_small() -> None:
     seen: list[int] = []
     tally, kept = campaign([fake("InclusiveStop")], ["slice"], 40, progress=lambda t: seen.append(t.execs))
     found = {finding.signature.partition(": ")[0]: finding for finding in kept}["API-05"]
-    assert found.verdict == "wrong-content"
+    assert found.verdict == "deviation:content"  # the written format is silent on slices
     assert found.step == "slice"
     assert "wrong-content:shape" in found.signature
     assert found.replays == 3
@@ -73,6 +73,21 @@ def test_a_wrong_slicer_is_found_and_made_small() -> None:
     assert len({finding.signature for finding in kept}) == len(kept)
     assert seen[-1] == tally.execs == 40
     assert json.loads(json.dumps(found.expectation)) == found.expectation
+
+
+def test_a_refusal_is_charged_to_what_can_be_taken_out_of_the_question() -> None:
+    _, kept = campaign([fake("RefusesEmpty")], ["slice"], 120)
+    refusals = [f for f in kept if f.expectation.get("outcome") == "accept" and "reject" in f.signature]
+    assert {f.rules for f in refusals} == {("SHP-04",)}
+    assert "without what SHP-04 is about" in refusals[0].cause
+
+
+def test_a_refusal_of_everything_is_charged_to_no_rule() -> None:
+    _, kept = campaign([fake("RefusesSlices")], ["slice"], 60)
+    refusals = [f for f in kept if f.expectation.get("outcome") == "accept"]
+    assert refusals
+    assert {f.rules for f in refusals} == {()}
+    assert all(f.cause.startswith("not known") for f in refusals)
 
 
 def test_the_same_seed_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,7 +114,7 @@ def test_a_wrong_writer_is_found() -> None:
 
 def test_a_wrong_loader_is_found() -> None:
     _, kept = campaign([fake("LastWins")], ["index"], 80)
-    assert {finding.verdict for finding in kept} == {"wrong-content"}
+    assert {finding.verdict for finding in kept} == {"deviation:content"}
     assert {finding.signature.partition(": ")[0] for finding in kept} == {"index-tensor-twice"}
     assert all(len(finding.files) == 3 and finding.entry in finding.files for finding in kept)
 

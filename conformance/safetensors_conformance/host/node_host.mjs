@@ -132,7 +132,7 @@ function kindOf(value) {
 }
 
 // The name of a tensor as an answer can carry it; bytes, as careless readers give, in hex.
-function nameOf(name) {
+function tensorName(name) {
   if (name instanceof Uint8Array) return { hex: Buffer.from(name).toString("hex") };
   if (typeof name !== "string") throw new AdapterError(`the name of a tensor is ${kindOf(name)}, no text`);
   return name;
@@ -141,7 +141,7 @@ function nameOf(name) {
 function row(item, marked) {
   if (typeof item !== "object" || item === null) throw new AdapterError(`a tensor is ${kindOf(item)}`);
   const { name, dtype, shape, data } = item;
-  const out = { name: nameOf(name), dtype: field(dtype, marked), shape: field(shape, marked, dimensions) };
+  const out = { name: tensorName(name), dtype: field(dtype, marked), shape: field(shape, marked, dimensions) };
   if ("data" in item && (data != null || marked)) {
     const bytes = bytesOfTensor(name, data);
     out.nbytes = bytes.length;

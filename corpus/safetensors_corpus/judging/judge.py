@@ -92,6 +92,11 @@ class Judgement(Generic[A]):
     failures: tuple[Failure, ...] = ()
 
 
+def first_rule(demand: Case | Demand) -> str:
+    """Return the rule that a demand is about, empty when nobody can tell."""
+    return demand.rules[0] if demand.rules else ""
+
+
 def lacks_feature(lacks: Iterable[str], features: Iterable[str]) -> list[str]:
     """Return the features of an input that an implementation declares to lack, sorted."""
     return sorted(set(lacks).intersection(features))
@@ -118,7 +123,7 @@ def judge_step(
         return Judgement("harness-error", answer.message, (), answer)
     if answer.outcome in UNSAFE:
         detail = f"{answer.outcome}: {answer.message}" if answer.message else answer.outcome
-        rule = demand.rules[0] if demand.rules else ""
+        rule = first_rule(demand)
         return failed(answer, [Failure("unsafe", rule, basis_of(rule), "outcome", detail)])
     lacking = lacks_feature(lacks, demand.features)
     if answer.outcome == "unsupported":
@@ -170,7 +175,7 @@ def _judge(demand: Case | Demand, step: str, answers: Mapping[str, A], profile: 
         return same[0]
     wrong = "accept" if answer.outcome == "accept" else "reject"
     detail = f"{answer.outcome}: no option of choice {demand.choice} {wrong}s"
-    rule = demand.rules[0] if demand.rules else ""
+    rule = first_rule(demand)
     return failed(answer, [failure_of(wrong, rule, "must", "outcome", detail)])
 
 
@@ -246,7 +251,7 @@ def _outcome(
     demand: Case | Demand, effect: str, detail: str, option: str | None = None, profile: str | None = None
 ) -> Failure:
     """Return the failure of accepting what must be refused, or of refusing what must be accepted."""
-    rule = demand.rules[0] if demand.rules else ""
+    rule = first_rule(demand)
     if option is None:
         return failure_of(effect, rule, demand.level, "outcome", detail)
     # What a profile demands of a choice is a must for whoever asked for the profile.
@@ -269,7 +274,7 @@ def _content(demand: Case | Demand, difference: Difference) -> Failure:
     """Return the failure of a content that is not the expected one."""
     of = difference.part
     if demand.kind in ("slice", "index", "lifecycle"):
-        return failure_of("content", demand.rules[0], demand.level, of, difference.text)
+        return failure_of("content", first_rule(demand), "must", of, difference.text)
     groups, rule = _CONTENT[of]
     named = [r for r in demand.rules if r.startswith(groups) and basis_of(r) == "text" and _is_must(r)]
     return failure_of("content", named[0] if named else rule, "must", of, difference.text)
@@ -308,7 +313,7 @@ def _cost(demand: Case | Demand, answer: Answer) -> list[Failure]:
     """
     if not answer.over_budget:
         return []
-    rule = next((r for r in demand.rules if r.startswith("LIM")), demand.rules[0])
+    rule = next((r for r in demand.rules if r.startswith("LIM")), first_rule(demand))
     out = []
     for excess in answer.over_budget:
         found = failure_of("cost", rule, demand.level, "cost", f"over budget: {excess}, the less of two runs")

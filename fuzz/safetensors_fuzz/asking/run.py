@@ -19,8 +19,10 @@ from safetensors_conformance.worker import Limits, StartError, Worker
 from safetensors_conformance.workers import make_worker
 from safetensors_corpus.judging.verdicts import FAILING, kind_of
 
+from ..attribution import unknown
 from ..finding import REPLAYS, Finding
 from ..subjects import told_apart
+from .charge import charged
 from .indexes import Indexes
 from .naming import expected_line, got_line, signature, token
 from .question import Asking, Plan, PlanError, Question
@@ -97,14 +99,20 @@ class _Campaign:
         """Ask one implementation and keep what is wrong and new."""
         judged = self.answer(one, question)
         self.tally.verdicts[one.target.selector, question.step, kind_of(judged.verdict)] += 1
-        if judged.verdict not in FAILING:
+        # The type of an exception is a matter of the call and not of the plan; the corpus has its cases.
+        if kind_of(judged.verdict) not in FAILING or judged.verdict == "deviation:exception":
             return
         if self.is_old(one, question, judged):
             return
-        small, judged = self.shrunk(one, plan, question, judged)
+        plan, small, judged = self.shrunk(one, plan, question, judged)
         if small.subject != question.subject and self.is_old(one, small, judged):
             return
         found = self.replayed(one, self.finding(one, small, judged, question.size), judged)
+        if found.replays == REPLAYS:
+            cause = charged(ASKING[small.step], plan, small, judged, lambda asked: self.answer(one, asked))
+        else:
+            cause = unknown("the answer did not come again each time")
+        found = replace(found, rules=cause.rules, cause=cause.words)
         self.tally.findings[found.signature] = found
         self.keep(found)
 
@@ -124,8 +132,8 @@ class _Campaign:
 
     def shrunk(
         self, one: _Asked, plan: Plan, question: Question, judged: StepVerdict
-    ) -> tuple[Question, StepVerdict]:
-        """Return the simplest question found that gets the same verdict and signature.
+    ) -> tuple[Plan, Question, StepVerdict]:
+        """Return the simplest plan found that gets the same verdict and signature, its question and answer.
 
         Of several faults those may go that the answer has nothing to do with.
         """
@@ -146,7 +154,7 @@ class _Campaign:
                 if again.verdict == judged.verdict and _alike(question, judged, asked, again):
                     plan, question, judged, better = other, asked, again, True
                     break
-        return question, judged
+        return plan, question, judged
 
     def finding(self, one: _Asked, small: Question, judged: StepVerdict, size: int) -> Finding:
         """Return the finding, before it is asked again."""
