@@ -52,7 +52,7 @@ def cases() -> list[Case]:
     [
         ("OverflowsTheStack", "crash", "SIGSEGV"),
         ("MapsWhatIsCutOff", "crash", "SIGBUS"),
-        ("AllocatesMuch", "exhausted", "MemoryError"),
+        ("AllocatesMuch", "exhausted", "used more than 256 MiB of memory; killed"),
         ("ExitsByException", "reject", "SystemExit"),
         ("ForksAndDies", "crash", "exit status 4"),
         ("StopsItself", "hang", "no answer within 1 s; killed"),

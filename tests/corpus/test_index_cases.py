@@ -95,4 +95,4 @@ def test_a_template_leads_into_the_folder_of_the_run(cases: list[Case], tmp_path
 def test_failures_are_told(cases: list[Case], tmp_path: Path) -> None:
     case = next(c for c in cases if c.id == "index/shard-path-parent")
     broken = next(v for v in VARIANTS if v.name == "loader/joins-paths").make()
-    assert failure(case, perform(case, broken, tmp_path)) == "accept instead of reject"
+    assert failure(case, perform(case, broken, tmp_path)) == "accept, 2 tensors"

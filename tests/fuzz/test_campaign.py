@@ -172,7 +172,7 @@ def test_two_that_accept_what_is_open_and_see_other_things_are_a_finding() -> No
     chosen = Settings(max_execs=4000, shrink_seconds=1.0)
     Campaign(subjects, chosen, keep=kept.append).run()
     split = [f for f in kept if f.expected.startswith("the same content")]
-    assert [(f.verdict, sorted(f.got)) for f in split] == [("wrong-content", ["one", "two"])]
+    assert [(f.verdict, sorted(f.got)) for f in split] == [("deviation:content", ["one", "two"])]
     assert split[0].signature == "ENT_UNKNOWN_FIELD: accept:A one; accept:B two [missing]"
     assert b'"strides"' in split[0].files[ENTRY]
     assert split[0].replays == 3

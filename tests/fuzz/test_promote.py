@@ -236,7 +236,7 @@ def _bools() -> FileBuilder:
         (replace(overlap_and_hole(), step="slice"), "found at step slice; only findings of open and read"),
         (replace(overlap_and_hole(), step="write", files={}), "found at step write"),
         (replace(overlap_and_hole(), action={"do": "x"}), "more than one file"),
-        (replace(overlap_and_hole(), rules=()), "names no rule"),
+        (replace(overlap_and_hole(), rules=()), "rule is not known"),
         (replace(content(), expectation=refusal("OFF_HOLE")), "does not agree"),
         (replace(overlap_and_hole(), expectation=refusal("HDR_DUP_KEY")), "does not agree"),
         (replace(content(), expectation={"outcome": "accept", "content": {}}), "cannot be told"),

@@ -121,7 +121,8 @@ def test_there_is_advice_for_every_area_and_every_code_of_a_file() -> None:
     [
         ("Error: /work/x/corpus/files/a.safetensors: bad", "Error: …/a.safetensors: bad"),
         ("<object at 0x7f12ab34cd56>", "<object at 0x…>"),
-        ("over budget: peak_bytes 2,100 of 2,000", "over budget: more peak_bytes than 2,000"),
+        ("over budget: 2,100 bytes of memory of 2,000", "over budget: more than 2,000 bytes of memory"),
+        ("over budget: processor time 3.2 s of 1 s, the less", "over budget: processor time, the less"),
         ("no answer within 10 s; killed", "no answer within 10 s; killed"),
         ("bytes (sha256 2750d48397bc…, not 1c5ab659b91a…)", "bytes"),
         ("in 3.25 s", "in …"),

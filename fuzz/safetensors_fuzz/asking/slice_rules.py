@@ -32,6 +32,9 @@ CHOICES = (
 )  # fmt: skip
 """Of several choices that an index falls under the first one speaks: the one that more profiles refuse."""
 
+UNEVEN = ("slice-step", "slice-bounds", "slice-negative-beyond", "slice-huge-bounds")
+"""Choices of which the one on packed tensors takes the place where elements share bytes."""
+
 Part = tuple[list[int], bytes]
 """Dimensions of what comes back, and its bytes."""
 
@@ -181,6 +184,8 @@ def aim_at(
     choice = next((name for name in CHOICES if name in found.choices), None)
     if choice is None:
         return accepting(*_about(rules, shape)), {None: part}
+    if bits % 8 and choice in UNEVEN:
+        choice = "slice-packed"
     if choice == "slice-bool":
         return _truth(dtype, shape, items, data, part)
     options: dict[str, Accept | Reject] = {

@@ -143,6 +143,9 @@ def _choice(
         raise PlanError("several choices at once")
     if missing:
         return "missing-folder", {"refuse": reject("IO_ERROR"), "create": ACCEPT}, ()
+    if big and views:
+        refused = reject("WRT_UNSUPPORTED_DTYPE", "WRT_NOT_CONTIGUOUS")
+        return "big-endian-view", {"write": ACCEPT, "refuse": refused}, ("WRT-07", "DAT-01")
     if big:
         return "big-endian", {"swap": ACCEPT, "refuse": reject("WRT_UNSUPPORTED_DTYPE")}, ("DAT-01",)
     if views:

@@ -93,7 +93,7 @@ def _add_run(groups: dict[Key, _Group], label: str, record: RunRecord) -> None:
         for failed in row_failures(row):
             if kind_of(failed["verdict"]) in STRICT_FAILING:
                 charged = {**row, "verdict": failed["verdict"], "detail": failed["detail"]}
-                add(failed["rule"], failed["verdict"], [charged])
+                add(failed["rule"], kind_of(failed["verdict"]), [charged])
     for said in record.choices:
         choice = book.choices.get(said["choice"])
         if kind_of(said["verdict"]) == "choice-inconsistent" and choice is not None:
