@@ -63,10 +63,8 @@ def test_a_run_ends_with_likely_causes(tmp_path: Path) -> None:
     assert not FULL.findall(text)
     head = re.search(r"^LIKELY CAUSES of (\d+) failing cases: (\d+), the worst first$", text, re.MULTILINE)
     assert head is not None
-    counts = re.search(
-        r"unsafe 0   wrong-content (\d+)   wrong-accept (\d+)   wrong-reject 0   deviation (\d+)   late-reject 0",
-        text,
-    )
+    some = r"unsafe 0   wrong-content (\d+)   wrong-accept (\d+)   wrong-reject 0   deviation (\d+)   "
+    counts = re.search(some, text)
     assert counts is not None
     assert int(head[1]) == sum(map(int, counts.groups()))
     assert 5 < int(head[2]) < 20 < int(head[1])

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     "SHP-04",
     "SHP-06",
     "OFF-05",
-    codes=("OFF_SIZE_MISMATCH", "SHP_OVERFLOW"),
+    codes=("SHP_OVERFLOW", "OFF_SIZE_MISMATCH"),
     importance="high",
     over={"one-byte": 1, "eight-bytes": 8},
 )

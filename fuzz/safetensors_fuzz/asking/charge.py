@@ -1,8 +1,8 @@
 """The rules that a wrong answer to a question is charged with: those of what brings it about, or none.
 
-What is wrong with an answer that came is said by the judge. Where something had to be refused, its faults tell.
-Where something had to be done and was refused, the rules of what is asked say nothing of the reason: it is
-made simpler in each way, and a rule that goes when the answer turns right is the one.
+What is wrong with an answer that came is said by the judge. Where something had to be refused, its faults
+tell. Where something had to be done and was refused, the rules of what is asked say nothing of the reason: it
+is made simpler in each way, and a rule that goes when the answer turns right is the one.
 """
 
 from __future__ import annotations
