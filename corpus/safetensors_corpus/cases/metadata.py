@@ -151,7 +151,7 @@ def value_type_place(f: FileBuilder, value: int) -> None:
 
 
 @rejects(
-    "MET-01", "HDR-16", codes=("MET_VALUE_NOT_STRING", "HDR_TOO_DEEP", "HDR_NOT_JSON"), importance="high"
+    "MET-01", "HDR-16", codes=("HDR_TOO_DEEP", "MET_VALUE_NOT_STRING", "HDR_NOT_JSON"), importance="high"
 )
 def value_nested(f: FileBuilder) -> None:
     """A metadata value of twenty thousand arrays inside each other.
