@@ -35,6 +35,8 @@ others; what is told here is which of them the suite catches, in which versions,
   that was not asked or fails for another reason is not counted.
 - A change counts for a bug only where its recorded versions begin or end between the versions compared. Where
   none are recorded, no change counts.
+- What an old version answered only because the adapter does not fit it is no answer and counts for nothing
+  ([compare versions](compare.md)).
 
 [What is published, and when](disclosure.md).
 """
