@@ -132,7 +132,8 @@ def _facts(descriptor: Descriptor) -> list[str]:
         f"issues     {descriptor.issues}",
     ]
     if descriptor.manager:
-        here = "the one installed here is used" if installed_here(descriptor) else "not installed here"
+        own = "in an environment of its own"
+        here = "the one installed here is used" if installed_here(descriptor) else own
         lines.append(f"version    {descriptor.version} by default; {here}")
         if descriptor.oldest:
             lines.append(f"oldest     {descriptor.oldest}; the adapter does not fit what is older")
