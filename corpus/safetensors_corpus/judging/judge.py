@@ -274,7 +274,10 @@ def _content(demand: Case | Demand, difference: Difference) -> Failure:
     """Return the failure of a content that is not the expected one."""
     of = difference.part
     if demand.kind in ("slice", "index", "lifecycle"):
-        return failure_of("content", first_rule(demand), "must", of, difference.text)
+        rule = first_rule(demand)
+        # What is read of a file that somebody changes meanwhile is only as binding as the rule on it.
+        level = _at_most(rule_book().rules[rule].level) if demand.kind == "lifecycle" and rule else "must"
+        return failure_of("content", rule, level, of, difference.text)
     groups, rule = _CONTENT[of]
     named = [r for r in demand.rules if r.startswith(groups) and basis_of(r) == "text" and _is_must(r)]
     return failure_of("content", named[0] if named else rule, "must", of, difference.text)
