@@ -72,8 +72,8 @@ SLICES: dict[str, tuple[Plan, str]] = {
     "packed inside a byte": (slicing([8], span(1, 8), dtype="F4"), "reject"),
     "packed one": (slicing([8], 4, dtype="F6_E2M3"), "reject"),
     "packed steps inside bytes": (slicing([8], span(0, 8, 2), dtype="F4"), "reject"),
-    "packed rows with a step": (slicing([4, 4], span(0, 4, 2), dtype="F4"), "slice-step"),
-    "packed beyond": (slicing([8], span(4, 10), dtype="F4"), "slice-bounds"),
+    "packed rows with a step": (slicing([4, 4], span(0, 4, 2), dtype="F4"), "slice-packed"),
+    "packed beyond": (slicing([8], span(4, 10), dtype="F4"), "slice-packed"),
 }
 
 

@@ -55,7 +55,7 @@ WRITES: dict[str, tuple[Plan, str]] = {
     "big": (writing({"byteorder": "big"}), "big-endian"),
     "big and transposed": (
         writing({"byteorder": "big", "shape": [3, 2], "strides": [4, 12]}),
-        "big-endian",
+        "big-endian-view",
     ),
     "shared": (writing({}, {}), "shared-memory"),
     "missing folder": (writing({}, target="missing-folder"), "missing-folder"),
