@@ -139,7 +139,7 @@ def test_changes_are_published_in_their_schema(root: Path, tmp_path: Path) -> No
     assert len(first["added"]) == 10
     small_corpus(tmp_path / "old")
     edit(root, lambda r: r["cases"][0].update(status="withdrawn"))
-    edit(root, lambda r: r.update(corpus_version="2099.1.0"))
+    edit(root, lambda r: r.update(corpus_version="2099.01"))
     second = json.loads(release_files(root, LICENSE, read_version(tmp_path / "old"))["changes.json"])
     jsonschema.validate(second, schema)
     assert second["status"] == {"framing/plain": {"old": "active", "new": "withdrawn"}}
