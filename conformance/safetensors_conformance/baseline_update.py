@@ -10,7 +10,7 @@ from typing import Any
 import tomlkit
 from tomlkit.items import AoT, Table
 
-from safetensors_corpus.judging.verdicts import FAILING, SECURITY, kind_of
+from safetensors_corpus.judging.verdicts import SECURITY, fails
 
 from .baseline import Expected
 from .device import kind_of_device
@@ -21,7 +21,7 @@ def failing_steps(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]
     """Return case -> step -> verdict for the failing rows of a run; harness errors are no expectations."""
     out: dict[str, dict[str, str]] = {}
     for row in rows:
-        if kind_of(row["verdict"]) in FAILING and row["verdict"] != "harness-error":
+        if fails(row["verdict"]) and row["verdict"] != "harness-error":
             out.setdefault(row["case"], {})[row["step"]] = row["verdict"]
     return out
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from safetensors_corpus import Case
-from safetensors_corpus.judging.verdicts import FAILING, STRICT_FAILING, kind_of
+from safetensors_corpus.judging.verdicts import fails
 
 from .baseline import Baseline, BaselineError, load_baseline, overdue
 from .book import baseline_path, header_row
@@ -99,7 +99,7 @@ class Subject:
             return Assessment("expected", row, f"{judged.verdict}: {entry.why or entry.issue}")
         if expected is not None:
             return Assessment("failed", row, self._unlike(verdict.case, step, expected, judged.verdict))
-        if kind_of(judged.verdict) in (STRICT_FAILING if self.options.strict else FAILING):
+        if fails(judged.verdict, strict=self.options.strict):
             stderr = judged.result.stderr
             options = self.options
             text = explain_failure(

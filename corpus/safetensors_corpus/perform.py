@@ -34,7 +34,7 @@ from safetensors_reference.rules import rule_book
 from . import recipe
 from .judging.answer import Answer
 from .judging.judge import judge_step
-from .judging.verdicts import STRICT_FAILING, kind_of
+from .judging.verdicts import fails
 from .manifest import Case, Expectation
 from .slice_builder import index_items
 from .writing import write_case
@@ -183,5 +183,5 @@ def failure(case: Case, answer: Answer) -> str | None:
     step = "open" if case.steps == ("open",) else case.steps[-1]
     judged = judge_step(case, step, {step: answer})
     refused = judged.verdict == "unsupported" and answer.outcome == "reject"
-    wrong = refused or kind_of(judged.verdict) in STRICT_FAILING
+    wrong = refused or fails(judged.verdict, strict=True)
     return judged.detail or judged.verdict if wrong else None

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from safetensors_conformance.outcomes import UNSAFE, StepResult
 from safetensors_corpus.builder import dtype_features, tensor_row
 from safetensors_corpus.judging.judge import Demand, judge_step
-from safetensors_corpus.judging.verdicts import FAILING, effect_of, kind_of
+from safetensors_corpus.judging.verdicts import effect_of, fails
 from safetensors_corpus.manifest import Expectation
 from safetensors_reference import explain
 from safetensors_reference.faults import Fault
@@ -177,7 +177,7 @@ def wrong(what: Opinion, result: StepResult, lacks: frozenset[str]) -> Wrong | N
         return Wrong("harness-error", result.message, message_class(result.message))
     # An exception without documentation says nothing about this input.
     failures = [failure for failure in judged.failures if failure.property != "exception"]
-    if not failures or kind_of(failures[0].verdict) not in FAILING:
+    if not failures or not fails(failures[0].verdict):
         return None
     worst = failures[0]
     names = what.header.tensors if what.header is not None else ()

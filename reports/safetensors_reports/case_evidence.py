@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from safetensors_corpus import ManifestError
-from safetensors_corpus.judging.verdicts import STRICT_FAILING, kind_of
+from safetensors_corpus.judging.verdicts import fails
 from safetensors_reference import explain, rule_book
 from safetensors_reference.faults import render_path
 from safetensors_reference.hexview import hexview
@@ -125,7 +125,7 @@ def expected_text(case: Case, profile: str | None) -> str:
 def got_text(row: Mapping[str, Any]) -> str:
     """Say in one line what an implementation did; ``row`` is a result of a run record."""
     outcome, detail, message = row["outcome"], row.get("detail") or "", row.get("message") or ""
-    if kind_of(row["verdict"]) in STRICT_FAILING and detail:
+    if fails(row["verdict"], strict=True) and detail:
         return visible(detail if detail.startswith(outcome) else f"{outcome}, but {detail}", GOT)
     if outcome != "accept":
         return visible(f"{outcome}: {message}" if message else outcome, GOT)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from safetensors_corpus.judging.verdicts import STRICT_FAILING, kind_of
+from safetensors_corpus.judging.verdicts import fails, kind_of
 
 Row = Mapping[str, Any]
 """One result of a run record: a step of a case."""
@@ -58,7 +58,7 @@ def missing(row: Row) -> bool:
 def _fails(row: Row) -> bool:
     """Say whether a basic file was not taken. What a writer made of it is the writer's doing."""
     written = row["step"] == "write" and row["outcome"] == "accept"
-    return kind_of(row["verdict"]) in STRICT_FAILING and not written
+    return fails(row["verdict"], strict=True) and not written
 
 
 def _answer(row: Row) -> tuple[str, ...] | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-from safetensors_corpus.judging.verdicts import FAILING, STRICT_FAILING, kind_of, worst
+from safetensors_corpus.judging.verdicts import STRICT_FAILING, fails, kind_of, worst
 
 from .schema import line_error
 from .text import visible
@@ -182,7 +182,7 @@ class RunRecord:
         """
         verdicts = {case: worst(r["verdict"] for r in rows) for case, rows in self.by_case().items()}
         last = self.unfinished
-        if last is not None and kind_of(verdicts[last]) not in FAILING:
+        if last is not None and not fails(verdicts[last]):
             del verdicts[last]
         return verdicts
 
@@ -205,8 +205,8 @@ class RunRecord:
         """Return the failing cases whose failing steps are all listed in the baseline."""
         found = set()
         for case, rows in self.by_case().items():
-            bad = [r for r in rows if kind_of(r["verdict"]) in FAILING]
-            bad = bad or [r for r in rows if kind_of(r["verdict"]) in STRICT_FAILING]
+            bad = [r for r in rows if fails(r["verdict"])]
+            bad = bad or [r for r in rows if fails(r["verdict"], strict=True)]
             if bad and all(r.get("expected_failure", False) for r in bad):
                 found.add(case)
         return found & self.case_verdicts().keys()

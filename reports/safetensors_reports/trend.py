@@ -16,7 +16,7 @@ from typing import Any, Literal
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from safetensors_corpus.judging.verdicts import STRICT_FAILING, VERDICTS, kind_of
+from safetensors_corpus.judging.verdicts import VERDICTS, fails, kind_of
 from safetensors_reference.rules import rule_book
 
 from .record import RunRecord
@@ -195,7 +195,7 @@ def _passage(x: VersionRun, y: VersionRun, notes: Mapping[str, Note]) -> Passage
     for case in old.keys() & new.keys():
         turn = turn_of(old[case], new[case])
         if turn is not None:
-            failing = y.version if kind_of(new[case]) in STRICT_FAILING else x.version
+            failing = y.version if fails(new[case], strict=True) else x.version
             note = notes.get(case, Note(case))
             changes.append(Change(case, turn, old[case], new[case], note, details[failing].get(case, "")))
     order = list(TURNS)
@@ -223,11 +223,10 @@ def turn_of(before: str, after: str) -> Turn | None:
         return "unknown"
     if "unsupported" in (old, new):
         return "gained" if old == "unsupported" else "lost"
-    if old in STRICT_FAILING and new in STRICT_FAILING:
-        return "otherwise"
-    if old in STRICT_FAILING:
-        return "fixed"
-    return "broken" if new in STRICT_FAILING else "choice"
+    failed, failing = fails(before, strict=True), fails(after, strict=True)
+    if failed:
+        return "otherwise" if failing else "fixed"
+    return "broken" if failing else "choice"
 
 
 def bugs_of(changes: Sequence[Change]) -> dict[Bug, int]:

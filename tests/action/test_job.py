@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from safetensors_corpus.judging.verdicts import FAILING, SECURITY, kind_of
+from safetensors_corpus.judging.verdicts import SECURITY, fails
 from safetensors_reports.record import read_record
 
 from .job import LENIENT, TOKEN, Job, pull_request
@@ -47,7 +47,7 @@ def rows(job: Job) -> Iterator[dict[str, Any]]:
 
 def baseline(job: Job, path: Path, review_by: dt.date, leave_out: int = 0) -> None:
     """Write a baseline that lists every failure of a job, apart from the first few."""
-    failing = [row for row in rows(job) if kind_of(row["verdict"]) in FAILING]
+    failing = [row for row in rows(job) if fails(row["verdict"])]
     by_case: dict[str, dict[str, str]] = {}
     for row in failing[leave_out:]:
         by_case.setdefault(row["case"], {})[row["step"]] = row["verdict"]

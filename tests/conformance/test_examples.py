@@ -18,7 +18,7 @@ from safetensors_conformance.judge import judge_choice
 from safetensors_conformance.runner import Session, smoke
 from safetensors_conformance.selectors import resolve
 from safetensors_corpus import load_manifest
-from safetensors_corpus.judging.verdicts import STRICT_FAILING
+from safetensors_corpus.judging.verdicts import fails
 from safetensors_reference.rules import rule_book
 
 from .support import REPOSITORY
@@ -101,7 +101,7 @@ def failures(selector: str) -> dict[str, str]:
         for v in verdicts
         for step in v.steps
         # What a case costs depends on the machine; that is not what is asked here.
-        if v.verdict in STRICT_FAILING and "over budget" not in v.steps[step].detail
+        if fails(v.verdict, strict=True) and "over budget" not in v.steps[step].detail
     }
     for choice in rule_book().choices:
         mine = [v for v in verdicts if v.case.choice == choice]

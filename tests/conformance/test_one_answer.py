@@ -15,7 +15,7 @@ from safetensors_conformance.outcomes import Implementation, StepResult
 from safetensors_conformance.runner import result_row
 from safetensors_corpus import Case, load_manifest
 from safetensors_corpus.judging.answer import Flaw
-from safetensors_corpus.judging.verdicts import STRICT_FAILING, VERDICTS, badness, kind_of
+from safetensors_corpus.judging.verdicts import VERDICTS, badness, fails, kind_of
 from safetensors_corpus.perform import failure
 from safetensors_corpus.write_properties import PROPERTIES
 from safetensors_reference import rule_book
@@ -70,7 +70,7 @@ def test_every_case_says_one_thing_in_all_forms(part: int) -> None:
             verdict = judge(case, {step: answer}, WHO, None)
             judged, row = verdict.steps[step], result_row(verdict, step, expected_failure=False)
             assert kind_of(judged.verdict) in VERDICTS
-            failing = kind_of(judged.verdict) in STRICT_FAILING
+            failing = fails(judged.verdict, strict=True)
             # The matrix that proves the corpus sees what runs see.
             assert (failure(case, answer) is not None) == failing
             if not failing or judged.verdict == "harness-error":

@@ -75,6 +75,14 @@ def test_one_finding_per_rule_and_verdict_with_the_smallest_file() -> None:
     assert document["rules"]["OFF-07"]["statement"]
 
 
+def test_a_deviation_is_one_finding_that_fits_the_schema() -> None:
+    row = failing(HOLE, "deviation:accept")
+    document = report(run(row))
+    (found,) = document["findings"]
+    assert found["verdict"] == "deviation"
+    assert schema_error("report", document) is None
+
+
 def test_not_run_and_not_asked_are_apart_and_never_passed() -> None:
     record = run(failing(HOLE, "pass"), cases=10)
     record.header["corpus"]["left_out"] = {"heavy": 3, "index": 2}

@@ -70,6 +70,11 @@ def kind_of(verdict: str) -> str:
     return verdict.partition(":")[0]
 
 
+def fails(verdict: str, *, strict: bool = False) -> bool:
+    """Return whether a verdict fails a run, whatever its option; ``strict`` as under --fail-on-should."""
+    return kind_of(verdict) in (STRICT_FAILING if strict else FAILING)
+
+
 def effect_of(verdict: str) -> str:
     """Return what was done, whether the text demands otherwise or not: ``content``, ``accept``, ``reject``.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from safetensors_conformance.judge import StepVerdict
-from safetensors_corpus.judging.verdicts import FAILING, kind_of
+from safetensors_corpus.judging.verdicts import fails
 
 from ..attribution import Cause, unknown
 from .question import Asking, Plan, PlanError, Question
@@ -48,7 +48,7 @@ def charged(
             continue
         lost = [rule for rule in question.rules if rule not in asked.rules]
         sound = asked.expectation.get("outcome") == "accept"
-        if len(lost) == 1 and lost[0] not in gone and sound and kind_of(ask(asked).verdict) not in FAILING:
+        if len(lost) == 1 and lost[0] not in gone and sound and not fails(ask(asked).verdict):
             gone[lost[0]] = f"answered rightly without what {lost[0]} is about"
     if gone:
         return Cause(tuple(gone), "; ".join(gone.values()))

@@ -17,7 +17,7 @@ from safetensors_conformance.outcomes import Implementation
 from safetensors_conformance.selectors import Target
 from safetensors_conformance.worker import Limits, StartError, Worker
 from safetensors_conformance.workers import make_worker
-from safetensors_corpus.judging.verdicts import FAILING, kind_of
+from safetensors_corpus.judging.verdicts import fails, kind_of
 
 from ..attribution import unknown
 from ..finding import REPLAYS, Finding
@@ -100,7 +100,7 @@ class _Campaign:
         judged = self.answer(one, question)
         self.tally.verdicts[one.target.selector, question.step, kind_of(judged.verdict)] += 1
         # The type of an exception is a matter of the call and not of the plan; the corpus has its cases.
-        if kind_of(judged.verdict) not in FAILING or judged.verdict == "deviation:exception":
+        if not fails(judged.verdict) or judged.verdict == "deviation:exception":
             return
         if self.is_old(one, question, judged):
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from safetensors_corpus.judging.verdicts import FAILING, kind_of
+from safetensors_corpus.judging.verdicts import fails, kind_of
 
 from ..promises import CHECKS, STATUSES
 from .public import OWN
@@ -145,7 +145,7 @@ def _expected(record: RunRecord, known: Sequence[Known]) -> list[dict[str, Any]]
         entry, verdict = entries.get(case), verdicts.get(case)
         state = "no verdict"
         if verdict is not None:
-            state = "fails" if case in listed or kind_of(verdict) in FAILING else "passes"
+            state = "fails" if case in listed or fails(verdict) else "passes"
         out.append(
             {
                 "case": case,

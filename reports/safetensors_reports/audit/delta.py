@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from safetensors_corpus.judging.verdicts import FAILING
+from safetensors_corpus.judging.verdicts import fails
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,7 +91,7 @@ def baseline_delta(report: Report) -> Delta | None:
     if not whos:
         return None
     labels = {who["label"] for who in whos}
-    mine = [f for f in report["findings"] if f["implementation"] in labels and f["verdict"] in FAILING]
+    mine = [f for f in report["findings"] if f["implementation"] in labels and fails(f["verdict"])]
     entries = [(who["label"], row) for who in whos for row in who["expected_failures"]]
 
     def named(state: str) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from safetensors_corpus.judging.verdicts import STRICT_FAILING, kind_of
+from safetensors_corpus.judging.verdicts import fails, kind_of
 from safetensors_reference import rule_book
 from safetensors_reference.cwe import CWE_NAMES
 
@@ -91,7 +91,7 @@ def _add_run(groups: dict[Key, _Group], label: str, record: RunRecord) -> None:
 
     for row in record.results:
         for failed in row_failures(row):
-            if kind_of(failed["verdict"]) in STRICT_FAILING:
+            if fails(failed["verdict"], strict=True):
                 charged = {**row, "verdict": failed["verdict"], "detail": failed["detail"]}
                 add(failed["rule"], kind_of(failed["verdict"]), [charged])
     for said in record.choices:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from safetensors_corpus.judging.verdicts import STRICT_FAILING, kind_of, worst
+from safetensors_corpus.judging.verdicts import fails, kind_of, worst
 from safetensors_reference import rule_book
 from safetensors_reference.rules_docs import AREAS
 
@@ -89,7 +89,7 @@ class _Standing:
     def of(cls, record: RunRecord, *, public: bool) -> _Standing:
         """Look through a record. Published ones leave unsafe out, as the word of a program does."""
         hidden = public and record.implementation["name"] != OWN
-        fine = {c: v for c, v in record.case_verdicts().items() if kind_of(v) not in STRICT_FAILING}
+        fine = {c: v for c, v in record.case_verdicts().items() if not fails(v, strict=True)}
         charged: dict[str, dict[str, str]] = {}
         for row in record.results:
             for failed in row_failures(row):
@@ -114,7 +114,7 @@ def _standing(verdicts: Sequence[str]) -> str:
     One file with a dtype that a reader lacks does not make a whole rule unsupported.
     """
     kind = kind_of(worst(verdicts))
-    if kind in STRICT_FAILING:
+    if fails(kind, strict=True):
         return kind
     kinds = {kind_of(verdict) for verdict in verdicts}
     return next(kind for kind in ("pass", "choice", "unsupported") if kind in kinds)

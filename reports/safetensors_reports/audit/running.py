@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING, Any
 
-from safetensors_corpus.judging.verdicts import STRICT_FAILING, kind_of
+from safetensors_corpus.judging.verdicts import fails
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,7 @@ def run_part(runs: Sequence[tuple[str, RunRecord]], *, public: bool) -> dict[str
 
 def _run(label: str, record: RunRecord, public: bool) -> dict[str, Any]:
     header, footer = record.header, record.footer
-    rows = [r for r in record.results if not (public and kind_of(r["verdict"]) in STRICT_FAILING)]
+    rows = [r for r in record.results if not (public and fails(r["verdict"], strict=True))]
     return {
         "implementation": label,
         "started": header.get("started"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from safetensors_corpus.judging.verdicts import FAILING, STRICT_FAILING, badness, kind_of
+from safetensors_corpus.judging.verdicts import badness, fails
 
 from ..text import code, listed
 from .delta import Delta, baseline_delta, report_delta
@@ -105,9 +105,7 @@ def _causes(report: Report, room: int) -> list[str]:
         (who, row)
         for who in report["implementations"]
         for row in who.get("causes", ())
-        if not row["redacted"]
-        and not row["expected_failure"]
-        and kind_of(row["verdict"]) not in STRICT_FAILING - FAILING
+        if not row["redacted"] and not row["expected_failure"] and fails(row["verdict"])
     ]
     limit = min(CAUSES, room - 8)
     if not rows or limit < 1:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from safetensors_corpus.judging.verdicts import FAILING, STRICT_FAILING, badness, kind_of
+from safetensors_corpus.judging.verdicts import badness, fails, kind_of
 
 from ..case_evidence import reproducer
 from ..record import Row
@@ -56,8 +56,7 @@ def numbers(cause: Cause) -> str:
 
 def failing(found: Sequence[Cause], *, strict: bool = False) -> list[Cause]:
     """Return the causes that fail a run and that no baseline lists; ``strict`` as under --fail-on-should."""
-    quiet = frozenset() if strict else STRICT_FAILING - FAILING
-    return [cause for cause in found if kind_of(cause.verdict) not in quiet and not cause.known]
+    return [cause for cause in found if fails(cause.verdict, strict=strict) and not cause.known]
 
 
 def cause_lines(
