@@ -21,6 +21,7 @@ class ExitWorker:
         self._target = target
         self._limits = limits
         self._start: float | None = None
+        self.patience = 1.0
 
     def start(self) -> Implementation:
         """Nothing runs between files; say what can be known."""
@@ -63,7 +64,7 @@ class ExitWorker:
             child = Child(argv, self._limits.memory_bytes)
         except OSError as err:
             return StepResult("harness-error", f"cannot run {argv[0]}: {err}")
-        deadline = Deadline(self._limits.seconds)
+        deadline = Deadline(self._limits.seconds * self.patience)
         outcome: Outcome
         status: int | None = 0
         try:
@@ -74,7 +75,7 @@ class ExitWorker:
             outcome = "reject"
         except LateError as err:
             outcome = "harness-error" if err.starved else "hang"
-            message = f"did not end within {self._limits.seconds:g} s; killed{err.after}"
+            message = f"did not end within {deadline.seconds:g} s; killed{err.after}"
             if err.starved:
                 message = f"{BUSY}: {message}"
         except (HungryError, FloodError):

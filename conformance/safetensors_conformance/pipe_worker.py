@@ -54,6 +54,7 @@ class PipeWorker:
         self._seq = 0
         self._failed_starts = 0
         self._verdict_only = False
+        self.patience = 1.0
 
     @property
     def in_flight(self) -> int:
@@ -175,7 +176,7 @@ class PipeWorker:
         if child is None:
             return StepResult("harness-error", "the worker was gone before this request was read")
         began = time.perf_counter()
-        seconds = self._limits.seconds * (LOADS if request.step == "device" else 1)
+        seconds = self._limits.seconds * self.patience * (LOADS if request.step == "device" else 1)
         deadline = Deadline(seconds)
         noise = b""
         try:

@@ -148,10 +148,16 @@ class Session:
         """
         # A limit of address space ends what only reserves memory; alone the memory in use is watched.
         roomy = first.outcome == "exhausted"
-        self._worker_for(case, roomy=roomy).renew()
+        worker = self._worker_for(case, roomy=roomy)
+        worker.renew()
+        # What is slow and comes to an end is no hang: alone it gets more time.
+        worker.patience = PATIENCE if first.outcome == "hang" else 1
         second = self._run(case, step, roomy=roomy)
+        worker.patience = 1
         if second.outcome == first.outcome:
             return second  # with last words that are surely its own
+        if first.outcome == "hang" and second.wall_ms > SLOW * 1000 * self.limits.seconds:
+            return replace(second, message=f"{second.message}; slow: {first.message} at first".lstrip("; "))
         if first.outcome == "exhausted" or first.message.startswith((BREACH, BUSY)):
             return replace(second, message=f"{second.message}; asked twice: {first.message}".lstrip("; "))
         note = f"order-dependent: {second.outcome} when run alone in a fresh process"
@@ -193,6 +199,11 @@ class Session:
 
 HEAP_CHECKS = 5
 """Wrong contents of one run that are looked into for uninitialised memory; each takes three starts."""
+PATIENCE = 3
+"""Times its limit that an answer may take when a hang is asked again alone."""
+SLOW = 0.5
+"""Part of the limit that an answer which was late before takes alone when it is slow; one that was stuck and
+answers at once now depends on what came before it."""
 WINDOW = 256
 """Requests on their way at most. Waking the other process costs more than a small file does, so they go in
 bundles; this many fill a pipe nearly."""

@@ -40,7 +40,12 @@ class Limits:
 
 
 class Worker(Protocol):
-    """Something that runs one step on one file."""
+    """Something that runs one step on one file.
+
+    ``patience`` is how many times its limit of time an answer may take.
+    """
+
+    patience: float
 
     def start(self) -> Implementation:
         """Start (again) and say who answers. Raises StartError."""

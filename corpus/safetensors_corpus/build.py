@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from .manifest import SCHEMA_VERSION, corpus_root
 from .registry import Accept, CaseFunction, all_cases
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 CORPUS_VERSION = "2026.11.1"
 SPEC = {
@@ -55,7 +56,7 @@ def build() -> Built:
         try:
             case.body(builder, *case.arguments)
             stored, files = builder.stored(case.id)
-            rows.append(_row(case, builder, stored))
+            rows.append(_row(case, builder, stored, files))
         except ValueError as err:
             raise ValueError(f"case {case.id}: {err}") from err
         out.update(files)
@@ -96,7 +97,23 @@ def _choice(choice: Choice) -> dict[str, object]:
     }
 
 
-def _row(case: CaseFunction, builder: Builder, stored: dict[str, Any] | None) -> dict[str, Any]:
+ESCAPE = "escape-in-key"
+"""The feature of files in which a key is spelled with an escape although they are about something else."""
+_ESCAPED_KEY = re.compile(rb'"[^"\\]*\\(?:[^"\\]|\\.)*"\s*:', re.DOTALL)
+_ABOUT_ESCAPES = ("HDR-14", "HDR-15")
+
+
+def _carriers(case: CaseFunction, rules: Sequence[str], files: Mapping[str, bytes]) -> list[str]:
+    """Return what a file to read needs besides what it is about, and a reader may stumble over instead."""
+    if case.kind != "read" or rules[0] in _ABOUT_ESCAPES:
+        return []
+    headers = [data[8 : 8 + int.from_bytes(data[:8], "little")] for data in files.values()]
+    return [ESCAPE] if any(_ESCAPED_KEY.search(header) for header in headers) else []
+
+
+def _row(
+    case: CaseFunction, builder: Builder, stored: dict[str, Any] | None, files: Mapping[str, bytes]
+) -> dict[str, Any]:
     book = rule_book()
     rules = case.rules
     if case.choice is not None:
@@ -124,7 +141,7 @@ def _row(case: CaseFunction, builder: Builder, stored: dict[str, Any] | None) ->
         "rules": list(rules),
         "level": level,
         "importance": case.importance,
-        "features": builder.features(),
+        "features": sorted([*builder.features(), *_carriers(case, rules, files)]),
         "steps": list(case.steps),
         "heavy": case.heavy or (stored or {}).get("size", 0) > HEAVY,
         "input": stored,

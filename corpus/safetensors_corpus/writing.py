@@ -169,7 +169,7 @@ def written_file(path: Path) -> Answer:
     try:
         data = path.read_bytes()
     except OSError as err:
-        return Answer("accept", flaws=(Flaw("valid", "WRT-01", f"no file was written: {err.strerror}"),))
+        return Answer("accept", flaws=(Flaw("missing", "", f"no file was written: {err.strerror}"),))
     found = explain(data, "text")
     header = found.header
     if found.faults:

@@ -59,6 +59,30 @@ class Hangs(_Fake):
         time.sleep(3600)
 
 
+class Slow(_Fake):
+    """Takes a second and a half, and answers rightly in the end."""
+
+    def misbehave(self, path: str) -> Any:
+        time.sleep(1.5)
+        return Reference().read(path)
+
+
+class StuckAtFirst(_Fake):
+    """Hangs after another file, and is quick when it is asked alone."""
+
+    before = False
+
+    def read(self, path: str) -> Any:
+        if TRIGGER not in path:
+            self.before = True
+        return super().read(path)
+
+    def misbehave(self, path: str) -> Any:
+        if self.before:
+            time.sleep(3600)
+        return Reference().read(path)
+
+
 class HangsIgnoringSignals(_Fake):
     def misbehave(self, path: str) -> Any:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM):

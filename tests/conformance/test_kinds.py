@@ -176,6 +176,21 @@ def test_a_crash_that_depends_on_the_cases_before_is_flagged() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "verdict"), [("Slow", "pass"), ("StuckAtFirst", "unsafe"), ("Hangs", "unsafe")]
+)
+def test_what_is_slow_and_comes_to_an_end_is_no_hang(name: str, verdict: str) -> None:
+    asked = [load_manifest().by_id[i] for i in ("layout/two-dtypes", TRIGGER)]
+    with Session(resolve(fake(name)), Limits(1.0)) as session:
+        judged = [session.judge(case) for case in asked][1].steps["open"]
+    assert judged.verdict == verdict, judged.detail
+    said = judged.result.message
+    if name == "Slow":
+        assert "slow: no answer within 1 s" in said
+    else:
+        assert ("order-dependent" in said) == (name == "StuckAtFirst")
+
+
 def test_a_file_larger_than_the_address_space_allowed_is_opened_all_the_same() -> None:
     pytest.importorskip("safetensors")
     case = load_manifest().by_id["resource/opened-only-2p40"]

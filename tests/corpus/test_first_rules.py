@@ -73,7 +73,7 @@ PERMITTED: dict[str, set[str]] = {
     "empty": {"SHP-04", "OFF-09"},
     "scalar": {"SHP-03"},
     "rank": {"SHP-10", "SHP-11"},
-    "rare dtype": {"DTY-01", "DTY-08", "DTY-09", "DTY-12", "DTY-14", "DTY-15"},
+    "rare dtype": {"DTY-01", "DTY-05", "DTY-08", "DTY-09", "DTY-12", "DTY-14", "DTY-15"},
 }
 """The only unusual thing about a valid file -> rules that permit it."""
 

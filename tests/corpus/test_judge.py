@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from safetensors_corpus.judging.answer import Answer
+from safetensors_corpus.judging.answer import Answer, Excess, Flaw
 from safetensors_corpus.judging.judge import Demand, judge_step
 from safetensors_corpus.manifest import Expectation
 
@@ -47,3 +47,54 @@ def test_an_input_without_a_rule_is_judged() -> None:
     demand = Demand((), RIGHT, kind="slice")
     assert verdict(demand, Answer("reject")) == ("wrong-reject", "")
     assert verdict(demand, OTHER) == ("wrong-content", "")
+
+
+@pytest.mark.parametrize(
+    ("rules", "codes", "charged"),
+    [
+        # A trap that leads to a fault: nobody knows that the reader fell into it.
+        (("FRM-02",), ("FRM_HEADER_OVER_LIMIT", "FRM_HEADER_PAST_EOF"), "FRM-06"),
+        (("OFF-13", "OFF-04"), ("OFF_OUT_OF_BOUNDS", "OFF_HOLE"), "OFF-04"),
+        # The fault itself, and a valid file.
+        (("OFF-03",), ("OFF_REVERSED", "OFF_OUT_OF_BOUNDS"), "OFF-03"),
+        (("SHP-10",), (), "SHP-10"),
+    ],
+)
+def test_a_crash_is_charged_to_the_fault_for_which_the_file_is_refused(
+    rules: tuple[str, ...], codes: tuple[str, ...], charged: str
+) -> None:
+    demand = Demand(rules, Expectation("reject", None, codes) if codes else RIGHT)
+    assert verdict(demand, Answer("crash")) == ("unsafe", charged)
+
+
+def test_other_bytes_are_charged_to_the_byte_order_only_where_the_case_is_about_it() -> None:
+    assert verdict(Demand(("DAT-01",), RIGHT), OTHER) == ("wrong-content", "DAT-01")
+    assert verdict(Demand(("DTY-14", "DAT-01"), RIGHT), OTHER) == ("wrong-content", "DAT-06")
+
+
+def test_a_choice_that_was_taken_is_not_what_is_wrong_about_the_content() -> None:
+    options = {"write": RIGHT, "refuse": REFUSED}
+    demand = Demand(("WRT-08", "WRT-07", "DAT-01"), None, "must", (), "write", "big-endian-view", options)
+    assert verdict(demand, OTHER) == ("wrong-content", "WRT-07")
+
+
+def test_the_shape_of_packed_elements_is_a_matter_of_counting_them() -> None:
+    halved = Answer("accept", tensors=[{**ROW, "shape": [1]}])
+    assert verdict(Demand(("SHP-04",), RIGHT), halved) == ("wrong-content", "SHP-04")
+    packed = Demand(("SHP-04",), RIGHT, features=("dtype-f4",))
+    assert verdict(packed, halved) == ("deviation:content", "DTY-10")
+
+
+def test_reading_too_often_rests_on_no_text() -> None:
+    refused = Expectation("reject", None, ("OFF_OVERLAP",))
+    read = Answer("reject", over_budget=(Excess("read_bytes", 9e9, 1e6),))
+    judged = judge_step(Demand(("LIM-05",), refused), "s", {"s": read})
+    assert (judged.verdict, judged.failures[0].basis) == ("deviation:cost", "ours")
+    held = Answer("reject", over_budget=(Excess("peak_bytes", 9e9, 1e6),))
+    assert verdict(Demand(("LIM-05",), refused), held) == ("unsafe", "LIM-05")
+
+
+def test_a_save_that_leaves_no_file_breaks_what_the_case_asks_for_and_writes_nothing_invalid() -> None:
+    nothing = Answer("accept", flaws=(Flaw("missing", "", "no file was written"),))
+    assert verdict(Demand(("WRT-13",), RIGHT, "should", (), "write"), nothing) == ("not-strict", "WRT-13")
+    assert verdict(Demand(("WRT-01",), RIGHT, "must", (), "write"), nothing) == ("wrong-content", "WRT-01")

@@ -17,7 +17,6 @@ class Header:
     name = "instanttensor"
     version = version("instanttensor")
     language = "Python"
-    rejects = (ValueError, FileNotFoundError)  # what the function documents
 
     def open(self, path: str) -> dict[str, Any]:
         """Parse the header."""

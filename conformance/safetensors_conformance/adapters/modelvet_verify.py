@@ -16,6 +16,7 @@ class Verify:
     version = version("modelvet")
     language = "C"
     rejects = (modelvet.ModelvetError,)  # for anything but a verdict, says its documentation
+    lacks = ("escape-in-key",)  # against its policy, MVET_V_ST_KEY_ESCAPE
 
     def check(self, path: str) -> bool:
         """Verify the whole file."""

@@ -22,7 +22,7 @@ REPORTED: dict[str, tuple[str, ...]] = {
 """Codes that programs were reported not to know."""
 
 
-@accepts("DTY-01", "DTY-05", over=CODES, bugs=REPORTED)
+@accepts("DTY-05", "DTY-01", over=CODES, bugs=REPORTED)
 def eight_elements(f: FileBuilder, value: str) -> None:
     """A tensor of eight $value elements in one dimension."""
     f.tensor("w", value, [8])

@@ -95,7 +95,7 @@ CLAIMED = {
 }
 
 
-@rejects("IDX-14", "IDX-09", codes="IDX_TENSOR_MISSING", importance="high", over=CLAIMED, bugs=("FB-95",))
+@rejects("IDX-09", "IDX-14", codes="IDX_TENSOR_MISSING", importance="high", over=CLAIMED, bugs=("FB-95",))
 def claimed(f: IndexBuilder, name: str) -> None:
     """The index names a tensor that no shard holds: $slug.
 

@@ -106,9 +106,9 @@ def product_wraps_to_zero_among_three(f: FileBuilder, value: int) -> None:
 
 
 @rejects(
-    "SHP-05",
     "OFF-04",
-    codes=("SHP_OVERFLOW", "OFF_OUT_OF_BOUNDS", "OFF_SIZE_MISMATCH", "OFF_HOLE"),
+    "SHP-05",
+    codes=("OFF_OUT_OF_BOUNDS", "SHP_OVERFLOW", "OFF_SIZE_MISMATCH", "OFF_HOLE"),
     importance="critical",
     issue="https://github.com/google-ai-edge/LiteRT/issues/9255",
     bugs=("FB-201",),

@@ -123,7 +123,7 @@ def judge_step(
         return Judgement("harness-error", answer.message, (), answer)
     if answer.outcome in UNSAFE:
         detail = f"{answer.outcome}: {answer.message}" if answer.message else answer.outcome
-        rule = first_rule(demand)
+        rule = _unsafe_rule(demand)
         return failed(answer, [Failure("unsafe", rule, basis_of(rule), "outcome", detail)])
     lacking = lacks_feature(lacks, demand.features)
     if answer.outcome == "unsupported":
@@ -142,6 +142,25 @@ def failed(answer: A, failures: Sequence[Failure], judged: Judgement[A] | None =
     ranked = tuple(sorted(failures, key=lambda failure: badness(failure.verdict)))
     detail = "; ".join(dict.fromkeys(failure.detail for failure in ranked))
     return Judgement(ranked[0].verdict, detail, options, answer, ranked)
+
+
+def _unsafe_rule(demand: Case | Demand) -> str:
+    """Return the rule that a crash, a hang or exhaustion on an input is charged to.
+
+    Where a case is about a trap, such as a wrong byte order, nobody knows that a reader fell into it: what it
+    surely did is to go on in spite of the fault behind it.
+    """
+    first = first_rule(demand)
+    codes = demand.expect.codes[:1] if demand.expect is not None else ()
+    return _BEHIND.get((first, *codes), first) if demand.kind == "read" else first
+
+
+_BEHIND: Mapping[tuple[str, ...], str] = {
+    ("FRM-01", "FRM_HEADER_OVER_LIMIT"): "FRM-06",
+    ("FRM-02", "FRM_HEADER_OVER_LIMIT"): "FRM-06",
+    ("OFF-13", "OFF_OUT_OF_BOUNDS"): "OFF-04",
+}
+"""Rule on how a number is read, and the fault that a file has by it -> the rule on that fault."""
 
 
 def _judge(demand: Case | Demand, step: str, answers: Mapping[str, A], profile: str | None) -> Judgement[A]:
@@ -279,8 +298,20 @@ def _content(demand: Case | Demand, difference: Difference) -> Failure:
         level = _at_most(rule_book().rules[rule].level) if demand.kind == "lifecycle" and rule else "must"
         return failure_of("content", rule, level, of, difference.text)
     groups, rule = _CONTENT[of]
-    named = [r for r in demand.rules if r.startswith(groups) and basis_of(r) == "text" and _is_must(r)]
+    if of == "shape" and PACKED.intersection(demand.features):
+        return failure_of("content", COUNTS, "must", of, difference.text)
+    # A choice was taken one way or the other: what is wrong then is something else.
+    about = rule_book().choices[demand.choice].rule if demand.choice is not None else ""
+    rules = [r for r in demand.rules if r != about]
+    if demand.kind == "read":  # of a reader's other bytes, only what the case is about can be the reason
+        rules = rules[:1]
+    named = [r for r in rules if r.startswith(groups) and basis_of(r) == "text" and _is_must(r)]
     return failure_of("content", named[0] if named else rule, "must", of, difference.text)
+
+
+COUNTS = "DTY-10"
+PACKED = frozenset({"dtype-f4", "dtype-f6-e2m3", "dtype-f6-e3m2"})
+"""Features of tensors whose elements share bytes: frameworks count them otherwise than the format does."""
 
 
 def _is_must(rule: str) -> bool:
@@ -289,6 +320,8 @@ def _is_must(rule: str) -> bool:
 
 def _flaw(demand: Case | Demand, expectation: Expectation, flaw: Flaw, profile: str | None) -> Failure | None:
     """Return the failure of a flaw of a written file; None for one that is not demanded or permitted."""
+    if flaw.property == "missing":
+        return failure_of("content", first_rule(demand), demand.level, "missing", flaw.text)
     if flaw.property == "valid":
         known = rule_book().rules[flaw.rule]
         if flaw.choice is not None and rule_book().choices[flaw.choice].expected(profile) != "reject":
@@ -319,7 +352,10 @@ def _cost(demand: Case | Demand, answer: Answer) -> list[Failure]:
     rule = next((r for r in demand.rules if r.startswith("LIM")), first_rule(demand))
     out = []
     for excess in answer.over_budget:
-        found = failure_of("cost", rule, demand.level, "cost", f"over budget: {excess}, the less of two runs")
+        # The text speaks of memory; how often a file is read is nobody's but ours.
+        basis = "ours" if excess.name == "read_bytes" else None
+        told = f"over budget: {excess}, the less of two runs"
+        found = failure_of("cost", rule, demand.level, "cost", told, basis)
         grave = excess.name != "read_bytes" and excess.ratio >= GRAVE
         if grave and found.basis == "text" and demand.level == "must":
             found = replace(found, verdict="unsafe")
