@@ -109,7 +109,7 @@ class Talk:
         self.who: Implementation | None = None
         self.breach: BreachError | None = None
         self._seq = 0
-        self._asked: deque[tuple[int, bool]] = deque()
+        self._asked: deque[tuple[int, bool, bool]] = deque()
 
     def send(self, lines: bytes) -> None:
         """Send raw bytes. Raises BreachError when the program is gone or does not read."""
@@ -196,16 +196,16 @@ class Talk:
         """Return the next request as a line; its answer is taken by ``answer`` in turn."""
         self._seq += 1
         silent = step in protocol.SILENT_STEPS or bool(self.who and self.who.verdict_only)
-        self._asked.append((self._seq, silent))
+        self._asked.append((self._seq, silent, bool(more and more.get("summary"))))
         return protocol.run_request(self._seq, step, path, more)
 
     def answer(self) -> StepResult:
         """Take the answer to the oldest request that has none. Raises BreachError."""
-        seq, silent = self._asked.popleft()
+        seq, silent, summary = self._asked.popleft()
         message, line = self.receive()
         validate(message, "runAnswer", line)
         try:
-            return protocol.parse_run(message, seq, silent=silent)
+            return protocol.parse_run(message, seq, silent=silent, summary=summary)
         except protocol.ProtocolError as err:
             raise BreachError(str(err), line=line) from err
 

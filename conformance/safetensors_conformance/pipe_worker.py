@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
+
+from safetensors_reports.text import visible
 
 from . import protocol
 from .device import LOADS
@@ -25,6 +28,10 @@ from .worker import (
     StartError,
     death_outcome,
 )
+
+SEQ_STEP = 1 << 20
+"""The number of a request is above the last one's by up to this, drawn by chance: a program that answers what
+it was not asked yet would have to guess it. With 2^31 requests it stays below 2^53, exact in any language."""
 
 
 class PipeWorker:
@@ -103,10 +110,10 @@ class PipeWorker:
         return child
 
     def _start_error(self, reason: str, stderr: str) -> StartError:
-        last = stderr.strip().splitlines()[-1][:200] if stderr.strip() else ""
-        parts = [f"cannot start {self._target.selector!r}: {reason}"]
+        last = stderr.strip().splitlines()[-1] if stderr.strip() else ""
+        parts = [f"cannot start {visible(self._target.selector, 300)!r}: {visible(reason, 2000)}"]
         if last and last not in reason:
-            parts.append(f"it said: {last}")
+            parts.append(f"it said: {visible(last)}")
         if self._target.hint:
             parts.append(self._target.hint)
         return StartError("; ".join(parts))
@@ -118,9 +125,9 @@ class PipeWorker:
             return
         lines = bytearray()
         for request in requests:
-            self._seq += 1
-            self._ahead.append((self._seq, request))
-            lines += protocol.run_request(self._seq, request.step, request.path, request.more)
+            seq = self._next_seq()
+            self._ahead.append((seq, request))
+            lines += protocol.run_request(seq, request.step, request.path, request.more)
         with contextlib.suppress(DiedError, LateError, HungryError, FloodError):
             child.write(bytes(lines), Deadline(self._limits.seconds))
 
@@ -142,22 +149,27 @@ class PipeWorker:
             if problem is not None:
                 return problem
         assert self._child is not None
-        self._seq += 1
+        seq = self._next_seq()
         if not measure:
-            return self._answer(self._seq, request, send=True)
-        return self._measured(self._child, request)
+            return self._answer(seq, request, send=True)
+        return self._measured(self._child, seq, request)
 
-    def _measured(self, child: Child, request: Request) -> StepResult:
+    def _next_seq(self) -> int:
+        """Return the number of the next request: one that cannot be answered before it is asked."""
+        self._seq += 1 + secrets.randbelow(SEQ_STEP)
+        return self._seq
+
+    def _measured(self, child: Child, seq: int, request: Request) -> StepResult:
         """Ask, and measure in the harness what the answer cost: the worker may tell anything."""
         memory, read, busy = child.reset_peak(), child.bytes_read(), child.processor_seconds()
         began = time.perf_counter()
-        result = self._answer(self._seq, request, send=True)
+        result = self._answer(seq, request, send=True)
         took = time.perf_counter() - began
         if self._child is not child:
             return result
         more_busy, more_read, peak = child.processor_seconds(), child.bytes_read(), child.peak()
         # The request went through a pipe, which counts as reading too.
-        asked = len(protocol.run_request(self._seq, request.step, request.path, request.more))
+        asked = len(protocol.run_request(seq, request.step, request.path, request.more))
         spent = None if busy is None or more_busy is None else min(max(more_busy - busy, 0.0), took)
         return replace(
             result,
@@ -184,7 +196,8 @@ class PipeWorker:
                 child.write(protocol.run_request(seq, request.step, request.path, request.more), deadline)
             message, noise = self._message(child, deadline)
             silent = self._verdict_only or request.step in protocol.SILENT_STEPS
-            result = protocol.parse_run(message, seq, silent=silent)
+            summary = bool(request.more and request.more.get("summary"))
+            result = protocol.parse_run(message, seq, silent=silent, summary=summary)
         except protocol.ProtocolError as err:
             result = self._lost(child, "harness-error", f"{BREACH}: {err}; stc check-protocol shows where")
         except FloodError:

@@ -92,26 +92,33 @@ def _escape(found: re.Match[str]) -> str:
 
 def parse_start(message: dict[str, Any], selector: str) -> Implementation:
     """Read the answer to the start request. Raises ProtocolError."""
-    if "error" in message:
-        error = message["error"]
-        raise ProtocolError(words(error.get("message", error) if isinstance(error, dict) else error, 2000))
-    if message.get("protocol") != PROTOCOL:
-        raise ProtocolError(f"it speaks protocol {message.get('protocol')!r}, this harness speaks {PROTOCOL}")
+    error = message.get("error")
+    if error is not None:
+        said = error.get("message") if isinstance(error, dict) else error
+        raise ProtocolError(words(said, 2000) if isinstance(said, str) else _shown(error))
+    if not _is_integer(message.get("protocol")) or message["protocol"] != PROTOCOL:
+        spoken = _shown(message.get("protocol"))
+        raise ProtocolError(f"it speaks protocol {spoken}, this harness speaks {PROTOCOL}")
     who = message.get("implementation")
     if not isinstance(who, dict) or not isinstance(who.get("name"), str):
         raise ProtocolError('the start answer has no "implementation" object with a "name"')
-    steps = message.get("steps")
+    told = {"name": who["name"]}
+    for key in ("version", "language"):
+        told[key] = "unknown" if who.get(key) is None else who[key]
+        if not isinstance(told[key], str):
+            raise ProtocolError(f'"{key}" of the implementation must be a string, got {_shown(told[key])}')
+    steps, lacks = message.get("steps"), message.get("lacks")
     if not isinstance(steps, list) or not steps or any(s not in STEPS for s in steps):
-        raise ProtocolError(f'"steps" must be a non-empty list out of {list(STEPS)}, got {steps!r}')
-    lacks = message.get("lacks", [])
-    if not isinstance(lacks, list) or any(not isinstance(x, str) for x in lacks):
-        raise ProtocolError(f'"lacks" must be a list of feature names, got {lacks!r}')
+        raise ProtocolError(f'"steps" must be a non-empty list out of {list(STEPS)}, got {_shown(steps)}')
+    lacks = [] if lacks is None else lacks
+    if not isinstance(lacks, list) or any(not isinstance(x, str) or len(x) > 100 for x in lacks):
+        raise ProtocolError(f'"lacks" must be a list of feature names, got {_shown(lacks)}')
     return Implementation(
-        name=words(who["name"], 200),
-        version=words(who.get("version", "unknown"), 200),
-        language=words(who.get("language", "unknown"), 200),
+        name=words(told["name"], 200),
+        version=words(told["version"], 200),
+        language=words(told["language"], 200),
         steps=tuple(s for s in STEPS if s in steps),
-        lacks=frozenset(lacks),
+        lacks=frozenset(words(feature, 600) for feature in lacks),
         selector=selector,
         verdict_only=message.get("verdict_only") is True,
         loads="device" in steps,
@@ -122,52 +129,131 @@ SILENT_STEPS = frozenset({"write", "resave", "hold", "release"})
 """Steps whose answer needs no tensors."""
 
 
-def parse_run(message: dict[str, Any], seq: int, *, silent: bool = False) -> StepResult:
-    """Read the answer to a run request; a ``silent`` one needs no tensors. Raises ProtocolError."""
-    if message.get("seq") != seq:
+def parse_run(
+    message: dict[str, Any], seq: int, *, silent: bool = False, summary: bool = False
+) -> StepResult:
+    """Read the answer to a run request.
+
+    Args:
+        message: the answer.
+        seq: number of the request.
+        silent: whether an accepting answer needs no tensors.
+        summary: whether a count of tensors was asked, which then does in place of them.
+
+    Raises:
+        ProtocolError: the answer is not as ``runAnswer`` of the schema has it, or answers another request.
+    """
+    if not _is_integer(message.get("seq")) or message["seq"] != seq:
+        # Without numbers: they are drawn by chance, and what is said stands in records.
         raise ProtocolError(
-            f"it answered seq {message.get('seq')!r} while {seq} was asked; "
-            "answers must come one per request, in order"
+            'its answer has another "seq" than the request; answers must come one per request, in order'
         )
     outcome = message.get("outcome")
-    if outcome not in OUTCOMES:
-        raise ProtocolError(f'"outcome" must be one of {", ".join(OUTCOMES)}, got {outcome!r}')
-    tensors = message.get("tensors")
+    if not isinstance(outcome, str) or outcome not in OUTCOMES:
+        raise ProtocolError(f'"outcome" must be one of {", ".join(OUTCOMES)}, got {_shown(outcome)}')
+    # A null is as good as a field left out, but where it says something: as the metadata.
+    told = {name: value for name, value in message.items() if value is not None}
+    for name, kinds, wanted in _FIELDS:
+        if name in told and (not isinstance(told[name], kinds) or _is_odd_bool(told[name], kinds)):
+            raise ProtocolError(f'"{name}" must be {wanted}, got {_shown(told[name])}')
+    tensors, count = told.get("tensors"), told.get("tensor_count")
     if tensors is not None:
-        _check_tensors(tensors)
-    elif outcome == "accept" and message.get("tensor_count") is None and not silent:
-        raise ProtocolError('an accepting answer needs "tensors"')
-    cpu_ms, wall_ms = message.get("cpu_ms"), message.get("wall_ms")
+        tensors = _tensors(tensors)
+    elif outcome == "accept" and not silent and (count is None or not summary):
+        asked = "" if count is None else '; "tensor_count" does only where a summary was asked'
+        raise ProtocolError(f'an accepting answer needs "tensors"{asked}')
+    if count is not None and not 0 <= count <= MOST:
+        raise ProtocolError(f'"tensor_count" must be from 0 to {MOST:,}, got {_shown(count)}')
     return StepResult(
         outcome=outcome,
-        message=words(message.get("message", ""), 2000),
+        message=words(told.get("message", ""), 2000),
         tensors=tensors,
-        metadata=_metadata(message),
-        has_metadata="metadata" in message or "metadata_items" in message,
-        tensor_count=count if isinstance(count := message.get("tensor_count"), int) else None,
-        exception=None if message.get("exception") is None else words(message["exception"], 200),
-        documented=message.get("documented"),
-        checks=_checks(message["checks"]) if message.get("checks") is not None else (),
-        cpu_ms=cpu_ms if isinstance(cpu_ms, (int, float)) else None,
-        wall_ms=wall_ms if isinstance(wall_ms, (int, float)) else 0.0,
+        metadata=_metadata(told),
+        has_metadata="metadata" in message or "metadata_items" in told,
+        tensor_count=count,
+        exception=words(told["exception"], 200) if "exception" in told else None,
+        documented=told.get("documented"),
+        checks=_checks(told["checks"]) if "checks" in told else (),
+        cpu_ms=_milliseconds(told.get("cpu_ms")),
+        wall_ms=_milliseconds(told.get("wall_ms")) or 0.0,
     )
 
 
-def _check_tensors(tensors: object) -> None:
-    """Check the rows and put a text in place of each name that came as bytes. Raises ProtocolError."""
-    if not isinstance(tensors, list):
-        raise ProtocolError('"tensors" must be a list')
-    for row in tensors:
-        name = _text(row.get("name")) if isinstance(row, dict) else None
-        if name is None:
-            raise ProtocolError(f'each of "tensors" must be an object with a "name": {A_TEXT}')
-        row["name"] = name
-        for key in ("dtype", "unsupported"):  # no name: what is shown of it may be what is compared
-            if isinstance(row.get(key), str) and not row[key].isascii():
-                row[key] = words(row[key], len(row[key]) * 6)
-        # Odd values of other fields come from lenient readers: they are content to compare, no breach.
-        if row.get("sha256") is not None and not isinstance(row["sha256"], str):
-            raise ProtocolError(f'"sha256" of {name[:40]!r} must be a string')
+MOST = 1 << 53
+"""Largest number of tensors, and of milliseconds, that is believed: every JSON parser reads it exactly."""
+
+_FIELDS: tuple[tuple[str, type | tuple[type, ...], str], ...] = (
+    ("message", str, "a string"),
+    ("exception", str, "a string"),
+    ("documented", bool, "true or false"),
+    ("cpu_ms", (int, float), "a number"),
+    ("wall_ms", (int, float), "a number"),
+    ("tensor_count", int, "an integer"),
+    ("tensors", list, "a list"),
+    ("metadata_items", list, "a list of pairs"),
+    ("checks", list, "a list"),
+)
+"""Fields of an answer, their types in Python, and those in words."""
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_odd_bool(value: object, kinds: type | tuple[type, ...]) -> bool:
+    """Tell whether a value is true or false where a number is wanted: Python counts them as integers."""
+    return isinstance(value, bool) and kinds is not bool
+
+
+def _shown(value: object) -> str:
+    """Return the beginning of a value for a message, as ASCII on one line."""
+    try:
+        return ascii(value)[:100]
+    except RecursionError:
+        return f"a deeply nested {type(value).__name__}"
+
+
+def _milliseconds(value: float | None) -> float | None:
+    """Return a time that was told, None for one that cannot be: a clock may jump, and is nobody's fault."""
+    return value if value is not None and 0 <= value <= MOST else None
+
+
+def _tensors(tensors: list[Any]) -> list[dict[str, Any]]:
+    """Return the rows, with a text in place of each name that came as bytes. Raises ProtocolError."""
+    return [_tensor(row) for row in tensors]
+
+
+def _tensor(row: object) -> dict[str, Any]:
+    name = _text(row.get("name")) if isinstance(row, dict) else None
+    if name is None or not isinstance(row, dict):
+        raise ProtocolError(f'each of "tensors" must be an object with a "name": {A_TEXT}')
+    told: dict[str, Any] = {"name": name}
+    for key in ("dtype", "shape", "nbytes"):
+        # Odd values come from lenient readers: they are content to compare, no breach.
+        if row.get(key) is not None:
+            told[key] = _level(row[key])
+    for key in ("sha256", "unsupported"):
+        if row.get(key) is not None:
+            if not isinstance(row[key], str):
+                raise ProtocolError(f'"{key}" of {_shown(name)} must be a string, got {_shown(row[key])}')
+            told[key] = words(row[key], 2000)
+    if isinstance(told.get("dtype"), str):
+        # It is no name: what is shown of it may be what is compared.
+        told["dtype"] = words(told["dtype"], 6 * len(told["dtype"]))
+    return told
+
+
+LEVELS = 24
+"""Levels of a nest that are kept; the hosts tell no more than 20."""
+
+
+def _level(value: Any, level: int = 0) -> Any:
+    """Return a value of bounded depth, so that whoever reads a record later can do so."""
+    if isinstance(value, dict):
+        return {k: _level(v, level + 1) for k, v in value.items()} if level < LEVELS else "(a map)"
+    if isinstance(value, list):
+        return [_level(v, level + 1) for v in value] if level < LEVELS else "(a list)"
+    return value
 
 
 A_TEXT = 'a string, or {"hex": "..."} for bytes that are no UTF-8'
@@ -188,30 +274,32 @@ def _text(value: object) -> str | None:
 def _metadata(message: dict[str, Any]) -> dict[str, Any] | None:
     """Return the metadata reported, as a map or as a list of pairs. Raises ProtocolError."""
     if "metadata_items" not in message:
-        metadata = message.get("metadata")
+        metadata = _level(message.get("metadata"))
         if metadata is not None and not isinstance(metadata, dict):
             return {"(not a map)": metadata}  # a lenient reader let it through; the comparison tells
         return metadata
     items = message["metadata_items"]
-    if not isinstance(items, list) or any(not isinstance(item, list) or len(item) != 2 for item in items):
+    if any(not isinstance(item, list) or len(item) != 2 for item in items):
         raise ProtocolError('"metadata_items" must be a list of pairs')
     found: dict[str, list[Any]] = {}
     for key, value in items:
         name, text = _text(key), _text(value)
         if name is None:
             raise ProtocolError(f'each key of "metadata_items" must be {A_TEXT}')
-        found.setdefault(name, []).append(value if text is None else text)
+        found.setdefault(name, []).append(_level(value) if text is None else text)
     # A key that comes twice has no one value; a list is none that a file can hold.
     return {name: values[0] if len(values) == 1 else values for name, values in found.items()}
 
 
-def _checks(rows: object) -> tuple[Check, ...]:
-    if not isinstance(rows, list):
-        raise ProtocolError('"checks" must be a list')
+def _checks(rows: list[Any]) -> tuple[Check, ...]:
     for row in rows:
-        if not isinstance(row, dict) or row.get("name") not in CHECKS or row.get("status") not in STATUSES:
+        known = isinstance(row, dict) and all(
+            isinstance(row.get(key), str) and row[key] in names
+            for key, names in (("name", CHECKS), ("status", STATUSES))
+        )
+        if not known or not isinstance(row.get("message", ""), str):
             raise ProtocolError(
-                f'each of "checks" must be an object with a "name" out of {", ".join(CHECKS)} and a "status" '
-                f"out of {', '.join(STATUSES)}, not {str(row)[:100]}"
+                f'each of "checks" must be an object with a "name" out of {", ".join(CHECKS)}, a "status" '
+                f'out of {", ".join(STATUSES)} and a string "message", not {_shown(row)}'
             )
     return tuple(Check(row["name"], row["status"], words(row.get("message", ""), 500)) for row in rows)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 from safetensors_corpus import Case, ManifestError
 from safetensors_corpus.judging.verdicts import effect_of
+from safetensors_reports.text import visible
 
 from .budget import Metered, cheaper, excesses
 from .judge import CaseVerdict, judge, only_checks
@@ -266,7 +267,8 @@ def smoke(session: Session, cases: Iterable[Case]) -> str | None:
                 continue
             if judged.verdict not in ("pass", "unsupported", "late-reject"):
                 got = judged.detail or judged.result.outcome
-                wrong.append(f"{case.id} ({step}): expected {case.expect.outcome}, got {got}")
+                said = f"expected {case.expect.outcome}, got {visible(got, 500)}"
+                wrong.append(f"{case.id} ({step}): {said}")
     if not wrong:
         return None
     return (

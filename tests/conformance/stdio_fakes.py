@@ -28,12 +28,23 @@ def answer(seq: int, step: str, path: str) -> dict[str, object]:
     return {"seq": seq, "outcome": "accept", "tensors": rows, "metadata": content["metadata"]}
 
 
+def odd_answers(seq: int, good: dict[str, object]) -> list[dict[str, object]] | None:
+    """Return what is answered in place of one good answer, None for those who do something else."""
+    return {
+        "wrong-order": [good | {"seq": seq + 1}],
+        "bad-outcome": [{"seq": seq, "outcome": "perhaps"}],
+        # The request behind this one is answered as well, before anybody asked.
+        "forge-next": [good, good | {"seq": seq + 1, "outcome": "reject"}],
+        "answers-twice": [good, good],
+        "counts-only": [{"seq": seq, "outcome": "accept", "tensor_count": 987654321}],
+    }.get(HOW)
+
+
 def misbehave(request: dict[str, object], good: dict[str, object]) -> None:
-    if HOW == "wrong-order":
-        good["seq"] = int(str(request["seq"])) + 1
-        say(json.dumps(good))
-    elif HOW == "bad-outcome":
-        say(json.dumps({"seq": request["seq"], "outcome": "perhaps"}))
+    answers = odd_answers(int(str(request["seq"])), good)
+    if answers is not None:
+        for line in answers:
+            say(json.dumps(line))
     elif HOW == "endless-line":
         while True:
             sys.stdout.write("x" * (1 << 20))

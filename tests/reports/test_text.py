@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from safetensors_reports.projects import report_key
-from safetensors_reports.text import listed
+from safetensors_reports.text import listed, visible
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,16 @@ def test_one_report_has_one_key_under_all_its_names() -> None:
     ]
     assert {report_key(name) for name in names} == {"lib#40"}
     assert report_key("A review 2023") == "A review 2023"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("::error file=a::b", "\\u003a:error file=a::b"),
+        ("it said ::stop-commands::x", "it said \\u003a:stop-commands::x"),
+        ("see ##[group]x", "see \\u0023#[group]x"),
+        ("std::bad_alloc", "std::bad_alloc"),
+    ],
+)
+def test_no_line_of_a_log_can_become_a_command(text: str, shown: str) -> None:
+    assert visible(text) == shown

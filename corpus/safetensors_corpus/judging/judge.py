@@ -303,7 +303,7 @@ def _content(demand: Case | Demand, difference: Difference) -> Failure:
     # A choice was taken one way or the other: what is wrong then is something else.
     about = rule_book().choices[demand.choice].rule if demand.choice is not None else ""
     rules = [r for r in demand.rules if r != about]
-    if demand.kind == "read":  # of a reader's other bytes, only what the case is about can be the reason
+    if demand.kind == "read" and of in ("bytes", "nbytes"):  # only what the case is about can be the reason
         rules = rules[:1]
     named = [r for r in rules if r.startswith(groups) and basis_of(r) == "text" and _is_must(r)]
     return failure_of("content", named[0] if named else rule, "must", of, difference.text)
