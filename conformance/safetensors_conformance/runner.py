@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -274,8 +275,8 @@ def smoke(session: Session, cases: Iterable[Case]) -> str | None:
     return (
         f"the adapter of {session.target.selector!r} is probably wrong: it fails the most basic files\n  "
         + "\n  ".join(wrong)
-        + f"\ntry one by hand: stc run --impl {session.target.selector!r} --case "
-        + wrong[0].split(" ", 1)[0]
+        + f"\ntry one by hand: stc run --impl {shlex.quote(session.target.selector)} --case "
+        + shlex.quote(wrong[0].split(" ", 1)[0])
         + " --no-smoke"
     )
 

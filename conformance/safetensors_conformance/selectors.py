@@ -91,6 +91,34 @@ def resolve(selector: str, *, however_old: bool = False) -> Target:
     return _known(selector, however_old=however_old)
 
 
+PROGRAMS = ("py", "cmd", "exit")
+"""Schemes of selectors that say themselves what is run."""
+
+
+def runs_program(selector: str) -> bool:
+    """True for a selector that says itself what is run, in place of the name of a known implementation."""
+    return selector.partition(":")[0] in PROGRAMS
+
+
+def resolve_named(selector: str) -> Target:
+    """Resolve a selector that stands in a document, which may come from anywhere. Raises SelectorError.
+
+    A document may name a known implementation. What program is run, and which version of a package is
+    installed, is said on the command line alone.
+    """
+    if runs_program(selector):
+        raise SelectorError(
+            "a document may name known implementations only; to run this program, give --impl"
+        )
+    target = resolve(selector)
+    # The version in the descriptor is our choice; another one could be the release that was hijacked.
+    if "==" in selector and target.environment is not None and not target.environment.ready:
+        raise SelectorError(
+            "a document may not choose what is installed; to install this version, give --impl"
+        )
+    return target
+
+
 def _python_hint(spec: str) -> str:
     """Return what to do when the adapter of a ``py:`` selector does not start."""
     where = spec.rpartition(":")[0] or spec

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from safetensors_reports.text import visible
+
 from .cli_replay import UnusableError, loaded
 from .promote import Checkout, NothingNewError
 from .promote import promote as add
@@ -48,14 +50,15 @@ def promote(
         checkout = Checkout.here() if folder_of_corpus is None else Checkout.at(folder_of_corpus)
         made = add(finding, checkout, case_id=case_id, title=title, issue=issue, dry_run=dry_run)
     except NothingNewError as err:
-        click.echo(f"not promoted: {err}")
+        click.echo(f"not promoted: {visible(str(err), 600)}")
         raise SystemExit(1) from err
     except (PromotionError, OSError, ValueError) as err:
-        raise UnusableError(f"not promoted: {err}") from err
+        raise UnusableError(f"not promoted: {visible(str(err), 600)}") from err
     for line in made.news.lines:
-        click.echo(line)
+        click.echo(visible(line, 600))
     click.echo(f"{'would add' if dry_run else 'added'} {made.row['id']} to {checkout.found}:")
-    click.echo(made.text)
+    for line in made.text.split("\n"):
+        click.echo(visible(line, len(line)))
     if not dry_run:
         click.echo("Read it, correct title and rules, then: stc corpus build, and stc corpus matrix --write")
         if made.news.mutants:

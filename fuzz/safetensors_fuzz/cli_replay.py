@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from safetensors_conformance.selectors import runs_program
 from safetensors_conformance.worker import Limits
 from safetensors_reference import PROFILES, rule_book
 from safetensors_reference.cli_seconds import SecondsRange
@@ -29,7 +30,7 @@ def loaded(folder: Path) -> Finding:
     try:
         return load(folder)
     except FindingError as err:
-        raise UnusableError(str(err)) from err
+        raise UnusableError(visible(str(err), 600)) from err
 
 
 @click.command()
@@ -39,7 +40,7 @@ def loaded(folder: Path) -> Finding:
     "impls",
     multiple=True,
     metavar="SELECTOR",
-    help="Ask this implementation; may be repeated.  [default: those that it was found with]",
+    help="Ask this implementation; may be repeated.  [default: the known ones that it was found with]",
 )
 @click.option(
     "--times",
@@ -55,13 +56,18 @@ def loaded(folder: Path) -> Finding:
 def replay(folder: Path, impls: tuple[str, ...], times: int, profile: str | None, time_limit: float) -> None:
     """Ask again for the finding in FOLDER, and say whether the answer is still wrong.
 
+    A finding may come from anybody, so it never says what is run: without --impl only known
+    implementations (stc impl list) that it names are asked. A program or a Python adapter
+    (cmd:, exit:, py:) and a version that is not installed are taken from --impl alone. Who
+    will be asked is printed first.
+
     \b
     stc fuzz replay findings/off-hole-1a2b3c4d
     stc fuzz replay findings/off-hole-1a2b3c4d --impl mlx==0.31.1 --impl mlx
     Exit status: 0 as expected now, 1 still wrong, 2 cannot be run.
     """
     finding = loaded(folder)
-    click.echo(f"{finding.slug} · {finding.step} · {finding.verdict}")
+    click.echo(f"{visible(finding.slug)} · {visible(finding.step, 40)} · {visible(finding.verdict, 80)}")
     for rule_id in finding.rules[:1]:
         rule = rule_book().rules.get(rule_id)
         click.echo(f"  rule      {rule_id}" + (f" ({rule.level}): {rule.statement}" if rule else ""))
@@ -71,11 +77,18 @@ def replay(folder: Path, impls: tuple[str, ...], times: int, profile: str | None
     click.echo(f"  expected  {visible(finding.expected, 300)}")
     if not impls and not finding.got:
         raise UnusableError(f"{finding.slug} does not say whom it was found with; give --impl SELECTOR")
-    answers = ask_again(finding, impls, times=times, limits=Limits(time_limit), profile=profile)
+    answers = ask_again(
+        finding, impls, times=times, limits=Limits(time_limit), profile=profile, say=_say_who_is_asked
+    )
     for answer in answers:
         for line in _lines(finding, answer):
             click.echo(line)
     raise SystemExit(exit_status(answers))
+
+
+def _say_who_is_asked(selector: str) -> None:
+    """Print one line before anything is run, so that it can be stopped."""
+    click.echo(f"  {'runs' if runs_program(selector) else 'asks':<9} {visible(selector, 1000)}")
 
 
 def _lines(finding: Finding, answer: Answer) -> list[str]:

@@ -5,7 +5,6 @@ Everything in it follows from the finding alone, so that a finding written twice
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import secrets
@@ -22,6 +21,7 @@ from jsonschema.exceptions import best_match
 
 from safetensors_reference import Rule, explain, rule_book
 from safetensors_reference.cwe import CWE_NAMES, CWE_OF_CODE
+from safetensors_reference.source import read_whole
 from safetensors_reports.drawing.layout import layout_svg
 from safetensors_reports.text import visible
 
@@ -34,6 +34,12 @@ README = "README.md"
 SCHEMA = 1
 INPUT = "input"
 """Folder of the input's files where they are more than the usual one."""
+
+
+LARGEST_DOCUMENT = 64 << 20
+"""Most bytes of a document that is read."""
+LARGEST_INPUT = 256 << 20
+"""Most bytes of an input that is read."""
 
 
 class FindingError(Exception):
@@ -220,9 +226,9 @@ def load(path: Path) -> Finding:
 
 def _document(path: Path) -> dict[str, Any]:
     try:
-        raw = json.loads(path.read_bytes())
+        raw = json.loads(read_whole(path, LARGEST_DOCUMENT))
     except OSError as err:
-        raise FindingError(f"{path}: {err.strerror or err}; give the folder of a finding") from err
+        raise FindingError(f"{err}; give the folder of a finding") from err
     except (ValueError, RecursionError) as err:
         raise FindingError(f"{path}: no JSON: {err}") from err
     _check(raw, str(path))
@@ -245,13 +251,12 @@ def _validator() -> Draft202012Validator:
 def _read_files(path: Path, rows: list[Mapping[str, Any]]) -> Iterator[tuple[str, bytes]]:
     for row in rows:
         file = path.parent / row["stored"]
-        # The document may come from anywhere; it must not make us read something else.
-        with contextlib.suppress(ValueError, OSError):
+        try:
+            # The document may come from anywhere; it must not make us read something else.
             if not file.resolve().is_relative_to(path.parent.resolve()):
                 raise FindingError(f"{path}: files: {row['stored']!r} lies outside of the folder")
-        try:
-            data = file.read_bytes()
-        except (OSError, ValueError) as err:
+            data = read_whole(file, min(row["size"], LARGEST_INPUT))
+        except (OSError, ValueError, RuntimeError) as err:  # RuntimeError: links in a circle
             raise FindingError(f"{file}: {getattr(err, 'strerror', None) or err}") from err
         if len(data) != row["size"] or hashlib.sha256(data).hexdigest() != row["sha256"]:
             raise FindingError(f"{file}: not the bytes that {DOCUMENT} describes (files: sha256, size)")

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import re
 import unittest
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from safetensors_conformance.implementations.environment import InstallError
 from safetensors_conformance.implementations.prepare import prepare
 from safetensors_conformance.judge import StepVerdict
-from safetensors_conformance.selectors import SelectorError, Target, resolve
+from safetensors_conformance.selectors import SelectorError, Target, resolve, resolve_named
 from safetensors_conformance.worker import Limits, StartError
 from safetensors_conformance.workers import make_worker
 from safetensors_corpus.judging.verdicts import kind_of, worst
@@ -87,25 +87,42 @@ def replay(
     times: int = REPLAYS,
     limits: Limits | None = None,
     profile: str | None = None,
+    say: Callable[[str], object] = lambda _: None,
 ) -> list[Answer]:
     """Ask the implementations for a finding again.
 
     Args:
         finding: what to ask.
         selectors: whom; empty for those whose answers the finding holds. Where it takes two to disagree and
-            there is but one, those of the finding are asked as well.
+            there is but one, those of the finding are asked as well. A selector that only the finding names
+            is asked when it is a known implementation; it never says which program is run.
         times: how often, each time in a fresh process.
         limits: time and memory of one answer.
         profile: profile whose options the reference takes.
+        say: is told the selector of everyone who will be asked, before the first one is.
 
     Returns:
         One answer for each selector, in order. What cannot be run is an answer that says so.
     """
-    asked = list(dict.fromkeys(selectors)) or list(finding.got)
-    if finding.split and len(asked) < 2:
-        asked = list(dict.fromkeys([*asked, *finding.got]))
-    answers = [_replay(finding, selector, times, limits or Limits(), profile) for selector in asked]
+    given = list(dict.fromkeys(selectors))
+    named = list(finding.got) if not given or (finding.split and len(given) < 2) else []
+    asked: dict[str, Target | Answer] = {selector: _resolved(resolve, selector) for selector in given}
+    asked |= {selector: _resolved(resolve_named, selector) for selector in named if selector not in asked}
+    for selector, target in asked.items():
+        if isinstance(target, Target):
+            say(selector)
+    answers = [
+        _replay(finding, target, times, limits or Limits(), profile) if isinstance(target, Target) else target
+        for target in asked.values()
+    ]
     return list(_held_together(answers)) if finding.split else answers
+
+
+def _resolved(how: Callable[[str], Target], selector: str) -> Target | Answer:
+    try:
+        return how(selector)
+    except SelectorError as err:
+        return Answer(selector, problem=str(err))
 
 
 def _held_together(answers: Sequence[Answer]) -> Iterator[Answer]:
@@ -127,13 +144,13 @@ def _held_together(answers: Sequence[Answer]) -> Iterator[Answer]:
         yield replace(answer, judged=tuple(judged))
 
 
-def _replay(finding: Finding, selector: str, times: int, limits: Limits, profile: str | None) -> Answer:
+def _replay(finding: Finding, target: Target, times: int, limits: Limits, profile: str | None) -> Answer:
+    selector = target.selector
     try:
-        target = resolve(selector)
         prepare(target)
         version = _version(target, limits)
         judged = tuple(_asked(target, finding, limits, profile) for _ in range(times))
-    except (SelectorError, InstallError, StartError, ValueError, OSError) as err:
+    except (InstallError, StartError, ValueError, OSError) as err:
         return Answer(selector, problem=str(err))
     for one in judged:
         if one.verdict in ("harness-error", "unsupported"):

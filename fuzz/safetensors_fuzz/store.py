@@ -6,6 +6,11 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from safetensors_reference.source import read_whole
+
+LARGEST = 256 << 20
+"""Most bytes of an input that is read."""
+
 
 class StoreError(Exception):
     """The folder cannot be used; the text names it and says why."""
@@ -28,9 +33,9 @@ class Store:
         """Yield the inputs in the order of their names, which is the same everywhere. Raises StoreError."""
         for path in sorted(self.folder.glob("*.safetensors")) if self.folder is not None else ():
             try:
-                yield path.read_bytes()
+                yield read_whole(path, LARGEST)
             except OSError as err:
-                raise StoreError(f"{path}: {err.strerror or err}") from err
+                raise StoreError(str(err)) from err
 
     def put(self, data: bytes) -> None:
         """Keep an input. Raises StoreError."""

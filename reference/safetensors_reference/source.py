@@ -110,6 +110,27 @@ class PathSource:
             self.fd = -1
 
 
+def read_whole(path: str | os.PathLike[str], most: int) -> bytes:
+    """Return the bytes of a regular file, opened without waiting; its size is looked at before it is read.
+
+    For files that come from elsewhere: a FIFO, a device or a link to one neither hangs nor fills the memory.
+
+    Args:
+        path: the file.
+        most: bytes that it may have.
+
+    Raises:
+        UnreadableError: it is missing, unreadable, no regular file or larger.
+    """
+    source = PathSource(path)
+    try:
+        if source.size > most:
+            raise UnreadableError(f"{source.name}: {source.size:,} bytes, more than {most:,}")
+        return source.read(0, source.size)
+    finally:
+        source.close()
+
+
 def shorter(name: str, at: int) -> UnreadableError:
     """Return the error for a file that ends before it did when it was opened (API-11)."""
     return UnreadableError(

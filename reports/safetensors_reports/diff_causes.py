@@ -40,5 +40,10 @@ def again(report: DiffReport, example: Disagreement) -> str:
     parts = ["stc", "diff"]
     for label in sorted(labels, key=list(example.vector).index):
         parts += ["--impl", selectors.get(label, label)]
-    parts += ["--case", example.input] if report.source.startswith("corpus") else [example.input]
+    parts += ["--case", example.input] if report.source.startswith("corpus") else [_operand(example.input)]
     return visible(shlex.join(parts), 400)
+
+
+def _operand(name: str) -> str:
+    """Return a file name that no command takes for an option."""
+    return f"./{name}" if name.startswith("-") else name

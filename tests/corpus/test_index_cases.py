@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus.broken import loaders, loaders_contents, loaders_text
 from safetensors_corpus.broken.matrix import why
+from safetensors_corpus.broken.small_json import Refused
 from safetensors_corpus.broken.small_loader import LOADER
 from safetensors_corpus.perform import failure, perform
 from safetensors_reference.opening import safe_open
@@ -96,3 +99,25 @@ def test_failures_are_told(cases: list[Case], tmp_path: Path) -> None:
     case = next(c for c in cases if c.id == "index/shard-path-parent")
     broken = next(v for v in VARIANTS if v.name == "loader/joins-paths").make()
     assert failure(case, perform(case, broken, tmp_path)) == "accept, 2 tensors"
+
+
+class _Run:
+    """Unpickled carelessly it makes a folder, as a hostile one would start a program."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return os.mkdir, (str(self.mark),)
+
+
+def test_the_loader_of_pickles_runs_nothing_that_a_corpus_of_others_holds(tmp_path: Path) -> None:
+    (tmp_path / "x.safetensors").write_bytes(pickle.dumps(_Run(tmp_path / "MARK"), protocol=2))
+    index = tmp_path / "model.safetensors.index.json"
+    index.write_text('{"weight_map": {"b": "x.safetensors"}}')
+    loader = next(v for v in VARIANTS if v.name == "loader/loads-pickles").make()
+    with pytest.raises(Refused, match="mkdir"):
+        loader.index(index)
+    assert not (tmp_path / "MARK").exists()
+    (tmp_path / "x.safetensors").write_bytes(pickle.dumps({"b": [1.0, 2.0]}, protocol=2))
+    assert loader.index(index)["tensors"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import tempfile
 import xml.etree.ElementTree as ET
@@ -255,6 +256,33 @@ def test_a_description_cannot_make_us_read_other_files(tmp_path: Path, stored: s
     raw["files"][0]["stored"] = stored
     (place / DOCUMENT).write_text(json.dumps(raw))
     with pytest.raises(FindingError, match="lies outside of the folder"):
+        load(place)
+
+
+@pytest.mark.parametrize("name", [DOCUMENT, ENTRY])
+def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path, name: str) -> None:
+    place = write(hole(), tmp_path)
+    (place / name).unlink()
+    os.mkfifo(place / name)
+    with pytest.raises(FindingError, match=f"{re.escape(name)}.*not a regular file"):
+        load(place)
+
+
+@pytest.mark.parametrize("stored", ["a\0b", "loop"])
+def test_a_stored_path_that_leads_nowhere_is_a_clear_error(tmp_path: Path, stored: str) -> None:
+    place = write(hole(), tmp_path)
+    (place / "loop").symlink_to("loop")
+    raw = json.loads((place / DOCUMENT).read_bytes())
+    raw["files"][0]["stored"] = stored
+    (place / DOCUMENT).write_text(json.dumps(raw))
+    with pytest.raises(FindingError):
+        load(place)
+
+
+def test_an_input_larger_than_it_says_is_not_read(tmp_path: Path) -> None:
+    place = write(hole(), tmp_path)
+    os.truncate(place / ENTRY, 1 << 40)
+    with pytest.raises(FindingError, match="1,099,511,627,776 bytes, more than"):
         load(place)
 
 

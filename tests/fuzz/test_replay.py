@@ -205,6 +205,63 @@ def test_the_generated_tests_run_as_they_stand(tmp_path: Path) -> None:
     assert "rule      OFF-07 (must): " in done.stdout
 
 
+@pytest.mark.parametrize("impls", [(), ("reference",)])
+@pytest.mark.parametrize("split", [False, True])
+@pytest.mark.parametrize(
+    "program",
+    [
+        "cmd:touch {mark}",
+        "cmd:sh -c 'touch {mark}'",
+        "exit:sh -c 'touch {mark}' {{path}}",
+        "py:{adapter}:Reader",
+        "cmd:sh -c 'touch {mark}; \x1b]0;title\x07\u202e\n::warning::x'",
+    ],
+)
+def test_a_finding_never_says_which_program_is_run(
+    tmp_path: Path, program: str, split: bool, impls: tuple[str, ...]
+) -> None:
+    mark, adapter = tmp_path / "MARK", tmp_path / "adapter.py"
+    adapter.write_text(f"open({str(mark)!r}, 'w')\nclass Reader: pass\n")
+    program = program.format(mark=mark, adapter=adapter)
+    expectation = {"outcome": "open", "agree": True} if split else hole().expectation
+    place = write(replace(hole(), got={program: "accept"}, versions={}, expectation=expectation), tmp_path)
+    result = run(place, "--times", "1", *(f"--impl={impl}" for impl in impls))
+    assert not mark.exists()
+    if split or not impls:
+        assert result.exit_code == 2
+        assert "CANNOT BE RUN" in result.stdout
+        assert "may name known implementations only; to run this program, give --impl" in result.stdout
+    assert all(line.isprintable() and not line.startswith("::") for line in result.output.splitlines())
+
+
+def test_a_version_that_a_finding_names_is_not_installed_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STC_CACHE", str(tmp_path / "cache"))
+    place = write(replace(hole(), got={"mlx==0.0.666": "accept"}, versions={}), tmp_path)
+    result = run(place, "--times", "1")
+    assert result.exit_code == 2
+    assert "may not choose what is installed" in result.stdout
+    assert not (tmp_path / "cache").exists()
+
+
+def test_who_will_be_asked_is_said_before_anything_is_run(tmp_path: Path) -> None:
+    place = write(hole(), tmp_path)
+    mark = tmp_path / "mark"
+    program = f"cmd:sh -c 'echo x > {mark}; \x1b[2J'"
+    lines = run(place, "--times", "1", "--impl", "reference", "--impl", program).stdout.splitlines()
+    assert mark.exists()
+    said = [number for number, line in enumerate(lines) if line.startswith(("  asks ", "  runs "))]
+    assert [lines[number] for number in said] == [
+        "  asks      reference",
+        f"  runs      cmd:sh -c 'echo x > {mark}; \\u001b[2J'",
+    ]
+    assert said[-1] < next(n for n, line in enumerate(lines) if "AS EXPECTED" in line or "CANNOT" in line)
+    told: list[str] = []
+    replay(replace(hole(), got={f"cmd:touch {mark}2": "accept"}), times=1, limits=LIMITS, say=told.append)
+    assert told == []
+
+
 def _findings() -> list[Finding]:
     metadata = of_builder(two_tensors(), ("MET-01",), selector="reference")
     return [hole(), of_case("layout/trailing-32-kib", "reference"), metadata]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -198,6 +199,33 @@ def test_findings_with_lost_or_foreign_files_are_refused(tmp_path: Path) -> None
     ):
         result = invoke(path, "-o", tmp_path / "out")
         assert (result.exit_code, says in result.output) == (2, True), result.output
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "stc fuzz replay frm-too-short-0011aabb --impl lib; touch MARK",
+        "stc fuzz replay frm-too-short-0011aabb --impl $(touch MARK)",
+        "stc fuzz replay frm-too-short-0011aabb --impl 'cmd:touch MARK'",
+        "stc fuzz replay other-0011aabb --impl lib",
+        "stc fuzz replay frm-too-short-0011aabb --impl",
+        "touch MARK",
+        "stc fuzz replay 'frm",
+    ],
+)
+def test_a_command_line_to_copy_is_the_one_that_asks_again_or_refused(tmp_path: Path, line: str) -> None:
+    result = invoke(write_finding(tmp_path / "f", reproduce=line), "-o", tmp_path / "out")
+    assert result.exit_code == 2
+    assert "reproduce is not the command line that asks again" in result.output
+
+
+@pytest.mark.parametrize("name", ["finding.json", "input.safetensors"])
+def test_a_finding_of_no_regular_files_is_refused_at_once(tmp_path: Path, name: str) -> None:
+    folder = write_finding(tmp_path / "f")
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    result = invoke(folder, "-o", tmp_path / "out")
+    assert (result.exit_code, "not a regular file" in result.output) == (2, True), result.output
 
 
 def test_findings_alone_are_no_report(tmp_path: Path) -> None:

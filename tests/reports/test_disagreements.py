@@ -222,3 +222,8 @@ def test_the_command_of_a_case_names_two_that_disagree_and_have_a_vote(make: typ
     )
     report = dataclasses.replace(report_of(found), source="corpus 2026.11")
     assert "        stc diff --impl x --impl z --case area/case" in diff_text(report)
+
+
+def test_no_file_name_becomes_an_option_of_the_command_to_copy(make: type[Make]) -> None:
+    found = found_in(make, {"-x;id": HOLE}, x={"-x;id": make.content("w")}, y={"-x;id": "reject"})
+    assert "        stc diff --impl x --impl y './-x;id'" in diff_text(report_of(found))

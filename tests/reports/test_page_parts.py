@@ -322,6 +322,10 @@ def test_costs_changes_coverage_choices_and_commands_are_those_of_the_report() -
         "stc run --impl lib --heavy --report runs",
         "stc report runs -o audit --html",
     ]
+    hostile = {**document["implementations"][0], "selector": "a b", "profile": "x; touch MARK"}
+    assert next(sections.commands({**document, "implementations": [hostile]})) == (
+        "stc run --impl 'a b' --profile 'x; touch MARK' --heavy --report runs"
+    )
     assert "Against the baselines: 5 new, 1 fixed, 2 still there" in texts(part(page, "changes"))
     fixed = report(run(failing(HOLE, "pass"), name="lib", version="2"))
     before = report(run(failing(HOLE), name="lib", version="1"))

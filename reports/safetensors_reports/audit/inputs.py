@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -13,6 +14,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
 from safetensors_reference import rule_book
+from safetensors_reference.source import read_whole
 
 from ..text import visible
 
@@ -20,6 +22,10 @@ DOCUMENT = "finding.json"
 REPORT = "report.json"
 LARGEST_INPUT = 64 << 20
 """Most bytes that are read of a finding's input."""
+
+
+LARGEST_DOCUMENT = 256 << 20
+"""Most bytes of a document that is read."""
 
 
 class AuditError(Exception):
@@ -94,9 +100,9 @@ def load_json(path: Path, what: str) -> Any:
     """Read a JSON file. Raises AuditError."""
     shown = visible(str(path))
     try:
-        return json.loads(path.read_bytes())
+        return json.loads(read_whole(path, LARGEST_DOCUMENT))
     except OSError as err:
-        raise AuditError(f"{shown}: {err.strerror or err}; give {what}") from err
+        raise AuditError(f"{visible(str(err), 300)}; give {what}") from err
     except (ValueError, RecursionError) as err:
         raise AuditError(f"{shown}: not JSON ({visible(str(err), 100)}); give {what}") from err
 
@@ -132,7 +138,27 @@ def load_fuzz_finding(path: Path) -> FuzzFinding:
     for rule in document["rules"]:
         if rule["id"] not in rule_book().rules:
             raise AuditError(f"{shown}: there is no rule {rule['id']}; update the older of the two")
+    if not _asks_again(document):
+        raise AuditError(
+            f"{shown}: reproduce is not the command line that asks again for this finding; fuzz again"
+        )
     return FuzzFinding(document, _entry(path, document))
+
+
+def _asks_again(document: dict[str, Any]) -> bool:
+    """Whether the command line of a finding, which people copy into a shell, is one that stc fuzz writes."""
+    try:
+        words = shlex.split(document["reproduce"])
+    except ValueError:
+        return False
+    options, selectors = words[4::2], words[5::2]
+    return (
+        words[:4] == ["stc", "fuzz", "replay", document["slug"]]
+        and shlex.join(words) == document["reproduce"]
+        and len(options) == len(selectors)
+        and set(options) <= {"--impl"}
+        and set(selectors) <= document["got"].keys()
+    )
 
 
 def _entry(path: Path, document: dict[str, Any]) -> bytes | None:
@@ -140,15 +166,15 @@ def _entry(path: Path, document: dict[str, Any]) -> bytes | None:
     if row is None:
         return None
     stored = path.parent / row["stored"]
-    # The document comes from elsewhere; what it names must not lead out of its folder.
-    if not stored.resolve().is_relative_to(path.parent.resolve()):
-        raise AuditError(f"{visible(str(path))}: {visible(row['stored'])} lies outside the finding's folder")
-    if row["size"] > LARGEST_INPUT:
-        return None
     try:
-        data: bytes = stored.read_bytes()
-    except OSError as err:
+        # The document comes from elsewhere; what it names must not lead out of its folder.
+        inside = stored.resolve().is_relative_to(path.parent.resolve())
+        if not inside:
+            raise AuditError(
+                f"{visible(str(path))}: {visible(row['stored'])} lies outside the finding's folder"
+            )
+        return read_whole(stored, row["size"]) if row["size"] <= LARGEST_INPUT else None
+    except (OSError, ValueError, RuntimeError) as err:  # RuntimeError: links in a circle
         raise AuditError(
-            f"{visible(str(stored))}: {err.strerror or err}; the finding needs its input"
+            f"{visible(str(path))}: {visible(str(err), 300)}; the finding needs its input"
         ) from err
-    return data

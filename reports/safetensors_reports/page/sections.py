@@ -103,8 +103,9 @@ def changes(report: Report, previous: Report | None) -> tuple[str, Delta] | None
 def commands(report: Report) -> Iterator[str]:
     """Yield the command lines that make the runs and the report again."""
     for who in report["implementations"]:
-        profile = f" --profile {who['profile']}" if who["profile"] else ""
-        heavy = "" if "heavy" in who["not_asked"] or report["public"] else " --heavy"
-        baseline = "" if who["baseline"] else " --no-baseline"
-        yield f"stc run --impl {shlex.quote(who['selector'])}{profile}{heavy}{baseline} --report runs"
+        words = ["stc", "run", "--impl", who["selector"]]
+        words += ["--profile", who["profile"]] if who["profile"] else []
+        words += [] if "heavy" in who["not_asked"] or report["public"] else ["--heavy"]
+        words += [] if who["baseline"] else ["--no-baseline"]
+        yield shlex.join([*words, "--report", "runs"])
     yield "stc report runs -o audit --html" + (" --public" if report["public"] else "")
