@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from .manifest import Case, Expectation, Manifest, ManifestError, load_manifest
+from .document import ManifestError
+from .manifest import Case, Expectation, Manifest, load_manifest
 
 __all__ = ["Case", "Expectation", "Manifest", "ManifestError", "load_manifest"]

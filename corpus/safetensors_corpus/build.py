@@ -14,9 +14,10 @@ from safetensors_reference.rules import Choice, Rule, rule_book
 
 from . import recipe
 from .builder import HEAVY, Builder
+from .document import SCHEMA_VERSION
 from .field_bugs import affected, field_bugs
 from .kinds import new_builder
-from .manifest import SCHEMA_VERSION, corpus_root
+from .manifest import corpus_root
 from .registry import Accept, CaseFunction, all_cases
 
 if TYPE_CHECKING:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import tarfile
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .copying import MANIFEST
-from .manifest import SCHEMA_VERSION, ManifestError
+from safetensors_reference.source import PathSource, read_whole
 
-LARGEST_MANIFEST = 64 << 20
-"""Largest ``corpus.json`` in bytes that is read from an archive."""
+from .document import LARGEST_MANIFEST, MANIFEST, ManifestError, faults, parsed, unusable
 
 
 @dataclass(frozen=True)
@@ -79,29 +76,23 @@ def read_version(path: Path) -> Version:
 
     Raises ManifestError.
     """
+    place = path / MANIFEST if path.is_dir() else path
     try:
-        if path.is_dir():
-            data = (path / MANIFEST).read_bytes()
-        else:
-            with path.open("rb") as file:
-                archive = file.read(263)[257:] == b"ustar\0"
-            data = _from_archive(path) if archive else path.read_bytes()
-        raw = json.loads(data)
-        if raw["schema_version"] != SCHEMA_VERSION:
-            raise ManifestError(
-                f"{path}: schema version {raw['schema_version']}, this program reads {SCHEMA_VERSION}"
-            )
-        version = Version(raw, hashlib.sha256(data).hexdigest())
-        for table in ("cases", "rules", "choices", "codes", "field_bugs"):
-            version.rows(table)
-        for case in raw["cases"]:
-            case["status"], case["input"], demand(case)
-        raw["corpus_version"]
+        source = PathSource(place)
+        try:
+            archive = source.size > 262 and source.read(257, 6) == b"ustar\0"
+        finally:
+            source.close()
+        data = _from_archive(place) if archive else read_whole(place, LARGEST_MANIFEST)
     except OSError as err:
-        raise ManifestError(f"{err.filename or path}: {err.strerror or err}") from err
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, tarfile.TarError) as err:
+        raise ManifestError(str(err)) from err
+    except tarfile.TarError as err:
         raise ManifestError(f"{path}: no usable corpus ({type(err).__name__}: {err})") from err
-    return version
+    raw = parsed(place, data)
+    fault = next(faults(raw, None), None)
+    if fault is not None:
+        raise unusable(place, str(fault))
+    return Version(raw, hashlib.sha256(data).hexdigest())
 
 
 def _from_archive(path: Path) -> bytes:

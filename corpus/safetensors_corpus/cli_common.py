@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,8 @@ from typing import Any
 import click
 
 from . import manifest as _manifest
-from .manifest import Case, ManifestError
+from .document import ManifestError
+from .manifest import Case
 
 folder_option = click.option(
     "-c",
@@ -39,8 +39,7 @@ def load(root: Path | None = None) -> _manifest.Manifest:
 
 def raw_manifest(manifest: _manifest.Manifest) -> dict[str, Any]:
     """Return the JSON that a manifest was loaded from: everything, cases that are not active included."""
-    loaded: dict[str, Any] = json.loads((manifest.root / "corpus.json").read_bytes())
-    return loaded
+    return dict(manifest.raw)
 
 
 def write_page(path: Path, text: str, *, check: bool, command: str) -> None:

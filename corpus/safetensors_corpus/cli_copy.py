@@ -8,8 +8,10 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from .cli_common import UnusableError, byte_count, folder_option, load, matches
-from .copying import MANIFEST, CopyError, Plan, make_plan, perform
+from .cli_common import UnusableError, byte_count, folder_option, matches
+from .copying import CopyError, Plan, make_plan, perform
+from .document import MANIFEST, ManifestError
+from .manifest import load_manifest
 
 
 @click.command()
@@ -30,7 +32,10 @@ def copy(folder: Path, pattern: str, recipes: bool, large: bool, force: bool, ro
     """
     if large and not recipes:
         raise click.UsageError("--large says which recipe files to make; give --recipes too")
-    manifest = load(root)
+    try:
+        manifest = load_manifest(root)
+    except ManifestError as err:
+        raise UnusableError(str(err)) from err
     target = folder.resolve()
     if target == manifest.root.resolve() or target in manifest.root.resolve().parents:
         raise click.UsageError(f"{folder} holds the corpus that is to be copied")

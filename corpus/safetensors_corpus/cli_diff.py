@@ -10,7 +10,7 @@ import click
 
 from .changes import Changes, TableChanges, compare, read_version
 from .cli_common import UnusableError
-from .manifest import ManifestError
+from .document import ManifestError
 
 
 @click.command()

@@ -11,7 +11,8 @@ from pathlib import Path
 import click
 
 from .cli_common import did_you_mean, expects, folder_option, load, matches, raw_manifest
-from .manifest import KINDS, Case
+from .document import KINDS
+from .manifest import Case
 from .registry import AREAS
 
 

@@ -15,7 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from .broken.matrix import FILE, Matrix, committed, compute, light_variants
-from .manifest import Manifest, ManifestError, corpus_root, load_manifest
+from .document import ManifestError
+from .manifest import Manifest, corpus_root, load_manifest
 
 WEAKEST = 20
 """Cases failed by one variant alone that are listed unless all are asked for."""

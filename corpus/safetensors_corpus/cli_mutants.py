@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
 from rich.table import Table
 
-from .manifest import ManifestError
+from .document import ManifestError
 from .mutation import result as results
 from .mutation.engine import Outcome
 from .mutation.operators import Mutant

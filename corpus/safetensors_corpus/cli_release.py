@@ -10,7 +10,8 @@ import click
 from . import build as builder
 from .changes import Version, read_version
 from .cli_common import UnusableError, byte_count, folder_option
-from .manifest import ManifestError, corpus_root
+from .document import ManifestError
+from .manifest import corpus_root
 from .release import CHANGES, ReleaseError, check_target, release_files, write_release
 
 

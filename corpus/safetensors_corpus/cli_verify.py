@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from .cli_common import UnusableError
-from .manifest import ManifestError, corpus_root
+from .document import ManifestError
+from .manifest import corpus_root
 from .verify import problems, read_manifest
 
 

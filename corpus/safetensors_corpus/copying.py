@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import recipe
-from .manifest import LARGEST_IN_MEMORY
+from safetensors_reference.source import read_whole
 
-MANIFEST = "corpus.json"
-RECIPES = "recipes"
-"""Folder of the files made of recipes, in a copy that has them."""
+from . import recipe
+from .document import MANIFEST, RECIPES, ManifestError, checked, read_document, stored_files
+from .manifest import LARGEST_IN_MEMORY
 
 README = """\
 Conformance corpus of the safetensors format, version {version}
@@ -65,18 +64,6 @@ class Plan:
         return len(self.stored) + len(self.schemas) + len(self.made) + 2
 
 
-def stored_files(case: dict[str, Any]) -> Iterator[tuple[str, str, int]]:
-    """Give path relative to the manifest, SHA-256 and size of every stored file of a case."""
-    given = case["input"]
-    if given is None or "recipe" in given:
-        return
-    if "directory" not in given:
-        yield given["file"], given["sha256"], given["size"]
-        return
-    for file in given["files"]:
-        yield f"{given['directory']}/{file['path']}", file["sha256"], file["size"]
-
-
 def _digests(cases: Iterable[dict[str, Any]]) -> dict[str, str]:
     """Return every file that a copy may hold for some cases, and its digest."""
     out = {path: digest for case in cases for path, digest, _ in stored_files(case)}
@@ -100,18 +87,18 @@ def make_plan(
         recipes: also make the files of recipes.
         large: also those above 256 MiB.
 
-    Raises CopyError and OSError.
+    Raises CopyError for a manifest that cannot be used, and OSError.
     """
-    data = (root / MANIFEST).read_bytes()
-    raw = json.loads(data)
+    try:
+        document = checked(read_document(root / MANIFEST))
+    except ManifestError as err:
+        raise CopyError(str(err)) from err
+    data, raw = document.text, document.raw
     rows = [c for c in raw["cases"] if chosen is None or c["id"] in chosen]
     selection = "complete"
     if chosen is not None:
         selection = f"a selection from {len(raw['cases'])}"
         data = (json.dumps({**raw, "cases": rows}, indent=1, ensure_ascii=True) + "\n").encode()
-    for name in _digests(rows):
-        if not safe(name):
-            raise CopyError(f"{root / MANIFEST} names a file outside of its folder: {name!r}")
     made = [c for c in rows if recipes and "recipe" in (c["input"] or {})]
     return Plan(
         root,
@@ -139,19 +126,19 @@ def perform(plan: Plan, target: Path, tick: Callable[[str], None] = lambda _: No
             (target / MANIFEST).unlink(missing_ok=True)
         for name, digest in older.items():
             if plan.digests.get(name) != digest:
-                (target / name).unlink(missing_ok=True)
+                _place(target, name).unlink(missing_ok=True)
         for name, digest in plan.stored.items():
-            _store(target / name, _source(plan.root / name, digest))
+            _store(_place(target, name), _source(plan.root / name, digest))
             tick(name)
         for name in plan.schemas:
-            _store(target / name, (plan.root / name).read_bytes())
+            _store(_place(target, name), read_whole(plan.root / name, LARGEST_IN_MEMORY))
             tick(name)
         _store(target / "README.txt", plan.readme.encode())
         tick("README.txt")
         _store(target / MANIFEST, plan.manifest)
         tick(MANIFEST)
         for case in plan.made:
-            _make(case, target / recipe_name(case["id"]))
+            _make(case, _place(target, recipe_name(case["id"])))
             tick(recipe_name(case["id"]))
     except OSError as err:
         raise CopyError(f"{err.filename or target}: {err.strerror or err}") from err
@@ -160,27 +147,30 @@ def perform(plan: Plan, target: Path, tick: Callable[[str], None] = lambda _: No
 def _named_by(target: Path) -> dict[str, str]:
     """Return the files that the manifest of an older copy names, with their digests."""
     try:
-        names = _digests(json.loads((target / MANIFEST).read_bytes())["cases"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        # What it names is removed: only what could be a file of a corpus.
+        return _digests(checked(read_document(target / MANIFEST)).raw["cases"])
+    except ManifestError:
         return {}
-    return {name: digest for name, digest in names.items() if safe(name)}
 
 
-def safe(name: str) -> bool:
-    """Whether a path of a manifest stays below its folder, on every system."""
-    parts = name.split("/")
-    return "" not in parts and not any(p in (".", "..") or "\\" in p or ":" in p for p in parts)
+def _place(target: Path, name: str) -> Path:
+    """Return where a file of the copy goes. Raises CopyError when a link there leads out of the folder."""
+    path = target / name
+    if not path.parent.resolve().is_relative_to(target.resolve()):
+        raise CopyError(f"{path}: a link leads out of {target}")
+    return path
 
 
 def _source(path: Path, digest: str) -> bytes:
-    data = path.read_bytes()
+    data = read_whole(path, LARGEST_IN_MEMORY)
     if hashlib.sha256(data).hexdigest() != digest:
         raise CopyError(f"{path} is not the file of the manifest; run: stc corpus verify")
     return data
 
 
 def _same(path: Path, data: bytes) -> bool:
-    return path.is_file() and path.stat().st_size == len(data) and path.read_bytes() == data
+    there = path.is_file() and not path.is_symlink()
+    return there and path.stat().st_size == len(data) and path.read_bytes() == data
 
 
 def _store(path: Path, data: bytes) -> None:
@@ -188,8 +178,10 @@ def _store(path: Path, data: bytes) -> None:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(path.name + ".part")
+    temporary.unlink(missing_ok=True)
     try:
-        temporary.write_bytes(data)
+        with temporary.open("xb") as file:  # never through a link that lies there
+            file.write(data)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -201,6 +193,7 @@ def _make(case: dict[str, Any], path: Path) -> None:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(path.name + ".part")
+    temporary.unlink(missing_ok=True)
     try:
         size, digest = recipe.write(given["recipe"], temporary)
         if (size, digest) != (given["size"], given["sha256"]):

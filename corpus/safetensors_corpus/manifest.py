@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import hashlib
-import json
 import shutil
 import tempfile
 from collections.abc import Collection, Mapping
@@ -13,11 +12,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from . import recipe
+from safetensors_reference import rule_book
+from safetensors_reference.source import read_whole
 
-SCHEMA_VERSION = 1
-KINDS = ("read", "slice", "write", "index", "lifecycle", "resource")
-"""Kinds of case, by what is done with the input."""
+from . import recipe
+from .document import MANIFEST, ManifestError, checked, read_document, unusable
+
 LARGEST_IN_MEMORY = 256 << 20
 """Largest input in bytes that ``Case.read_input`` returns."""
 ROOT_MARK = b"@ROOT@"
@@ -35,10 +35,6 @@ OF_LAYOUT = frozenset(
     }
 )
 """Codes of faults that show only to who computes sizes, or holds ranges against one another and the data."""
-
-
-class ManifestError(Exception):
-    """The corpus cannot be used: missing, unreadable, of another schema version, or a file differs."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +163,7 @@ class Case:
         if self.size > LARGEST_IN_MEMORY:
             raise ManifestError(f"input of {self.id} is {self.size:,} bytes; too large to hold in memory")
         try:
-            data = self.path.read_bytes()
+            data = read_whole(self.path, LARGEST_IN_MEMORY)
         except OSError as err:
             raise ManifestError(f"corpus file of {self.id}: {err}; run: stc corpus build") from err
         holes = any("zeros" in part for part in self.input.recipe)
@@ -187,7 +183,7 @@ class Case:
             for item in self.input.files:
                 target = folder / item.path
                 target.parent.mkdir(parents=True, exist_ok=True)
-                data = item.source.read_bytes()
+                data = read_whole(item.source, LARGEST_IN_MEMORY)
                 if hashlib.sha256(data).hexdigest() != item.sha256:
                     raise ManifestError(f"corpus file {item.source} is not the one of the manifest")
                 if item.template:
@@ -223,6 +219,8 @@ def _made(case: Case) -> Path:
 
 def _make(case: Case, target: Path) -> None:
     try:
+        if recipe.bounded_size(case.input.recipe) != case.size:
+            raise ManifestError(f"the recipe of {case.id} does not give the file of the manifest")
         size, digest = recipe.write(case.input.recipe, target)
     except OSError as err:
         raise ManifestError(f"input of {case.id} ({case.size:,} bytes) cannot be made: {err}") from err
@@ -232,12 +230,13 @@ def _make(case: Case, target: Path) -> None:
 
 @dataclass(frozen=True)
 class Manifest:
-    """The whole corpus. ``cases`` are the active ones."""
+    """The whole corpus. ``cases`` are the active ones; ``raw`` is the JSON, all others included."""
 
     version: str
     root: Path
     digest: str
     cases: tuple[Case, ...]
+    raw: Mapping[str, Any]
 
     @cached_property
     def by_id(self) -> dict[str, Case]:
@@ -254,32 +253,26 @@ def corpus_root() -> Path:
     """Folder that holds ``corpus.json``: package data in a wheel, the repository's ``corpus/`` otherwise."""
     package = Path(__file__).resolve().parent
     packaged = package / "data"
-    return packaged if (packaged / "corpus.json").exists() else package.parent
+    return packaged if (packaged / MANIFEST).exists() else package.parent
 
 
 def load_manifest(path: Path | None = None) -> Manifest:
-    """Load a manifest (default: the one that belongs to this package). Raises ManifestError."""
-    path = corpus_root() / "corpus.json" if path is None else Path(path)
-    if path.is_dir():
-        path = path / "corpus.json"
+    """Load a manifest (default: the one that belongs to this package), checked by ``document.faults``.
+
+    Raises ManifestError.
+    """
+    document = checked(read_document(corpus_root() if path is None else Path(path)))
+    root, raw = document.path.parent, document.raw
     try:
-        text = path.read_bytes()
-    except OSError as err:
-        raise ManifestError(f"corpus {path}: {err.strerror or err}; build it with: stc corpus build") from err
-    try:
-        raw = json.loads(text)
-        if raw["schema_version"] != SCHEMA_VERSION:
-            raise ManifestError(
-                f"corpus {path}: schema version {raw['schema_version']}, this program reads {SCHEMA_VERSION}"
+        cases = tuple(_case(row, root) for row in raw["cases"] if row["status"] == "active")
+    except (ValueError, KeyError, TypeError) as err:  # texts in parts that are no text
+        raise unusable(document.path, f"{type(err).__name__}: {err}") from err
+    for case in cases:
+        if case.choice is not None and case.choice not in rule_book().choices:
+            raise unusable(
+                document.path, f"case {case.id} names choice {case.choice!r}, which is not known here"
             )
-        cases = tuple(_case(row, path.parent) for row in raw["cases"] if row["status"] == "active")
-        version = raw["corpus_version"]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as err:
-        detail = f"{type(err).__name__}: {err}"
-        raise ManifestError(
-            f"corpus {path}: not a usable manifest ({detail}); run: stc corpus build"
-        ) from err
-    return Manifest(version, path.parent, hashlib.sha256(text).hexdigest(), cases)
+    return Manifest(raw["corpus_version"], root, document.digest, cases, raw)
 
 
 def _case(row: dict[str, Any], root: Path) -> Case:

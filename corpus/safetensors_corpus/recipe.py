@@ -23,6 +23,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from safetensors_reference.faults import shorten
+
 Part = Mapping[str, Any]
 
 CHUNK = 1 << 20
@@ -31,22 +33,30 @@ RUN = 1000
 """Items of an ``each`` part whose numbers share their leading digits."""
 RUNS_AT_ONCE = 20
 """Such runs made at a time."""
+LARGEST_FILE = 2 << 40
+"""Largest file in bytes, holes included, that a recipe gives; the largest of a case has a tebibyte."""
+LARGEST_MADE = 256 << 20
+"""Most bytes outside of holes; a case has 109 million at most."""
+LONGEST_ITEM = 1 << 13
+"""Most characters of an ``each`` text with its separator, of which thousands are made at a time."""
 SHORTEST_RUN = 64
 """Shortest run of one byte that ``from_bytes`` writes as a ``repeat``."""
 
 
 def literal(part: Part) -> bytes:
     """Return the bytes of a ``hex`` or ``text`` part. Raises ValueError for another kind of part."""
-    for key, value in part.items():
+    for key, value in part.items() if isinstance(part, Mapping) else ():
         if len(part) == 1 and key in ("hex", "text"):
             if not isinstance(value, str):
                 raise ValueError(f"part of a recipe: {key} is {value!r}, not a string")
             return bytes.fromhex(value) if key == "hex" else value.encode()
-    raise ValueError(f"no literal part of a recipe: {sorted(part)}")
+    raise ValueError(f"no literal part of a recipe: {shorten(repr(part), 80)}")
 
 
 def check(part: Part) -> None:
     """Raise ValueError unless this is a part that ``corpus.schema.json`` permits."""
+    if not isinstance(part, Mapping):
+        raise ValueError("part of a recipe that is no object")
     keys = set(part)
     if "zeros" in keys:
         known = {"zeros"}
@@ -55,16 +65,21 @@ def check(part: Part) -> None:
         literal(part["repeat"])
     elif "each" in keys:
         known = {"each", "count", "first", "separator"} & (keys | {"count"})
-        str(part["each"]).encode()
+        texts = part["each"], part.get("separator", "")
+        if not all(isinstance(text, str) for text in texts) or sum(map(len, texts)) > LONGEST_ITEM:
+            raise ValueError(f"part of a recipe: each and separator are texts of {LONGEST_ITEM:,} characters")
+        "".join(texts).encode()
     else:
         literal(part)
         return
     if keys != known:
         raise ValueError(f"part of a recipe with {sorted(keys)} instead of {sorted(known)}")
-    for key, least in (("zeros", 1), ("count", 1), ("first", 0)):
+    for key, least, most in (("zeros", 1, LARGEST_FILE), ("count", 1, LARGEST_MADE), ("first", 0, 1 << 64)):
         number = part.get(key, least)
         if type(number) is not int or number < least:
             raise ValueError(f"part of a recipe: {key} is {number!r}, the least is {least}")
+        if number > most:
+            raise ValueError(f"part of a recipe: {key} is {shorten(f'{number:,}', 40)}, the most is {most:,}")
 
 
 def chunks(part: Part) -> Iterator[bytes]:
@@ -133,6 +148,20 @@ def size(parts: Iterable[Part]) -> int:
     return sum(map(_size, parts))
 
 
+def bounded_size(parts: Iterable[Part]) -> int:
+    """Return the size of a file that no case's is larger than. Raises ValueError for what is too large."""
+    total = made = 0
+    for part in parts:
+        number = _size(part)
+        total += number
+        made += 0 if "zeros" in part else number
+    if made > LARGEST_MADE:
+        raise ValueError(f"a recipe gives {made:,} bytes outside of holes, the most is {LARGEST_MADE:,}")
+    if total > LARGEST_FILE:
+        raise ValueError(f"a recipe gives {total:,} bytes, the most is {LARGEST_FILE:,}")
+    return total
+
+
 def _size(part: Part) -> int:
     check(part)
     if "zeros" in part:
@@ -170,10 +199,13 @@ def digest(parts: Iterable[Part]) -> str:
 
 
 def expand(parts: Iterable[Part]) -> bytes:
-    """Return the whole file in memory. For recipes without large ``zeros`` parts."""
+    """Return the whole file in memory. Raises ValueError for one that is too large for that."""
+    parts = list(parts)
+    whole = size(parts)
+    if whole > LARGEST_MADE:
+        raise ValueError(f"a recipe gives {whole:,} bytes, the most in memory is {LARGEST_MADE:,}")
     out = bytearray()
     for part in parts:
-        check(part)
         if "zeros" in part:
             out += bytes(part["zeros"])
         for chunk in chunks(part):

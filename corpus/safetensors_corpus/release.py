@@ -16,8 +16,12 @@ from typing import Any
 
 import jsonschema
 
+from safetensors_reference.source import read_whole
+
 from .changes import Changes, Version, compare, read_version
-from .copying import MANIFEST, README, stored_files
+from .copying import README
+from .document import MANIFEST, stored_files
+from .manifest import LARGEST_IN_MEMORY
 
 CHANGES = "changes.json"
 SUMS = "SHA256SUMS"
@@ -80,7 +84,10 @@ def archive_members(root: Path, raw: dict[str, Any], license_text: bytes) -> dic
     """Return what the archive holds, path -> bytes. Raises OSError."""
     paths = {path for case in raw["cases"] for path, _, _ in stored_files(case)}
     paths |= {f"schema/{path.name}" for path in (root / "schema").glob("*.json")}
-    members = {path: (root / path).read_bytes() for path in (MANIFEST, CHANGES_SCHEMA, *sorted(paths))}
+    members = {
+        path: read_whole(root / path, LARGEST_IN_MEMORY)
+        for path in (MANIFEST, CHANGES_SCHEMA, *sorted(paths))
+    }
     readme = README.format(version=raw["corpus_version"], cases=len(raw["cases"]), selection="complete")
     return {**members, "LICENSE": license_text, "README.txt": readme.encode()}
 

@@ -9,10 +9,12 @@ from typing import Any
 import click
 
 from safetensors_reference.hexview import hexview
+from safetensors_reference.source import read_whole
 
 from . import recipe
 from .cli_common import byte_count
-from .manifest import LARGEST_IN_MEMORY, ROOT_MARK, Case, ManifestError
+from .document import ManifestError
+from .manifest import LARGEST_IN_MEMORY, ROOT_MARK, Case
 
 SHOWN = 512
 """Most bytes of a file that are shown."""
@@ -64,9 +66,9 @@ def _directory(case: Case) -> Iterator[str]:
         yield f"  {file.path:<{width}}  {file.size:>8,} bytes{notes}"
     yield f"{given.entry}:"
     try:
-        data = given.file.read_bytes()
+        data = read_whole(given.file, LARGEST_IN_MEMORY)
     except OSError as err:
-        raise click.ClickException(f"{given.file}: {err.strerror or err}") from err
+        raise click.ClickException(str(err)) from err
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:

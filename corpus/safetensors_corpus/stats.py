@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .changes import demand
-from .copying import MANIFEST, stored_files
+from .document import MANIFEST, stored_files
 
 SIDES = ("accept", "reject")
 

@@ -6,7 +6,6 @@ A case stays for ever, so a finding that shows nothing new is refused, with the 
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import tempfile
 import tomllib
@@ -108,7 +107,7 @@ def promote(
     _refuse_known(data, manifest, old)
     _refuse_open(finding, data)
     row = entry_of(finding, case_id, title, issue)
-    _refuse_id(row["id"], checkout, old)
+    _refuse_id(row["id"], manifest, old)
     try:
         case_of(row)
     except ValueError as err:
@@ -154,10 +153,11 @@ def _refuse_open(finding: Finding, data: bytes) -> None:
         raise PromotionError("the finding demands neither accept nor reject, so there is nothing to expect")
 
 
-def _refuse_id(case_id: str, checkout: Checkout, found: str) -> None:
+def _refuse_id(case_id: str, manifest: Manifest, found: str) -> None:
     """Refuse an id that is malformed or was ever used. Raises PromotionError."""
-    raw = json.loads((checkout.corpus / "corpus.json").read_bytes())
-    used = {row["id"] for row in raw["cases"]} | {row["id"] for row in tomllib.loads(found).get("case", [])}
+    used = {row["id"] for row in manifest.raw["cases"]} | {
+        row["id"] for row in tomllib.loads(found).get("case", [])
+    }
     areas = [area for area, kind in AREAS.items() if kind == "read"]
     if not re.fullmatch(r"[a-z]+/[a-z0-9]+(-[a-z0-9]+)*", case_id) or case_id.partition("/")[0] not in areas:
         raise PromotionError(

@@ -21,8 +21,9 @@ from safetensors_corpus import Case, Manifest
 from safetensors_corpus import build as build_module
 from safetensors_corpus.build import Built, build, differences, lost_ids, schema, write
 from safetensors_corpus.builder import HEAVY, MAX_FILE, FileBuilder
+from safetensors_corpus.document import KINDS
 from safetensors_corpus.kinds import new_builder
-from safetensors_corpus.manifest import KINDS, Expectation
+from safetensors_corpus.manifest import Expectation
 from safetensors_corpus.recipe import expand
 from safetensors_corpus.registry import ACCEPT, AREAS, Accept, CaseFunction, Reject
 from safetensors_reference import PROFILES, explain, rule_book

@@ -115,7 +115,7 @@ def test_the_loader_of_pickles_runs_nothing_that_a_corpus_of_others_holds(tmp_pa
     (tmp_path / "x.safetensors").write_bytes(pickle.dumps(_Run(tmp_path / "MARK"), protocol=2))
     index = tmp_path / "model.safetensors.index.json"
     index.write_text('{"weight_map": {"b": "x.safetensors"}}')
-    loader = next(v for v in VARIANTS if v.name == "loader/loads-pickles").make()
+    loader: Any = next(v for v in VARIANTS if v.name == "loader/loads-pickles").make()
     with pytest.raises(Refused, match="mkdir"):
         loader.index(index)
     assert not (tmp_path / "MARK").exists()

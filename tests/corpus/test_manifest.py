@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from safetensors_corpus import Manifest, ManifestError, load_manifest
-from safetensors_corpus.manifest import LARGEST_IN_MEMORY, SCHEMA_VERSION, Input, corpus_root
+from safetensors_corpus.document import SCHEMA_VERSION
+from safetensors_corpus.manifest import LARGEST_IN_MEMORY, Input, corpus_root
 
 
 def test_cases_are_loaded_as_they_stand_in_the_manifest(

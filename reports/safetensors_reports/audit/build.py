@@ -132,13 +132,8 @@ def _rule_book() -> dict[str, Any]:
     }
 
 
-def _raw(manifest: Manifest) -> dict[str, Any]:
-    raw: dict[str, Any] = json.loads((manifest.root / "corpus.json").read_bytes())
-    return raw
-
-
 def _corpus(manifest: Manifest) -> dict[str, Any]:
-    spec = _raw(manifest)["spec"]
+    spec = manifest.raw["spec"]
     heavy = sum(case.heavy for case in manifest.cases)
     return {
         "version": manifest.version,
@@ -150,7 +145,7 @@ def _corpus(manifest: Manifest) -> dict[str, Any]:
 
 
 def _coverage(manifest: Manifest) -> dict[str, Any]:
-    rows = rule_coverage(_raw(manifest), load_reasons())
+    rows = rule_coverage(dict(manifest.raw), load_reasons())
     return {
         "both": sum(not row.missing for row in rows),
         "one": sum(len(row.missing) == 1 for row in rows),

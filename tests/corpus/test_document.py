@@ -1,0 +1,323 @@
+"""A manifest that anybody may have written: it is refused before anything is read, written or made."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from safetensors_corpus import ManifestError, load_manifest, recipe
+from safetensors_corpus.document import FILES, RECIPES, faults, path_fault
+
+from .small import run, save, small_corpus
+
+Raw = dict[str, Any]
+COMMANDS = (("list",), ("stats",), ("show", "framing/plain"), ("copy", "OUT"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    root = tmp_path / "root" / "corpus"
+    root.mkdir(parents=True)
+    small_corpus(root)
+    return root
+
+
+def case(raw: Raw, case_id: str) -> Raw:
+    found: Raw = next(c for c in raw["cases"] if c["id"] == case_id)
+    return found
+
+
+def refused(folder: Path, how: Callable[[Raw], object]) -> str:
+    """Change the manifest; return what every command that takes a corpus says of it."""
+    raw = json.loads((folder / "corpus.json").read_text())
+    how(raw)
+    save(folder, raw)
+    with pytest.raises(ManifestError) as caught:
+        load_manifest(folder)
+    message = str(caught.value)
+    assert str(folder / "corpus.json") in message
+    for command in COMMANDS:
+        words = [str(folder.parent / word) if word == "OUT" else word for word in command]
+        result = run(*words, "-c", folder)
+        assert result.exit_code in (1, 2)
+        assert message in result.stderr
+    assert sorted(path.name for path in folder.parent.iterdir()) == ["corpus"]
+    return message
+
+
+PATHS = [
+    "../x", "x/../../y", "/etc/hostname", "files/../x", "files\\..\\x", "C:/x", "//host/x", "files//x",
+    "x.safetensors", "files/.git/hooks/post-checkout", "files/.git/config.json", "files/conftest.py",
+    "files/sitecustomize.py", "files/x.pth", "files/Makefile", "files/a\0b.json", "files/a\nb.json",
+    "files/\x1b[2J.json", "files/a\u202eb.json", "files/\ud800.json", "files/CON.json", "files/x.json ",
+    "files/-rf.json", "files/x.json.", "files/a:stream.json", "files/" + "n" * 300 + ".json", "files/", "",
+    "corpus.json", "schema/corpus.schema.json",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_a_stored_file_lies_below_files_and_is_nothing_that_is_run(folder: Path, name: str) -> None:
+    message = refused(folder, lambda raw: case(raw, "framing/plain")["input"].update(file=name))
+    assert "case framing/plain names a file" in message
+    assert message.isprintable()
+
+
+@pytest.mark.parametrize(
+    "name", [n.removeprefix("files/") for n in PATHS if n.startswith(("files/.", "../"))]
+)
+def test_a_file_of_a_folder_stays_in_its_folder(folder: Path, name: str) -> None:
+    def how(raw: Raw) -> None:
+        given = case(raw, "index/absolute")["input"]
+        given["files"][0]["path"] = given["open"] = name
+
+    assert "case index/absolute names a file" in refused(folder, how)
+
+
+def test_the_folder_of_a_case_cannot_be_left_by_a_path_that_is_inside_of_the_corpus(folder: Path) -> None:
+    def how(raw: Raw) -> None:
+        given = case(raw, "index/absolute")["input"]
+        given["files"][0]["path"] = given["open"] = "../absolute/model/model.safetensors.index.json"
+
+    assert "names a file outside of the folder" in refused(folder, how)
+
+
+def test_paths_of_the_corpus_are_all_permitted() -> None:
+    manifest = load_manifest()
+    assert list(faults(manifest.raw, manifest.root)) == []
+    largest = max(case.size for case in manifest.cases)
+    assert largest * 2 > recipe.LARGEST_FILE > largest  # as low as the cases allow, by powers of two
+
+
+@given(st.text("./\\:a-\0\n ", max_size=12) | st.text(max_size=12))
+def test_what_is_permitted_stays_below_on_every_system(name: str) -> None:
+    if path_fault(f"{name}.json", FILES, RECIPES) is None:
+        path = Path(f"{name}.json")
+        assert os.path.normpath(path) == str(path)
+        assert path.parts[0] in (FILES, RECIPES)
+        assert not set(name) & set("\\:")
+        assert not any(part.startswith(".") for part in path.parts)
+
+
+@pytest.mark.parametrize("target", ["/etc/hostname", "/dev/zero", "../../../../outside.safetensors"])
+@pytest.mark.parametrize("whole_folder", [False, True])
+def test_no_link_leads_out(folder: Path, target: str, whole_folder: bool) -> None:
+    place = folder / "files/framing/plain.safetensors"
+    (folder.parent.parent / "outside.safetensors").write_bytes(place.read_bytes())
+    if whole_folder:
+        place.unlink()
+        place.parent.rmdir()
+        place.parent.symlink_to("/etc")
+    else:
+        place.unlink()
+        place.symlink_to(target)
+    assert "case framing/plain names a file that a link leads out" in refused(folder, lambda _: None)
+
+
+def test_a_link_inside_of_the_corpus_is_no_matter(folder: Path) -> None:
+    place = folder / "files/framing/plain.safetensors"
+    place.rename(folder / "files/framing/other.safetensors")
+    place.symlink_to("other.safetensors")
+    assert load_manifest(folder).by_id["framing/plain"].read_input()
+
+
+@pytest.mark.parametrize("name", ["framing/plain.safetensors", "index/absolute/model/one.safetensors"])
+def test_only_regular_files_are_opened(folder: Path, name: str) -> None:
+    manifest = load_manifest(folder)
+    (folder / "files" / name).unlink()
+    os.mkfifo(folder / "files" / name)
+    assert "not a regular file" in refused(folder, lambda _: None)
+    result = run("verify", folder)
+    assert (result.exit_code, "not a regular file" in result.stdout) == (1, True)
+    touched = next(
+        c
+        for c in manifest.cases
+        if c.id == name.rpartition("/")[0].replace("/model", "") or f"{c.id}.safetensors" == name
+    )
+    with pytest.raises((ManifestError, OSError), match="not a regular file"):
+        touched.set_up(folder.parent)
+
+
+def test_a_file_that_grew_is_not_read(folder: Path) -> None:
+    manifest = load_manifest(folder)
+    os.truncate(folder / "files/framing/plain.safetensors", 1 << 40)
+    with pytest.raises(ManifestError, match="1,099,511,627,776 bytes, more than"):
+        manifest.by_id["framing/plain"].read_input()
+
+
+HUGE = [
+    {"repeat": {"text": "x"}, "count": 10**15},
+    {"repeat": {"hex": ""}, "count": 10**15},
+    {"each": "", "count": 10**15},
+    {"each": "x" * 10**6, "count": 1},
+    {"zeros": 10**15},
+    {"each": "{i}", "count": 1, "first": 10**40},
+    {"repeat": {"text": "x" * 1000}, "count": 1 << 20},
+    {"repeat": {"text": "x"}, "count": True},
+    {"repeat": 7, "count": 1},
+    {"text": 7},
+    7,
+]
+
+
+@pytest.mark.parametrize("part", HUGE)
+@pytest.mark.parametrize(
+    ("case_id", "field"),
+    [
+        ("resource/header", "input.recipe"),
+        ("writer/link", "action.storages"),
+        ("lifecycle/all", "action.script"),
+    ],
+)
+def test_sizes_are_computed_before_anything_is_made(
+    folder: Path, part: Any, case_id: str, field: str
+) -> None:
+    def how(raw: Raw) -> None:
+        row = case(raw, case_id)
+        if case_id == "resource/header":
+            row["input"]["recipe"].append(part)
+        elif case_id == "writer/link":
+            row["action"]["storages"]["memory"].append(part)
+        else:
+            next(step for step in row["action"]["script"] if "bytes" in step)["bytes"].append(part)
+
+    began = time.process_time()
+    message = refused(folder, how)
+    assert f"case {case_id} has {field}" in message
+    assert run("verify", folder, "--heavy").exit_code == 1
+    assert time.process_time() - began < 20
+
+
+@pytest.mark.parametrize("part", HUGE)
+def test_texts_spelled_in_parts_are_bounded_too(folder: Path, part: Any) -> None:
+    def how(raw: Raw) -> None:
+        case(raw, "framing/plain")["expect"]["content"]["tensors"][0]["name"] = {"parts": [part]}
+
+    assert "case framing/plain has a text in expect that cannot be made" in refused(folder, how)
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        (lambda r: r["cases"].append(r["cases"][0]), "case framing/plain stands twice"),
+        (lambda r: r["cases"][0].update(id="../x"), "case number 0 has id '../x'"),
+        (lambda r: r["cases"][0].update(id="framing/plain\n"), "case number 0 has id"),
+        (lambda r: r["cases"][0].update(kind=[]), "has kind a list"),
+        (lambda r: r["cases"][0].update(title=7), "has title 7, not a text"),
+        (lambda r: r["cases"][0].update(rules={}), "has rules an object, not a list"),
+        (lambda r: r["cases"][0].update(heavy=1), "has heavy 1, not true or false"),
+        (lambda r: r["cases"][0].update(steps=[None]), "has steps[0] null, not a text"),
+        (lambda r: r["cases"][0].update(budget={"seconds": "x"}), "has a budget"),
+        (lambda r: r["cases"][0]["input"].update(size=-1), "has input.size -1"),
+        (lambda r: r["cases"][0]["input"].update(size=True), "has input.size true"),
+        (lambda r: r["cases"][0]["input"].update(sha256="0"), "has input.sha256 '0'"),
+        (lambda r: r["cases"][0]["expect"].update(content=None), "has expect.content null"),
+        (lambda r: r["cases"][0]["expect"]["content"].update(metadata=[1]), "has expect.content.metadata"),
+        (lambda r: r["cases"][0].update(expect={"choice": "x", "options": {}}), "has no option"),
+        (lambda r: case(r, "index/absolute")["input"].update(open="x.json"), "has input.open 'x.json'"),
+        (lambda r: case(r, "slice/part").pop("action"), "case slice/part has no action"),
+        (lambda r: case(r, "slice/part")["action"].pop("index"), "has no action.index"),
+        (lambda r: case(r, "writer/link")["action"].update(do="slice"), "has an action that is not write"),
+        (lambda r: case(r, "writer/link")["action"]["tensors"][0].update(storage="x"), "storage 'x'"),
+        (lambda r: case(r, "lifecycle/all")["action"]["script"][0].update(step="rm"), "step 'rm'"),
+        (lambda r: case(r, "metadata/null")["expect"].update(choice="no-such"), "names choice 'no-such'"),
+        (lambda r: r.update(corpus_version="1\x1b[2J"), "has corpus_version"),
+        (lambda r: r.update(rules=[7]), "has rules[0] 7"),
+    ],
+)
+def test_wrong_types_are_one_clear_error(folder: Path, how: Callable[[Raw], object], words: str) -> None:
+    message = refused(folder, how)
+    assert words in message
+    assert message.isprintable()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 100_000, "9" * 5000, "1e999", "NaN", "[" * 900 + "]" * 900, '{"a":' * 200 + "1" + "}" * 200],
+)
+@pytest.mark.parametrize("where", ["cases", "size", "metadata"])
+def test_numbers_and_nesting_without_end_are_refused(folder: Path, text: str, where: str) -> None:
+    raw = json.loads((folder / "corpus.json").read_text())
+    holder = {"cases": raw, "size": raw["cases"][0]["input"], "metadata": case(raw, "writer/link")["action"]}
+    holder[where][where] = "PLACE"
+    (folder / "corpus.json").write_text(json.dumps(raw).replace('"PLACE"', text))
+    with pytest.raises(ManifestError, match="not a usable manifest"):
+        load_manifest(folder)
+    result = run("verify", folder)
+    assert result.exit_code in (1, 2)
+
+
+def test_a_schema_of_others_is_not_followed(folder: Path) -> None:
+    (folder / "schema/corpus.schema.json").write_text('{"$ref": "file:///etc/hostname"}')
+    result = run("verify", folder)
+    assert (result.exit_code, "is intact" in result.stdout) == (0, True), result.output
+
+
+def test_a_copy_removes_and_writes_nothing_but_files_of_a_corpus(folder: Path, tmp_path: Path) -> None:
+    target, outside = tmp_path / "target", tmp_path / "outside"
+    for path in (target / ".git/hooks", outside):
+        path.mkdir(parents=True)
+    (target / ".git/hooks/pre-commit").write_text("mine")
+    raw = json.loads((folder / "corpus.json").read_text())
+    case(raw, "framing/plain")["input"]["file"] = ".git/hooks/pre-commit"
+    save(target, raw)
+    (target / "files").symlink_to(outside)
+    result = run("copy", "-c", folder, target, "--force")
+    assert result.exit_code == 2
+    assert "a link leads out" in result.stderr
+    assert (target / ".git/hooks/pre-commit").read_text() == "mine"
+    assert list(outside.iterdir()) == []
+
+
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=5)
+    | st.sampled_from(PATHS[:6]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    found = [path] if path else []
+    for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+        if isinstance(inner, (dict, list)):
+            found += _places(inner, (*path, key))
+        else:
+            found.append((*path, key))
+    return found
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(data=st.data(), value=values)
+def test_any_value_anywhere_is_loaded_or_refused(folder: Path, data: st.DataObject, value: Any) -> None:
+    small = folder / "corpus.json.good"
+    if not small.exists():
+        small.write_bytes((folder / "corpus.json").read_bytes())
+    raw = json.loads(small.read_bytes())
+    holder: Any = raw["cases"]
+    *above, last = data.draw(st.sampled_from(_places(raw["cases"])))
+    for key in above:
+        holder = holder[key]
+    holder[last] = value
+    save(folder, raw)
+    try:
+        manifest = load_manifest(folder)
+    except ManifestError:
+        return
+    for loaded in manifest.cases:
+        for file in loaded.input.files:
+            assert (folder / file.path).resolve().is_relative_to(folder.resolve())
+            assert file.source.resolve().is_relative_to(folder.resolve() / "files")
+        if loaded.input.file is not None:
+            assert loaded.input.file.resolve().is_relative_to(folder.resolve() / "files")
