@@ -40,12 +40,13 @@ def answer() -> dict[str, object]:
     if HOW == "noise":
         sys.stdout.write(TEXT.replace("\ud800", "") + "\n")
     row = {"name": TEXT, "dtype": TEXT, "shape": TEXT, "nbytes": TEXT, "sha256": TEXT}
-    return {
+    answers: dict[str, dict[str, object]] = {
         "refuses": {"outcome": "reject", "message": TEXT, "exception": TEXT, "documented": False},
         "tensors": {"outcome": "accept", "tensors": [row], "metadata": {TEXT: TEXT}},
         "mistake": {"outcome": "harness-error", "message": TEXT},
         "outcome": {"outcome": TEXT},
-    }.get(HOW, {"outcome": "accept", "tensors": []})
+    }
+    return answers.get(HOW, {"outcome": "accept", "tensors": []})
 
 
 for line in sys.stdin:
