@@ -22,7 +22,7 @@ from .outcomes import Implementation, StepResult
 from .proxy import carry_out
 from .runner import WINDOW
 from .selectors import Target
-from .worker import Limits, Request, StartError, Worker
+from .worker import Limits, Request, StartError, Worker, asked_again
 from .workers import make_worker
 
 NOT_ASKED = StepResult("harness-error", "not asked: it has no step for this input")
@@ -99,12 +99,7 @@ class Side:
         first = self._ask(item, step)
         if first.outcome not in ("crash", "hang") or stop.is_set():
             return first
-        # Alone in a fresh process: what an earlier file did to the process is not this one's.
-        second = self._ask(item, step)
-        if second.outcome == first.outcome:
-            return first
-        note = f"order-dependent: {second.outcome} when run alone in a fresh process"
-        return replace(first, message=f"{first.message}; {note}")
+        return asked_again(self._worker, lambda: self._ask(item, step), first)
 
     def _ask(self, item: Input, step: str) -> StepResult:
         if item.case is not None and not plain(item):

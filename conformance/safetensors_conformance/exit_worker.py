@@ -33,7 +33,7 @@ class ExitWorker:
     def send_ahead(self, requests: Iterable[Request]) -> None:
         """Nothing is running that could be told ahead."""
 
-    def renew(self) -> None:
+    def renew(self, *, as_before: bool = False) -> None:
         """Every process is a fresh one."""
 
     def ask(

@@ -14,10 +14,11 @@ from safetensors_reports.text import visible
 
 from . import protocol
 from .device import LOADS
-from .outcomes import Implementation, Outcome, StepResult
-from .process import Child, Deadline, DiedError, FloodError, HungryError, LateError
+from .outcomes import UNSAFE, Implementation, Outcome, StepResult
+from .process import LAST_WORDS, Child, Deadline, DeafError, DiedError, FloodError, HungryError, LateError
 from .selectors import Target
 from .worker import (
+    BETWEEN,
     BREACH,
     BUSY,
     MAX_FAILED_STARTS,
@@ -32,6 +33,10 @@ from .worker import (
 SEQ_STEP = 1 << 20
 """The number of a request is above the last one's by up to this, drawn by chance: a program that answers what
 it was not asked yet would have to guess it. With 2^31 requests it stays below 2^53, exact in any language."""
+KNOWN = 0
+"""The number of a request that was answered already; those that are sent count from 1."""
+HISTORY = 64
+"""Requests that are asked again to see whether an end comes of what was asked before."""
 
 
 class PipeWorker:
@@ -39,6 +44,10 @@ class PipeWorker:
 
     Requests may be sent ahead, so that the process works while its last answer is judged. After the first
     death a spare process is kept warm.
+
+    Whoever dies is asked alone before anyone is blamed. A death while several requests were on their way may
+    belong to the one answered last as well as to the next: the next is asked alone at once. If it lives, the
+    death is told with the one answered last, for its asker to repeat alone.
     """
 
     def __init__(
@@ -59,6 +68,10 @@ class PipeWorker:
         self._spare: Child | None = None
         self._ahead: deque[tuple[int, Request]] = deque()
         self._seq = 0
+        self._answered: deque[tuple[Request, float]] = deque(maxlen=HISTORY)
+        self._before: list[tuple[Request, float]] = []
+        self._asked_alone: tuple[Request, StepResult] | None = None
+        self._renewed = False
         self._failed_starts = 0
         self._verdict_only = False
         self.patience = 1.0
@@ -104,9 +117,7 @@ class PipeWorker:
             child = Child(argv, self._limits.memory_bytes)
         except OSError as err:
             raise self._start_error(str(err), "") from err
-        # A process that is dead already shows that when its answer is waited for.
-        with contextlib.suppress(DiedError, LateError):
-            child.write(protocol.start_request(self._profile, self._device), Deadline(START_SECONDS))
+        child.send(protocol.start_request(self._profile, self._device))
         return child
 
     def _start_error(self, reason: str, stderr: str) -> StartError:
@@ -125,11 +136,13 @@ class PipeWorker:
             return
         lines = bytearray()
         for request in requests:
+            if self._asked_alone is not None and request == self._asked_alone[0] and not self._ahead:
+                self._ahead.append((KNOWN, request))
+                continue
             seq = self._next_seq()
             self._ahead.append((seq, request))
             lines += protocol.run_request(seq, request.step, request.path, request.more)
-        with contextlib.suppress(DiedError, LateError, HungryError, FloodError):
-            child.write(bytes(lines), Deadline(self._limits.seconds))
+        child.send(bytes(lines))
 
     def ask(
         self, step: str, path: str, more: Mapping[str, Any] | None = None, *, measure: bool = False
@@ -140,18 +153,33 @@ class PipeWorker:
         takes longer than a small file does.
         """
         request = Request(step, path, more)
+        if self._asked_alone is not None and request != self._asked_alone[0] and not self._renewed:
+            self._asked_alone = None  # the order was not the one announced
         while self._ahead and self._ahead[0][1] != request:
-            self._answer(*self._ahead.popleft())  # the order was not the one announced
+            self._take(*self._ahead.popleft())  # the order was not the one announced
         if self._ahead:
-            return self._answer(*self._ahead.popleft())
-        if self._child is None or not self._child.alive:
+            return self._take(*self._ahead.popleft())
+        if self._asked_alone is not None and request == self._asked_alone[0]:
+            return self._take(KNOWN, request)
+        return self._ask_now(request, measure=measure)
+
+    def _take(self, seq: int, request: Request) -> StepResult:
+        """Return the answer to a request that was sent already."""
+        if seq != KNOWN or self._asked_alone is None:
+            return self._answer(seq, request)
+        known, self._asked_alone = self._asked_alone[1], None
+        return known
+
+    def _ask_now(self, request: Request, *, measure: bool = False, again: bool = False) -> StepResult:
+        """Send a request to a process that can be asked, starting one if need be, and wait for its answer."""
+        if self._child is None or not self._child.alive or self._child.deaf:
             problem = self._restart()
             if problem is not None:
                 return problem
         assert self._child is not None
         seq = self._next_seq()
         if not measure:
-            return self._answer(seq, request, send=True)
+            return self._answer(seq, request, send=True, again=again)
         return self._measured(self._child, seq, request)
 
     def _next_seq(self) -> int:
@@ -178,12 +206,36 @@ class PipeWorker:
             spent_ms=None if spent is None else round(spent * 1000, 3),
         )
 
-    def renew(self) -> None:
+    def renew(self, *, as_before: bool = False) -> None:
         """End the process; the next request starts another."""
-        self._end_child()
+        if as_before:
+            self._ask_as_before()
+        else:
+            self._end_child()
+        self._renewed = not as_before
 
-    def _answer(self, seq: int, request: Request, *, send: bool = False) -> StepResult:
-        """Wait for the answer to a request, and send it before when it was not."""
+    def _ask_as_before(self) -> bool:
+        """Ask a fresh process what the last one that was lost had answered; True when it ends of that."""
+        before = self._before
+        self._end_child()
+        left = self._limits.seconds * 1000
+        for at, (_, took) in enumerate(reversed(before)):
+            left -= took
+            if left < 0:  # only as many of the last ones as take no longer than one may
+                before = before[len(before) - at :]
+                break
+        for request, _ in before:
+            self._ask_now(request)
+        if self._child is not None and not self._child.ends(LAST_WORDS):
+            return False
+        self._end_child()
+        return bool(before)
+
+    def _answer(self, seq: int, request: Request, *, send: bool = False, again: bool = False) -> StepResult:
+        """Wait for the answer to a request, and send it before when it was not.
+
+        ``again`` says that nobody heard it the first time.
+        """
         child = self._child
         if child is None:
             return StepResult("harness-error", "the worker was gone before this request was read")
@@ -193,17 +245,16 @@ class PipeWorker:
         noise = b""
         try:
             if send:
-                child.write(protocol.run_request(seq, request.step, request.path, request.more), deadline)
-            message, noise = self._message(child, deadline)
+                child.send(protocol.run_request(seq, request.step, request.path, request.more))
+            message, noise = self._message(child, deadline, heard=again)
             silent = self._verdict_only or request.step in protocol.SILENT_STEPS
             summary = bool(request.more and request.more.get("summary"))
             result = protocol.parse_run(message, seq, silent=silent, summary=summary)
         except protocol.ProtocolError as err:
             result = self._lost(child, "harness-error", f"{BREACH}: {err}; stc check-protocol shows where")
-        except FloodError:
-            result = self._lost(
-                child, "harness-error", "the adapter wrote an endless line on standard output"
-            )
+        except DeafError:
+            self._lost(child, "harness-error", "")
+            return self._ask_now(request, again=True)
         except LateError as err:
             if err.starved:
                 result = self._lost(child, "harness-error", f"{BUSY}: no answer{err.after}")
@@ -224,7 +275,43 @@ class PipeWorker:
             result = replace(result, wall_ms=round((time.perf_counter() - began) * 1000, 3))
         if stderr or noise:
             result = replace(result, stderr=stderr, noise=noise[:2000].decode("utf-8", "replace"))
+        if self._child is child:
+            self._answered.append((request, result.wall_ms))
+            result = self._unless_dead(child, result)
         return result
+
+    def _unless_dead(self, child: Child, result: StepResult) -> StepResult:
+        """Return the answer that has come, or the end of the process that came with it.
+
+        Looked for only where it costs no time: where the next answer is waited for anyway, and where a
+        request was asked alone.
+        """
+        renewed, self._renewed = self._renewed, False
+        if not (self._ahead or renewed) or not child.ends(LAST_WORDS):
+            return result
+        coming = self._ahead[0][1] if self._ahead else None
+        died = self._died(child, DiedError(child.reap()))
+        if coming is not None and not self._died_between(coming):
+            return result
+        return replace(died, message=f"{BETWEEN} {died.message}", wall_ms=result.wall_ms)
+
+    def _died_between(self, coming: Request) -> bool:
+        """Tell whether the process that was lost ends after what it has answered, and not by what was coming.
+
+        The answer to what was coming is kept until it is asked for.
+        """
+        before = self._before
+        alone = self._ask_now(coming)
+        self._asked_alone = (coming, alone)
+        if alone.outcome in (*UNSAFE, "harness-error"):
+            return False
+        self._before = before
+        if self._ask_as_before():
+            return True
+        again = self._ask_now(coming)
+        if again.outcome in UNSAFE:  # by both together
+            self._asked_alone = (coming, again)
+        return False
 
     def _restart(self) -> StepResult | None:
         if self._failed_starts >= MAX_FAILED_STARTS:
@@ -240,11 +327,14 @@ class PipeWorker:
         return None
 
     @staticmethod
-    def _message(child: Child, deadline: Deadline) -> tuple[dict[str, object], bytes]:
+    def _message(child: Child, deadline: Deadline, *, heard: bool = True) -> tuple[dict[str, object], bytes]:
         """Return the next protocol message, and what else stood on standard output before it."""
         noise = bytearray()
         while True:
-            line = child.read_line(deadline)
+            try:
+                line = child.read_line(deadline, heard=heard)
+            except FloodError as err:
+                raise protocol.ProtocolError("it wrote an endless line on standard output") from err
             message = protocol.parse_line(line)
             if message is not None:
                 return message, bytes(noise)
@@ -259,8 +349,7 @@ class PipeWorker:
         """The process cannot be used any more: end it, keep its last words. What it had not read is lost."""
         stderr = child.drain_stderr()
         child.wait_closed(0)
-        self._child = None
-        self._ahead.clear()
+        self._forget_child()
         if self._spare is None:
             with contextlib.suppress(StartError):
                 self._spare = self._begin()
@@ -280,8 +369,12 @@ class PipeWorker:
     def _end_child(self) -> None:
         if self._child is None:
             return
-        self._ahead.clear()
-        with contextlib.suppress(DiedError, LateError, HungryError):
-            self._child.write(protocol.STOP_REQUEST, Deadline(1))
+        self._child.send(protocol.STOP_REQUEST)
         self._child.wait_closed(2)
+        self._forget_child()
+
+    def _forget_child(self) -> None:
         self._child = None
+        self._ahead.clear()
+        self._before = list(self._answered)
+        self._answered.clear()

@@ -24,6 +24,10 @@ STDERR_AT_ONCE = 1 << 20
 """Most bytes of standard error taken in one go; a process may write without end."""
 WATCH_EVERY = 0.05
 """Seconds between two looks at the memory of a process that has not answered yet."""
+LAST_WORDS = 0.5
+"""Seconds that a process is given to say more, or to end, when it has no reason to go on."""
+CHUNK = 1 << 16
+"""Most bytes taken from a pipe in one go."""
 STRETCH = 6
 """Times its limit that an answer may take by the clock where the machine gives the process no processor."""
 NEARLY = 0.9
@@ -109,6 +113,10 @@ class FloodError(Exception):
     """The process wrote a line longer than ``LINE_LIMIT`` and was killed."""
 
 
+class DeafError(Exception):
+    """The process has closed its standard input, so it cannot know what it was asked. It still runs."""
+
+
 def describe_status(status: int | None) -> str:
     """Say what an exit status means."""
     if status is None:
@@ -144,6 +152,9 @@ class Child:
         self._err = self._popen.stderr.fileno()
         os.set_blocking(self._stdin, False)
         self._buffer = bytearray()
+        self._unsent = bytearray()
+        self._closed = False  # standard input, by whom it was sent to
+        self._killed = False  # here, so that its exit status says nothing of it
         self.stderr = bytearray()
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._out, selectors.EVENT_READ)
@@ -159,23 +170,62 @@ class Child:
         self._memory = memory_bytes
 
     def write(self, line: bytes, deadline: Deadline) -> None:
-        """Send a line. Raises DiedError or LateError."""
-        rest = memoryview(line)
-        while rest:
-            try:
-                rest = rest[os.write(self._stdin, rest) :]
-            except BlockingIOError:
-                self._pump(deadline)
-            except BrokenPipeError as err:
-                raise DiedError(self.reap()) from err
+        """Send a line and wait until it is sent. Raises DiedError, LateError, HungryError, FloodError."""
+        self.send(line)
+        while self._unsent:
+            self._pump(deadline)
+            if len(self._buffer) > LINE_LIMIT:
+                self.kill()
+                raise FloodError
+        if self._closed:
+            raise DiedError(self.reap())
 
-    def read_line(self, deadline: Deadline) -> bytes:
+    def send(self, lines: bytes) -> None:
+        """Send lines as far as the process takes them now, the rest while its answers are waited for.
+
+        Nothing is read here: a process that answers faster than it is listened to has to wait.
+        """
+        self._unsent += lines
+        self._flush()
+
+    def _flush(self) -> None:
+        """Send what is left as far as the process takes it now."""
+        try:
+            while self._unsent and not self._closed:
+                del self._unsent[: os.write(self._stdin, self._unsent)]
+        except BlockingIOError:
+            pass
+        except OSError:  # a pipe without a reader
+            self._closed = True
+        if self._closed:
+            self._unsent.clear()
+        waits = self._stdin in self._selector.get_map()
+        if self._unsent and not waits:
+            self._selector.register(self._stdin, selectors.EVENT_WRITE)
+        elif waits and not self._unsent:
+            self._selector.unregister(self._stdin)
+
+    @property
+    def deaf(self) -> bool:
+        """True when nobody has the other end of standard input open any more."""
+        if not self._closed:
+            poll = select.poll()
+            poll.register(self._stdin, 0)  # that there is no reader is told unasked
+            self._closed = bool(poll.poll(0))
+        return self._closed
+
+    def read_line(self, deadline: Deadline, *, heard: bool = True) -> bytes:
         """Return the next line of standard output, without its newline.
 
-        Raises DiedError, LateError, HungryError, FloodError.
+        Args:
+            deadline: when the line is due.
+            heard: False when the process may not know yet that the line is due. One that has closed its
+                standard input and says nothing more for ``LAST_WORDS`` will never know: DeafError.
+
+        Raises DiedError, LateError, HungryError, FloodError, DeafError.
         """
         searched = 0
-        self._looked = time.monotonic()
+        self._looked = began = time.monotonic()
         while True:
             at = self._buffer.find(b"\n", searched)
             if at >= 0:
@@ -186,7 +236,26 @@ class Child:
             if searched > LINE_LIMIT:
                 self.kill()
                 raise FloodError
+            if not heard and time.monotonic() > began + LAST_WORDS and self.deaf:
+                raise DeafError
             self._pump(deadline)
+
+    def ends(self, seconds: float) -> bool:
+        """Wait at most ``seconds`` for more output or the end; True for an end without a further word.
+
+        True also for a process that closes its standard output: nothing more will come from it.
+        """
+        until = time.monotonic() + seconds
+        while not self._buffer:
+            self._flush()
+            to_send = [self._stdin] if self._unsent else []
+            readable, writable, _ = select.select([self._out], to_send, [], max(until - time.monotonic(), 0))
+            if readable:
+                self._buffer += (chunk := os.read(self._out, CHUNK))
+                return not chunk
+            if not writable:
+                return not self.alive  # a child of its own still holds its output open
+        return False
 
     @property
     def unfinished(self) -> bytes:
@@ -203,6 +272,7 @@ class Child:
         if left <= 0:
             self._go_on_or_kill(deadline)
             return
+        self._flush()
         events = self._selector.select(min(left, WATCH_EVERY))
         now = time.monotonic()
         if not events or now > self._looked + 4 * WATCH_EVERY:
@@ -219,7 +289,10 @@ class Child:
     def _collect(self, events: Iterable[tuple[selectors.SelectorKey, int]]) -> None:
         """Take what there is of output. Raises DiedError at its end."""
         for key, _ in events:
-            chunk = os.read(key.fd, 1 << 16)
+            if key.fd == self._stdin:
+                self._flush()
+                continue
+            chunk = os.read(key.fd, CHUNK)
             if key.fd == self._out:
                 if not chunk:
                     raise DiedError(self.reap())
@@ -262,8 +335,8 @@ class Child:
         """Return and forget what was written to standard error so far."""
         with contextlib.suppress(OSError, KeyError):
             os.set_blocking(self._err, False)
-            for _ in range(STDERR_AT_ONCE >> 16):
-                if not (chunk := os.read(self._err, 1 << 16)):
+            for _ in range(STDERR_AT_ONCE // CHUNK):
+                if not (chunk := os.read(self._err, CHUNK)):
                     break
                 self._keep_stderr(chunk)
         text = bytes(self.stderr[-STDERR_TAIL:]).decode("utf-8", "replace")
@@ -335,14 +408,15 @@ class Child:
         return int(text[at + 6 : text.index(b"kB", at)]) * 1024 if at >= 0 else None
 
     def reap(self) -> int | None:
-        """Wait for a process that has closed its output; None when it had to be killed."""
+        """Wait for a process that has closed its output; None when it had to be killed, or was before."""
         status = self._ended(1.0)
         self.kill()
-        return status
+        return None if self._killed else status
 
     def kill(self) -> None:
         """Kill the whole process group, and the descendants known outside of it, and wait."""
-        if self._popen.returncode is None:
+        if self.alive:
+            self._killed = True
             self.resident()  # finds the descendants while they can be found
         self._kill_group()
         self._ended(None)
@@ -386,6 +460,8 @@ class Child:
     def close_input(self) -> None:
         """Close standard input."""
         assert self._popen.stdin is not None
+        self._closed = True
+        self._flush()
         with contextlib.suppress(OSError):
             self._popen.stdin.close()
 

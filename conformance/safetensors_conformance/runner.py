@@ -17,7 +17,7 @@ from .outcomes import UNSAFE, Implementation, StepResult
 from .poison import with_heap_note
 from .proxy import carry_out
 from .warm_up import warm_up
-from .worker import BREACH, BUSY, Limits, Request, StartError, Worker
+from .worker import UNSURE, Limits, Request, StartError, Worker, asked_again
 from .workers import make_worker
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Session:
                 self._send_ahead(case, who)
             for step in steps:
                 result = self._run(case, step)
-                if result.outcome in UNSAFE or result.message.startswith((BREACH, BUSY)):
+                if result.outcome in UNSAFE or result.message.startswith(UNSURE):
                     result = self._again_alone(case, step, result)
                 results[step] = self._within_budget(case, step, result)
             self._check_input(case)  # a reader that spoils its input must not spoil what is asked next
@@ -143,27 +143,11 @@ class Session:
         return metered.costs(carry_out(cast(Worker, metered), case))
 
     def _again_alone(self, case: Case, step: str, first: StepResult) -> StepResult:
-        """Run a step that ended badly again in a fresh process; say so when it ends otherwise there.
-
-        What a crash or a hang says of the reader holds whatever came before. Memory may have gone to earlier
-        files or to other programs, and nothing is known of the reader from a conversation that was lost.
-        """
+        """Run a step that ended badly again in a fresh process and return what may be said of it."""
         # A limit of address space ends what only reserves memory; alone the memory in use is watched.
         roomy = first.outcome == "exhausted"
         worker = self._worker_for(case, roomy=roomy)
-        worker.renew()
-        # What is slow and comes to an end is no hang: alone it gets more time.
-        worker.patience = PATIENCE if first.outcome == "hang" else 1
-        second = self._run(case, step, roomy=roomy)
-        worker.patience = 1
-        if second.outcome == first.outcome:
-            return second  # with last words that are surely its own
-        if first.outcome == "hang" and second.wall_ms > SLOW * 1000 * self.limits.seconds:
-            return replace(second, message=f"{second.message}; slow: {first.message} at first".lstrip("; "))
-        if first.outcome == "exhausted" or first.message.startswith((BREACH, BUSY)):
-            return replace(second, message=f"{second.message}; asked twice: {first.message}".lstrip("; "))
-        note = f"order-dependent: {second.outcome} when run alone in a fresh process"
-        return replace(first, message=f"{first.message}; {note}")
+        return asked_again(worker, lambda: self._run(case, step, roomy=roomy), first)
 
     def _within_budget(self, case: Case, step: str, first: StepResult) -> StepResult:
         """Note what exceeds the case's budget, also when it is asked alone in a fresh process.
@@ -201,11 +185,6 @@ class Session:
 
 HEAP_CHECKS = 5
 """Wrong contents of one run that are looked into for uninitialised memory; each takes three starts."""
-PATIENCE = 3
-"""Times its limit that an answer may take when a hang is asked again alone."""
-SLOW = 0.5
-"""Part of the limit that an answer which was late before takes alone when it is slow; one that was stuck and
-answers at once now depends on what came before it."""
 WINDOW = 256
 """Requests on their way at most. Waking the other process costs more than a small file does, so they go in
 bundles; this many fill a pipe nearly."""

@@ -7,8 +7,8 @@ out of order) becomes the outcome of the step in flight; the process is replaced
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from .outcomes import Implementation, Outcome, StepResult
@@ -20,6 +20,10 @@ BREACH = "the adapter breaks the protocol"
 """How the message of a lost conversation begins; what came before in the same process may be to blame."""
 BUSY = "nothing is known"
 """How the message begins when the machine was too busy for the implementation to get its time."""
+BETWEEN = "after its answer it"
+"""How the message begins when the process ended of itself without being at work on anything."""
+UNSURE = (BREACH, BUSY, BETWEEN)
+"""How the messages begin that hold for a step only when they come again in a fresh process."""
 MAX_FAILED_STARTS = 3
 _OUT_OF_MEMORY = re.compile(
     r"memory allocation of \d+ bytes failed|std::bad_alloc|out of memory|OutOfMemory|Cannot allocate memory",
@@ -69,13 +73,20 @@ class Worker(Protocol):
         """
         ...
 
-    def renew(self) -> None:
-        """Make sure that the next request is answered by a fresh process."""
+    def renew(self, *, as_before: bool = False) -> None:
+        """Make sure that the next request is answered by a fresh process.
+
+        With ``as_before`` it is one that was asked already what the last process that was lost had answered.
+        """
         ...
 
     def close(self) -> None:
         """End the process."""
         ...
+
+
+PATIENCE = 3
+"""Times its limit that an answer may take when a hang is asked again."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +96,36 @@ class Request:
     step: str
     path: str
     more: Mapping[str, Any] | None = None
+
+
+def asked_again(worker: Worker, run: Callable[[], StepResult], first: StepResult) -> StepResult:
+    """Run a step that ended badly again in a fresh process and return what may be said of it.
+
+    A crash or a hang is the step's when it comes again alone, or again after what was asked before it: then
+    it is "order-dependent". Memory may have gone to earlier files or to other programs, and nothing is known
+    of the reader from a conversation that was lost: there the second answer counts.
+    """
+    worker.renew()
+    # What is slow and comes to an end is no hang: alone it gets more time.
+    worker.patience = PATIENCE if first.outcome == "hang" else 1
+    try:
+        return _again(worker, run, first)
+    finally:
+        worker.patience = 1
+
+
+def _again(worker: Worker, run: Callable[[], StepResult], first: StepResult) -> StepResult:
+    second = run()
+    if second.outcome == first.outcome:
+        return second  # with last words that are surely its own
+    if first.message.startswith(BETWEEN):
+        return second  # it was the next one's death
+    if first.outcome in ("crash", "hang") and not first.message.startswith(UNSURE):
+        worker.renew(as_before=True)
+        if run().outcome == first.outcome:
+            note = f"order-dependent: {second.outcome} when run alone in a fresh process"
+            return replace(first, message=f"{first.message}; {note}")
+    return replace(second, message=f"{second.message}; asked twice: {first.message}".lstrip("; "))
 
 
 def death_outcome(status: int | None, stderr: str) -> Outcome:
