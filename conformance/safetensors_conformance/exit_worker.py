@@ -78,8 +78,10 @@ class ExitWorker:
             message = f"did not end within {deadline.seconds:g} s; killed{err.after}"
             if err.starved:
                 message = f"{BUSY}: {message}"
-        except (HungryError, FloodError):
-            outcome, message = "exhausted", "used more memory than allowed; killed"
+        except HungryError as err:
+            outcome, message = "exhausted", f"{err}{err.note}; killed"
+        except FloodError:
+            outcome, message = "exhausted", "wrote an endless line on standard output; killed"
         stderr = child.drain_stderr()
         child.wait_closed(0)
         if outcome == "reject":

@@ -260,9 +260,9 @@ class PipeWorker:
                 result = self._lost(child, "harness-error", f"{BUSY}: no answer{err.after}")
             else:
                 result = self._lost(child, "hang", f"no answer within {seconds:g} s; killed{err.after}")
-        except HungryError:
-            limit = self._limits.memory_bytes >> 20
-            result = self._lost(child, "exhausted", f"used more than {limit:,} MiB of memory; killed")
+        except HungryError as err:
+            limit = f"used more than {self._limits.memory_bytes >> 20:,} MiB of memory{err.note}"
+            result = self._lost(child, "exhausted", f"{err.instead or limit}; killed")
         except DiedError as err:
             result = self._died(child, err)
         # What a dead process said last is in its result already.

@@ -7,12 +7,13 @@ import os
 import select
 import selectors
 import signal
-import subprocess
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
+
+from .supervised import start
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -30,6 +31,8 @@ CHUNK = 1 << 16
 """Most bytes taken from a pipe in one go."""
 STRETCH = 6
 """Times its limit that an answer may take by the clock where the machine gives the process no processor."""
+PROCESSES = 1000
+"""Most processes that a tested program may run at the same time."""
 NEARLY = 0.9
 """Part of the limit that counts as all of it: the kernel counts processor time in steps of 10 ms."""
 GLANCES = 5
@@ -106,7 +109,18 @@ class Deadline:
 
 
 class HungryError(Exception):
-    """The process used more memory than allowed and was killed."""
+    """The process used more memory than allowed and was killed.
+
+    Attributes:
+        note: words behind the limit: in how many processes it was used, empty for one.
+        instead: what was too much when it was not memory, empty otherwise.
+    """
+
+    def __init__(self, instead: str = "", *, in_all: int = 1, told: bool = True) -> None:
+        super().__init__(instead or "used more memory than allowed")
+        self.instead = instead
+        counted = "" if told else ", shared pages counted in each"
+        self.note = f" in {in_all:,} processes{counted}" if in_all > 1 else ""
 
 
 class FloodError(Exception):
@@ -130,26 +144,14 @@ def describe_status(status: int | None) -> str:
 
 
 class Child:
-    """A running child with pipes. It leads a process group of its own, so that helpers die with it."""
+    """A running child with pipes, in a session of its own. Whatever it starts dies with it."""
 
     def __init__(self, argv: Sequence[str], memory_bytes: int) -> None:
         self._memory = memory_bytes
-        self._popen = subprocess.Popen(
-            list(argv),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            # Else readers in Python that go through a set of names answer otherwise from run to run.
-            env={"PYTHONHASHSEED": "0", **os.environ},
-        )
-        assert self._popen.stdin is not None
-        assert self._popen.stdout is not None
-        assert self._popen.stderr is not None
-        self.pid = self._popen.pid
-        self._stdin = self._popen.stdin.fileno()
-        self._out = self._popen.stdout.fileno()
-        self._err = self._popen.stderr.fileno()
+        # Else readers in Python that go through a set of names answer otherwise from run to run.
+        self._started = start(argv, {"PYTHONHASHSEED": "0", **os.environ})
+        self.pid = self._started.pid
+        self._stdin, self._out, self._err = self._started.stdin, self._started.stdout, self._started.stderr
         os.set_blocking(self._stdin, False)
         self._buffer = bytearray()
         self._unsent = bytearray()
@@ -159,11 +161,12 @@ class Child:
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._out, selectors.EVENT_READ)
         self._selector.register(self._err, selectors.EVENT_READ)
-        self._process: psutil.Process | None = None
-        self._descendants: set[psutil.Process] = set()
         self._looked = 0.0
-        self.spent: float | None = None
+
+    @property
+    def spent(self) -> float | None:
         """Processor time in seconds that the process used, known when it has ended."""
+        return self._started.spent
 
     def allow(self, memory_bytes: int) -> None:
         """Set the resident memory in bytes above which the process is killed."""
@@ -277,9 +280,7 @@ class Child:
         now = time.monotonic()
         if not events or now > self._looked + 4 * WATCH_EVERY:
             self._looked = now
-            if self.resident() > self._memory:
-                self.kill()
-                raise HungryError
+            self._watch_memory()
             if not deadline.counts:
                 deadline.count_from(self.processor_seconds())
         if not events and not self.alive and not self._selector.select(0):
@@ -326,7 +327,7 @@ class Child:
     def _wants_processor(self) -> bool:
         """Tell whether a thread of these processes runs, stands ready to run or waits for a disk."""
         for _ in range(GLANCES):
-            if any(state in "RD" for process in self._family() for state in _states(process)):
+            if any(state in "RD" for process in self._started.family() for state in _states(process)):
                 return True
             time.sleep(WATCH_EVERY / GLANCES)
         return False
@@ -343,24 +344,33 @@ class Child:
         self.stderr.clear()
         return text
 
-    def _family(self) -> list[psutil.Process]:
-        """Return the process and its descendants, nothing when it is gone."""
-        try:
-            if self._process is None:
-                self._process = psutil.Process(self.pid)
-            children = self._process.children(recursive=True)
-        except psutil.Error:
-            return []
-        self._descendants.update(children)
-        return [self._process, *children]
-
     def resident(self) -> int:
-        """Resident memory of the process and its children in bytes, 0 when it is gone."""
-        total = 0
-        for process in self._family():
-            with contextlib.suppress(psutil.Error):
-                total += int(process.memory_info().rss)
-        return total
+        """Resident memory of the process and its descendants in bytes, 0 when it is gone."""
+        return sum(map(_resident, self._started.family()))
+
+    def _watch_memory(self) -> None:
+        """Raise HungryError, and kill, when the process or its descendants are beyond what is allowed.
+
+        Pages that several of them share count once, where the system tells.
+        """
+        family = self._started.family()
+        if len(family) > PROCESSES:
+            self.kill()
+            raise HungryError(f"ran more than {PROCESSES:,} processes at the same time")
+        if sum(map(_resident, family)) <= self._memory:
+            return
+        if len(family) == 1:
+            self.kill()
+            raise HungryError
+        shares = [_share(process) for process in family]
+        told = all(share is not None for share in shares)
+        used = sum(
+            _resident(process) if share is None else share
+            for process, share in zip(family, shares, strict=True)
+        )
+        if used > self._memory:
+            self.kill()
+            raise HungryError(in_all=len(family), told=told)
 
     def processor_seconds(self) -> float | None:
         """Processor time in seconds that the process and its descendants used so far, None when it is gone.
@@ -368,7 +378,7 @@ class Child:
         Children that have ended count where their parent waited for them, as most do.
         """
         total, known = 0.0, False
-        for process in self._family():
+        for process in self._started.family():
             with contextlib.suppress(psutil.Error):
                 times = process.cpu_times()
                 total += times.user + times.system + times.children_user + times.children_system
@@ -409,74 +419,59 @@ class Child:
 
     def reap(self) -> int | None:
         """Wait for a process that has closed its output; None when it had to be killed, or was before."""
-        status = self._ended(1.0)
+        status = self._started.wait(1.0)
         self.kill()
         return None if self._killed else status
 
     def kill(self) -> None:
-        """Kill the whole process group, and the descendants known outside of it, and wait."""
+        """Kill the process and all its descendants, and wait."""
         if self.alive:
             self._killed = True
-            self.resident()  # finds the descendants while they can be found
-        self._kill_group()
-        self._ended(None)
-        for descendant in self._descendants:
-            with contextlib.suppress(psutil.Error):
-                descendant.kill()
-        self._descendants.clear()
-
-    def _kill_group(self) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)
+        self._started.kill_all()
 
     @property
     def alive(self) -> bool:
         """True while the process runs."""
-        return self._ended(0) is None
-
-    def _ended(self, seconds: float | None) -> int | None:
-        """Wait at most ``seconds``, None for any time; return the exit status, None when it still runs.
-
-        The status is taken by ``wait4``, which alone says what the process used.
-        """
-        until = None if seconds is None else time.monotonic() + seconds
-        pause = 0.0005
-        while self._popen.returncode is None:
-            try:
-                pid, status, usage = os.wait4(self.pid, 0 if until is None else os.WNOHANG)
-            except ChildProcessError:  # somebody else has waited for it, so nobody knows
-                self._popen.returncode = 0
-                break
-            if pid:
-                self._popen.returncode = os.waitstatus_to_exitcode(status)
-                self.spent = usage.ru_utime + usage.ru_stime
-            elif until is not None and time.monotonic() >= until:
-                break
-            else:
-                time.sleep(pause)
-                pause = min(2 * pause, WATCH_EVERY)
-        return self._popen.returncode
+        return self._started.wait(0) is None
 
     def close_input(self) -> None:
         """Close standard input."""
-        assert self._popen.stdin is not None
+        if self._stdin < 0:
+            return
         self._closed = True
         self._flush()
-        with contextlib.suppress(OSError):
-            self._popen.stdin.close()
+        os.close(self._stdin)
+        self._stdin = -1
 
     def wait_closed(self, seconds: float) -> None:
         """Close standard input and give the process ``seconds`` to end by itself, then kill it."""
-        if seconds and self.alive:
-            self.resident()  # as in kill: what it leaves behind cannot be found once it has ended
         self.close_input()
-        self._ended(seconds)
+        self._started.wait(seconds)
         self.kill()
         self._selector.close()
-        assert self._popen.stdout is not None
-        assert self._popen.stderr is not None
-        self._popen.stdout.close()
-        self._popen.stderr.close()
+        if self._out >= 0:
+            os.close(self._out)
+            os.close(self._err)
+            self._out = self._err = -1
+
+
+def _resident(process: psutil.Process) -> int:
+    """Resident memory in bytes, 0 when it is gone."""
+    try:
+        return int(process.memory_info().rss)
+    except psutil.Error:
+        return 0
+
+
+def _share(process: psutil.Process) -> int | None:
+    """Resident memory in bytes with shared pages divided among those who share them, None if not told."""
+    try:
+        text = Path(f"/proc/{process.pid}/smaps_rollup").read_bytes()
+        return int(text.partition(b"\nPss:")[2].split()[0]) * 1024
+    except (FileNotFoundError, ProcessLookupError):
+        return None if process.is_running() else 0
+    except (OSError, IndexError, ValueError):
+        return None
 
 
 def _states(process: psutil.Process) -> list[str]:

@@ -17,6 +17,7 @@ from pathlib import Path
 HOW = sys.argv[1]
 NOTE = Path(sys.argv[2]) if len(sys.argv) > 2 else Path(os.devnull)
 START = {"protocol": 1, "implementation": {"name": HOW}, "steps": ["read"]}
+MAIN = os.getpid()
 asked = 0
 
 
@@ -91,6 +92,85 @@ def half(refusal: dict[str, object]) -> None:
     time.sleep(600)
 
 
+def leave(act: Callable[[], None]) -> None:
+    """Do something in a process of another session whose parent has ended; write down who that is."""
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            part = NOTE.with_suffix(".part")
+            part.write_text(f"{os.getpid()} {MAIN}", encoding="ascii")
+            part.rename(NOTE)
+            act()
+        os._exit(0)
+    os.wait()
+
+
+def stray(refusal: dict[str, object]) -> None:
+    leave(lambda: time.sleep(600))
+    while not NOTE.exists():
+        time.sleep(0.01)
+    say(refusal)
+
+
+def stray_hangs(refusal: dict[str, object]) -> None:
+    leave(lambda: time.sleep(600))
+    time.sleep(600)
+
+
+def stray_dies(refusal: dict[str, object]) -> None:
+    leave(lambda: time.sleep(600))
+    while not NOTE.exists():
+        time.sleep(0.01)
+    die(refusal)
+
+
+def fill(size: int) -> None:
+    filled = b"x" * size
+    time.sleep(600 if filled else 0)
+
+
+def stray_fills(refusal: dict[str, object]) -> None:
+    leave(lambda: fill(400 << 20))
+    time.sleep(600)
+
+
+def share(refusal: dict[str, object]) -> None:
+    """Many processes over the same pages."""
+    filled = b"x" * (60 << 20)
+    pids = []
+    for _ in range(20):
+        if (pid := os.fork()) == 0:
+            time.sleep(600)
+        pids.append(pid)
+    time.sleep(0.5)
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    say(refusal if filled else {})
+
+
+def bomb(refusal: dict[str, object]) -> None:
+    """Processes without end, one after the other, each soon an orphan."""
+    while True:
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                time.sleep(600)
+            os._exit(0)
+        os.wait()
+
+
+def kill_keeper(refusal: dict[str, object]) -> None:
+    os.kill(os.getppid(), signal.SIGKILL)
+    time.sleep(600)
+
+
+def stop_keeper(refusal: dict[str, object]) -> None:
+    os.kill(os.getppid(), signal.SIGSTOP)
+    time.sleep(600)
+
+
 ACTS: dict[str, Callable[[dict[str, object]], None]] = {
     name.replace("_", "-"): act
     for name, act in list(globals().items())
@@ -99,6 +179,11 @@ ACTS: dict[str, Callable[[dict[str, object]], None]] = {
 
 
 def main() -> None:
+    if HOW == "stray-once":  # by exit status
+        leave(lambda: time.sleep(600))
+        while not NOTE.exists():
+            time.sleep(0.01)
+        return
     global asked  # noqa: PLW0603
     for line in sys.stdin:
         request = json.loads(line)

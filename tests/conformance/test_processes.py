@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import resource
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
-from safetensors_conformance import process
+from safetensors_conformance import process, supervised
+from safetensors_conformance.exit_worker import ExitWorker
 from safetensors_conformance.outcomes import StepResult
 from safetensors_conformance.pipe_worker import PipeWorker
 from safetensors_conformance.selectors import resolve
@@ -144,3 +149,153 @@ def test_a_crash_that_takes_two_files_is_told_as_such(ahead: bool) -> None:
         results = judge(worker, ["a", "trigger", "b"], ahead=ahead)
     assert outcomes(results) == ["reject", "crash", "reject"]
     assert results["trigger"].message.startswith("killed by SIGSEGV; order-dependent: reject when run alone")
+
+
+# What is started is ended
+
+
+def runs(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def pids_in(note: Path) -> list[int]:
+    """The processes that a fake wrote down: the one left behind, and itself."""
+    until = time.monotonic() + 10
+    while not note.exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    return [int(pid) for pid in note.read_text(encoding="ascii").split()]
+
+
+def all_end(pids: list[int]) -> bool:
+    until = time.monotonic() + 5
+    while any(map(runs, pids)) and time.monotonic() < until:
+        time.sleep(0.01)
+    left = [pid for pid in pids if runs(pid)]
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    return not left
+
+
+@pytest.mark.parametrize(
+    ("how", "outcome"), [("stray", "reject"), ("stray-hangs", "hang"), ("stray-dies", "crash")]
+)
+def test_what_has_moved_out_of_the_family_is_ended_with_it(how: str, outcome: str, tmp_path: Path) -> None:
+    note = tmp_path / "note"
+    with worker_for(how, note, seconds=1) as worker:
+        assert worker.ask("read", "trigger").outcome == outcome
+        pids = pids_in(note)
+        assert worker.ask("read", "b").outcome == "reject"
+    assert all_end(pids)
+
+
+def test_what_a_program_leaves_behind_is_ended_before_the_next_file(tmp_path: Path) -> None:
+    note = tmp_path / "note"
+    command = f"exit:{sys.executable} -IS {FAKES} stray-once {note} {{path}}"
+    worker = ExitWorker(resolve(command), Limits(5, 256 << 20))
+    assert worker.ask("read", "trigger").outcome == "accept"
+    assert not runs(pids_in(note)[0])
+
+
+@pytest.mark.parametrize("how", ["KILL", "TERM"])
+def test_no_program_outlives_the_harness(how: str, tmp_path: Path) -> None:
+    note = tmp_path / "note"
+    code = """
+import sys, threading
+from safetensors_conformance.pipe_worker import PipeWorker
+from safetensors_conformance.selectors import resolve
+from safetensors_conformance.worker import Limits
+worker = PipeWorker(resolve(sys.argv[1]), Limits(60, 1 << 30))
+# In a thread that ends: a death signal of the kernel goes by threads.
+thread = threading.Thread(target=worker.start)
+thread.start()
+thread.join()
+worker.ask("read", "trigger")
+"""
+    command = f"cmd:{sys.executable} -IS {FAKES} stray-hangs {note}"
+    harness = subprocess.Popen([sys.executable, "-c", code, command])
+    pids = pids_in(note)
+    assert all(map(runs, pids))
+    harness.send_signal(getattr(signal, f"SIG{how}"))
+    harness.wait()
+    assert all_end(pids)
+
+
+@pytest.mark.parametrize(("how", "seconds"), [("kill-keeper", 5.0), ("stop-keeper", 0.5)])
+def test_a_program_that_turns_on_its_keeper_ends_too(
+    how: str, seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervised, "GONE_SECONDS", 0.5)
+    with worker_for(how, seconds=seconds) as worker:
+        pid = worker._child.pid if worker._child is not None else 0
+        assert worker.ask("read", "trigger").outcome in ("crash", "hang", "exhausted")
+        assert worker.ask("read", "b").outcome == "reject"
+    assert all_end([pid])
+
+
+def test_a_program_that_cannot_be_run_is_told_as_ever(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="no-such-program"):
+        process.Child(["no-such-program"], 1 << 30)
+    (tmp_path / "plain").write_bytes(b"#!")
+    with pytest.raises(PermissionError, match="plain"):
+        process.Child([str(tmp_path / "plain")], 1 << 30)
+
+
+@pytest.mark.parametrize("platform", ["linux", "other"])
+def test_a_program_gets_its_own_surroundings_with_a_keeper_and_without(
+    platform: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.setenv("SOME_NAME", "caf\udce9")
+    monkeypatch.chdir(tmp_path)
+    code = """
+import os, signal
+fds = sorted(map(int, os.listdir("/proc/self/fd")))[:5]
+mask, chld = signal.pthread_sigmask(signal.SIG_BLOCK, []), signal.getsignal(signal.SIGCHLD)
+print([os.getcwd(), os.environb[b"SOME_NAME"], fds, chld, mask, os.getsid(0) == os.getpid()])
+"""
+    child = process.Child([sys.executable, "-IS", "-c", code], 1 << 30)
+    line = child.read_line(process.Deadline(10))
+    with pytest.raises(process.DiedError, match="ended with exit status 0"):
+        child.read_line(process.Deadline(10))
+    child.wait_closed(0)
+    default = "<Handlers.SIG_DFL: 0>"
+    assert line.decode() == f"[{str(tmp_path)!r}, b'caf\\xe9', [0, 1, 2, 3], {default}, set(), True]"
+
+
+# Memory and number of processes
+
+
+def test_memory_of_what_has_moved_out_of_the_family_counts(tmp_path: Path) -> None:
+    with worker_for("stray-fills", tmp_path / "note", seconds=20) as worker:
+        result = worker.ask("read", "trigger")
+    assert result.outcome == "exhausted"
+    assert result.message == "used more than 256 MiB of memory in 2 processes; killed"
+    assert all_end(pids_in(tmp_path / "note"))
+
+
+def test_pages_that_processes_share_count_once() -> None:
+    with worker_for("share", seconds=20) as worker:
+        result = worker.ask("read", "trigger")
+    assert (result.outcome, result.message) == ("reject", "no")
+
+
+def test_where_shared_pages_are_not_told_the_words_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "_share", lambda _: None)
+    with worker_for("share", seconds=20) as worker:
+        result = worker.ask("read", "trigger")
+    assert result.outcome == "exhausted"
+    assert "processes, shared pages counted in each; killed" in result.message
+
+
+def test_processes_without_end_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "PROCESSES", 30)
+    with worker_for("bomb", seconds=20) as worker:
+        began = time.monotonic()
+        result = worker.ask("read", "trigger")
+        assert worker.ask("read", "b").outcome == "reject"
+        assert time.monotonic() - began < 15
+    assert result.outcome == "exhausted"
+    assert result.message == "ran more than 30 processes at the same time; killed"

@@ -1,0 +1,321 @@
+"""Starting a program so that nothing of it is left when it is ended, nor when the harness is.
+
+On Linux a keeper stands between the harness and each program (``host/supervisor.py``), which ends everything
+that the program started, however far it has moved away, and also when the harness itself is killed. Elsewhere
+a program is started without one: it is ended with its process group and the descendants that were seen.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import psutil
+
+_SCRIPT = Path(__file__).parent / "host" / "supervisor.py"
+_NEEDED = ("LD_LIBRARY_PATH", "PATH")
+"""Environment of the supervisor, which any tested program can read: what an interpreter may need to start."""
+START_SECONDS = 60.0
+GONE_SECONDS = 8.0
+"""Longest time that a keeper may take, more than it gives itself."""
+
+
+class Started(Protocol):
+    """A program that was started.
+
+    Attributes:
+        pid: its process.
+        stdin, stdout, stderr: our ends of its pipes, descriptors.
+        status: its exit status, negative for a signal, None while it runs.
+        spent: processor time in seconds that it used, None until it has ended.
+    """
+
+    pid: int
+    stdin: int
+    stdout: int
+    stderr: int
+    status: int | None
+    spent: float | None
+
+    def family(self) -> list[psutil.Process]:
+        """Return the processes of the program: itself and its descendants, as far as they can be found."""
+        ...
+
+    def wait(self, seconds: float | None) -> int | None:
+        """Wait at most ``seconds``, None for any time; return the exit status, None while it runs."""
+        ...
+
+    def kill_all(self) -> None:
+        """Kill the program and its descendants, and wait for the end of the program."""
+        ...
+
+
+def start(argv: Sequence[str], env: Mapping[str, str]) -> Started:
+    """Start a program with pipes in a session of its own. Raises OSError as ``Popen`` does."""
+    if sys.platform == "linux":
+        theirs, ours = _pipes()
+        try:
+            keeper = _supervisor.ask(argv, env, theirs)
+        except _NoSupervisorError:
+            _close(*ours)
+        except BaseException:
+            _close(*ours)
+            raise
+        else:
+            return Kept(keeper, ours)
+        finally:
+            _close(*theirs)
+    return Loose(argv, env)
+
+
+def _pipes() -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    """Make pipes for standard input, output and error; return their ends and ours."""
+    (in_r, in_w), (out_r, out_w), (err_r, err_w) = os.pipe(), os.pipe(), os.pipe()
+    return (in_r, out_w, err_w), (in_w, out_r, err_r)
+
+
+def _close(*fds: int) -> None:
+    for fd in fds:
+        with contextlib.suppress(OSError):
+            os.close(fd)
+
+
+class _NoSupervisorError(Exception):
+    """The supervisor cannot be started here."""
+
+
+class _Supervisor:
+    """The one supervisor of this process, started when it is first needed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._socket: socket.socket | None = None
+        self._popen: subprocess.Popen[bytes] | None = None
+        self._owner = 0
+
+    def ask(self, argv: Sequence[str], env: Mapping[str, str], stdio: Sequence[int]) -> socket.socket:
+        """Have a program started; return the socket on which its keeper answers."""
+        try:
+            cwd: str | None = os.getcwd()  # noqa: PTH109 - a text goes over the wire
+        except OSError:
+            cwd = None
+        text = json.dumps({"argv": list(argv), "env": dict(env), "cwd": cwd}).encode()
+        ours, theirs = socket.socketpair()
+        with theirs, self._lock:
+            for attempt in (1, 2):  # somebody may have killed it
+                try:
+                    link = self._running()
+                    socket.send_fds(link, [len(text).to_bytes(4, "little")], [*stdio, theirs.fileno()])
+                    link.sendall(text)
+                except OSError as err:
+                    self._forget()
+                    if attempt == 2:
+                        ours.close()
+                        raise _NoSupervisorError from err
+                else:
+                    break
+        return ours
+
+    def _running(self) -> socket.socket:
+        if self._owner != os.getpid():  # this process is a fork of the one that started it
+            self._socket = self._popen = None
+        if self._socket is None:
+            ours, theirs = socket.socketpair()
+            with theirs:
+                self._popen = subprocess.Popen(
+                    [sys.executable, "-IS", "-X", "utf8", str(_SCRIPT), str(theirs.fileno())],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    pass_fds=[theirs.fileno()],
+                    start_new_session=True,
+                    env={name: os.environ[name] for name in _NEEDED if name in os.environ},
+                )
+            self._socket, self._owner = ours, os.getpid()
+        return self._socket
+
+    def _forget(self) -> None:
+        """End the supervisor; its keepers go on."""
+        if self._owner != os.getpid():
+            return
+        if self._socket is not None:
+            self._socket.close()
+        if self._popen is not None:
+            self._popen.kill()
+            self._popen.wait()
+        self._socket = self._popen = None
+
+    def close(self) -> None:
+        """End the supervisor at the end of this process."""
+        with self._lock:
+            self._forget()
+
+
+_supervisor = _Supervisor()
+atexit.register(_supervisor.close)
+
+
+class Kept:
+    """A program with a keeper."""
+
+    def __init__(self, keeper: socket.socket, ours: tuple[int, int, int]) -> None:
+        """Wait for the start. Raises OSError."""
+        self.stdin, self.stdout, self.stderr = ours
+        self.status: int | None = None
+        self.spent: float | None = None
+        self._socket = keeper
+        self._text = bytearray()
+        self._gone = self._lost = False
+        self._known: set[psutil.Process] = set()
+        started = self._hear(START_SECONDS)
+        if started is None or "pid" not in started:
+            keeper.close()
+            _close(*ours)
+            if started is None:
+                raise OSError("its supervisor does not answer")
+            raise OSError(started["errno"], started["strerror"], started["filename"])
+        self.pid = int(started["pid"])
+        self._keeper: psutil.Process | None = None
+        with contextlib.suppress(psutil.Error):
+            self._keeper = psutil.Process(int(started["keeper"]))
+
+    def _hear(self, seconds: float | None) -> dict[str, Any] | None:
+        """Return the next message of the keeper, None when none comes in time or ever."""
+        until = None if seconds is None else time.monotonic() + seconds
+        while b"\n" not in self._text:
+            left = None if until is None else max(until - time.monotonic(), 0)
+            if not select.select([self._socket], [], [], left)[0]:
+                return None
+            try:
+                chunk = self._socket.recv(1 << 12)
+            except OSError:
+                chunk = b""
+            if not chunk:
+                self._lose()
+                return None
+            self._text += chunk
+        line, _, rest = bytes(self._text).partition(b"\n")
+        self._text = bytearray(rest)
+        message: dict[str, Any] = json.loads(line)
+        if "status" in message:
+            self.status, self.spent = message["status"], message["spent"]
+        self._gone |= "gone" in message
+        return message
+
+    def _lose(self) -> None:
+        """Its keeper is gone, which nobody but the program has a reason for; the kernel kills the program."""
+        self._lost = True
+        if self.status is None:
+            self.status = -signal.SIGKILL
+
+    def family(self) -> list[psutil.Process]:
+        """Return the processes of the program, those that have left it too."""
+        try:
+            family = [] if self._keeper is None else self._keeper.children(recursive=True)
+        except psutil.Error:
+            return []
+        self._known.update(family)
+        return family
+
+    def wait(self, seconds: float | None) -> int | None:
+        """Wait for the end of the program itself."""
+        until = None if seconds is None else time.monotonic() + seconds
+        while self.status is None:
+            left = None if until is None else max(until - time.monotonic(), 0)
+            if self._hear(left) is None and not left:
+                break
+        return self.status
+
+    def kill_all(self) -> None:
+        """Kill all of it, once."""
+        if self._socket.fileno() < 0:
+            return
+        with contextlib.suppress(OSError):
+            self._socket.send(b"k")
+        until = time.monotonic() + GONE_SECONDS
+        while not self._gone and not self._lost and time.monotonic() < until:
+            self._hear(max(until - time.monotonic(), 0))
+        if not self._gone:
+            # A program that stops or kills its keeper is past being looked after: what is known is killed.
+            for process in [*self.family(), *self._known, *([self._keeper] if self._keeper else [])]:
+                with contextlib.suppress(psutil.Error):
+                    process.kill()
+            self._lose()
+        self._socket.close()
+
+
+class Loose:
+    """A program without a keeper."""
+
+    def __init__(self, argv: Sequence[str], env: Mapping[str, str]) -> None:
+        """Start it. Raises OSError."""
+        pipe = subprocess.PIPE
+        self._popen = subprocess.Popen(
+            list(argv), stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True, env=dict(env)
+        )
+        self.pid = self._popen.pid
+        streams = (self._popen.stdin, self._popen.stdout, self._popen.stderr)
+        # Descriptors of our own: the streams of Popen would be closed twice.
+        self.stdin, self.stdout, self.stderr = (os.dup(s.fileno()) for s in streams if s is not None)
+        for stream in streams:
+            assert stream is not None
+            stream.close()
+        self.status: int | None = None
+        self.spent: float | None = None
+        self._process: psutil.Process | None = None
+        self._descendants: set[psutil.Process] = set()
+
+    def family(self) -> list[psutil.Process]:
+        """Return the program and its descendants, nothing when it is gone."""
+        try:
+            if self._process is None:
+                self._process = psutil.Process(self.pid)
+            children = self._process.children(recursive=True)
+        except psutil.Error:
+            return []
+        self._descendants.update(children)
+        return [self._process, *children]
+
+    def wait(self, seconds: float | None) -> int | None:
+        """Wait for its end. The status is taken by ``wait4``, which alone says what the process used."""
+        until = None if seconds is None else time.monotonic() + seconds
+        pause = 0.0005
+        while self.status is None:
+            try:
+                pid, status, usage = os.wait4(self.pid, 0 if until is None else os.WNOHANG)
+            except ChildProcessError:  # somebody else has waited for it, so nobody knows
+                self.status = self._popen.returncode = 0
+                break
+            if pid:
+                self.status = self._popen.returncode = os.waitstatus_to_exitcode(status)
+                self.spent = usage.ru_utime + usage.ru_stime
+            elif until is not None and time.monotonic() >= until:
+                break
+            else:
+                time.sleep(pause)
+                pause = min(2 * pause, 0.05)
+        return self.status
+
+    def kill_all(self) -> None:
+        """Kill the process group, and the descendants known outside of it."""
+        if self.status is None:
+            self.family()  # finds the descendants while they can be found
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self.wait(None)
+        for descendant in self._descendants:
+            with contextlib.suppress(psutil.Error):
+                descendant.kill()
+        self._descendants.clear()
