@@ -6,7 +6,6 @@ drives any object with the right methods. The one here passes every call on to a
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from safetensors_corpus.judging.answer import Answer
 from safetensors_corpus.perform import perform
 
 from .outcomes import StepResult
+from .scratch import scratch_folder
 
 if TYPE_CHECKING:
     from .worker import Worker
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 def carry_out(worker: Worker, case: Case) -> StepResult:
     """Do what a slice, write, index or lifecycle case says and return the outcome. Raises ManifestError."""
     proxy = _Proxy(worker, case)
-    with tempfile.TemporaryDirectory(prefix="safetensors-case-") as folder:
-        result = perform(case, proxy, Path(folder))
+    with scratch_folder("case") as folder:
+        result = perform(case, proxy, folder)
     last = proxy.last or StepResult("harness-error", result.message or "the case asked for nothing")
     if proxy.ended or last.outcome == "harness-error":
         return replace(last, wall_ms=proxy.wall_ms)

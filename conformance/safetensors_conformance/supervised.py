@@ -211,7 +211,7 @@ class Kept:
         message: dict[str, Any] = json.loads(line)
         if "status" in message:
             self.status, self.spent = message["status"], message["spent"]
-        self._gone |= "gone" in message
+        self._gone |= message.get("gone", False)
         return message
 
     def _lose(self) -> None:
@@ -242,8 +242,9 @@ class Kept:
         """Kill all of it, once."""
         if self._socket.fileno() < 0:
             return
-        with contextlib.suppress(OSError):
-            self._socket.send(b"k")
+        if not self._gone:
+            with contextlib.suppress(OSError):
+                self._socket.send(b"k")
         until = time.monotonic() + GONE_SECONDS
         while not self._gone and not self._lost and time.monotonic() < until:
             self._hear(max(until - time.monotonic(), 0))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from .scratch import scratch_folder
 
 if TYPE_CHECKING:
     from .worker import Worker
@@ -20,8 +20,8 @@ BROKEN = b""
 @contextmanager
 def small_files() -> Iterator[tuple[str, str]]:
     """Make a valid file and a broken one for the time of the block; gives their paths."""
-    with tempfile.TemporaryDirectory(prefix="safetensors-small-") as folder:
-        paths = [Path(folder) / f"{name}.safetensors" for name in ("valid", "broken")]
+    with scratch_folder("small") as folder:
+        paths = [folder / f"{name}.safetensors" for name in ("valid", "broken")]
         for path, content in zip(paths, (VALID, BROKEN), strict=True):
             path.write_bytes(content)
         yield str(paths[0]), str(paths[1])

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 import psutil
 import pytest
@@ -19,8 +22,12 @@ from safetensors_conformance import process, supervised
 from safetensors_conformance.exit_worker import ExitWorker
 from safetensors_conformance.outcomes import StepResult
 from safetensors_conformance.pipe_worker import PipeWorker
+from safetensors_conformance.proxy import carry_out
+from safetensors_conformance.scratch import scratch_folder
 from safetensors_conformance.selectors import resolve
-from safetensors_conformance.worker import BETWEEN, UNSURE, Limits, Request, asked_again
+from safetensors_conformance.warm_up import warm_up
+from safetensors_conformance.worker import BETWEEN, UNSURE, Limits, Request, Worker, asked_again
+from safetensors_corpus import load_manifest
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals and limits as on Linux")
 
@@ -299,3 +306,62 @@ def test_processes_without_end_are_ended(monkeypatch: pytest.MonkeyPatch) -> Non
         assert time.monotonic() - began < 15
     assert result.outcome == "exhausted"
     assert result.message == "ran more than 30 processes at the same time; killed"
+
+
+# Folders that are spoiled
+
+
+def nest(folder: Path) -> None:
+    at = os.open(folder, os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("d", dir_fd=at)
+        deeper = os.open("d", os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = deeper
+    os.close(at)
+
+
+def replace_by(what: Callable[[Path], None]) -> Callable[[Path], None]:
+    def spoil(folder: Path) -> None:
+        folder.rmdir()
+        what(folder)
+
+    return spoil
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        nest,
+        replace_by(lambda folder: None),
+        replace_by(lambda folder: folder.symlink_to(folder.parent / "other")),
+        replace_by(lambda folder: os.mkfifo(folder)),
+    ],
+    ids=["deep", "deleted", "link", "pipe"],
+)
+def test_a_spoiled_folder_is_removed_and_nothing_else(
+    spoil: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file").touch()
+    with scratch_folder("test") as folder:
+        spoil(folder)
+    assert [path.name for path in tmp_path.rglob("*")] == ["other", "file"]
+
+
+class Spoiler:
+    """Stands for a worker whose program puts a link in place of the folder that it was given a file in."""
+
+    def ask(self, step: str, path: str, more: object = None, *, measure: bool = False) -> StepResult:
+        folder = Path(path).parent
+        if not folder.is_symlink():
+            shutil.rmtree(folder)
+            folder.symlink_to("/nowhere")
+        return StepResult("accept")
+
+
+def test_a_program_that_spoils_its_folder_ends_no_run() -> None:
+    (case, *_) = (c for c in load_manifest().cases if c.kind == "write")
+    assert carry_out(cast(Worker, Spoiler()), case).outcome in ("accept", "reject")
+    warm_up(cast(Worker, Spoiler()), "read")

@@ -9,8 +9,8 @@ ended: the keeper sees the end of its socket. A program whose keeper is killed g
 A request is a length (four bytes, little-endian) with four descriptors attached, standard input, output and
 error of the program and the keeper's own socket, and then so many bytes of JSON: ``argv``, ``env``, ``cwd``.
 The keeper answers in lines of JSON: ``{"pid": n, "keeper": n}`` or ``{"errno": n, "strerror": text,
-"filename": text}``, then ``{"status": n, "spent": seconds}`` when the program has ended, and
-``{"gone": true}`` when everything is killed, as the byte ``k`` asks for.
+"filename": text}``, then ``{"status": n, "spent": seconds, "gone": flag}`` when the program has ended, with
+``gone`` when nothing of it is left, and ``{"gone": true}`` when all is killed, as the byte ``k`` asks for.
 """
 
 from __future__ import annotations
@@ -110,19 +110,23 @@ def say(harness: socket.socket, message: dict[str, Any]) -> None:
 
 def reap(program: subprocess.Popen[bytes], harness: socket.socket | None) -> bool:
     """Wait for all that has ended and tell of the program; True when something is left that has not."""
+    ended = None
     while True:
         try:
             pid, status, usage = os.wait4(-1, os.WNOHANG)
         except ChildProcessError:
-            return False
+            left = False
+            break
         if not pid:
-            return True
+            left = True
+            break
         if pid == program.pid:
             program.returncode = os.waitstatus_to_exitcode(status)
-            if harness is not None:
-                with contextlib.suppress(OSError):
-                    spent = usage.ru_utime + usage.ru_stime
-                    say(harness, {"status": program.returncode, "spent": spent})
+            ended = {"status": program.returncode, "spent": usage.ru_utime + usage.ru_stime}
+    if ended is not None and harness is not None:
+        with contextlib.suppress(OSError):
+            say(harness, {**ended, "gone": not left})
+    return left
 
 
 def kill_all(program: subprocess.Popen[bytes], harness: socket.socket | None) -> None:
