@@ -353,15 +353,18 @@ def test_a_spoiled_folder_is_removed_and_nothing_else(
 class Spoiler:
     """Stands for a worker whose program puts a link in place of the folder that it was given a file in."""
 
+    def __init__(self, target: Path) -> None:
+        self.target = target
+
     def ask(self, step: str, path: str, more: object = None, *, measure: bool = False) -> StepResult:
         folder = Path(path).parent
         if not folder.is_symlink():
             shutil.rmtree(folder)
-            folder.symlink_to("/nowhere")
+            folder.symlink_to(self.target)
         return StepResult("accept")
 
 
-def test_a_program_that_spoils_its_folder_ends_no_run() -> None:
+def test_a_program_that_spoils_its_folder_ends_no_run(tmp_path: Path) -> None:
     (case, *_) = (c for c in load_manifest().cases if c.kind == "write")
-    assert carry_out(cast(Worker, Spoiler()), case).outcome in ("accept", "reject")
-    warm_up(cast(Worker, Spoiler()), "read")
+    assert carry_out(cast(Worker, Spoiler(tmp_path)), case).outcome in ("accept", "reject")
+    warm_up(cast(Worker, Spoiler(tmp_path)), "read")
