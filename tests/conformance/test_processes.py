@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -56,7 +57,7 @@ def judge(worker: PipeWorker, paths: list[str], *, ahead: bool = True) -> dict[s
             worker.send_ahead([Request("read", coming) for coming in paths[at:]])
         result = worker.ask("read", path)
         if result.outcome in ("crash", "hang", "exhausted") or result.message.startswith(UNSURE):
-            result = asked_again(worker, lambda path=path: worker.ask("read", path), result)
+            result = asked_again(worker, partial(worker.ask, "read", path), result)
         results[path] = result
     return results
 
