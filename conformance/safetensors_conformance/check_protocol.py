@@ -17,6 +17,7 @@ from safetensors_corpus import Manifest
 from . import check_protocol_steps as steps
 from .check_protocol_checker import Checker, Noted, Skipped
 from .check_protocol_talk import BreachError
+from .confinement import Confinement
 from .selectors import Target
 
 
@@ -68,13 +69,18 @@ NEED_VALID = frozenset({"path", "field", "summary", "pieces", "batch", "run"})
 """Checks that a program cannot pass when it fails the check ``valid``."""
 
 
-def check_protocol(target: Target, manifest: Manifest, seconds: float = 10.0) -> Iterator[Check]:
+def check_protocol(
+    target: Target,
+    manifest: Manifest,
+    seconds: float = 10.0,
+    confinement: Confinement | None = None,
+) -> Iterator[Check]:
     """Yield the results of all checks in order; those behind a start that fails are left out.
 
     Raises OSError when the program cannot be executed at all.
     """
     with tempfile.TemporaryDirectory(prefix="safetensors-check-") as folder:
-        checker = Checker(target, manifest, seconds, Path(folder))
+        checker = Checker(target, manifest, seconds, Path(folder), confinement or Confinement())
         hopeless = False
         try:
             for name, title, body in CHECKS:

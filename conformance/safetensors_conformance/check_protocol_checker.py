@@ -9,6 +9,7 @@ from pathlib import Path
 from safetensors_corpus import Case, Manifest
 
 from .check_protocol_talk import Talk
+from .confinement import Confinement
 from .outcomes import Implementation
 from .selectors import Target
 
@@ -24,10 +25,13 @@ class Noted(Exception):  # noqa: N818 - no error
 class Checker:
     """Leads one program through the checks; a process that failed one is replaced for the next."""
 
-    def __init__(self, target: Target, manifest: Manifest, seconds: float, folder: Path) -> None:
+    def __init__(
+        self, target: Target, manifest: Manifest, seconds: float, folder: Path, confinement: Confinement
+    ) -> None:
         self.target = target
         self.seconds = seconds
         self.folder = folder
+        self.confinement = confinement
         self.who: Implementation | None = None
         self._manifest = manifest
         self._talk: Talk | None = None
@@ -47,7 +51,7 @@ class Checker:
     def talk(self) -> Talk:
         """A conversation that has been started."""
         if self._talk is None:
-            self._talk = Talk(self.target, self.seconds)
+            self._talk = Talk(self.target, self.seconds, self.confinement)
             self._talk.start()
         return self._talk
 
@@ -55,7 +59,7 @@ class Checker:
     def fresh(self) -> Iterator[Talk]:
         """Begin another conversation, not started, and end it afterwards."""
         self.close()
-        self._talk = Talk(self.target, self.seconds)
+        self._talk = Talk(self.target, self.seconds, self.confinement)
         yield self._talk
         self.close()
 

@@ -248,7 +248,7 @@ def ends_at_end(checker: Checker) -> str:
 
 def survives_a_run(checker: Checker) -> str:
     """Get along with the worker of a run."""
-    worker = PipeWorker(checker.target, Limits(checker.seconds, MEMORY_BYTES))
+    worker = PipeWorker(checker.target, Limits(checker.seconds, MEMORY_BYTES, checker.confinement))
     try:
         worker.start()
         for case_id in (BAD, GOOD):

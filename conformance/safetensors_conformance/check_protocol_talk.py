@@ -14,6 +14,7 @@ import jsonschema
 from jsonschema.exceptions import best_match
 
 from . import protocol
+from .confinement import Confinement
 from .outcomes import Implementation, StepResult
 from .process import Child, Deadline, DiedError, FloodError, HungryError, LateError
 from .selectors import Target
@@ -98,9 +99,9 @@ class Talk:
         breach: what ``ask`` raised last.
     """
 
-    def __init__(self, target: Target, seconds: float) -> None:
+    def __init__(self, target: Target, seconds: float, confinement: Confinement) -> None:
         memory = (str(MEMORY_BYTES),) if target.kind in ("host", "node") else ()
-        self._child = Child([*target.argv, *memory], MEMORY_BYTES)
+        self._child = Child([*target.argv, *memory], MEMORY_BYTES, confinement.variables())
         self._target = target
         self.seconds = seconds
         self.sent: bytes | None = None

@@ -61,7 +61,7 @@ class ExitWorker:
         argv = [part.replace("{path}", path) for part in self._target.argv]
         began = time.perf_counter()
         try:
-            child = Child(argv, self._limits.memory_bytes)
+            child = Child(argv, self._limits.memory_bytes, self._limits.confinement.variables())
         except OSError as err:
             return StepResult("harness-error", f"cannot run {argv[0]}: {err}")
         deadline = Deadline(self._limits.seconds * self.patience)

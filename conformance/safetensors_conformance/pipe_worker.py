@@ -114,7 +114,7 @@ class PipeWorker:
             limited = not self._roomy and (known is None or known.limit_address_space)
             argv.append(str(self._limits.memory_bytes if limited else 0))
         try:
-            child = Child(argv, self._limits.memory_bytes)
+            child = Child(argv, self._limits.memory_bytes, self._limits.confinement.variables())
         except OSError as err:
             raise self._start_error(str(err), "") from err
         child.send(protocol.start_request(self._profile, self._device))

@@ -16,7 +16,7 @@ import psutil
 from .supervised import start
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 LINE_LIMIT = 64 << 20
 """Longest answer in bytes that is held."""
@@ -146,10 +146,9 @@ def describe_status(status: int | None) -> str:
 class Child:
     """A running child with pipes, in a session of its own. Whatever it starts dies with it."""
 
-    def __init__(self, argv: Sequence[str], memory_bytes: int) -> None:
+    def __init__(self, argv: Sequence[str], memory_bytes: int, variables: Mapping[str, str]) -> None:
         self._memory = memory_bytes
-        # Else readers in Python that go through a set of names answer otherwise from run to run.
-        self._started = start(argv, {"PYTHONHASHSEED": "0", **os.environ})
+        self._started = start(argv, variables)
         self.pid = self._started.pid
         self._stdin, self._out, self._err = self._started.stdin, self._started.stdout, self._started.stderr
         os.set_blocking(self._stdin, False)

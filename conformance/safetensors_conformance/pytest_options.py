@@ -42,6 +42,14 @@ _OPTIONS: list[tuple[str, dict[str, Any]]] = [
         {"metavar": "NAME", "help": "also load every plain file onto this device and back: cpu or cuda:N"},
     ),
     (
+        "--env",
+        {
+            "action": "append",
+            "metavar": "NAME",
+            "help": "tested programs get this variable too; they get a short list, and no tokens",
+        },
+    ),
+    (
         "--full-failures",
         {"action": "store_true", "help": "show every failure in full, not only the first cases of a cause"},
     ),

@@ -10,8 +10,10 @@ import pytest
 
 from safetensors_corpus import Case, Manifest, ManifestError, load_manifest
 from safetensors_reference.rules import rule_book
+from safetensors_reference.variables import checked_names
 
 from .book import Book
+from .confinement import Confinement
 from .device import DEVICE_NAMES, is_device
 from .judge import judge_choice
 from .junit import case_properties
@@ -31,7 +33,9 @@ class Suite:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self.profile: str | None = self.option("--profile")
-        self.limits = Limits(self.option("--time-limit"), self.option("--memory-limit") << 20)
+        self.limits = Limits(
+            self.option("--time-limit"), self.option("--memory-limit") << 20, self.confinement
+        )
         self._subjects: dict[str, Subject] = {}
         self._repeats: dict[str, Repeats] = {}
         self._manifest: Manifest | None = None
@@ -42,6 +46,14 @@ class Suite:
     def option(self, name: str) -> Any:
         """Return a command-line option by its usual name."""
         return option(self._config, name)
+
+    @property
+    def confinement(self) -> Confinement:
+        """What tested programs get of the machine. Raises pytest.UsageError when that cannot be."""
+        try:
+            return Confinement(checked_names(self.option("--env") or ()))
+        except ValueError as err:
+            raise pytest.UsageError(f"--env {err}") from err
 
     @property
     def manifest(self) -> Manifest:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from .confinement import Confinement
 from .outcomes import Implementation, Outcome, StepResult
 
 START_SECONDS = 120.0
@@ -37,10 +38,14 @@ class StartError(Exception):
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of one step: wall time in seconds, and memory in bytes above what the worker starts with."""
+    """Limits of one step: wall time in seconds, and memory in bytes above what the worker starts with.
+
+    ``confinement`` is what the worker gets of the machine.
+    """
 
     seconds: float = 10.0
     memory_bytes: int = 2 << 30
+    confinement: Confinement = field(default_factory=Confinement)
 
 
 class Worker(Protocol):

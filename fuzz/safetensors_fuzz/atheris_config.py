@@ -7,6 +7,7 @@ STC_FUZZ_IMPLS     selectors, one a line (default: reference; see ``atheris_subj
 STC_FUZZ_STEPS     steps, with commas between (default: read)
 STC_FUZZ_PROFILE   whose options are demanded (default: undisputed musts only)
 STC_FUZZ_OUTPUT    folder for findings (default: they are only told)
+STC_FUZZ_ENV       names of variables that workers get beside the usual ones, with commas between
 STC_FUZZ_TALLY     folder for the counts of each process (default: none)
 STC_FUZZ_RAISE     1: end at a finding as at a crash, as -minimize_crash and services need it;
                    a part of a signature: end at such findings only, so that one does not become another
@@ -23,7 +24,15 @@ if TYPE_CHECKING:
     # Nothing of the reference may be imported before atheris watches the imports.
     from safetensors_reference.rules import ProfileName
 
-DEFAULTS = {"IMPLS": "reference", "STEPS": "read", "PROFILE": "", "OUTPUT": "", "TALLY": "", "RAISE": ""}
+DEFAULTS = {
+    "IMPLS": "reference",
+    "STEPS": "read",
+    "PROFILE": "",
+    "OUTPUT": "",
+    "ENV": "",
+    "TALLY": "",
+    "RAISE": "",
+}
 CANNOT_START = 2
 """Exit status when the target cannot do what it was asked, which is no finding."""
 INTERRUPTED = 72
@@ -41,6 +50,7 @@ class Config:
     tally: Path | None
     raises: str
     seed: int
+    env: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, environment: Mapping[str, str], arguments: Sequence[str]) -> Config:
@@ -61,6 +71,7 @@ class Config:
             tally=Path(given["TALLY"]) if given["TALLY"] else None,
             raises="" if given["RAISE"] == "0" else given["RAISE"],
             seed=int(seeds[-1]) if seeds and seeds[-1].isdigit() else 0,
+            env=tuple(name for name in given["ENV"].split(",") if name),
         )
 
 
@@ -70,6 +81,7 @@ def environment_of(
     profile: str | None,
     output: Path | None = None,
     tally: Path | None = None,
+    env: Sequence[str] = (),
 ) -> dict[str, str]:
     """Return the variables that make the target do this."""
     return {
@@ -77,5 +89,6 @@ def environment_of(
         "STC_FUZZ_STEPS": ",".join(steps),
         "STC_FUZZ_PROFILE": profile or "",
         "STC_FUZZ_OUTPUT": str(output.resolve()) if output else "",
+        "STC_FUZZ_ENV": ",".join(env),
         "STC_FUZZ_TALLY": str(tally.resolve()) if tally else "",
     }

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import math
-import os
 import shutil
 import signal
 import subprocess
@@ -17,6 +16,8 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+
+from safetensors_reference.variables import child_variables
 
 from . import folder
 from .atheris_config import CANNOT_START, INTERRUPTED, environment_of
@@ -46,6 +47,7 @@ def run_atheris(
     output: Path | None = None,
     corpus: Path | None = None,
     jobs: int = 1,
+    env: Sequence[str] = (),
     progress: Callable[[AtherisResult], None] = lambda _: None,
 ) -> AtherisResult:
     """Run the atheris engine.
@@ -61,6 +63,7 @@ def run_atheris(
             the result only.
         corpus: folder of inputs to start from, to which new ones are added.
         jobs: processes that work at the same time, with seeds that follow one another.
+        env: names of variables that they get beside those that every tested program gets.
         progress: told the counts now and then.
 
     Raises:
@@ -70,7 +73,7 @@ def run_atheris(
     load_atheris()
     with tempfile.TemporaryDirectory(prefix="stc-atheris-") as name:
         return _Run(
-            Path(name), impls, steps, profile, seed, max_execs, seconds, output, corpus, jobs, progress
+            Path(name), impls, steps, profile, seed, max_execs, seconds, output, corpus, jobs, env, progress
         ).run()
 
 
@@ -98,6 +101,7 @@ class _Run:
         output: Path | None,
         corpus: Path | None,
         jobs: int,
+        env: Sequence[str],
         progress: Callable[[AtherisResult], None],
     ) -> None:
         self.scratch, self.seed, self.seconds, self.progress = scratch, seed, seconds, progress
@@ -112,13 +116,11 @@ class _Run:
         self.seeds = write_seeds(scratch / "seeds", most)
         # A list, as a folder is read in the order of the disk, which is another one every time.
         self.seed_list = scratch / "seeds.txt"
-        self.environment = {
-            **os.environ,
-            **environment_of(impls, steps, profile, self.output, self.tallies),
-            "STC_FUZZ_RAISE": "",
-            # Sets of texts come up in the same order every time, so that the same seed does the same.
-            "PYTHONHASHSEED": "0",
-        }
+        # Sets of texts come up in the same order every time, so that the same seed does the same.
+        fixed = {"STC_FUZZ_RAISE": "", "PYTHONHASHSEED": "0"}
+        told = environment_of(impls, steps, profile, self.output, self.tallies, env)
+        # It imports what it tests, and finds the environments of others itself.
+        self.environment = child_variables((*env, "STC_CACHE", "XDG_CACHE_HOME"), told | fixed)
         execs = [None if max_execs is None else (max_execs + i) // jobs for i in range(jobs)]
         self.jobs = [_Job(number, most) for number, most in enumerate(execs)]
         self.before = {path.parent for path in self.output.glob(f"*/{folder.DOCUMENT}")}

@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from safetensors_conformance.confinement import Confinement
 from safetensors_conformance.outcomes import StepResult
 from safetensors_conformance.selectors import SelectorError
 from safetensors_conformance.worker import Limits, StartError
@@ -104,8 +105,9 @@ class Loop:
 
     def _start(self) -> Campaign:
         config = self.config
+        limits = replace(LIMITS, confinement=Confinement(config.env))
         try:
-            subjects = subjects_of(config.impls, config.steps, config.profile, LIMITS)
+            subjects = subjects_of(config.impls, config.steps, config.profile, limits)
         except (StartError, SelectorError, ValueError) as err:
             sys.stderr.write(f"stc-fuzz-target: {err}\n")
             sys.stderr.flush()

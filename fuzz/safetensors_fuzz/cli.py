@@ -10,6 +10,8 @@ import click
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
+from safetensors_conformance.cli.common import confined
+from safetensors_conformance.confinement import Confinement
 from safetensors_conformance.worker import Limits
 from safetensors_reference import PROFILES
 from safetensors_reference.cli_seconds import SecondsRange
@@ -75,6 +77,7 @@ DEFAULT_EXECS = 20_000
 @click.option(
     "--memory-limit", type=click.IntRange(16), default=2048, show_default=True, help="MiB above the start."
 )
+@confined
 @click.pass_context
 def fuzz(
     context: click.Context,
@@ -91,6 +94,7 @@ def fuzz(
     triage: Path | None,
     time_limit: float,
     memory_limit: int,
+    confinement: Confinement,
 ) -> None:
     """Make inputs from the rules of the format, and look for wrong answers.
 
@@ -118,7 +122,7 @@ def fuzz(
         max_execs=max_execs,
         seconds=seconds,
         profile=cast("ProfileName | None", profile),
-        limits=Limits(time_limit, memory_limit << 20),
+        limits=Limits(time_limit, memory_limit << 20, confinement),
         corpus=corpus,
         triage=triage,
         jobs=jobs,

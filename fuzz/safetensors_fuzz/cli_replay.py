@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from safetensors_conformance.cli.common import confined
+from safetensors_conformance.confinement import Confinement
 from safetensors_conformance.selectors import runs_program
 from safetensors_conformance.worker import Limits
 from safetensors_reference import PROFILES, rule_book
@@ -53,7 +55,15 @@ def loaded(folder: Path) -> Finding:
 @click.option(
     "--time-limit", type=SecondsRange(), default=10.0, show_default=True, help="Seconds per answer."
 )
-def replay(folder: Path, impls: tuple[str, ...], times: int, profile: str | None, time_limit: float) -> None:
+@confined
+def replay(
+    folder: Path,
+    impls: tuple[str, ...],
+    times: int,
+    profile: str | None,
+    time_limit: float,
+    confinement: Confinement,
+) -> None:
     """Ask again for the finding in FOLDER, and say whether the answer is still wrong.
 
     A finding may come from anybody, so it never says what is run: without --impl only known
@@ -78,7 +88,12 @@ def replay(folder: Path, impls: tuple[str, ...], times: int, profile: str | None
     if not impls and not finding.got:
         raise UnusableError(f"{finding.slug} does not say whom it was found with; give --impl SELECTOR")
     answers = ask_again(
-        finding, impls, times=times, limits=Limits(time_limit), profile=profile, say=_say_who_is_asked
+        finding,
+        impls,
+        times=times,
+        limits=Limits(time_limit, confinement=confinement),
+        profile=profile,
+        say=_say_who_is_asked,
     )
     for answer in answers:
         for line in _lines(finding, answer):

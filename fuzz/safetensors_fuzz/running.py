@@ -95,6 +95,7 @@ def _with_atheris(
             seconds=order.seconds,
             corpus=order.corpus,
             jobs=order.jobs,
+            env=order.limits.confinement.env,
             progress=take,
         )
     except TargetError as err:

@@ -20,6 +20,7 @@ import click
 from rich.progress import track
 
 from . import bench_files
+from .variables import child_variables
 
 Ways = Mapping[str, Callable[[], object]]
 OFFICIAL = "official"
@@ -152,7 +153,8 @@ def _fresh(path: Path, what: str, rounds: int) -> dict[str, list[float]]:
     for _ in track(range(rounds), description=what, transient=True):
         for name, setup in ways.items():
             code = _CHILD.format(setup=setup, path=str(path), touch=what == "touched")
-            run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+            argv = [sys.executable, "-c", code]
+            run = subprocess.run(argv, env=child_variables(), capture_output=True, text=True, check=True)
             times[name].append(float(run.stdout))
     return times
 

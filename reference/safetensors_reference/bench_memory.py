@@ -12,6 +12,8 @@ from pathlib import Path
 import click
 from rich.progress import track
 
+from .variables import child_variables
+
 _OURS = "from safetensors_reference import read_header\ndef f(p): return len(read_header(p).tensors)"
 _STANDARD = _OURS.replace("read_header(p)", "read_header(p, accelerate=False)")
 _OFFICIAL = (
@@ -73,7 +75,7 @@ def _median(setup: str, path: Path, rounds: int) -> dict[str, float]:
     figures = []
     for _ in range(rounds):
         argv = [sys.executable, "-c", _CHILD.format(setup=setup), str(path)]
-        run = subprocess.run(argv, capture_output=True, text=True, check=True)
+        run = subprocess.run(argv, env=child_variables(), capture_output=True, text=True, check=True)
         figures.append([float(x) for x in run.stdout.split()])
     growth, wall = (round(statistics.median(column), 3) for column in zip(*figures, strict=True))
     return {"growth_mib": growth, "ms": wall}

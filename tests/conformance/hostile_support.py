@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from safetensors_conformance.confinement import Confinement
 from safetensors_conformance.judge import CaseVerdict
 from safetensors_conformance.outcomes import StepResult
 from safetensors_conformance.runner import Session, result_row
@@ -18,6 +19,8 @@ from safetensors_corpus import Case
 from .support import TRIGGER
 
 FAKES = Path(__file__).with_name("hostile_fakes.py")
+PID_FILE = "HOSTILE_PID_FILE"
+"""Variable with the file in which a fake notes the process that it leaves behind."""
 IDS = ("framing/no-bytes", "layout/two-dtypes", TRIGGER, "layout/hole-between-two", "dtype/scalar-of-f64")
 """A broken file, a valid one, the trigger, a broken file, a valid one."""
 
@@ -49,7 +52,8 @@ class Ran:
 def run(selector: str, cases: list[Case], *, seconds: float = 1.0, ahead: bool = True) -> Ran:
     began = time.monotonic()
     judged: list[CaseVerdict] = []
-    with Session(resolve(selector), Limits(seconds, 256 << 20)) as session:
+    limits = Limits(seconds, 256 << 20, Confinement(env=(PID_FILE,)))
+    with Session(resolve(selector), limits) as session:
         session.start()
         if ahead:
             session.plan(cases)

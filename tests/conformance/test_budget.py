@@ -14,6 +14,7 @@ import pytest
 
 from safetensors_conformance import budget, process
 from safetensors_conformance.budget import HEAD_ROOM, cheaper, excesses, machine_factor
+from safetensors_conformance.confinement import Confinement
 from safetensors_conformance.outcomes import StepResult
 from safetensors_conformance.runner import Session
 from safetensors_conformance.selectors import resolve
@@ -29,6 +30,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="costs are measu
 FAKES = Path(__file__).with_name("budget_fakes.py")
 LIAR = f"cmd:{sys.executable} {FAKES}"
 BY_EXIT = f"exit:{sys.executable} {FAKES} {{path}}"
+BURNING = Confinement(env=("FAKE_BURNS",))
 SMALL = {"seconds": SECONDS / 10, "peak_bytes": BYTES // 2, "read_bytes": 1 << 16}
 
 
@@ -149,7 +151,7 @@ def test_a_reader_that_gets_little_of_a_processor_gets_more_time(
 ) -> None:
     monkeypatch.setenv("FAKE_BURNS", str(burns))
     began = time.monotonic()
-    with Session(resolve(spender("OneProcessor")), Limits(1.0, 1 << 30)) as session:
+    with Session(resolve(spender("OneProcessor")), Limits(1.0, 1 << 30, BURNING)) as session:
         result = session.judge(cases(TRIGGER)[0]).steps["read"].result
     took = time.monotonic() - began
     assert result.outcome == outcome, result.message
@@ -163,7 +165,7 @@ def test_a_reader_that_never_gets_its_time_is_not_called_hanging(monkeypatch: py
     monkeypatch.setenv("FAKE_BURNS", "60")
     monkeypatch.setattr(process.Child, "processor_seconds", lambda _: 1.0)  # as if it never got on
     monkeypatch.setattr(process, "STRETCH", 2)
-    with Session(resolve(spender("OneProcessor")), Limits(0.5, 1 << 30)) as session:
+    with Session(resolve(spender("OneProcessor")), Limits(0.5, 1 << 30, BURNING)) as session:
         result = session.judge(cases(TRIGGER)[0]).steps["read"].result
     assert result.outcome == "harness-error"
     assert result.message.startswith("nothing is known: no answer after 1.")

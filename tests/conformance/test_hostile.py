@@ -35,7 +35,7 @@ from safetensors_conformance.selectors import resolve
 from safetensors_conformance.worker import StartError
 from safetensors_corpus import Case, load_manifest
 
-from .hostile_support import IDS, host, program, run
+from .hostile_support import IDS, PID_FILE, host, program, run
 from .support import TRIGGER
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals and limits as on Linux")
@@ -156,7 +156,7 @@ def test_memory_is_watched_in_a_process_that_keeps_talking(cases: list[Case]) ->
 def left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], bool]]:
     """Tell whether the process that a fake left behind still runs; end it after the test."""
     note = tmp_path / "pid"
-    monkeypatch.setenv("HOSTILE_PID_FILE", str(note))
+    monkeypatch.setenv(PID_FILE, str(note))
 
     def runs() -> bool:
         pid = int(note.read_text(encoding="ascii"))

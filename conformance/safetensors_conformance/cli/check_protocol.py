@@ -11,7 +11,8 @@ import click
 from safetensors_reference.cli_seconds import SecondsRange
 
 from ..check_protocol import Check, check_protocol
-from .common import corpus, targets
+from ..confinement import Confinement
+from .common import confined, corpus, targets
 
 _MARKS = {"pass": "ok", "fail": "FAIL", "note": "note", "skip": "-"}
 
@@ -22,8 +23,11 @@ _MARKS = {"pass": "ok", "fail": "FAIL", "note": "note", "skip": "-"}
 @click.option(
     "--time-limit", type=SecondsRange(0.1), default=10.0, show_default=True, help="Seconds per answer."
 )
+@confined
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per check.")
-def check_protocol_command(selector: str, corpus_path: Path | None, time_limit: float, as_json: bool) -> None:
+def check_protocol_command(
+    selector: str, corpus_path: Path | None, time_limit: float, as_json: bool, confinement: Confinement
+) -> None:
     """Lead a program through the worker protocol, step by step, and say what it does wrong.
 
     \b
@@ -35,7 +39,7 @@ def check_protocol_command(selector: str, corpus_path: Path | None, time_limit: 
     manifest = corpus(corpus_path)
     counts = dict.fromkeys(_MARKS, 0)
     try:
-        for check in check_protocol(target, manifest, time_limit):
+        for check in check_protocol(target, manifest, time_limit, confinement):
             counts[check.status] += 1
             click.echo(json.dumps(asdict(check)) if as_json else "\n".join(lines(check)))
     except OSError as err:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import fnmatch
+import functools
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
 from safetensors_corpus import Case, Manifest, ManifestError, load_manifest
+from safetensors_reference.variables import checked_names
 
+from ..confinement import Confinement
 from ..device import DEVICE_NAMES, is_device
 from ..selectors import SelectorError, Target, resolve
 
@@ -28,6 +32,27 @@ def checked_device(_context: click.Context, _option: click.Parameter, name: str 
     if name is not None and not is_device(name):
         raise click.BadParameter(f"{name!r}: {DEVICE_NAMES}")
     return name
+
+
+def confined(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that say what tested programs get of the machine; the command takes ``confinement``."""
+
+    @click.option(
+        "--env",
+        "env",
+        multiple=True,
+        metavar="NAME",
+        help="Tested programs get this variable too; they get a short list, and no tokens.",
+    )
+    @functools.wraps(command)
+    def taking(*args: Any, env: tuple[str, ...], **options: Any) -> None:
+        try:
+            confinement = Confinement(checked_names(env))
+        except ValueError as err:
+            raise click.UsageError(f"--env {err}") from err
+        command(*args, confinement=confinement, **options)
+
+    return taking
 
 
 def made_folder(_context: click.Context, _option: click.Parameter, folder: Path | None) -> Path | None:

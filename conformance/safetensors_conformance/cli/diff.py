@@ -23,11 +23,12 @@ from safetensors_reports.diff_text import diff_text
 from safetensors_reports.disagreements import Differences, evaluate
 
 from ..canonical import dump
+from ..confinement import Confinement
 from ..differential import Side, names_of, records_of, run_all
 from ..differential_inputs import GONE, KINDS, Input, Knowledge, checked, of_cases, of_files
 from ..triage import Triage, TriageError, load_triage, shipped
 from ..worker import Limits
-from .common import corpus, select, targets, write_report
+from .common import confined, corpus, select, targets, write_report
 
 HARNESS_ERRORS_SHOWN = 3
 
@@ -67,6 +68,7 @@ HARNESS_ERRORS_SHOWN = 3
 @click.option("--corpus", "corpus_path", type=click.Path(path_type=Path), help="Another corpus.")
 @click.option("--time-limit", type=SecondsRange(), default=10.0, show_default=True, help="Seconds per step.")
 @click.option("--memory-limit", type=click.IntRange(1), default=2048, show_default=True, help="MiB per step.")
+@confined
 @click.option(
     "--show", type=click.IntRange(1), default=10, show_default=True, help="Entries shown of each list."
 )
@@ -85,6 +87,7 @@ def diff(
     time_limit: float,
     memory_limit: int,
     show: int,
+    confinement: Confinement,
 ) -> None:
     """Run implementations over the same inputs and show where they disagree.
 
@@ -126,7 +129,7 @@ def diff(
         raise click.UsageError("give FILES or corpus cases (--case, --kind), not both")
     if no_triage and triage_path is not None:
         raise click.UsageError("--triage and --no-triage exclude each other")
-    sides = [Side(t, Limits(time_limit, memory_limit << 20), profile) for t in targets(impls)]
+    sides = [Side(t, Limits(time_limit, memory_limit << 20, confinement), profile) for t in targets(impls)]
     if triage_path is not None:
         _triage(triage_path, [])  # a broken file is said at once, not after the run
     problems: list[str] = []

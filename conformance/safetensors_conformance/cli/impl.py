@@ -8,12 +8,14 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from ..confinement import Confinement
 from ..implementations.descriptor import KINDS, Descriptor, descriptors
 from ..implementations.environment import InstallError, cache_folder, environment, remove
 from ..implementations.prepare import make_shown
 from ..selectors import SelectorError, Target, installed_here, resolve
 from ..worker import Limits, StartError
 from ..workers import make_worker
+from .common import confined
 
 
 @click.group()
@@ -30,7 +32,8 @@ def impl() -> None:
 @impl.command("list")
 @click.option("--check", is_flag=True, help="Start each one that is installed and show version and steps.")
 @click.option("--kind", type=click.Choice(tuple(KINDS)), help="Only this kind.")
-def list_impls(check: bool, kind: str | None) -> None:
+@confined
+def list_impls(check: bool, kind: str | None, confinement: Confinement) -> None:
     """List the names for --impl, what each is, and whether it is installed."""
     table = Table(box=None, pad_edge=False)
     for column in ("--impl", "kind", "parser in", "version", "installed", "calls"):
@@ -40,7 +43,7 @@ def list_impls(check: bool, kind: str | None) -> None:
         for entry in descriptor.entries:
             selector = descriptor.selector(entry)
             target = resolve(selector)
-            state = _start(target) if check and _installed(target) else _state(target)
+            state = _start(target, confinement) if check and _installed(target) else _state(target)
             kind_shown = descriptor.kind if descriptor.independent else f"{descriptor.kind} (official core)"
             table.add_row(
                 selector,
@@ -70,8 +73,8 @@ def _state(target: Target) -> str:
     return "yes" if target.environment.ready else "no"
 
 
-def _start(target: Target) -> str:
-    worker = make_worker(target, Limits())
+def _start(target: Target, confinement: Confinement) -> str:
+    worker = make_worker(target, Limits(confinement=confinement))
     try:
         who = worker.start()
     except StartError as err:
@@ -84,7 +87,8 @@ def _start(target: Target) -> str:
 @impl.command()
 @click.argument("names", nargs=-1, metavar="[NAME[:ENTRY][==VERSION]]...")
 @click.option("--all", "everything", is_flag=True, help="Everything that is known.")
-def sync(names: tuple[str, ...], everything: bool) -> None:
+@confined
+def sync(names: tuple[str, ...], everything: bool, confinement: Confinement) -> None:
     """Install implementations into environments of their own, and start each one once.
 
     \b
@@ -103,7 +107,7 @@ def sync(names: tuple[str, ...], everything: bool) -> None:
                 raise click.UsageError(f"{name!r} is nothing that can be installed")
             if target.environment is not None and not target.environment.ready:
                 make_shown(target.environment)
-            state = _start(target)
+            state = _start(target, confinement)
         except (SelectorError, InstallError) as err:
             state = f"failed: {err}"
         failed += state.startswith(("failed", "does not start"))

@@ -17,13 +17,14 @@ from safetensors_reference.cli_seconds import SecondsRange
 from safetensors_reference.rules import PROFILES, rule_book
 
 from ..book import Book
+from ..confinement import Confinement
 from ..judge import CaseVerdict, judge_choice
 from ..repeats import Repeats
 from ..run_options import RunOptions
 from ..selectors import Target
 from ..subject import Subject
 from ..worker import Limits
-from .common import checked_device, corpus, made_folder, select, targets
+from .common import checked_device, confined, corpus, made_folder, select, targets
 
 
 @click.command()
@@ -70,6 +71,7 @@ from .common import checked_device, corpus, made_folder, select, targets
     show_default=True,
     help="Implementations at the same time, each in a worker of its own.",
 )
+@confined
 @click.option("--full-failures", is_flag=True, help="Show every failure in full, and all likely causes.")
 @click.option("-q", "--quiet", is_flag=True, help="Only the summary, not each failure.")
 def run(
@@ -89,6 +91,7 @@ def run(
     jobs: int,
     full_failures: bool,
     quiet: bool,
+    confinement: Confinement,
 ) -> None:
     """Run an implementation over the corpus and judge what it does.
 
@@ -107,7 +110,7 @@ def run(
     wanted = targets(impls or ("reference",))
     if baseline is not None and len(wanted) > 1:
         raise click.UsageError("--baseline belongs to one implementation; give one --impl with it")
-    limits = Limits(time_limit, memory_limit << 20)
+    limits = Limits(time_limit, memory_limit << 20, confinement)
     options = RunOptions(
         manifest,
         profile,

@@ -18,11 +18,12 @@ from safetensors_reports.trend import trend as hold_together
 from safetensors_reports.trend_markdown import trend_markdown
 from safetensors_reports.trend_text import trend_text
 
+from ..confinement import Confinement
 from ..run_options import RunOptions
 from ..selectors import SelectorError, Target
 from ..trend import all_due, notes_of, run_version, some_of, targets_of
 from ..worker import Limits
-from .common import corpus, select, write_report
+from .common import confined, corpus, select, write_report
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -43,6 +44,7 @@ from .common import corpus, select, write_report
 @click.option("--corpus", "corpus_path", type=click.Path(path_type=Path), help="Another corpus.")
 @click.option("--time-limit", type=SecondsRange(), default=10.0, show_default=True, help="Seconds per step.")
 @click.option("--memory-limit", type=click.IntRange(1), default=2048, show_default=True, help="MiB per step.")
+@confined
 @click.option("--show", type=click.IntRange(1), default=5, show_default=True, help="Cases shown per rule.")
 def trend(
     name: str,
@@ -57,6 +59,7 @@ def trend(
     time_limit: float,
     memory_limit: int,
     show: int,
+    confinement: Confinement,
 ) -> None:
     """Run versions of an implementation and show what was fixed and what broke from each to the next.
 
@@ -91,7 +94,7 @@ def trend(
     options = RunOptions(
         manifest,
         profile,
-        Limits(time_limit, memory_limit << 20),
+        Limits(time_limit, memory_limit << 20, confinement),
         use_baseline=False,
         smoke=False,
         heavy=heavy,

@@ -20,6 +20,8 @@ from pathlib import Path
 from filelock import FileLock
 from platformdirs import user_cache_path
 
+from safetensors_reference.variables import installer_variables
+
 from .descriptor import Descriptor, Entry
 
 MARKER = "complete.json"
@@ -157,7 +159,12 @@ def _run(command: list[str], env: Environment, say: Callable[[str], None]) -> No
     """Run an installer, passing its lines on. Raises InstallError with its last words."""
     lines: list[str] = []
     with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=installer_variables(),  # a package that is built runs code of its own
     ) as child:
         assert child.stdout is not None
         for line in child.stdout:

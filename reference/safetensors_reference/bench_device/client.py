@@ -17,6 +17,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ..variables import child_variables
+from .loaders import WARM
+
 PACKAGES = Path(__file__).resolve().parents[2]
 """Where this package is imported from."""
 _PATH = re.compile(r"(?<![\w./])(?:/[^\s/:'\"]+)+/(?=[^\s/])")
@@ -45,10 +48,12 @@ class Client:
         paths: Sequence[str],
         limit: float,
         environment: Mapping[str, str] | None = None,
+        env: Sequence[str] = (),
     ) -> None:
         """Start the process without waiting for it.
 
-        ``limit`` is in seconds and holds for every answer; ``environment`` gives way to what is set already.
+        ``limit`` is in seconds and holds for every answer; ``environment`` gives way to what is set already;
+        ``env`` are names of variables that it gets beside those that every tested program gets.
         """
         self.name = name
         self.limit = limit
@@ -63,11 +68,7 @@ class Client:
             stderr=self._errors,
             text=True,
             start_new_session=True,
-            env={
-                **(environment or {}),
-                **os.environ,
-                "PYTHONPATH": path,
-            },
+            env={**(environment or {}), **child_variables((*WARM, *env), {"PYTHONPATH": path})},
         )
         self._lines: queue.Queue[str] = queue.Queue()
         threading.Thread(target=self._pump, daemon=True).start()

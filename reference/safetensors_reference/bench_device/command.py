@@ -17,6 +17,7 @@ from rich.console import Console
 from ..atomic import NotSavedError
 from ..cli_seconds import SecondsRange
 from ..errors import SafetensorsError
+from ..variables import checked_names
 from . import document as documents
 from . import limits_run, loaders, machine, page_cache, picture, tables
 from .client import without_paths
@@ -47,6 +48,18 @@ def _pairs(
     return tuple(out)
 
 
+def _names(
+    ctx: click.Context,  # noqa: ARG001 - as above
+    param: click.Parameter,  # noqa: ARG001
+    values: tuple[str, ...],
+) -> tuple[str, ...]:
+    """Return names of variables that are set. Raises click.BadParameter."""
+    try:
+        return checked_names(values)
+    except ValueError as err:
+        raise click.BadParameter(str(err)) from err
+
+
 @click.command()
 @click.option("--device", default="cuda:0", show_default=True, help="cuda:N, or cpu for a trial run.")
 @click.option("--folder", type=click.Path(path_type=Path), help="Where files are made. [default: in memory]")
@@ -57,6 +70,7 @@ def _pairs(
 @click.option("--skip", multiple=True, help="Not this one.")
 @click.option("--add", multiple=True, callback=_pairs, help="NAME=MODULE:FUNCTION, called with path, device.")
 @click.option("--path", "paths", multiple=True, callback=_pairs, help="NAME=DIR before its import path.")
+@click.option("--env", multiple=True, callback=_names, metavar="NAME", help="Loaders get this variable too.")
 @click.option("--sweep", is_flag=True, help="Also the reference by threads and size of chunks.")
 @click.option("--warm", type=click.IntRange(1), default=5, show_default=True, help="Loads after the first.")
 @click.option("--cold", is_flag=True, help="Put the file out of the page cache before each load.")
@@ -146,6 +160,7 @@ def _measure(options: dict[str, Any], report: Path | None, name: str) -> Documen
             limit=options["limit"],
             check_all=options["check_all"] * 10**6,
             deadline=began + options["budget"] if options["budget"] else float("inf"),
+            env=options["env"],
             free=int(mib) << 20 if mib and str(mib).isdigit() else None,
         )
         # Ended by a time limit from outside, what was measured is shown as after Ctrl-C.

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ..variables import child_variables
 from .client import PACKAGES, joined, without_paths
 
 
@@ -26,7 +27,7 @@ def run(path: Path, device: str, limit: float) -> Iterator[dict[str, Any]]:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        env={**os.environ, "PYTHONPATH": joined(str(PACKAGES), os.environ.get("PYTHONPATH"))},
+        env=child_variables(own={"PYTHONPATH": joined(str(PACKAGES), os.environ.get("PYTHONPATH"))}),
     )
     assert process.stdout is not None
     assert process.stderr is not None

@@ -40,6 +40,7 @@ class Settings:
         limit: seconds that a start or a load may take.
         check_all: files up to this many bytes are compared byte by byte.
         deadline: ``time.monotonic()`` after which nothing new is begun.
+        env: names of variables that loaders get beside those that every tested program gets.
         free: bytes of device memory that may be used, None where that does not matter.
     """
 
@@ -55,6 +56,7 @@ class Settings:
     limit: float = 120.0
     check_all: int = 512_000_000
     deadline: float = float("inf")
+    env: Sequence[str] = ()
     free: int | None = None
 
     def paths_of(self, name: str) -> list[str]:
@@ -170,6 +172,7 @@ class FileRun:
             settings.limit,
             # In memory nothing can be read past the page cache, and each loader has its own way of reading.
             {} if settings.cold or self.entry["filesystem"] == "tmpfs" else WARM,
+            settings.env,
         )
 
     def _group(self, number: int, clients: dict[str, tuple[Loader, Client]]) -> None:
