@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,8 @@ from safetensors_conformance.implementations.environment import (
     make,
     remove,
 )
+from safetensors_conformance.implementations.prepare import prepare
+from safetensors_conformance.selectors import resolve
 
 REAL = module._run
 
@@ -123,3 +126,27 @@ def test_npm_packages_need_npm(monkeypatch: pytest.MonkeyPatch, env: Environment
     monkeypatch.setenv("PATH", "")
     with pytest.raises(InstallError, match=r"needs Node\.js"):
         make(replace(env, descriptor=replace(env.descriptor, manager="npm")))
+
+
+@pytest.mark.parametrize("before", [None, 0o755, 0o777, 0o700])
+def test_only_the_user_may_enter_the_folder_of_environments(
+    monkeypatch: pytest.MonkeyPatch, env: Environment, before: int | None
+) -> None:
+    install_with(monkeypatch, "print('done')")
+    folder = env.folder.parent
+    if before is not None:
+        make(env)  # an environment that is ready is looked at as well
+        folder.chmod(before)
+    make(env)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_an_environment_in_a_folder_of_somebody_else_is_not_run(
+    monkeypatch: pytest.MonkeyPatch, env: Environment
+) -> None:
+    install_with(monkeypatch, "print('done')")
+    make(env)
+    monkeypatch.setattr("os.getuid", lambda: env.folder.stat().st_uid + 1)
+    target = replace(resolve("safetensors==9.9"), environment=env)
+    with pytest.raises(InstallError, match=r"belongs to another user .* STC_CACHE to a folder of your own"):
+        prepare(target)

@@ -11,7 +11,7 @@ from rich.table import Table
 from ..confinement import Confinement
 from ..implementations.descriptor import KINDS, Descriptor, descriptors
 from ..implementations.environment import InstallError, cache_folder, environment, remove
-from ..implementations.prepare import make_shown
+from ..implementations.prepare import prepare
 from ..selectors import SelectorError, Target, installed_here, resolve
 from ..worker import Limits, StartError
 from ..workers import make_worker
@@ -76,7 +76,10 @@ def _state(target: Target) -> str:
 def _start(target: Target, confinement: Confinement) -> str:
     worker = make_worker(target, Limits(confinement=confinement))
     try:
+        prepare(target)
         who = worker.start()
+    except InstallError as err:
+        return f"failed: {err}"
     except StartError as err:
         return f"does not start: {err}"
     finally:
@@ -105,10 +108,8 @@ def sync(names: tuple[str, ...], everything: bool, confinement: Confinement) -> 
             target = resolve(name)
             if target.descriptor is None or target.entry is None:
                 raise click.UsageError(f"{name!r} is nothing that can be installed")
-            if target.environment is not None and not target.environment.ready:
-                make_shown(target.environment)
             state = _start(target, confinement)
-        except (SelectorError, InstallError) as err:
+        except SelectorError as err:
             state = f"failed: {err}"
         failed += state.startswith(("failed", "does not start"))
         click.echo(f"{name}: {state}")

@@ -89,21 +89,39 @@ def environment(descriptor: Descriptor, entry: Entry, version: str = "") -> Envi
 
 
 def make(env: Environment, say: Callable[[str], None] = lambda _: None) -> None:
-    """Make the environment if it is not complete. Raises InstallError.
+    """Make the environment if it is not complete; see that nobody else can. Raises InstallError.
+
+    What lies in it is run, so the folder of all environments is the user's alone.
 
     Args:
         env: what to make.
         say: is told, a line each, what the installer prints.
     """
-    if env.ready:
-        return
     try:
-        env.folder.parent.mkdir(parents=True, exist_ok=True)
+        _keep_private(env.folder.parent)
+        if env.ready:
+            return
         with FileLock(f"{env.folder}.lock"):
             if not env.ready:
                 _install_or_leave_nothing(env, say)
     except OSError as err:
         raise InstallError(f"{env.folder}: {err.strerror or err}; set STC_CACHE to another folder") from err
+
+
+def _keep_private(folder: Path) -> None:
+    """Make a folder that only the user may enter; take that right from others where it is there.
+
+    Raises InstallError where it belongs to another user, and OSError.
+    """
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    found = folder.stat()
+    if found.st_uid != os.getuid():
+        raise InstallError(
+            f"{folder} belongs to another user (number {found.st_uid}), who could put programs there "
+            "that you would run; set STC_CACHE to a folder of your own"
+        )
+    if found.st_mode & 0o077:
+        folder.chmod(0o700)
 
 
 def remove(env: Environment) -> bool:

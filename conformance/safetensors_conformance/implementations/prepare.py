@@ -13,9 +13,16 @@ if TYPE_CHECKING:
 
 
 def prepare(target: Target) -> None:
-    """Make the environment of a target if it has one that is not complete. Raises InstallError."""
+    """Make the environment of a target if it has one that is not complete, else see that it is the user's.
+
+    Raises InstallError.
+    """
     env = target.environment
-    if env is not None and not env.ready:
+    if env is None:
+        return
+    if env.ready:
+        make(env)
+    else:
         make_shown(env)
 
 
