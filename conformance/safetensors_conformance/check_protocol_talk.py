@@ -16,7 +16,7 @@ from jsonschema.exceptions import best_match
 from . import protocol
 from .confinement import Confinement
 from .outcomes import Implementation, StepResult
-from .process import Child, Deadline, DiedError, FloodError, HungryError, LateError
+from .process import Deadline, DiedError, FloodError, HungryError, LateError
 from .selectors import Target
 
 SCHEMA = Path(__file__).parent / "schemas" / "protocol.schema.json"
@@ -101,7 +101,7 @@ class Talk:
 
     def __init__(self, target: Target, seconds: float, confinement: Confinement) -> None:
         memory = (str(MEMORY_BYTES),) if target.kind in ("host", "node") else ()
-        self._child = Child([*target.argv, *memory], MEMORY_BYTES, confinement.variables())
+        self._child = confinement.start([*target.argv, *memory], target, MEMORY_BYTES)
         self._target = target
         self.seconds = seconds
         self.sent: bytes | None = None

@@ -46,6 +46,11 @@ def of_cases(cases: Iterable[Case]) -> list[Input]:
     return [Input(case.id, case.kind, case=case) for case in cases]
 
 
+def places_of(inputs: Iterable[Input]) -> set[Path]:
+    """Return what has to be seen to read files: each one, and of an index file the folder with its shards."""
+    return {Path(i.path).absolute().parent if i.kind == "index" else Path(i.path) for i in inputs}
+
+
 def of_files(arguments: Iterable[str]) -> tuple[list[Input], list[str]]:
     """Return the files that the arguments (files, directories, patterns) lead to, and what leads nowhere.
 

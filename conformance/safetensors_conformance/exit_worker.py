@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from .outcomes import Implementation, Outcome, StepResult
-from .process import Child, Deadline, DiedError, FloodError, HungryError, LateError, describe_status
+from .process import Deadline, DiedError, FloodError, HungryError, LateError, describe_status
 from .selectors import Target
 from .warm_up import small_files
 from .worker import BUSY, Limits, Request, death_outcome
@@ -61,7 +61,7 @@ class ExitWorker:
         argv = [part.replace("{path}", path) for part in self._target.argv]
         began = time.perf_counter()
         try:
-            child = Child(argv, self._limits.memory_bytes, self._limits.confinement.variables())
+            child = self._limits.confinement.start(argv, self._target, self._limits.memory_bytes)
         except OSError as err:
             return StepResult("harness-error", f"cannot run {argv[0]}: {err}")
         deadline = Deadline(self._limits.seconds * self.patience)
@@ -85,6 +85,8 @@ class ExitWorker:
         stderr = child.drain_stderr()
         child.wait_closed(0)
         if outcome == "reject":
+            if status == 1 and self._limits.confinement.sandbox and stderr.startswith("bwrap: "):
+                status = 127  # bubblewrap says with 1 that it could not run the program
             outcome, message = self._by_status(status, stderr)
         wall = round((time.perf_counter() - began) * 1000, 3)
         spent = None if child.spent is None else min(child.spent * 1000, wall)

@@ -108,13 +108,18 @@ class PipeWorker:
 
     def _begin(self) -> Child:
         """Start a process and send it the start request. Raises StartError."""
+        confinement = self._limits.confinement
+        if confinement.sandbox and (self._device or "").startswith("cuda"):
+            raise self._start_error(
+                f"a sandbox shows no GPU; leave out --sandbox, or --device {self._device}", ""
+            )
         argv = [*self._target.argv]
         if self._target.kind in ("host", "node"):
             known = self._target.descriptor
             limited = not self._roomy and (known is None or known.limit_address_space)
             argv.append(str(self._limits.memory_bytes if limited else 0))
         try:
-            child = Child(argv, self._limits.memory_bytes, self._limits.confinement.variables())
+            child = confinement.start(argv, self._target, self._limits.memory_bytes)
         except OSError as err:
             raise self._start_error(str(err), "") from err
         child.send(protocol.start_request(self._profile, self._device))

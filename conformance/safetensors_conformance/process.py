@@ -167,6 +167,15 @@ class Child:
         """Processor time in seconds that the process used, known when it has ended."""
         return self._started.spent
 
+    @property
+    def measured(self) -> int:
+        """Id of the process whose memory and reading are measured."""
+        return self.pid
+
+    def meant(self, status: int) -> int:
+        """Return the exit status of the program, negative for a signal, from that of the process."""
+        return status
+
     def allow(self, memory_bytes: int) -> None:
         """Set the resident memory in bytes above which the process is killed."""
         self._memory = memory_bytes
@@ -387,7 +396,7 @@ class Child:
     def bytes_read(self) -> int | None:
         """Bytes that the process asked the system to read so far, None where that cannot be known."""
         try:
-            with open(f"/proc/{self.pid}/io", "rb", buffering=0) as io:  # noqa: PTH123 - as above
+            with open(f"/proc/{self.measured}/io", "rb", buffering=0) as io:  # noqa: PTH123 - as above
                 return int(io.read(64).split()[1])
         except (OSError, ValueError, IndexError):
             return None
@@ -400,7 +409,7 @@ class Child:
     def reset_peak(self) -> int | None:
         """Reset the kernel's high-water mark; return resident memory now, None where it cannot be done."""
         try:
-            with open(f"/proc/{self.pid}/clear_refs", "wb", buffering=0) as refs:  # noqa: PTH123 - hot path
+            with open(f"/proc/{self.measured}/clear_refs", "wb", buffering=0) as refs:  # noqa: PTH123 - hot path
                 refs.write(b"5")
         except OSError:
             return None
@@ -409,7 +418,7 @@ class Child:
     def peak(self) -> int | None:
         """Highest resident memory since the last reset in bytes, None where it cannot be read."""
         try:
-            with open(f"/proc/{self.pid}/status", "rb", buffering=0) as status:  # noqa: PTH123 - hot path
+            with open(f"/proc/{self.measured}/status", "rb", buffering=0) as status:  # noqa: PTH123 - hot path
                 text = status.read(4096)
         except OSError:
             return None
@@ -420,7 +429,7 @@ class Child:
         """Wait for a process that has closed its output; None when it had to be killed, or was before."""
         status = self._started.wait(1.0)
         self.kill()
-        return None if self._killed else status
+        return None if self._killed or status is None else self.meant(status)
 
     def kill(self) -> None:
         """Kill the process and all its descendants, and wait."""

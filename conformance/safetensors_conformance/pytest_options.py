@@ -49,6 +49,8 @@ _OPTIONS: list[tuple[str, dict[str, Any]]] = [
             "help": "tested programs get this variable too; they get a short list, and no tokens",
         },
     ),
+    ("--sandbox", {"action": "store_true", "help": "run tested programs inside bubblewrap (Linux)"}),
+    ("--sandbox-net", {"action": "store_true", "help": "with the network in the sandbox"}),
     (
         "--full-failures",
         {"action": "store_true", "help": "show every failure in full, not only the first cases of a cause"},

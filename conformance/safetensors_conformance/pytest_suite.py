@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,6 @@ import pytest
 
 from safetensors_corpus import Case, Manifest, ManifestError, load_manifest
 from safetensors_reference.rules import rule_book
-from safetensors_reference.variables import checked_names
 
 from .book import Book
 from .confinement import Confinement
@@ -21,6 +21,7 @@ from .outcomes import Implementation, loadable
 from .pytest_options import option
 from .repeats import Repeats
 from .run_options import RunOptions
+from .sandbox import SandboxError
 from .selectors import SelectorError, Target, resolve
 from .stash import RESULT_KEY
 from .subject import Subject
@@ -33,9 +34,6 @@ class Suite:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self.profile: str | None = self.option("--profile")
-        self.limits = Limits(
-            self.option("--time-limit"), self.option("--memory-limit") << 20, self.confinement
-        )
         self._subjects: dict[str, Subject] = {}
         self._repeats: dict[str, Repeats] = {}
         self._manifest: Manifest | None = None
@@ -47,13 +45,21 @@ class Suite:
         """Return a command-line option by its usual name."""
         return option(self._config, name)
 
+    @functools.cached_property
+    def limits(self) -> Limits:
+        """Limits of one step. Raises pytest.UsageError as ``confinement`` does."""
+        memory = self.option("--memory-limit") << 20
+        return Limits(self.option("--time-limit"), memory, self.confinement)
+
     @property
     def confinement(self) -> Confinement:
         """What tested programs get of the machine. Raises pytest.UsageError when that cannot be."""
+        sandbox, net = self.option("--sandbox"), self.option("--sandbox-net")
         try:
-            return Confinement(checked_names(self.option("--env") or ()))
-        except ValueError as err:
-            raise pytest.UsageError(f"--env {err}") from err
+            found = Confinement.of(self.option("--env") or (), sandbox=sandbox, net=net)
+        except (ValueError, SandboxError) as err:
+            raise pytest.UsageError(str(err)) from err
+        return found.showing(self.manifest.root / "files") if sandbox else found
 
     @property
     def manifest(self) -> Manifest:

@@ -77,6 +77,8 @@ def _with_atheris(
     beside = [step for step in order.steps if step in ASKING]
     if beside:
         raise RunError(f"the engine atheris makes single files, and cannot ask for {beside[0]}")
+    if order.limits.confinement.sandbox is not None:
+        raise RunError("the engine atheris imports what it tests, which no sandbox is around; take another")
     known = known_signatures(order.triage, [target.plain() for target in targets])
 
     def take(result: AtherisResult) -> None:

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from safetensors_conformance.outcomes import StepResult
+from safetensors_conformance.sandbox import run_folder
 from safetensors_conformance.selectors import Target
 from safetensors_conformance.worker import Limits, Request
 from safetensors_conformance.workers import make_worker
@@ -24,7 +25,7 @@ class Slots:
     """Files that are written over and over, so that no input costs the making of a file."""
 
     def __init__(self, count: int) -> None:
-        where = MEMORY_FOLDER if os.access(MEMORY_FOLDER, os.W_OK) else None
+        where = run_folder() or (MEMORY_FOLDER if os.access(MEMORY_FOLDER, os.W_OK) else None)
         self._folder = tempfile.TemporaryDirectory(prefix="stc-fuzz-", dir=where)
         root = Path(self._folder.name)
         self.paths = [str(root / f"{number}.safetensors") for number in range(count)]

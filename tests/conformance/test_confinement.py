@@ -109,7 +109,7 @@ def test_loaders_of_the_bench_get_the_same_and_their_own_settings(
         return real([sys.executable, "-c", ""], env=env, **options)
 
     real: Callable[..., subprocess.Popen[str]] = subprocess.Popen
-    monkeypatch.setattr(client.subprocess, "Popen", start)
+    monkeypatch.setattr("subprocess.Popen", start)
     monkeypatch.setenv("INSTANTTENSOR_BACKEND", "URING")
     warm = {"INSTANTTENSOR_BACKEND": "BUFFERED", "FASTSAFETENSORS_ODIRECT": "0"}
     client.Client("reference", "cpu", None, (), 5.0, warm, ("HF_TOKEN",)).close()

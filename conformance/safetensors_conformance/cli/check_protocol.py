@@ -12,7 +12,9 @@ from safetensors_reference.cli_seconds import SecondsRange
 
 from ..check_protocol import Check, check_protocol
 from ..confinement import Confinement
-from .common import confined, corpus, targets
+from ..implementations.environment import InstallError
+from ..implementations.prepare import prepare
+from .common import confined, corpus, corpus_shown, targets
 
 _MARKS = {"pass": "ok", "fail": "FAIL", "note": "note", "skip": "-"}
 
@@ -39,10 +41,11 @@ def check_protocol_command(
     manifest = corpus(corpus_path)
     counts = dict.fromkeys(_MARKS, 0)
     try:
-        for check in check_protocol(target, manifest, time_limit, confinement):
+        prepare(target)
+        for check in check_protocol(target, manifest, time_limit, corpus_shown(confinement, manifest)):
             counts[check.status] += 1
             click.echo(json.dumps(asdict(check)) if as_json else "\n".join(lines(check)))
-    except OSError as err:
+    except (OSError, InstallError) as err:
         click.echo(f"cannot start {selector!r}: {err}", err=True)
         raise SystemExit(2) from err
     if not as_json:

@@ -12,10 +12,10 @@ from typing import Any
 import click
 
 from safetensors_corpus import Case, Manifest, ManifestError, load_manifest
-from safetensors_reference.variables import checked_names
 
 from ..confinement import Confinement
 from ..device import DEVICE_NAMES, is_device
+from ..sandbox import SandboxError
 from ..selectors import SelectorError, Target, resolve
 
 
@@ -25,6 +25,11 @@ def corpus(path: Path | None) -> Manifest:
         return load_manifest(path)
     except ManifestError as err:
         raise click.ClickException(str(err)) from err
+
+
+def corpus_shown(confinement: Confinement, manifest: Manifest) -> Confinement:
+    """Return what programs get that are asked about the files of a corpus."""
+    return confinement.showing(manifest.root / "files")
 
 
 def checked_device(_context: click.Context, _option: click.Parameter, name: str | None) -> str | None:
@@ -44,12 +49,14 @@ def confined(command: Callable[..., None]) -> Callable[..., None]:
         metavar="NAME",
         help="Tested programs get this variable too; they get a short list, and no tokens.",
     )
+    @click.option("--sandbox", is_flag=True, help="Run tested programs inside bubblewrap (Linux).")
+    @click.option("--sandbox-net", is_flag=True, help="With the network in the sandbox.")
     @functools.wraps(command)
-    def taking(*args: Any, env: tuple[str, ...], **options: Any) -> None:
+    def taking(*args: Any, env: tuple[str, ...], sandbox: bool, sandbox_net: bool, **options: Any) -> None:
         try:
-            confinement = Confinement(checked_names(env))
-        except ValueError as err:
-            raise click.UsageError(f"--env {err}") from err
+            confinement = Confinement.of(env, sandbox=sandbox, net=sandbox_net)
+        except (ValueError, SandboxError) as err:
+            raise click.UsageError(str(err)) from err
         command(*args, confinement=confinement, **options)
 
     return taking

@@ -25,10 +25,10 @@ from safetensors_reports.disagreements import Differences, evaluate
 from ..canonical import dump
 from ..confinement import Confinement
 from ..differential import Side, names_of, records_of, run_all
-from ..differential_inputs import GONE, KINDS, Input, Knowledge, checked, of_cases, of_files
+from ..differential_inputs import GONE, KINDS, Input, Knowledge, checked, of_cases, of_files, places_of
 from ..triage import Triage, TriageError, load_triage, shipped
 from ..worker import Limits
-from .common import confined, corpus, select, targets, write_report
+from .common import confined, corpus, corpus_shown, select, targets, write_report
 
 HARNESS_ERRORS_SHOWN = 3
 
@@ -129,7 +129,7 @@ def diff(
         raise click.UsageError("give FILES or corpus cases (--case, --kind), not both")
     if no_triage and triage_path is not None:
         raise click.UsageError("--triage and --no-triage exclude each other")
-    sides = [Side(t, Limits(time_limit, memory_limit << 20, confinement), profile) for t in targets(impls)]
+    wanted_targets = targets(impls)
     if triage_path is not None:
         _triage(triage_path, [])  # a broken file is said at once, not after the run
     problems: list[str] = []
@@ -141,6 +141,11 @@ def diff(
         inputs, problems = checked(of_cases(c for c in select(manifest, cases) if c.kind in wanted))
         if not inputs and not problems:
             raise click.UsageError(f"none of these cases is of kind {' or '.join(wanted)}")
+    confinement = (
+        confinement.showing(*places_of(inputs)) if manifest is None else corpus_shown(confinement, manifest)
+    )
+    limits = Limits(time_limit, memory_limit << 20, confinement)
+    sides = [Side(target, limits, profile) for target in wanted_targets]
     finished = _run(sides, inputs, jobs or os.cpu_count() or 1)
     known = Triage()
     names = names_of([s for s in sides if s.who is not None])

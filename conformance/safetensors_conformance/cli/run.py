@@ -24,7 +24,7 @@ from ..run_options import RunOptions
 from ..selectors import Target
 from ..subject import Subject
 from ..worker import Limits
-from .common import checked_device, confined, corpus, made_folder, select, targets
+from .common import checked_device, confined, corpus, corpus_shown, made_folder, select, targets
 
 
 @click.command()
@@ -110,7 +110,7 @@ def run(
     wanted = targets(impls or ("reference",))
     if baseline is not None and len(wanted) > 1:
         raise click.UsageError("--baseline belongs to one implementation; give one --impl with it")
-    limits = Limits(time_limit, memory_limit << 20, confinement)
+    limits = Limits(time_limit, memory_limit << 20, corpus_shown(confinement, manifest))
     options = RunOptions(
         manifest,
         profile,

@@ -23,7 +23,7 @@ from ..run_options import RunOptions
 from ..selectors import SelectorError, Target
 from ..trend import all_due, notes_of, run_version, some_of, targets_of
 from ..worker import Limits
-from .common import confined, corpus, select, write_report
+from .common import confined, corpus, corpus_shown, select, write_report
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -94,7 +94,7 @@ def trend(
     options = RunOptions(
         manifest,
         profile,
-        Limits(time_limit, memory_limit << 20, confinement),
+        Limits(time_limit, memory_limit << 20, corpus_shown(confinement, manifest)),
         use_baseline=False,
         smoke=False,
         heavy=heavy,
