@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import shlex
 from pathlib import Path
 
-from common import Settings, annotate, event, output, stop
+from common import NAME, Settings, annotate, event, output, stop
 
 PROFILES = ("", "text", "official", "hardened")
 FAIL_ON = ("failures", "should", "security", "never")
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}")
-"""Goes into a file name, an HTML comment and the category of an upload."""
 
 
 def text(name: str, *, lines: bool = False) -> str:

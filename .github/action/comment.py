@@ -1,18 +1,24 @@
 """Put report.md on the pull request: one comment for each ``name``, which later runs rewrite.
 
-Its own few lines in place of another action or program: nothing else gets to see the token.
+Its own few lines in place of another action or program: nothing else gets to see the token. It is run by
+``python3 -I -S``, so that nothing a tested package has installed is imported, and what that package may have
+written, the report, is only read.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import stat
+import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Any
 
-from common import annotate, event, load_settings
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # which -I leaves out
+
+from common import NAME, annotate, event, stop
 
 LIMIT = 65_000
 """Characters; the service takes 65,536."""
@@ -49,6 +55,21 @@ def find(number: int, marker: str) -> int | None:
     return None
 
 
+def report_text(path: Path) -> str:
+    """Return what stands in the report, as far as it fits. Raises OSError.
+
+    It lies where the tested package can write: a link would put another file into the comment, such as
+    ``/proc/self/environ`` with the token.
+    """
+    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            raise OSError(f"{path.name} is no regular file")
+        return os.read(file, 4 * LIMIT).decode("utf-8", "replace")
+    finally:
+        os.close(file)
+
+
 def comment_body(marker: str, report: str) -> str:
     """Return the text of the comment, with a link to the run when the runner says where it is."""
     server, run = os.environ.get("GITHUB_SERVER_URL"), os.environ.get("GITHUB_RUN_ID")
@@ -72,16 +93,16 @@ def put(number: int, marker: str, text: str) -> None:
 
 def main() -> None:
     """Comment; one that cannot be written is a warning, the report is in the summary all the same."""
-    settings = load_settings()
-    path = Path(settings.report, "report.md")
+    name, folder = os.environ["STC_NAME"], Path(os.environ["STC_REPORT"])
+    if not NAME.fullmatch(name):
+        stop(f"input name: letters, digits, blanks, dots, hyphens, at most 64 of them, got {name!r}")
     number = (event().get("pull_request") or {}).get("number")
-    if not path.is_file() or not isinstance(number, int):
+    if not os.path.lexists(folder / "report.md") or not isinstance(number, int):
         annotate("warning", "no comment: there is no report or no pull request")
         return
-    marker = f"<!-- safetensors-conformance: {settings.name} -->"
-    text = comment_body(marker, path.read_text(encoding="utf-8"))
+    marker = f"<!-- safetensors-conformance: {name} -->"
     try:
-        put(number, marker, text)
+        put(number, marker, comment_body(marker, report_text(folder / "report.md")))
     except urllib.error.HTTPError as err:
         rights = "; does the job have the permission pull-requests: write?"
         hint = rights if err.code in (401, 403, 404) else ""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml  # type: ignore[import-untyped]
 
 from .api import Api, served
-from .job import STEPS, TOKEN, Job, pull_request
+from .job import ROOT, STEPS, TOKEN, Job, pull_request
 
 MARKER = "<!-- safetensors-conformance: {} -->\n"
 NAME = "safetensors-conformance"
@@ -110,3 +112,63 @@ def test_only_a_pull_request_is_commented_on(tmp_path: Path) -> None:
     job = Job(tmp_path).run(implementation="py:adapter/none.py:Adapter", comment="true")
     assert job.outcome["Comment on the pull request"] == "skipped"
     assert "not started by a pull request" in "\n".join(job.annotations("notice"))
+
+
+@pytest.mark.parametrize("target", ["/proc/self/environ", "/dev/zero"])
+def test_a_report_that_leads_to_another_file_is_not_put_on_the_pull_request(
+    tmp_path: Path, done: Job, api: Api, target: str
+) -> None:
+    report, kept = done.report / "report.md", tmp_path / "kept"
+    report.rename(kept)
+    report.symlink_to(target)
+    try:
+        comment(done, api)
+    finally:
+        report.unlink()
+        kept.rename(report)
+    assert api.comments == []
+    assert any(warning.startswith("no comment: ") for warning in done.annotations("warning"))
+
+
+def test_nothing_that_a_package_put_in_the_way_is_imported(tmp_path: Path, done: Job, api: Api) -> None:
+    planted, note = tmp_path / "planted", tmp_path / "note"
+    planted.mkdir()
+    text = f"import os, pathlib; pathlib.Path({str(note)!r}).write_text(os.environ.get('GITHUB_TOKEN', ''))\n"
+    for name in ("sitecustomize", "usercustomize", "common", "json"):
+        (planted / f"{name}.py").write_text(text)
+    environment = Path(done.outputs["check"]["work"]) / "venv" / "bin" / "python"
+    kept = environment.read_text()
+    environment.write_text(f"#!/bin/sh\necho $GITHUB_TOKEN > {note}\n")
+    done.env = {"PYTHONPATH": str(planted), "PYTHONSTARTUP": str(planted / "json.py")}
+    try:
+        job_with(done, api)
+    finally:
+        environment.write_text(kept)
+    assert not note.exists()
+    assert len(api.comments) == 1
+
+
+def job_with(job: Job, api: Api, step: dict[str, Any] | None = None) -> None:
+    """Run the comment step, or another one, with the variables that the job has already."""
+    job.log = ""
+    job.env = {**job.env, "GITHUB_API_URL": api.url}
+    job.execute(step or next(s for s in STEPS if s["name"] == "Comment on the pull request"), "comment")
+
+
+def test_the_action_of_a_job_of_its_own_puts_the_same_comment(done: Job, api: Api) -> None:
+    definition = yaml.safe_load((ROOT / "comment" / "action.yml").read_text(encoding="utf-8"))
+    take, step = definition["runs"]["steps"]
+    assert take["with"]["path"] == step["env"]["STC_REPORT"]  # what was downloaded is what is read
+    told = {"STC_NAME": NAME, "STC_REPORT": str(done.report), "GITHUB_TOKEN": TOKEN}
+    assert step["env"].keys() == told.keys()
+    done.env = {"GITHUB_ACTION_PATH": str(ROOT / "comment")}
+    job_with(done, api, {**step, "env": told})
+    (made,) = api.comments
+    assert made["body"].startswith(MARKER.format(NAME) + (done.report / "report.md").read_text())
+
+
+def test_a_name_that_would_end_the_mark_is_refused(done: Job, api: Api) -> None:
+    step = next(s for s in STEPS if s["name"] == "Comment on the pull request")
+    job_with(done, api, {**step, "env": {**step["env"], "STC_NAME": "x --> evil"}})
+    assert done.outcome["comment"] == "failure"
+    assert api.calls == []

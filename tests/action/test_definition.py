@@ -44,8 +44,9 @@ def check_schema(schema: str, path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_action_fits_its_schema() -> None:
-    check_schema("vendor.github-actions", ROOT / "action.yml")
+@pytest.mark.parametrize("path", ["action.yml", "comment/action.yml"])
+def test_the_action_fits_its_schema(path: str) -> None:
+    check_schema("vendor.github-actions", ROOT / path)
 
 
 def test_a_wrong_action_would_not_fit(tmp_path: Path) -> None:
@@ -61,7 +62,7 @@ def test_no_expression_stands_in_a_shell_text() -> None:
     for script in scripts:
         assert "${{" not in script
         match = re.fullmatch(
-            r'exec (python3|"\$STC_WORK/venv/bin/python") "\$GITHUB_ACTION_PATH/(.+)"', script
+            r'exec (python3|python3 -I -S|"\$STC_WORK/venv/bin/python") "\$GITHUB_ACTION_PATH/(.+)"', script
         )
         assert match is not None, script
         assert (ROOT / match[2]).is_file()
@@ -77,8 +78,13 @@ def test_every_input_reaches_the_check_and_only_through_the_environment() -> Non
 
 
 def test_other_actions_are_pinned_to_commits() -> None:
-    lines = re.findall(r"uses: (.+)", (ROOT / "action.yml").read_text())
-    assert len(lines) == 3
+    for path, count in (("action.yml", 3), ("comment/action.yml", 1)):
+        lines = re.findall(r"uses: (.+)", (ROOT / path).read_text())
+        assert len(lines) == count
+        _pinned(lines)
+
+
+def _pinned(lines: list[str]) -> None:
     for line in lines:
         assert re.fullmatch(r"[a-z]+/[a-z-]+(/[a-z-]+)?@[0-9a-f]{40} # v\d+\.\d+\.\d+", line), line
 
@@ -86,6 +92,10 @@ def test_other_actions_are_pinned_to_commits() -> None:
 def test_only_the_comment_sees_the_token() -> None:
     seeing = [step["name"] for step in STEPS if "token" in str(step)]
     assert seeing == ["Comment on the pull request"]
+    (step,) = [step for step in STEPS if step["name"] in seeing]
+    # Neither the environment that the tested package is in, nor a folder that it can write to.
+    assert step["run"].startswith("exec python3 -I -S ")
+    assert "work" not in str(step["env"])
 
 
 def test_outputs_come_from_steps_that_exist() -> None:
@@ -157,16 +167,20 @@ def test_examples_are_workflows_with_the_least_rights(tmp_path: Path) -> None:
         check_schema("vendor.github-workflows", path)
         example = yaml.safe_load(text)
         assert example["permissions"] == {}
-        (job,) = example["jobs"].values()
+        job, *others = example["jobs"].values()
         (step,) = [s for s in job["steps"] if "safetensors-conformance@" in s.get("uses", "")]
         assert step["with"].keys() <= ACTION["inputs"].keys()
         rights = {"contents": "read"}
         if step["with"].get("upload-sarif"):
             rights["security-events"] = "write"
-        if step["with"].get("comment"):
-            rights["pull-requests"] = "write"
+        # What can write to the pull request is in a job without the tested package.
+        assert not step["with"].get("comment")
         assert job["permissions"] == rights
-        assert "timeout-minutes" in job
+        for other in others:
+            assert other["permissions"] == {"pull-requests": "write"}
+            assert [s["uses"] for s in other["steps"]] == [step["uses"].replace("@", "/comment@")]
+        assert all("timeout-minutes" in one for one in (job, *others))
+        _pinned([use for use in re.findall(r"uses: (.+)", text) if not use.startswith("OWNER/")])
         assert "pull_request_target" not in str(example)
         (checkout,) = [s for s in job["steps"] if s.get("uses", "").startswith("actions/checkout@")]
         assert checkout["with"] == {"persist-credentials": False}
