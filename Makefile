@@ -1,5 +1,5 @@
 # The one task runner. `make` lists the tasks.
-.PHONY: help test lint types corpus conformance matrix mutants fuzz-smoke check
+.PHONY: help test lint types corpus conformance matrix mutants fuzz-smoke audit check
 
 help:
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 16
@@ -41,5 +41,9 @@ fuzz-smoke: ## a bounded, reproducible fuzz run
 	stc fuzz --steps prove,check --max-execs 2000 --seed 1
 	stc fuzz --impl reference --steps slice,write,index --max-execs 900 --seed 1
 	stc fuzz bench --set easy --seeds 1 --gate
+
+audit: ## bandit over the code, pip-audit over what is installed (a minute; needs the extra audit and the network)
+	bandit -q -c pyproject.toml -r reference corpus/safetensors_corpus reports conformance fuzz .github hatch_build.py
+	pip-audit --skip-editable
 
 check: lint types test conformance fuzz-smoke ## everything CI runs
