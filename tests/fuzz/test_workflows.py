@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 import yaml  # type: ignore[import-untyped]
+from packaging.requirements import Requirement
 
 from safetensors_reference.main import main
 
@@ -113,3 +115,27 @@ def test_the_nightly_run_goes_on_from_the_last_and_keeps_its_findings() -> None:
     assert kept["key"].startswith(taken["restore-keys"])
     assert by_action["actions/cache/save"]["if"] == "always()"  # findings end the job as a failure does
     assert by_action["actions/upload-artifact"]["with"]["path"] == output
+
+
+PINNED = re.compile(r"([a-z0-9-]+)==(\S+?)(?: ; .*?)? \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)")
+
+
+def test_what_workflows_install_of_others_has_digests() -> None:
+    """Every dependency is there in a version that fits, with a digest; only this project has none."""
+    text = (FOLDER.parent / "requirements.txt").read_text()
+    listed = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("#"))
+    assert PINNED.sub("", listed).strip() == ""
+    versions = {name: version for name, version, _ in PINNED.findall(listed)}
+    project = tomllib.loads((FOLDER.parents[1] / "pyproject.toml").read_text())
+    extras = project["project"]["optional-dependencies"]
+    wanted = [*project["project"]["dependencies"], *project["build-system"]["requires"]]
+    for line in (*wanted, *(line for name in ("official", "fast", "fuzz") for line in extras[name])):
+        need = Requirement(line)
+        if need.marker is None or need.marker.evaluate({"python_version": "3.11"}):
+            assert versions[need.name] in need.specifier, line
+    for name in NAMES:
+        installs = [words[2:] for words in commands(name) if words[:2] == ["pip", "install"]]
+        assert installs == [
+            ["--require-hashes", "-r", ".github/requirements.txt"],
+            ["--no-deps", "--no-build-isolation", "-e", "."],
+        ]

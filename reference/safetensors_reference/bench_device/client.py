@@ -61,6 +61,7 @@ class Client:
         asked = {"name": name, "device": device, "target": target, "paths": list(paths), "limit": limit}
         self._errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
         path = joined(str(PACKAGES), os.environ.get("PYTHONPATH"))
+        settings = dict(environment or {})
         self._process = subprocess.Popen(
             [sys.executable, "-m", f"{__package__}.serve", json.dumps(asked)],
             stdin=subprocess.PIPE,
@@ -68,7 +69,7 @@ class Client:
             stderr=self._errors,
             text=True,
             start_new_session=True,
-            env={**(environment or {}), **child_variables((*WARM, *env), {"PYTHONPATH": path})},
+            env={**settings, **child_variables((*WARM, *settings, *env), {"PYTHONPATH": path})},
         )
         self._lines: queue.Queue[str] = queue.Queue()
         threading.Thread(target=self._pump, daemon=True).start()
