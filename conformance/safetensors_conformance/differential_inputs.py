@@ -12,7 +12,6 @@ from safetensors_reference.check_inputs import INDEX_SUFFIX, find_inputs
 from safetensors_reports.disagreements import About
 
 from .outcomes import Implementation
-from .runner import check_input
 
 KINDS = ("read", "slice", "index")
 """Kinds of corpus case whose answers can be held against each other without an expectation."""
@@ -112,6 +111,14 @@ def checked(inputs: Sequence[Input]) -> tuple[list[Input], list[str]]:
         else:
             good.append(item)
     return good, problems
+
+
+def check_input(case: Case) -> None:
+    """Make sure that the input is the one of the manifest. Raises ManifestError."""
+    if case.input.recipe:
+        _ = case.path  # checked when it is made
+    elif case.input.file is not None and not case.input.files:
+        case.read_input()
 
 
 class Knowledge(Mapping[str, About]):

@@ -49,9 +49,16 @@ def judge(
 
 
 def with_checks(judged: StepVerdict, result: StepResult) -> StepVerdict:
-    """Add the promises of the step ``device`` that do not hold."""
+    """Add the promises of the step ``device`` that do not hold, and that the input was changed."""
     broken = [_broken(check.name, check.message) for check in failed_checks(result)]
+    if result.changed and result.outcome != "harness-error":
+        broken.append(Failure("deviation:content", "", "ours", INPUT, result.changed))
     return failed(result, [*judged.failures, *broken], judged) if broken else judged
+
+
+INPUT = "input"
+"""Property of a reader that leaves the file as it is. No rule of the format speaks of it: nobody who reads a
+model expects that it is another one afterwards."""
 
 
 def _broken(name: str, message: str) -> Failure:

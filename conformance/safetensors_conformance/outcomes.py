@@ -43,6 +43,7 @@ class StepResult(Answer):
             through a mapping is not counted.
         stderr: last words on standard error during the step.
         noise: what the worker printed on standard output beside its answers.
+        changed: what it did to the file that it was to read, empty for nothing.
     """
 
     checks: tuple[Check, ...] = ()
@@ -53,6 +54,7 @@ class StepResult(Answer):
     read_bytes: int | None = None
     stderr: str = ""
     noise: str = ""
+    changed: str = ""
 
 
 @dataclass(frozen=True)

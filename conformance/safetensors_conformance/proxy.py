@@ -15,6 +15,7 @@ from safetensors_corpus import Case
 from safetensors_corpus.judging.answer import Answer
 from safetensors_corpus.perform import perform
 
+from .copies import without
 from .outcomes import StepResult
 from .scratch import scratch_folder
 
@@ -28,6 +29,7 @@ def carry_out(worker: Worker, case: Case) -> StepResult:
     with scratch_folder("case") as folder:
         result = perform(case, proxy, folder)
     last = proxy.last or StepResult("harness-error", result.message or "the case asked for nothing")
+    last = without(folder, last)
     if proxy.ended or last.outcome == "harness-error":
         return replace(last, wall_ms=proxy.wall_ms)
     told = {f.name: getattr(result, f.name) for f in fields(Answer) if f.name not in _OF_WORKER}

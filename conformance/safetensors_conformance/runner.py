@@ -12,6 +12,7 @@ from safetensors_corpus.judging.verdicts import effect_of
 from safetensors_reports.text import visible
 
 from .budget import Metered, cheaper, excesses
+from .copies import Copies
 from .judge import CaseVerdict, judge, only_checks
 from .outcomes import UNSAFE, Implementation, StepResult
 from .poison import with_heap_note
@@ -49,7 +50,7 @@ class Session:
         self._plan: list[Case] = []
         self._place: dict[str, int] = {}
         self._sent = 0
-        self._intact: dict[str, tuple[int, ...]] = {}
+        self._copies = Copies()
 
     def start(self) -> Implementation:
         """Start the implementation, once. Raises StartError."""
@@ -71,41 +72,39 @@ class Session:
         requests: list[Request] = []
         while self._sent < len(self._plan) and len(requests) + self._worker.in_flight < WINDOW:
             coming = self._plan[self._sent]
-            if not plain(coming) or coming.id in self._verdicts or not self._is_intact(coming):
+            shown = None if coming.id in self._verdicts or not plain(coming) else self._ready(coming)
+            if shown is None:
                 break
-            path = str(coming.path)
+            path = str(shown.path)
             requests += [Request(step, path) for step in who.steps_of(coming)]
             self._sent += 1
         if requests:
             self._worker.send_ahead(requests)
 
-    def _is_intact(self, case: Case) -> bool:
-        """True when the input is the one of the manifest. What is not is told when its turn comes."""
+    def _ready(self, case: Case) -> Case | None:
+        """Return the case with its copy, None when there is none: that is told when its turn comes."""
         try:
-            self._check_input(case)
+            return self._copies.shown(case)
         except ManifestError:
-            return False
-        return True
-
-    def _check_input(self, case: Case) -> None:
-        """Make sure, again when it was touched, that the input is the right one. Raises ManifestError."""
-        known = _signature(case)
-        if case.id not in self._intact or self._intact[case.id] != known:
-            check_input(case)
-            self._intact[case.id] = known
+            return None
 
     def judge(self, case: Case) -> CaseVerdict:
         """Run all steps of a case that the implementation has and judge them. Raises StartError."""
         known = self._verdicts.get(case.id)
         if known is None:
-            known = self._verdicts[case.id] = self._noted(self._judge(case))
+            try:
+                known = self._verdicts[case.id] = self._noted(self._judge(case))
+            finally:
+                self._copies.discard(case)
         return known
 
     def _noted(self, verdict: CaseVerdict) -> CaseVerdict:
         """Look whether wrong content is memory that was never written, for the first few such cases."""
-        if self._heap_checks and effect_of(verdict.verdict) == "content" and verdict.case.kind == "read":
+        wrong = effect_of(verdict.verdict) == "content" and verdict.case.kind == "read"
+        if self._heap_checks and wrong and not any(s.result.changed for s in verdict.steps.values()):
             self._heap_checks -= 1
-            return with_heap_note(verdict, self.target, self.limits)
+            shown = replace(verdict, case=self._copies.shown(verdict.case))
+            return replace(with_heap_note(shown, self.target, self.limits), case=verdict.case)
         return verdict
 
     def _judge(self, case: Case) -> CaseVerdict:
@@ -113,26 +112,45 @@ class Session:
         steps = who.steps_of(case)
         results: dict[str, StepResult] = {}
         try:
-            self._check_input(case)
+            shown = self._copies.shown(case)
             if case.id in self._place and plain(case):
                 self._send_ahead(case, who)
-            for step in steps:
-                result = self._run(case, step)
-                if result.outcome in UNSAFE or result.message.startswith(UNSURE):
-                    result = self._again_alone(case, step, result)
-                results[step] = self._within_budget(case, step, result)
-            self._check_input(case)  # a reader that spoils its input must not spoil what is asked next
+            if not self._copies.change(case):
+                for step in steps:
+                    result = self._run(shown, step)
+                    if result.outcome in UNSAFE or result.message.startswith(UNSURE):
+                        result = self._again_alone(shown, step, result)
+                    results[step] = self._within_budget(shown, step, result)
+            change = self._copies.change(case)
+            if change:
+                results = {step: self._of_new_copy(case, step, change) for step in steps}
         except ManifestError as err:
             results = dict.fromkeys(steps, StepResult("harness-error", str(err)))
-        finally:
-            if case.heavy:
-                case.discard()
         return judge(case, results, who, self.profile)
+
+    def _of_new_copy(self, case: Case, step: str, change: str) -> StepResult:
+        """Ask a step of a copy made anew, in a fresh process: what was asked before was of another file.
+
+        Who changes that one, too, is to blame. Otherwise it may have been any file that was asked about
+        before, or what that left running. Raises ManifestError.
+        """
+        self._copies.discard(case)
+        shown = self._copies.shown(case)
+        self._worker_for(shown).renew()
+        result = self._within_budget(shown, step, self._run(shown, step))
+        own = self._copies.change(case)
+        if own:
+            return replace(result, changed=own)
+        note = f"{change} while others were asked about; asked again of a new copy"
+        return replace(result, message=f"{result.message}; {note}".lstrip("; "))
 
     def _worker_for(self, case: Case, *, roomy: bool = False) -> Worker:
         return self._with_room() if roomy or case.size >= self.limits.memory_bytes else self._worker
 
     def _run(self, case: Case, step: str, *, roomy: bool = False) -> StepResult:
+        return self._copies.plain(self._ask(case, step, roomy=roomy))
+
+    def _ask(self, case: Case, step: str, *, roomy: bool) -> StepResult:
         worker, measure = self._worker_for(case, roomy=roomy), case.budget is not None
         if step in ("open", "read", "device"):
             more = {"summary": True} if counts_only(case) else None
@@ -171,10 +189,13 @@ class Session:
         return self._roomy
 
     def close(self) -> None:
-        """End the worker."""
-        self._worker.close()
-        if self._roomy is not None:
-            self._roomy.close()
+        """End the worker and remove the copies that it was shown."""
+        try:
+            self._worker.close()
+            if self._roomy is not None:
+                self._roomy.close()
+        finally:
+            self._copies.close()
 
     def __enter__(self) -> Self:
         return self
@@ -193,23 +214,6 @@ bundles; this many fill a pipe nearly."""
 def plain(case: Case) -> bool:
     """True for a case that is a file to open and read, and nothing measured."""
     return case.kind == "read" and case.action is None and case.budget is None and not counts_only(case)
-
-
-def check_input(case: Case) -> None:
-    """Make sure that the input is the one of the manifest. Raises ManifestError."""
-    if case.input.recipe:
-        _ = case.path  # checked when it is made
-    elif case.input.file is not None and not case.input.files:
-        case.read_input()
-
-
-def _signature(case: Case) -> tuple[int, ...]:
-    """Return what changes with a file, empty when there is none to look at."""
-    try:
-        found = case.input.file.stat() if case.input.file is not None else None
-    except OSError:
-        return ()
-    return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns) if found else ()
 
 
 def counts_only(case: Case) -> bool:

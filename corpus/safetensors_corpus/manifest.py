@@ -163,7 +163,7 @@ class Case:
         if self.size > LARGEST_IN_MEMORY:
             raise ManifestError(f"input of {self.id} is {self.size:,} bytes; too large to hold in memory")
         try:
-            data = read_whole(self.path, LARGEST_IN_MEMORY)
+            data = read_whole(self.path, self.size)
         except OSError as err:
             raise ManifestError(f"corpus file of {self.id}: {err}; run: stc corpus build") from err
         holes = any("zeros" in part for part in self.input.recipe)
@@ -183,7 +183,7 @@ class Case:
             for item in self.input.files:
                 target = folder / item.path
                 target.parent.mkdir(parents=True, exist_ok=True)
-                data = read_whole(item.source, LARGEST_IN_MEMORY)
+                data = read_whole(item.source, item.size)
                 if hashlib.sha256(data).hexdigest() != item.sha256:
                     raise ManifestError(f"corpus file {item.source} is not the one of the manifest")
                 if item.template:
@@ -191,11 +191,16 @@ class Case:
                 target.write_bytes(data)
             return folder / self.input.entry
         target = folder / "file.safetensors"
+        if self.input.recipe or self.input.file is not None:
+            self.copy_to(target)
+        return target
+
+    def copy_to(self, target: Path) -> None:
+        """Make the input of one file at ``target``, holes left sparse. Raises ManifestError and OSError."""
         if self.input.recipe:
             _make(self, target)
-        elif self.input.file is not None:
+        else:
             target.write_bytes(self.read_input())
-        return target
 
 
 _MADE: dict[str, Path] = {}
@@ -262,7 +267,8 @@ def load_manifest(path: Path | None = None) -> Manifest:
     Raises ManifestError.
     """
     document = checked(read_document(corpus_root() if path is None else Path(path)))
-    root, raw = document.path.parent, document.raw
+    # A reader may change its folder, so what it is handed must not depend on one.
+    root, raw = document.path.parent.absolute(), document.raw
     try:
         cases = tuple(_case(row, root) for row in raw["cases"] if row["status"] == "active")
     except (ValueError, KeyError, TypeError) as err:  # texts in parts that are no text

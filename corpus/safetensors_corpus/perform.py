@@ -125,6 +125,7 @@ def change(path: Path, step: Mapping[str, Any]) -> None:
             file.truncate(step["size"])
     elif what == "replace":
         other = path.with_name(path.name + ".new")
+        other.unlink(missing_ok=True)  # a FIFO that a reader put there would be waited for
         recipe.write(step["bytes"], other)
         other.replace(path)
     else:

@@ -15,9 +15,11 @@ from typing import Any, NamedTuple
 from safetensors_reference import explain
 from safetensors_reference.dtypes import DTYPE_BITS
 from safetensors_reference.faults import quote
+from safetensors_reference.source import read_whole
 
 from . import recipe
 from .judging.answer import Flaw
+from .manifest import LARGEST_IN_MEMORY
 from .write_builder import covered
 
 MODE = 0o640
@@ -57,7 +59,7 @@ class _Written:
 
     @cached_property
     def data(self) -> bytes:
-        return self.target.read_bytes()
+        return read_whole(self.target, LARGEST_IN_MEMORY)
 
 
 def flaws_of(
@@ -84,7 +86,11 @@ def flaws_of(
 def _wrong(of: Property, written: _Written) -> str | None:
     if of.of_folder:
         return of.look(written)
-    if written.outcome != "accept" or not written.target.exists():
+    if written.outcome != "accept":
+        return None
+    try:
+        _ = written.data
+    except OSError:
         return None  # there is no file to look at, which is told as such
     return of.look(written)
 
@@ -93,7 +99,14 @@ def snapshot(folder: Path) -> dict[str, bytes]:
     """Return the files of a folder, name -> bytes."""
     if not folder.exists():
         return {}
-    return {p.name: p.read_bytes() for p in sorted(folder.iterdir()) if p.is_file()}
+    return {p.name: _bytes_of(p) for p in sorted(folder.iterdir()) if p.is_file()}
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        return read_whole(path, LARGEST_IN_MEMORY)
+    except OSError as err:  # too large to hold, or something else by now: it differs from every file before
+        return str(err).encode()
 
 
 def _target_unchanged(written: _Written) -> str | None:
@@ -146,7 +159,7 @@ def _deterministic(written: _Written) -> str | None:
         again = written.target.with_name(f"again-{count}.safetensors")
         try:
             written.save(written.implementation, written.action, again)
-            data = again.read_bytes()
+            data = read_whole(again, LARGEST_IN_MEMORY)
         except (NotImplementedError, MemoryError):
             raise
         except Exception as err:
@@ -164,7 +177,7 @@ def _idempotent(written: _Written) -> str | None:
     data = written.data
     try:
         resave(written.target)
-        same = written.target.read_bytes() == data
+        same = read_whole(written.target, LARGEST_IN_MEMORY) == data
     except (NotImplementedError, MemoryError):
         raise
     except Exception as err:

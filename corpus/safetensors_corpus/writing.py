@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from safetensors_reference import explain, rule_book
+from safetensors_reference.source import read_whole
 
 from . import recipe
 from .builder import tensor_row
 from .judging.answer import Answer, Flaw
+from .manifest import LARGEST_IN_MEMORY
 from .write_properties import MODE, flaws_of, snapshot
 
 if TYPE_CHECKING:
@@ -167,9 +169,10 @@ def written_file(path: Path) -> Answer:
     so that such a fault says nothing about the rest of the file.
     """
     try:
-        data = path.read_bytes()
+        data = read_whole(path, LARGEST_IN_MEMORY)
     except OSError as err:
-        return Answer("accept", flaws=(Flaw("missing", "", f"no file was written: {err.strerror}"),))
+        why = str(err).removeprefix(f"{path}: ")
+        return Answer("accept", flaws=(Flaw("missing", "", f"no file was written: {why}"),))
     found = explain(data, "text")
     header = found.header
     if found.faults:

@@ -33,6 +33,13 @@ def read_zeros(count: int) -> None:
         file.read(count)
 
 
+def chosen(path: str) -> bool:
+    """Return whether this is the file to act up on. The tests import this module for its numbers alone."""
+    from known_files import holds
+
+    return bool(holds(path))
+
+
 class _Spends(Reference):
     name = "spends"
     version = "1"
@@ -88,7 +95,7 @@ class OneProcessor(_Spends):
     """Works on one processor only, which others use as well."""
 
     def spend(self, path: str) -> None:
-        if "one-tensor" in path:
+        if chosen(path):
             os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
             burn(float(os.environ["FAKE_BURNS"]))
 
@@ -97,7 +104,7 @@ class TakesLongerAndLonger(_Spends):
     """Eats memory until it is stopped, but only behind other files."""
 
     def spend(self, path: str) -> None:
-        if "one-tensor" in path and self.files > 1:
+        if chosen(path) and self.files > 1:
             raise MemoryError
 
 
@@ -119,5 +126,5 @@ def liar() -> None:
 if __name__ == "__main__":
     if len(sys.argv) == 1:
         liar()
-    elif "one-tensor" in sys.argv[1]:  # as a program that says yes or no
+    elif chosen(sys.argv[1]):  # as a program that says yes or no
         burn()

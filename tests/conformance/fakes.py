@@ -1,6 +1,6 @@
 """Readers with known behaviour: each wraps the reference and misbehaves in one way, on files it is told.
 
-They run inside the real worker through the real Python host. ``TRIGGER`` in the path decides, so that the
+They run inside the real worker through the real Python host. the bytes of the file decide, so that the
 other cases of the same run show whether the harness survived.
 """
 
@@ -13,10 +13,10 @@ import sys
 import time
 from typing import Any
 
+from known_files import holds
+
 from safetensors_conformance.adapters.reference import Reference
 from safetensors_reference.errors import SafetensorsError
-
-TRIGGER = "one-tensor"
 
 
 class _Fake(Reference):
@@ -27,10 +27,10 @@ class _Fake(Reference):
         raise AssertionError
 
     def open(self, path: str) -> Any:
-        return self.misbehave(path) if TRIGGER in path else super().open(path)
+        return self.misbehave(path) if holds(path) else super().open(path)
 
     def read(self, path: str) -> Any:
-        return self.misbehave(path) if TRIGGER in path else super().read(path)
+        return self.misbehave(path) if holds(path) else super().read(path)
 
 
 class AlwaysAccepts:
@@ -214,7 +214,7 @@ class Flaps(Reference):
         self._count = 0
 
     def read(self, path: str) -> Any:
-        if "leading" in path or "before-brace" in path:
+        if holds(path, "header/leading-*"):
             self._count += 1
             self.profile("official" if self._count % 2 else "hardened")
         try:

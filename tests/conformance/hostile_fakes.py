@@ -11,6 +11,7 @@ import json
 import mmap
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,9 +21,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from safetensors_conformance.adapters.reference import Reference
+from known_files import holds
 
-TRIGGER = "one-tensor"
+from safetensors_conformance.adapters.reference import Reference
 
 
 class Hostile(Reference):
@@ -32,7 +33,7 @@ class Hostile(Reference):
     version = "1.0"
 
     def read(self, path: str) -> Any:
-        if TRIGGER in path:
+        if holds(path):
             self.act_up(path)
         return super().read(path)
 
@@ -167,8 +168,8 @@ class LowersFileLimit(Hostile):
 
 class Deletes(Hostile):
     def read(self, path: str) -> Any:
-        content = Reference.read(self, path)
-        if TRIGGER in path:
+        chosen, content = holds(path), Reference.read(self, path)
+        if chosen:
             os.unlink(path)
         return content
 
@@ -177,15 +178,87 @@ class WritesIntoTheFile(Hostile):
     """The file is changed behind the reader's own back: same size, other data, the old time of change."""
 
     def read(self, path: str) -> Any:
-        content = Reference.read(self, path)
+        chosen, content = holds(path), Reference.read(self, path)
         content = {**content, "tensors": [(n, d, s, bytes(b)) for n, d, s, b in content["tensors"]]}
-        if TRIGGER in path:
+        if chosen:
             before = os.stat(path)
             with open(path, "r+b") as file:
                 file.seek(-1, os.SEEK_END)
                 file.write(b"\xff")
             os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
         return content
+
+
+class Replaces(Hostile):
+    """Another thing stands where the file was."""
+
+    def read(self, path: str) -> Any:
+        chosen, content = holds(path), Reference.read(self, path)
+        content = {**content, "tensors": [(n, d, s, bytes(b)) for n, d, s, b in content["tensors"]]}
+        if chosen:
+            os.unlink(path)
+            self.put(path)
+        return content
+
+    def put(self, path: str) -> None:
+        raise AssertionError
+
+
+class PutsAFifo(Replaces):
+    def put(self, path: str) -> None:
+        os.mkfifo(path)
+
+
+class LinksToZeros(Replaces):
+    def put(self, path: str) -> None:
+        os.symlink("/dev/zero", path)
+
+
+class PutsAFolder(Replaces):
+    def put(self, path: str) -> None:
+        os.mkdir(path)
+
+
+class SpoilsAllInputs(Replaces):
+    """Every file that lies beside the one it is asked about becomes empty."""
+
+    def put(self, path: str) -> None:
+        for other in Path(path).parent.iterdir():
+            other.write_bytes(b"")
+
+
+class MovesTheFolder(Replaces):
+    def put(self, path: str) -> None:
+        folder = Path(path).parent
+        folder.rename(folder.with_name(folder.name + "-moved"))
+        shutil.rmtree(folder.with_name(folder.name + "-moved"))
+
+
+class TellsWhatIsBeside(Hostile):
+    """Reports the name of each file and those beside it as its metadata."""
+
+    def open(self, path: str) -> Any:
+        beside = " ".join(sorted(os.listdir(os.path.dirname(path))))
+        return {"tensors": [], "metadata": {"name": os.path.basename(path), "beside": beside}}
+
+    read = open
+
+    def slice(self, path: str, tensor: str, index: Any) -> Any:
+        raise ValueError
+
+
+class ComplainsOfTheFile(Hostile):
+    """Refuses every file, with its path, its name and its folder in the message."""
+
+    def open(self, path: str) -> Any:
+        print("opening", path)
+        stem = os.path.basename(path).removesuffix(".safetensors")
+        raise ValueError(f"cannot read {path} ({stem} in {os.path.dirname(path)!r})")
+
+    read = hold = open
+
+    def slice(self, path: str, tensor: str, index: Any) -> Any:
+        self.open(path)
 
 
 # Programs
@@ -261,7 +334,7 @@ def program(how: str) -> None:
         if request["cmd"] == "run":
             good = answer(request)
             out = [json.dumps(good).encode()]
-            if TRIGGER in request["path"]:
+            if holds(request["path"]):
                 if how == "reserves":
                     mmap.mmap(-1, 8 << 30)  # pages are handed out as they are touched
                 elif how == "fills":

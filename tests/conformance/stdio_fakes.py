@@ -7,10 +7,11 @@ import os
 import sys
 import time
 
+from known_files import holds
+
 from safetensors_conformance.adapters.reference import Reference
 
 HOW = sys.argv[1]
-TRIGGER = "one-tensor"
 
 
 def say(text: str) -> None:
@@ -83,7 +84,7 @@ def main() -> None:
         good = answer(request["seq"], request["step"], request["path"])
         if HOW == "noise":
             say("reading " + request["path"])
-        if TRIGGER in request["path"]:
+        if holds(request["path"]):
             misbehave(request, good)
         else:
             say(json.dumps(good))

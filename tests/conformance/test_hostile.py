@@ -21,16 +21,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
-from safetensors_conformance.runner import Session
+from safetensors_conformance.runner import Session, result_row
 from safetensors_conformance.selectors import resolve
 from safetensors_conformance.worker import StartError
 from safetensors_corpus import Case, load_manifest
@@ -240,16 +242,75 @@ def copied(tmp_path: Path) -> list[Case]:
 
 
 @pytest.mark.parametrize(
-    ("name", "words"), [("Deletes", "No such file"), ("WritesIntoTheFile", "is not the one of the manifest")]
+    ("name", "words"),
+    [
+        ("Deletes", "its input was removed"),
+        ("WritesIntoTheFile", "its input was written to"),
+        ("PutsAFifo", "its input was replaced by a FIFO"),
+        ("LinksToZeros", "its input was replaced by a symbolic link"),
+        ("PutsAFolder", "its input was replaced by a folder"),
+    ],
 )
-def test_a_reader_that_spoils_its_input_is_told_at_once(copied: list[Case], name: str, words: str) -> None:
-    ran = run(host(name), copied)
-    assert ran.verdicts[TRIGGER] == "harness-error"
+@pytest.mark.parametrize("ahead", [True, False])
+def test_what_a_reader_does_to_its_input_is_its_own_failure(
+    copied: list[Case], name: str, words: str, ahead: bool
+) -> None:
+    ran = run(host(name), copied, ahead=ahead)
+    assert ran.verdicts[TRIGGER] == "deviation:content"
     assert words in ran.detail[TRIGGER]
-    assert ran.neighbours == {"pass"}
-    with Session(resolve("reference")) as other:  # and the next reader is not asked about another file
-        verdict = other.judge(next(c for c in copied if c.id == TRIGGER))
-    assert verdict.verdict == "harness-error"
+    assert ran.neighbours == {"pass"}, ran.detail
+    assert ran.seconds < 20
+    with Session(resolve("reference")) as other:  # the corpus is what it was
+        assert other.judge(next(c for c in copied if c.id == TRIGGER)).verdict == "pass"
+
+
+def test_what_a_reader_does_to_another_input_is_not_charged_to_that(copied: list[Case]) -> None:
+    ran = run(host("SpoilsAllInputs"), copied)
+    assert ran.verdicts.pop(TRIGGER) == "deviation:content"
+    assert set(ran.verdicts.values()) == {"pass"}, ran.detail
+
+
+def test_a_folder_of_inputs_that_is_replaced_is_made_elsewhere(copied: list[Case]) -> None:
+    ran = run(host("MovesTheFolder"), copied)
+    assert ran.neighbours == {"pass"}, ran.detail
+    assert "its input was removed" in ran.detail[TRIGGER]
+
+
+SOME = ("layout/two-dtypes", TRIGGER, "resource/long-name-1mb", "lifecycle/one-tensor-first", *IDS[3:])
+
+
+def rows_of(selector: str) -> list[dict[str, Any]]:
+    manifest = load_manifest()
+    some = [*(manifest.by_id[i] for i in SOME), next(c for c in manifest.cases if c.kind == "slice")]
+    with Session(resolve(selector)) as session:
+        session.plan(some)
+        return [
+            result_row(verdict, step, expected_failure=False)
+            for verdict in map(session.judge, some)
+            for step in verdict.steps
+        ]
+
+
+def test_names_and_folders_of_inputs_tell_nothing() -> None:
+    told = [row["content"].get("metadata") for row in rows_of(host("TellsWhatIsBeside")) if row["content"]]
+    names = {seen["name"] for seen in told if seen}
+    assert (
+        len(names) == 4
+    )  # of the plain files; another kind of case lists nothing or has a folder of its own
+    for name in names:
+        assert re.fullmatch(r"input-\d{6}\.safetensors", name)
+    beside = {other for seen in told if seen for other in seen["beside"].split()}
+    assert all(re.fullmatch(r"input-\d{6}\.safetensors", other) for other in beside)
+
+
+def test_the_words_of_a_reader_are_the_same_in_every_run() -> None:
+    first, second = rows_of(host("ComplainsOfTheFile")), rows_of(host("ComplainsOfTheFile"))
+    words = [row["message"] for row in first]
+    assert words == [row["message"] for row in second]
+    assert [row["noise"] for row in first] == [row["noise"] for row in second]
+    assert not any("safetensors-input-" in text or "safetensors-case-" in text for text in words)
+    read = next(row for row in first if row["case"] == TRIGGER and row["step"] == "read")
+    assert read["message"] == "ValueError: cannot read file.safetensors (file in '')"
 
 
 def test_a_file_that_is_only_touched_is_still_the_right_one(copied: list[Case]) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -196,3 +198,37 @@ def test_the_reading_cases_are_single_files_and_light(manifest: Manifest) -> Non
         assert case.kind == "read"
         assert not case.heavy
         assert case.size < 1 << 20
+
+
+@pytest.mark.parametrize("thing", ["fifo", "zeros", "larger"])
+def test_what_stands_in_place_of_a_corpus_file_is_neither_waited_for_nor_read(
+    tmp_path: Path, raw: dict[str, Any], thing: str
+) -> None:
+    (case,) = load_manifest(small(tmp_path / "corpus.json", raw)).cases
+    case.path.parent.mkdir(parents=True)
+    if thing == "fifo":
+        os.mkfifo(case.path)
+    elif thing == "zeros":
+        case.path.symlink_to("/dev/zero")
+    else:
+        with case.path.open("wb") as file:
+            file.truncate(1 << 30)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ManifestError, match=r"not a regular file|1,073,741,824 bytes"):
+            case.read_input()
+        with pytest.raises(ManifestError, match=case.id):
+            case.set_up(tmp_path)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_inputs_are_absolute_wherever_the_corpus_was_found(
+    tmp_path: Path, raw: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small(tmp_path / "corpus.json", raw)
+    monkeypatch.chdir(tmp_path)
+    (case,) = load_manifest(Path("corpus.json")).cases
+    assert case.path.is_absolute()
+    assert case.path.is_relative_to(tmp_path)

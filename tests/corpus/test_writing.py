@@ -14,7 +14,7 @@ import pytest
 from safetensors_corpus.builder import FileBuilder
 from safetensors_corpus.manifest import Case, Expectation, Input
 from safetensors_corpus.perform import failure, perform
-from safetensors_corpus.write_properties import MODE, foreign_windows
+from safetensors_corpus.write_properties import MODE, foreign_windows, snapshot
 from safetensors_corpus.writing import given_metadata, given_tensors, given_text, written_file
 
 ROW = {
@@ -336,3 +336,19 @@ def test_memory_that_runs_out_is_no_refusal(tmp_path: Path) -> None:
 
     assert result(tmp_path, case(tmp_path, "one-file", "reject"), Writer(write)) == ("exhausted", False)
     assert os.path.exists(tmp_path)
+
+
+@pytest.mark.parametrize("thing", ["fifo", "zeros", "huge"])
+def test_what_a_writer_leaves_is_read_only_when_it_is_a_file_of_some_size(tmp_path: Path, thing: str) -> None:
+    target = tmp_path / "file.safetensors"
+    if thing == "fifo":
+        os.mkfifo(target)
+    elif thing == "zeros":
+        target.symlink_to("/dev/zero")
+    else:
+        with target.open("wb") as file:
+            file.truncate(1 << 40)
+    answer = written_file(target)
+    assert [flaw.rule for flaw in answer.flaws] == ["WRT-01"]
+    assert answer.tensors is None
+    assert snapshot(tmp_path).keys() == ({target.name} if thing == "huge" else set())

@@ -1,0 +1,156 @@
+"""Copies of the corpus's files for one implementation to open, under names that tell nothing.
+
+An implementation is a program of somebody else. It must find the answer in the bytes and not in a name or in
+the manifest beside them, and what it does to a file must reach neither the corpus nor what the next one is
+asked: it has its own copy of each, which is made anew when it is not what it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import shutil
+import stat
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from safetensors_corpus import Case, ManifestError
+
+from .outcomes import StepResult
+
+SHOWN = "file.safetensors"
+"""What stands for the name of a copy in an implementation's words, so that they are the same every time."""
+_NUMBERS = 10**6
+_KINDS = frozenset({"read", "slice", "resource"})
+"""Kinds of case that hand over the path of one file; the others set up a folder of their own."""
+_WHAT = {
+    stat.S_ISLNK: "a symbolic link",
+    stat.S_ISFIFO: "a FIFO",
+    stat.S_ISDIR: "a folder",
+    stat.S_ISSOCK: "a socket",
+    stat.S_ISCHR: "a device",
+    stat.S_ISBLK: "a device",
+}
+
+
+class Copies:
+    """The copies for one implementation, in a folder that goes with ``close``."""
+
+    def __init__(self) -> None:
+        self._folder: Path | None = None
+        self._place: tuple[int, int] | None = None
+        self._taken: set[int] = set()
+        self._shown: dict[str, Case] = {}
+        self._known: dict[str, tuple[int, ...]] = {}
+
+    def shown(self, case: Case) -> Case:
+        """Return the case with a copy as its input, made at the first time. Raises ManifestError.
+
+        A case that sets up a folder of its own, or has no input, is returned as it is.
+        """
+        if case.kind not in _KINDS:
+            return case
+        known = self._shown.get(case.id)
+        if known is None:
+            known = self._shown[case.id] = self._made(case)
+            self._known[case.id] = _signature(known.path)
+        return known
+
+    def _made(self, case: Case) -> Case:
+        folder = self._place_for_it()
+        # Counted up, the number would tell the place of the case in the manifest.
+        while (number := secrets.randbelow(_NUMBERS)) in self._taken:
+            pass
+        self._taken.add(number)
+        path = folder / f"input-{number:06}.safetensors"
+        try:
+            case.copy_to(path)
+        except OSError as err:
+            raise ManifestError(f"the input of {case.id} cannot be copied: {err}") from err
+        return replace(case, input=replace(case.input, file=path))
+
+    def _place_for_it(self) -> Path:
+        """Return the folder, another one when the first is not where it was."""
+        if self._folder is None or _place(self._folder) != self._place:
+            self.close()
+            self._folder = Path(tempfile.mkdtemp(prefix="safetensors-input-")).resolve()
+            self._place = _place(self._folder)
+        return self._folder
+
+    def change(self, case: Case) -> str:
+        """Say what was done to the copy of a case since it was made, nothing when it is the right file."""
+        shown = self._shown.get(case.id)
+        if shown is None:
+            return ""
+        found = _signature(shown.path)
+        if found == self._known[case.id]:
+            return ""
+        if not found:
+            return "its input was removed"
+        kind = next((what for is_it, what in _WHAT.items() if is_it(found[0])), "")
+        if kind:
+            return f"its input was replaced by {kind}"
+        if not any("zeros" in part for part in case.input.recipe):
+            with contextlib.suppress(ManifestError):
+                shown.read_input()  # only touched: the bytes are the right ones
+                self._known[case.id] = found
+                return ""
+        return "its input was written to"
+
+    def discard(self, case: Case) -> None:
+        """Remove the copy of a case; the next time another one is made."""
+        shown = self._shown.pop(case.id, None)
+        if shown is not None:
+            with contextlib.suppress(OSError):
+                shown.path.unlink()
+
+    def plain(self, result: StepResult) -> StepResult:
+        """Return a result whose words do not tell where the copies lie."""
+        return result if self._folder is None else without(self._folder, result)
+
+    def close(self) -> None:
+        """Remove the folder and all in it."""
+        if self._folder is not None and _place(self._folder) == self._place:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        self._shown.clear()
+        self._folder = None
+
+
+def without(folder: Path, result: StepResult) -> StepResult:
+    """Return a result whose words name no file by the folder that was made for it."""
+    message, stderr, noise = (
+        _without(folder, text) for text in (result.message, result.stderr, result.noise)
+    )
+    checks = tuple(check._replace(message=_without(folder, check.message)) for check in result.checks)
+    return replace(result, message=message, stderr=stderr, noise=noise, checks=checks)
+
+
+def _without(folder: Path, text: str) -> str:
+    if folder.name in text:  # as it was handed over, or as a reader spells the same folder
+        pattern = rf"[^\s'\"()<>,;=]*{re.escape(folder.name)}/?"
+        text = re.sub(pattern, "", text.replace(f"{folder}/", ""))
+    return _NAMES.sub(SHOWN.partition(".")[0], text) if "input-" in text else text
+
+
+_NAMES = re.compile(r"\binput-\d{6}\b")
+
+
+def _signature(path: Path) -> tuple[int, ...]:
+    """Return what changes with a file, its mode first; empty when there is none."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return ()
+    return found.st_mode, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _place(folder: Path) -> tuple[int, int] | None:
+    """Return what makes a folder the same one, None when it is none."""
+    try:
+        found = os.lstat(folder)
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino) if stat.S_ISDIR(found.st_mode) else None

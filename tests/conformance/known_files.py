@@ -1,0 +1,25 @@
+"""Which file of the corpus is this? For fakes that act up on some, as the names they are shown tell nothing.
+
+The fakes import this by its bare name: they are programs of their own, with this folder on their path.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+TRIGGER = "framing/one-tensor"
+_FILES = Path(__file__).resolve().parents[2] / "corpus/files"
+
+
+@cache
+def _contents(pattern: str) -> frozenset[bytes]:
+    found = frozenset(path.read_bytes() for path in _FILES.glob(f"{pattern}.safetensors"))
+    assert found, pattern
+    return found
+
+
+def holds(path: str, *patterns: str) -> bool:
+    """Return whether a file has the bytes of one of the corpus, named by area and name or a glob."""
+    data = Path(path).read_bytes()
+    return any(data in _contents(pattern) for pattern in patterns or (TRIGGER,))
