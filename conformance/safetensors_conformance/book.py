@@ -11,14 +11,16 @@ from collections import Counter
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from filelock import FileLock, Timeout
 
 from safetensors_corpus import Case, Manifest
 from safetensors_reports.causes import Cause, cause_lines, causes
 from safetensors_reports.causes.shown import SHOWN
 from safetensors_reports.diff import compare, diff_lines
 from safetensors_reports.markdown import markdown
-from safetensors_reports.record import RecordWriter, RunRecord
+from safetensors_reports.record import RecordWriter, RunRecord, selector_of
 from safetensors_reports.summary import summary_lines
 from safetensors_reports.text import visible
 
@@ -101,27 +103,51 @@ def baseline_path(target: Target, given: Path | None) -> Path:
     return Path(f"{target.slug}.baseline.toml")
 
 
-class Page:
-    """Everything about one implementation in one run."""
+class ReportError(Exception):
+    """The folder of a report cannot be used, or not any more; the text names it and says why."""
 
-    def __init__(self, target: Target, folder: Path | None) -> None:
+
+class Page:
+    """Everything about one implementation in one run.
+
+    Args:
+        target: the implementation.
+        path: file of its record, None for none.
+    """
+
+    def __init__(self, target: Target, path: Path | None) -> None:
         self.target = target
+        self.path = path
         self.header: dict[str, Any] = {}
         self.results: list[dict[str, Any]] = []
         self.choices: list[dict[str, Any]] = []
         self.problems: list[str] = []
         self.footer: dict[str, Any] | None = None
         self._writer: RecordWriter | None = None
-        self._folder = folder
 
     def add(self, message: Mapping[str, Any]) -> None:
-        """Take a message of a worker process: header, result, choice or problem; write it at once."""
+        """Take a message of a worker process: header, result, choice or problem; write it at once.
+
+        Raises ReportError when it cannot be written; it is taken all the same, and nothing more is written.
+        """
+        try:
+            self._add(message)
+        except OSError as err:
+            self._give_up(err)
+
+    def _give_up(self, err: OSError) -> NoReturn:
+        path, self.path = self.path, None
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+        raise ReportError(f"{path}: {err.strerror or err}; what is there is whole lines") from err
+
+    def _add(self, message: Mapping[str, Any]) -> None:
         header = message.get("header")
         if header is not None and not self.header:
             self.header = header
-            if self._folder is not None:
-                self._writer = RecordWriter(self._folder / f"{self.target.slug}.jsonl")
-                self._writer.__enter__()
+            if self.path is not None:
+                self._writer = RecordWriter(self.path)
                 self._writer.header(header)
         if "result" in message:
             self.results.append(message["result"])
@@ -137,7 +163,10 @@ class Page:
                 self._writer.problem(message["problem"])
 
     def finish(self, manifest: Manifest) -> None:
-        """Write the footer. The run is complete when every case gave a result for every step there is."""
+        """Write the footer. The run is complete when every case gave a result for every step there is.
+
+        Raises ReportError.
+        """
         who = self.header.get("implementation", {})
         steps, areas = set(who.get("steps", ())), set(who.get("areas", ()))
         heavy = "heavy" not in self.header.get("corpus", {}).get("left_out", {})
@@ -155,8 +184,11 @@ class Page:
             "not_run": not_run if asked else len(manifest.cases),
         }
         if self._writer is not None:
-            self._writer.footer(**self.footer)
-            self._writer.__exit__(None, None, None)
+            try:
+                self._writer.footer(**self.footer)
+            except OSError as err:
+                self._give_up(err)
+            self._writer.close()
             self._writer = None
 
     def record(self) -> RunRecord:
@@ -167,7 +199,14 @@ class Page:
 class Book:
     """The pages of all implementations of one run.
 
-    ``strict`` says that missed recommendations fail it too, ``full`` that all causes are shown.
+    No other run can write into its folder until ``finish`` or ``close``. Raises ReportError when another one
+    does, or when the folder cannot be written to.
+
+    Args:
+        manifest: the corpus.
+        folder: where records and ``summary.md`` are written, None for nowhere.
+        strict: whether missed recommendations fail the run too.
+        full: whether all causes are shown.
     """
 
     def __init__(
@@ -179,22 +218,48 @@ class Book:
         self.full = full
         self.pages: dict[str, Page] = {}
         self._causes: dict[str, list[Cause]] = {}
+        self._lock = None if folder is None else _locked(folder)
 
     def page(self, target: Target) -> Page:
         """Return the page of a target, made on first use."""
         if target.selector not in self.pages:
-            self.pages[target.selector] = Page(target, self.folder)
+            path = None if self.folder is None else self._path_of(target, self.folder)
+            self.pages[target.selector] = Page(target, path)
         return self.pages[target.selector]
 
+    def _path_of(self, target: Target, folder: Path) -> Path:
+        """Return the file of a record; never that of another implementation, in this run or one before."""
+        path = folder / f"{target.slug}.jsonl"
+        taken = {str(page.path).casefold() for page in self.pages.values()}
+        if str(path).casefold() in taken or selector_of(path) not in (None, target.selector):
+            return path.with_name(f"{target.slug}-{target.mark}.jsonl")
+        return path
+
     def finish(self) -> None:
-        """Finish all pages and write the Markdown summary."""
+        """Finish all pages and write the Markdown summary. Raises ReportError, all pages finished."""
+        error: ReportError | None = None
         for page in self.pages.values():
-            page.finish(self.manifest)
-        if self.folder is not None and self.pages:
-            pages = [page for page in self.pages.values() if page.header]
-            text = markdown([p.record() for p in pages], [self.causes(p) for p in pages])
-            self.folder.mkdir(parents=True, exist_ok=True)
-            (self.folder / "summary.md").write_text(text, encoding="utf-8")
+            try:
+                page.finish(self.manifest)
+            except ReportError as err:
+                error = error or err
+        try:
+            if self.folder is not None and self.pages:
+                pages = [page for page in self.pages.values() if page.header]
+                text = markdown([p.record() for p in pages], [self.causes(p) for p in pages])
+                self.folder.mkdir(parents=True, exist_ok=True)
+                (self.folder / "summary.md").write_text(text, encoding="utf-8")
+        except OSError as err:
+            error = error or ReportError(f"{self.folder}/summary.md: {err.strerror or err}")
+        finally:
+            self.close()
+        if error is not None:
+            raise error
+
+    def close(self) -> None:
+        """Let other runs have the folder; doing it twice is harmless."""
+        if self._lock is not None:
+            self._lock.release()
 
     def causes(self, page: Page) -> list[Cause]:
         """Return the likely causes of what fails on a finished page."""
@@ -234,8 +299,13 @@ class Book:
     def update_baselines(self, given: Path | None, profile: str | None) -> list[str]:
         """Rewrite the baseline of every page that is complete; say what was done, or why not."""
         lines = []
+        owners: dict[Path, str] = {}
         for page in self.pages.values():
             path = baseline_path(page.target, given)
+            other = owners.setdefault(path, page.target.selector)
+            if other != page.target.selector:
+                lines.append(f"{path}: not rewritten for {page.target.selector}, it is that of {other}")
+                continue
             if page.footer is None or not page.footer["complete"]:
                 lines.append(f"{path}: not rewritten, a baseline comes from a full run only")
                 continue
@@ -254,3 +324,16 @@ class Book:
                     f"before the baseline is accepted, the first is {open_entries[0]}"
                 )
         return lines
+
+
+def _locked(folder: Path) -> FileLock:
+    """Return the lock on a folder, held by this run. Raises ReportError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder / ".lock")
+        lock.acquire(timeout=0)
+    except Timeout as err:
+        raise ReportError(f"{folder}: another run writes into it; give each a folder of its own") from err
+    except OSError as err:
+        raise ReportError(f"{folder}: {err.strerror or err}") from err
+    return lock

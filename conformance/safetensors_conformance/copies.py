@@ -14,6 +14,7 @@ import secrets
 import shutil
 import stat
 import tempfile
+import weakref
 from dataclasses import replace
 from pathlib import Path
 
@@ -77,6 +78,7 @@ class Copies:
         if self._folder is None or _place(self._folder) != self._place:
             self.close()
             self._folder = Path(tempfile.mkdtemp(prefix="safetensors-input-")).resolve()
+            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
             self._place = _place(self._folder)
         return self._folder
 

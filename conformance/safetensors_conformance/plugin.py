@@ -7,6 +7,7 @@ done in ``pytest_suite``.
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,8 +46,13 @@ def suite_of(config: pytest.Config) -> Suite:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse a selector that cannot work before anything runs; listen to results."""
-    if option(config, "--impl"):
+    if option(config, "--impl") or option(config, "--report"):
+        from .interruption import ending_as_interrupted
+
         suite_of(config).check_options()
+        endings = ExitStack()
+        endings.enter_context(ending_as_interrupted())
+        config.add_cleanup(endings.close)
     config.pluginmanager.register(_Listener(config), "safetensors_conformance_listener")
 
 

@@ -70,6 +70,16 @@ _OPTIONS: list[tuple[str, dict[str, Any]]] = [
         "--memory-limit",
         {"type": int, "default": 2048, "metavar": "MIB", "help": "memory limit of one step (default: 2048)"},
     ),
+    (
+        "--max-hangs",
+        {
+            "type": int,
+            "default": 10,
+            "metavar": "N",
+            "help": "stop an implementation that hangs at this many cases in a row, or dies at 10 times "
+            "as many; 0: go on (default: 10)",
+        },
+    ),
 ]
 
 

@@ -12,7 +12,7 @@ import pytest
 from safetensors_corpus import Case, Manifest, ManifestError, load_manifest
 from safetensors_reference.rules import rule_book
 
-from .book import Book
+from .book import Book, ReportError
 from .confinement import Confinement
 from .device import DEVICE_NAMES, is_device
 from .judge import judge_choice
@@ -21,6 +21,7 @@ from .outcomes import Implementation, loadable
 from .pytest_options import option
 from .repeats import Repeats
 from .run_options import RunOptions
+from .runner import GivenUpError
 from .sandbox import SandboxError
 from .selectors import SelectorError, Target, resolve
 from .stash import RESULT_KEY
@@ -98,13 +99,16 @@ class Suite:
             raise pytest.UsageError(f"--impl {odd[0]!r} is no UTF-8, which pytest-xdist cannot pass on")
         if not 0 < self.limits.seconds <= 86_400 or self.limits.memory_bytes <= 0:
             raise pytest.UsageError("--time-limit must be above 0 and at most a day, --memory-limit above 0")
+        if self.option("--max-hangs") < 0:
+            raise pytest.UsageError("--max-hangs must be 0 or above")
         _ = self.device
-        if self.option("--report"):
-            folder = Path(self.option("--report"))
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-            except OSError as err:
-                raise pytest.UsageError(f"--report {folder}: {err.strerror}") from err
+        if not self._is_worker:
+            _ = self.book  # nobody else writes there, from the beginning
+
+    @property
+    def _is_worker(self) -> bool:
+        """Whether this is a process of pytest-xdist, which reports to another one."""
+        return hasattr(self._config, "workerinput")
 
     def subject(self, selector: str) -> Subject:
         """Return an implementation of this process, started on first use."""
@@ -126,6 +130,7 @@ class Suite:
             strict=self.option("--fail-on-should"),
             heavy=self.option("--heavy"),
             device=self.device,
+            max_hangs=self.option("--max-hangs"),
         )
 
     # What the items do
@@ -207,6 +212,9 @@ class Suite:
             verdict = subject.session.judge(case)
         except StartError as err:
             pytest.fail(str(err), pytrace=False)
+        except GivenUpError as err:
+            subject.problem = str(err)
+            self._ready(selector, item)
         assessment = subject.assess(verdict, step)
         judged = verdict.steps[step].verdict
         self._send(item, subject, {"result": assessment.row})
@@ -222,7 +230,11 @@ class Suite:
         """Fail when the answers to the cases of an open choice contradict each other."""
         subject = self._ready(selector, item)
         cases = [c for c in self.manifest.cases if c.choice == choice and not self.leaves_out(c)]
-        verdicts = [subject.session.judge(c) for c in cases if subject.steps(c)]
+        try:
+            verdicts = [subject.session.judge(c) for c in cases if subject.steps(c)]
+        except GivenUpError as err:
+            subject.problem = str(err)
+            self._ready(selector, item)
         verdict, detail = judge_choice(choice, verdicts)
         row = {"choice": choice, "verdict": verdict, "detail": detail}
         self._send(item, subject, {"choice": row})
@@ -234,17 +246,23 @@ class Suite:
 
     @property
     def book(self) -> Book:
-        """The results of all implementations."""
+        """The results of all implementations. Raises pytest.UsageError when they cannot be written."""
         if self._book is None:
             folder = self.option("--report")
             strict, full = self.option("--fail-on-should"), self.option("--full-failures")
-            self._book = Book(self.manifest, Path(folder) if folder else None, strict=strict, full=full)
+            try:
+                self._book = Book(self.manifest, Path(folder) if folder else None, strict=strict, full=full)
+            except ReportError as err:
+                raise pytest.UsageError(f"--report {err}") from err
         return self._book
 
     def collect(self, message: Mapping[str, Any]) -> None:
-        """Take the message of one report."""
-        if not hasattr(self._config, "workerinput"):
-            self.book.page(resolve(message["selector"])).add(message)
+        """Take the message of one report. Ends the run when it cannot be written."""
+        if not self._is_worker:
+            try:
+                self.book.page(resolve(message["selector"])).add(message)
+            except ReportError as err:
+                pytest.exit(f"the report cannot be written: {err}", returncode=2)
 
     def finish(self, session: pytest.Session) -> None:
         """End workers; in the controlling process finish records and baselines too."""
@@ -252,7 +270,11 @@ class Suite:
             subject.close()
         if self._book is None:
             return
-        self._book.finish()
+        try:
+            self._book.finish()
+        except ReportError as err:
+            self._notes.append(f"the report cannot be written: {err}")
+            session.exitstatus = pytest.ExitCode.INTERRUPTED
         if self.option("--update-baseline"):
             given = self.option("--baseline")
             self._notes.extend(self._book.update_baselines(Path(given) if given else None, self.profile))

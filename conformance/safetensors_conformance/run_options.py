@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from safetensors_corpus import Manifest
 
 from .worker import Limits
+
+MAX_HANGS = 10
+"""Cases in a row that may hang by default: a whole corpus of them would take most of a day."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,8 @@ class RunOptions:
         strict: whether missed recommendations fail too.
         heavy: whether the cases made of large inputs are run too.
         device: device for the step ``device``, None to leave that step out.
+        max_hangs: cases in a row that may hang, and a tenth of those that may die; 0 for any number.
+        stop: is set by whoever wants the run to end before the next answer.
     """
 
     manifest: Manifest
@@ -35,3 +41,5 @@ class RunOptions:
     strict: bool = False
     heavy: bool = False
     device: str | None = None
+    max_hangs: int = 0
+    stop: threading.Event = field(default_factory=threading.Event)

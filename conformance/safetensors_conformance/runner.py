@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import threading
 from collections.abc import Iterable
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -25,6 +26,14 @@ if TYPE_CHECKING:
     from .selectors import Target
 
 
+class StoppedError(Exception):
+    """The run is to end; what was being asked has no answer."""
+
+
+class GivenUpError(Exception):
+    """So many cases in a row hung or died that going on would only take time; the text says so."""
+
+
 class Session:
     """One implementation under test, started when it is first needed.
 
@@ -37,8 +46,15 @@ class Session:
         limits: Limits | None = None,
         profile: str | None = None,
         device: str | None = None,
+        *,
+        max_hangs: int = 0,
+        stop: threading.Event | None = None,
     ) -> None:
         self.target = target
+        self._max_hangs = max_hangs
+        self._stop = stop or threading.Event()
+        self._lost = 0
+        self._last = ""
         self.profile = profile
         self.device = device
         self.limits = limits or Limits()
@@ -89,14 +105,34 @@ class Session:
             return None
 
     def judge(self, case: Case) -> CaseVerdict:
-        """Run all steps of a case that the implementation has and judge them. Raises StartError."""
+        """Run all steps of a case that the implementation has and judge them.
+
+        Raises StartError, GivenUpError and StoppedError.
+        """
         known = self._verdicts.get(case.id)
         if known is None:
+            self._see_whether_to_go_on()
             try:
                 known = self._verdicts[case.id] = self._noted(self._judge(case))
             finally:
                 self._copies.discard(case)
+            self._count(known)
         return known
+
+    def _count(self, verdict: CaseVerdict) -> None:
+        """Count cases in a row that hung or died; a hang takes as long as many deaths do."""
+        ends = {step.result.outcome for step in verdict.steps.values()} & UNSAFE
+        self._lost = self._lost + (DEATHS_FOR_A_HANG if "hang" in ends else 1) if ends else 0
+        self._last = verdict.case.id
+
+    def _see_whether_to_go_on(self) -> None:
+        if self._stop.is_set():
+            raise StoppedError
+        if self._max_hangs and self._lost >= self._max_hangs * DEATHS_FOR_A_HANG:
+            raise GivenUpError(
+                f"stopped: too many cases in a row hung or died, the last was {self._last}; "
+                f"the limit is --max-hangs {self._max_hangs}, or {DEATHS_FOR_A_HANG} times as many deaths"
+            )
 
     def _noted(self, verdict: CaseVerdict) -> CaseVerdict:
         """Look whether wrong content is memory that was never written, for the first few such cases."""
@@ -148,7 +184,12 @@ class Session:
         return self._with_room() if roomy or case.size >= self.limits.memory_bytes else self._worker
 
     def _run(self, case: Case, step: str, *, roomy: bool = False) -> StepResult:
-        return self._copies.plain(self._ask(case, step, roomy=roomy))
+        if self._stop.is_set():
+            raise StoppedError
+        result = self._copies.plain(self._ask(case, step, roomy=roomy))
+        if self._stop.is_set():  # and the process was ended for that
+            raise StoppedError
+        return result
 
     def _ask(self, case: Case, step: str, *, roomy: bool) -> StepResult:
         worker, measure = self._worker_for(case, roomy=roomy), case.budget is not None
@@ -204,6 +245,9 @@ class Session:
         self.close()
 
 
+DEATHS_FOR_A_HANG = 10
+"""Deaths in a row that count as one hang. There are up to 92 broken files in a row, and a reader that dies at
+each of them is to be told of all its cases."""
 HEAP_CHECKS = 5
 """Wrong contents of one run that are looked into for uninitialised memory; each takes three starts."""
 WINDOW = 256
@@ -297,4 +341,4 @@ def result_row(verdict: CaseVerdict, step: str, expected_failure: bool) -> dict[
     }
 
 
-__all__ = ["Session", "StartError", "result_row", "smoke"]
+__all__ = ["GivenUpError", "Session", "StartError", "StoppedError", "result_row", "smoke"]

@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import re
 import shlex
 import shutil
@@ -25,6 +26,7 @@ from typing import Literal
 from .implementations.descriptor import ADAPTERS, Descriptor, Entry, descriptors
 from .implementations.environment import Environment, environment
 
+LONGEST_SLUG = 80
 _HERE = Path(__file__).parent
 
 
@@ -57,8 +59,14 @@ class Target:
 
     @property
     def slug(self) -> str:
-        """The selector as a file name."""
-        return re.sub(r"[^A-Za-z0-9._-]+", "-", self.selector).strip("-")[:80] or "implementation"
+        """The selector as a file name, of at most ``LONGEST_SLUG`` characters."""
+        slug = re.sub(r"[^A-Za-z0-9._-]+", "-", self.selector).strip("-") or "implementation"
+        return slug if len(slug) <= LONGEST_SLUG else f"{slug[: LONGEST_SLUG - 9]}-{self.mark}"
+
+    @property
+    def mark(self) -> str:
+        """Eight characters that tell it from others of the same ``slug``."""
+        return hashlib.sha256(self.selector.encode("utf-8", "surrogateescape")).hexdigest()[:8]
 
     def plain(self, says: str = "") -> str:
         """Return what people call it: name and entry of a known one, never with its version.

@@ -17,7 +17,7 @@ from .implementations.prepare import prepare
 from .judge import CaseVerdict
 from .outcomes import Implementation
 from .run_options import RunOptions
-from .runner import Session, result_row, smoke
+from .runner import GivenUpError, Session, result_row, smoke
 from .selectors import Target
 from .worker import StartError
 
@@ -35,12 +35,22 @@ class Assessment:
 
 
 class Subject:
-    """One implementation in this process. ``problem`` says why it cannot run, None when it can."""
+    """One implementation in this process. ``problem`` says why it cannot run, None when it can.
+
+    Raises StoppedError when the run is to end before it has started.
+    """
 
     def __init__(self, target: Target, options: RunOptions) -> None:
         self.target = target
         self.options = options
-        self.session = Session(target, options.limits, options.profile, options.device)
+        self.session = Session(
+            target,
+            options.limits,
+            options.profile,
+            options.device,
+            max_hangs=options.max_hangs,
+            stop=options.stop,
+        )
         self.who: Implementation | None = None
         self.problem: str | None = None
         self.baseline = Baseline(None)
@@ -57,8 +67,11 @@ class Subject:
             self.header = header_row(self.who, options, used)
             if options.smoke:
                 self.problem = smoke(self.session, options.manifest.cases)
-        except (StartError, InstallError) as err:
+        except (StartError, InstallError, GivenUpError) as err:
             self.problem = str(err)
+        except BaseException:
+            self.session.close()
+            raise
 
     def _load_baseline(self, who: Implementation) -> None:
         if not self.options.use_baseline:

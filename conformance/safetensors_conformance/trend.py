@@ -58,7 +58,7 @@ def run_version(
             who = session.start()
         except (InstallError, StartError) as err:
             return VersionRun(version, reason=str(err))
-        page = Page(target, folder)
+        page = Page(target, None if folder is None else folder / f"{target.slug}.jsonl")
         page.add({"header": header_row(who, options, None)})
         chosen = cases(who)
         try:

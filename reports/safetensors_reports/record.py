@@ -6,6 +6,7 @@ and says so.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections import Counter
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 RECORD = 1
 """Version of the format that is written and read here."""
+
+LONGEST_HEADER = 1 << 20
+"""Most bytes that are read to see whose record a file is."""
 
 Row = dict[str, Any]
 """One line of a record."""
@@ -60,7 +64,8 @@ class RecordWriter:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = self.path.open("wb")
+        self._file = self.path.open("wb", buffering=0)  # else a full disk is told of once more at the end
+        self._end = 0
 
     def __enter__(self) -> Self:
         return self
@@ -107,8 +112,16 @@ class RecordWriter:
         except ValueError:  # a worker may send NaN as a time; losing the number beats losing the run
             text = json.dumps(_finite(row), allow_nan=False)
         # ASCII with escapes: lone surrogates in tensor names survive, and no line can hold a raw line break.
-        self._file.write(text.encode("ascii") + b"\n")
-        self._file.flush()
+        line = text.encode("ascii") + b"\n"
+        rest = memoryview(line)
+        try:
+            while rest:
+                rest = rest[self._file.write(rest) :]
+        except OSError:
+            with contextlib.suppress(OSError):
+                self._file.truncate(self._end)  # a part of a line is no result
+            raise
+        self._end += len(line)
 
 
 def _finite(value: Any) -> Any:
@@ -224,6 +237,18 @@ class RunRecord:
             for r in reversed(rows)
             if kind_of(r["verdict"]) == "choice-inconsistent"
         }
+
+
+def selector_of(path: Path) -> str | None:
+    """Return the selector of the implementation that a record is about, None for what is no record."""
+    try:
+        with path.open("rb") as file:
+            row = _parse(file.readline(LONGEST_HEADER))
+    except (OSError, ValueError, RecursionError):
+        return None
+    who = row.get("implementation") if isinstance(row, dict) else None
+    found = who.get("selector") if isinstance(who, dict) else None
+    return found if isinstance(found, str) else None
 
 
 def read_record(path: str | Path) -> RunRecord:

@@ -54,6 +54,20 @@ class GoesThroughASet(_Fake):
         raise SafetensorsError(" ".join({f"tensor-{number}" for number in range(40)}))
 
 
+class AlwaysHangs:
+    """Answers nothing about any file."""
+
+    def read(self, path: str) -> Any:
+        time.sleep(3600)
+
+
+class AlwaysDies:
+    """Ends its process at every file."""
+
+    def read(self, path: str) -> Any:
+        os._exit(5)
+
+
 class Hangs(_Fake):
     def misbehave(self, path: str) -> Any:
         time.sleep(3600)
@@ -73,7 +87,7 @@ class StuckAtFirst(_Fake):
     before = False
 
     def read(self, path: str) -> Any:
-        if TRIGGER not in path:
+        if not holds(path):
             self.before = True
         return super().read(path)
 
@@ -81,6 +95,18 @@ class StuckAtFirst(_Fake):
         if self.before:
             time.sleep(3600)
         return Reference().read(path)
+
+
+class HangsTwice(_Fake):
+    """At two files with others between them."""
+
+    def open(self, path: str) -> Any:
+        if holds(path, "framing/no-bytes", "layout/two-dtypes"):
+            time.sleep(3600)
+        return Reference.open(self, path)
+
+    def read(self, path: str) -> Any:
+        return Reference.read(self, path)
 
 
 class HangsIgnoringSignals(_Fake):

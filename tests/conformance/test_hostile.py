@@ -294,9 +294,7 @@ def rows_of(selector: str) -> list[dict[str, Any]]:
 def test_names_and_folders_of_inputs_tell_nothing() -> None:
     told = [row["content"].get("metadata") for row in rows_of(host("TellsWhatIsBeside")) if row["content"]]
     names = {seen["name"] for seen in told if seen}
-    assert (
-        len(names) == 4
-    )  # of the plain files; another kind of case lists nothing or has a folder of its own
+    assert len(names) == 4  # of the plain files; others list nothing or have a folder of their own
     for name in names:
         assert re.fullmatch(r"input-\d{6}\.safetensors", name)
     beside = {other for seen in told if seen for other in seen["beside"].split()}

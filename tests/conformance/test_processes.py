@@ -245,10 +245,10 @@ def test_a_program_that_turns_on_its_keeper_ends_too(
 
 def test_a_program_that_cannot_be_run_is_told_as_ever(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="no-such-program"):
-        process.Child(["no-such-program"], 1 << 30)
+        process.Child(["no-such-program"], 1 << 30, os.environ)
     (tmp_path / "plain").write_bytes(b"#!")
     with pytest.raises(PermissionError, match="plain"):
-        process.Child([str(tmp_path / "plain")], 1 << 30)
+        process.Child([str(tmp_path / "plain")], 1 << 30, os.environ)
 
 
 @pytest.mark.parametrize("platform", ["linux", "other"])
@@ -264,7 +264,7 @@ fds = sorted(map(int, os.listdir("/proc/self/fd")))[:5]
 mask, chld = signal.pthread_sigmask(signal.SIG_BLOCK, []), signal.getsignal(signal.SIGCHLD)
 print([os.getcwd(), os.environb[b"SOME_NAME"], fds, chld, mask, os.getsid(0) == os.getpid()])
 """
-    child = process.Child([sys.executable, "-IS", "-c", code], 1 << 30)
+    child = process.Child([sys.executable, "-IS", "-c", code], 1 << 30, os.environ)
     line = child.read_line(process.Deadline(10))
     with pytest.raises(process.DiedError, match="ended with exit status 0"):
         child.read_line(process.Deadline(10))

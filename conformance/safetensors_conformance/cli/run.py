@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
@@ -12,19 +13,22 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from safetensors_corpus import Case
+from safetensors_corpus import Case, Manifest
 from safetensors_reference.cli_seconds import SecondsRange
 from safetensors_reference.rules import PROFILES, rule_book
 
-from ..book import Book
+from ..book import Book, ReportError
 from ..confinement import Confinement
+from ..interruption import Interruption
 from ..judge import CaseVerdict, judge_choice
 from ..repeats import Repeats
-from ..run_options import RunOptions
+from ..run_options import MAX_HANGS, RunOptions
+from ..runner import GivenUpError, StoppedError
 from ..selectors import Target
 from ..subject import Subject
 from ..worker import Limits
 from .common import checked_device, confined, corpus, corpus_shown, made_folder, select, targets
+from .report_files import BadInputError
 
 
 @click.command()
@@ -64,6 +68,13 @@ from .common import checked_device, confined, corpus, corpus_shown, made_folder,
 @click.option("--time-limit", type=SecondsRange(), default=10.0, show_default=True, help="Seconds per step.")
 @click.option("--memory-limit", type=click.IntRange(1), default=2048, show_default=True, help="MiB per step.")
 @click.option(
+    "--max-hangs",
+    type=click.IntRange(0),
+    default=MAX_HANGS,
+    show_default=True,
+    help="Stop one that hangs at this many cases in a row, or dies at 10 times as many; 0: go on.",
+)
+@click.option(
     "-j",
     "--jobs",
     type=click.IntRange(1),
@@ -88,6 +99,7 @@ def run(
     corpus_path: Path | None,
     time_limit: float,
     memory_limit: int,
+    max_hangs: int,
     jobs: int,
     full_failures: bool,
     quiet: bool,
@@ -103,7 +115,9 @@ def run(
       exit:program {path}           a program that exits 0 to accept, 1 to refuse
 
     \b
-    Exit status: 0 nothing unexpected, 1 failures, 2 something could not be run.
+    Exit status: 0 nothing unexpected, 1 failures, 2 something could not be run or
+    the report not be written. Ctrl-C, SIGTERM and SIGHUP end a run in order, with
+    what was found until then: 130, 143 and 129. A second one ends it at once.
     """
     manifest = corpus(corpus_path)
     chosen = select(manifest, cases, heavy=heavy)
@@ -111,66 +125,90 @@ def run(
     if baseline is not None and len(wanted) > 1:
         raise click.UsageError("--baseline belongs to one implementation; give one --impl with it")
     limits = Limits(time_limit, memory_limit << 20, corpus_shown(confinement, manifest))
-    options = RunOptions(
-        manifest,
-        profile,
-        limits,
-        baseline,
-        not no_baseline,
-        smoke=not no_smoke,
-        strict=fail_on_should,
-        heavy=heavy,
-        device=device,
-    )
-    book = Book(manifest, report, strict=fail_on_should, full=full_failures)
-    for target in wanted:
-        book.page(target)  # in the order asked for, whoever is done first
-    stop = threading.Event()
+    with Interruption() as interruption, contextlib.ExitStack() as stack:
+        book = _book(manifest, report, strict=fail_on_should, full=full_failures)
+        stack.callback(book.close)
+        options = RunOptions(
+            manifest,
+            profile,
+            limits,
+            baseline,
+            not no_baseline,
+            smoke=not no_smoke,
+            strict=fail_on_should,
+            heavy=heavy,
+            device=device,
+            max_hangs=max_hangs,
+            stop=interruption.stop,
+        )
+        for target in wanted:
+            book.page(target)  # in the order asked for, whoever is done first
 
-    def one(target: Target) -> bool:
-        subject = Subject(target, options)
+        def one(target: Target) -> bool:
+            try:
+                subject = Subject(target, options)
+            except StoppedError:
+                return False
+            try:
+                add, repeats = book.page(target).add, Repeats(subject, full=full_failures)
+                return _run_one(subject, add, repeats, chosen, whole=not cases, quiet=quiet, shown=jobs == 1)
+            finally:
+                subject.close()
+
+        failed, unwritten = False, ""
         try:
-            page, repeats = book.page(target), Repeats(subject, full=full_failures)
-            return _run_one(
-                subject, page.add, repeats, chosen, stop, whole=not cases, quiet=quiet, shown=jobs == 1
-            )
-        finally:
-            subject.close()
+            failed = _run_all(one, wanted, jobs, options.stop)
+        except ReportError as err:
+            unwritten = str(err)
+        try:
+            book.finish()
+        except ReportError as err:
+            unwritten = unwritten or str(err)
+        problems = any(page.problems for page in book.pages.values())
+        _tell(book, unwritten, interruption.status)
+        raise SystemExit(interruption.status or (2 if problems or unwritten else int(failed)))
 
-    failed, interrupted = _run_all(one, wanted, jobs, stop)
-    book.finish()
-    for line in book.summary():
-        click.echo(line)
-    if interrupted:
-        click.echo("interrupted: the results so far stand above", err=True)
-        raise SystemExit(130)
-    problems = any(page.problems for page in book.pages.values())
-    raise SystemExit(2 if problems else int(failed))
+
+def _book(manifest: Manifest, folder: Path | None, *, strict: bool, full: bool) -> Book:
+    """Return the book of a run. Raises BadInputError."""
+    try:
+        return Book(manifest, folder, strict=strict, full=full)
+    except ReportError as err:
+        raise BadInputError(f"--report {err}") from err
+
+
+def _tell(book: Book, unwritten: str, interrupted: int | None) -> None:
+    """Print the summary and why a run ended early. Nothing is printed where nobody listens any more."""
+    with contextlib.suppress(OSError) if interrupted else contextlib.nullcontext():
+        for line in book.summary():
+            click.echo(line)
+        if interrupted:
+            click.echo("interrupted: the results so far stand above", err=True)
+        if unwritten:
+            click.echo(f"Error: the report cannot be written: {unwritten}", err=True)
 
 
 def _run_all(
     one: Callable[[Target], bool], wanted: Sequence[Target], jobs: int, stop: threading.Event
-) -> tuple[bool, bool]:
-    """Run all implementations, ``jobs`` at a time. Returns whether any failed, and whether it was stopped."""
+) -> bool:
+    """Run all implementations, ``jobs`` at a time. Returns whether any failed.
+
+    Raises what one of them raises, after the others were stopped.
+    """
     failed = False
-    try:
-        if jobs == 1:
-            for target in wanted:
-                failed |= one(target)
-            return failed, False
-        # The work is done by the workers, which are processes; a thread waits for each.
-        with ThreadPoolExecutor(jobs) as pool:
-            futures = {pool.submit(one, target): target for target in wanted}
-            try:
-                for done in as_completed(futures):
-                    failed |= done.result()
-            except KeyboardInterrupt:
-                stop.set()
-                pool.shutdown(cancel_futures=True)
-                raise
-    except KeyboardInterrupt:
-        return failed, True
-    return failed, False
+    if jobs == 1:
+        for target in wanted:
+            failed |= one(target)
+        return failed
+    # The work is done by the workers, which are processes; a thread waits for each.
+    with ThreadPoolExecutor(jobs) as pool:
+        try:
+            for done in as_completed([pool.submit(one, target) for target in wanted]):
+                failed |= done.result()
+        except BaseException:
+            stop.set()
+            raise
+    return failed
 
 
 def _run_one(
@@ -178,7 +216,6 @@ def _run_one(
     add: Callable[[Mapping[str, Any]], None],
     repeats: Repeats,
     cases: Sequence[Case],
-    stop: threading.Event,
     *,
     whole: bool,
     quiet: bool,
@@ -186,9 +223,11 @@ def _run_one(
 ) -> bool:
     """Run one implementation; print each failure. Returns True when anything failed.
 
-    ``stop`` ends it before the next case; ``shown`` is False where another progress bar would be in the way.
+    ``shown`` is False where another progress bar would be in the way. Raises ReportError.
     """
     add({"header": subject.header} if subject.header else {})
+    if subject.options.stop.is_set():
+        return False  # what kept it from starting may be the end of the run
     if subject.problem is not None:
         add({"problem": subject.problem})
         return True
@@ -199,25 +238,16 @@ def _run_one(
         failed = True
     verdicts: list[CaseVerdict] = []
     subject.session.plan(c for c in cases if subject.steps(c))
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    hidden = not (shown and console.is_terminal)
-    with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
-        for case in progress.track(cases, description=subject.target.selector):
-            if stop.is_set():
-                break
-            if not subject.steps(case):
-                continue
-            verdict = subject.session.judge(case)
-            verdicts.append(verdict)
-            for step in verdict.steps:
-                assessment = subject.assess(verdict, step)
-                add({"result": assessment.row})
-                if assessment.status == "failed":
-                    failed = True
-                    if not quiet:
-                        text = repeats.told(assessment.row, assessment.text)
-                        click.echo(f"{text}\n" if "\n" in text else text)
+    for verdict in _judged(subject, add, cases, shown=shown):
+        verdicts.append(verdict)
+        for step in verdict.steps:
+            assessment = subject.assess(verdict, step)
+            add({"result": assessment.row})
+            if assessment.status == "failed":
+                failed = True
+                if not quiet:
+                    text = repeats.told(assessment.row, assessment.text)
+                    click.echo(f"{text}\n" if "\n" in text else text)
     for row in _choices(verdicts, subject.options.profile):
         add({"choice": row})
         if row["verdict"] == "choice-inconsistent" and whole:
@@ -226,6 +256,24 @@ def _run_one(
                 f"{subject.target.selector} · {row['choice']}: CHOICE-INCONSISTENT\n  {row['detail']}\n"
             )
     return failed
+
+
+def _judged(
+    subject: Subject, add: Callable[[Mapping[str, Any]], None], cases: Sequence[Case], *, shown: bool
+) -> Iterator[CaseVerdict]:
+    """Yield the verdicts on the cases that an implementation has a step for, until the run is to end."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    hidden = not (shown and console.is_terminal)
+    try:
+        with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
+            for case in progress.track(cases, description=subject.target.selector):
+                if subject.steps(case):
+                    yield subject.session.judge(case)
+    except StoppedError:
+        return
+    except GivenUpError as err:
+        add({"problem": str(err)})
 
 
 def _choices(verdicts: Sequence[CaseVerdict], profile: str | None) -> list[dict[str, str]]:

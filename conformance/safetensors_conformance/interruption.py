@@ -1,0 +1,83 @@
+"""Signals that ask a run to end: Ctrl-C, SIGTERM and SIGHUP alike. What was found until then is kept."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from types import FrameType
+from typing import Self
+
+import psutil
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Interruption:
+    """What these signals do for the time of a ``with`` block in the main thread.
+
+    The first one sets ``stop`` and kills the programs under test, so that nobody waits for an answer; it
+    raises nothing, so no line of a record is torn. The second one ends this process at once.
+
+    Attributes:
+        stop: set when the run is to end.
+        status: exit status of the run, None when nobody asked it to end: 128 and the number of the signal.
+    """
+
+    def __init__(self) -> None:
+        self.stop = threading.Event()
+        self.status: int | None = None
+        self._before: list[tuple[signal.Signals, object]] = []
+
+    def __enter__(self) -> Self:
+        self._before = _replaced(SIGNALS, self._asked)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        _restore(self._before)
+
+    def _asked(self, number: int, _frame: FrameType | None) -> None:
+        again, self.status = self.status is not None, 128 + number
+        self.stop.set()
+        end_children()
+        if again:
+            atexit._run_exitfuncs()  # noqa: SLF001 - temporary folders are removed there
+            os._exit(self.status)
+
+
+@contextlib.contextmanager
+def ending_as_interrupted() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP raise KeyboardInterrupt in the main thread, as Ctrl-C does."""
+
+    def asked(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = _replaced(SIGNALS[1:], asked)
+    try:
+        yield
+    finally:
+        _restore(before)
+
+
+def end_children() -> None:
+    """Kill every process that comes from this one."""
+    with contextlib.suppress(psutil.Error):
+        for child in psutil.Process().children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                child.kill()
+
+
+def _replaced(numbers: tuple[signal.Signals, ...], handler: object) -> list[tuple[signal.Signals, object]]:
+    """Set a handler for signals that are not ignored, as under nohup; return what there was before."""
+    if threading.current_thread() is not threading.main_thread():
+        return []
+    numbers = tuple(n for n in numbers if signal.getsignal(n) not in (signal.SIG_IGN, None))
+    return [(number, signal.signal(number, handler)) for number in numbers]  # type: ignore[arg-type]
+
+
+def _restore(before: list[tuple[signal.Signals, object]]) -> None:
+    for number, handler in before:
+        signal.signal(number, handler)  # type: ignore[arg-type]
