@@ -33,10 +33,10 @@ def dump(result: StepResult) -> dict[str, Any]:
         told["tensors"] = sorted((_tensor(row) for row in result.tensors), key=_order)
     if result.has_metadata:
         told["metadata"] = dict(sorted((str(k), _plain(v)) for k, v in (result.metadata or {}).items()))
-    text = json.dumps(told, sort_keys=True, separators=(",", ":"))
+    text = json.dumps(told if result.cut is None else dict(result.cut), sort_keys=True, separators=(",", ":"))
     out["digest"] = hashlib.sha256(text.encode("ascii")).hexdigest()
     if "tensors" in told:
-        out["count"] = len(told["tensors"])
+        out["count"] = len(told["tensors"]) if result.cut is None else result.cut["tensor_count"]
         out["tensors"] = told["tensors"][:SHOWN]
     if "metadata" in told:
         out["metadata"] = dict(list(told["metadata"].items())[:SHOWN])

@@ -18,7 +18,7 @@ from safetensors_reports.record import RunRecord
 from .differential_inputs import Input, features_of, path_of, plain
 from .implementations.environment import InstallError
 from .implementations.prepare import prepare
-from .outcomes import Implementation, StepResult
+from .outcomes import Implementation, Memory, StepResult
 from .proxy import carry_out
 from .runner import WINDOW
 from .selectors import Target
@@ -44,6 +44,7 @@ class Side:
         self.problem: str | None = None
         self.results: dict[str, StepResult] = {}
         self.asked: set[str] = set()
+        self._memory = Memory()
         self._worker: Worker = make_worker(target, limits, profile)
 
     def prepare(self) -> None:
@@ -70,7 +71,7 @@ class Side:
                     sent = self._send_ahead(inputs, max(sent, place) if self._worker.in_flight else place)
                     result = self._answer(item, step, stop)
                     self.asked.add(item.id)
-                    self.results[item.id] = self._excused(item, result)
+                    self.results[item.id] = self._memory.kept(self._excused(item, result))
                 tick()
         except StartError as err:
             self.problem = str(err)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from safetensors_corpus.judging.answer import OUTCOMES, UNSAFE, Answer, Outcome
+from safetensors_corpus.judging.bounded import bounded, size_of
 from safetensors_corpus.manifest import LARGEST_IN_MEMORY
 
 if TYPE_CHECKING:
@@ -44,6 +46,8 @@ class StepResult(Answer):
         stderr: last words on standard error during the step.
         noise: what the worker printed on standard output beside its answers.
         changed: what it did to the file that it was to read, empty for nothing.
+        cut: of a content that was too large to keep what there is beside its first tensors and metadata, as
+            by ``bounded``; None when all is there.
     """
 
     checks: tuple[Check, ...] = ()
@@ -55,6 +59,41 @@ class StepResult(Answer):
     stderr: str = ""
     noise: str = ""
     changed: str = ""
+    cut: Mapping[str, Any] | None = None
+
+    @property
+    def content(self) -> dict[str, Any] | None:
+        """What an accepting answer tells, in the form of a run record; None when it tells nothing."""
+        told = super().content
+        return told if told is None or self.cut is None else {**told, **self.cut}
+
+
+LARGEST_CONTENT = 192 << 10
+"""Most bytes of a content as JSON that are kept whole: more than any valid file of the corpus has."""
+LARGEST_TOTAL = 64 << 20
+"""Most bytes of contents that one run keeps whole; those of all files of the corpus are a tenth of it."""
+KEPT_CONTENT = 8 << 10
+"""About how many bytes are kept of a content that is not kept whole."""
+
+
+class Memory:
+    """What a run may keep of the contents that one implementation reports."""
+
+    def __init__(self) -> None:
+        self._total = 0.0
+
+    def kept(self, result: StepResult) -> StepResult:
+        """Return a result with as much of its content as may be kept."""
+        content = result.content
+        if content is None or result.cut is not None:
+            return result
+        size = size_of(content)
+        if size <= KEPT_CONTENT or size <= min(LARGEST_CONTENT, LARGEST_TOTAL - self._total):
+            self._total += size
+            return result
+        cut = bounded(content, KEPT_CONTENT)
+        tensors, metadata = cut.pop("tensors", None), cut.pop("metadata", None)
+        return replace(result, tensors=tensors, metadata=metadata, cut=cut)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from safetensors_reports.text import visible
 from .budget import Metered, cheaper, excesses
 from .copies import Copies
 from .judge import CaseVerdict, judge, only_checks
-from .outcomes import UNSAFE, Implementation, StepResult
+from .outcomes import UNSAFE, Implementation, Memory, StepResult
 from .poison import with_heap_note
 from .proxy import carry_out
 from .warm_up import warm_up
@@ -67,6 +67,7 @@ class Session:
         self._place: dict[str, int] = {}
         self._sent = 0
         self._copies = Copies()
+        self._memory = Memory()
 
     def start(self) -> Implementation:
         """Start the implementation, once. Raises StartError."""
@@ -113,11 +114,19 @@ class Session:
         if known is None:
             self._see_whether_to_go_on()
             try:
-                known = self._verdicts[case.id] = self._noted(self._judge(case))
+                known = self._verdicts[case.id] = self._kept(self._noted(self._judge(case)))
             finally:
                 self._copies.discard(case)
             self._count(known)
         return known
+
+    def _kept(self, verdict: CaseVerdict) -> CaseVerdict:
+        """Return a verdict with as much of what was reported as may be kept; it is judged already."""
+        steps = {
+            step: replace(judged, result=self._memory.kept(judged.result))
+            for step, judged in verdict.steps.items()
+        }
+        return replace(verdict, steps=steps)
 
     def _count(self, verdict: CaseVerdict) -> None:
         """Count cases in a row that hung or died; a hang takes as long as many deaths do."""

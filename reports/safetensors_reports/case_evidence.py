@@ -129,8 +129,10 @@ def got_text(row: Mapping[str, Any]) -> str:
         return visible(detail if detail.startswith(outcome) else f"{outcome}, but {detail}", GOT)
     if outcome != "accept":
         return visible(f"{outcome}: {message}" if message else outcome, GOT)
-    tensors = (row.get("content") or {}).get("tensors")
-    return "accept" if tensors is None else f"accept, {plural(len(tensors), 'tensor')}"
+    content = row.get("content") or {}
+    tensors = content.get("tensors")
+    count = None if tensors is None else content.get("tensor_count", len(tensors))
+    return "accept" if count is None else f"accept, {plural(count, 'tensor')}"
 
 
 def reproducer(

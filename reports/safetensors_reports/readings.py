@@ -6,9 +6,11 @@ bytes. So agreement is symmetric but not transitive.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+from safetensors_corpus.judging.bounded import METADATA, NAMES, digests
 from safetensors_corpus.judging.content import FIELDS, differing_fields
 from safetensors_reference.faults import quote
 
@@ -24,10 +26,12 @@ class Reading:
     Attributes:
         tensors: name -> what was reported under it, usually one row; None when the reader tells no tensors.
         metadata: the metadata map, empty for none; None when the reader does not report metadata.
+        content: as it stands in the record.
     """
 
     tensors: dict[str, list[Tensor]] | None
     metadata: dict[str, Any] | None
+    content: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, content: dict[str, Any] | None) -> Reading:
@@ -38,11 +42,23 @@ class Reading:
         for row in rows or ():
             assert tensors is not None
             tensors.setdefault(row["name"], []).append(row)
-        return cls(tensors, (content["metadata"] or {}) if "metadata" in content else None)
+        return cls(tensors, (content["metadata"] or {}) if "metadata" in content else None, content)
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the record keeps only the first tensors and digests of all."""
+        return "digests" in self.content
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """Digests of the whole content, by what they are of."""
+        return self.content["digests"] if self.is_cut else digests(self.content)
 
     @property
     def told(self) -> int:
         """How many facts the reader tells; a measure of how much can contradict it."""
+        if self.is_cut:
+            return int(self.content.get("tensor_count", 0)) * len(self.digests) + 1
         rows = [row for same in (self.tensors or {}).values() for row in same]
         facts = sum(1 + sum(row.get(f) is not None for f in FIELDS) for row in rows)
         return facts + (self.tensors is not None) + (self.metadata is not None)
@@ -54,6 +70,8 @@ def difference(a: Reading, b: Reading, label_a: str, label_b: str) -> str | None
     Names are compared first, as sets, then each tensor by name, then metadata. Values are given in the order
     ``label_a`` against ``label_b``; the text is escaped and bounded.
     """
+    if a.is_cut or b.is_cut:
+        return _cut_differ(a, b)
     if a.tensors is not None and b.tensors is not None:
         lone = min(a.tensors.keys() ^ b.tensors.keys(), default=None)
         if lone is not None:
@@ -65,6 +83,17 @@ def difference(a: Reading, b: Reading, label_a: str, label_b: str) -> str | None
     if a.metadata is not None and b.metadata is not None and a.metadata != b.metadata:
         return _metadata_differs(a.metadata, b.metadata, label_a, label_b)
     return None
+
+
+def _cut_differ(a: Reading, b: Reading) -> str | None:
+    """Compare by digests: the record of one of the two does not hold all that was reported."""
+    mine, others = a.digests, b.digests
+    told = [of for of in (NAMES, *FIELDS, METADATA) if of in mine and of in others]
+    apart = next((of for of in told if mine[of] != others[of]), None)
+    if apart is None:
+        return None
+    what = {NAMES: "the names of tensors", METADATA: "the metadata"}.get(apart, f"{apart} of a tensor")
+    return f"{what} by digest: {mine[apart][:12]}… against {others[apart][:12]}…"
 
 
 def _rows_differ(a: list[Tensor], b: list[Tensor]) -> str | None:

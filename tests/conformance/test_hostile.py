@@ -32,6 +32,7 @@ from typing import Any
 import psutil
 import pytest
 
+from safetensors_conformance.outcomes import KEPT_CONTENT
 from safetensors_conformance.runner import Session, result_row
 from safetensors_conformance.selectors import resolve
 from safetensors_conformance.worker import StartError
@@ -136,6 +137,9 @@ def test_a_very_long_answer_is_an_answer(cases: list[Case], how: str, verdict: s
     assert ran.verdicts[TRIGGER] == verdict
     assert ran.neighbours == {"pass"}, ran.detail
     assert len(ran.trigger.message) <= 2000
+    content = ran.trigger.content
+    assert content is None or content["tensor_count"] == 1_000_000
+    assert len(json.dumps(content)) < 2 * KEPT_CONTENT
 
 
 def test_memory_that_is_filled_at_once_is_seen_without_a_limit_of_the_address_space(
