@@ -18,6 +18,7 @@ from safetensors_reports.record import RunRecord
 from .differential_inputs import Input, features_of, path_of, plain
 from .implementations.environment import InstallError
 from .implementations.prepare import prepare
+from .interruption import end_children
 from .outcomes import Implementation, Memory, StepResult
 from .proxy import carry_out
 from .runner import WINDOW
@@ -135,6 +136,7 @@ def run_all(sides: Sequence[Side], inputs: Sequence[Input], jobs: int, tick: Cal
         wait(futures)
     except KeyboardInterrupt:
         stop.set()
+        end_children()  # else their answers would be waited for at the end of this process
         pool.shutdown(wait=False, cancel_futures=True)
         return False
     pool.shutdown()

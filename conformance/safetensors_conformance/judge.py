@@ -10,6 +10,7 @@ from safetensors_corpus import Case
 from safetensors_corpus.judging.judge import Failure, Judgement, failed, failure_of, judge_step
 from safetensors_corpus.judging.verdicts import worst
 from safetensors_reference.rules import rule_book
+from safetensors_reports.causes.rows import INPUT
 from safetensors_reports.promises import CHECKS
 
 from .device import failed_checks
@@ -54,11 +55,6 @@ def with_checks(judged: StepVerdict, result: StepResult) -> StepVerdict:
     if result.changed and result.outcome != "harness-error":
         broken.append(Failure("deviation:content", "", "ours", INPUT, result.changed))
     return failed(result, [*judged.failures, *broken], judged) if broken else judged
-
-
-INPUT = "input"
-"""Property of a reader that leaves the file as it is. No rule of the format speaks of it: nobody who reads a
-model expects that it is another one afterwards."""
 
 
 def _broken(name: str, message: str) -> Failure:

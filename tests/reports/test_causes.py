@@ -574,3 +574,21 @@ def test_nothing_fails_nothing_is_told() -> None:
     assert causes(record, corpus()) == []
     assert cause_lines([], record.header) == []
     assert cause_table([("lib", record.header, [])], 9) == []
+
+
+def test_a_reader_that_changes_its_inputs_is_one_cause_and_no_rule_is_charged() -> None:
+    def changed(case: str, detail: str) -> Row:
+        part = {
+            "verdict": "deviation:content",
+            "rule": "",
+            "basis": "ours",
+            "property": "input",
+            "detail": detail,
+        }
+        return failing(case, "deviation:content", rule=None, basis="ours", detail=detail, failures=[part])
+
+    (one,) = found(changed(HOLE, "its input was removed"), changed(TWICE, "its input was written to"))
+    assert one.what == "changes, removes or replaces the file that it reads"
+    assert set(one.cases) == {HOLE, TWICE}
+    assert not one.rules
+    assert "for reading only" in one.mend

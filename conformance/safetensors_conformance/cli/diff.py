@@ -26,6 +26,7 @@ from ..canonical import dump
 from ..confinement import Confinement
 from ..differential import Side, names_of, records_of, run_all
 from ..differential_inputs import GONE, KINDS, Input, Knowledge, checked, of_cases, of_files, places_of
+from ..interruption import ending_as_interrupted
 from ..triage import Triage, TriageError, load_triage, shipped
 from ..worker import Limits
 from .common import confined, corpus, corpus_shown, select, targets, write_report
@@ -146,7 +147,8 @@ def diff(
     )
     limits = Limits(time_limit, memory_limit << 20, confinement)
     sides = [Side(target, limits, profile) for target in wanted_targets]
-    finished = _run(sides, inputs, jobs or os.cpu_count() or 1)
+    with ending_as_interrupted():
+        finished = _run(sides, inputs, jobs or os.cpu_count() or 1)
     known = Triage()
     names = names_of([s for s in sides if s.who is not None])
     if not no_triage:

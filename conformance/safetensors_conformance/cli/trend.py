@@ -18,12 +18,15 @@ from safetensors_reports.trend import trend as hold_together
 from safetensors_reports.trend_markdown import trend_markdown
 from safetensors_reports.trend_text import trend_text
 
+from ..book import ReportError
 from ..confinement import Confinement
+from ..interruption import ending_as_interrupted
 from ..run_options import RunOptions
 from ..selectors import SelectorError, Target
 from ..trend import all_due, notes_of, run_version, some_of, targets_of
 from ..worker import Limits
 from .common import confined, corpus, corpus_shown, select, write_report
+from .report_files import BadInputError
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -103,12 +106,15 @@ def trend(
     interrupted = False
     bar = _Bar()
     try:
-        for number, target in targets.items():
-            bar.begin(target.selector)
-            runs.append(run_version(target, number, options, report, chosen, bar.tick))
-            bar.end()
+        with ending_as_interrupted():
+            for number, target in targets.items():
+                bar.begin(target.selector)
+                runs.append(run_version(target, number, options, report, chosen, bar.tick))
+                bar.end()
     except KeyboardInterrupt:
         interrupted = True
+    except ReportError as err:
+        raise BadInputError(f"the report cannot be written: {err}") from err
     finally:
         bar.end()
     called = name + (f":{entry}" if entry else "")

@@ -79,14 +79,18 @@ def failures(row: Row) -> list[Failure]:
     return [f for f in told if kind_of(f.verdict) in BLAMED]
 
 
+INPUT = "input"
+"""Property of a reader that leaves the file as it is, on which no rule of the format says anything."""
+
+
 def _told(row: Row, part: dict[str, Any]) -> Failure:
     name = str(part.get("property") or "")
     return Failure(
         row,
         str(part.get("verdict") or row["verdict"]),
-        str(part.get("rule") or _rule(row)),
+        "" if name == INPUT else str(part.get("rule") or _rule(row)),
         part.get("basis") or row.get("basis"),
-        name if name == "valid" or name in PROPERTIES else "",
+        name if name in ("valid", INPUT) or name in PROPERTIES else "",
         name if name in CHECKS else "",
         str(part.get("detail") or row.get("detail") or ""),
     )

@@ -16,6 +16,7 @@ from ..summary import feature_name
 from ..text import listed, visible
 from .features import OF_TEXT
 from .mistakes import UNSEEN, reported
+from .rows import INPUT
 
 if TYPE_CHECKING:
     from safetensors_corpus import Case
@@ -66,6 +67,7 @@ _MEND = {
     "harness": "Mend the adapter or what it needs; nothing is known about the implementation there.",
     "exception": "Raise only the documented types, and wrap what others raise.",
     "valid": "Let tests read every file that is written back with a strict reader.",
+    INPUT: "Open files for reading only, and leave what stands at their path alone.",
     "target-unchanged": "Write to a new file and rename it when it is complete.",
     "one-file": "Remove the new file when a save fails.",
     "keeps-mode": "Give the new file the permissions that an ordinary one would have.",
@@ -167,6 +169,8 @@ def _reports(group: Group, parts: Sequence[str], title: str, cases: Mapping[str,
 
 def _writes(parts: Sequence[str], title: str) -> str:
     name, *code = parts
+    if name == INPUT:
+        return "changes, removes or replaces the file that it reads"
     if name == "valid":
         broken = rule_book().codes.get(code[0], code[0]).partition(" (")[0] if code else ""
         return f"writes files that break a rule: {broken}" if broken else f"writes no valid file: {title}"
