@@ -11,7 +11,6 @@ import contextlib
 import os
 import re
 import secrets
-import shutil
 import stat
 import tempfile
 import weakref
@@ -21,6 +20,7 @@ from pathlib import Path
 from safetensors_corpus import Case, ManifestError
 
 from .outcomes import StepResult
+from .scratch import remove
 
 SHOWN = "file.safetensors"
 """What stands for the name of a copy in an implementation's words, so that they are the same every time."""
@@ -78,7 +78,7 @@ class Copies:
         if self._folder is None or _place(self._folder) != self._place:
             self.close()
             self._folder = Path(tempfile.mkdtemp(prefix="safetensors-input-")).resolve()
-            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+            weakref.finalize(self, remove, self._folder)
             self._place = _place(self._folder)
         return self._folder
 
@@ -116,7 +116,7 @@ class Copies:
     def close(self) -> None:
         """Remove the folder and all in it."""
         if self._folder is not None and _place(self._folder) == self._place:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            remove(self._folder)
         self._shown.clear()
         self._folder = None
 

@@ -1,12 +1,15 @@
-"""A folder for the files of a step, which a tested program may spoil in any way."""
+"""Folders for the files of tested programs, which may spoil them in any way."""
 
 from __future__ import annotations
 
+import atexit
 import contextlib
-import subprocess
+import os
+import secrets
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 
@@ -14,17 +17,41 @@ from pathlib import Path
 def scratch_folder(purpose: str) -> Iterator[Path]:
     """Make an empty folder for the time of the block; the ``purpose`` stands in its name.
 
-    It goes at the end whatever became of it: deleted, a link (what that points to stays), nested too deep.
+    It goes at the end, that of this process at the latest, whatever became of it.
     """
-    made = tempfile.TemporaryDirectory(prefix=f"safetensors-{purpose}-", ignore_cleanup_errors=True)
-    folder = Path(made.name)
+    folder = Path(tempfile.mkdtemp(prefix=f"safetensors-{purpose}-"))
+    removal = partial(remove, folder)
+    atexit.register(removal)
     try:
         yield folder
     finally:
-        if folder.is_symlink() or not folder.is_dir():
-            with contextlib.suppress(OSError):
-                folder.unlink()  # before shutil opens it: a pipe would never let it go on
-        try:
-            made.cleanup()
-        except RecursionError:  # shutil goes down by recursion before Python 3.13
-            subprocess.run(["rm", "-rf", "--", str(folder)], check=False, stderr=subprocess.DEVNULL)
+        atexit.unregister(removal)
+        removal()
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder and all in it as far as that can be done, following no link; never raises.
+
+    It may be deleted, or replaced by a link or a pipe. Folders in it may be nested so deep that nobody can
+    walk through them recursively: each is moved to the top before it is looked into.
+    """
+    if folder.is_symlink() or not folder.is_dir():
+        with contextlib.suppress(OSError):
+            folder.unlink()
+        return
+    waiting = [folder]
+    while waiting:
+        current = waiting.pop()
+        with contextlib.suppress(OSError):
+            if current != folder:
+                current.chmod(0o700)
+            for entry in list(os.scandir(current)):
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(folder / secrets.token_hex(16))
+                    Path(entry.path).rename(waiting[-1])
+                else:
+                    Path(entry.path).unlink()
+        with contextlib.suppress(OSError):
+            current.rmdir()
+    with contextlib.suppress(OSError):
+        folder.rmdir()

@@ -234,6 +234,26 @@ class MovesTheFolder(Replaces):
         shutil.rmtree(folder.with_name(folder.name + "-moved"))
 
 
+class DigsDeep(Hostile):
+    """Makes folders in folders, more than can be gone through recursively, and one nobody may look into."""
+
+    def act_up(self, path: str) -> None:
+        before = os.getcwd()
+        os.chdir(os.path.dirname(path))
+        os.symlink("/", "link")
+        os.mkdir("closed")
+        open("closed/file", "w").close()
+        os.chmod("closed", 0)
+        for _ in range(1500):
+            os.mkdir("deep")
+            os.chdir("deep")
+        os.chdir(before)
+
+    def hold(self, path: str) -> Any:
+        self.act_up(path)
+        return super().hold(path)
+
+
 class TellsWhatIsBeside(Hostile):
     """Reports the name of each file and those beside it as its metadata."""
 

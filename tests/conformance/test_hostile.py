@@ -24,6 +24,7 @@ import os
 import re
 import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -281,6 +282,17 @@ def test_a_folder_of_inputs_that_is_replaced_is_made_elsewhere(copied: list[Case
 
 
 SOME = ("layout/two-dtypes", TRIGGER, "resource/long-name-1mb", "lifecycle/one-tensor-first", *IDS[3:])
+
+
+def test_whatever_a_reader_leaves_beside_its_input_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    rows = rows_of(host("DigsDeep"))
+    assert {row["verdict"] for row in rows if row["case"] in (TRIGGER, "lifecycle/one-tensor-first")} == {
+        "pass"
+    }
+    assert not list(tmp_path.iterdir())
 
 
 def rows_of(selector: str) -> list[dict[str, Any]]:
