@@ -25,6 +25,8 @@ def not_done(settings: Settings) -> list[str]:
         "fuzz": "it could not be fuzzed",
         "report": "there is no report",
     }
+    if statuses["report"] == 1:
+        words["report"] = "lines of a run record cannot be read, so the report does not tell everything"
     return [words[step] for step, status in statuses.items() if status not in done[step]]
 
 

@@ -255,7 +255,7 @@ def misfits(value: Any, form: Any, where: str = "") -> Iterator[str]:
 
 def _fits(value: Any, form: Any) -> bool:
     if form is ANY:
-        return not _deep(value)
+        return not deep(value)
     if form is TEXT:
         return isinstance(value, str) or (isinstance(value, dict) and isinstance(value.get("parts"), list))
     if isinstance(form, re.Pattern):
@@ -267,7 +267,7 @@ def _fits(value: Any, form: Any) -> bool:
     return isinstance(form, type) and type(value) is form
 
 
-def _deep(value: Any) -> bool:
+def deep(value: Any) -> bool:
     """True for a value nested more than ``DEEPEST`` deep."""
     level = [value]
     for _ in range(DEEPEST):

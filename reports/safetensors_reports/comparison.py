@@ -155,8 +155,8 @@ def _final_results(record: RunRecord) -> dict[str, Row]:
     for row in record.results:
         if row["step"] == "read" or finals.get(row["case"], row)["step"] != "read":
             finals[row["case"]] = row
-    finals.pop(record.unfinished or "", None)
-    return finals
+    half = record.half_run
+    return {case: row for case, row in finals.items() if case not in half}
 
 
 def _answer(label: str, row: Row) -> _Answer:

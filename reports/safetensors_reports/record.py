@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
+from safetensors_corpus.document import deep
 from safetensors_corpus.judging.verdicts import STRICT_FAILING, fails, kind_of, worst
+from safetensors_reference.source import read_whole
 
 from .schema import line_error
 from .text import visible
@@ -27,6 +29,12 @@ RECORD = 1
 
 LONGEST_HEADER = 1 << 20
 """Most bytes that are read to see whose record a file is."""
+LARGEST_RECORD = 2 << 30
+"""Largest record in bytes that is read."""
+LARGEST = 1 << 63
+"""Largest number of milliseconds, bytes or cases that a line may tell."""
+LEFT_OUT_NAMED = 20
+"""Most lines that cannot be read which are named one by one."""
 
 Row = dict[str, Any]
 """One line of a record."""
@@ -142,6 +150,8 @@ class RunRecord:
         choices: one row per choice.
         problems: what kept the run from telling about the implementation.
         footer: the last line, None for a truncated run.
+        left_out: number of lines that could not be read; the first of them are named in ``problems``.
+        touched: cases that such a line may have been about.
     """
 
     header: Row
@@ -149,6 +159,8 @@ class RunRecord:
     choices: list[Row] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     footer: Row | None = None
+    left_out: int = 0
+    touched: set[str] = field(default_factory=set)
 
     @property
     def implementation(self) -> Row:
@@ -181,6 +193,11 @@ class RunRecord:
         read = any(row["case"] == last and row["step"] == "read" for row in self.results)
         return last if "read" in self.implementation.get("steps", ()) and not read else None
 
+    @property
+    def half_run(self) -> set[str]:
+        """Cases of which steps may be missing: the unfinished one, and those of lines that cannot be read."""
+        return self.touched | ({self.unfinished} if self.unfinished is not None else set())
+
     def by_case(self) -> dict[str, list[Row]]:
         """Return the results of every case, cases in the order of the run."""
         cases: dict[str, list[Row]] = {}
@@ -191,13 +208,11 @@ class RunRecord:
     def case_verdicts(self) -> dict[str, str]:
         """Return the worst verdict of every case.
 
-        The unfinished case is left out unless it has failed already: half run is not passed.
+        A case of which steps may be missing is left out unless it has failed already: half run is not passed.
         """
         verdicts = {case: worst(r["verdict"] for r in rows) for case, rows in self.by_case().items()}
-        last = self.unfinished
-        if last is not None and not fails(verdicts[last]):
-            del verdicts[last]
-        return verdicts
+        half = self.half_run
+        return {case: verdict for case, verdict in verdicts.items() if case not in half or fails(verdict)}
 
     def counts(self) -> dict[str, int]:
         """Return the number of cases per kind of verdict; kinds that do not occur are left out."""
@@ -254,55 +269,125 @@ def selector_of(path: Path) -> str | None:
 def read_record(path: str | Path) -> RunRecord:
     """Read a record. A torn last line, left by a run killed while writing it, counts as truncated.
 
+    A line that cannot be read is left out, and named in ``problems``; the others count.
+
     Raises:
-        RecordError: the file is unreadable, garbled, of another version or not a record.
+        RecordError: the file is unreadable, of another version, no record or more than one.
     """
     path = Path(path)
     try:
-        data = path.read_bytes()
+        data = read_whole(path, LARGEST_RECORD)
     except OSError as err:
-        raise RecordError(
-            f"{visible(str(path))}: {err.strerror or err}; give the .jsonl file that a run wrote"
-        ) from err
+        raise RecordError(f"{visible(str(err), 300)}; give the .jsonl file that a run wrote") from err
     *lines, rest = data.split(b"\n")
     record: RunRecord | None = None
+    bad = _BadLines(path)
     for number, line in enumerate([*lines, rest], 1):
         if not line.strip():
             continue
-        try:
-            row = _parse(line)
-        except (ValueError, RecursionError) as err:
-            if number > len(lines) and record is not None and record.footer is None:
-                break
-            _fail(path, number, f"not a line of JSON ({err})", "restore the file or run again")
-        record = _add(record, row, path, number)
+        row, fault = _read(line)
+        if record is None:
+            record = _begin(row, fault, path, number)
+        elif fault is None:
+            assert row is not None
+            _add(record, row, path, number)
+            bad.next_row(record, row)
+        elif row is None and number > len(lines) and record.footer is None:
+            break
+        else:
+            bad.line(record, row, number, fault)
     if record is None:
         _fail(path, 1, "no header; the run ended before it began, or this is no record", "run again")
+    bad.tell(record)
     return record
+
+
+class _BadLines:
+    """The lines of a record that cannot be read, and the cases that they may be about."""
+
+    def __init__(self, path: Path) -> None:
+        self._name = path.name
+        self._named: list[str] = []
+        self._between = False
+
+    def line(self, record: RunRecord, row: object, number: int, fault: str) -> None:
+        """Leave a line out. Where it does not say its case, that is the one before it or the one behind."""
+        record.left_out += 1
+        if len(self._named) < LEFT_OUT_NAMED:
+            self._named.append(
+                f"{visible(self._name, 80)}, line {number}: {visible(fault, 200)}; the line is left out"
+            )
+        told = row if isinstance(row, dict) else {}
+        if isinstance(told.get("case"), str):
+            record.touched.add(told["case"])
+        elif told.get("type") not in ("choice", "problem", "footer"):
+            record.touched.update(r["case"] for r in record.results[-1:])
+            self._between = True
+
+    def next_row(self, record: RunRecord, row: Row) -> None:
+        """Take note of the line that follows a bad one."""
+        if self._between and row["type"] == "result":
+            record.touched.add(row["case"])
+            self._between = False
+
+    def tell(self, record: RunRecord) -> None:
+        """Name the lines among the problems of the run, before the others."""
+        rest = record.left_out - len(self._named)
+        more = [f"{visible(self._name, 80)}: {rest:,} more lines are left out"] if rest else []
+        record.problems[:0] = [*self._named, *more]
+
+
+def _read(line: bytes) -> tuple[Any, str | None]:
+    """Return what a line holds, None when it is no JSON, and what is wrong with it, None for nothing."""
+    try:
+        row = _parse(line)
+        if deep(row):
+            return row, "nested too deeply"
+    except (ValueError, RecursionError) as err:
+        return None, f"not a line of JSON ({err})"
+    kind = row.get("type") if isinstance(row, dict) else None
+    if not isinstance(row, dict) or not isinstance(kind, str) or kind not in _KINDS:
+        return row, "not a line of a run record"
+    error = line_error(kind, row)
+    if error is None:
+        numbers = (key for key, value in row.items() if type(value) in (int, float) and abs(value) > LARGEST)
+        error = next((f"{kind}[{key!r}]: the number is too large" for key in numbers), None)
+    return row, f"bad {error}" if error is not None else None
 
 
 def _parse(line: bytes) -> object:
     def refuse(name: str) -> NoReturn:
         raise ValueError(f"{name} is no JSON number")
 
-    return json.loads(line.decode("utf-8"), parse_constant=refuse)
+    def finite(text: str) -> float:
+        number = float(text)
+        return number if math.isfinite(number) else refuse(visible(text, 40))
+
+    return json.loads(line.decode("utf-8"), parse_constant=refuse, parse_float=finite)
 
 
-def _add(record: RunRecord | None, row: object, path: Path, number: int) -> RunRecord:
+def _begin(row: Any, fault: str | None, path: Path, number: int) -> RunRecord:
+    """Return the record that begins with a line. Raises RecordError unless that is a good header."""
     kind = row.get("type") if isinstance(row, dict) else None
-    if not isinstance(row, dict) or not isinstance(kind, str) or kind not in _KINDS:
-        _fail(path, number, "not a line of a run record", "give the .jsonl file that a run wrote")
     if kind == "header" and row.get("record") != RECORD:
         version = visible(str(row.get("record")), 20)
         _fail(path, number, f"record version {version}, this program reads {RECORD}", "update the older one")
-    error = line_error(kind, row)
-    if error is not None:
-        _fail(path, number, f"bad {error}", "run again to write a new record")
-    if (record is None) != (kind == "header"):
-        what = "a second header" if record else f"a {kind} before the header"
-        _fail(path, number, what, "keep every run in a file of its own")
-    if record is None:
-        return RunRecord(row)
+    if row is None:
+        _fail(path, number, str(fault), "restore the file or run again")
+    if not isinstance(kind, str) or kind not in _KINDS:
+        _fail(path, number, fault or "not a line of a run record", "give the .jsonl file that a run wrote")
+    if kind != "header":
+        _fail(path, number, f"a {kind} before the header", "keep every run in a file of its own")
+    if fault is not None:
+        _fail(path, number, fault, "run again to write a new record")
+    return RunRecord(row)
+
+
+def _add(record: RunRecord, row: Row, path: Path, number: int) -> None:
+    """Add a line that can be read. Raises RecordError for one that begins or ends another run."""
+    kind = row["type"]
+    if kind == "header":
+        _fail(path, number, "a second header", "keep every run in a file of its own")
     if record.footer is not None:
         _fail(path, number, f"a {kind} after the footer", "keep every run in a file of its own")
     if kind == "footer":
@@ -311,7 +396,6 @@ def _add(record: RunRecord | None, row: object, path: Path, number: int) -> RunR
         record.problems.append(row["message"])
     else:
         (record.results if kind == "result" else record.choices).append(row)
-    return record
 
 
 _KINDS = ("header", "result", "choice", "problem", "footer")

@@ -201,6 +201,23 @@ def test_findings_with_lost_or_foreign_files_are_refused(tmp_path: Path) -> None
         assert (result.exit_code, says in result.output) == (2, True), result.output
 
 
+@pytest.mark.parametrize("bad", [b"{", b'{"type": "result", "case": "a/b", "exception": {}}', b"[" * 5000])
+def test_a_bad_line_costs_itself_and_the_exit_status(record: Path, tmp_path: Path, bad: bytes) -> None:
+    lines = record.read_bytes().splitlines()
+    record.write_bytes(b"\n".join([*lines[:1], bad, *lines[1:]]) + b"\n")
+    out = tmp_path / "out"
+    result = invoke(record, "-o", out, "--html", "--markdown", "--sarif")
+    assert result.exit_code == 1
+    assert "note: lib 1: lib.jsonl, line 2: " in result.output
+    made = json.loads((out / "report.json").read_text())
+    assert schema_error("report", made) is None
+    assert [finding["rule"] for finding in made["findings"]] == ["OFF-07"]
+    assert any("1 line of its record cannot be read" in text for text in made["caveats"])
+    (who,) = made["implementations"]
+    assert who["problems"][0].startswith("lib.jsonl, line 2: ")
+    assert "lib.jsonl, line 2" in (out / "report.html").read_text()
+
+
 @pytest.mark.parametrize(
     "line",
     [

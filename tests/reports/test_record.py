@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from safetensors_corpus.judging.verdicts import DEVIATIONS, VERDICTS
 from safetensors_reports.record import RecordError, RecordWriter, RunRecord, read_record
 from safetensors_reports.schema import record_schema
+from safetensors_reports.summary import summary_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -131,36 +133,35 @@ def test_a_record_cut_anywhere_after_its_header_is_a_truncated_run(tmp_path: Pat
     assert not read_record(cut).truncated
 
 
+def _written(path: Path, make: type[Make], text: str) -> Path:
+    """Write a record of lines and of words that stand for good ones."""
+    footer = {"type": "footer", "complete": True, "duration_s": 1, "not_run": 0}
+    rows = {"HEADER": make.header(), "RESULT": make.result("a/b"), "FOOTER": footer}
+    for word, row in rows.items():
+        text = text.replace(word, json.dumps(row))
+    path.write_text(text)
+    return path
+
+
 @pytest.mark.parametrize(
     ("text", "line", "reason"),
     [
         ("", 1, "no header"),
         ("{", 1, "not a line of JSON"),
-        ("HEADER\n{\nRESULT\n", 2, "not a line of JSON"),
-        ("HEADER\n{\n", 2, "not a line of JSON"),
-        ('HEADER\n{"type": "result", "wall_ms": NaN}\n', 2, "NaN"),
+        ("{\nHEADER\n", 1, "not a line of JSON"),
+        ("[]\n", 1, "not a line of a run record"),
         ("RESULT\nHEADER\n", 1, "before the header"),
         ("HEADER\nHEADER\n", 2, "second header"),
         ("HEADER\nFOOTER\nRESULT\n", 3, "after the footer"),
-        ("HEADER\nFOOTER\n{", 3, "not a line of JSON"),
-        ("HEADER\n[]\n", 2, "not a line of a run record"),
-        ('HEADER\n{"type": "news"}\n', 2, "not a line of a run record"),
-        ('HEADER\n{"type": ["header"]}\n', 2, "not a line of a run record"),
-        ('HEADER\n{"type": "result", "case": "a/b"}\n', 2, "required"),
         ('{"type": "header", "record": 2}\n', 1, "record version 2"),
-        ("HEADER\n" + "[" * 100_000 + "\n", 2, "not a line of JSON"),
-        ("HEADER\n" + '{"type": "problem", "message": ' + "9" * 5000 + "}\n", 2, "not a line of JSON"),
+        ('{"type": "header", "record": 1}\n', 1, "required"),
+        ('{"type": "header", "record": true}\n', 1, "header"),
     ],
 )
-def test_garbled_records_name_the_line(
+def test_what_is_no_record_or_several_names_the_line(
     tmp_path: Path, make: type[Make], text: str, line: int, reason: str
 ) -> None:
-    footer = {"type": "footer", "complete": True, "duration_s": 1, "not_run": 0}
-    rows = {"HEADER": make.header(), "RESULT": make.result("a/b"), "FOOTER": footer}
-    for word, row in rows.items():
-        text = text.replace(word, json.dumps(row))
-    path = tmp_path / "run.jsonl"
-    path.write_text(text)
+    path = _written(tmp_path / "run.jsonl", make, text)
     with pytest.raises(RecordError) as caught:
         read_record(path)
     message = str(caught.value)
@@ -169,14 +170,130 @@ def test_garbled_records_name_the_line(
     assert "; " in message
 
 
-def test_a_bad_value_is_named_and_bounded(tmp_path: Path, make: type[Make]) -> None:
+@pytest.mark.parametrize(
+    ("text", "line", "reason"),
+    [
+        ("HEADER\n{\nRESULT\n", 2, "not a line of JSON"),
+        ("HEADER\n{\n", 2, "not a line of JSON"),
+        ('HEADER\n{"type": "result", "wall_ms": NaN}\n', 2, "NaN"),
+        ('HEADER\n{"type": "result", "wall_ms": 1e999}\n', 2, "1e999"),
+        ("HEADER\nFOOTER\n{", 3, "not a line of JSON"),
+        ("HEADER\n[]\n", 2, "not a line of a run record"),
+        ('HEADER\n{"type": "news"}\n', 2, "not a line of a run record"),
+        ('HEADER\n{"type": ["header"]}\n', 2, "not a line of a run record"),
+        ('HEADER\n{"type": "result", "case": "a/b"}\n', 2, "required"),
+        ("HEADER\n" + "[" * 100_000 + "\n", 2, "not a line of JSON"),
+        ("HEADER\n" + "[" * 500 + "]" * 500 + "\n", 2, "nested too deeply"),
+        ("HEADER\n" + '{"type": "problem", "message": ' + "9" * 5000 + "}\n", 2, "not a line of JSON"),
+        ("HEADER\n\x1b]0;x\x07\u202e\n", 2, "not a line of JSON"),
+    ],
+)
+def test_a_bad_line_is_named_and_left_out(
+    tmp_path: Path, make: type[Make], text: str, line: int, reason: str
+) -> None:
+    record = read_record(_written(tmp_path / "run.jsonl", make, text))
+    assert record.left_out == 1
+    (problem,) = record.problems
+    assert problem.startswith(f"run.jsonl, line {line}: ")
+    assert reason in problem
+    assert problem.isprintable()
+    assert len(record.results) == text.count("RESULT")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("exception", {}),
+        ("wall_ms", True),
+        ("peak_bytes", 10**30),
+        ("cpu_ms", -1e300),
+        ("verdict", "fine\ud800" + "x" * 10_000),
+        ("content", {"tensors": [7]}),
+        ("content", {"metadata": json.loads("[" * 200 + "]" * 200)}),
+        ("failures", [{}]),
+    ],
+)
+def test_a_wrong_typed_field_costs_its_line_only(
+    tmp_path: Path, make: type[Make], field: str, value: object
+) -> None:
     path = tmp_path / "run.jsonl"
-    rows = [make.header(), make.result("a/b", "fine\ud800" + "x" * 10_000)]
-    path.write_text("\n".join(json.dumps(row) for row in rows))
-    with pytest.raises(RecordError, match=r"result\['verdict'\]") as caught:
-        read_record(path)
-    assert len(str(caught.value)) < len(str(path)) + 500
-    str(caught.value).encode()
+    bad = (
+        make.result("a/b", "wrong-accept", **{field: value})
+        if field != "verdict"
+        else make.result("a/b", str(value))
+    )
+    rows = [
+        make.header(cases=2), make.result("a/a"), make.result("a/b", step="open"), bad, make.result("a/c")
+    ]  # fmt: skip
+    path.write_text("\n".join(json.dumps(row) for row in rows) + "\n")
+    record = read_record(path)
+    assert record.left_out == 1
+    assert record.problems[0].startswith("run.jsonl, line 4: ")
+    assert len(record.problems[0]) < 500
+    # Of a/b only the opening is known: what is half known is not passed.
+    assert record.case_verdicts() == {"a/a": "pass", "a/c": "pass"}
+
+
+def test_a_line_that_does_not_say_its_case_may_be_of_either_neighbour(
+    tmp_path: Path, make: type[Make]
+) -> None:
+    rows = [make.result(case, verdict) for case, verdict in
+            (("a/a", "pass"), ("a/b", "pass"), ("a/c", "wrong-accept"), ("a/d", "pass"))]  # fmt: skip
+    lines = [json.dumps(row) for row in (make.header(), *rows)]
+    (tmp_path / "run.jsonl").write_text("\n".join([*lines[:3], "{", *lines[3:]]) + "\n")
+    record = read_record(tmp_path / "run.jsonl")
+    assert record.case_verdicts() == {"a/a": "pass", "a/c": "wrong-accept", "a/d": "pass"}
+
+
+def test_of_many_bad_lines_some_are_named_and_all_counted(tmp_path: Path, make: type[Make]) -> None:
+    path = _written(tmp_path / "run.jsonl", make, "HEADER\n" + "{\n" * 1000 + "RESULT\nFOOTER\n")
+    record = read_record(path)
+    assert (record.left_out, len(record.results), record.truncated) == (1000, 1, False)
+    assert record.problems[-1] == "run.jsonl: 980 more lines are left out"
+    assert len(record.problems) == 21
+
+
+def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "run.jsonl")
+    with pytest.raises(RecordError, match="not a regular file"):
+        read_record(tmp_path / "run.jsonl")
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data())
+def test_any_change_of_one_line_keeps_the_others(
+    tmp_path_factory: Any, make: type[Make], data: st.DataObject
+) -> None:
+    path = tmp_path_factory.mktemp("record") / "run.jsonl"
+    write_full(path, make)
+    lines = path.read_bytes().splitlines()
+    number = data.draw(st.integers(1, len(lines) - 1))
+    if data.draw(st.booleans()):
+        row = json.loads(lines[number])
+        row[data.draw(st.sampled_from([*row, "new"]))] = data.draw(VALUES)
+        changed = json.dumps(row).encode()
+    else:
+        start, end = sorted(data.draw(st.tuples(*[st.integers(0, len(lines[number]))] * 2)))
+        changed = (
+            lines[number][:start] + data.draw(st.binary(max_size=6)).replace(b"\n", b"") + lines[number][end:]
+        )
+    others = [json.loads(line) for i, line in enumerate(lines) if i not in (0, number)]
+    path.write_bytes(b"\n".join([*lines[:number], changed, *lines[number + 1 :]]) + b"\n")
+    record = read_record(path)
+    kept = [record.header, *record.results, *record.choices, *([record.footer] if record.footer else [])]
+    assert all(row in kept for row in others if row["type"] != "problem")
+    assert record.left_out <= 1
+    assert {row["message"] for row in others if row["type"] == "problem"} <= set(record.problems)
+    if record.left_out:
+        assert record.problems[0].startswith(f"run.jsonl, line {number + 1}: ")
+    assert all(line.isprintable() for line in summary_lines(record))
 
 
 @pytest.mark.parametrize("data", [b"\xff\xfe{\0", b"\xef\xbb\xbf{}", b"\0" * 20])

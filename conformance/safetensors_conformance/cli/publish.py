@@ -107,7 +107,7 @@ def _texts(paths: Sequence[Path], manifest: Manifest) -> dict[str, str]:
         raise AuditError("findings of fuzzing are not published; give run records (.jsonl) only")
     shown: list[RunRecord] = []
     for record in records:
-        if record.footer is None or record.partial or not record.results:
+        if record.footer is None or record.partial or record.left_out or not record.results:
             # A page of half a run would look like one of a whole one.
             why = "; ".join(record.problems[:1]) or "the run is not complete"
             raise AuditError(

@@ -13,13 +13,13 @@ import click
 from safetensors_corpus import ManifestError, load_manifest
 from safetensors_reports.audit.badge import badges
 from safetensors_reports.audit.build import Report, build_report, report_text
-from safetensors_reports.audit.inputs import REPORT, AuditError, load_report
+from safetensors_reports.audit.inputs import REPORT, AuditError, FuzzFinding, load_report
 from safetensors_reports.audit.intoto import statements
 from safetensors_reports.audit.sarif import sarif_log
 from safetensors_reports.audit.stable import slug
 from safetensors_reports.audit.summary_markdown import summary_markdown
 from safetensors_reports.page.render import report_html
-from safetensors_reports.record import RecordError
+from safetensors_reports.record import LEFT_OUT_NAMED, RecordError, RunRecord
 from safetensors_reports.text import plural, visible
 
 from ..baseline import BaselineError
@@ -99,10 +99,12 @@ def report(
     Severity goes by what happens, not by how often: report.json explains its scales.
 
     \b
-    Exit status: 0 written, 2 an input cannot be used or the output cannot be written.
+    Exit status: 0 written, 1 written without some lines of a record that cannot be read,
+    2 an input cannot be used or the output cannot be written.
     """
     try:
-        made = _build(runs, corpus_path, baselines, public=public)
+        records, findings = read_inputs(runs)
+        made = _build(records, findings, corpus_path, baselines, public=public)
         older = None if previous is None else load_report(previous)
         # All is made before anything is written, so that no half report is left.
         texts = {REPORT: report_text(made)}
@@ -122,12 +124,22 @@ def report(
     write_texts(output, texts)
     found, runs_said = len(made["findings"]), len(made["implementations"])
     click.echo(f"{plural(found, 'finding')} in {plural(runs_said, 'run')}: {output / REPORT}")
+    bad = [record for record in records if record.left_out]
+    for record in bad:
+        for text in record.problems[: min(record.left_out, LEFT_OUT_NAMED + 1)]:
+            click.echo(f"note: {visible(record.label)}: {visible(text, 400)}", err=True)
+    if bad:
+        raise SystemExit(1)
 
 
 def _build(
-    paths: Sequence[Path], corpus_path: Path | None, baselines: Sequence[Path], *, public: bool
+    records: Sequence[RunRecord],
+    findings: Sequence[FuzzFinding],
+    corpus_path: Path | None,
+    baselines: Sequence[Path],
+    *,
+    public: bool,
 ) -> Report:
-    records, findings = read_inputs(paths)
     manifest = load_manifest(corpus_path)
     files = {path.name: path for path in baselines}
     known = {i: known_failures(record, files, manifest) for i, record in enumerate(records)}

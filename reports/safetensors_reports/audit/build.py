@@ -17,7 +17,7 @@ from safetensors_corpus.stats import load_reasons, rule_coverage
 from safetensors_reference import rule_book
 
 from ..comparison import distinct_labels
-from ..text import listed
+from ..text import listed, plural
 from .about import implementation
 from .agreement import agreement_part
 from .causes import cause_rows
@@ -223,6 +223,9 @@ def _caveats(records: Sequence[RunRecord], manifest: Manifest) -> list[str]:
             out.append(f"{who}: truncated run, the record has no footer; nothing is known about the rest")
         elif record.partial:
             out.append(f"{who}: partial run, filtered or interrupted; nothing is known about the rest")
+        if record.left_out:
+            lines = plural(record.left_out, "line")
+            out.append(f"{who}: {lines} of its record cannot be read; nothing is known about what they told")
         lost = record.counts().get("harness-error", 0)
         if lost:
             out.append(f"{who}: the adapter failed in {lost:,} cases; nothing is known about those")
