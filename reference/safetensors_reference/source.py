@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import os
 import stat
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from threading import RLock
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from weakref import WeakKeyDictionary
 
 from .errors import SafetensorsError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
 SourceLike = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO
 
@@ -49,23 +53,88 @@ class MemorySource:
 
 
 class FileSource:
-    """A source over an open binary file object, read by position."""
+    """A source over an open binary file object, read by position. Several threads may read at the same time.
+
+    A file that is opened by Python itself is read past its object, which leaves its position alone. Any
+    other object has one position for everybody: sources over the same object take turns, but whoever else
+    moves it must keep away while a source reads.
+    """
 
     def __init__(self, file: BinaryIO, name: str) -> None:
         self._file = file
         self.name = name
-        try:
+        self._lock = _lock_of(file)
+        with self._lock, self._told("cannot be read by position"):
             self.size = file.seek(0, os.SEEK_END)
-        except (OSError, ValueError) as err:
-            raise UnreadableError(f"{name}: cannot be read by position: {err}") from err
+        if type(self.size) is not int or self.size < 0:
+            raise UnreadableError(f"{name}: cannot be read by position: seek() gave no position")
 
     def read(self, start: int, count: int) -> bytes:
-        """Return ``count`` bytes from ``start`` on. Raises UnreadableError when the file became shorter."""
-        self._file.seek(start)
-        out = self._file.read(count)
-        if len(out) != count:
-            raise shorter(self.name, start + len(out))
-        return out
+        """Return ``count`` bytes from ``start`` on. Raises UnreadableError, also for a file that was cut."""
+        with self._told("cannot be read"):
+            direct = _has_descriptor(self._file)
+        if direct:
+            return _read_all(self._positioned, self.name, start, count)
+        with self._lock:
+            with self._told("cannot be read"):
+                self._file.seek(start)
+            return _read_all(self._next, self.name, start, count)
+
+    def _positioned(self, start: int, count: int) -> bytes:
+        with self._told("cannot be read"):
+            return os.pread(self._file.fileno(), count, start)
+
+    def _next(self, start: int, count: int) -> bytes:  # noqa: ARG002 - the object knows where it stands
+        with self._told("cannot be read"):
+            part: object = self._file.read(count)
+        if not isinstance(part, bytes) or len(part) > count:
+            found = f"{len(part):,} bytes" if isinstance(part, bytes) else type(part).__name__
+            raise UnreadableError(f"{self.name}: cannot be read: read({count:,}) gave {found}")
+        return part
+
+    @contextmanager
+    def _told(self, what: str) -> Iterator[None]:
+        """Turn the errors of a file object, such as of a closed one, into UnreadableError."""
+        try:
+            yield
+        except (OSError, ValueError, TypeError, AttributeError) as err:
+            raise UnreadableError(f"{self.name}: {what}: {err}") from err
+
+
+_locks: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+_new_lock = RLock()
+
+
+def _lock_of(file: object) -> AbstractContextManager[object]:
+    """Return the lock of a file object, which all sources over it share."""
+    with _new_lock:
+        try:
+            return _locks.setdefault(file, RLock())  # type: ignore[no-any-return]
+        except TypeError:  # neither hashable nor weakly referable: one lock for all of that sort
+            return _new_lock
+
+
+def _has_descriptor(file: object) -> bool:
+    """True for a file whose bytes are those of its descriptor.
+
+    Others have a descriptor too: of the packed file (``GzipFile``), or without what is not yet written.
+    """
+    raw = file.raw if type(file) is io.BufferedReader and not file.closed else file
+    return type(raw) is io.FileIO and not raw.closed
+
+
+def _read_all(read: Callable[[int, int], bytes], name: str, start: int, count: int) -> bytes:
+    """Join what ``read(start, count)`` gives, which may be less than asked; none is the end of the file."""
+    first = read(start, count)
+    if len(first) == count:
+        return first
+    out = bytearray(first)
+    while len(out) < count:
+        part = read(start + len(out), count - len(out))
+        if not part:
+            raise shorter(name, start + len(out))
+        out += part
+    return bytes(out)
 
 
 class PathSource:
@@ -90,18 +159,13 @@ class PathSource:
 
     def read(self, start: int, count: int) -> bytes:
         """Return ``count`` bytes from ``start`` on. Raises UnreadableError when the file became shorter."""
+        return _read_all(self._positioned, self.name, start, count)
+
+    def _positioned(self, start: int, count: int) -> bytes:
         try:
-            out = os.pread(self.fd, count, start)
-            while len(out) < count:
-                more = os.pread(self.fd, count - len(out), start + len(out))
-                if not more:
-                    raise shorter(self.name, start + len(out))
-                out += more
+            return os.pread(self.fd, count, start)
         except OSError as err:
-            if isinstance(err, UnreadableError):
-                raise
             raise UnreadableError(f"{self.name}: {err.strerror or err}") from err
-        return out
 
     def close(self) -> None:
         """Close the descriptor; harmless when it is closed already."""

@@ -11,6 +11,7 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 
 _BLOCK = 4096
+_SHARED = 1000
 
 
 class _Known(dict[bytes, int]):
@@ -18,7 +19,7 @@ class _Known(dict[bytes, int]):
 
     def __missing__(self, text: bytes) -> int:
         value = int(text)
-        if len(self) < _BLOCK:
+        if len(self) < _SHARED:
             self[text] = value
         return value
 

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import array
 import ctypes
+import gzip
 import io
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, BinaryIO, cast
 
 import pytest
 
 from safetensors_reference import UnreadableError, explain
+from safetensors_reference.opening import safe_open
 from safetensors_reference.source import MemorySource, SourceLike, open_source
 
-from .support import ABCD, W, make
+from .support import ABCD, W, entry, make
 
 VALID = make(f'{{"w":{W}}}   ', ABCD)
 BROKEN = make(f'{{"w":{W}}}   ', ABCD + b"efgh")
@@ -182,3 +187,153 @@ def test_a_stream_without_positions_is_no_verdict() -> None:
 )
 def test_any_memoryview_can_be_explained(view: memoryview) -> None:
     assert explain(view).faults == explain(view.tobytes()).faults
+
+
+def numbered(folder: Path, tensors: int = 64, size: int = 512) -> Path:
+    """A file whose tensor ``n`` holds nothing but the byte ``n``."""
+    entries = ",".join(
+        f'"{n}":{entry("U8", f"[{size}]", f"[{n * size},{(n + 1) * size}]")}' for n in range(tensors)
+    )
+    return through_file(make(f"{{{entries}}}", b"".join(bytes([n]) * size for n in range(tensors))), folder)
+
+
+class Slow(io.BytesIO):
+    """Hands on the processor between seek and read, as any thread may be made to."""
+
+    def read(self, count: int | None = -1, /) -> bytes:
+        time.sleep(0)
+        return super().read(count)
+
+
+class Raw(io.RawIOBase):
+    """A raw file that gives at most three bytes at a time, as raw files may."""
+
+    def __init__(self, data: bytes) -> None:
+        self.inner = io.BytesIO(data)
+
+    def seekable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return True
+
+    def seek(self, place: int, whence: int = 0, /) -> int:
+        return self.inner.seek(place, whence)
+
+    def readinto(self, buffer: Any, /) -> int:
+        return self.inner.readinto(memoryview(buffer)[:3])
+
+
+def packed(path: Path) -> BinaryIO:
+    with gzip.open(path.with_suffix(".gz"), "wb") as file:
+        file.write(path.read_bytes())
+    return cast("BinaryIO", gzip.open(path.with_suffix(".gz")))
+
+
+def unwritten(path: Path) -> BinaryIO:
+    """A file whose last bytes are in the buffer of its object only."""
+    data = path.read_bytes()
+    path.write_bytes(data[:-512])
+    file = path.open("r+b")
+    file.seek(0, os.SEEK_END)
+    file.write(data[-512:])
+    return file
+
+
+OBJECTS: dict[str, Callable[[Path], BinaryIO]] = {
+    "buffered": lambda path: path.open("rb"),
+    "unbuffered": lambda path: cast("BinaryIO", path.open("rb", buffering=0)),
+    "buffer of one's own": lambda path: cast("BinaryIO", io.BufferedReader(io.FileIO(path))),
+    "written to": unwritten,
+    "gzip": packed,
+    "memory": lambda path: Slow(path.read_bytes()),
+    "three bytes at a time": lambda path: cast("BinaryIO", Raw(path.read_bytes())),
+}
+
+
+@pytest.mark.parametrize("kind", OBJECTS)
+def test_threads_that_share_a_file_object_read_what_they_ask_for(kind: str, tmp_path: Path) -> None:
+    """Two sources over one object, several threads over each."""
+    interval = sys.getswitchinterval()
+    with OBJECTS[kind](numbered(tmp_path)) as file:
+        sources = safe_open(file, "raw"), safe_open(file, "raw")
+
+        def wrong(thread: int) -> int:
+            opened = sources[thread % 2]
+            names = [str((thread * 7 + n) % 64) for n in range(300)]
+            return sum(bytes(opened.get_tensor(name)) != bytes([int(name)]) * 512 for name in names)
+
+        sys.setswitchinterval(1e-6)
+        try:
+            with ThreadPoolExecutor(6) as pool:
+                assert list(pool.map(wrong, range(6))) == [0] * 6
+        finally:
+            sys.setswitchinterval(interval)
+
+
+def test_a_file_opened_by_python_keeps_its_position(tmp_path: Path) -> None:
+    with numbered(tmp_path).open("rb") as file, safe_open(file, "raw") as opened:
+        file.seek(11)
+        opened.get_tensor("3")
+        assert file.tell() == 11
+
+
+def lying(answer: object) -> BinaryIO:
+    class Lying(io.BytesIO):
+        def read(self, count: int | None = -1, /) -> Any:
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+    return Lying(VALID)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [None, "text", 8, b"x" * 1000, bytearray(8), OSError("no"), ValueError("no"), TypeError("no")],
+    ids=repr,
+)
+def test_a_file_object_that_answers_wrongly_is_no_verdict(answer: object) -> None:
+    with pytest.raises(UnreadableError, match="<file object>: cannot be read"):
+        explain(lying(answer))
+
+
+@pytest.mark.parametrize("what", [None, 7, ["a"], object(), io.StringIO("text" * 9)], ids=type)
+def test_what_is_no_input_at_all_is_unreadable(what: Any) -> None:
+    with pytest.raises(UnreadableError):
+        explain(what)
+
+
+@pytest.mark.parametrize("kind", ["buffered", "unbuffered", "gzip", "memory", "three bytes at a time"])
+def test_a_file_object_that_was_closed_is_no_verdict(kind: str, tmp_path: Path) -> None:
+    file = OBJECTS[kind](numbered(tmp_path))
+    opened = safe_open(file, "raw")
+    file.close()
+    if kind == "three bytes at a time":
+        assert bytes(opened.get_tensor("1")) == b"\1" * 512
+        return
+    with pytest.raises(UnreadableError, match="closed"):
+        opened.get_tensor("1")
+    with pytest.raises(UnreadableError, match="closed"):
+        explain(file)
+
+
+def test_a_file_object_without_its_file_is_no_verdict(tmp_path: Path) -> None:
+    file = numbered(tmp_path).open("rb")
+    opened = safe_open(file, "raw")
+    with file.detach(), pytest.raises(UnreadableError, match="detached"):
+        opened.get_tensor("1")
+
+
+class Unlisted(io.BytesIO):
+    """No weak references, and equal to every other."""
+
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+
+def test_an_object_without_a_hash_can_be_read() -> None:
+    assert explain(Unlisted(VALID)).valid
