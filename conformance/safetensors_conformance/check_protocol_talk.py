@@ -13,6 +13,8 @@ from typing import Any
 import jsonschema
 from jsonschema.exceptions import best_match
 
+from safetensors_reference.errors import PortableError
+
 from . import protocol
 from .confinement import Confinement
 from .outcomes import Implementation, StepResult
@@ -29,7 +31,7 @@ FLUSH = (
 )
 
 
-class BreachError(Exception):
+class BreachError(PortableError):
     """The program does something else than the protocol says.
 
     Attributes:

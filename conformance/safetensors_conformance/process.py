@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import psutil
 
+from safetensors_reference.errors import PortableError
+
 from .supervised import start
 
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ GLANCES = 5
 """Times that a late process is looked at before it is said to be asleep: a busy one may wait for a moment."""
 
 
-class DiedError(Exception):
+class DiedError(PortableError):
     """The process ended. ``status``: exit status, negative for a signal, None when it was killed here."""
 
     def __init__(self, status: int | None) -> None:
@@ -47,7 +49,7 @@ class DiedError(Exception):
         self.status = status
 
 
-class LateError(Exception):
+class LateError(PortableError):
     """The process did not answer in time and was killed.
 
     Attributes:

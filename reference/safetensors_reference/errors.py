@@ -10,7 +10,33 @@ if TYPE_CHECKING:
     from .faults import Fault
 
 
-class SafetensorsError(Exception):
+class PortableError(Exception):
+    """An exception that may be sent to another process, whatever its ``__init__`` asks for.
+
+    Python would call the class with ``args`` again, which are the text alone; a pool of processes that meets
+    an error which it cannot rebuild breaks, or waits for ever.
+    """
+
+    def __reduce__(self) -> tuple[object, ...]:
+        kept = {name: getattr(self, name) for name in _SYSTEM if getattr(self, name, None) is not None}
+        return _rebuilt, (type(self), self.args, {**vars(self), **kept})
+
+
+_SYSTEM = ("errno", "strerror", "filename", "filename2")
+"""What an OSError holds outside its ``__dict__``."""
+
+
+def _rebuilt(
+    kind: type[PortableError], args: tuple[object, ...], attributes: dict[str, object]
+) -> PortableError:
+    error = kind.__new__(kind)
+    error.args = args
+    for name, value in attributes.items():
+        setattr(error, name, value)
+    return error
+
+
+class SafetensorsError(PortableError):
     """Base of all errors of this package.
 
     Attributes:

@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ..errors import PortableError
 from ..variables import child_variables
 from .loaders import WARM
 
@@ -25,7 +26,7 @@ PACKAGES = Path(__file__).resolve().parents[2]
 _PATH = re.compile(r"(?<![\w./])(?:/[^\s/:'\"]+)+/(?=[^\s/])")
 
 
-class LoaderError(Exception):
+class LoaderError(PortableError):
     """A loader gave no figure; the text is the reason, without paths of this machine.
 
     Attributes:
