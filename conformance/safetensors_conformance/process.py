@@ -110,7 +110,7 @@ class Deadline:
         return LateError(f" after {waited:.1f} s, the machine is busy" if busy else "", starved=starved)
 
 
-class HungryError(Exception):
+class HungryError(PortableError):
     """The process used more memory than allowed and was killed.
 
     Attributes:

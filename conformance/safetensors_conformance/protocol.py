@@ -186,14 +186,14 @@ _FIELDS: tuple[tuple[str, type | tuple[type, ...], str], ...] = (
     ("message", str, "a string"),
     ("exception", str, "a string"),
     ("documented", bool, "true or false"),
-    ("cpu_ms", (int, float), "a number"),
-    ("wall_ms", (int, float), "a number"),
+    ("cpu_ms", (int, float, str), "a number"),
+    ("wall_ms", (int, float, str), "a number"),
     ("tensor_count", int, "an integer"),
     ("tensors", list, "a list"),
     ("metadata_items", list, "a list of pairs"),
     ("checks", list, "a list"),
 )
-"""Fields of an answer, their types in Python, and those in words."""
+"""Fields of an answer, their types in Python, and those in words. Numbers beyond JSON's stand as texts."""
 
 
 def _is_integer(value: object) -> bool:
@@ -213,9 +213,9 @@ def _shown(value: object) -> str:
         return f"a deeply nested {type(value).__name__}"
 
 
-def _milliseconds(value: float | None) -> float | None:
+def _milliseconds(value: float | str | None) -> float | None:
     """Return a time that was told, None for one that cannot be: a clock may jump, and is nobody's fault."""
-    return value if value is not None and 0 <= value <= MOST else None
+    return value if isinstance(value, (int, float)) and 0 <= value <= MOST else None
 
 
 def _tensors(tensors: list[Any]) -> list[dict[str, Any]]:

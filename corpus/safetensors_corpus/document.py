@@ -313,7 +313,7 @@ def _case(row: Any) -> Iterator[str]:
         return
     yield from _input(row["input"])
     yield from _expect(row["expect"])
-    yield from _action(row.get("kind", "read"), row.get("action"))
+    yield from action_faults(row.get("kind", "read"), row.get("action"))
     budget = row.get("budget") or {}
     if not isinstance(budget, dict) or any(type(x) not in (int, float) or x < 0 for x in budget.values()):
         yield "has a budget that is not an object of numbers"
@@ -413,7 +413,8 @@ def _items(metadata: Mapping[str, Any]) -> list[Any]:
     return items if isinstance(items, list) else [list(pair) for pair in metadata.items()]
 
 
-def _action(kind: str, given: Any) -> Iterator[str]:
+def action_faults(kind: str, given: Any) -> Iterator[str]:
+    """Yield what is wrong with what a case of a kind does beyond opening and reading its input."""
     wanted = _ACTION_OF.get(kind)
     if given is None:
         if wanted:

@@ -87,6 +87,24 @@ def test_what_cannot_be_run_says_why(finding: Finding, selector: str, words: str
     assert exit_status([answer]) == 2
 
 
+HOSTILE: list[tuple[str, dict[str, object]]] = [
+    ("write", {"do": "write"}),
+    ("write", {"do": "rm", "script": []}),
+    ("write", {"do": "write", "storages": {"m": [{"zeros": 10**15}]}, "tensors": [], "metadata": None,
+               "target": "new"}),
+    ("write", {"do": "write", "storages": {}, "tensors": [], "metadata": None, "target": "../../x"}),
+    ("slice", {"do": "slice", "tensor": 7, "index": []}),
+    ("slice", {"do": "slice", "tensor": "a"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("step", "action"), HOSTILE)
+def test_an_action_of_another_form_cannot_be_run(step: str, action: dict[str, object]) -> None:
+    (answer,) = replay(replace(hole(), step=step, action=action), ["reference"], times=1, limits=LIMITS)
+    assert answer.state == "cannot be run"
+    assert "no action in the form of the manifest" in answer.got
+
+
 def _judged(verdict: str) -> StepVerdict:
     return StepVerdict(verdict, "", (), StepResult("accept" if verdict == "wrong-accept" else "reject"))
 

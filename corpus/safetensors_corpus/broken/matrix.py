@@ -184,7 +184,10 @@ def _row_by_name(name: str) -> Row:
 def load(path: Path | None = None) -> tuple[Row, ...]:
     """Return the rows of the committed matrix. Raises OSError and ValueError."""
     raw: dict[str, Any] = json.loads((path or corpus_root() / FILE).read_text(encoding="utf-8"))
-    return tuple(Row(r["name"], r["kind"], r["about"], tuple(r["fails"])) for r in raw["variants"])
+    try:
+        return tuple(Row(r["name"], r["kind"], r["about"], tuple(r["fails"])) for r in raw["variants"])
+    except (KeyError, TypeError) as err:
+        raise ValueError(f"not a matrix ({type(err).__name__}: {err})") from err
 
 
 def committed(manifest: Manifest, path: Path | None = None) -> Matrix:

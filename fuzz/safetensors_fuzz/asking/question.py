@@ -13,6 +13,7 @@ from typing import Any
 
 from safetensors_conformance.outcomes import STEPS
 from safetensors_corpus.builder import Builder
+from safetensors_corpus.document import action_faults
 from safetensors_corpus.manifest import ROOT_MARK, Case, DirectoryFile, Expectation, Input
 from safetensors_corpus.registry import ACCEPT, Accept, Reject
 from safetensors_reference.rules import rule_book
@@ -171,8 +172,8 @@ def case_from(
 ) -> Case:
     """Write the files into ``folder`` and return the case that hands them over.
 
-    Raises ValueError for a step that is not among ``KINDS`` or an expectation that is not in the manifest's
-    form, OSError when a file cannot be written.
+    Raises ValueError for a step that is not among ``KINDS`` or an expectation or action that is not in the
+    manifest's form, OSError when a file cannot be written.
     """
     if step not in KINDS:
         raise ValueError(f"step {step!r} hands over no input; steps that do: {', '.join(KINDS)}")
@@ -181,6 +182,8 @@ def case_from(
         expect = None if options else Expectation.from_json(dict(expectation))
     except (KeyError, TypeError, AttributeError) as err:
         raise ValueError(f"no expectation in the form of the manifest: {type(err).__name__}: {err}") from err
+    for why in action_faults(KINDS[step], action) if action is not None else ():
+        raise ValueError(f"no action in the form of the manifest: it {why}")
     return Case(
         id=f"{AREAS.get(step, _area(rules))}/fuzzed",
         kind=KINDS[step],
