@@ -189,7 +189,8 @@ def written_file(path: Path) -> Answer:
     for tensor in header.tensors.values():
         part = data[header.data_start + tensor.begin : header.data_start + tensor.end]
         rows.append(tensor_row(tensor.name, tensor.dtype, tensor.shape, part))
-    return Answer("accept", tensors=rows, metadata=header.metadata, has_metadata=True, flaws=flaws)
+    metadata = None if header.metadata is None else dict(header.metadata)
+    return Answer("accept", tensors=rows, metadata=metadata, has_metadata=True, flaws=flaws)
 
 
 def _open(choice: str) -> bool:

@@ -72,12 +72,6 @@ def test_other_bytes_are_charged_to_the_byte_order_only_where_the_case_is_about_
     assert verdict(Demand(("DTY-14", "DAT-01"), RIGHT), OTHER) == ("wrong-content", "DAT-06")
 
 
-def test_a_choice_that_was_taken_is_not_what_is_wrong_about_the_content() -> None:
-    options = {"write": RIGHT, "refuse": REFUSED}
-    demand = Demand(("WRT-08", "WRT-07", "DAT-01"), None, "must", (), "write", "big-endian-view", options)
-    assert verdict(demand, OTHER) == ("wrong-content", "WRT-07")
-
-
 def test_the_shape_of_packed_elements_is_a_matter_of_counting_them() -> None:
     halved = Answer("accept", tensors=[{**ROW, "shape": [1]}])
     assert verdict(Demand(("SHP-04",), RIGHT), halved) == ("wrong-content", "SHP-04")

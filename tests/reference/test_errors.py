@@ -15,7 +15,7 @@ from types import ModuleType
 import pytest
 
 from safetensors_conformance.check_protocol_talk import BreachError
-from safetensors_conformance.process import DiedError, LateError
+from safetensors_conformance.process import DiedError, HungryError, LateError
 from safetensors_reference import InvalidFileError, UnreadableError, explain, read_header
 from safetensors_reference.atomic import NotSavedError, write_file
 from safetensors_reference.bench_device.client import LoaderError
@@ -72,6 +72,7 @@ MAKERS: dict[type[BaseException], Callable[[type[BaseException], Path], BaseExce
     RankError: lambda kind, _: kind("é", (1, 3), "API_CLOSED", "API-10"),
     LoaderError: lambda kind, _: kind("failed", "in /somewhere/below/here"),
     DiedError: lambda kind, _: kind(-9),
+    HungryError: lambda _kind, _: HungryError("too many", in_all=3, told=False),
     LateError: lambda _kind, _: LateError("much later", starved=True),
     BreachError: lambda _kind, _: BreachError("é", do="flush", line=b"\xff", where="$.x"),
 }

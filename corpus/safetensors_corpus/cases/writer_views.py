@@ -149,7 +149,7 @@ def big_endian(f: WriteBuilder, code: str) -> None:
 
 @chooses(
     "big-endian-view",
-    "WRT-07",
+    "WRT-08",
     "DAT-01",
     options={"write": ACCEPT, "refuse": reject("WRT_UNSUPPORTED_DTYPE", "WRT_NOT_CONTIGUOUS")},
     level="must",

@@ -300,9 +300,7 @@ def _content(demand: Case | Demand, difference: Difference) -> Failure:
     groups, rule = _CONTENT[of]
     if of == "shape" and PACKED.intersection(demand.features):
         return failure_of("content", COUNTS, "must", of, difference.text)
-    # A choice was taken one way or the other: what is wrong then is something else.
-    about = rule_book().choices[demand.choice].rule if demand.choice is not None else ""
-    rules = [r for r in demand.rules if r != about]
+    rules = demand.rules
     if demand.kind == "read" and of in ("bytes", "nbytes"):  # only what the case is about can be the reason
         rules = rules[:1]
     named = [r for r in rules if r.startswith(groups) and basis_of(r) == "text" and _is_must(r)]
