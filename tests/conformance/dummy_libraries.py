@@ -152,12 +152,12 @@ TORCH: Modules = {"torch": {"float32": "float32", "uint8": "uint8", "__version__
 
 
 def adaptersentry(lib: Library) -> Modules:
-    names = {
-        "ALLOWED_DTYPES": {"F32": 4},
-        "read_header": lib.function(lambda: (lib.header, 8)),
-        "header_entry_problem": lib.function(),
+    taken: Any = SimpleNamespace(not_analyzed=[SimpleNamespace(category="unsupported")])
+    return {
+        "adaptersentry.parsers.adapter_file": {"open_adapter": lib.function(taken)},
+        "adaptersentry.parsers.safetensors": {"ALLOWED_DTYPES": {"F32": 4}},
+        "adaptersentry.schemas.errors": {"ErrorCategory": SimpleNamespace(MALFORMED="malformed")},
     }
-    return {"adaptersentry.parsers.safetensors": names}
 
 
 def candle(lib: Library) -> Modules:
