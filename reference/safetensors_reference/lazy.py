@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 from .buffers import Mode, check_unchanged, map_file, read_range
 from .errors import AccessError, NoSuchTensorError, memory_for
-from .faults import quote, shown
+from .faults import quote
 from .header import Header, TensorInfo
 from .parse import header_of
 from .rules import ProfileName
@@ -52,8 +52,8 @@ class TensorFile(Generic[T]):
         profile: ProfileName = "hardened",
     ) -> None:
         """Open and validate. Raises InvalidFileError, UnreadableError or AccessError (mode)."""
-        if not isinstance(mode, str) or mode not in ("copy", "mmap"):
-            raise AccessError(f"mode must be 'copy' or 'mmap', not {shown(mode)}")
+        if mode not in ("copy", "mmap"):
+            raise AccessError(f"mode must be 'copy' or 'mmap', not {mode!r}")
         self._stack = ExitStack()
         self.framework = framework
         self._map: memoryview | None = None
@@ -91,14 +91,15 @@ class TensorFile(Generic[T]):
         return len(self._header.tensors)
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and name in self._header.tensors
+        return name in self._header.tensors
 
     def info(self, name: str) -> TensorInfo:
         """Return the header's entry without touching data (API-19). Raises NoSuchTensorError."""
         try:
             return self._header.tensors[name]
         except (KeyError, TypeError):
-            raise NoSuchTensorError(f"{self._source.name}: no tensor {shown(name)}") from None
+            shown = quote(name) if isinstance(name, str) else repr(name)[:80]
+            raise NoSuchTensorError(f"{self._source.name}: no tensor {shown}") from None
 
     def get_tensor(self, name: str) -> T:
         """Read one tensor. Raises NoSuchTensorError, UnsupportedDtypeError, AccessError, UnreadableError."""

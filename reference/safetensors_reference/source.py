@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 from weakref import WeakKeyDictionary
 
 from .errors import SafetensorsError
-from .faults import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -145,10 +144,7 @@ class PathSource:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        try:
-            self.name = os.fspath(path)
-        except TypeError as err:
-            raise UnreadableError(f"not a path: {shown(path)}") from err
+        self.name = os.fspath(path)
         try:
             # Without waiting: a FIFO would otherwise hang until somebody writes to it (API-13).
             self.fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
