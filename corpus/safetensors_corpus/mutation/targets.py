@@ -27,6 +27,9 @@ SKIP: Mapping[str, tuple[str, ...]] = {
     "rules": ("*",),
     # Case files are handed over as bytes; which forms of input are taken is no matter of files.
     "source": (
+        "_has_descriptor",
+        "_read_all",
+        "read_whole",
         "MemorySource.__init__",
         "UnreadableError",
         "Source",
