@@ -65,18 +65,17 @@ class Started(Protocol):
 def start(argv: Sequence[str], env: Mapping[str, str]) -> Started:
     """Start a program with pipes in a session of its own. Raises OSError as ``Popen`` does."""
     if sys.platform == "linux":
-        theirs, ours = _pipes()
-        try:
-            keeper = _supervisor.ask(argv, env, theirs)
-        except _NoSupervisorError:
-            _close(*ours)
-        except BaseException:
-            _close(*ours)
-            raise
-        else:
-            return Kept(keeper, ours)
-        finally:
-            _close(*theirs)
+        for _ in range(2):  # a program that kills the supervisor takes the requests of others with it
+            theirs, ours = _pipes()
+            try:
+                return Kept(_supervisor.ask(argv, env, theirs), ours)
+            except _NoSupervisorError:
+                _close(*ours)
+            except BaseException:
+                _close(*ours)
+                raise
+            finally:
+                _close(*theirs)
     return Loose(argv, env)
 
 
@@ -93,7 +92,7 @@ def _close(*fds: int) -> None:
 
 
 class _NoSupervisorError(Exception):
-    """The supervisor cannot be started here."""
+    """The supervisor cannot be started here, or is gone before it has answered."""
 
 
 class _Supervisor:
@@ -171,7 +170,7 @@ class Kept:
     """A program with a keeper."""
 
     def __init__(self, keeper: socket.socket, ours: tuple[int, int, int]) -> None:
-        """Wait for the start. Raises OSError."""
+        """Wait for the start. Raises OSError, or _NoSupervisorError when nobody answers."""
         self.stdin, self.stdout, self.stderr = ours
         self.status: int | None = None
         self.spent: float | None = None
@@ -182,9 +181,8 @@ class Kept:
         started = self._hear(START_SECONDS)
         if started is None or "pid" not in started:
             keeper.close()
-            _close(*ours)
             if started is None:
-                raise OSError("its supervisor does not answer")
+                raise _NoSupervisorError
             raise OSError(started["errno"], started["strerror"], started["filename"])
         self.pid = int(started["pid"])
         self._keeper: psutil.Process | None = None

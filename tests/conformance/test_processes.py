@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -249,6 +250,33 @@ def test_a_program_that_cannot_be_run_is_told_as_ever(tmp_path: Path) -> None:
     (tmp_path / "plain").write_bytes(b"#!")
     with pytest.raises(PermissionError, match="plain"):
         process.Child([str(tmp_path / "plain")], 1 << 30, os.environ)
+
+
+def started() -> bytes:
+    """Start a program, return what it says, which is nothing that another one says."""
+    word = os.urandom(8).hex()
+    child = process.Child([sys.executable, "-IS", "-c", f"print({word!r})"], 1 << 30, os.environ)
+    line = child.read_line(process.Deadline(60))
+    child.wait_closed(5)
+    assert line.decode() == word
+    return line
+
+
+def test_programs_that_start_at_the_same_time_do_not_disturb_each_other() -> None:
+    """Requests of several threads lie behind each other before the first one is read."""
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(lambda _: started(), range(40)))) == 40
+
+
+def test_a_supervisor_that_is_killed_is_replaced() -> None:
+    with ThreadPoolExecutor(3) as pool:
+        waiting = [pool.submit(started) for _ in range(12)]
+        for _ in range(3):
+            time.sleep(0.05)
+            popen = supervised._supervisor._popen
+            if popen is not None:
+                popen.kill()
+        assert len({one.result() for one in waiting}) == 12
 
 
 @pytest.mark.parametrize("platform", ["linux", "other"])

@@ -42,10 +42,13 @@ def main() -> None:
         if len(length) < 4:
             return
         text = bytearray()
-        while len(text) < int.from_bytes(length, "little"):
-            text += (chunk := requests.recv(1 << 16))
+        left = int.from_bytes(length, "little")
+        while left:  # never more than this request: the next one may be there already, with its descriptors
+            chunk = requests.recv(min(left, 1 << 16))
             if not chunk:
                 return
+            text += chunk
+            left -= len(chunk)
         if os.fork() == 0:
             requests.close()
             keep(json.loads(text), fds)
