@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import time
 from dataclasses import replace
@@ -177,9 +178,8 @@ def run(*args: str) -> tuple[int, str]:
 
 def folder_with(rows: tuple[Row, ...], written: Path, tmp_path: Path) -> Path:
     folder = tmp_path / "corpus"
-    folder.mkdir()
-    (folder / "corpus.json").symlink_to(written / "corpus.json")
-    (folder / "files").symlink_to(written / "files")
+    shutil.copytree(written, folder, copy_function=os.link)
+    (folder / FILE).unlink(missing_ok=True)
     (folder / FILE).write_text(Matrix(rows, {}).text(), encoding="utf-8")
     return folder
 

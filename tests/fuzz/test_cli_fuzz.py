@@ -52,9 +52,13 @@ def test_findings_are_listed_written_and_exit_with_1(tmp_path: Path) -> None:
 
 
 def test_what_was_found_can_be_replayed(tmp_path: Path) -> None:
-    run("--impl", f"py:{FAKES}:OtherMetadata", "--max-execs", "60", "-o", tmp_path)
+    selector = f"py:{FAKES}:OtherMetadata"
+    run("--impl", selector, "--max-execs", "60", "-o", tmp_path)
     (place,) = tmp_path.iterdir()
-    again = run("replay", place)
+    unasked = run("replay", place)
+    assert unasked.exit_code == 2
+    assert "to run this program, give --impl" in unasked.stdout
+    again = run("replay", place, "--impl", selector)
     assert again.exit_code == 1
     assert "STILL WRONG" in again.stdout
     fixed = run("replay", place, "--impl", "reference")

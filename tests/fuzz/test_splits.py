@@ -174,22 +174,25 @@ def states(finding: Finding, *selectors: str) -> list[tuple[str, str]]:
 
 def test_a_split_is_asked_again_of_both() -> None:
     finding = split(LAX, ACCEPTS_ALL)
-    answers = replay(finding, times=2, limits=LIMITS)
+    answers = replay(finding, (LAX, ACCEPTS_ALL), times=2, limits=LIMITS)
     assert [(a.selector, a.state) for a in answers] == [(LAX, "still wrong"), (ACCEPTS_ALL, "still wrong")]
     assert exit_status(answers) == 1
     assert answers[0].got == (
         f'accept, but tensor "w" is reported, the file has none of that name (as {ACCEPTS_ALL} reads it)'
     )
     assert answers[1].got == f'accept, but tensor "w" is missing (as {LAX} reads it)'
-    # One alone is held against those of the finding; two are held against each other only.
-    assert states(finding, LAX) == [(LAX, "still wrong"), (ACCEPTS_ALL, "still wrong")]
+    # One alone is held against the known implementations of the finding; two are held against each other.
+    known = split("reference", ACCEPTS_ALL)
+    assert states(known, LAX) == [
+        (LAX, "as expected"), ("reference", "as expected"), (ACCEPTS_ALL, "cannot be run")
+    ]  # fmt: skip
     assert states(finding, OTHER_METADATA, LAX) == [(OTHER_METADATA, "as expected"), (LAX, "as expected")]
     assert states(finding, LAX, REFUSES) == [(LAX, "as expected"), (REFUSES, "as expected")]
 
 
 def test_a_split_needs_two_that_can_be_run() -> None:
     finding = split(LAX, "py:no_such_module:X")
-    answers = replay(finding, times=1, limits=LIMITS)
+    answers = replay(finding, finding.got, times=1, limits=LIMITS)
     assert [a.state for a in answers] == ["cannot be run", "cannot be run"]
     assert "nobody to hold it against" in answers[0].got
     assert "cannot start" in answers[1].got
@@ -223,7 +226,7 @@ def test_its_folder_names_both_and_its_test_fails_until_they_agree(tmp_path: Pat
     assert json.loads((place / DOCUMENT).read_bytes())["reproduce"] == asked
     assert asked in (place / "README.md").read_text()
     assert load_fuzz_finding(place).document["expectation"]["agree"] is True
-    again = run(place, "--times", "1")
+    again = run(place, "--times", "1", "--impl", LAX, "--impl", ACCEPTS_ALL)
     assert again.exit_code == 1
     assert again.stdout.count("STILL WRONG") == 2
     test = place / name_of_test(finding)

@@ -85,5 +85,8 @@ FUZZ: dict[str, Any] = {
 def write_finding(folder: Path, **changes: Any) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "input.safetensors").write_bytes(FUZZED)
-    (folder / "finding.json").write_text(json.dumps(FUZZ | changes), "ascii")
+    document = FUZZ | changes
+    asked = " ".join(f"--impl {selector}" for selector in document["got"])
+    document = {**document, "reproduce": f"stc fuzz replay {document['slug']} {asked}", **changes}
+    (folder / "finding.json").write_text(json.dumps(document), "ascii")
     return folder
