@@ -39,8 +39,9 @@ class ReadsAKey(_Reaches):
 
 class WritesToTheCorpus(_Reaches):
     def reach(self, path: str) -> str:
-        (Path(path).parent / "planted").write_text("x", encoding="ascii")
-        return "wrote beside the input"
+        # The input itself is a copy in a folder of the reader's own.
+        (Path(os.environ["FAKE_CORPUS"]) / "planted").write_text("x", encoding="ascii")
+        return "wrote to the corpus"
 
 
 class Connects(_Reaches):

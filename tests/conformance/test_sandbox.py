@@ -29,7 +29,7 @@ from .support import REPOSITORY, TRIGGER, cases
 
 FAKES = Path(__file__).with_name("sandbox_fakes.py")
 BUDGET_FAKES = Path(__file__).with_name("budget_fakes.py")
-NAMED = ("FAKE_HOME", "FAKE_PORT", "FAKE_VICTIM")
+NAMED = ("FAKE_CORPUS", "FAKE_HOME", "FAKE_PORT", "FAKE_VICTIM")
 FILES = load_manifest().root / "files"
 
 
@@ -54,6 +54,7 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     (folder / ".ssh" / "id_ed25519").write_text("the key", encoding="ascii")
     monkeypatch.setenv("HOME", str(folder))
     monkeypatch.setenv("FAKE_HOME", str(folder))
+    monkeypatch.setenv("FAKE_CORPUS", str(FILES))
     return folder
 
 
