@@ -14,6 +14,7 @@ import secrets
 import stat
 import tempfile
 import weakref
+from collections import deque
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,9 +22,12 @@ from safetensors_corpus import Case, ManifestError
 
 from .outcomes import StepResult
 from .scratch import remove
+from .worker import HISTORY
 
 SHOWN = "file.safetensors"
 """What stands for the name of a copy in an implementation's words, so that they are the same every time."""
+_PAST_BLOCKS = (64 << 20) // 512
+"""What copies of past cases may occupy, in blocks of 512 bytes."""
 _NUMBERS = 10**6
 _KINDS = frozenset({"read", "slice", "resource"})
 """Kinds of case that hand over the path of one file; the others set up a folder of their own."""
@@ -46,6 +50,7 @@ class Copies:
         self._taken: set[int] = set()
         self._shown: dict[str, Case] = {}
         self._known: dict[str, tuple[int, ...]] = {}
+        self._past: deque[tuple[Path, int]] = deque()
 
     def shown(self, case: Case) -> Case:
         """Return the case with a copy as its input, made at the first time. Raises ManifestError.
@@ -102,12 +107,22 @@ class Copies:
                 return ""
         return "its input was written to"
 
+    def retire(self, case: Case) -> None:
+        """Be done with a case. The latest copies stay: a process may be asked once more what came before."""
+        shown = self._shown.get(case.id)
+        if shown is None or _signature(shown.path) != self._known[case.id]:
+            self.discard(case)
+            return
+        del self._shown[case.id]
+        self._past.append((shown.path, shown.path.lstat().st_blocks))
+        while len(self._past) > HISTORY or sum(blocks for _, blocks in self._past) > _PAST_BLOCKS:
+            _unlink(self._past.popleft()[0])
+
     def discard(self, case: Case) -> None:
         """Remove the copy of a case; the next time another one is made."""
         shown = self._shown.pop(case.id, None)
         if shown is not None:
-            with contextlib.suppress(OSError):
-                shown.path.unlink()
+            _unlink(shown.path)
 
     def plain(self, result: StepResult) -> StepResult:
         """Return a result whose words do not tell where the copies lie."""
@@ -118,6 +133,7 @@ class Copies:
         if self._folder is not None and _place(self._folder) == self._place:
             remove(self._folder)
         self._shown.clear()
+        self._past.clear()
         self._folder = None
 
 
@@ -147,6 +163,11 @@ def _signature(path: Path) -> tuple[int, ...]:
     except OSError:
         return ()
     return found.st_mode, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _unlink(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.unlink()
 
 
 def _place(folder: Path) -> tuple[int, int] | None:

@@ -21,8 +21,10 @@ from .worker import (
     BETWEEN,
     BREACH,
     BUSY,
+    HISTORY,
     MAX_FAILED_STARTS,
     NOISE_LIMIT,
+    PATIENCE,
     START_SECONDS,
     Limits,
     Request,
@@ -35,8 +37,6 @@ SEQ_STEP = 1 << 20
 it was not asked yet would have to guess it. With 2^31 requests it stays below 2^53, exact in any language."""
 KNOWN = 0
 """The number of a request that was answered already; those that are sent count from 1."""
-HISTORY = 64
-"""Requests that are asked again to see whether an end comes of what was asked before."""
 
 
 class PipeWorker:
@@ -223,10 +223,10 @@ class PipeWorker:
         """Ask a fresh process what the last one that was lost had answered; True when it ends of that."""
         before = self._before
         self._end_child()
-        left = self._limits.seconds * 1000
+        left = PATIENCE * self._limits.seconds * 1000
         for at, (_, took) in enumerate(reversed(before)):
             left -= took
-            if left < 0:  # only as many of the last ones as take no longer than one may
+            if left < 0:  # only as many of the last ones as take no longer than a slow one may
                 before = before[len(before) - at :]
                 break
         for request, _ in before:

@@ -116,7 +116,7 @@ class Session:
             try:
                 known = self._verdicts[case.id] = self._kept(self._noted(self._judge(case)))
             finally:
-                self._copies.discard(case)
+                self._copies.retire(case)
             self._count(known)
         return known
 

@@ -90,6 +90,8 @@ class Worker(Protocol):
         ...
 
 
+HISTORY = 64
+"""Requests that are asked again to see whether an end comes of what was asked before."""
 PATIENCE = 3
 """Times its limit that an answer may take when a hang is asked again."""
 

@@ -1,7 +1,8 @@
 #!/bin/sh
 # For the exit: mode: a command line tool whose exit statuses differ from "0 accepts, 1 refuses".
 #     pytest conformance --impl="exit:sh docs/examples/exit_check.sh {path}"
-# Put your tool in the place of "stc check", and its statuses below.
+# Put your tool in the place of "stc check", and its statuses below. A variable of yours, such as TOOL, reaches
+# this script when the harness is told to hand it over: --env TOOL.
 ${TOOL:-stc check} "$1" > /dev/null
 status=$?
 case $status in

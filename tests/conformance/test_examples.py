@@ -14,9 +14,11 @@ import pytest
 
 from safetensors_conformance.check_protocol import check_protocol
 from safetensors_conformance.check_protocol_talk import SCHEMA, validate
+from safetensors_conformance.confinement import Confinement
 from safetensors_conformance.judge import judge_choice
 from safetensors_conformance.runner import Session, smoke
 from safetensors_conformance.selectors import resolve
+from safetensors_conformance.worker import Limits
 from safetensors_corpus import load_manifest
 from safetensors_corpus.judging.verdicts import fails
 from safetensors_reference.rules import rule_book
@@ -156,7 +158,8 @@ def test_the_wrapper_in_shell_hands_every_status_on(
     script.write_text(f"{tool}\n", encoding="utf-8")
     monkeypatch.setenv("TOOL", f"sh {script}")
     case = load_manifest().by_id["framing/one-tensor"]
-    with Session(resolve(f"exit:sh {EXAMPLES / 'exit_check.sh'} {{path}}")) as session:
+    limits = Limits(confinement=Confinement(env=("TOOL",)))
+    with Session(resolve(f"exit:sh {EXAMPLES / 'exit_check.sh'} {{path}}"), limits) as session:
         result = session.judge(case).steps["read"].result
     assert result.outcome == outcome
     assert words in result.message

@@ -499,7 +499,7 @@ def test_odd_values_of_javascript_are_content(way: str, answers: dict[str, StepR
     assert answer.tensors is not None
     told = answer.tensors[0]
     wants = CONTENT[way] if way == "views" else {**ROW, **CONTENT[way]}
-    assert {key: told[key] for key in wants} == wants
+    assert {key: told.get(key) for key in wants} == wants
 
 
 @node
@@ -536,7 +536,7 @@ def test_an_adapter_in_javascript_without_marks_is_believed(tmp_path: Path) -> N
     refused = dict.fromkeys(("own", "own_thrown", "throws"), "reject")
     assert outcomes == {**refused, "unknown": "harness-error"}
     assert told is not None
-    assert (told[0]["dtype"], told[0]["shape"]) == (None, None)
+    assert told[0].keys().isdisjoint({"dtype", "shape"})
 
 
 @node

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -42,7 +43,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> str:
     manifest["cases"] = [c for c in manifest["cases"] if c["id"].startswith(wanted)]
     folder = tmp_path_factory.mktemp("corpus")
     (folder / "corpus.json").write_text(json.dumps(manifest), encoding="utf-8")
-    (folder / "files").symlink_to(root / "files")
+    shutil.copytree(root / "files", folder / "files")
     assert 50 < len(manifest["cases"]) < 250
     return f"--corpus={folder}"
 
