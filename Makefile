@@ -40,6 +40,7 @@ fuzz-smoke: ## a bounded, reproducible fuzz run
 	stc fuzz --impl reference --impl safetensors --max-execs 20000 --seed 1
 	stc fuzz --steps prove,check --max-execs 2000 --seed 1
 	stc fuzz --impl reference --steps slice,write,index --max-execs 900 --seed 1
+	stc fuzz documents --max-execs 2000 --seed 1
 	stc fuzz bench --set easy --seeds 1 --gate
 
 audit: ## bandit over the code, pip-audit over what is installed (a minute; needs the extra audit and the network)

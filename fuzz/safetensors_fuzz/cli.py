@@ -19,6 +19,7 @@ from safetensors_reference.rules import ProfileName
 from safetensors_reports.text import visible
 
 from .cli_bench import bench
+from .cli_documents import documents
 from .cli_promote import promote
 from .cli_replay import replay
 from .finding import Finding
@@ -220,5 +221,6 @@ def report(order: Order, tally: Tally, places: dict[str, Path]) -> list[str]:
 
 
 fuzz.add_command(bench)
+fuzz.add_command(documents)
 fuzz.add_command(promote)
 fuzz.add_command(replay)

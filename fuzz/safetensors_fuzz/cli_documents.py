@@ -1,0 +1,106 @@
+"""``stc fuzz documents``: fuzz the readers of manifests, records and answers."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+
+from safetensors_reference.cli_seconds import SecondsRange
+from safetensors_reference.variables import child_variables
+from safetensors_reports.text import plural, visible
+
+from .document_target import MAX_LEN, WATCHED
+from .documents import DOORS
+
+INPUT_SECONDS = 20
+_EXECUTED = re.compile(r"stat::number_of_executed_units:\s+(\d+)")
+_LAST = re.compile(r"^#(\d+)", re.MULTILINE)
+
+
+@click.command()
+@click.argument("names", nargs=-1, type=click.Choice(list(WATCHED)), metavar="[NAME]...")
+@click.option("--time", "seconds", type=SecondsRange(), help="Stop each after so many seconds.")
+@click.option(
+    "--max-execs", type=click.IntRange(min=1), help="Stop each after so many inputs.  [default: 20,000]"
+)
+@click.option(
+    "--seed", type=click.IntRange(1), default=1, show_default=True, help="The same seed, the same inputs."
+)
+@click.option(
+    "-o", "--output", type=click.Path(file_okay=False, path_type=Path), help="Folder for inputs that fail."
+)
+def documents(
+    names: tuple[str, ...], seconds: float | None, max_execs: int | None, seed: int, output: Path | None
+) -> None:
+    """Fuzz what reads documents of others.
+
+    NAME is manifest (corpus.json, each case of it set up), record (the lines of a run, read and reported) or
+    answer (the lines of a tested program); all three without one. Each must be taken or refused with the
+    error that is documented, and change nothing outside of its folder.
+
+    \b
+    Examples:
+      stc fuzz documents
+      stc fuzz documents manifest --time 3600 -o found
+    \b
+    Exit status: 0 nothing found, 1 an input that fails, 2 cannot be run.
+    """
+    found = 0
+    with tempfile.TemporaryDirectory(prefix="stc-documents-") as folder:
+        for name in dict.fromkeys(names or WATCHED):
+            runs = max_execs or (None if seconds else 20_000)
+            status, text = _run(name, Path(folder) / name, seconds, runs, seed, output)
+            counts = _EXECUTED.findall(text) or _LAST.findall(text) or ["0"]
+            told = "0 findings" if status == 0 else "1 finding"
+            click.echo(f"{name}: {plural(int(counts[-1]), 'input')}, {told}")
+            if status and "Test unit written" not in text:
+                raise click.ClickException(visible(text[-1500:], 1500))
+            if status:
+                found = 1
+                for line in _shown(text):
+                    click.echo(f"  {visible(line, 300)}")
+    raise SystemExit(found)
+
+
+def _shown(text: str) -> list[str]:
+    """Return what a target says of the input that fails: an exception, or the end of its words."""
+    lines = text.splitlines()
+    at = next((i for i, line in enumerate(lines) if line.strip().startswith("===")), None)
+    if at is None:
+        return lines[-20:]
+    return [line for line in lines[at:] if not line.startswith(("INFO:", "#"))][:40]
+
+
+def _run(
+    name: str, folder: Path, seconds: float | None, runs: int | None, seed: int, output: Path | None
+) -> tuple[int, str]:
+    """Run a target in a process of its own; return its exit status and what it printed."""
+    work, seeds = folder / "work", folder / "seeds"
+    work.mkdir(parents=True)
+    seeds.mkdir()
+    kept = output or folder / "found"
+    kept.mkdir(parents=True, exist_ok=True)
+    (folder / "other").mkdir()
+    for number, data in enumerate(DOORS[name](folder / "other").seeds()):
+        (seeds / f"{number:02}").write_bytes(data)
+    flags = [
+        f"-seed={seed}",
+        f"-max_len={MAX_LEN}",
+        f"-timeout={INPUT_SECONDS}",
+        "-print_final_stats=1",
+        f"-artifact_prefix={kept}/{name}-",
+        *([f"-runs={runs}"] if runs else []),
+        *([f"-max_total_time={round(seconds)}"] if seconds else []),
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", f"{__package__}.document_target", name, str(work), *flags, str(seeds)],
+        capture_output=True,
+        env=child_variables(),
+        check=False,
+    )
+    return done.returncode, (done.stderr + done.stdout).decode("utf-8", "replace")

@@ -1,0 +1,40 @@
+"""The libFuzzer target of ``stc fuzz documents``: ``python -m ... DOOR FOLDER [libFuzzer flags]``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+# Nothing that is to be watched may be imported before atheris watches the imports.
+from .atheris_target import load_atheris
+
+WATCHED = {
+    "manifest": "safetensors_corpus",
+    "record": "safetensors_reports",
+    "answer": "safetensors_conformance",
+}
+"""Package whose branches guide the run, by door."""
+MAX_LEN = 1 << 17
+
+
+def main() -> None:
+    """Run the target until libFuzzer's flags end it."""
+    name, folder = sys.argv[1], Path(sys.argv[2])
+    arguments = [sys.argv[0], *sys.argv[3:]]
+    atheris = load_atheris()
+    with atheris.instrument_imports(include=[WATCHED[name]]):
+        from .documents import DOORS, mutated
+    door = DOORS[name](folder)
+
+    def mutate(data: bytes, most: int, seed: int) -> bytes:
+        return mutated(data, seed, lambda part: bytes(atheris.Mutate(part, len(part) + 64)), most)
+
+    def one(data: bytes) -> None:
+        door.ask(data)
+
+    atheris.Setup(arguments, one, custom_mutator=mutate)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,341 @@
+"""The documents that come from others, as inputs of fuzzing: a corpus manifest, a run record, an answer.
+
+Each is read by one of our own programs, which must take it, or refuse it with the error that it documents,
+and reach nothing outside the folder that it was given. ``Door.ask`` raises whatever else happens.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+from safetensors_conformance import protocol
+from safetensors_conformance.judge import judge
+from safetensors_conformance.outcomes import Implementation
+from safetensors_conformance.runner import result_row
+from safetensors_corpus import Manifest, ManifestError, load_manifest
+from safetensors_reports.audit.build import build_report, report_text
+from safetensors_reports.record import RecordError, RecordWriter, read_record
+
+LARGEST = 1 << 20
+"""Most bytes of an input that a case is set up with; sizes are what ``LIM`` tests of the corpus are about."""
+_REPORTED = 32
+SEQ = 7
+"""Number of the request that an answer answers."""
+_CASES = (
+    "framing/one-tensor",
+    "header/escape-text-high-surrogate",
+    "slice/beside-f4",
+    "writer/alignment-all",
+    "index/broken-file-beside-shards",
+    "lifecycle/appended-a-byte",
+    "resource/element-count-beyond-32-bits",
+)
+"""A case of each kind, of each form of input, with a choice and without."""
+
+
+class EscapeError(Exception):
+    """Something was made or changed where nothing may be."""
+
+
+class Door(ABC):
+    """One sort of document and the program that reads it, which may use ``folder`` and nothing else."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @abstractmethod
+    def seeds(self) -> Iterator[bytes]:
+        """Yield documents without a fault."""
+
+    @abstractmethod
+    def ask(self, data: bytes) -> bool:
+        """Read a document; return whether it was taken. Raises whatever nobody documents."""
+
+
+class ManifestDoor(Door):
+    """``corpus.json`` of a folder: loaded, and each of its cases set up."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._corpus, self._work = folder / "corpus", folder / "work"
+        self._corpus.mkdir()
+        whole = load_manifest()
+        for case in map(whole.by_id.__getitem__, _CASES):
+            for path in [case.input.file, *(f.source for f in case.input.files)]:
+                if path is not None:
+                    target = self._corpus / path.relative_to(whole.root)
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copyfile(path, target)
+        short = {key: value[:2] if isinstance(value, list) else value for key, value in whole.raw.items()}
+        self._raw = {**short, "cases": [c for c in whole.raw["cases"] if c["id"] in _CASES]}
+        self._stored = _listing(self._corpus)
+
+    def seeds(self) -> Iterator[bytes]:
+        """Yield the manifest of all these cases, and one of each."""
+        yield json.dumps(self._raw).encode()
+        for case in self._raw["cases"]:
+            yield json.dumps({**self._raw, "cases": [case]}).encode()
+
+    def ask(self, data: bytes) -> bool:
+        """Load it and set up its cases."""
+        manifest = self._corpus / "corpus.json"
+        manifest.write_bytes(data)
+        try:
+            loaded = load_manifest(self._corpus)
+        except ManifestError:
+            return False
+        for case in loaded.cases:
+            if case.size <= LARGEST and sum(f.size for f in case.input.files) <= LARGEST:
+                shutil.rmtree(self._work, ignore_errors=True)
+                self._work.mkdir()
+                try:
+                    case.set_up(self._work)
+                except (ManifestError, OSError):
+                    continue
+        manifest.unlink()
+        if _listing(self._corpus) != self._stored or {p.name for p in self.folder.iterdir()} > {
+            "corpus",
+            "work",
+        }:
+            raise EscapeError("a case of this manifest has changed what is outside of its folder")
+        return True
+
+
+class RecordDoor(Door):
+    """The lines of a run: read, and reported as ``stc report`` does."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        whole = load_manifest()
+        self._cases = Manifest(
+            whole.version, whole.root, whole.digest, tuple(map(whole.by_id.__getitem__, _CASES)), whole.raw
+        )
+
+    def seeds(self) -> Iterator[bytes]:
+        """Yield a run for each of three outcomes."""
+        for outcome in ("accept", "reject", "crash"):
+            path = self.folder / "seed.jsonl"
+            with RecordWriter(path) as writer:
+                writer.header(_header(self._cases))
+                for case in self._cases.reading:
+                    answer = {"seq": SEQ, "outcome": outcome, "message": "words", "tensors": _TENSORS}
+                    result = protocol.parse_run(answer, SEQ)
+                    writer.result(result_row(judge(case, {"read": result}, READER, None), "read", False))
+                writer.problem("one")
+                writer.footer(complete=True, duration_s=0.1, not_run=0)
+            yield path.read_bytes()
+
+    def ask(self, data: bytes) -> bool:
+        """Read it; make a report of one in ``_REPORTED``, which takes a hundred times as long."""
+        path = self.folder / "record.jsonl"
+        path.write_bytes(data)
+        try:
+            record = read_record(path)
+        except RecordError:
+            return False
+        if crc32(data) % _REPORTED == 0:
+            report_text(build_report([record], self._cases)).encode("ascii")
+        return True
+
+
+class AnswerDoor(Door):
+    """A line of a tested program: taken, judged, and written to a record that can be read again."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._corpus = load_manifest()
+        self._case = self._corpus.by_id[_CASES[0]]
+
+    def seeds(self) -> Iterator[bytes]:
+        """Yield answers to a request and to the start."""
+        whole = {
+            "message": "words",
+            "exception": "ValueError",
+            "documented": True,
+            "wall_ms": 0.5,
+            "cpu_ms": 1,
+            "tensors": _TENSORS,
+            "metadata": {"a": "b"},
+            "metadata_items": [["a", "b"]],
+            "checks": [{"name": "alignment", "status": "pass", "message": ""}],
+        }
+        for outcome in ("accept", "reject", "unsupported"):
+            yield json.dumps({"seq": SEQ, "outcome": outcome, **whole}).encode()
+        yield json.dumps({"seq": SEQ, "outcome": "accept", "tensor_count": 3}).encode()
+        who = {"name": "r", "version": "1", "language": "C", "areas": ["framing"]}
+        yield json.dumps(
+            {"protocol": 1, "implementation": who, "steps": ["read"], "lacks": ["bf16"]}
+        ).encode()
+
+    def ask(self, data: bytes) -> bool:
+        """Take the first lines, each as an answer to either request."""
+        taken = False
+        for line in data.split(b"\n")[:4]:
+            for parse in (self._started, self._answered):
+                try:
+                    message = protocol.parse_line(line)
+                    if message is not None:
+                        parse(message)
+                except protocol.ProtocolError as err:
+                    str(err).encode("utf-8")
+                else:
+                    taken |= message is not None
+        return taken
+
+    def _started(self, message: dict[str, Any]) -> None:
+        found = protocol.parse_start(message, "r")
+        self._recorded({}, found)
+
+    def _answered(self, message: dict[str, Any]) -> None:
+        result = protocol.parse_run(message, SEQ, summary="tensor_count" in message)
+        row = result_row(judge(self._case, {"read": result}, READER, None), "read", False)
+        self._recorded(row, READER)
+
+    def _recorded(self, row: dict[str, Any], who: Implementation) -> None:
+        path = self.folder / "answers.jsonl"
+        with RecordWriter(path) as writer:
+            writer.header(_header(self._corpus, who))
+            if row:
+                writer.result(row)
+            writer.footer(complete=True, duration_s=0.1, not_run=0)
+        record = read_record(path)
+        if record.problems or len(record.results) != bool(row):
+            raise EscapeError(f"this answer makes a record that cannot be read: {record.problems!a}")
+
+
+DOORS: dict[str, Callable[[Path], Door]] = {
+    "manifest": ManifestDoor,
+    "record": RecordDoor,
+    "answer": AnswerDoor,
+}
+READER = Implementation("r", "1", "Python", ("open", "read"))
+_TENSORS = [{"name": "w", "dtype": "F32", "shape": [2], "nbytes": 8, "sha256": "0" * 64}]
+
+
+def _header(manifest: Manifest, who: Implementation = READER) -> dict[str, Any]:
+    """Return the first line of a record."""
+    return {
+        "suite": "1",
+        "implementation": {
+            "selector": "r",
+            "name": who.name,
+            "version": who.version,
+            "language": who.language,
+            "steps": list(who.steps),
+            "areas": [],
+            "lacks": list(who.lacks),
+        },
+        "corpus": {"version": manifest.version, "digest": manifest.digest, "cases": 1, "left_out": {}},
+        "profile": None,
+        "limits": {"time_s": 1.0, "memory_bytes": 1},
+        "started": "2026-01-01T00:00:00Z",
+        "baseline": None,
+        "platform": "p",
+        "python": "3",
+    }
+
+
+def _listing(folder: Path) -> frozenset[tuple[str, int]]:
+    return frozenset(
+        (os.path.join(at, name), os.lstat(os.path.join(at, name)).st_size)  # noqa: PTH118 - many of them
+        for at, folders, files in os.walk(folder)
+        for name in (*folders, *files)
+    )
+
+
+# Mutations
+
+
+ODD: tuple[Any, ...] = (
+    None, True, False, 0, -1, 1, 2**31, 2**32, 2**53 + 1, 2**63, 2**64, 10**63, 10**400, -(10**40), 0.5,
+    1e308, float("inf"), float("nan"), "", "\0", "\ud800", "\x1b[2J", "\u202e", "../x", "/etc/passwd",
+    "files/../../x", ".git/hooks/x", "conftest.py", "a" * 5000, "pass", "read", [], {}, [[]], {"": None},
+    ["x"] * 100,
+)  # fmt: skip
+"""Values that stand in the place of others."""
+
+
+def mutated(data: bytes, seed: int, plain: Callable[[bytes], bytes], largest: int) -> bytes:
+    """Return a changed document: one to four values of its JSON, or some bytes, as ``plain`` changes them.
+
+    The same data and seed give the same document, as long as ``plain`` does.
+    """
+    rng = random.Random(seed)  # noqa: S311 - no secret
+    lines = data.split(b"\n")
+    at = rng.randrange(len(lines))
+    try:
+        tree = json.loads(lines[at])
+    except (ValueError, RecursionError):
+        tree = None
+    if tree is None or rng.random() < 0.1:
+        return plain(data)[:largest]
+    if len(lines) > 1 and rng.random() < 0.1:
+        lines.insert(rng.randrange(len(lines)), lines[at])  # a line twice, or one in the place of another
+        del lines[rng.randrange(len(lines)) :]
+    else:
+        try:
+            for _ in range(rng.choice((1, 1, 2, 4))):
+                tree = _changed(tree, rng, plain)
+            text = _doubled(json.dumps(tree, ensure_ascii=rng.random() < 0.5), rng)
+        except RecursionError:
+            return data
+        lines[at] = text.encode("utf-8", "surrogatepass")
+    made = b"\n".join(lines)
+    return made if len(made) <= largest else data
+
+
+def _changed(tree: Any, rng: random.Random, plain: Callable[[bytes], bytes]) -> Any:
+    """Return a tree in which one value is another, is gone, stands twice or stands somewhere else."""
+    root = [tree]
+    holder: Any = root
+    key: Any = 0
+    while isinstance(holder[key], list | dict) and holder[key] and (holder is root or rng.random() < 0.8):
+        holder = holder[key]
+        key = rng.choice(list(holder)) if isinstance(holder, dict) else rng.randrange(len(holder))
+    how = rng.randrange(6)
+    value = holder[key]
+    if how == 0 and holder is not root:
+        del holder[key]
+    elif how == 1 and isinstance(holder, dict):
+        holder[rng.choice([str(rng.choice(ODD))[:40], key + "x", _text(key, rng, plain)])] = holder.pop(key)
+    elif how == 1 and holder is not root:
+        holder.insert(rng.randrange(len(holder) + 1), deepcopy(value))
+    elif how == 2 and isinstance(value, str):
+        holder[key] = _text(value, rng, plain)
+    elif how == 3 and type(value) in (int, float):
+        holder[key] = rng.choice([value + 1, value - 1, -value, value * 2**32, str(value), [value]])
+    elif how == 4:
+        holder[key] = rng.choice([[value], {"a": value}, _nested(value, rng.choice((25, 70, 900)))])
+    else:
+        holder[key] = deepcopy(rng.choice(ODD))
+    return root[0]
+
+
+def _text(text: str, rng: random.Random, plain: Callable[[bytes], bytes]) -> str:
+    if rng.random() < 0.3:
+        at = rng.randrange(len(text) + 1)
+        return text[:at] + str(rng.choice(ODD))[:200] + text[at:]
+    return plain(text.encode("utf-8", "surrogatepass")).decode("utf-8", "replace")
+
+
+def _nested(value: Any, levels: int) -> Any:
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def _doubled(text: str, rng: random.Random) -> str:
+    """Return the text, sometimes with a member of its object twice, the second time with another value."""
+    if text.startswith("{") and len(text) > 2 and rng.random() < 0.1:
+        key = rng.choice(list(json.loads(text)))
+        return f"{text[:-1]}, {json.dumps(key)}: {json.dumps(rng.choice(ODD))}}}"
+    return text
