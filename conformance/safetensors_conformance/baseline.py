@@ -31,10 +31,13 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from safetensors_corpus.judging.verdicts import SECURITY, VERDICTS, kind_of
+from safetensors_reference.source import read_whole
 
 from .device import kind_of_device
 from .outcomes import STEPS
 
+LARGEST = 64 << 20
+"""Most bytes of a file of expected failures or known disagreements."""
 GLOB_LIMIT = 20
 """Most cases that one glob may cover."""
 UNREPORTED = "unreported"
@@ -124,11 +127,10 @@ def baseline_folder() -> Path:
 def load_baseline(path: Path, version: str, profile: str | None, device: str | None = None) -> Baseline:
     """Load the entries of ``path`` that hold for this version, profile and device. Raises BaselineError."""
     try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+        raw = tomllib.loads(read_whole(path, LARGEST).decode())
     except OSError as err:
         raise BaselineError(
-            f"baseline {path}: {err.strerror}; make one with: "
-            f"stc baseline update SELECTOR --file {shlex.quote(str(path))}"
+            f"baseline {err}; make one with: stc baseline update SELECTOR --file {shlex.quote(str(path))}"
         ) from err
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as err:
         raise BaselineError(f"baseline {path}: not readable as TOML ({err}); is it truncated?") from err

@@ -11,8 +11,9 @@ import tomlkit
 from tomlkit.items import AoT, Table
 
 from safetensors_corpus.judging.verdicts import SECURITY, fails
+from safetensors_reference.source import read_whole
 
-from .baseline import Expected
+from .baseline import LARGEST, Expected
 from .device import kind_of_device
 from .outcomes import STEPS
 
@@ -40,7 +41,7 @@ def update(
     stays unless the run was on a device of that kind. New security entries lack an issue and a review date
     until someone has looked: the baseline is refused until then.
     """
-    document = tomlkit.parse(path.read_text(encoding="utf-8")) if path.exists() else tomlkit.document()
+    document = _document(path) if path.exists() else tomlkit.document()
     document["implementation"] = implementation
     kept = tomlkit.aot()
     done: set[str] = set()
@@ -111,9 +112,13 @@ def _append(
     entries.append(table)
 
 
+def _document(path: Path) -> tomlkit.TOMLDocument:
+    return tomlkit.parse(read_whole(path, LARGEST).decode())
+
+
 def unexplained(path: Path) -> list[str]:
     """Return the cases of security entries that still lack an issue or a review date."""
-    document = tomlkit.parse(path.read_text(encoding="utf-8"))
+    document = _document(path)
     out = []
     for entry in document.get("expected", ()):
         verdicts = {str(entry[s]) for s in STEPS if s in entry}

@@ -15,6 +15,7 @@ from safetensors_corpus import ManifestError
 from safetensors_corpus.judging.judge import lacks_feature
 from safetensors_reports.record import RunRecord
 
+from .copies import Copies
 from .differential_inputs import Input, features_of, path_of, plain
 from .implementations.environment import InstallError
 from .implementations.prepare import prepare
@@ -46,6 +47,7 @@ class Side:
         self.results: dict[str, StepResult] = {}
         self.asked: set[str] = set()
         self._memory = Memory()
+        self._copies = Copies()
         self._worker: Worker = make_worker(target, limits, profile)
 
     def prepare(self) -> None:
@@ -78,6 +80,7 @@ class Side:
             self.problem = str(err)
         finally:
             self._worker.close()
+            self._copies.close()
 
     def _send_ahead(self, inputs: Sequence[Input], start: int) -> int:
         """Keep the worker busy with plain questions from ``start`` on; return where the next one is."""
@@ -91,24 +94,40 @@ class Side:
             if not plain(item):
                 break
             if step is not None:
-                requests.append(Request(step, path_of(item)))
+                try:
+                    requests.append(Request(step, path_of(self._shown(item))))
+                except ManifestError:
+                    break  # that is told when its turn comes
             start += 1
         if requests:
             self._worker.send_ahead(requests)
         return start
 
+    def _shown(self, item: Input) -> Input:
+        """Return the input with a copy in the place of a file of the corpus. Raises ManifestError."""
+        return item if item.case is None else replace(item, case=self._copies.shown(item.case))
+
     def _answer(self, item: Input, step: str, stop: threading.Event) -> StepResult:
-        first = self._ask(item, step)
+        try:
+            return self._copies.plain(self._told(item, self._shown(item), step, stop))
+        except ManifestError as err:
+            return StepResult("harness-error", str(err))
+        finally:
+            if item.case is not None:
+                self._copies.retire(item.case)
+
+    def _told(self, item: Input, shown: Input, step: str, stop: threading.Event) -> StepResult:
+        if item.case is not None and self._copies.change(item.case):  # by an answer before this one
+            self._copies.discard(item.case)
+            shown = self._shown(item)
+        first = self._ask(shown, step)
         if first.outcome not in ("crash", "hang") or stop.is_set():
             return first
-        return asked_again(self._worker, lambda: self._ask(item, step), first)
+        return asked_again(self._worker, lambda: self._ask(shown, step), first)
 
     def _ask(self, item: Input, step: str) -> StepResult:
         if item.case is not None and not plain(item):
-            try:
-                return carry_out(self._worker, item.case)
-            except ManifestError as err:
-                return StepResult("harness-error", str(err))
+            return carry_out(self._worker, item.case)
         return self._worker.ask(step, path_of(item))
 
     def _excused(self, item: Input, result: StepResult) -> StepResult:

@@ -17,7 +17,7 @@ from .implementations.environment import InstallError
 from .implementations.prepare import prepare
 from .outcomes import Implementation
 from .run_options import RunOptions
-from .runner import Session, result_row
+from .runner import GivenUpError, Session, result_row
 from .selectors import SelectorError, Target, resolve
 from .worker import StartError
 
@@ -52,7 +52,7 @@ def run_version(
         cases: who -> the cases that it is to be asked about.
         tick: is told after every case how many of how many are done.
     """
-    with Session(target, options.limits, options.profile) as session:
+    with Session(target, options.limits, options.profile, max_hangs=options.max_hangs) as session:
         try:
             prepare(target)
             who = session.start()
@@ -73,6 +73,8 @@ def run_version(
                 if case.smoke
                 for row in _rows(session, case)
             ]
+        except GivenUpError as err:
+            return VersionRun(version, reason=str(err))
         finally:
             page.finish(options.manifest)
     record = page.record()

@@ -22,10 +22,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from safetensors_reference.source import read_whole
 from safetensors_reports.diff_report import Standing
 from safetensors_reports.disagreements import Signature
 
-from .baseline import UNREPORTED
+from .baseline import LARGEST, UNREPORTED
 
 _KEYS = {"signature", "reason", "issue", "why", "review_by", "between"}
 
@@ -91,9 +92,9 @@ def shipped() -> Path:
 def load_triage(path: Path, names: Sequence[str]) -> Triage:
     """Load the entries of a file that are for runs of these implementations. Raises TriageError."""
     try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+        raw = tomllib.loads(read_whole(path, LARGEST).decode())
     except OSError as err:
-        raise TriageError(f"{path}: {err.strerror or err}") from err
+        raise TriageError(str(err)) from err
     except ValueError as err:
         raise TriageError(f"{path}: {err}") from err
     unknown = sorted(set(raw) - {"known"})

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import click
 
+from safetensors_corpus.cli_common import UnusableError
 from safetensors_reports.text import visible
 
-from .cli_replay import UnusableError, loaded
+from .cli_replay import loaded
 from .promote import Checkout, NothingNewError
 from .promote import promote as add
 from .promote_entry import PromotionError

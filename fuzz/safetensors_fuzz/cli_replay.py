@@ -10,6 +10,7 @@ from safetensors_conformance.cli.common import confined
 from safetensors_conformance.confinement import Confinement
 from safetensors_conformance.selectors import runs_program
 from safetensors_conformance.worker import Limits
+from safetensors_corpus.cli_common import UnusableError
 from safetensors_reference import PROFILES, rule_book
 from safetensors_reference.cli_seconds import SecondsRange
 from safetensors_reports.text import visible
@@ -19,12 +20,6 @@ from .folder import FindingError, load
 from .folder_texts import reason
 from .replay import Answer, exit_status
 from .replay import replay as ask_again
-
-
-class UnusableError(click.ClickException):
-    """The command cannot do what it was asked: exit status 2."""
-
-    exit_code = 2
 
 
 def loaded(folder: Path) -> Finding:

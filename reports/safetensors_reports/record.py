@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from safetensors_corpus.document import deep
 from safetensors_corpus.judging.verdicts import STRICT_FAILING, fails, kind_of, worst
-from safetensors_reference.source import read_whole
+from safetensors_reference.source import open_source, read_whole
 
 from .schema import line_error
 from .text import visible
@@ -257,8 +257,8 @@ class RunRecord:
 def selector_of(path: Path) -> str | None:
     """Return the selector of the implementation that a record is about, None for what is no record."""
     try:
-        with path.open("rb") as file:
-            row = _parse(file.readline(LONGEST_HEADER))
+        with open_source(path) as source:
+            row = _parse(source.read(0, min(source.size, LONGEST_HEADER)).partition(b"\n")[0])
     except (OSError, ValueError, RecursionError):
         return None
     who = row.get("implementation") if isinstance(row, dict) else None

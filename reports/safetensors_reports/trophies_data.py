@@ -17,11 +17,15 @@ from jsonschema.exceptions import best_match
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from safetensors_reference.source import read_whole
+
 from .projects import same_project
 from .text import visible
 from .trend import TURNS, turn_of
 from .trophies import STEPS, Expectations
 
+LARGEST_DOCUMENT = 64 << 20
+"""Most bytes of a trend or descriptor that is read."""
 PACKAGE = Path("conformance") / "safetensors_conformance"
 
 
@@ -73,9 +77,9 @@ def load_trends(folder: Path, manifest: Mapping[str, Any]) -> list[dict[str, Any
 def load_trend(path: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Read one trend and hold it against its schema, itself and the corpus. Raises TrophyError."""
     try:
-        document = json.loads(path.read_bytes())
+        document = json.loads(read_whole(path, LARGEST_DOCUMENT))
     except OSError as err:
-        raise TrophyError(f"{path}: {err.strerror or err}") from err
+        raise TrophyError(str(err)) from err
     except ValueError as err:
         raise TrophyError(f"{path}: not JSON ({visible(str(err), 120)}); is it cut short?") from err
     error = best_match(_validator().iter_errors(document))
@@ -167,8 +171,8 @@ def _newest(path: Path) -> str:
 
 def _toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(read_whole(path, LARGEST_DOCUMENT).decode())
     except OSError as err:
-        raise TrophyError(f"{path}: {err.strerror or err}") from err
+        raise TrophyError(str(err)) from err
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as err:
         raise TrophyError(f"{path}: not readable as TOML ({err})") from err

@@ -108,6 +108,15 @@ def test_several_that_die_do_not_disturb_each_other() -> None:
     assert found["problems"] == []
 
 
+@pytest.mark.parametrize("name", ["Deletes", "WritesIntoTheFile"])
+def test_what_one_does_to_its_input_reaches_neither_the_corpus_nor_another(name: str) -> None:
+    before = load_manifest().by_id[TRIGGER].read_input()
+    found = doc("--case", TRIGGER, "--case", HOLE, impls=(f"py:{HERE / 'hostile_fakes.py'}:{name}", SMALL))
+    assert found["disagreements"] == []
+    assert load_manifest().by_id[TRIGGER].read_input() == before
+    assert "safetensors-input" not in json.dumps(found)
+
+
 def test_an_open_choice_is_listed_and_does_not_count() -> None:
     impls = ("reference", fake("AlwaysAccepts"))
     found = doc("--case", "header/leading-whitespace-space", impls=impls)

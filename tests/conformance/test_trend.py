@@ -145,6 +145,13 @@ def test_a_version_that_does_not_start_has_its_reason(monkeypatch: pytest.Monkey
     assert document["passages"] == []
 
 
+def test_a_version_that_dies_on_and_on_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    cases = ("--case", "framing/*", "--max-hangs", "1", "--time-limit", "0.2")
+    document = doc(monkeypatch, {"1.0": fake("AlwaysHangs"), "1.1": SMALL}, *cases)
+    assert "--max-hangs 1" in document["versions"][0]["reason"]
+    assert "reason" not in document["versions"][1]
+
+
 def test_remarks_about_an_adapter_that_may_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     result = call(monkeypatch, {"1.0": fake("AlwaysAccepts")}, "--case", "framing/*")
     assert "most basic files" in result.stdout

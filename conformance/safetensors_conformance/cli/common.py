@@ -12,19 +12,21 @@ from typing import Any
 import click
 
 from safetensors_corpus import Case, Manifest, ManifestError, load_manifest
+from safetensors_corpus.cli_common import UnusableError
 
 from ..confinement import Confinement
 from ..device import DEVICE_NAMES, is_device
+from ..run_options import MAX_HANGS
 from ..sandbox import SandboxError
 from ..selectors import SelectorError, Target, resolve
 
 
 def corpus(path: Path | None) -> Manifest:
-    """Load the corpus. Raises click.ClickException."""
+    """Load the corpus. Raises UnusableError."""
     try:
         return load_manifest(path)
     except ManifestError as err:
-        raise click.ClickException(str(err)) from err
+        raise UnusableError(str(err)) from err
 
 
 def corpus_shown(confinement: Confinement, manifest: Manifest) -> Confinement:
@@ -112,3 +114,12 @@ def select(manifest: Manifest, patterns: Sequence[str], *, heavy: bool = False) 
         if c.id in patterns
         or ((heavy or not c.heavy) and any(fnmatch.fnmatchcase(c.id, p) for p in patterns))
     ]
+
+
+max_hangs_option = click.option(
+    "--max-hangs",
+    type=click.IntRange(0),
+    default=MAX_HANGS,
+    show_default=True,
+    help="Stop one that hangs at this many cases in a row, or dies at 10 times as many; 0: go on.",
+)

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from safetensors_corpus import Manifest, ManifestError, load_manifest
+from safetensors_corpus.cli_common import UnusableError
 from safetensors_reports.audit.inputs import AuditError
 from safetensors_reports.page.publish import INDEX, pages, publication, published, stale
 from safetensors_reports.record import RecordError, RunRecord, read_record
@@ -16,7 +17,7 @@ from safetensors_reports.text import listed, visible
 
 from ..baseline import BaselineError
 from ..implementations.descriptor import descriptors
-from .report_files import BadInputError, known_failures, read_inputs, write_texts
+from .report_files import known_failures, read_inputs, write_texts
 from .run import run
 
 FOLDER = Path("reports") / "published"
@@ -70,7 +71,7 @@ def publish(runs: tuple[Path, ...], output: Path, check: bool, jobs: int, corpus
                 _run_all(Path(folder), jobs, corpus_path)
                 texts = _texts([Path(folder)], load_manifest(corpus_path))
     except (AuditError, RecordError, BaselineError, ManifestError) as err:
-        raise BadInputError(str(err)) from err
+        raise UnusableError(str(err)) from err
     old = stale(output, texts)
     for path in {Path(name).parent for name in texts}:
         write_texts(output / path, {Path(n).name: t for n, t in texts.items() if Path(n).parent == path})

@@ -11,6 +11,8 @@ from typing import Any
 import click
 
 from safetensors_corpus import ManifestError, load_manifest
+from safetensors_corpus.cli_common import UnusableError
+from safetensors_reference.source import read_whole
 from safetensors_reports.audit.badge import badges
 from safetensors_reports.audit.build import Report, build_report, report_text
 from safetensors_reports.audit.inputs import REPORT, AuditError, FuzzFinding, load_report
@@ -23,7 +25,10 @@ from safetensors_reports.record import LEFT_OUT_NAMED, RecordError, RunRecord
 from safetensors_reports.text import plural, visible
 
 from ..baseline import BaselineError
-from .report_files import BadInputError, known_failures, read_inputs, write_texts
+from .report_files import known_failures, read_inputs, write_texts
+
+LARGEST_ARTIFACT = 4 << 30
+"""Most bytes of a file that was tested."""
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -120,7 +125,7 @@ def report(
         if badge:
             texts |= _each(badges(made), "badge-{}.json")
     except (AuditError, RecordError, BaselineError, ManifestError) as err:
-        raise BadInputError(str(err)) from err
+        raise UnusableError(str(err)) from err
     write_texts(output, texts)
     found, runs_said = len(made["findings"]), len(made["implementations"])
     click.echo(f"{plural(found, 'finding')} in {plural(runs_said, 'run')}: {output / REPORT}")
@@ -160,9 +165,9 @@ def _artifacts(made: Report, given: Sequence[str]) -> dict[str, str]:
                 f"--artifact {visible(text)}: no run of {visible(selector or text)}; write SELECTOR=FILE"
             )
         try:
-            data = Path(name).read_bytes()
+            data = read_whole(name, LARGEST_ARTIFACT)
         except OSError as err:
-            raise AuditError(f"--artifact {visible(name)}: {err.strerror or err}") from err
+            raise AuditError(f"--artifact {visible(str(err), 300)}") from err
         out |= dict.fromkeys(labels[selector], hashlib.sha256(data).hexdigest())
     return out
 

@@ -8,17 +8,12 @@ from pathlib import Path
 import click
 
 from safetensors_corpus import Manifest
+from safetensors_corpus.cli_common import UnusableError
 from safetensors_reports.audit.inputs import DOCUMENT, AuditError, FuzzFinding, Known, load_fuzz_finding
 from safetensors_reports.record import RunRecord, read_record
 from safetensors_reports.text import visible
 
 from ..baseline import baseline_folder, load_baseline
-
-
-class BadInputError(click.ClickException):
-    """Something given cannot be used, or the output cannot be written."""
-
-    exit_code = 2
 
 
 def read_inputs(paths: Sequence[Path]) -> tuple[list[RunRecord], list[FuzzFinding]]:
@@ -78,7 +73,7 @@ def known_failures(record: RunRecord, files: Mapping[str, Path], manifest: Manif
 
 
 def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
-    """Write texts by file name into a folder, made when missing. Raises BadInputError."""
+    """Write texts by file name into a folder, made when missing. Raises UnusableError."""
     path = folder
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -86,6 +81,6 @@ def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
             path = folder / name
             path.write_text(text, encoding="utf-8")
     except OSError as err:
-        raise BadInputError(
+        raise UnusableError(
             f"{visible(str(path))}: {err.strerror or err}; give another folder with -o"
         ) from err

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from safetensors_corpus import Case, Manifest
+from safetensors_corpus.cli_common import UnusableError
 from safetensors_reference.cli_seconds import SecondsRange
 from safetensors_reference.rules import PROFILES, rule_book
 
@@ -22,13 +23,21 @@ from ..confinement import Confinement
 from ..interruption import Interruption
 from ..judge import CaseVerdict, judge_choice
 from ..repeats import Repeats
-from ..run_options import MAX_HANGS, RunOptions
+from ..run_options import RunOptions
 from ..runner import GivenUpError, StoppedError
 from ..selectors import Target
 from ..subject import Subject
 from ..worker import Limits
-from .common import checked_device, confined, corpus, corpus_shown, made_folder, select, targets
-from .report_files import BadInputError
+from .common import (
+    checked_device,
+    confined,
+    corpus,
+    corpus_shown,
+    made_folder,
+    max_hangs_option,
+    select,
+    targets,
+)
 
 
 @click.command()
@@ -67,13 +76,7 @@ from .report_files import BadInputError
 @click.option("--corpus", "corpus_path", type=click.Path(path_type=Path), help="Another corpus.")
 @click.option("--time-limit", type=SecondsRange(), default=10.0, show_default=True, help="Seconds per step.")
 @click.option("--memory-limit", type=click.IntRange(1), default=2048, show_default=True, help="MiB per step.")
-@click.option(
-    "--max-hangs",
-    type=click.IntRange(0),
-    default=MAX_HANGS,
-    show_default=True,
-    help="Stop one that hangs at this many cases in a row, or dies at 10 times as many; 0: go on.",
-)
+@max_hangs_option
 @click.option(
     "-j",
     "--jobs",
@@ -170,11 +173,11 @@ def run(
 
 
 def _book(manifest: Manifest, folder: Path | None, *, strict: bool, full: bool) -> Book:
-    """Return the book of a run. Raises BadInputError."""
+    """Return the book of a run. Raises UnusableError."""
     try:
         return Book(manifest, folder, strict=strict, full=full)
     except ReportError as err:
-        raise BadInputError(f"--report {err}") from err
+        raise UnusableError(f"--report {err}") from err
 
 
 def _tell(book: Book, unwritten: str, interrupted: int | None) -> None:

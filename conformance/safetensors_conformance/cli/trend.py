@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from safetensors_corpus import Manifest
+from safetensors_corpus.cli_common import UnusableError
 from safetensors_reference.cli_seconds import SecondsRange
 from safetensors_reference.rules import PROFILES
 from safetensors_reports.trend import Trend, VersionRun, trend_document
@@ -25,8 +26,7 @@ from ..run_options import RunOptions
 from ..selectors import SelectorError, Target
 from ..trend import all_due, notes_of, run_version, some_of, targets_of
 from ..worker import Limits
-from .common import confined, corpus, corpus_shown, select, write_report
-from .report_files import BadInputError
+from .common import confined, corpus, corpus_shown, max_hangs_option, select, write_report
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -47,6 +47,7 @@ from .report_files import BadInputError
 @click.option("--corpus", "corpus_path", type=click.Path(path_type=Path), help="Another corpus.")
 @click.option("--time-limit", type=SecondsRange(), default=10.0, show_default=True, help="Seconds per step.")
 @click.option("--memory-limit", type=click.IntRange(1), default=2048, show_default=True, help="MiB per step.")
+@max_hangs_option
 @confined
 @click.option("--show", type=click.IntRange(1), default=5, show_default=True, help="Cases shown per rule.")
 def trend(
@@ -61,6 +62,7 @@ def trend(
     corpus_path: Path | None,
     time_limit: float,
     memory_limit: int,
+    max_hangs: int,
     show: int,
     confinement: Confinement,
 ) -> None:
@@ -101,6 +103,7 @@ def trend(
         use_baseline=False,
         smoke=False,
         heavy=heavy,
+        max_hangs=max_hangs,
     )
     runs: list[VersionRun] = []
     interrupted = False
@@ -114,7 +117,7 @@ def trend(
     except KeyboardInterrupt:
         interrupted = True
     except ReportError as err:
-        raise BadInputError(f"the report cannot be written: {err}") from err
+        raise UnusableError(f"the report cannot be written: {err}") from err
     finally:
         bar.end()
     called = name + (f":{entry}" if entry else "")
