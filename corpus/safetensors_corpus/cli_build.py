@@ -11,7 +11,7 @@ from .cli_common import UnusableError
 from .manifest import corpus_root
 
 
-@click.command()
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--check", is_flag=True, help="Write nothing; fail when a committed file is not current.")
 @click.option(
     "--allow-removal", is_flag=True, help="Let case ids disappear (only before they are published)."

@@ -14,7 +14,7 @@ from .document import MANIFEST, ManifestError
 from .manifest import load_manifest
 
 
-@click.command()
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 @click.argument("pattern", default="")
 @click.option("--recipes", is_flag=True, help="Also make the files that are described by recipes.")

@@ -13,7 +13,7 @@ from .cli_common import UnusableError
 from .document import ManifestError
 
 
-@click.command()
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("old", type=click.Path(path_type=Path))
 @click.argument("new", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="The changes.json of a release.")

@@ -16,7 +16,7 @@ from .manifest import Case
 from .registry import AREAS
 
 
-@click.command("list")
+@click.command("list", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("pattern", default="")
 @click.option("--kind", type=click.Choice(KINDS), help="Only cases of this kind.")
 @click.option("--area", metavar="AREA", help="Only cases of this area, the part of the id before the slash.")

@@ -15,7 +15,7 @@ from .manifest import corpus_root
 from .release import CHANGES, ReleaseError, check_target, release_files, write_release
 
 
-@click.command()
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("dist", type=click.Path(file_okay=False, path_type=Path))
 @click.option(
     "--since",

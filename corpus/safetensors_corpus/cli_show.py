@@ -14,7 +14,7 @@ from .manifest import Case, Expectation
 from .showing import action_lines, input_lines
 
 
-@click.command()
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("case_id", metavar="CASE")
 @folder_option
 @click.option("--json", "as_json", is_flag=True, help="The case as it stands in corpus.json.")

@@ -14,7 +14,7 @@ from .cli_common import UnusableError, byte_count, folder_option, load, raw_mani
 from .stats import coverage_errors, load_reasons, statistics, stored_bytes
 
 
-@click.command()
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 @click.option(
     "--check",

@@ -14,7 +14,7 @@ from .manifest import corpus_root
 from .verify import problems, read_manifest
 
 
-@click.command()
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("folder", metavar="[DIR]", required=False, type=click.Path(file_okay=False, path_type=Path))
 @click.option("--heavy", is_flag=True, help="Also make and digest the recipes of heavy cases (slow).")
 def verify(folder: Path | None, heavy: bool) -> None:

@@ -112,7 +112,7 @@ def history(bug: Row) -> str:
     return "; ".join(part for part in (versions, fixed) if part)
 
 
-@click.command()
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("pattern", default="")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line, with the cases.")
 @click.option("--write", is_flag=True, help=f"Write docs/{PAGE}.")

@@ -31,7 +31,7 @@ COLUMNS = (
 )
 
 
-@click.command()
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--set",
     "name",

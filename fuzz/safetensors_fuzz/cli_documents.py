@@ -22,7 +22,7 @@ _EXECUTED = re.compile(r"stat::number_of_executed_units:\s+(\d+)")
 _LAST = re.compile(r"^#(\d+)", re.MULTILINE)
 
 
-@click.command()
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("names", nargs=-1, type=click.Choice(list(WATCHED)), metavar="[NAME]...")
 @click.option("--time", "seconds", type=SecondsRange(), help="Stop each after so many seconds.")
 @click.option(

@@ -15,7 +15,7 @@ from .promote import promote as add
 from .promote_entry import PromotionError
 
 
-@click.command()
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--id", "case_id", metavar="AREA/SLUG", help="Id of the case, for ever.  [default: made up]")
 @click.option("--title", help="What is special about the file, in one sentence.")

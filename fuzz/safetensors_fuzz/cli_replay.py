@@ -30,7 +30,7 @@ def loaded(folder: Path) -> Finding:
         raise UnusableError(visible(str(err), 600)) from err
 
 
-@click.command()
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option(
     "--impl",

@@ -45,7 +45,7 @@ def ratios(times: Mapping[str, Sequence[float]]) -> dict[str, float]:
     return {name: round(statistics.median(values) / base, 3) for name, values in times.items()}
 
 
-@click.command()
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--rounds", type=click.IntRange(3), default=9, show_default=True, help="Counted rounds.")
 @click.option("--largest", type=int, default=100_000, show_default=True, help="Most tensors in a file.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -96,7 +96,7 @@ def header(rounds: int, largest: int, as_json: bool) -> None:
     _table("tensors", table)
 
 
-@click.command()
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--rounds", type=click.IntRange(3), default=7, show_default=True, help="Counted rounds.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--megabytes", type=int, default=512, show_default=True, help="Size of the copied file.")

@@ -39,7 +39,7 @@ print(status("VmHWM:") - before, (time.perf_counter() - began) * 1000)
 """
 
 
-@click.command()
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--rounds", type=click.IntRange(1), default=3, show_default=True, help="Processes per figure.")
 @click.option("--tensors", type=int, default=1_600_000, show_default=True, help="Tensors in the long header.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

@@ -25,7 +25,7 @@ INTERRUPTED = 130
 """Exit status after Ctrl-C, as a shell gives it: 128 and the number of SIGINT."""
 
 
-@click.command()
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per file and line.")
 @click.option(

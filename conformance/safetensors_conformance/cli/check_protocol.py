@@ -19,7 +19,7 @@ from .common import confined, corpus, corpus_shown, targets
 _MARKS = {"pass": "ok", "fail": "FAIL", "note": "note", "skip": "-"}
 
 
-@click.command("check-protocol")
+@click.command("check-protocol", context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--impl", "selector", required=True, metavar="SELECTOR", help="The program: cmd:program args.")
 @click.option("--corpus", "corpus_path", type=click.Path(path_type=Path), help="Another corpus.")
 @click.option(

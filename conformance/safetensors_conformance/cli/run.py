@@ -40,7 +40,7 @@ from .common import (
 )
 
 
-@click.command()
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--impl",
     "impls",

@@ -60,7 +60,7 @@ def _names(
         raise click.BadParameter(str(err)) from err
 
 
-@click.command()
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--device", default="cuda:0", show_default=True, help="cuda:N, or cpu for a trial run.")
 @click.option("--folder", type=click.Path(path_type=Path), help="Where files are made. [default: in memory]")
 @click.option("--file", "kinds", type=click.Choice(KINDS), multiple=True, help="[default: all]")
