@@ -39,9 +39,10 @@ def documents(
 ) -> None:
     """Fuzz what reads documents of others.
 
-    NAME is manifest (corpus.json, each case of it set up), record (the lines of a run, read and reported) or
-    answer (the lines of a tested program); all three without one. Each must be taken or refused with the
-    error that is documented, and change nothing outside of its folder.
+    NAME is index (of a sharded model), slice (what stands in the brackets behind a tensor), manifest
+    (corpus.json, each case of it set up), record (the lines of a run, read and reported) or answer (the
+    lines of a tested program); all of them without one. Each must be taken or refused with the error that
+    is documented, and reach nothing outside of its folder.
 
     \b
     Examples:

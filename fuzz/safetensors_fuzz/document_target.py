@@ -9,6 +9,8 @@ from pathlib import Path
 from .atheris_target import load_atheris
 
 WATCHED = {
+    "index": "safetensors_reference",
+    "slice": "safetensors_reference",
     "manifest": "safetensors_corpus",
     "record": "safetensors_reports",
     "answer": "safetensors_conformance",

@@ -1,4 +1,4 @@
-"""The documents that come from others, as inputs of fuzzing: a corpus manifest, a run record, an answer.
+"""Indexes, slices, manifests, records and answers that come from others, as inputs of fuzzing.
 
 Each is read by one of our own programs, which must take it, or refuse it with the error that it documents,
 and reach nothing outside the folder that it was given. ``Door.ask`` raises whatever else happens.
@@ -13,21 +13,29 @@ import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from copy import deepcopy
+from math import prod
 from pathlib import Path
 from typing import Any
 from zlib import crc32
+
+import numpy as np
 
 from safetensors_conformance import protocol
 from safetensors_conformance.judge import judge
 from safetensors_conformance.outcomes import Implementation
 from safetensors_conformance.runner import result_row
 from safetensors_corpus import Manifest, ManifestError, load_manifest
+from safetensors_reference.errors import AccessError
+from safetensors_reference.numpy_write import save_file
+from safetensors_reference.opening import safe_open
+from safetensors_reference.shards import InvalidIndexError, explain_index, open_index
 from safetensors_reports.audit.build import build_report, report_text
 from safetensors_reports.record import RecordError, RecordWriter, read_record
 
 LARGEST = 1 << 20
 """Most bytes of an input that a case is set up with; sizes are what ``LIM`` tests of the corpus are about."""
 _REPORTED = 32
+_SHARDS = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")
 SEQ = 7
 """Number of the request that an answer answers."""
 _CASES = (
@@ -212,7 +220,100 @@ class AnswerDoor(Door):
             raise EscapeError(f"this answer makes a record that cannot be read: {record.problems!a}")
 
 
+class IndexDoor(Door):
+    """The index of a sharded model, with two shards beside it and one that it must not reach."""
+
+    def __init__(self, folder: Path) -> None:
+        """Make the shards."""
+        super().__init__(folder)
+        self._model = folder / "model"
+        self._model.mkdir()
+        for number, shard in enumerate((*_SHARDS, "../outside.safetensors")):
+            rows = {f"w{number}": np.arange(4, dtype="<f4"), f"b{number}": np.zeros((0, 3), "<i8")}
+            save_file(rows, self._model / shard)
+
+    def seeds(self) -> Iterator[bytes]:
+        """Yield indexes of both shards, with metadata and without."""
+        where = {f"{letter}{n}": shard for n, shard in enumerate(_SHARDS) for letter in "wb"}
+        yield json.dumps(
+            {"metadata": {"total_size": 32, "a": [1, {"b": None}]}, "weight_map": where}
+        ).encode()
+        yield json.dumps({"weight_map": where}).encode()
+        yield json.dumps(
+            {"metadata": {"total_size": 16}, "weight_map": {"w0": _SHARDS[0], "b0": _SHARDS[0]}}
+        ).encode()
+
+    def ask(self, data: bytes) -> bool:
+        """Open it and read every tensor through it; the explanation must say the same."""
+        path = self._model / "model.safetensors.index.json"
+        path.write_bytes(data)
+        valid = explain_index(path).valid
+        try:
+            opened = open_index(path)
+        except InvalidIndexError:
+            if valid:
+                raise EscapeError("an index without a fault is refused") from None
+            return False
+        if not valid or not set(opened.shards) <= set(_SHARDS):
+            raise EscapeError(f"an index opens {sorted(opened.shards)!a}; without a fault: {valid}")
+        for name, (shard, info) in opened.tensors.items():
+            with safe_open(self._model / shard, "raw") as file:
+                if len(file.get_tensor(name)) != info.nbytes:
+                    raise EscapeError(f"{name!a} has another size than its entry says")
+        return True
+
+
+class SliceDoor(Door):
+    """What stands in the brackets behind a tensor: refused, or what NumPy takes of the whole tensor."""
+
+    def __init__(self, folder: Path) -> None:
+        """Make a file with tensors of several shapes."""
+        super().__init__(folder)
+        shapes = {"a": (3, 4, 5), "b": (7,), "c": (), "d": (2, 0, 3), "e": (1, 2, 1, 3, 2)}
+        self._whole = {name: np.arange(prod(s), dtype="<i4").reshape(s) for name, s in shapes.items()}
+        save_file(self._whole, folder / "file.safetensors")
+        self._file = safe_open(folder / "file.safetensors", "np")
+
+    def seeds(self) -> Iterator[bytes]:
+        """Yield a tensor's name and its index: integers, [start, stop, step], "..." and anything else."""
+        for name, index in (
+            ("a", [1, [0, 3, 2], "..."]),
+            ("a", ["...", [None, None, -1]]),
+            ("b", [[5, 1, -2]]),
+            ("c", []),
+            ("d", [[0, 1, 1], [0, 0, 1], -1]),
+            ("e", [0, 1, "...", [1, None, None]]),
+        ):
+            yield json.dumps([name, index]).encode()
+
+    def ask(self, data: bytes) -> bool:
+        """Take the part from the file and from the whole tensor."""
+        try:
+            name, index = json.loads(data)
+            whole = self._whole[name]
+        except (ValueError, TypeError, KeyError, RecursionError):
+            return False
+        parts = tuple(map(_part, index)) if isinstance(index, list) else _part(index)
+        try:
+            taken = self._file.get_slice(name)[parts]
+        except AccessError:
+            return False
+        expected = np.asarray(whole[parts])
+        if taken.shape != expected.shape or taken.tobytes() != expected.tobytes():
+            raise EscapeError(f"{name}[{index!a}] is {taken!a}")
+        return True
+
+
+def _part(part: Any) -> Any:
+    """Return a part of an index: three values are a slice."""
+    if part == "...":
+        return ...
+    return slice(*part) if isinstance(part, list) and len(part) == 3 else part
+
+
 DOORS: dict[str, Callable[[Path], Door]] = {
+    "index": IndexDoor,
+    "slice": SliceDoor,
     "manifest": ManifestDoor,
     "record": RecordDoor,
     "answer": AnswerDoor,
