@@ -170,6 +170,17 @@ def test_what_is_no_record_or_several_names_the_line(
     assert "; " in message
 
 
+@pytest.mark.parametrize("field", ["selector", "name", "version"])
+def test_a_header_says_who_was_tested(tmp_path: Path, make: type[Make], field: str) -> None:
+    """Reports name an implementation by all three."""
+    header = make.header()
+    del header["implementation"][field]
+    path = tmp_path / "run.jsonl"
+    path.write_text(json.dumps(header) + "\n")
+    with pytest.raises(RecordError, match=f"implementation.*'{field}' is a required property"):
+        read_record(path)
+
+
 @pytest.mark.parametrize(
     ("text", "line", "reason"),
     [
