@@ -98,10 +98,13 @@ def _byte_runs(
     first = 0
     if row * bits % 8:
         # Rows share bytes, so that only a run of one row has a place of its own.
-        fixed = [p for p in outer if isinstance(p, int)]
-        if len(fixed) < len(outer):
+        taken = [
+            range(*p.indices(n)) if isinstance(p, slice) else (p,) for p, n in zip(outer, shape, strict=True)
+        ]
+        if any(len(numbers) != 1 for numbers in taken):
             raise _cut(info)
-        first = sum(p * prod(shape[d + 1 :]) * row for d, p in enumerate(fixed))
+        first = sum(numbers[0] * prod(shape[d + 1 :]) * row for d, numbers in enumerate(taken))
+        tail = (*(1 for p in outer if isinstance(p, slice)), *tail)
         outer, shape, row = [], (), prod(info.shape)
     run = [(first + n * inner) * bits for n in (begin, end)]
     if step != 1 or run[0] % 8 or run[1] % 8 or row * bits % 8:
