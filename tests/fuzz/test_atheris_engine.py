@@ -23,11 +23,12 @@ from safetensors_fuzz.atheris_target import RULES_LAYER
 from safetensors_fuzz.finding import ENTRY
 from safetensors_reference import explain
 
+from .findings import OTHER_METADATA
+
 needs_atheris = pytest.mark.skipif(
     importlib.util.find_spec("atheris") is None, reason="atheris is not installed (extra: fuzz)"
 )
 READERS = Path(__file__).parent / "readers_here.py"
-FAKES = Path(__file__).parent / "fakes.py"
 
 
 def script() -> str:
@@ -132,10 +133,10 @@ def test_the_same_seed_does_the_same() -> None:
 def test_a_reader_behind_a_worker_and_several_jobs(tmp_path: Path, slots: set[str]) -> None:
     corpus = tmp_path / "corpus"
     result = run_atheris(
-        ["safetensors", f"py:{FAKES}:OtherMetadata"], profile="official", max_execs=400, jobs=2, corpus=corpus
+        ["safetensors", OTHER_METADATA], profile="official", max_execs=400, jobs=2, corpus=corpus
     )
     assert 350 <= result.execs <= 450
-    assert {name for f in result.findings for name in f.got} == {f"py:{FAKES}:OtherMetadata"}
+    assert {name for f in result.findings for name in f.got} == {OTHER_METADATA}
     assert any(corpus.iterdir())
     assert removed(slots)
 

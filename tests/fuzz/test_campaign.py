@@ -18,7 +18,8 @@ from safetensors_fuzz.recorder import Settings, Tally
 from safetensors_fuzz.subjects import CallSubject, Slots, Subject, WorkerSubject
 from safetensors_reference import explain
 
-FAKES = Path(__file__).parent / "fakes.py"
+from .findings import ACCEPTS_ALL, READING
+
 READER = small_reader.READER
 
 
@@ -137,7 +138,7 @@ def test_inputs_of_an_earlier_run_come_first() -> None:
 
 
 def test_workers_that_die_are_findings_and_do_not_stop_the_run() -> None:
-    target = resolve(f"py:{FAKES}:DiesOnSomeSizes")
+    target = resolve(f"py:{READING}:DiesOnSomeSizes")
     tally, kept = fuzzed(WorkerSubject(target, ["read"], Limits(10.0)), max_execs=300, shrink_seconds=0.3)
     assert tally.execs == 300
     assert {f.verdict for f in kept} == {"unsafe"}
@@ -146,7 +147,7 @@ def test_workers_that_die_are_findings_and_do_not_stop_the_run() -> None:
 
 def test_a_subject_without_the_step_is_refused() -> None:
     with pytest.raises(ValueError, match="has none of the steps open; it has read"):
-        WorkerSubject(resolve(f"py:{FAKES}:AcceptsAll"), ["open"], Limits(10.0))
+        WorkerSubject(resolve(ACCEPTS_ALL), ["open"], Limits(10.0))
 
 
 def test_slots_are_written_round_and_removed() -> None:
