@@ -70,7 +70,7 @@ def served(token: str) -> Iterator[Api]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     api.url = f"http://127.0.0.1:{server.server_port}"
     try:

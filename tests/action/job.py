@@ -39,6 +39,11 @@ def load(path):
 TOKEN = "token-of-the-job"  # nothing is kept secret by a test
 
 
+def _adding(argument: str) -> str:
+    """Return the line of a shell that gives ``stc run`` one more argument."""
+    return f'if [ "$1" = run ]; then set -- "$@" {shlex.quote(argument)}; fi\n'
+
+
 def pull_request(head: str = "me/mylib", number: int = 7) -> dict[str, Any]:
     return {"pull_request": {"number": number, "head": {"repo": {"full_name": head}}}}
 
@@ -55,6 +60,8 @@ class Job:
     """Outcomes of the steps that are not executed, by id; success without one."""
     interrupt: str = ""
     """Id of the step that is interrupted once there are some results, as when a job is cancelled."""
+    corpus: Path | None = None
+    """Run in place of the whole corpus, which is what users of the action get."""
 
     def __post_init__(self) -> None:
         self.repository = self.folder / "repository"
@@ -83,8 +90,11 @@ class Job:
     def annotations(self, level: str) -> list[str]:
         return re.findall(rf"^::{level} title=safetensors conformance::(.*)$", self.log, re.MULTILINE)
 
-    def run(self, **inputs: str) -> Job:
-        """Run all steps in order; ``inputs`` are written with low lines for hyphens."""
+    def run(self, *, until: str = "", **inputs: str) -> Job:
+        """Run all steps in order; ``inputs`` are written with low lines for hyphens.
+
+        ``until`` is the id of the last step, where the others do not matter.
+        """
         given = {key.replace("_", "-"): value for key, value in inputs.items()}
         assert given.keys() <= ACTION["inputs"].keys()
         self.inputs = {
@@ -105,17 +115,33 @@ class Job:
             else:
                 self.execute(step, key)
             self.ok &= self.outcome[key] == "success" or bool(step.get("continue-on-error"))
+            if key == until:
+                break
         return self
 
+    def step(self, key: str) -> None:
+        """Run one step of this job, also one that it has run before, and keep only what that says."""
+        self.log = ""
+        self.execute(next(step for step in STEPS if key in (step.get("id"), step["name"])), key)
+
+    def decide(self, fail_on: str) -> str:
+        """Run the last step again with another ``fail-on``, and return its result."""
+        path = Path(self.outputs["check"]["work"], "settings.json")
+        path.write_text(json.dumps({**json.loads(path.read_bytes()), "fail_on": fail_on}))
+        self.step("outcome")
+        assert (self.outcome["outcome"] == "success") == (self.outputs["outcome"]["result"] == "passed")
+        return self.outputs["outcome"]["result"]
+
     def _environment(self, work: Path) -> None:
-        """Stand in for the installed environment: the one that the tests run in."""
+        """Stand in for the installed environment: the one that the tests run in, with the job's corpus."""
         folder = work / "venv" / "bin"
         folder.mkdir(parents=True, exist_ok=True)
-        for name, program in (
-            ("python", sys.executable),
-            ("stc", str(Path(sys.executable).parent / "stc")),
+        corpus = "" if self.corpus is None else _adding(f"--corpus={self.corpus}")
+        for name, program, first in (
+            ("python", sys.executable, ""),
+            ("stc", str(Path(sys.executable).parent / "stc"), corpus),
         ):
-            (folder / name).write_text(f'#!/bin/sh\nexec {shlex.quote(program)} "$@"\n')
+            (folder / name).write_text(f'#!/bin/sh\n{first}exec {shlex.quote(program)} "$@"\n')
             (folder / name).chmod(0o755)
 
     def execute(self, step: dict[str, Any], key: str) -> None:

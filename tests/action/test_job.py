@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import os
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,12 +11,11 @@ from typing import Any
 
 import pytest
 
+from safetensors_corpus import load_manifest
 from safetensors_corpus.judging.verdicts import SECURITY, fails
 from safetensors_reports.record import read_record
 
 from .job import LENIENT, TOKEN, Job, pull_request
-
-SLOW = pytest.mark.skipif(os.environ.get("STC_SLOW") != "1", reason="a whole job each; STC_SLOW=1 does it")
 
 SARIF = "github/codeql-action/upload-sarif"
 ARTIFACT = "actions/upload-artifact"
@@ -36,10 +34,10 @@ class Strict(Reference):
 
 
 @pytest.fixture(scope="module")
-def lenient(tmp_path_factory: pytest.TempPathFactory) -> Job:
+def lenient(tmp_path_factory: pytest.TempPathFactory, few_cases: Path) -> Job:
     """A whole job with a reader that takes nearly everything."""
-    job = Job(tmp_path_factory.mktemp("lenient"))
-    return job.run(implementation=LENIENT, fuzz_executions="60", upload_sarif="true")
+    job = Job(tmp_path_factory.mktemp("lenient"), corpus=few_cases)
+    return job.run(implementation=LENIENT, fuzz_executions="10", upload_sarif="true")
 
 
 def rows(job: Job) -> Iterator[dict[str, Any]]:
@@ -98,64 +96,114 @@ def test_other_actions_are_given_the_report(lenient: Job) -> None:
     assert lenient.used["actions/setup-python"] == {"python-version": "3.11"}
 
 
-def test_a_reader_without_failures_passes(tmp_path: Path) -> None:
-    job = Job(tmp_path).run(implementation="reference", fuzz_executions="50")
-    assert job.outputs["outcome"] == {"result": "passed", "findings": "0"}
-    assert job.ok
-    assert job.annotations("error") == []
-    assert SARIF not in job.used
-    assert "reference" in job.summary
+@pytest.fixture(scope="module")
+def fork(tmp_path_factory: pytest.TempPathFactory, few_cases: Path) -> Job:
+    """A whole job with a reader that does everything right, for a pull request from a fork."""
+    event = pull_request("stranger/mylib")
+    job = Job(tmp_path_factory.mktemp("fork"), "pull_request", event, corpus=few_cases)
+    return job.run(implementation="reference", fuzz_executions="20", upload_sarif="true", comment="true")
 
 
-@pytest.mark.parametrize("fail_on", ["failures", pytest.param("security", marks=SLOW)])
-def test_a_complete_baseline_lets_the_job_pass(lenient: Job, tmp_path: Path, fail_on: str) -> None:
-    job = Job(tmp_path)
+def test_a_reader_without_failures_passes(fork: Job) -> None:
+    assert fork.outputs["outcome"] == {"result": "passed", "findings": "0"}
+    assert fork.ok
+    assert fork.annotations("error") == []
+    assert "reference" in fork.summary
+
+
+def test_without_the_right_to_write_nothing_is_uploaded(fork: Job) -> None:
+    assert fork.outputs["report"] == {"sarif": "true"}
+    assert SARIF not in fork.used
+    assert fork.outcome["Comment on the pull request"] == "skipped"
+    assert ARTIFACT in fork.used
+
+
+@pytest.mark.nightly
+def test_the_whole_corpus_is_run(tmp_path: Path) -> None:
+    fine = Job(tmp_path / "fine").run(implementation="reference", fuzz_executions="50")
+    assert fine.outputs["outcome"] == {"result": "passed", "findings": "0"}
+    assert SARIF not in fine.used
+    careless = Job(tmp_path / "careless").run(implementation=LENIENT, fuzz_executions="60")
+    assert careless.outputs["outcome"]["result"] == "failed"
+    for job in (fine, careless):
+        assert {row["case"] for row in rows(job)} >= {case.id for case in load_manifest().reading}
+
+
+@pytest.fixture(scope="module")
+def excused(lenient: Job, tmp_path_factory: pytest.TempPathFactory, few_cases: Path) -> Job:
+    """A job whose failures are all in its baseline, and whose SARIF the service did not take."""
+    job = Job(tmp_path_factory.mktemp("excused"), outcomes={"upload": "failure"}, corpus=few_cases)
     later = dt.datetime.now(dt.UTC).date() + dt.timedelta(days=30)
     baseline(lenient, job.repository / "known.toml", later)
-    job.run(implementation=LENIENT, baseline="known.toml", fuzz_executions="0", fail_on=fail_on)
-    assert (job.ok, job.outcome["Fuzz"]) == (True, "skipped")
-    assert job.outputs["outcome"]["result"] == "passed"
+    return job.run(implementation=LENIENT, baseline="known.toml", fuzz_executions="0", upload_sarif="true")
+
+
+def test_a_complete_baseline_lets_the_job_pass(excused: Job) -> None:
+    assert (excused.ok, excused.outcome["Fuzz"]) == (True, "skipped")
+    assert excused.outputs["outcome"]["result"] == "passed"
     # The report knows the baseline too: nothing is new.
-    assert "0 new" in job.summary
+    assert "0 new" in excused.summary
+
+
+def test_a_sarif_that_was_not_taken_is_a_warning(excused: Job) -> None:
+    assert excused.ok
+    assert "security-events: write" in "\n".join(excused.annotations("warning"))
+
+
+def test_a_complete_baseline_excuses_security_failures_too(excused: Job) -> None:
+    assert excused.decide("security") == "passed"
 
 
 @pytest.mark.parametrize(
-    ("days", "leave_out", "fail_on", "result", "says"),
+    ("days", "leave_out", "decisions"),
     [
-        (30, 1, "failures", "failed", "no baseline expects"),
-        pytest.param(30, 1, "security", "failed", "1 results are security failures", marks=SLOW),
-        pytest.param(30, 1, "never", "passed", "", marks=SLOW),
-        (-1, 0, "security", "failed", "review is due for"),
-        pytest.param(-1, 0, "failures", "failed", "its baseline is not right", marks=SLOW),
+        (30, 1, {
+            "failures": ("failed", "no baseline expects"),
+            "security": ("failed", "1 results are security failures"),
+            "never": ("passed", ""),
+        }),
+        (-1, 0, {
+            "security": ("failed", "review is due for"),
+            "failures": ("failed", "its baseline is not right"),
+        }),
     ],
-)
+    ids=["incomplete", "overdue"],
+)  # fmt: skip
 def test_what_the_baseline_does_not_excuse(
-    lenient: Job, tmp_path: Path, days: int, leave_out: int, fail_on: str, result: str, says: str
+    lenient: Job,
+    tmp_path: Path,
+    few_cases: Path,
+    days: int,
+    leave_out: int,
+    decisions: dict[str, tuple[str, str]],
 ) -> None:
-    job = Job(tmp_path)
+    job = Job(tmp_path, corpus=few_cases)
     day = dt.datetime.now(dt.UTC).date() + dt.timedelta(days=days)
     # Found without being named, by the name of the record.
     (record,) = lenient.report.glob("runs/*.jsonl")
     baseline(lenient, job.repository / f"{record.stem}.baseline.toml", day, leave_out)
+    (fail_on, (result, says)), *others = decisions.items()
     job.run(implementation=LENIENT, fuzz_executions="0", fail_on=fail_on)
     assert job.outputs["outcome"]["result"] == result
     assert job.ok == (result == "passed")
-    assert not says or says in "\n".join(job.annotations("error"))
+    assert says in "\n".join(job.annotations("error"))
+    for fail_on, (result, says) in others:
+        assert job.decide(fail_on) == result
+        assert says in "\n".join(job.annotations("error"))
 
 
-@pytest.mark.parametrize(
-    ("fail_on", "result"), [("security", "passed"), pytest.param("failures", "failed", marks=SLOW)]
-)
-def test_security_leaves_wrong_refusals_alone(tmp_path: Path, fail_on: str, result: str) -> None:
-    job = Job(tmp_path)
+def test_security_leaves_wrong_refusals_alone(tmp_path: Path, few_cases: Path) -> None:
+    job = Job(tmp_path, corpus=few_cases)
     (job.repository / "adapter" / "strict.py").write_text(STRICT)
-    job.run(implementation="py:adapter/strict.py:Strict", fuzz_executions="0", fail_on=fail_on)
+    job.run(implementation="py:adapter/strict.py:Strict", fuzz_executions="0", fail_on="security")
     assert {row["verdict"] for row in rows(job)} & {"wrong-reject", *SECURITY} == {"wrong-reject"}
-    assert job.outputs["outcome"]["result"] == result
+    assert job.outputs["outcome"]["result"] == "passed"
+    assert job.decide("failures") == "failed"
 
 
-def test_what_cannot_be_run_fails_the_job_always(tmp_path: Path) -> None:
-    job = Job(tmp_path).run(implementation="py:adapter/none.py:Adapter", fail_on="never", upload_sarif="true")
+def test_what_cannot_be_run_fails_the_job_always(tmp_path: Path, few_cases: Path) -> None:
+    job = Job(tmp_path, corpus=few_cases)
+    job.run(implementation="py:adapter/none.py:Adapter", fail_on="never", upload_sarif="true")
     assert job.outputs["outcome"] == {"result": "not-run", "findings": ""}
     assert not job.ok
     assert SARIF not in job.used
@@ -170,24 +218,39 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("text", HOSTILE)
-@pytest.mark.parametrize("name", ["implementation", "baseline", "report", "name", "fuzz-steps", "profile"])
-def test_hostile_inputs_execute_nothing(tmp_path: Path, name: str, text: str) -> None:
-    job = Job(tmp_path)
+@pytest.mark.parametrize("text", HOSTILE, ids=["shell", "option"])
+@pytest.mark.parametrize(
+    "names", [("implementation", "report"), ("baseline",), ("name",), ("profile",)], ids=" and ".join
+)
+def test_hostile_inputs_execute_nothing(
+    tmp_path: Path, few_cases: Path, names: tuple[str, ...], text: str
+) -> None:
+    job = Job(tmp_path, corpus=few_cases)
     given = {"implementation": "py:adapter/none.py:Adapter", "fuzz_executions": "1"}
-    job.run(**given | {name.replace("-", "_"): text})
+    job.run(**given | dict.fromkeys(names, text))
     assert not list(tmp_path.rglob("pwned*"))
     assert not job.ok
     assert TOKEN not in job.log
 
 
-def test_hostile_texts_reach_the_programs_whole(tmp_path: Path) -> None:
-    job = Job(tmp_path)
+@pytest.mark.parametrize("text", HOSTILE, ids=["shell", "option"])
+def test_hostile_steps_of_fuzzing_execute_nothing(tmp_path: Path, text: str) -> None:
+    job = Job(tmp_path).run(until="install", implementation="reference", fuzz_steps=text)
+    Path(job.outputs["check"]["work"], "run.status").write_text("0")  # as if the corpus had been run
+    job.step("Fuzz")
+    assert f"no step {text!r}" in job.log
+    assert "could not be fuzzed to the end" in "\n".join(job.annotations("error"))
+    assert not list(tmp_path.rglob("pwned*"))
+    assert TOKEN not in job.log
+
+
+def test_hostile_texts_reach_the_programs_whole(tmp_path: Path, few_cases: Path) -> None:
+    job = Job(tmp_path, corpus=few_cases)
     script = job.repository / "check it.py"
     script.write_text("import sys\nopen(sys.argv[0] + '.args', 'w').write(repr(sys.argv[1:-1]))\n")
     words = ["$(touch pwned)", "'", '"', "a;b"]
     line = shlex.join(["python3", str(script), *words])
-    job.run(implementation=f"exit:{line} {{path}}", fuzz_executions="0")
+    job.run(until="run", implementation=f"exit:{line} {{path}}", fuzz_executions="0")
     assert (job.repository / "check it.py.args").read_text() == repr(words)
     assert not list(tmp_path.rglob("pwned"))
 
@@ -228,8 +291,8 @@ def test_wrong_inputs_are_named_before_anything_runs(
     assert {job.outcome[key] for key in ("install", "run", "report", "outcome")} == {"skipped"}
 
 
-def test_what_a_reader_prints_is_no_command_to_the_runner(tmp_path: Path) -> None:
-    job = Job(tmp_path)
+def test_what_a_reader_prints_is_no_command_to_the_runner(tmp_path: Path, few_cases: Path) -> None:
+    job = Job(tmp_path, corpus=few_cases)
     adapter = job.repository / "adapter" / "mylib_adapter.py"
     adapter.write_text(
         "import sys\nsys.stderr.write('\\n::error::from the reader\\n')\nraise SystemExit('::error::too')\n"
@@ -255,29 +318,20 @@ def test_what_a_reader_prints_is_no_command_to_the_runner(tmp_path: Path) -> Non
         ("pull_request", {"pull_request": {"number": 7, "head": {"repo": None}}}, {}, "from a fork"),
         ("pull_request", pull_request(), {"GITHUB_ACTOR": "dependabot[bot]"}, "of dependabot"),
     ],
+    ids=["fork", "fork that is gone", "dependabot"],
 )
 def test_without_the_right_to_write_uploads_are_left_out(
     tmp_path: Path, event_name: str, event: dict[str, Any], env: dict[str, str], why: str
 ) -> None:
     job = Job(tmp_path, event_name, event, env)
-    job.run(
-        implementation="py:adapter/none.py:Adapter", upload_sarif="true", comment="true", fuzz_executions="0"
-    )
+    job.run(until="check", implementation="reference", upload_sarif="true", comment="true")
     assert (job.outputs["check"]["sarif"], job.outputs["check"]["comment"]) == ("false", "false")
     notices = job.annotations("notice")
     assert len([line for line in notices if why in line]) == 2
-    assert SARIF not in job.used
 
 
-def test_a_sarif_that_was_not_taken_is_a_warning(tmp_path: Path) -> None:
-    job = Job(tmp_path, outcomes={"upload": "failure"})
-    job.run(implementation="reference", fuzz_executions="0", upload_sarif="true")
-    assert job.ok
-    assert "security-events: write" in "\n".join(job.annotations("warning"))
-
-
-def test_an_interrupted_run_is_reported(tmp_path: Path) -> None:
-    job = Job(tmp_path, interrupt="run")
+def test_an_interrupted_run_is_reported(tmp_path: Path, layout_cases: Path) -> None:
+    job = Job(tmp_path, interrupt="run", corpus=layout_cases)
     with (job.repository / "adapter" / "mylib.py").open("a") as file:
         file.write(
             "\n\n_load = load\ndef load(path):\n    time.sleep(0.05)\n    return _load(path)\nimport time\n"
@@ -288,7 +342,7 @@ def test_an_interrupted_run_is_reported(tmp_path: Path) -> None:
     read = read_record(record)
     assert read.footer is not None
     assert read.footer["complete"] is False
-    assert 0 < len(read.results) < 500
+    assert 0 < len(read.results) < read.header["corpus"]["cases"]
     assert job.outcome["report"] == "success"
     assert "mylib_adapter.py:Adapter 1.0" in job.summary
     assert job.outputs["outcome"]["result"] == "not-run"

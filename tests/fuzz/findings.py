@@ -13,7 +13,8 @@ from safetensors_reference import explain
 
 FAKES = Path(__file__).parent / "fakes.py"
 ACCEPTS_ALL = f"py:{FAKES}:AcceptsAll"
-OTHER_METADATA = f"py:{FAKES}:OtherMetadata"
+READING = Path(__file__).parent / "reading_fakes.py"
+OTHER_METADATA = f"py:{READING}:OtherMetadata"
 
 
 @cache

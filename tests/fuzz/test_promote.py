@@ -17,11 +17,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 import safetensors_corpus
+from safetensors_corpus import build as building
 from safetensors_corpus import recipe
 from safetensors_corpus.broken import matrix
 from safetensors_corpus.builder import FileBuilder
-from safetensors_corpus.cases.found import FILE, case_of
+from safetensors_corpus.cases.found import FILE, case_of, found_cases
 from safetensors_corpus.manifest import corpus_root
+from safetensors_corpus.registry import all_cases
 from safetensors_fuzz import promote as promoting
 from safetensors_fuzz import promote_news
 from safetensors_fuzz.cli_promote import promote as command
@@ -34,16 +36,36 @@ from safetensors_reference import explain
 
 from .findings import corpus, hole, of_builder, of_case, two_tensors
 
+LAYOUT = "layout/"
 
-@pytest.fixture
-def checkout(tmp_path: Path) -> Checkout:
-    """The corpus's data as a checkout has it, with an empty ``found.toml``."""
-    folder = tmp_path / "corpus"
+
+@pytest.fixture(scope="session")
+def some(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The committed results, cut down: the cases about the layout, and some surviving mutants."""
+    folder = tmp_path_factory.mktemp("some")
+    cases = json.loads((corpus_root() / "corpus.json").read_bytes())
+    cases["cases"] = [case for case in cases["cases"] if case["id"].startswith(LAYOUT)]
+    mutants = json.loads((corpus_root() / "mutants.json").read_bytes())
+    mutants["survivors"] = [m for m in mutants["survivors"] if m["name"].startswith(LAYOUT[:-1])][:6]
+    assert len(mutants["survivors"]) == 6
+    (folder / "corpus.json").write_text(json.dumps(cases), encoding="utf-8")
+    (folder / "mutants.json").write_text(json.dumps(mutants), encoding="utf-8")
+    (folder / "matrix.json").symlink_to(corpus_root() / "matrix.json")
+    return folder
+
+
+def checkout_of(data: Path, folder: Path) -> Checkout:
+    """Lay out the corpus's data as a checkout has it, with an empty ``found.toml``."""
     (folder / "safetensors_corpus").mkdir(parents=True)
     for name in ("corpus.json", "matrix.json", "mutants.json"):
-        (folder / name).symlink_to(corpus_root() / name)
+        (folder / name).symlink_to(data / name)
     (folder / "safetensors_corpus" / "found.toml").write_text("# A header.\n")
     return Checkout.at(folder)
+
+
+@pytest.fixture
+def checkout(some: Path, tmp_path: Path) -> Checkout:
+    return checkout_of(some, tmp_path / "corpus")
 
 
 @pytest.fixture
@@ -118,13 +140,13 @@ def test_a_promoted_finding_carries_where_it_is_from(checkout: Checkout) -> None
     assert not made.news.alike
 
 
-def test_a_dry_run_writes_nothing(checkout: Checkout) -> None:
+def test_a_dry_run_writes_nothing(checkout: Checkout, quick: None) -> None:
     made = promote(overlap_and_hole(), checkout, dry_run=True)
     assert re.fullmatch(r"layout/found-\d+", made.row["id"])
     assert checkout.found.read_text() == "# A header.\n"
 
 
-def test_the_same_bytes_are_refused(checkout: Checkout) -> None:
+def test_the_same_bytes_are_refused(checkout: Checkout, quick: None) -> None:
     with pytest.raises(NothingNewError, match="132 bytes are case layout/hole-between-two"):
         promote(hole(), checkout)
     promote(overlap_and_hole(), checkout, case_id="layout/one")
@@ -133,22 +155,40 @@ def test_the_same_bytes_are_refused(checkout: Checkout) -> None:
     assert len(found(checkout)) == 1
 
 
-def test_what_fails_the_same_broken_readers_as_a_case_is_refused(checkout: Checkout) -> None:
+def another_hole() -> Finding:
+    """A file whose hole nobody takes for anything else than the holes of the corpus."""
     builder = FileBuilder()
     builder.tensor("weight", "F32", [1])
     builder.gap(4)
     builder.tensor("bias", "F32", [1])
-    with pytest.raises(
-        NothingNewError, match=r"kills no surviving mutant.*; the same \d+ broken readers fail layout/hole"
-    ):
-        promote(of_builder(builder, ("OFF-07",), "OFF_HOLE"), checkout)
+    return of_builder(builder, ("OFF-07",), "OFF_HOLE")
+
+
+SAME = r"kills no surviving mutant.*; the same \d+ broken readers fail layout/hole"
+
+
+def test_what_fails_the_same_broken_readers_as_a_case_is_refused(checkout: Checkout) -> None:
+    with pytest.raises(NothingNewError, match=SAME):
+        promote(another_hole(), checkout)
     assert found(checkout) == []
+
+
+@pytest.mark.nightly
+def test_findings_are_held_against_the_whole_corpus(tmp_path: Path) -> None:
+    checkout = checkout_of(corpus_root(), tmp_path / "corpus")
+    with pytest.raises(NothingNewError, match=SAME):
+        promote(another_hole(), checkout)
+    made = promote(overlap_and_hole(), checkout, dry_run=True)
+    assert made.news.variants
+    assert not made.news.alike
 
 
 def test_a_mutant_that_survived_is_reason_enough(checkout: Checkout) -> None:
     killed = "layout:check_layout:compare:2"
     results = json.loads((corpus_root() / "mutants.json").read_bytes())
     names = [name for name in results["killers"] if name.startswith("layout:check_layout")]
+    assert killed in names
+    names = [killed, *names[::4]]
     (checkout.corpus / "mutants.json").unlink()
     survivors = [{"name": name} for name in [*names, "layout:gone:compare:1"]]
     (checkout.corpus / "mutants.json").write_text(json.dumps({"survivors": survivors}))
@@ -158,7 +198,6 @@ def test_a_mutant_that_survived_is_reason_enough(checkout: Checkout) -> None:
     assert news.mutants
     assert set(news.mutants) < set(names)
     assert news.anything
-    assert killed in names
     assert any(line.startswith("kills mutant layout:check_layout") for line in news.lines)
 
 
@@ -331,7 +370,33 @@ def _build(folder: Path, *more: str) -> dict[str, Any]:
     return {row["id"]: row for row in raw["cases"]}
 
 
-def test_a_promoted_case_is_built_like_any_other_and_changes_nothing_else(tmp_path: Path) -> None:
+def check_built(row: dict[str, Any], folder: Path, finding: Finding) -> None:
+    assert (folder / row["input"]["file"]).read_bytes() == finding.files[ENTRY]
+    assert row["expect"] == finding.expectation
+    assert row["source"] == {"kind": "fuzz"}
+    assert row["steps"] == ["open", "read"]
+
+
+def test_a_promoted_case_is_built_like_any_other(
+    checkout: Checkout, quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    findings = {"layout/overlap-then-hole": overlap_and_hole(), "data/odd-names": content()}
+    for case_id, finding in findings.items():
+        promote(finding, checkout, case_id=case_id)
+    hand = [case for case in all_cases() if case.id.startswith("layout/hole")]
+    cases = [*hand, *found_cases(checkout.found.read_text())]
+    monkeypatch.setattr(building, "all_cases", lambda: cases)
+    built = building.build()
+    building.write(built, tmp_path / "built")
+    rows = {row["id"]: row for row in json.loads(built.files["corpus.json"])["cases"]}
+    assert list(rows) == [case.id for case in cases]
+    for case_id, finding in findings.items():
+        check_built(rows.pop(case_id), tmp_path / "built", primary_first(finding))
+    assert rows == {row["id"]: row for row in corpus().raw["cases"] if row["id"] in rows}
+
+
+@pytest.mark.nightly
+def test_a_promoted_case_changes_nothing_else(tmp_path: Path) -> None:
     folder = tmp_path / "corpus"
     skip = shutil.ignore_patterns("files", "__pycache__", ".mypy_cache")
     shutil.copytree(corpus_root(), folder, ignore=skip)
@@ -344,8 +409,5 @@ def test_a_promoted_case_is_built_like_any_other_and_changes_nothing_else(tmp_pa
     new = {name: after.pop(name) for name in ("layout/overlap-then-hole", "data/odd-names")}
     assert after == before
     for row, finding in zip(new.values(), (primary_first(overlap_and_hole()), content()), strict=True):
-        assert (folder / row["input"]["file"]).read_bytes() == finding.files[ENTRY]
-        assert row["expect"] == finding.expectation
-        assert row["source"] == {"kind": "fuzz"}
-        assert row["steps"] == ["open", "read"]
+        check_built(row, folder, finding)
     assert "mlx 0.31.1" in new["layout/overlap-then-hole"]["description"]
