@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from safetensors_conformance.cli.report import report as report_command
+from safetensors_corpus import Case
 from safetensors_reference.check_inputs import CheckInput
 from safetensors_reference.check_result import CheckResult, check_input
 from safetensors_reference.cli import check
@@ -26,8 +28,8 @@ from .sarif_official import RESULTS, TAGS, over_limits, sarif_errors
 KINDS = ("unsafe", "wrong-content", "wrong-accept", "wrong-reject", "late-reject", "not-strict")
 
 
-def audit(**more: Any) -> dict[str, Any]:
-    """Return a report of two implementations that fail every case, each in one of the ways there are."""
+def audit(cases: Sequence[Case], **more: Any) -> dict[str, Any]:
+    """Return a report of two implementations that fail all cases, each in one of the ways there are."""
     rows = [
         failing(
             case.id,
@@ -36,14 +38,14 @@ def audit(**more: Any) -> dict[str, Any]:
             outcome="crash" if KINDS[i % len(KINDS)] == "unsafe" else "accept",
             detail="{0} [a](b) \u202e \x00 \ud800",
         )
-        for i, case in enumerate(corpus().cases)
+        for i, case in enumerate(cases)
     ]
     return report(run(*rows, name="a", version="1"), run(*rows, name="b", version="1", footer=None), **more)
 
 
 @pytest.mark.parametrize("public", [False, True])
 def test_audit_reports(public: bool) -> None:
-    log = sarif_log(audit(public=public))
+    log = sarif_log(audit(corpus().cases[::7], public=public))
     assert len(log["runs"][0]["results"]) > 50
     assert sarif_errors(json.loads(json.dumps(log))) == []
     assert over_limits(log) == []
@@ -55,10 +57,11 @@ def test_an_audit_report_of_nothing() -> None:
     assert sarif_errors(log) == []
 
 
-def test_stc_check_over_the_corpus(tmp_path: Path) -> None:
+@pytest.mark.parametrize("each", [35, pytest.param(7, marks=pytest.mark.nightly)])
+def test_stc_check_over_the_corpus(tmp_path: Path, each: int) -> None:
     every = sorted({case.input.file for case in corpus().cases if case.input.file is not None})
-    files = every[::7]
-    indexes = sorted(every[0].parents[1].rglob("*.index.json"))[::7]
+    files = every[::each]
+    indexes = sorted(every[0].parents[1].rglob("*.index.json"))[::each]
     assert indexes
     out = tmp_path / "out.sarif"
     result = CliRunner().invoke(
@@ -88,7 +91,7 @@ def test_stc_report_writes_the_same(tmp_path: Path) -> None:
 
 
 def test_more_findings_than_are_taken_keep_the_worst() -> None:
-    document = audit()
+    document = audit(corpus().cases)
     one = document["findings"]
     many = [copy.copy(one[i % len(one)]) for i in range(RESULTS + 7)]
     for i, finding in enumerate(many):
