@@ -1,11 +1,14 @@
 # The one task runner. `make` lists the tasks.
-.PHONY: help test lint types corpus conformance matrix mutants fuzz-smoke audit check
+.PHONY: help test nightly lint types corpus conformance matrix mutants fuzz-smoke audit check
 
 help:
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 16
 
 test: ## run the project's own tests
 	pytest
+
+nightly: ## all tests, those that take long included (half an hour)
+	pytest -q -n 2 --dist worksteal -m "nightly or not nightly"
 
 lint: ## formatting and lint
 	ruff format --check .

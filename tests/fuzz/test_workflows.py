@@ -1,4 +1,4 @@
-"""The fuzzing workflows: what they may do, and that every command in them exists with these options."""
+"""The workflows: what they may do, and that every command in them exists with these options."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def check_command(words: list[str]) -> None:
         command, words = found, left[1:]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, "tests-nightly.yml"])
 def test_rights_are_the_least_and_nothing_is_written(name: str) -> None:
     raw = workflow(name)
     assert raw["permissions"] == {"contents": "read"}
