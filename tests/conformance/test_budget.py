@@ -22,7 +22,7 @@ from safetensors_conformance.worker import Limits
 from safetensors_corpus import load_manifest
 from safetensors_corpus.judging.answer import Excess
 
-from .budget_fakes import BYTES, SECONDS
+from .budget_numbers import BYTES, SECONDS
 from .support import TRIGGER, cases
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="costs are measured as on Linux")

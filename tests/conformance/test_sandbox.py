@@ -24,7 +24,7 @@ from safetensors_conformance.selectors import resolve
 from safetensors_conformance.worker import Limits
 from safetensors_corpus import Case, load_manifest, manifest
 
-from .budget_fakes import BYTES
+from .budget_numbers import BYTES
 from .support import REPOSITORY, TRIGGER, cases
 
 FAKES = Path(__file__).with_name("sandbox_fakes.py")
