@@ -316,14 +316,17 @@ LINES: dict[str, tuple[bytes, ...]] = {
 """What a program writes in place of its answer."""
 
 
+ONCE = ("long-", "rows-", "fills", "talks-and-fills")
+"""How those begin that do so much that one step is enough."""
+
+
 def lines(how: str, good: dict[str, Any]) -> list[bytes]:
     seq = b"%d" % good["seq"]
-    if how == "long":
-        return [
-            b'{"seq": SEQ, "outcome": "reject", "message": "'.replace(b"SEQ", seq) + b"x" * (60 << 20) + b'"}'
-        ]
-    if how == "million":
-        rows = b",".join(b'{"name": "t%d"}' % i for i in range(1_000_000))
+    if how.startswith("long-"):
+        size = int(how.removeprefix("long-"))
+        return [b'{"seq": %s, "outcome": "reject", "message": "' % seq + b"x" * size + b'"}']
+    if how.startswith("rows-"):
+        rows = b",".join(b'{"name": "t%d"}' % i for i in range(int(how.removeprefix("rows-"))))
         return [b'{"seq": %s, "outcome": "accept", "tensors": [%s]}' % (seq, rows)]
     places = {
         b"ACCEPT": b'"seq": SEQ, "outcome": "accept", "tensors"',
@@ -352,7 +355,7 @@ def program(how: str) -> None:
         request = json.loads(line)
         if request["cmd"] == "stop":
             return
-        steps = b'["read"]' if how in ("long", "million", "fills", "talks-and-fills") else b'["open", "read"]'
+        steps = b'["read"]' if how.startswith(ONCE) else b'["open", "read"]'
         out = [b'{"protocol": 1, "implementation": {"name": "hostile"}, "steps": %s}' % steps]
         if request["cmd"] == "run":
             good = answer(request)

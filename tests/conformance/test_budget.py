@@ -19,11 +19,10 @@ from safetensors_conformance.outcomes import StepResult
 from safetensors_conformance.runner import Session
 from safetensors_conformance.selectors import resolve
 from safetensors_conformance.worker import Limits
-from safetensors_corpus import load_manifest
 from safetensors_corpus.judging.answer import Excess
 
 from .budget_numbers import BYTES, SECONDS
-from .support import TRIGGER, cases
+from .support import TRIGGER, cases, committed
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="costs are measured as on Linux")
 
@@ -84,7 +83,7 @@ def test_memory_that_went_to_earlier_files_is_no_fault_of_this_one() -> None:
 
 
 def test_a_budget_of_a_case_of_several_requests_is_measured_too() -> None:
-    case = replace(load_manifest().by_id["slice/integer-first"], budget={"read_bytes": 0})
+    case = replace(committed().by_id["slice/integer-first"], budget={"read_bytes": 0})
     with Session(resolve("reference")) as session:
         result = session.judge(case).final.result
     assert [e.name for e in result.over_budget] == ["read_bytes"]

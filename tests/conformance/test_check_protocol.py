@@ -12,13 +12,14 @@ from click.testing import CliRunner
 from safetensors_conformance.check_protocol import CHECKS, Check, check_protocol
 from safetensors_conformance.cli.check_protocol import check_protocol_command
 from safetensors_conformance.selectors import resolve
-from safetensors_corpus import load_manifest
 
-from .support import by_exit
+from .support import by_exit, committed
 
-MANIFEST = load_manifest()
+MANIFEST = committed()
 PROGRAM = """
 import hashlib, json, os, sys, time
+
+pytestmark = pytest.mark.usefixtures("loaded_once")
 
 WHO = {"name": "program", "version": "1", "language": "Python"}
 

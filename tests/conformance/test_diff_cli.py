@@ -20,10 +20,11 @@ from safetensors_conformance.differential_inputs import about, of_cases, of_file
 from safetensors_conformance.outcomes import StepResult
 from safetensors_conformance.selectors import resolve
 from safetensors_conformance.worker import Limits
-from safetensors_corpus import load_manifest
 from safetensors_reports.diff_report import document_error
 
-from .support import HERE, TRIGGER, by_exit, cases, fake
+from .support import HERE, TRIGGER, by_exit, cases, committed, fake
+
+pytestmark = pytest.mark.usefixtures("loaded_once")
 
 SMALL = f"py:{HERE / 'small_adapter.py'}:Small"
 HOLE = "layout/hole-between-two"
@@ -100,7 +101,7 @@ def test_a_bad_end_where_nobody_accepts_counts_too() -> None:
 def test_several_that_die_do_not_disturb_each_other() -> None:
     """Threads of one process share the numbers of pipes; the dead must not read what the living say."""
     impls = ("reference", SMALL, fake("Crashes"), fake("Aborts"), fake("Exits"), fake("Noisy"))
-    ids = [f"--case={c.id}" for c in load_manifest().reading if c.area == "framing"]
+    ids = [f"--case={c.id}" for c in committed().reading if c.area == "framing"]
     found = doc(*ids, "--jobs", "6", impls=impls)
     outcomes = {tuple(sorted(set(row["vector"].values()))) for row in found["disagreements"]}
     assert outcomes == {("accept:A", "crash")}
@@ -110,10 +111,10 @@ def test_several_that_die_do_not_disturb_each_other() -> None:
 
 @pytest.mark.parametrize("name", ["Deletes", "WritesIntoTheFile"])
 def test_what_one_does_to_its_input_reaches_neither_the_corpus_nor_another(name: str) -> None:
-    before = load_manifest().by_id[TRIGGER].read_input()
+    before = committed().by_id[TRIGGER].read_input()
     found = doc("--case", TRIGGER, "--case", HOLE, impls=(f"py:{HERE / 'hostile_fakes.py'}:{name}", SMALL))
     assert found["disagreements"] == []
-    assert load_manifest().by_id[TRIGGER].read_input() == before
+    assert committed().by_id[TRIGGER].read_input() == before
     assert "safetensors-input" not in json.dumps(found)
 
 
@@ -129,7 +130,7 @@ def test_an_open_choice_is_listed_and_does_not_count() -> None:
 def test_what_an_implementation_says_it_lacks_is_no_disagreement() -> None:
     result = doc("--case", TRIGGER, impls=("reference", fake("NeedsNotF32"), SMALL))
     assert result["disagreements"] == []
-    file = load_manifest().by_id[TRIGGER].path
+    file = committed().by_id[TRIGGER].path
     assert doc(file, impls=("reference", fake("NeedsNotF32"), SMALL))["disagreements"] == []
 
 
@@ -156,14 +157,14 @@ def test_files_by_path_a_missing_one_and_a_directory(tmp_path: Path) -> None:
 
 
 def test_a_file_that_all_agree_on_has_its_line() -> None:
-    file = load_manifest().by_id[TRIGGER].path
+    file = committed().by_id[TRIGGER].path
     result = call(file)
     assert result.exit_code == 0
     assert f"{file}: no disagreement (accept, 1 tensor)" in result.stdout
 
 
 def test_a_file_and_its_case_have_one_signature() -> None:
-    case = load_manifest().by_id[HOLE]
+    case = committed().by_id[HOLE]
     (by_case,) = of_cases([case])
     (by_path,), problems = of_files([str(case.path)])
     assert problems == []

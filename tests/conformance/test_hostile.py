@@ -33,6 +33,7 @@ from typing import Any
 import psutil
 import pytest
 
+from safetensors_conformance import process
 from safetensors_conformance.outcomes import KEPT_CONTENT
 from safetensors_conformance.runner import Session, result_row
 from safetensors_conformance.selectors import resolve
@@ -40,14 +41,14 @@ from safetensors_conformance.worker import StartError
 from safetensors_corpus import Case, load_manifest
 
 from .hostile_support import IDS, PID_FILE, host, program, run
-from .support import TRIGGER
+from .support import TRIGGER, committed
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals and limits as on Linux")
 
 
 @pytest.fixture
 def cases() -> list[Case]:
-    manifest = load_manifest()
+    manifest = committed()
     return [manifest.by_id[i] for i in IDS]
 
 
@@ -59,8 +60,8 @@ def cases() -> list[Case]:
         ("AllocatesMuch", "exhausted", "used more than 256 MiB of memory; killed"),
         ("ExitsByException", "reject", "SystemExit"),
         ("ForksAndDies", "crash", "exit status 4"),
-        ("StopsItself", "hang", "no answer within 3 s; killed"),
-        ("FloodsStderr", "hang", "no answer within 3 s; killed"),
+        ("StopsItself", "hang", "no answer within 1.5 s; killed"),
+        ("FloodsStderr", "hang", "no answer within 1.5 s; killed"),
         ("ClosesEverything", "crash", "exit status 1"),
     ],
 )
@@ -132,14 +133,25 @@ def test_answers_that_nobody_asked_for_move_no_verdict_to_another_file(cases: li
     assert set(ran.verdicts.values()) == {"pass"}, ran.detail
 
 
-@pytest.mark.parametrize(("how", "verdict"), [("long", "wrong-reject"), ("million", "wrong-content")])
-def test_a_very_long_answer_is_an_answer(cases: list[Case], how: str, verdict: str) -> None:
-    ran = run(program(how), cases, seconds=15)
+@pytest.mark.parametrize(
+    ("how", "amount", "limit", "verdict"),
+    [
+        ("long", 900 << 10, 1 << 20, "wrong-reject"),
+        ("rows", 20_000, 1 << 20, "wrong-content"),
+        pytest.param("long", 60 << 20, process.LINE_LIMIT, "wrong-reject", marks=pytest.mark.nightly),
+        pytest.param("rows", 1_000_000, process.LINE_LIMIT, "wrong-content", marks=pytest.mark.nightly),
+    ],
+)
+def test_a_very_long_answer_is_an_answer(
+    cases: list[Case], monkeypatch: pytest.MonkeyPatch, how: str, amount: int, limit: int, verdict: str
+) -> None:
+    monkeypatch.setattr(process, "LINE_LIMIT", limit)
+    ran = run(program(f"{how}-{amount}"), cases, seconds=15)
     assert ran.verdicts[TRIGGER] == verdict
     assert ran.neighbours == {"pass"}, ran.detail
     assert len(ran.trigger.message) <= 2000
     content = ran.trigger.content
-    assert content is None or content["tensor_count"] == 1_000_000
+    assert content is None or content["tensor_count"] == amount
     assert len(json.dumps(content)) < 2 * KEPT_CONTENT
 
 
@@ -234,7 +246,7 @@ def test_limits_that_a_reader_sets_do_not_reach_the_next_file(cases: list[Case])
 @pytest.fixture
 def copied(tmp_path: Path) -> list[Case]:
     """The cases over a corpus that may be spoiled; two cases more use the trigger's file."""
-    manifest = load_manifest()
+    manifest = committed()
     raw = json.loads((manifest.root / "corpus.json").read_bytes())
     raw["cases"] = [c for c in raw["cases"] if c["id"] in IDS]
     (tmp_path / "corpus.json").write_text(json.dumps(raw), encoding="utf-8")
@@ -296,7 +308,7 @@ def test_whatever_a_reader_leaves_beside_its_input_is_removed(
 
 
 def rows_of(selector: str) -> list[dict[str, Any]]:
-    manifest = load_manifest()
+    manifest = committed()
     some = [*(manifest.by_id[i] for i in SOME), next(c for c in manifest.cases if c.kind == "slice")]
     with Session(resolve(selector)) as session:
         session.plan(some)

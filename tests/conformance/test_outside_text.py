@@ -13,6 +13,8 @@ from safetensors_reference.main import main
 
 from .support import HERE, REPOSITORY
 
+pytestmark = pytest.mark.usefixtures("loaded_once")
+
 CASES = ("framing/one-tensor", "framing/no-bytes", "header/name-twice-adjacent")
 WAYS = (
     "dies-at-start",

@@ -14,11 +14,10 @@ from safetensors_conformance.judge import judge
 from safetensors_conformance.outcomes import OUTCOMES, Implementation
 from safetensors_conformance.protocol import ProtocolError, parse_line, parse_run, parse_start
 from safetensors_conformance.runner import result_row
-from safetensors_corpus import load_manifest
 from safetensors_reports.record import RecordWriter, read_record
 
 from .hostile_support import IDS, run
-from .support import TRIGGER, cases, stdio
+from .support import TRIGGER, cases, committed, stdio
 from .test_bytes_in_names import SCHEMA
 
 READER = Implementation("r", "1", "Python", ("open", "read"))
@@ -179,7 +178,7 @@ def test_a_field_of_the_wrong_type_is_named(more: dict[str, Any], words: str) ->
 @pytest.mark.parametrize("how", ["forge-next", "answers-twice", "counts-only"])
 @pytest.mark.parametrize("ahead", [True, False])
 def test_answers_that_nobody_asked_for_are_not_those_of_the_next_case(how: str, ahead: bool) -> None:
-    manifest = load_manifest()
+    manifest = committed()
     ran = run(stdio(how), [manifest.by_id[i] for i in IDS], seconds=10, ahead=ahead)
     assert ran.neighbours == {"pass"}, ran.detail
     if how == "counts-only":

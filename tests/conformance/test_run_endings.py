@@ -19,10 +19,11 @@ from click.testing import CliRunner, Result
 from safetensors_conformance.book import Book, ReportError
 from safetensors_conformance.cli.run import run as run_command
 from safetensors_conformance.selectors import LONGEST_SLUG, Target
-from safetensors_corpus import load_manifest
 from safetensors_reports.record import read_record
 
-from .support import TRIGGER, fake
+from .support import TRIGGER, committed, fake
+
+pytestmark = pytest.mark.usefixtures("loaded_once")
 
 STC = (sys.executable, "-c", "from safetensors_reference.main import main; main()")
 BEFORE = "dtype/scalar-of-f64"
@@ -196,7 +197,7 @@ def header(selector: str) -> dict[str, Any]:
 def test_every_implementation_has_a_record_of_its_own(
     tmp_path: Path, selectors: tuple[str, ...], together: bool
 ) -> None:
-    manifest = load_manifest()
+    manifest = committed()
     groups = [selectors] if together else [(one,) for one in selectors]
     for group in [*groups, *groups]:  # the second time the same files are written
         book = Book(manifest, tmp_path)
@@ -209,12 +210,12 @@ def test_every_implementation_has_a_record_of_its_own(
 
 
 def test_two_runs_do_not_write_into_one_folder(tmp_path: Path) -> None:
-    first = Book(load_manifest(), tmp_path)
+    first = Book(committed(), tmp_path)
     result = invoke("--impl", "reference", "--case", TRIGGER, "--report", str(tmp_path))
     assert result.exit_code == 2
     assert "another run writes into it" in result.output
     with pytest.raises(ReportError, match="another run writes into it"):
-        Book(load_manifest(), tmp_path)
+        Book(committed(), tmp_path)
     first.close()
     result = invoke("--impl", "reference", "--case", TRIGGER, "--report", str(tmp_path))
     assert result.exit_code == 0, result.output

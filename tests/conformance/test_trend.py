@@ -15,11 +15,12 @@ from safetensors_conformance.book import header_row
 from safetensors_conformance.cli.trend import trend
 from safetensors_conformance.implementations.environment import InstallError
 from safetensors_conformance.selectors import Target, resolve
-from safetensors_corpus import load_manifest
 from safetensors_reports.diff_report import document_error
 from safetensors_reports.record import read_record
 
-from .support import HERE, TRIGGER, fake
+from .support import HERE, TRIGGER, committed, fake
+
+pytestmark = pytest.mark.usefixtures("loaded_once")
 
 SMALL = f"py:{HERE / 'small_adapter.py'}:Small"
 WRITES_NOTHING = f"py:{HERE / 'small_adapter.py'}:WritesNothing"
@@ -96,21 +97,21 @@ def test_a_version_that_takes_no_file_is_not_compared(monkeypatch: pytest.Monkey
 
 
 def test_the_known_bugs_of_a_project_explain_its_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    case = load_manifest().by_id["framing/data-start-rounded-up"]
+    case = committed().by_id["framing/data-start-rounded-up"]
     fakes = {"0.3.0": fake("AlwaysAccepts"), "0.3.1": SMALL, "0.4.0": fake("AlwaysAccepts")}
     document = doc(monkeypatch, fakes, "--case", case.id)
     monkeypatch.setattr(running, "resolve", resolve)
     assert document["passages"][0]["changes"][0]["turn"] == "fixed"
-    notes = running.notes_of(load_manifest(), resolve("safetensors"))
+    notes = running.notes_of(committed(), resolve("safetensors"))
     (bug,) = [b for b in notes[case.id].bugs if b.id == "FB-03"]
     assert bug.turns_between("0.3.0", "0.3.1") is True
     assert bug.turns_between("0.3.1", "0.4.0") is False
 
 
 def test_bugs_are_found_under_the_title_of_a_project() -> None:
-    notes = running.notes_of(load_manifest(), resolve("mlx==0.31.1"))
+    notes = running.notes_of(committed(), resolve("mlx==0.31.1"))
     assert any(bug.id == "FB-43" for note in notes.values() for bug in note.bugs)
-    assert not any(note.bugs for note in running.notes_of(load_manifest(), None).values())
+    assert not any(note.bugs for note in running.notes_of(committed(), None).values())
 
 
 def test_every_kind_of_case_is_run(monkeypatch: pytest.MonkeyPatch) -> None:

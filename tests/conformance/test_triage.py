@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from safetensors_conformance.triage import Known, Triage, TriageError, load_triage, shipped
-from safetensors_corpus import load_manifest
 from safetensors_reports.disagreements import About, Disagreement, Signature, Sort
 
-from .support import TRIGGER, fake
+from .support import TRIGGER, committed, fake
 from .test_diff_cli import HOLE, call
+
+pytestmark = pytest.mark.usefixtures("loaded_once")
 
 TODAY = dt.date(2026, 11, 21)
 ENTRY = """
@@ -139,7 +140,7 @@ def test_an_overdue_entry_keeps_nothing_quiet(tmp_path: Path) -> None:
 
 def test_unmatched_entries_are_reported_for_files_but_not_for_a_part_of_the_corpus(tmp_path: Path) -> None:
     path = write_triage(tmp_path / "t.toml", "OFF_TRAILING*")
-    file = load_manifest().by_id[TRIGGER].path
+    file = committed().by_id[TRIGGER].path
     result = call(file, "--triage", path)
     assert result.exit_code == 0
     assert "matched nothing" in result.stdout
