@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -69,6 +68,8 @@ class BurnsInAChild(_Spends):
     def spend(self, path: str) -> None:
         folder = os.fspath(Path(__file__).parent)
         code = f"import sys; sys.path.insert(0, {folder!r}); import budget_fakes; budget_fakes.burn()"
+        import subprocess
+
         subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -15,12 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from known_files import holds
 
-from safetensors_reference.errors import SafetensorsError
-
 if TYPE_CHECKING:
-    from .quick_reader import Reference
+    from .quick_reader import InvalidFileError, Reference
 else:
-    from quick_reader import Reference
+    from quick_reader import InvalidFileError, Reference
 
 
 class _Fake(Reference):
@@ -55,7 +53,7 @@ class AlwaysRejects:
 
 class GoesThroughASet(_Fake):
     def misbehave(self, path: str) -> Any:
-        raise SafetensorsError(" ".join({f"tensor-{number}" for number in range(40)}))
+        raise InvalidFileError(" ".join({f"tensor-{number}" for number in range(40)}))
 
 
 class AlwaysHangs:

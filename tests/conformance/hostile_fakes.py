@@ -1,7 +1,8 @@
 """Readers that do what no reader should: each is right about every file but the one it is told to act up on.
 
 They run inside the real worker, most of them through the real Python host. ``python hostile_fakes.py HOW``
-speaks the protocol itself, for what the host would not let through.
+speaks the protocol itself, for what the host would not let through. They start often, so what takes long to
+load is loaded where it is needed.
 """
 
 from __future__ import annotations
@@ -11,11 +12,8 @@ import json
 import mmap
 import os
 import resource
-import shutil
 import signal
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
@@ -55,6 +53,8 @@ class OverflowsTheStack(Hostile):
 
 class MapsWhatIsCutOff(Hostile):
     def act_up(self, path: str) -> None:
+        import tempfile
+
         with tempfile.TemporaryFile() as file:
             file.write(bytes(1 << 16))
             file.flush()
@@ -91,6 +91,8 @@ class LeavesAGrandchild(Hostile):
     """A grandchild in a session of its own, with the pipes inherited."""
 
     def act_up(self, path: str) -> None:
+        import subprocess
+
         grandchild = subprocess.Popen(["sleep", "600"], start_new_session=True)
         Path(os.environ["HOSTILE_PID_FILE"]).write_text(str(grandchild.pid), encoding="ascii")
 
@@ -103,6 +105,8 @@ class HangsWithAGrandchild(LeavesAGrandchild):
 
 class HelperInAnotherGroup(LeavesAGrandchild):
     def act_up(self, path: str) -> None:
+        import subprocess
+
         helper = subprocess.Popen(["sleep", "600"], preexec_fn=os.setpgrp)  # noqa: PLW1509 - one thread
         Path(os.environ["HOSTILE_PID_FILE"]).write_text(str(helper.pid), encoding="ascii")
         time.sleep(600)
@@ -232,6 +236,8 @@ class SpoilsAllInputs(Replaces):
 
 class MovesTheFolder(Replaces):
     def put(self, path: str) -> None:
+        import shutil
+
         folder = Path(path).parent
         folder.rename(folder.with_name(folder.name + "-moved"))
         shutil.rmtree(folder.with_name(folder.name + "-moved"))

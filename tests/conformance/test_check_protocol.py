@@ -247,7 +247,7 @@ HOPELESS = {
 def checked(tmp_path: Path, change: str) -> dict[str, Check]:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM.replace("#CHANGES", change), encoding="utf-8")
-    target = resolve(f"cmd:{sys.executable} {program}")
+    target = resolve(f"cmd:{sys.executable} -IS {program}")
     return {check.id: check for check in check_protocol(target, MANIFEST, 1.0)}
 
 
@@ -295,7 +295,7 @@ def test_the_command_prints_a_checklist_and_ends_with_zero_or_one(tmp_path: Path
     assert " ok, 0 failed, " in text
     program = tmp_path / "program.py"
     program.write_text(PROGRAM.replace("#CHANGES", CHANGED["digest-in-capitals"]), encoding="utf-8")
-    status, text = run("--impl", f"cmd:{sys.executable} {program}", "--time-limit", "1")
+    status, text = run("--impl", f"cmd:{sys.executable} -IS {program}", "--time-limit", "1")
     assert status == 1
     assert "FAIL  valid" in text
     assert "schema  $defs/runAnswer/properties/tensors/items" in text
@@ -336,6 +336,6 @@ def test_control_characters_of_a_program_do_not_reach_the_terminal(tmp_path: Pat
     program = tmp_path / "program.py"
     change = "WHO['name'] = 'red \\x1b[31m'"
     program.write_text(PROGRAM.replace("#CHANGES", change), encoding="utf-8")
-    _, text = run("--impl", f"cmd:{sys.executable} {program}", "--time-limit", "2")
+    _, text = run("--impl", f"cmd:{sys.executable} -IS {program}", "--time-limit", "2")
     assert "\x1b" not in text
     assert "red \\x1b[31m" in text
