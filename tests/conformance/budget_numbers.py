@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-SECONDS = 0.4
+SECONDS = 0.3
 """What the spending ones spend of processor time."""
 BYTES = 64 << 20

@@ -15,11 +15,11 @@ from safetensors_conformance.selectors import resolve
 
 from .support import by_exit, committed
 
+pytestmark = pytest.mark.usefixtures("loaded_once")
+
 MANIFEST = committed()
 PROGRAM = """
 import hashlib, json, os, sys, time
-
-pytestmark = pytest.mark.usefixtures("loaded_once")
 
 WHO = {"name": "program", "version": "1", "language": "Python"}
 
