@@ -61,9 +61,9 @@ def started(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     ],
 )
 def test_a_signal_ends_a_run_in_order_with_what_was_found(
-    tmp_path: Path, small_corpus: Path, number: signal.Signals, jobs: str
+    tmp_path: Path, few_cases: Path, number: signal.Signals, jobs: str
 ) -> None:
-    process = started(tmp_path, "--jobs", jobs, "--corpus", str(small_corpus))
+    process = started(tmp_path, "--jobs", jobs, "--corpus", str(few_cases))
     children = psutil.Process(process.pid).children(recursive=True)
     assert children
     began = time.monotonic()
@@ -128,13 +128,13 @@ def invoke(*arguments: str) -> Result:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.nightly)])
 def test_a_signal_ends_a_run_under_pytest_as_ctrl_c_does(
-    tmp_path: Path, small_corpus: Path, number: signal.Signals
+    tmp_path: Path, few_cases: Path, number: signal.Signals
 ) -> None:
     suite = Path(__file__).parents[2] / "conformance"
     (tmp_path / "tmp").mkdir()
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", str(suite)]
     command += [f"--impl={fake('Hangs')}", "--no-smoke", "--time-limit=100", "-k", TRIGGER]
-    command += [f"--report={tmp_path / 'report'}", "-o", "filterwarnings=", f"--corpus={small_corpus}"]
+    command += [f"--report={tmp_path / 'report'}", "-o", "filterwarnings=", f"--corpus={few_cases}"]
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -163,12 +163,10 @@ def test_a_disk_that_is_full_ends_a_run_with_a_clear_error(tmp_path: Path) -> No
     assert f"{tmp_path}/reference.jsonl: No space left on device" in result.output
 
 
-def test_a_disk_that_becomes_full_leaves_whole_lines_and_the_summary(
-    tmp_path: Path, small_corpus: Path
-) -> None:
+def test_a_disk_that_becomes_full_leaves_whole_lines_and_the_summary(tmp_path: Path, few_cases: Path) -> None:
     command = [*STC, "run", "--impl", "reference", "--no-smoke", "--case", "framing/*"]
     done = subprocess.run(
-        [*command, "--corpus", str(small_corpus), "--report", str(tmp_path)],
+        [*command, "--corpus", str(few_cases), "--report", str(tmp_path)],
         capture_output=True,
         text=True,
         check=False,
