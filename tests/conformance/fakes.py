@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from known_files import holds
 
 if TYPE_CHECKING:
-    from .quick_reader import InvalidFileError, Reference
+    from .quick_reader import InvalidFileError, Reading, Reference
 else:
-    from quick_reader import InvalidFileError, Reference
+    from quick_reader import InvalidFileError, Reading, Reference
 
 
 class _Fake(Reference):
@@ -49,6 +49,13 @@ class AlwaysRejects:
 
     def read(self, path: str) -> Any:
         raise ValueError("no")
+
+
+class Small(Reading):
+    """Right about every file, under another name."""
+
+    name = "small"
+    version = "1"
 
 
 class GoesThroughASet(_Fake):

@@ -87,8 +87,8 @@ def plain(raw: bytes) -> tuple[list[Row], dict[str, str] | None]:
     return rows, metadata
 
 
-class Reference:
-    """Answers as ``safetensors_conformance.adapters.reference`` does, but for the words of refusals."""
+class Reading:
+    """Opens and reads as ``safetensors_conformance.adapters.reference`` does, but for words of refusals."""
 
     name = "reference"
     version = "2026.11.0"
@@ -100,12 +100,9 @@ class Reference:
 
     def profile(self, name: Profile) -> None:
         self._profile = name
-        if name == "official":
-            for method in ("slice", "write", "index", "hold"):
-                setattr(self, method, None)
 
     def open(self, path: str) -> Any:
-        content = Reference.read(self, path)
+        content = Reading.read(self, path)
         return {**content, "tensors": [row[:3] for row in content["tensors"]]}
 
     def read(self, path: str) -> Any:
@@ -131,6 +128,16 @@ class Reference:
         data = raw[8 + int.from_bytes(raw[:8], "little") :]
         rows = [(t.name, t.dtype, t.shape, data[t.begin : t.end]) for t in header.tensors.values()]
         return {"tensors": rows, "metadata": header.metadata}
+
+
+class Reference(Reading):
+    """Has all steps of the reference, which it loads for those that are not opening or reading."""
+
+    def profile(self, name: Profile) -> None:
+        super().profile(name)
+        if name == "official":
+            for method in ("slice", "write", "index", "hold"):
+                setattr(self, method, None)
 
     def slice(self, path: str, tensor: str, index: tuple[Any, ...]) -> Any:
         return self._asked("slice", path, tensor, index)

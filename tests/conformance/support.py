@@ -18,6 +18,10 @@ def fake(name: str) -> str:
     return f"py:{HERE / 'fakes.py'}:{name}"
 
 
+QUICK = f"py:{HERE / 'quick_reader.py'}:Reference"
+"""Selector of a right reader that starts at once and calls itself reference."""
+
+
 def device_loader(name: str) -> str:
     """Selector of a fake loader onto a device."""
     return f"py:{HERE / 'device_fakes.py'}:{name}"

@@ -7,7 +7,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from safetensors_conformance.judge import judge
@@ -68,6 +68,8 @@ ROW = st.fixed_dictionaries(
     {"name": st.sampled_from(["w", "b"]) | ODD},
     optional=dict.fromkeys(("dtype", "shape", "nbytes", "sha256", "unsupported", "other"), ODD),
 )
+FEW = settings(max_examples=max(settings().max_examples // 5, 60))
+"""An answer takes long to make; a long search is long here, too."""
 ANSWER = st.fixed_dictionaries(
     {"seq": st.just(7), "outcome": st.sampled_from(OUTCOMES)},
     optional={
@@ -89,6 +91,7 @@ ANSWER = st.fixed_dictionaries(
 )
 
 
+@FEW
 @given(answer=ANSWER, summary=st.booleans(), silent=st.booleans())
 def test_whatever_a_program_answers_leaves_a_record_that_can_be_read(
     tmp_path_factory: pytest.TempPathFactory, answer: dict[str, Any], summary: bool, silent: bool
@@ -112,6 +115,7 @@ def test_whatever_a_program_answers_leaves_a_record_that_can_be_read(
     assert record.footer is not None
 
 
+@FEW
 @given(answer=ANSWER)
 def test_what_fits_the_schema_is_taken(answer: dict[str, Any]) -> None:
     message = parse_line(json.dumps(answer).encode())
@@ -127,6 +131,7 @@ def test_what_fits_the_schema_is_taken(answer: dict[str, Any]) -> None:
 START = {"protocol": 1, "implementation": {"name": "r"}, "steps": ["read"]}
 
 
+@FEW
 @given(
     who=st.dictionaries(st.sampled_from(["name", "version", "language"]), ODD),
     more=st.dictionaries(st.sampled_from(["protocol", "steps", "lacks", "verdict_only", "error"]), ODD),

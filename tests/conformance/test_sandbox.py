@@ -231,10 +231,11 @@ def test_the_network_of_no_sandbox_is_an_error() -> None:
     assert "give --sandbox with it" in result.output
 
 
-def test_the_commands_run_in_a_sandbox(boxed: Confinement, tmp_path: Path) -> None:
+def test_the_commands_run_in_a_sandbox(boxed: Confinement, few_cases: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "TMPDIR": str(tmp_path), FOLDER: ""}
     index = ["stc", "fuzz", f"--impl=py:{FAKES}:ReadsAKey", "--max-execs=40", "--sandbox"]
     suite = [sys.executable, "-m", "pytest", "conformance", "-q", "-k", "two-dtypes", "--sandbox"]
+    suite += [f"--corpus={few_cases}"]
     for argv, status in ((suite, 0), (index, 1)):
         done = subprocess.run(argv, capture_output=True, text=True, env=environment, check=False)
         assert done.returncode == status, done.stdout + done.stderr
