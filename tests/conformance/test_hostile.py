@@ -46,6 +46,12 @@ from .support import TRIGGER, committed
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals and limits as on Linux")
 
 
+def ahead_or_not(*names: str) -> list[Any]:
+    """Every fake with requests sent ahead; without that the first one, and the others at night."""
+    alone = [pytest.param(name, False, marks=pytest.mark.nightly) for name in names[1:]]
+    return [*((name, True) for name in names), (names[0], False), *alone]
+
+
 @pytest.fixture
 def cases() -> list[Case]:
     manifest = committed()
@@ -74,17 +80,16 @@ def test_what_ends_a_process_is_an_outcome_of_that_file_alone(
     assert ran.neighbours == {"pass"}, ran.detail
 
 
-@pytest.mark.parametrize("ahead", [True, False])
 @pytest.mark.parametrize(
-    "name",
-    [
+    ("name", "ahead"),
+    ahead_or_not(
         "ForksAndBothAnswer",
         "FloodsStderrFromAThread",
         "LeavesThreads",
         "ChangesTheClock",
         "ClosesStderr",
         "ChangesFolder",
-    ],
+    ),
 )
 def test_what_leaves_the_answers_right_costs_no_verdict(cases: list[Case], name: str, ahead: bool) -> None:
     ran = run(host(name), cases, ahead=ahead)
@@ -258,23 +263,23 @@ def copied(tmp_path: Path) -> list[Case]:
     return [copy.by_id[i] for i in IDS]
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("Deletes", "its input was removed"),
-        ("WritesIntoTheFile", "its input was written to"),
-        ("PutsAFifo", "its input was replaced by a FIFO"),
-        ("LinksToZeros", "its input was replaced by a symbolic link"),
-        ("PutsAFolder", "its input was replaced by a folder"),
-    ],
-)
-@pytest.mark.parametrize("ahead", [True, False])
+SPOILED = {
+    "Deletes": "its input was removed",
+    "WritesIntoTheFile": "its input was written to",
+    "PutsAFifo": "its input was replaced by a FIFO",
+    "LinksToZeros": "its input was replaced by a symbolic link",
+    "PutsAFolder": "its input was replaced by a folder",
+}
+"""What a reader does to its input, and what is said of that."""
+
+
+@pytest.mark.parametrize(("name", "ahead"), ahead_or_not(*SPOILED))
 def test_what_a_reader_does_to_its_input_is_its_own_failure(
-    copied: list[Case], name: str, words: str, ahead: bool
+    copied: list[Case], name: str, ahead: bool
 ) -> None:
     ran = run(host(name), copied, ahead=ahead)
     assert ran.verdicts[TRIGGER] == "deviation:content"
-    assert words in ran.detail[TRIGGER]
+    assert SPOILED[name] in ran.detail[TRIGGER]
     assert ran.neighbours == {"pass"}, ran.detail
     assert ran.seconds < 20
     (input_file,) = (case.path for case in copied if case.id == TRIGGER)
