@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from safetensors_conformance.adapters.reference import Reference
-
-SECONDS = 0.4
-"""What the spending ones spend of processor time."""
-BYTES = 64 << 20
+if TYPE_CHECKING:
+    from .budget_numbers import BYTES, SECONDS
+    from .known_files import holds
+    from .quick_reader import Reference
+else:
+    from budget_numbers import BYTES, SECONDS
+    from known_files import holds
+    from quick_reader import Reference
 
 
 def burn(seconds: float = SECONDS) -> None:
@@ -31,13 +33,6 @@ def read_zeros(count: int) -> None:
     """Read without end of the file."""
     with Path("/dev/zero").open("rb") as file:
         file.read(count)
-
-
-def chosen(path: str) -> bool:
-    """Return whether this is the file to act up on. The tests import this module for its numbers alone."""
-    from known_files import holds
-
-    return bool(holds(path))
 
 
 class _Spends(Reference):
@@ -73,6 +68,8 @@ class BurnsInAChild(_Spends):
     def spend(self, path: str) -> None:
         folder = os.fspath(Path(__file__).parent)
         code = f"import sys; sys.path.insert(0, {folder!r}); import budget_fakes; budget_fakes.burn()"
+        import subprocess
+
         subprocess.run([sys.executable, "-c", code], check=True)
 
 
@@ -95,7 +92,7 @@ class OneProcessor(_Spends):
     """Works on one processor only, which others use as well."""
 
     def spend(self, path: str) -> None:
-        if chosen(path):
+        if holds(path):
             os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
             burn(float(os.environ["FAKE_BURNS"]))
 
@@ -104,7 +101,7 @@ class TakesLongerAndLonger(_Spends):
     """Eats memory until it is stopped, but only behind other files."""
 
     def spend(self, path: str) -> None:
-        if chosen(path) and self.files > 1:
+        if holds(path) and self.files > 1:
             raise MemoryError
 
 
@@ -126,5 +123,5 @@ def liar() -> None:
 if __name__ == "__main__":
     if len(sys.argv) == 1:
         liar()
-    elif chosen(sys.argv[1]):  # as a program that says yes or no
+    elif holds(sys.argv[1]):  # as a program that says yes or no
         burn()

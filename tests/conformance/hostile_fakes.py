@@ -1,7 +1,8 @@
 """Readers that do what no reader should: each is right about every file but the one it is told to act up on.
 
 They run inside the real worker, most of them through the real Python host. ``python hostile_fakes.py HOW``
-speaks the protocol itself, for what the host would not let through.
+speaks the protocol itself, for what the host would not let through. They start often, so what takes long to
+load is loaded where it is needed.
 """
 
 from __future__ import annotations
@@ -11,19 +12,19 @@ import json
 import mmap
 import os
 import resource
-import shutil
 import signal
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from known_files import holds
 
-from safetensors_conformance.adapters.reference import Reference
+if TYPE_CHECKING:
+    from .quick_reader import Reference
+else:
+    from quick_reader import Reference
 
 
 class Hostile(Reference):
@@ -52,6 +53,8 @@ class OverflowsTheStack(Hostile):
 
 class MapsWhatIsCutOff(Hostile):
     def act_up(self, path: str) -> None:
+        import tempfile
+
         with tempfile.TemporaryFile() as file:
             file.write(bytes(1 << 16))
             file.flush()
@@ -88,6 +91,8 @@ class LeavesAGrandchild(Hostile):
     """A grandchild in a session of its own, with the pipes inherited."""
 
     def act_up(self, path: str) -> None:
+        import subprocess
+
         grandchild = subprocess.Popen(["sleep", "600"], start_new_session=True)
         Path(os.environ["HOSTILE_PID_FILE"]).write_text(str(grandchild.pid), encoding="ascii")
 
@@ -100,6 +105,8 @@ class HangsWithAGrandchild(LeavesAGrandchild):
 
 class HelperInAnotherGroup(LeavesAGrandchild):
     def act_up(self, path: str) -> None:
+        import subprocess
+
         helper = subprocess.Popen(["sleep", "600"], preexec_fn=os.setpgrp)  # noqa: PLW1509 - one thread
         Path(os.environ["HOSTILE_PID_FILE"]).write_text(str(helper.pid), encoding="ascii")
         time.sleep(600)
@@ -229,6 +236,8 @@ class SpoilsAllInputs(Replaces):
 
 class MovesTheFolder(Replaces):
     def put(self, path: str) -> None:
+        import shutil
+
         folder = Path(path).parent
         folder.rename(folder.with_name(folder.name + "-moved"))
         shutil.rmtree(folder.with_name(folder.name + "-moved"))
@@ -313,14 +322,17 @@ LINES: dict[str, tuple[bytes, ...]] = {
 """What a program writes in place of its answer."""
 
 
+ONCE = ("long-", "rows-", "fills", "talks-and-fills")
+"""How those begin that do so much that one step is enough."""
+
+
 def lines(how: str, good: dict[str, Any]) -> list[bytes]:
     seq = b"%d" % good["seq"]
-    if how == "long":
-        return [
-            b'{"seq": SEQ, "outcome": "reject", "message": "'.replace(b"SEQ", seq) + b"x" * (60 << 20) + b'"}'
-        ]
-    if how == "million":
-        rows = b",".join(b'{"name": "t%d"}' % i for i in range(1_000_000))
+    if how.startswith("long-"):
+        size = int(how.removeprefix("long-"))
+        return [b'{"seq": %s, "outcome": "reject", "message": "' % seq + b"x" * size + b'"}']
+    if how.startswith("rows-"):
+        rows = b",".join(b'{"name": "t%d"}' % i for i in range(int(how.removeprefix("rows-"))))
         return [b'{"seq": %s, "outcome": "accept", "tensors": [%s]}' % (seq, rows)]
     places = {
         b"ACCEPT": b'"seq": SEQ, "outcome": "accept", "tensors"',
@@ -349,7 +361,7 @@ def program(how: str) -> None:
         request = json.loads(line)
         if request["cmd"] == "stop":
             return
-        steps = b'["read"]' if how in ("long", "million", "fills", "talks-and-fills") else b'["open", "read"]'
+        steps = b'["read"]' if how.startswith(ONCE) else b'["open", "read"]'
         out = [b'{"protocol": 1, "implementation": {"name": "hostile"}, "steps": %s}' % steps]
         if request["cmd"] == "run":
             good = answer(request)

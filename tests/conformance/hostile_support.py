@@ -49,7 +49,7 @@ class Ran:
         return {verdict for case, verdict in self.verdicts.items() if case != TRIGGER}
 
 
-def run(selector: str, cases: list[Case], *, seconds: float = 1.0, ahead: bool = True) -> Ran:
+def run(selector: str, cases: list[Case], *, seconds: float = 0.5, ahead: bool = True) -> Ran:
     began = time.monotonic()
     judged: list[CaseVerdict] = []
     limits = Limits(seconds, 256 << 20, Confinement(env=(PID_FILE,)))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from known_files import holds
 
-from safetensors_conformance.adapters.reference import Reference
+if TYPE_CHECKING:
+    from .quick_reader import Reference
+else:
+    from quick_reader import Reference
 
 
 class OldApi:

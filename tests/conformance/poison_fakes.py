@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from safetensors_conformance.adapters.reference import Reference
+if TYPE_CHECKING:
+    from .quick_reader import Reference
+else:
+    from quick_reader import Reference
 
 
 class HandsOutFreshMemory(Reference):

@@ -6,10 +6,14 @@ import json
 import os
 import sys
 import time
+from typing import TYPE_CHECKING
 
 from known_files import holds
 
-from safetensors_conformance.adapters.reference import Reference
+if TYPE_CHECKING:
+    from .quick_reader import Reference
+else:
+    from quick_reader import Reference
 
 HOW = sys.argv[1]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from pathlib import Path
 
@@ -15,6 +16,10 @@ SUITE = REPOSITORY / "conformance"
 def fake(name: str) -> str:
     """Selector of a fake Python reader."""
     return f"py:{HERE / 'fakes.py'}:{name}"
+
+
+QUICK = f"py:{HERE / 'quick_reader.py'}:Reference"
+"""Selector of a right reader that starts at once and calls itself reference."""
 
 
 def device_loader(name: str) -> str:
@@ -32,10 +37,15 @@ def by_exit(how: str) -> str:
     return f"exit:{sys.executable} {HERE / 'exit_fake.py'} {how} {{path}}"
 
 
+@functools.cache
+def committed() -> Manifest:
+    """Return the committed corpus, loaded once: that takes longer than most tests here."""
+    return load_manifest()
+
+
 def cases(*ids: str) -> list[Case]:
     """Return cases of the committed corpus by id."""
-    manifest: Manifest = load_manifest()
-    return [manifest.by_id[i] for i in ids]
+    return [committed().by_id[i] for i in ids]
 
 
 TRIGGER = "framing/one-tensor"

@@ -23,6 +23,8 @@ from safetensors_conformance.workers import make_worker
 
 from .support import HERE, REPOSITORY, TRIGGER, cases
 
+pytestmark = pytest.mark.usefixtures("loaded_once")
+
 FAKES = HERE / "bytes_fakes.py"
 PACKAGE = REPOSITORY / "conformance" / "safetensors_conformance"
 SCHEMA = json.loads((PACKAGE / "schemas" / "protocol.schema.json").read_bytes())

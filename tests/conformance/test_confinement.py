@@ -28,6 +28,8 @@ from safetensors_reference.variables import child_variables, installer_variables
 
 from .support import TRIGGER, cases
 
+pytestmark = pytest.mark.usefixtures("loaded_once")
+
 FAKES = Path(__file__).with_name("confinement_fakes.py")
 SECRETS = (
     *("GITHUB_TOKEN", "ACTIONS_RUNTIME_TOKEN", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "NPM_TOKEN"),

@@ -20,16 +20,17 @@ from safetensors_conformance.differential_inputs import about, of_cases, of_file
 from safetensors_conformance.outcomes import StepResult
 from safetensors_conformance.selectors import resolve
 from safetensors_conformance.worker import Limits
-from safetensors_corpus import load_manifest
 from safetensors_reports.diff_report import document_error
 
-from .support import HERE, TRIGGER, by_exit, cases, fake
+from .support import HERE, QUICK, TRIGGER, by_exit, cases, committed, fake
 
-SMALL = f"py:{HERE / 'small_adapter.py'}:Small"
+pytestmark = pytest.mark.usefixtures("loaded_once")
+
+SMALL = fake("Small")
 HOLE = "layout/hole-between-two"
 
 
-def call(*arguments: str | Path, impls: tuple[str, ...] = ("reference", SMALL)) -> Result:
+def call(*arguments: str | Path, impls: tuple[str, ...] = (QUICK, SMALL)) -> Result:
     """Run the command; without a triage file unless one is named."""
     options = [str(x) for impl in impls for x in ("--impl", impl)]
     quiet = [] if "--triage" in arguments else ["--no-triage"]
@@ -38,7 +39,7 @@ def call(*arguments: str | Path, impls: tuple[str, ...] = ("reference", SMALL)) 
     return result
 
 
-def doc(*arguments: str | Path, impls: tuple[str, ...] = ("reference", SMALL)) -> dict[str, Any]:
+def doc(*arguments: str | Path, impls: tuple[str, ...] = (QUICK, SMALL)) -> dict[str, Any]:
     """Run the command and return its document, which keeps to its schema."""
     result = call("--json", *arguments, impls=impls)
     document: dict[str, Any] = json.loads(result.stdout)
@@ -54,7 +55,7 @@ def test_agreement() -> None:
 
 
 def test_a_content_split_is_named_in_words() -> None:
-    impls = ("reference", fake("LiesAboutContent"), SMALL)
+    impls = (QUICK, fake("LiesAboutContent"), SMALL)
     found = doc("--case", TRIGGER, impls=impls)
     (row,) = found["disagreements"]
     assert (row["input"], row["sort"]) == (TRIGGER, "content")
@@ -69,14 +70,14 @@ def test_a_content_split_is_named_in_words() -> None:
 
 
 def test_content_splits_stand_before_verdict_splits() -> None:
-    impls = ("reference", fake("LiesAboutContent"), fake("AlwaysAccepts"))
+    impls = (QUICK, fake("LiesAboutContent"), fake("AlwaysAccepts"))
     text = call("--case", TRIGGER, "--case", HOLE, impls=impls).stdout
     assert text.index("content splits:") < text.index("verdict splits:")
     assert text.index("alone against all others") < text.index("pairs") < text.index("new signatures")
 
 
 def test_a_verdict_split() -> None:
-    found = doc("--case", HOLE, impls=("reference", fake("AlwaysAccepts")))
+    found = doc("--case", HOLE, impls=(QUICK, fake("AlwaysAccepts")))
     assert found["counts"] == {"content": 0, "verdict": 1, "unsafe": 0, "choice": 0}
     (row,) = found["signatures"]
     assert (row["signature"], row["status"]) == ("OFF_HOLE: accept AlwaysAccepts; reject reference", "new")
@@ -84,7 +85,7 @@ def test_a_verdict_split() -> None:
 
 @pytest.mark.parametrize(("name", "outcome"), [("Crashes", "crash"), ("EatsMemory", "exhausted")])
 def test_a_bad_end_against_an_accept_is_a_verdict_split_and_unsafe(name: str, outcome: str) -> None:
-    result = doc("--case", TRIGGER, "--memory-limit", "300", impls=("reference", fake(name)))
+    result = doc("--case", TRIGGER, "--memory-limit", "300", impls=(QUICK, fake(name)))
     (row,) = result["disagreements"]
     assert (row["sort"], row["unsafe"]) == ("verdict", ["fake 1.0"])
     assert row["vector"] == {"reference 2026.11.0": "accept:A", "fake 1.0": outcome}
@@ -99,8 +100,8 @@ def test_a_bad_end_where_nobody_accepts_counts_too() -> None:
 
 def test_several_that_die_do_not_disturb_each_other() -> None:
     """Threads of one process share the numbers of pipes; the dead must not read what the living say."""
-    impls = ("reference", SMALL, fake("Crashes"), fake("Aborts"), fake("Exits"), fake("Noisy"))
-    ids = [f"--case={c.id}" for c in load_manifest().reading if c.area == "framing"]
+    impls = (QUICK, SMALL, fake("Crashes"), fake("Aborts"), fake("Exits"), fake("Noisy"))
+    ids = [f"--case={c.id}" for c in committed().reading if c.area == "framing"]
     found = doc(*ids, "--jobs", "6", impls=impls)
     outcomes = {tuple(sorted(set(row["vector"].values()))) for row in found["disagreements"]}
     assert outcomes == {("accept:A", "crash")}
@@ -110,15 +111,15 @@ def test_several_that_die_do_not_disturb_each_other() -> None:
 
 @pytest.mark.parametrize("name", ["Deletes", "WritesIntoTheFile"])
 def test_what_one_does_to_its_input_reaches_neither_the_corpus_nor_another(name: str) -> None:
-    before = load_manifest().by_id[TRIGGER].read_input()
+    before = committed().by_id[TRIGGER].read_input()
     found = doc("--case", TRIGGER, "--case", HOLE, impls=(f"py:{HERE / 'hostile_fakes.py'}:{name}", SMALL))
     assert found["disagreements"] == []
-    assert load_manifest().by_id[TRIGGER].read_input() == before
+    assert committed().by_id[TRIGGER].read_input() == before
     assert "safetensors-input" not in json.dumps(found)
 
 
 def test_an_open_choice_is_listed_and_does_not_count() -> None:
-    impls = ("reference", fake("AlwaysAccepts"))
+    impls = (QUICK, fake("AlwaysAccepts"))
     found = doc("--case", "header/leading-whitespace-space", impls=impls)
     (row,) = found["disagreements"]
     assert (row["sort"], row["choice"]) == ("choice", "leading-whitespace")
@@ -127,10 +128,10 @@ def test_an_open_choice_is_listed_and_does_not_count() -> None:
 
 
 def test_what_an_implementation_says_it_lacks_is_no_disagreement() -> None:
-    result = doc("--case", TRIGGER, impls=("reference", fake("NeedsNotF32"), SMALL))
+    result = doc("--case", TRIGGER, impls=(QUICK, fake("NeedsNotF32"), SMALL))
     assert result["disagreements"] == []
-    file = load_manifest().by_id[TRIGGER].path
-    assert doc(file, impls=("reference", fake("NeedsNotF32"), SMALL))["disagreements"] == []
+    file = committed().by_id[TRIGGER].path
+    assert doc(file, impls=(QUICK, fake("NeedsNotF32"), SMALL))["disagreements"] == []
 
 
 def test_files_by_path_a_missing_one_and_a_directory(tmp_path: Path) -> None:
@@ -140,7 +141,7 @@ def test_files_by_path_a_missing_one_and_a_directory(tmp_path: Path) -> None:
         shutil.copy(case.path, folder)
     (tmp_path / "empty").mkdir()
     arguments = (folder, tmp_path / "missing.safetensors", tmp_path / "empty")
-    found = doc(*arguments, impls=("reference", fake("AlwaysAccepts")))
+    found = doc(*arguments, impls=(QUICK, fake("AlwaysAccepts")))
     assert found["source"] == "files"
     assert set(found["answers"]) == {
         str(folder / "one-tensor.safetensors"),
@@ -150,20 +151,20 @@ def test_files_by_path_a_missing_one_and_a_directory(tmp_path: Path) -> None:
     assert len(found["problems"]) == 2
     assert "no such file" in found["problems"][0]
     assert found["exit_status"] == 2
-    text = call(*arguments, impls=("reference", fake("AlwaysAccepts"))).stdout
+    text = call(*arguments, impls=(QUICK, fake("AlwaysAccepts"))).stdout
     assert "VERDICT SPLIT, OFF_HOLE" in text
     assert text.index("CONTENT SPLIT") < text.index("VERDICT SPLIT")
 
 
 def test_a_file_that_all_agree_on_has_its_line() -> None:
-    file = load_manifest().by_id[TRIGGER].path
+    file = committed().by_id[TRIGGER].path
     result = call(file)
     assert result.exit_code == 0
     assert f"{file}: no disagreement (accept, 1 tensor)" in result.stdout
 
 
 def test_a_file_and_its_case_have_one_signature() -> None:
-    case = load_manifest().by_id[HOLE]
+    case = committed().by_id[HOLE]
     (by_case,) = of_cases([case])
     (by_path,), problems = of_files([str(case.path)])
     assert problems == []
@@ -171,7 +172,7 @@ def test_a_file_and_its_case_have_one_signature() -> None:
 
 
 def test_an_implementation_that_does_not_start_leaves_the_others(tmp_path: Path) -> None:
-    impls = ("reference", fake("NoSteps"), fake("AlwaysAccepts"))
+    impls = (QUICK, fake("NoSteps"), fake("AlwaysAccepts"))
     found = doc("--case", HOLE, "--report", tmp_path, impls=impls)
     assert [w["name"] for w in found["implementations"]] == ["reference", "AlwaysAccepts"]
     assert len(found["disagreements"]) == 1
@@ -180,14 +181,14 @@ def test_an_implementation_that_does_not_start_leaves_the_others(tmp_path: Path)
 
 
 def test_a_failing_adapter_is_a_problem_and_no_opinion() -> None:
-    found = doc("--case", TRIGGER, impls=("reference", fake("ReturnsNonsense"), SMALL))
+    found = doc("--case", TRIGGER, impls=(QUICK, fake("ReturnsNonsense"), SMALL))
     assert found["disagreements"] == []
     assert "on framing/one-tensor" in found["problems"][0]
     assert found["exit_status"] == 2
 
 
 def test_reports_are_written(tmp_path: Path) -> None:
-    call("--case", HOLE, "--report", tmp_path / "out", impls=("reference", fake("AlwaysAccepts")))
+    call("--case", HOLE, "--report", tmp_path / "out", impls=(QUICK, fake("AlwaysAccepts")))
     document = json.loads((tmp_path / "out" / "diff.json").read_text())
     assert document_error("diff", document) is None
     page = (tmp_path / "out" / "diff.md").read_text()
@@ -197,7 +198,7 @@ def test_reports_are_written(tmp_path: Path) -> None:
 
 def test_slices_are_compared_by_those_that_have_them() -> None:
     whole = f"py:{HERE / 'small_adapter.py'}:WholeTensor"
-    impls = ("reference", whole, fake("AlwaysRejects"))
+    impls = (QUICK, whole, fake("AlwaysRejects"))
     found = doc("--case", "slice/integer-last", "--case", "slice/dots-first", "--kind", "slice", impls=impls)
     assert "has no step for any" in found["notes"][0]
     assert {row["sort"] for row in found["disagreements"]} & {"content"}
@@ -211,7 +212,7 @@ def test_a_step_that_only_one_has_cannot_be_compared() -> None:
 
 
 def test_a_program_that_only_says_yes_agrees_with_any_content() -> None:
-    found = doc("--case", TRIGGER, impls=(by_exit("honest"), "reference"))
+    found = doc("--case", TRIGGER, impls=(by_exit("honest"), QUICK))
     assert found["disagreements"] == []
     assert found["inputs"]["compared"] == 1
 
@@ -221,10 +222,10 @@ def test_a_program_that_only_says_yes_agrees_with_any_content() -> None:
     [
         ((), ("reference",), "two or more"),
         ((), ("reference", "reference"), "two or more"),
-        (("--case", "framing/*", "x.safetensors"), ("reference", SMALL), "not both"),
-        (("--triage", "x.toml", "--no-triage"), ("reference", SMALL), "exclude each other"),
-        (("--case", "nothing/*"), ("reference", SMALL), "matches no case"),
-        (("--case", "writer/disk-full"), ("reference", SMALL), "none of these cases"),
+        (("--case", "framing/*", "x.safetensors"), (QUICK, SMALL), "not both"),
+        (("--triage", "x.toml", "--no-triage"), (QUICK, SMALL), "exclude each other"),
+        (("--case", "nothing/*"), (QUICK, SMALL), "matches no case"),
+        (("--case", "writer/disk-full"), (QUICK, SMALL), "none of these cases"),
         ((), ("reference", "mxl"), "did you mean mlx"),
     ],
 )
@@ -280,7 +281,7 @@ def test_ctrl_c_prints_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Side, "__init__", noted)
     monkeypatch.setattr(differential, "wait", pressed)
     arguments = ("--case", "framing/cut-in-header", "--case", TRIGGER, "--time-limit", "3", "--jobs", "2")
-    result = call(*arguments, impls=("reference", fake("Hangs")))
+    result = call(*arguments, impls=(QUICK, fake("Hangs")))
     assert result.exit_code == 130
     assert "interrupted: 1 of 2 inputs were given to all of them" in result.stdout
     assert "problem" not in result.stdout

@@ -11,7 +11,9 @@ from click.testing import CliRunner
 
 from safetensors_reference.main import main
 
-from .support import HERE, REPOSITORY
+from .support import HERE, QUICK, REPOSITORY
+
+pytestmark = pytest.mark.usefixtures("loaded_once")
 
 CASES = ("framing/one-tensor", "framing/no-bytes", "header/name-twice-adjacent")
 WAYS = (
@@ -27,7 +29,7 @@ WAYS = (
 
 
 def loud(how: str) -> str:
-    return f"cmd:{sys.executable} {HERE / 'loud_fake.py'} {how}"
+    return f"cmd:{sys.executable} -IS {HERE / 'loud_fake.py'} {how}"
 
 
 def assert_tame(text: str) -> None:
@@ -39,7 +41,7 @@ def assert_tame(text: str) -> None:
 
 
 @pytest.mark.parametrize("how", WAYS)
-@pytest.mark.parametrize("more", [(), ("--no-smoke",), ("--impl", "reference", "--no-smoke")])
+@pytest.mark.parametrize("more", [(), ("--no-smoke",), ("--impl", QUICK, "--no-smoke")])
 def test_a_run_shows_no_text_raw(how: str, more: tuple[str, ...], tmp_path: Path) -> None:
     chosen = [part for case in CASES for part in ("--case", case)]
     result = CliRunner().invoke(
@@ -55,17 +57,17 @@ def test_a_run_shows_no_text_raw(how: str, more: tuple[str, ...], tmp_path: Path
 @pytest.mark.parametrize("command", ["diff", "check-protocol"])
 @pytest.mark.parametrize("how", ["dies-at-start", "refuses", "tensors", "outcome"])
 def test_comparisons_and_checks_of_the_protocol_show_none_either(command: str, how: str) -> None:
-    more = ["--impl", "reference", "--case", CASES[0]] if command == "diff" else []
+    more = ["--impl", QUICK, "--case", CASES[0]] if command == "diff" else []
     result = CliRunner().invoke(main, [command, "--impl", loud(how), *more], catch_exceptions=False)
     assert result.exit_code in (1, 2)
     assert_tame(result.output)
 
 
 @pytest.mark.parametrize("how", ["dies-at-start", "refuses"])
-def test_pytest_and_junit_show_none_either(how: str, tmp_path: Path) -> None:
+def test_pytest_and_junit_show_none_either(how: str, few_cases: Path, tmp_path: Path) -> None:
     junit = tmp_path / "junit.xml"
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "--color=no"]
-    chosen = ["--no-smoke", "-k", "one-tensor", "-rA"]
+    chosen = ["--no-smoke", "-k", "one-tensor", "-rA", f"--corpus={few_cases}"]
     ran = subprocess.run(
         [*command, "conformance", "--impl", loud(how), *chosen, f"--junit-xml={junit}"],
         cwd=REPOSITORY,

@@ -29,7 +29,8 @@ from safetensors_conformance.scratch import scratch_folder
 from safetensors_conformance.selectors import resolve
 from safetensors_conformance.warm_up import warm_up
 from safetensors_conformance.worker import BETWEEN, UNSURE, Limits, Request, Worker, asked_again
-from safetensors_corpus import load_manifest
+
+from .support import committed
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals and limits as on Linux")
 
@@ -394,6 +395,6 @@ class Spoiler:
 
 
 def test_a_program_that_spoils_its_folder_ends_no_run(tmp_path: Path) -> None:
-    (case, *_) = (c for c in load_manifest().cases if c.kind == "write")
+    (case, *_) = (c for c in committed().cases if c.kind == "write")
     assert carry_out(cast(Worker, Spoiler(tmp_path)), case).outcome in ("accept", "reject")
     warm_up(cast(Worker, Spoiler(tmp_path)), "read")

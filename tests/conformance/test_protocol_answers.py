@@ -7,18 +7,17 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from safetensors_conformance.judge import judge
 from safetensors_conformance.outcomes import OUTCOMES, Implementation
 from safetensors_conformance.protocol import ProtocolError, parse_line, parse_run, parse_start
 from safetensors_conformance.runner import result_row
-from safetensors_corpus import load_manifest
 from safetensors_reports.record import RecordWriter, read_record
 
 from .hostile_support import IDS, run
-from .support import TRIGGER, cases, stdio
+from .support import TRIGGER, cases, committed, stdio
 from .test_bytes_in_names import SCHEMA
 
 READER = Implementation("r", "1", "Python", ("open", "read"))
@@ -69,6 +68,8 @@ ROW = st.fixed_dictionaries(
     {"name": st.sampled_from(["w", "b"]) | ODD},
     optional=dict.fromkeys(("dtype", "shape", "nbytes", "sha256", "unsupported", "other"), ODD),
 )
+FEW = settings(max_examples=max(settings().max_examples // 5, 60))
+"""An answer takes long to make; a long search is long here, too."""
 ANSWER = st.fixed_dictionaries(
     {"seq": st.just(7), "outcome": st.sampled_from(OUTCOMES)},
     optional={
@@ -90,6 +91,7 @@ ANSWER = st.fixed_dictionaries(
 )
 
 
+@FEW
 @given(answer=ANSWER, summary=st.booleans(), silent=st.booleans())
 def test_whatever_a_program_answers_leaves_a_record_that_can_be_read(
     tmp_path_factory: pytest.TempPathFactory, answer: dict[str, Any], summary: bool, silent: bool
@@ -113,6 +115,7 @@ def test_whatever_a_program_answers_leaves_a_record_that_can_be_read(
     assert record.footer is not None
 
 
+@FEW
 @given(answer=ANSWER)
 def test_what_fits_the_schema_is_taken(answer: dict[str, Any]) -> None:
     message = parse_line(json.dumps(answer).encode())
@@ -128,6 +131,7 @@ def test_what_fits_the_schema_is_taken(answer: dict[str, Any]) -> None:
 START = {"protocol": 1, "implementation": {"name": "r"}, "steps": ["read"]}
 
 
+@FEW
 @given(
     who=st.dictionaries(st.sampled_from(["name", "version", "language"]), ODD),
     more=st.dictionaries(st.sampled_from(["protocol", "steps", "lacks", "verdict_only", "error"]), ODD),
@@ -179,7 +183,7 @@ def test_a_field_of_the_wrong_type_is_named(more: dict[str, Any], words: str) ->
 @pytest.mark.parametrize("how", ["forge-next", "answers-twice", "counts-only"])
 @pytest.mark.parametrize("ahead", [True, False])
 def test_answers_that_nobody_asked_for_are_not_those_of_the_next_case(how: str, ahead: bool) -> None:
-    manifest = load_manifest()
+    manifest = committed()
     ran = run(stdio(how), [manifest.by_id[i] for i in IDS], seconds=10, ahead=ahead)
     assert ran.neighbours == {"pass"}, ran.detail
     if how == "counts-only":

@@ -16,13 +16,15 @@ import psutil
 import pytest
 from click.testing import CliRunner, Result
 
+from safetensors_conformance import runner
 from safetensors_conformance.book import Book, ReportError
 from safetensors_conformance.cli.run import run as run_command
 from safetensors_conformance.selectors import LONGEST_SLUG, Target
-from safetensors_corpus import load_manifest
 from safetensors_reports.record import read_record
 
-from .support import TRIGGER, fake
+from .support import TRIGGER, committed, fake
+
+pytestmark = pytest.mark.usefixtures("loaded_once")
 
 STC = (sys.executable, "-c", "from safetensors_reference.main import main; main()")
 BEFORE = "dtype/scalar-of-f64"
@@ -47,12 +49,21 @@ def started(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     return process
 
 
-@pytest.mark.parametrize("jobs", ["1", "2"])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize(
+    ("number", "jobs"),
+    [
+        (signal.SIGTERM, "1"),
+        (signal.SIGINT, "2"),
+        pytest.param(signal.SIGTERM, "2", marks=pytest.mark.nightly),
+        pytest.param(signal.SIGINT, "1", marks=pytest.mark.nightly),
+        pytest.param(signal.SIGHUP, "1", marks=pytest.mark.nightly),
+        pytest.param(signal.SIGHUP, "2", marks=pytest.mark.nightly),
+    ],
+)
 def test_a_signal_ends_a_run_in_order_with_what_was_found(
-    tmp_path: Path, number: signal.Signals, jobs: str
+    tmp_path: Path, few_cases: Path, number: signal.Signals, jobs: str
 ) -> None:
-    process = started(tmp_path, "--jobs", jobs)
+    process = started(tmp_path, "--jobs", jobs, "--corpus", str(few_cases))
     children = psutil.Process(process.pid).children(recursive=True)
     assert children
     began = time.monotonic()
@@ -115,13 +126,15 @@ def invoke(*arguments: str) -> Result:
     return CliRunner().invoke(run_command, arguments)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_a_run_under_pytest_as_ctrl_c_does(tmp_path: Path, number: signal.Signals) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.nightly)])
+def test_a_signal_ends_a_run_under_pytest_as_ctrl_c_does(
+    tmp_path: Path, few_cases: Path, number: signal.Signals
+) -> None:
     suite = Path(__file__).parents[2] / "conformance"
     (tmp_path / "tmp").mkdir()
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", str(suite)]
     command += [f"--impl={fake('Hangs')}", "--no-smoke", "--time-limit=100", "-k", TRIGGER]
-    command += [f"--report={tmp_path / 'report'}", "-o", "filterwarnings="]
+    command += [f"--report={tmp_path / 'report'}", "-o", "filterwarnings=", f"--corpus={few_cases}"]
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -150,9 +163,10 @@ def test_a_disk_that_is_full_ends_a_run_with_a_clear_error(tmp_path: Path) -> No
     assert f"{tmp_path}/reference.jsonl: No space left on device" in result.output
 
 
-def test_a_disk_that_becomes_full_leaves_whole_lines_and_the_summary(tmp_path: Path) -> None:
+def test_a_disk_that_becomes_full_leaves_whole_lines_and_the_summary(tmp_path: Path, few_cases: Path) -> None:
+    command = [*STC, "run", "--impl", "reference", "--no-smoke", "--case", "framing/*"]
     done = subprocess.run(
-        [*STC, "run", "--impl", "reference", "--no-smoke", "--case", "framing/*", "--report", str(tmp_path)],
+        [*command, "--corpus", str(few_cases), "--report", str(tmp_path)],
         capture_output=True,
         text=True,
         check=False,
@@ -196,7 +210,7 @@ def header(selector: str) -> dict[str, Any]:
 def test_every_implementation_has_a_record_of_its_own(
     tmp_path: Path, selectors: tuple[str, ...], together: bool
 ) -> None:
-    manifest = load_manifest()
+    manifest = committed()
     groups = [selectors] if together else [(one,) for one in selectors]
     for group in [*groups, *groups]:  # the second time the same files are written
         book = Book(manifest, tmp_path)
@@ -209,19 +223,22 @@ def test_every_implementation_has_a_record_of_its_own(
 
 
 def test_two_runs_do_not_write_into_one_folder(tmp_path: Path) -> None:
-    first = Book(load_manifest(), tmp_path)
+    first = Book(committed(), tmp_path)
     result = invoke("--impl", "reference", "--case", TRIGGER, "--report", str(tmp_path))
     assert result.exit_code == 2
     assert "another run writes into it" in result.output
     with pytest.raises(ReportError, match="another run writes into it"):
-        Book(load_manifest(), tmp_path)
+        Book(committed(), tmp_path)
     first.close()
     result = invoke("--impl", "reference", "--case", TRIGGER, "--report", str(tmp_path))
     assert result.exit_code == 0, result.output
 
 
-@pytest.mark.parametrize(("name", "rows"), [("AlwaysHangs", 2), ("AlwaysDies", 20)])
-def test_an_implementation_that_never_answers_is_given_up(tmp_path: Path, name: str, rows: int) -> None:
+@pytest.mark.parametrize(("name", "rows"), [("AlwaysHangs", 2), ("AlwaysDies", 8)])
+def test_an_implementation_that_never_answers_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, rows: int
+) -> None:
+    monkeypatch.setattr(runner, "DEATHS_FOR_A_HANG", 4)
     result = invoke(
         *("--impl", fake(name), "--no-smoke", "--case", "framing/*", "--time-limit", "0.2"),
         *("--max-hangs", "2", "--report", str(tmp_path), "-q"),
@@ -240,10 +257,10 @@ def test_an_implementation_that_never_answers_is_given_up(tmp_path: Path, name: 
 def test_a_run_goes_on_when_it_is_told_to_or_when_answers_come_between(tmp_path: Path) -> None:
     some = ("framing/no-bytes", TRIGGER, BEFORE, "layout/two-dtypes")
     chosen = [argument for case in some for argument in ("--case", case)]
-    common = (*chosen, "--no-smoke", "--time-limit", "0.3", "--report", str(tmp_path))
+    common = (*chosen, "--no-smoke", "--report", str(tmp_path))
     for arguments in (
-        ("--impl", fake("AlwaysHangs"), "--max-hangs", "0"),
-        ("--impl", fake("HangsTwice"), "--max-hangs", "2"),
+        ("--impl", fake("AlwaysHangs"), "--max-hangs", "0", "--time-limit", "0.1"),
+        ("--impl", fake("HangsTwice"), "--max-hangs", "2", "--time-limit", "0.3"),
     ):
         result = invoke(*arguments, *common)
         assert result.exit_code == 1, result.output

@@ -22,15 +22,17 @@ from safetensors_conformance.runner import Session
 from safetensors_conformance.sandbox import FOLDER, SandboxError, begin
 from safetensors_conformance.selectors import resolve
 from safetensors_conformance.worker import Limits
-from safetensors_corpus import Case, load_manifest, manifest
+from safetensors_corpus import Case, manifest
 
-from .budget_fakes import BYTES
-from .support import REPOSITORY, TRIGGER, cases
+from .budget_numbers import BYTES
+from .support import REPOSITORY, TRIGGER, cases, committed
+
+pytestmark = pytest.mark.usefixtures("loaded_once")
 
 FAKES = Path(__file__).with_name("sandbox_fakes.py")
 BUDGET_FAKES = Path(__file__).with_name("budget_fakes.py")
 NAMED = ("FAKE_CORPUS", "FAKE_HOME", "FAKE_PORT", "FAKE_VICTIM")
-FILES = load_manifest().root / "files"
+FILES = committed().root / "files"
 
 
 @pytest.fixture(autouse=True)
@@ -178,7 +180,7 @@ SAMPLE_OF_EACH = 9
 @pytest.mark.parametrize("selector", ["reference", "safetensors"])
 def test_verdicts_are_the_same_inside(boxed: Confinement, selector: str) -> None:
     kinds: dict[str, list[Case]] = {}
-    for case in load_manifest().cases:
+    for case in committed().cases:
         if not case.heavy:
             kinds.setdefault(case.kind, []).append(case)
     chosen = [c for found in kinds.values() for c in found[:: max(len(found) // SAMPLE_OF_EACH, 1)]]
@@ -229,10 +231,11 @@ def test_the_network_of_no_sandbox_is_an_error() -> None:
     assert "give --sandbox with it" in result.output
 
 
-def test_the_commands_run_in_a_sandbox(boxed: Confinement, tmp_path: Path) -> None:
+def test_the_commands_run_in_a_sandbox(boxed: Confinement, few_cases: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "TMPDIR": str(tmp_path), FOLDER: ""}
     index = ["stc", "fuzz", f"--impl=py:{FAKES}:ReadsAKey", "--max-execs=40", "--sandbox"]
     suite = [sys.executable, "-m", "pytest", "conformance", "-q", "-k", "two-dtypes", "--sandbox"]
+    suite += [f"--corpus={few_cases}"]
     for argv, status in ((suite, 0), (index, 1)):
         done = subprocess.run(argv, capture_output=True, text=True, env=environment, check=False)
         assert done.returncode == status, done.stdout + done.stderr

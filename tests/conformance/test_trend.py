@@ -15,13 +15,15 @@ from safetensors_conformance.book import header_row
 from safetensors_conformance.cli.trend import trend
 from safetensors_conformance.implementations.environment import InstallError
 from safetensors_conformance.selectors import Target, resolve
-from safetensors_corpus import load_manifest
 from safetensors_reports.diff_report import document_error
 from safetensors_reports.record import read_record
 
-from .support import HERE, TRIGGER, fake
+from .support import HERE, TRIGGER, committed, fake
+
+pytestmark = pytest.mark.usefixtures("loaded_once")
 
 SMALL = f"py:{HERE / 'small_adapter.py'}:Small"
+RIGHT = fake("Small")
 WRITES_NOTHING = f"py:{HERE / 'small_adapter.py'}:WritesNothing"
 LOSES = f"py:{HERE / 'misfit_fakes.py'}:LosesMetadata"
 MISFIT = f"py:{HERE / 'misfit_fakes.py'}:OldApi"
@@ -60,7 +62,7 @@ def doc(monkeypatch: pytest.MonkeyPatch, fakes: Mapping[str, str | None], *argum
 
 
 def test_fixed_and_broken_by_rule(monkeypatch: pytest.MonkeyPatch) -> None:
-    fakes = {"1.0": fake("AlwaysAccepts"), "1.1": SMALL, "1.2": LOSES}
+    fakes = {"1.0": fake("AlwaysAccepts"), "1.1": RIGHT, "1.2": LOSES}
     result = call(monkeypatch, fakes, "--case", HOLE, "--case", KEPT)
     assert result.exit_code == 0
     first, second = result.stdout.split("1.1 -> 1.2")
@@ -74,7 +76,7 @@ def test_fixed_and_broken_by_rule(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_adapter_that_does_not_fit_fixes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The old version lacks what the adapter reads elements with; it would fail on every file with data."""
-    fakes = {"1.0": MISFIT, "1.1": SMALL}
+    fakes = {"1.0": MISFIT, "1.1": RIGHT}
     ids = ("data/each-tensor-its-own-bytes", HOLE, "layout/empty-tensor-inside-another-7")
     document = doc(monkeypatch, fakes, *(x for i in ids for x in ("--case", i)))
     (passage,) = document["passages"]
@@ -89,28 +91,28 @@ def test_an_adapter_that_does_not_fit_fixes_nothing(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_version_that_takes_no_file_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    fakes = {"1.0": fake("AlwaysRejects"), "1.1": SMALL}
+    fakes = {"1.0": fake("AlwaysRejects"), "1.1": RIGHT}
     document = doc(monkeypatch, fakes, "--case", "data/each-tensor-its-own-bytes", "--case", HOLE)
     (passage,) = document["passages"]
     assert {c["turn"] for c in passage["changes"]} == {"unknown"}
 
 
 def test_the_known_bugs_of_a_project_explain_its_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    case = load_manifest().by_id["framing/data-start-rounded-up"]
-    fakes = {"0.3.0": fake("AlwaysAccepts"), "0.3.1": SMALL, "0.4.0": fake("AlwaysAccepts")}
+    case = committed().by_id["framing/data-start-rounded-up"]
+    fakes = {"0.3.0": fake("AlwaysAccepts"), "0.3.1": RIGHT, "0.4.0": fake("AlwaysAccepts")}
     document = doc(monkeypatch, fakes, "--case", case.id)
     monkeypatch.setattr(running, "resolve", resolve)
     assert document["passages"][0]["changes"][0]["turn"] == "fixed"
-    notes = running.notes_of(load_manifest(), resolve("safetensors"))
+    notes = running.notes_of(committed(), resolve("safetensors"))
     (bug,) = [b for b in notes[case.id].bugs if b.id == "FB-03"]
     assert bug.turns_between("0.3.0", "0.3.1") is True
     assert bug.turns_between("0.3.1", "0.4.0") is False
 
 
 def test_bugs_are_found_under_the_title_of_a_project() -> None:
-    notes = running.notes_of(load_manifest(), resolve("mlx==0.31.1"))
+    notes = running.notes_of(committed(), resolve("mlx==0.31.1"))
     assert any(bug.id == "FB-43" for note in notes.values() for bug in note.bugs)
-    assert not any(note.bugs for note in running.notes_of(load_manifest(), None).values())
+    assert not any(note.bugs for note in running.notes_of(committed(), None).values())
 
 
 def test_every_kind_of_case_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +126,7 @@ def test_every_kind_of_case_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_support_is_apart_from_fixed_and_broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    fakes = {"1.0": fake("NeedsNotF32"), "1.1": SMALL, "1.2": fake("NeedsNotF32")}
+    fakes = {"1.0": fake("NeedsNotF32"), "1.1": RIGHT, "1.2": fake("NeedsNotF32")}
     document = doc(monkeypatch, fakes, "--case", TRIGGER)
     turns = [p["changes"][0]["turn"] for p in document["passages"]]
     assert turns == ["gained", "lost"]
@@ -132,7 +134,7 @@ def test_support_is_apart_from_fixed_and_broken(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_version_that_cannot_be_installed_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    fakes = {"1.0": fake("AlwaysAccepts"), "2.0": None, "1.1": SMALL}
+    fakes = {"1.0": fake("AlwaysAccepts"), "2.0": None, "1.1": RIGHT}
     result = call(monkeypatch, fakes, "--case", HOLE)
     assert result.exit_code == 2
     assert "2.0      not run: fake 2.0 cannot be had" in result.stdout
@@ -140,7 +142,7 @@ def test_a_version_that_cannot_be_installed_is_passed_over(monkeypatch: pytest.M
 
 
 def test_a_version_that_does_not_start_has_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    document = doc(monkeypatch, {"1.0": fake("NoSteps"), "1.1": SMALL}, "--case", HOLE)
+    document = doc(monkeypatch, {"1.0": fake("NoSteps"), "1.1": RIGHT}, "--case", HOLE)
     assert "cannot start" in document["versions"][0]["reason"]
     assert document["passages"] == []
 
@@ -160,7 +162,7 @@ def test_remarks_about_an_adapter_that_may_not_fit(monkeypatch: pytest.MonkeyPat
 
 def test_reports_and_records_are_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    fakes = {"1.0": fake("AlwaysAccepts"), "1.1": SMALL}
+    fakes = {"1.0": fake("AlwaysAccepts"), "1.1": RIGHT}
     call(monkeypatch, fakes, "--case", HOLE, "--case", TRAILING, "--report", out)
     assert document_error("trend", json.loads((out / "trend.json").read_text())) is None
     assert "**FIXED: 2**" in (out / "trend.md").read_text()
@@ -179,7 +181,7 @@ def test_ctrl_c_keeps_the_versions_that_were_run(monkeypatch: pytest.MonkeyPatch
         return header_row(*args)
 
     monkeypatch.setattr("safetensors_conformance.trend.header_row", pressed)
-    fakes = {"1.0": fake("AlwaysAccepts"), "1.1": SMALL, "1.2": fake("Noisy")}
+    fakes = {"1.0": fake("AlwaysAccepts"), "1.1": RIGHT, "1.2": fake("Noisy")}
     result = call(monkeypatch, fakes, "--case", HOLE)
     assert result.exit_code == 130
     assert "interrupted" in result.stdout

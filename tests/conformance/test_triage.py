@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from safetensors_conformance.triage import Known, Triage, TriageError, load_triage, shipped
-from safetensors_corpus import load_manifest
 from safetensors_reports.disagreements import About, Disagreement, Signature, Sort
 
-from .support import TRIGGER, fake
+from .support import QUICK, TRIGGER, committed, fake
 from .test_diff_cli import HOLE, call
+
+pytestmark = pytest.mark.usefixtures("loaded_once")
 
 TODAY = dt.date(2026, 11, 21)
 ENTRY = """
@@ -119,7 +120,7 @@ def write_triage(path: Path, signature: str, review_by: str = "2999-01-01") -> P
 
 
 def test_triage_keeps_what_is_known_quiet(tmp_path: Path) -> None:
-    impls = ("reference", fake("AlwaysAccepts"))
+    impls = (QUICK, fake("AlwaysAccepts"))
     path = write_triage(tmp_path / "t.toml", "OFF_HOLE: accept AlwaysAccepts; reject reference")
     result = call("--case", HOLE, "--triage", path, impls=impls)
     assert result.exit_code == 0
@@ -132,14 +133,14 @@ def test_triage_keeps_what_is_known_quiet(tmp_path: Path) -> None:
 
 def test_an_overdue_entry_keeps_nothing_quiet(tmp_path: Path) -> None:
     path = write_triage(tmp_path / "t.toml", "OFF_HOLE*", "2020-01-01")
-    result = call("--case", HOLE, "--triage", path, impls=("reference", fake("AlwaysAccepts")))
+    result = call("--case", HOLE, "--triage", path, impls=(QUICK, fake("AlwaysAccepts")))
     assert result.exit_code == 1
     assert "review was due 2020-01-01" in result.stdout
 
 
 def test_unmatched_entries_are_reported_for_files_but_not_for_a_part_of_the_corpus(tmp_path: Path) -> None:
     path = write_triage(tmp_path / "t.toml", "OFF_TRAILING*")
-    file = load_manifest().by_id[TRIGGER].path
+    file = committed().by_id[TRIGGER].path
     result = call(file, "--triage", path)
     assert result.exit_code == 0
     assert "matched nothing" in result.stdout

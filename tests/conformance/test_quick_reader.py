@@ -1,0 +1,60 @@
+"""The reader that the fakes are made of answers as the reference does."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Protocol
+
+import pytest
+
+from safetensors_conformance.adapters.reference import Reference as Whole
+from safetensors_corpus import Case
+
+from .hostile_support import IDS
+from .quick_reader import InvalidFileError, NotPlainError, Reference, plain
+from .support import NEIGHBOURS, TRIGGER, cases, committed
+
+
+class Reader(Protocol):
+    def open(self, path: str) -> Any: ...
+
+    def read(self, path: str) -> Any: ...
+
+
+def told(reader: Reader, path: str) -> Any:
+    """What a reader says of a file, None for no."""
+    try:
+        header, content = reader.open(path), reader.read(path)
+    except ValueError:
+        return None
+    rows = [(name, dtype, tuple(shape), bytes(data)) for name, dtype, shape, data in content["tensors"]]
+    return header["tensors"], rows, content["metadata"]
+
+
+def how(case: Case) -> str:
+    """Whether a file is plain, and what is said of it then."""
+    try:
+        plain(case.path.read_bytes())
+    except NotPlainError:
+        return "not plain"
+    except InvalidFileError:
+        return "refused"
+    return "read"
+
+
+def test_files_that_fakes_are_asked_about_under_a_short_limit_are_plain() -> None:
+    assert "not plain" not in {how(case) for case in cases(*IDS, *NEIGHBOURS, TRIGGER)}
+
+
+SMALL = 1 << 16
+
+
+@pytest.mark.parametrize("every", [10, pytest.param(1, marks=pytest.mark.nightly)])
+def test_what_is_read_at_once_is_what_the_reference_reads(every: int) -> None:
+    some = [case for case in committed().reading if case.size < SMALL][::every]
+    seen: Counter[str] = Counter()
+    for case in some:
+        path = str(case.path)
+        assert told(Reference(), path) == told(Whole(), path), case.id
+        seen[how(case)] += 1
+    assert min(seen["read"], seen["refused"], seen["not plain"]) > 5, seen
