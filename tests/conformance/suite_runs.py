@@ -42,9 +42,9 @@ def load_once(monkeypatch: pytest.MonkeyPatch, corpus: Path | None = None) -> No
 
 
 def one_of_each(cases: Iterable[Case]) -> list[Case]:
-    """Return the first case of each sort: what is done, by which rule and choice, and what is expected."""
+    """Return the smallest case of each sort: what is done, by which rule and choice, what is expected."""
     found: dict[tuple[object, ...], Case] = {}
-    for case in cases:
+    for case in sorted(cases, key=lambda case: case.size):
         options = [case.expect] if case.expect is not None else case.options.values()
         wanted = tuple((o.outcome, o.codes[:1], o.properties) for o in options if o is not None)
         found.setdefault((case.kind, case.rules[:1], case.level, case.heavy, case.choice, wanted), case)
