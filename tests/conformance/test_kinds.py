@@ -29,7 +29,7 @@ def small(name: str) -> str:
     return f"py:{ADAPTERS}:{name}"
 
 
-def judged(selector: str, cases: list[Case]) -> Iterator[CaseVerdict]:
+def judged(selector: str, cases: Sequence[Case]) -> Iterator[CaseVerdict]:
     with Session(resolve(selector), LIMITS) as session:
         session.start()
         session.plan(cases)
