@@ -1,7 +1,8 @@
 """Loaders onto a device, each wrong in one way, and one that is right.
 
 They run in the real worker on the CPU. What they do shows on every file that is accepted, so that each can be
-held against any case.
+held against any case. Torch takes seconds to import, so only those that need it do that; ``Chosen`` is all of
+these in one process.
 """
 
 from __future__ import annotations
@@ -9,16 +10,14 @@ from __future__ import annotations
 import os
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from known_files import holds
 
-from safetensors_conformance.adapters import torch_rows
 from safetensors_conformance.adapters.reference import Reference
 from safetensors_reference.numpy import load_file as load_arrays
-from safetensors_reference.torch import load_file
 
 
 class Right(Reference):
@@ -31,14 +30,65 @@ class Right(Reference):
         pass
 
     def device(self, path: str, device: str) -> Any:
+        from safetensors_conformance.adapters import torch_rows
+        from safetensors_reference.torch import load_file
+
         rows: list[Any] = [torch_rows.device_row(name, t) for name, t in load_file(path).items()]
         return [(name, code, shape, t.to(device)) for name, code, shape, t in rows]
+
+
+class Chosen(Right):
+    """Loads as the fake of this module whose name stands in the file that a variable names."""
+
+    _name = ""
+    _fake: Any = None
+
+    def _choose(self) -> Any:
+        name = Path(os.environ["STC_CHOSEN"]).read_text(encoding="utf-8")
+        if name != self._name:
+            self._name, self._fake = name, globals()[name]()
+        return self._fake
+
+    def device(self, path: str, device: str) -> Any:
+        return self._choose().device(path, device)
+
+    def device_bytes(self) -> int:
+        return int(self._choose().device_bytes())
+
+
+class Arrays(Reference):
+    """Loads into NumPy arrays."""
+
+    name = "fake"
+    version = "1.0"
+    device_memory = "buffers"
+    lacks = ("dtype-bf16",)
+
+    def device_ready(self, _device: str) -> None:
+        pass
+
+    def device(self, path: str, device: str) -> Any:
+        codes = {np.dtype("<f4"): "F32", np.dtype("<i2"): "I16"}
+        return [(n, codes.get(a.dtype), a.shape, a) for n, a in load_arrays(path).items()]
 
 
 class DeviceOnly:
     """Has no other step."""
 
-    device = Right.device
+    device_memory = "buffers"
+    device = Arrays.device
+
+
+class ClearedArrays(Arrays):
+    """Gives memory back when the loader is done, while arrays are still views of it."""
+
+    def device(self, path: str, device: str) -> Any:
+        rows = super().device(path, device)
+        try:
+            yield from rows
+        finally:
+            for *_, array in rows:
+                array[...] = 0
 
 
 class Unaligned(Right):
@@ -49,6 +99,8 @@ class Unaligned(Right):
 
 
 def _moved(tensor: Any) -> Any:
+    import torch
+
     flat = tensor.reshape(-1).view(torch.uint8)
     room = torch.empty(len(flat) + 128, dtype=torch.uint8)
     begin = -room.data_ptr() % 64 + 1
@@ -58,6 +110,8 @@ def _moved(tensor: Any) -> Any:
 
 def np_view(room: Any, begin: int, size: int, tensor: Any) -> Any:
     """View bytes of ``room`` as the type of ``tensor``; torch itself refuses to, so NumPy does."""
+    import torch
+
     array = room.numpy()[begin : begin + size]
     return torch.from_numpy(array.view(tensor.numpy().dtype).reshape(tuple(tensor.shape)))
 
@@ -148,7 +202,7 @@ class NoTensor(Right):
         return [(n, c, s, "tensor") for n, c, s, _ in super().device(path, device)]
 
 
-class Dies(Right):
+class Dies(Arrays):
     """Crashes on the file of one case."""
 
     def device(self, path: str, device: str) -> Any:
@@ -157,7 +211,7 @@ class Dies(Right):
         return super().device(path, device)
 
 
-class LosesDevice(Right):
+class LosesDevice(Arrays):
     """Leaves the device unusable."""
 
     def device(self, path: str, device: str) -> Any:
@@ -170,7 +224,7 @@ class OutOfMemoryError(RuntimeError):
     """As torch calls it."""
 
 
-class NoRoom(Right):
+class NoRoom(Arrays):
     """Runs out of the device's memory."""
 
     def device(self, path: str, device: str) -> Any:
@@ -179,7 +233,7 @@ class NoRoom(Right):
         return super().device(path, device)
 
 
-class NeedsCuda(Right):
+class NeedsCuda(Arrays):
     """Cannot load onto the CPU."""
 
     def device_ready(self, device: str) -> None:
@@ -187,23 +241,7 @@ class NeedsCuda(Right):
             raise RuntimeError("this loader needs CUDA")
 
 
-class Arrays(Reference):
-    """Loads into NumPy arrays."""
-
-    name = "fake"
-    version = "1.0"
-    device_memory = "buffers"
-    lacks = ("dtype-bf16",)
-
-    def device_ready(self, _device: str) -> None:
-        pass
-
-    def device(self, path: str, device: str) -> Any:
-        codes = {np.dtype("<f4"): "F32", np.dtype("<i2"): "I16"}
-        return [(n, codes.get(a.dtype), a.shape, a) for n, a in load_arrays(path).items()]
-
-
-class OddMemory(Right):
+class OddMemory(Arrays):
     """Names no kind of memory that there is."""
 
     device_memory = "jax"

@@ -42,6 +42,11 @@ def tree(file: str) -> ast.Module:
     return ast.parse((ADAPTERS / file).read_text(encoding="utf-8"), file)
 
 
+@cache
+def features() -> frozenset[str]:
+    return frozenset(feature for case in load_manifest().cases for feature in case.features)
+
+
 def methods(file: str, name: str) -> set[str]:
     """Names defined by a class of an adapter file and by its bases in the same file."""
     classes = {node.name: node for node in tree(file).body if isinstance(node, ast.ClassDef)}
@@ -112,8 +117,7 @@ def test_what_is_installed_is_pinned(descriptor: Descriptor, entry: Entry) -> No
 @each_entry
 def test_lacks_names_features_that_cases_have(descriptor: Descriptor, entry: Entry) -> None:
     text = (ADAPTERS / entry.adapter.partition(":")[0]).read_text(encoding="utf-8")
-    features = {feature for case in load_manifest().cases for feature in case.features}
-    assert set(re.findall(r'"(dtype-[a-z0-9-]+)"', text)) <= features
+    assert set(re.findall(r'"(dtype-[a-z0-9-]+)"', text)) <= features()
 
 
 @each_entry

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import jsonschema
@@ -26,11 +24,22 @@ from safetensors_reports.promises import CHECKS
 from safetensors_reports.record import read_record
 from safetensors_reports.schema import record_schema
 
-from .support import HERE, REPOSITORY, SUITE
+from .suite_runs import committed, corpus_of, load_once, suite_here
+from .support import HERE
 from .support import device_loader as loader
 
 GOOD, BAD = "framing/one-tensor", "framing/no-bytes"
 TWO = "layout/two-dtypes"
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return corpus_of(tmp_path_factory.mktemp("corpus"), GOOD, BAD, TWO, "framing/length-prefix")
+
+
+@pytest.fixture(autouse=True)
+def corpus(few: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    load_once(monkeypatch, few)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +94,7 @@ def test_other_names_are_no_devices(name: str) -> None:
     assert "a device is cpu or cuda:N" in done.output
 
 
-def test_the_record_holds_device_and_checks_and_fits_its_schema(tmp_path: Path) -> None:
+def test_the_record_holds_device_and_checks_and_fits_its_schema(tmp_path: Path, few: Path) -> None:
     done = CliRunner().invoke(
         run, ["--device", "cpu", "--case", "framing/*", "-q", "--report", str(tmp_path)]
     )
@@ -98,7 +107,8 @@ def test_the_record_holds_device_and_checks_and_fits_its_schema(tmp_path: Path) 
     assert header["device"] == "cpu"
     assert header["implementation"]["steps"] == list(STEPS)
     rows = [json.loads(line) for line in lines if '"step": "device"' in line]
-    reading = [c for c in load_manifest().cases if c.id.startswith("framing/") and c.kind == "read"]
+    reading = [c for c in load_manifest(few).cases if c.id.startswith("framing/") and c.kind == "read"]
+    assert len(reading) > 5
     assert [row["case"] for row in rows] == [case.id for case in reading]
     assert {c["name"]: c["status"] for c in rows[0]["checks"]}.keys() <= CHECKS.keys()
     refused = [row for row in rows if row["outcome"] == "reject"]
@@ -110,8 +120,8 @@ def test_the_record_holds_device_and_checks_and_fits_its_schema(tmp_path: Path) 
 
 def test_a_full_run_is_complete_only_with_the_device(tmp_path: Path) -> None:
     """Of a corpus of reading cases, one row for each step; what is missing is counted as not run."""
-    manifest = load_manifest()
-    subject = Subject(resolve("reference"), RunOptions(manifest, smoke=False, device="cpu"))
+    manifest = committed()
+    subject = Subject(resolve(loader("Arrays")), RunOptions(manifest, smoke=False, device="cpu"))
     subject.close()
     assert subject.header is not None
     page = Page(subject.target, tmp_path)
@@ -173,28 +183,24 @@ def test_rewriting_keeps_what_the_run_does_not_know(tmp_path: Path) -> None:
     assert steps_in(path, "cuda:0") == {}
 
 
-def pytest_suite(*options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(SUITE), *options]
-    return subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, check=False, timeout=300)
-
-
 def test_pytest_has_the_step_with_the_option_only() -> None:
-    done = pytest_suite("--device=cpu", "-k", "test_device and layout/two-dtypes-")
+    arrays = f"--impl={loader('Arrays')}"
+    done = suite_here(arrays, "--device=cpu", "-k", "test_device and layout/two-dtypes-")
     assert done.returncode == 0, done.stdout
     assert "1 passed" in done.stdout
-    done = pytest_suite("-k", "test_device and layout/two-dtypes-")
+    done = suite_here(arrays, "-k", "test_device and layout/two-dtypes-")
     assert done.returncode == 5, done.stdout  # nothing to run
-    done = pytest_suite("--device=gpu")
+    done = suite_here("--device=gpu")
     assert done.returncode == 2
     assert "--device 'gpu': a device is cpu or cuda:N" in done.stdout
-    done = pytest_suite("--device=gpu", "--impl=reference")
+    done = suite_here("--device=gpu", "--impl=reference")
     assert done.returncode == 4
     assert "--device 'gpu': a device is cpu or cuda:N" in done.stderr
 
 
 def test_pytest_shows_a_broken_promise(tmp_path: Path) -> None:
-    selector = loader("ClearedAtTheEnd")
-    done = pytest_suite(f"--impl={selector}", "--device=cpu", "-k", "test_device and layout/two-dtypes-")
+    selector = loader("ClearedArrays")
+    done = suite_here(f"--impl={selector}", "--device=cpu", "-k", "test_device and layout/two-dtypes-")
     assert done.returncode == 1
     assert "accept, but lifetime: tensor" in done.stdout
     path = tmp_path / "known.toml"
@@ -204,18 +210,17 @@ def test_pytest_shows_a_broken_promise(tmp_path: Path) -> None:
         "utf-8",
     )
     known = f"--baseline={path}"
-    done = pytest_suite(
-        f"--impl={selector}", "--device=cpu", known, "-k", "test_device and layout/two-dtypes-"
-    )
+    done = suite_here(f"--impl={selector}", "--device=cpu", known, "-k", "test_device and layout/two-dtypes-")
     assert done.returncode == 0, done.stdout
     assert "1 xfailed" in done.stdout
 
 
 def test_a_device_that_is_not_there_does_not_pass_under_pytest() -> None:
-    done = pytest_suite("--device=cuda:9999", "-k", "test_device and layout/two-dtypes-")
+    selector = loader("Arrays")
+    done = suite_here(f"--impl={selector}", "--device=cuda:9999", "-k", "test_device and layout/two-dtypes-")
     assert done.returncode == 1
     assert "1 skipped" in done.stdout
-    assert "problem: cannot start 'reference': it cannot load onto cuda:9999" in done.stdout
+    assert f"problem: cannot start '{selector}': it cannot load onto cuda:9999" in done.stdout
 
 
 def test_entries_that_only_load_are_there_and_of_their_own_version() -> None:

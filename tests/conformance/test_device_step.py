@@ -5,29 +5,71 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from safetensors_conformance.check_protocol_talk import BreachError, validate
+from safetensors_conformance.confinement import Confinement
 from safetensors_conformance.failure import explain_failure
 from safetensors_conformance.judge import StepVerdict, only_checks
 from safetensors_conformance.protocol import ProtocolError, parse_run
 from safetensors_conformance.runner import Session, result_row, smoke
 from safetensors_conformance.selectors import resolve
 from safetensors_conformance.worker import Limits, StartError
-from safetensors_corpus import load_manifest
+from safetensors_corpus import Case
 from safetensors_reports.promises import CHECKS
 
-from .support import HERE, NEIGHBOURS, REPOSITORY, cases
+from .suite_runs import committed
+from .support import HERE, NEIGHBOURS, REPOSITORY
 from .support import device_loader as loader
 
 GOOD, BAD = "framing/one-tensor", "framing/no-bytes"
 TWO = "layout/two-dtypes"
 
 
-def judged(selector: str, case: str, device: str | None = "cpu") -> StepVerdict:
-    with Session(resolve(selector), Limits(10.0), device=device) as session:
+def cases(*ids: str) -> list[Case]:
+    return [committed().by_id[i] for i in ids]
+
+
+class OneProcess:
+    """Fakes that load through torch, in one process: its import takes longer than all that they do."""
+
+    def __init__(self, session: Session, name: Path) -> None:
+        self.session, self._name = session, name
+
+    def choose(self, name: str) -> Session:
+        """Return the session, in which the fake of this name answers now."""
+        self._name.write_text(name, encoding="utf-8")
+        self.session._verdicts.clear()
+        return self.session
+
+    def judged(self, name: str, case: str) -> StepVerdict:
+        return self.choose(name).judge(cases(case)[0]).steps["device"]
+
+
+@pytest.fixture(scope="module")
+def fakes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneProcess]:
+    name = tmp_path_factory.mktemp("chosen") / "name"
+    name.write_text("Right", encoding="utf-8")
+    limits = Limits(10.0, confinement=Confinement(env=("STC_CHOSEN",)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STC_CHOSEN", str(name))
+        with Session(resolve(loader("Chosen")), limits, device="cpu") as session:
+            yield OneProcess(session, name)
+
+
+@pytest.fixture(scope="module")
+def reference() -> Iterator[Session]:
+    with Session(resolve("reference"), Limits(10.0), device="cpu") as session:
+        yield session
+
+
+def judged(selector: str, case: str) -> StepVerdict:
+    """Judge one case in a process of its own."""
+    with Session(resolve(selector), Limits(10.0), device="cpu") as session:
         return session.judge(cases(case)[0]).steps["device"]
 
 
@@ -48,16 +90,15 @@ KNOWN_ON_THE_CPU = {
 }
 
 
-@pytest.mark.parametrize("name", ["Right", "Arrays"])
-def test_a_loader_that_is_right_passes_and_what_the_cpu_does_not_show_is_not_known(name: str) -> None:
-    verdict = judged(loader(name), TWO)
-    assert verdict.verdict == "pass"
-    assert statuses(verdict) == KNOWN_ON_THE_CPU
-    assert told(verdict, "stream") == "the CPU has no streams"
+def test_a_loader_that_is_right_passes_and_what_the_cpu_does_not_show_is_not_known(fakes: OneProcess) -> None:
+    for verdict in (fakes.judged("Right", TWO), judged(loader("Arrays"), TWO)):
+        assert verdict.verdict == "pass"
+        assert statuses(verdict) == KNOWN_ON_THE_CPU
+        assert told(verdict, "stream") == "the CPU has no streams"
 
 
-def test_the_content_is_that_of_the_case() -> None:
-    verdict = judged("reference", TWO)
+def test_the_content_is_that_of_the_case(reference: Session) -> None:
+    verdict = reference.judge(cases(TWO)[0]).steps["device"]
     case = cases(TWO)[0]
     assert case.expect is not None
     assert case.expect.content is not None
@@ -79,9 +120,9 @@ def test_the_content_is_that_of_the_case() -> None:
     ],
 )
 def test_a_broken_promise_is_named_and_counts_what_it_is_worth(
-    name: str, check: str, verdict: str, words: str
+    fakes: OneProcess, name: str, check: str, verdict: str, words: str
 ) -> None:
-    found = judged(loader(name), TWO)
+    found = fakes.judged(name, TWO)
     assert found.verdict == verdict
     assert only_checks(found)
     assert statuses(found) == {**KNOWN_ON_THE_CPU, check: "fail"}
@@ -90,20 +131,20 @@ def test_a_broken_promise_is_named_and_counts_what_it_is_worth(
     assert words in found.detail
 
 
-def test_a_file_that_loads_once_only_breaks_what_needs_a_second_load() -> None:
-    found = judged(loader("OnceOnly"), TWO)
+def test_a_file_that_loads_once_only_breaks_what_needs_a_second_load(fakes: OneProcess) -> None:
+    found = fakes.judged("OnceOnly", TWO)
     assert found.result.outcome == "accept"
     assert found.verdict == "wrong-content"
     assert {n for n, s in statuses(found).items() if s == "fail"} == {"lifetime", "threads"}
     assert "it fails when the file is loaded again (OSError: the file is in use)" in found.detail
 
 
-def test_a_refused_file_must_not_have_taken_memory() -> None:
-    found = judged(loader("TakesFirst"), NEIGHBOURS[1])
+def test_a_refused_file_must_not_have_taken_memory(fakes: OneProcess, reference: Session) -> None:
+    found = fakes.judged("TakesFirst", NEIGHBOURS[1])
     assert found.result.outcome == "reject"
     assert found.verdict == "not-strict"
     assert "bytes of the device were taken before the file was refused" in found.detail
-    clean = judged("reference", NEIGHBOURS[1])
+    clean = reference.judge(cases(NEIGHBOURS[1])[0]).steps["device"]
     assert (clean.verdict, statuses(clean)) == ("pass", {"untouched": "pass"})
 
 
@@ -118,46 +159,50 @@ def test_a_loader_that_does_not_count_is_not_said_to_take_nothing() -> None:
     [
         ("OtherBytes", TWO, "wrong-content", "other bytes than the file holds"),
         ("AcceptsAll", BAD, "wrong-accept", "accept, 0 tensors"),
-        ("Dies", GOOD, "unsafe", "crash"),
-        ("LosesDevice", GOOD, "unsafe", "crash"),
-        ("NoRoom", GOOD, "unsafe", "exhausted: MemoryError: OutOfMemoryError: tried to allocate 2 GiB"),
         ("Elsewhere", GOOD, "harness-error", "tensor 'w' lies on meta, not on cpu"),
         ("NoTensor", GOOD, "harness-error", "tensor 'w' is str"),
     ],
 )
-def test_other_faults_are_judged_as_in_reading(name: str, case: str, verdict: str, words: str) -> None:
-    found = judged(loader(name), case)
+def test_other_faults_are_judged_as_in_reading(
+    fakes: OneProcess, name: str, case: str, verdict: str, words: str
+) -> None:
+    found = fakes.judged(name, case)
     assert found.verdict == verdict
     assert words in found.detail
     assert not only_checks(found)
 
 
-@pytest.mark.parametrize("name", ["Dies", "LosesDevice"])
-def test_what_takes_the_process_down_leaves_the_other_files_alone(name: str) -> None:
+def test_a_device_without_room_is_told_from_a_refusal() -> None:
+    found = judged(loader("NoRoom"), GOOD)
+    assert found.verdict == "unsafe"
+    assert "exhausted: MemoryError: OutOfMemoryError: tried to allocate 2 GiB" in found.detail
+    assert not only_checks(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "last"), [("Dies", ""), ("LosesDevice", "CUDA error: an illegal memory access")]
+)
+def test_what_takes_the_process_down_says_so_and_leaves_the_other_files_alone(name: str, last: str) -> None:
     with Session(resolve(loader(name)), Limits(10.0), device="cpu") as session:
         wanted = cases(NEIGHBOURS[0], GOOD, NEIGHBOURS[1], TWO)
         session.plan(wanted)
-        verdicts = [session.judge(case).steps["device"].verdict for case in wanted]
-    assert verdicts == ["pass", "unsafe", "pass", "pass"]
+        verdicts = [session.judge(case).steps["device"] for case in wanted]
+    assert [found.verdict for found in verdicts] == ["pass", "unsafe", "pass", "pass"]
+    assert "crash" in verdicts[1].detail
+    assert not only_checks(verdicts[1])
+    assert last in verdicts[1].result.stderr
 
 
-def test_a_lost_device_says_so() -> None:
-    found = judged(loader("LosesDevice"), GOOD)
-    assert "CUDA error: an illegal memory access" in found.result.stderr
-
-
-def test_a_broken_promise_is_not_blamed_on_the_adapter() -> None:
-    manifest = load_manifest()
+def test_a_broken_promise_is_not_blamed_on_the_adapter(fakes: OneProcess) -> None:
     for name, complains in (("ClearedAtTheEnd", False), ("OtherBytes", True)):
-        with Session(resolve(loader(name)), Limits(10.0), device="cpu") as session:
-            assert (smoke(session, manifest.cases) is not None) is complains
+        assert (smoke(fakes.choose(name), committed().cases) is not None) is complains
 
 
-def test_the_failure_shows_rule_words_and_device() -> None:
-    with Session(resolve(loader("OneBuffer")), Limits(10.0), device="cpu") as session:
-        verdict = session.judge(cases(TWO)[0])
-        row = result_row(verdict, "device", expected_failure=False)
-        text = explain_failure(session.start(), verdict.case, row, None, "cpu")
+def test_the_failure_shows_rule_words_and_device(fakes: OneProcess) -> None:
+    session = fakes.choose("OneBuffer")
+    verdict = session.judge(cases(TWO)[0])
+    row = result_row(verdict, "device", expected_failure=False)
+    text = explain_failure(session.start(), verdict.case, row, None, "cpu")
     assert "API-16 (must): Threads that read at the same time" in text
     assert "got       accept, but threads: tensor" in text
     assert text.endswith(f"--case {TWO} --device cpu")

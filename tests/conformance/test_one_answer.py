@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from safetensors_conformance.failure import explain_failure
 from safetensors_conformance.judge import judge
 from safetensors_conformance.outcomes import Implementation, StepResult
 from safetensors_conformance.runner import result_row
-from safetensors_corpus import Case, load_manifest
+from safetensors_corpus import Case
 from safetensors_corpus.judging.answer import Flaw
 from safetensors_corpus.judging.verdicts import VERDICTS, badness, fails, kind_of
 from safetensors_corpus.perform import failure
@@ -23,11 +23,12 @@ from safetensors_reports.audit.findings import find
 from safetensors_reports.audit.stable import stable
 from safetensors_reports.record import RunRecord
 
+from .suite_runs import committed, one_of_each
+
 WHO = Implementation(
     "x", "1", "Python", ("open", "read", "slice", "write", "index", "lifecycle"), selector="x"
 )
 HEADER = {"implementation": {"selector": "x", "name": "x", "version": "1"}, "profile": None}
-MANIFEST = load_manifest()
 
 
 def answers(case: Case) -> Iterator[StepResult]:
@@ -62,9 +63,21 @@ def labelled(text: str, label: str) -> list[str]:
     return [line[12:] for line in text.splitlines() if line.startswith(f"  {label:<9} ")]
 
 
+def test_a_case_of_every_sort_says_one_thing_in_all_forms() -> None:
+    cases = one_of_each(committed().cases)
+    assert len(cases) > 200
+    say_one_thing(cases)
+
+
+@pytest.mark.nightly
 @pytest.mark.parametrize("part", range(8))
 def test_every_case_says_one_thing_in_all_forms(part: int) -> None:
-    for case in MANIFEST.cases[part::8]:
+    say_one_thing(committed().cases[part::8])
+
+
+def say_one_thing(cases: Sequence[Case]) -> None:
+    """Judge right and wrong answers to each case, and hold all that is told of them against each other."""
+    for case in cases:
         step, told = case.steps[-1], set()
         for answer in answers(case):
             verdict = judge(case, {step: answer}, WHO, None)
@@ -95,7 +108,7 @@ def check(case: Case, row: dict[str, Any]) -> None:
         assert row["verdict"].startswith("wrong-") <= (basis == "text")
     assert "\x1b" not in text
     assert "\n::" not in text
-    findings, _ = find([("x 1", RunRecord(HEADER, [row]))], MANIFEST)
+    findings, _ = find([("x 1", RunRecord(HEADER, [row]))], committed())
     assert {(f["rule"], f["verdict"]) for f in findings} == {
         (f["rule"], kind_of(f["verdict"])) for f in row["failures"] if f["rule"]
     }

@@ -1,0 +1,90 @@
+"""Runs of the suite, over the corpus or a part of it, in a process of their own or in this one."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from safetensors_conformance import pytest_suite
+from safetensors_conformance.cli import common
+from safetensors_corpus import Case, Manifest, load_manifest
+
+from .support import REPOSITORY, SUITE
+
+BASICS = ("framing/no-bytes", "framing/one-tensor", "layout/hole-between-two", "layout/two-dtypes")
+"""Cases that the fakes act up on, or that stand beside those."""
+
+
+@functools.cache
+def committed() -> Manifest:
+    """Return the committed corpus, loaded once: that takes longer than most tests."""
+    return load_manifest()
+
+
+def load_once(monkeypatch: pytest.MonkeyPatch, corpus: Path | None = None) -> None:
+    """Let commands and runs of this process take the corpus as it was loaded before, or another one."""
+    manifest = functools.cache(lambda: committed() if corpus is None else load_manifest(corpus))
+
+    def load(path: Path | None = None) -> Manifest:
+        return manifest() if path is None else load_manifest(path)
+
+    monkeypatch.setattr(common, "load_manifest", load)
+    monkeypatch.setattr(pytest_suite, "load_manifest", load)
+
+
+def one_of_each(cases: Iterable[Case]) -> list[Case]:
+    """Return the smallest case of each sort: what is done, by which rule and choice, what is expected."""
+    found: dict[tuple[object, ...], Case] = {}
+    for case in sorted(cases, key=lambda case: case.size):
+        options = [case.expect] if case.expect is not None else case.options.values()
+        wanted = tuple((o.outcome, o.codes[:1], o.properties) for o in options if o is not None)
+        found.setdefault((case.kind, case.rules[:1], case.level, case.heavy, case.choice, wanted), case)
+    return list(found.values())
+
+
+def corpus_of(folder: Path, *beginnings: str) -> Path:
+    """Make a corpus of the cases with which every run begins and those whose ids begin so; return it."""
+    root, raw = committed().root, committed().raw
+    cases = [c for c in raw["cases"] if c["smoke"] or c["id"].startswith(beginnings)]
+    names = {text for text in json.dumps(cases).split('"') if text.startswith("files/")}
+    for name in names:
+        if (root / name).is_dir():
+            shutil.copytree(root / name, folder / name)
+        else:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(root / name, folder / name)
+    (folder / "corpus.json").write_text(json.dumps({**raw, "cases": cases}), encoding="utf-8")
+    return folder
+
+
+def suite(
+    *arguments: str, cwd: Path = REPOSITORY, target: Path | None = SUITE
+) -> subprocess.CompletedProcess[str]:
+    """Run the suite as its users do and return what it printed and its exit status."""
+    argv = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "--color=no"]
+    argv += [str(target)] if target is not None else ["--pyargs", "safetensors_conformance"]
+    return subprocess.run(
+        [*argv, *arguments], cwd=cwd, capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+OTHERS = ("cacheprovider", "faulthandler", "hypothesispytest", "anyio", "xdist", "xdist.looponfail")
+"""Plugins that a run in this process does without: they are at work around it, or cost time."""
+
+
+def suite_here(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the suite in this process, which saves the start of one; return the same."""
+    argv = [str(SUITE), "-q", "--color=no", *(f"-pno:{name}" for name in OTHERS)]
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        status = pytest.main([*argv, *arguments])
+    return subprocess.CompletedProcess(argv, int(status), out.getvalue(), err.getvalue())
