@@ -62,6 +62,7 @@ def corpus_of(folder: Path, *beginnings: str) -> Path:
         else:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(root / name, folder / name)
+    folder.mkdir(exist_ok=True)
     (folder / "corpus.json").write_text(json.dumps({**raw, "cases": cases}), encoding="utf-8")
     return folder
 
