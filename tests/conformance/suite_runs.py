@@ -62,6 +62,7 @@ def corpus_of(folder: Path, *beginnings: str) -> Path:
         else:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(root / name, folder / name)
+    folder.mkdir(exist_ok=True)
     (folder / "corpus.json").write_text(json.dumps({**raw, "cases": cases}), encoding="utf-8")
     return folder
 
@@ -69,8 +70,12 @@ def corpus_of(folder: Path, *beginnings: str) -> Path:
 def suite(
     *arguments: str, cwd: Path = REPOSITORY, target: Path | None = SUITE
 ) -> subprocess.CompletedProcess[str]:
-    """Run the suite as its users do and return what it printed and its exit status."""
-    argv = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "--color=no"]
+    """Run the suite as its users do and return what it printed and its exit status.
+
+    The plugin of hypothesis stays out, which has nothing to do there and takes long to import.
+    """
+    argv = [sys.executable, "-m", "pytest", "-q", "--color=no"]
+    argv += ["-p", "no:cacheprovider", "-p", "no:hypothesispytest"]
     argv += [str(target)] if target is not None else ["--pyargs", "safetensors_conformance"]
     return subprocess.run(
         [*argv, *arguments], cwd=cwd, capture_output=True, text=True, timeout=300, check=False

@@ -9,7 +9,13 @@ from click.testing import CliRunner
 
 from safetensors_conformance.cli.baseline import baseline
 
+from .suite_runs import corpus_of, load_once
 from .support import REPOSITORY, fake
+
+
+@pytest.fixture(autouse=True)
+def loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    load_once(monkeypatch)
 
 
 def call(*args: str) -> tuple[int, str]:
@@ -54,7 +60,10 @@ def test_what_does_not_start_is_one_clear_error() -> None:
     assert "cannot start" in out
 
 
-def test_updating_writes_what_fails_now_and_refuses_a_broken_adapter(tmp_path: Path) -> None:
+def test_updating_writes_what_fails_now_and_refuses_a_broken_adapter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load_once(monkeypatch, corpus_of(tmp_path / "corpus", "framing/length-prefix", "layout/hole-between"))
     path = tmp_path / "b.toml"
     status, out = call(
         "update", f"py:{REPOSITORY}/docs/examples/mylib_adapter.py:Adapter", "--file", str(path)

@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -19,10 +19,11 @@ from safetensors_conformance.judge import judge_choice
 from safetensors_conformance.runner import Session, smoke
 from safetensors_conformance.selectors import resolve
 from safetensors_conformance.worker import Limits
-from safetensors_corpus import load_manifest
+from safetensors_corpus import Case
 from safetensors_corpus.judging.verdicts import fails
 from safetensors_reference.rules import rule_book
 
+from .suite_runs import committed, one_of_each
 from .support import REPOSITORY
 
 EXAMPLES = REPOSITORY / "docs" / "examples"
@@ -74,26 +75,44 @@ def java_classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def ordinary() -> list[Case]:
+    return [c for c in committed().reading if c.expect is not None and c.expect.outcome == "accept"]
+
+
+def reads(name: str, cases: Sequence[Case]) -> None:
+    """Demand that an example passes the smoke check and these cases."""
+    with Session(resolve(SELECTORS[name])) as session:
+        assert smoke(session, committed().cases) is None
+        session.plan(cases)
+        for case in cases:
+            assert session.judge(case).verdict == "pass", case.id
+
+
+@pytest.mark.parametrize("name", SELECTORS)
+def test_an_example_passes_the_smoke_check_and_reads_ordinary_files(name: str) -> None:
+    cases = one_of_each(ordinary())
+    assert len(cases) > 30
+    reads(name, cases)
+
+
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", SELECTORS)
 def test_an_example_passes_the_smoke_check_and_reads_every_ordinary_file(name: str) -> None:
-    manifest = load_manifest()
-    with Session(resolve(SELECTORS[name])) as session:
-        assert smoke(session, manifest.cases) is None
-        for case in manifest.reading:
-            if case.expect is not None and case.expect.outcome == "accept":
-                assert session.judge(case).verdict == "pass", case.id
+    reads(name, ordinary())
 
 
 def test_a_careless_reader_is_caught() -> None:
     with Session(resolve(SELECTORS["mylib_adapter.py"])) as session:
-        hole = load_manifest().by_id["layout/hole-between-two"]
+        hole = committed().by_id["layout/hole-between-two"]
         assert session.judge(hole).verdict == "wrong-accept"
 
 
-def failures(selector: str) -> dict[str, str]:
+def of_one_file() -> list[Case]:
+    return [c for c in committed().cases if c.kind in ("read", "resource") and not c.heavy]
+
+
+def failures(selector: str, cases: Sequence[Case]) -> dict[str, str]:
     """Cases that the reader fails, recommendations included, and choices that it contradicts itself on."""
-    manifest = load_manifest()
-    cases = [c for c in manifest.cases if c.kind in ("read", "resource") and not c.heavy]
     with Session(resolve(selector)) as session:
         session.start()
         session.plan(cases)
@@ -113,13 +132,25 @@ def failures(selector: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", LANGUAGES)
+def test_the_example_in_another_language_fails_no_sort_of_case(
+    name: str, selector_of: Callable[[str], str]
+) -> None:
+    # Cases whose cost is limited start a process more, which takes Java long.
+    costly = [c for c in of_one_file() if c.kind == "resource"]
+    cases = [*one_of_each(committed().reading), *costly[::8]]
+    assert len(cases) > 150
+    assert failures(selector_of(name), cases) == {}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", LANGUAGES)
 def test_the_example_in_another_language_fails_no_case(name: str, selector_of: Callable[[str], str]) -> None:
-    assert failures(selector_of(name)) == {}
+    assert failures(selector_of(name), of_one_file()) == {}
 
 
 @pytest.mark.parametrize("name", [*SELECTORS, *LANGUAGES])
 def test_every_example_speaks_the_protocol(name: str, selector_of: Callable[[str], str]) -> None:
-    checks = list(check_protocol(resolve(selector_of(name)), load_manifest()))
+    checks = list(check_protocol(resolve(selector_of(name)), committed()))
     assert [c for c in checks if c.status == "fail"] == []
     assert len(checks) > 10
 
@@ -128,15 +159,16 @@ def test_the_program_in_c_answers_by_its_exit_status_too(c_program: Path, tmp_pa
     wrapper = tmp_path / "check.sh"
     text = (EXAMPLES / "exit_check.sh").read_text(encoding="utf-8")
     wrapper.write_text(text.replace("${TOOL:-stc check}", str(c_program)), encoding="utf-8")
-    cases = [c for c in load_manifest().cases if c.smoke and c.kind == "read"]
+    cases = [c for c in committed().cases if c.smoke and c.kind == "read"]
     for command in (f"{c_program} {{path}}", f"sh {wrapper} {{path}}"):
         with Session(resolve(f"exit:{command}")) as session:
             assert [session.judge(c).verdict for c in cases] == ["pass"] * len(cases)
 
 
+@pytest.mark.nightly  # it is compiled at every start; by day it runs compiled
 @pytest.mark.skipif(shutil.which("java") is None, reason="needs Java 17, which is not installed")
 def test_the_program_in_java_runs_from_its_single_file() -> None:
-    cases = [c for c in load_manifest().cases if c.smoke and c.kind == "read"]
+    cases = [c for c in committed().cases if c.smoke and c.kind == "read"]
     with Session(resolve(f"cmd:java {EXAMPLES / 'StdioReader.java'}")) as session:
         assert [session.judge(c).verdict for c in cases] == ["pass"] * len(cases)
 
@@ -157,7 +189,7 @@ def test_the_wrapper_in_shell_hands_every_status_on(
     script = tmp_path / "tool.sh"
     script.write_text(f"{tool}\n", encoding="utf-8")
     monkeypatch.setenv("TOOL", f"sh {script}")
-    case = load_manifest().by_id["framing/one-tensor"]
+    case = committed().by_id["framing/one-tensor"]
     limits = Limits(confinement=Confinement(env=("TOOL",)))
     with Session(resolve(f"exit:sh {EXAMPLES / 'exit_check.sh'} {{path}}"), limits) as session:
         result = session.judge(case).steps["read"].result

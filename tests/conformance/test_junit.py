@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 
-from .support import REPOSITORY, SUITE, cases
+from .suite_runs import committed, corpus_of, suite, suite_here
+from .support import REPOSITORY
 
-SELECTION = "hole-between-two or name-twice-dtypes or one-tensor or leading-whitespace or missing-shard"
+SELECTION = ("hole-between-two", "name-twice-dtypes", "one-tensor", "leading-whitespace", "missing-shard")
 
 
-def reported(tmp_path: Path, *arguments: str) -> dict[str, tuple[ET.Element, dict[str, str]]]:
+@pytest.fixture(scope="module")
+def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A corpus of the cases that are looked at."""
+    ids = [case.id for case in committed().cases]
+    wanted = [i for i in ids if any(word in i for word in SELECTION)]
+    return corpus_of(tmp_path_factory.mktemp("corpus"), *wanted)
+
+
+def reported(few: Path, tmp_path: Path, *arguments: str) -> dict[str, tuple[ET.Element, dict[str, str]]]:
     """Run a small selection; returns name -> (element, its properties)."""
     path = tmp_path / "out.xml"
-    argv = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", str(SUITE), "-k", SELECTION]
-    done = subprocess.run(
-        [*argv, f"--junitxml={path}", *arguments],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    run = suite if "-n" in arguments else suite_here
+    done = run(f"--corpus={few}", f"--junitxml={path}", "-k", " or ".join(SELECTION), *arguments)
     assert done.returncode in (0, 1), done.stdout + done.stderr
     found = {}
     for element in ET.parse(path).iter("testcase"):
@@ -36,9 +36,11 @@ def reported(tmp_path: Path, *arguments: str) -> dict[str, tuple[ET.Element, dic
 
 
 @pytest.mark.parametrize("parallel", [(), ("-n", "2")], ids=["alone", "xdist"])
-def test_cases_carry_rules_area_level_weakness_and_verdict(tmp_path: Path, parallel: tuple[str, ...]) -> None:
+def test_cases_carry_rules_area_level_weakness_and_verdict(
+    few: Path, tmp_path: Path, parallel: tuple[str, ...]
+) -> None:
     selector = f"py:{REPOSITORY}/docs/examples/mylib_adapter.py:Adapter"
-    found = reported(tmp_path, f"--impl={selector}", *parallel)
+    found = reported(few, tmp_path, f"--impl={selector}", *parallel)
 
     element, said = found[f"test_read[layout/hole-between-two-{selector}]"]
     assert said == {
@@ -60,8 +62,8 @@ def test_cases_carry_rules_area_level_weakness_and_verdict(tmp_path: Path, paral
     assert element.find("failure") is None
 
 
-def test_a_choice_names_the_weaknesses_of_all_its_options(tmp_path: Path) -> None:
-    found = reported(tmp_path, "--impl=reference", "--profile=hardened")
+def test_a_choice_names_the_weaknesses_of_all_its_options(few: Path, tmp_path: Path) -> None:
+    found = reported(few, tmp_path, "--impl=reference", "--profile=hardened")
     mine = {name: said for name, (_, said) in found.items() if "header/leading-whitespace" in name}
     assert mine
     for said in mine.values():
@@ -70,12 +72,12 @@ def test_a_choice_names_the_weaknesses_of_all_its_options(tmp_path: Path) -> Non
         assert said["verdict"]
 
 
-def test_every_property_is_what_the_corpus_says(tmp_path: Path) -> None:
-    found = reported(tmp_path, "--impl=reference")
+def test_every_property_is_what_the_corpus_says(few: Path, tmp_path: Path) -> None:
+    found = reported(few, tmp_path, "--impl=reference")
     named = [name for name in found if name.startswith("test_read[")]
     assert len(named) >= 4
     for name in named:
-        (case,) = cases(name.removeprefix("test_read[").removesuffix("-reference]"))
+        case = committed().by_id[name.removeprefix("test_read[").removesuffix("-reference]")]
         said = found[name][1]
         assert (said["rules"], said["area"], said["level"]) == (
             " ".join(case.rules),

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from safetensors_conformance import runner
 from safetensors_conformance.baseline import load_baseline
 from safetensors_conformance.cli.run import run as run_command
 from safetensors_conformance.repeats import CASES, Repeats
 from safetensors_conformance.run_options import RunOptions
 from safetensors_conformance.selectors import resolve
 from safetensors_conformance.subject import Subject
-from safetensors_corpus import load_manifest
 
-from .support import REPOSITORY, SUITE, fake
+from .suite_runs import committed, corpus_of, load_once, suite_here
+from .support import fake
 
 FULL = re.compile(r"^\S.* · (\S+) · \S+  +WRONG-ACCEPT$", re.MULTILINE)
 LINE = re.compile(r" · (\S+) · \S+: WRONG-ACCEPT, as (\S+) \(same cause: (.+)\)")
 HOLES = "layout/hole-*"
+
+
+@pytest.fixture(autouse=True)
+def loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The corpus is loaded once, and wrong contents are not looked into, which takes three starts each."""
+    load_once(monkeypatch)
+    monkeypatch.setattr(runner, "HEAP_CHECKS", 0)
 
 
 def told(*arguments: str) -> str:
@@ -82,10 +88,10 @@ def test_the_command_of_a_cause_shows_it(tmp_path: Path) -> None:
     assert "WRONG-ACCEPT" in again.output
 
 
-def test_pytest_does_the_same() -> None:
-    argv = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "--color=no", str(SUITE)]
-    argv += [f"--impl={fake('AlwaysAccepts')}", "--no-smoke", "-k", "test_read and layout/hole"]
-    run = subprocess.run(argv, cwd=REPOSITORY, capture_output=True, text=True, timeout=300, check=False)
+def test_pytest_does_the_same(tmp_path: Path) -> None:
+    corpus = corpus_of(tmp_path, HOLES.rstrip("*"))
+    options = (f"--corpus={corpus}", f"--impl={fake('AlwaysAccepts')}", "--no-smoke")
+    run = suite_here(*options, "-k", "test_read and layout/hole")
     assert run.returncode == 1
     failures = run.stdout.partition("short test summary info")[0]
     assert len(set(FULL.findall(failures))) == CASES
@@ -95,7 +101,7 @@ def test_pytest_does_the_same() -> None:
 
 @pytest.mark.parametrize("full", [False, True])
 def test_what_disagrees_with_the_baseline_is_told_as_it_is(full: bool, tmp_path: Path) -> None:
-    manifest = load_manifest()
+    manifest = committed()
     subject = Subject(resolve(fake("AlwaysAccepts")), RunOptions(manifest, smoke=False))
     try:
         cases = [c.id for c in manifest.cases if c.id.startswith("layout/hole-")][: 2 * CASES]
