@@ -6,22 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from safetensors_conformance.cli import common, report
-from safetensors_corpus import Manifest, load_manifest
-
-from .suite_runs import corpus_of
-from .support import committed
+from .suite_runs import corpus_of, load_once
 
 
 @pytest.fixture
 def loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands that are called in this process take the committed corpus as it was loaded before."""
-
-    def load(path: Path | None) -> Manifest:
-        return committed() if path is None else load_manifest(path)
-
-    monkeypatch.setattr(common, "load_manifest", load)
-    monkeypatch.setattr(report, "load_manifest", load)
+    load_once(monkeypatch)
 
 
 @pytest.fixture(scope="session")

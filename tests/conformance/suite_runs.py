@@ -15,19 +15,13 @@ from pathlib import Path
 import pytest
 
 from safetensors_conformance import pytest_suite
-from safetensors_conformance.cli import common
+from safetensors_conformance.cli import common, report
 from safetensors_corpus import Case, Manifest, load_manifest
 
-from .support import REPOSITORY, SUITE
+from .support import REPOSITORY, SUITE, committed
 
 BASICS = ("framing/no-bytes", "framing/one-tensor", "layout/hole-between-two", "layout/two-dtypes")
 """Cases that the fakes act up on, or that stand beside those."""
-
-
-@functools.cache
-def committed() -> Manifest:
-    """Return the committed corpus, loaded once: that takes longer than most tests."""
-    return load_manifest()
 
 
 def load_once(monkeypatch: pytest.MonkeyPatch, corpus: Path | None = None) -> None:
@@ -38,6 +32,7 @@ def load_once(monkeypatch: pytest.MonkeyPatch, corpus: Path | None = None) -> No
         return manifest() if path is None else load_manifest(path)
 
     monkeypatch.setattr(common, "load_manifest", load)
+    monkeypatch.setattr(report, "load_manifest", load)
     monkeypatch.setattr(pytest_suite, "load_manifest", load)
 
 

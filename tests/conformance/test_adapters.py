@@ -20,7 +20,7 @@ from safetensors_conformance.subject import Subject
 from safetensors_conformance.worker import Limits
 from safetensors_conformance.workers import make_worker
 
-from .suite_runs import committed
+from .support import committed
 
 SELECTORS = [d.selector(e) for d in descriptors().values() for e in d.entries]
 BY_DAY = {"reference", "safetensors", "netron", "modelvet"}

@@ -24,8 +24,8 @@ from safetensors_reports.promises import CHECKS
 from safetensors_reports.record import read_record
 from safetensors_reports.schema import record_schema
 
-from .suite_runs import committed, corpus_of, load_once, suite_here
-from .support import HERE
+from .suite_runs import corpus_of, load_once, suite_here
+from .support import HERE, committed
 from .support import device_loader as loader
 
 GOOD, BAD = "framing/one-tensor", "framing/no-bytes"

@@ -22,8 +22,7 @@ from safetensors_conformance.worker import Limits, StartError
 from safetensors_corpus import Case
 from safetensors_reports.promises import CHECKS
 
-from .suite_runs import committed
-from .support import HERE, NEIGHBOURS, REPOSITORY
+from .support import HERE, NEIGHBOURS, REPOSITORY, committed
 from .support import device_loader as loader
 
 GOOD, BAD = "framing/one-tensor", "framing/no-bytes"

@@ -23,8 +23,8 @@ from safetensors_corpus import Case
 from safetensors_corpus.judging.verdicts import fails
 from safetensors_reference.rules import rule_book
 
-from .suite_runs import committed, one_of_each
-from .support import REPOSITORY
+from .suite_runs import one_of_each
+from .support import REPOSITORY, committed
 
 EXAMPLES = REPOSITORY / "docs" / "examples"
 SELECTORS = {

@@ -18,8 +18,8 @@ from safetensors_conformance.worker import Limits, Request
 from safetensors_conformance.workers import make_worker
 from safetensors_corpus import Case
 
-from .suite_runs import committed, load_once, one_of_each
-from .support import TRIGGER, fake
+from .suite_runs import load_once, one_of_each
+from .support import TRIGGER, committed, fake
 
 ADAPTERS = Path(__file__).with_name("small_adapter.py")
 LIMITS = Limits(5.0, 1 << 30)

@@ -16,8 +16,8 @@ import pytest
 from safetensors_conformance import runner
 from safetensors_conformance.baseline import load_baseline
 
-from .suite_runs import BASICS, committed, corpus_of, one_of_each, suite, suite_here
-from .support import HERE, REPOSITORY, device_loader, fake, stdio
+from .suite_runs import BASICS, corpus_of, one_of_each, suite, suite_here
+from .support import HERE, REPOSITORY, committed, device_loader, fake, stdio
 
 BASELINES = REPOSITORY / "conformance" / "safetensors_conformance" / "baselines"
 

@@ -16,8 +16,8 @@ from safetensors_conformance.run_options import RunOptions
 from safetensors_conformance.selectors import resolve
 from safetensors_conformance.subject import Subject
 
-from .suite_runs import committed, corpus_of, load_once, suite_here
-from .support import fake
+from .suite_runs import corpus_of, load_once, suite_here
+from .support import committed, fake
 
 FULL = re.compile(r"^\S.* · (\S+) · \S+  +WRONG-ACCEPT$", re.MULTILINE)
 LINE = re.compile(r" · (\S+) · \S+: WRONG-ACCEPT, as (\S+) \(same cause: (.+)\)")
