@@ -5,10 +5,10 @@ help:
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 16
 
 test: ## run the project's own tests
-	pytest
+	pytest -q -n auto --dist worksteal
 
 nightly: ## all tests, those that take long included (half an hour)
-	pytest -q -n 2 --dist worksteal -m "nightly or not nightly"
+	pytest -q -n auto --dist worksteal -m "nightly or not nightly"
 
 lint: ## formatting and lint
 	ruff format --check .
