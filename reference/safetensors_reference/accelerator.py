@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .header import Header, ParsedEntries, TensorInfo
-from .prove import LEAN_FROM, _counts_agree, _metadata_strings, tensor_size
+from .prove import _counts_agree, _metadata_strings, affordable, tensor_size
 
 try:
     import msgspec
@@ -48,7 +48,7 @@ class StructEntries(ParsedEntries):
 
 def prove_fast(raw: bytes, data_size: int) -> Header | None:
     """Like ``prove``; None also when msgspec is missing or the metadata is not the first member."""
-    if not AVAILABLE or len(raw) >= LEAN_FROM or raw[:1] != b"{" or not raw.rstrip(b" ").endswith(b"}"):
+    if not AVAILABLE or raw[:1] != b"{" or not affordable(raw) or not raw.rstrip(b" ").endswith(b"}"):
         return None
     collecting = gc.isenabled()
     gc.disable()
@@ -61,7 +61,7 @@ def prove_fast(raw: bytes, data_size: int) -> Header | None:
         if not _counts_agree(raw, top, metadata, strings) or not _layout(top, data_size):
             return None
         return Header(len(raw), StructEntries(top), metadata, data_size)
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, RecursionError, MemoryError):
         return None
     finally:
         if collecting:

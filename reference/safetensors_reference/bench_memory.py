@@ -1,4 +1,4 @@
-"""``stc bench memory``: peak memory of opening hostile headers, against the official library."""
+"""``stc bench memory``: peak memory of opening hostile headers, against the official library or by kind."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 from rich.progress import track
 
+from .bench_headers import KINDS, written
 from .variables import child_variables
 
 _OURS = "from safetensors_reference import read_header\ndef f(p): return len(read_header(p).tensors)"
@@ -21,36 +23,67 @@ _OFFICIAL = (
     "def f(p):\n"
     "    with safe_open(p, framework='np') as s: return len(s.keys())"
 )
+_WAYS = {
+    "read": _OURS,
+    "official": "from safetensors_reference import explain\ndef f(p): return explain(p, 'official')",
+    "check": (
+        "from safetensors_reference.check_inputs import CheckInput\n"
+        "from safetensors_reference.check_result import check_input\n"
+        "def f(p): return check_input(CheckInput(p), 'hardened').to_json()"
+    ),
+}
 _CHILD = """
 import sys, time
 {setup}
+try:
+    f(sys.argv[2])  # what is loaded once is not what a header costs
+except Exception:
+    pass
 def status(key):
     with open("/proc/self/status") as file:
         return next(int(line.split()[1]) for line in file if line.startswith(key)) / 1024
 before = status("VmRSS:")
 with open("/proc/self/clear_refs", "w") as refs:
     refs.write("5")
-began = time.perf_counter()
+began = time.process_time()
 try:
     f(sys.argv[1])
 except Exception:
     pass
-print(status("VmHWM:") - before, (time.perf_counter() - began) * 1000)
+print(status("VmHWM:") - before, (time.process_time() - began) * 1000)
 """
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--rounds", type=click.IntRange(1), default=3, show_default=True, help="Processes per figure.")
 @click.option("--tensors", type=int, default=1_600_000, show_default=True, help="Tensors in the long header.")
+@click.option("--kinds", is_flag=True, help="This reader alone, over headers of every kind that is costly.")
+@click.option("--kind", multiple=True, type=click.Choice(list(KINDS)), help="With --kinds: only this kind.")
+@click.option(
+    "--size",
+    type=click.IntRange(1_000),
+    default=5_000_000,
+    show_default=True,
+    help="With --kinds: header bytes.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def memory(rounds: int, tensors: int, as_json: bool) -> None:
-    """Growth of resident memory and wall time of opening a file, a new process per sample (Linux only).
+def memory(rounds: int, tensors: int, kinds: bool, kind: tuple[str, ...], size: int, as_json: bool) -> None:
+    """Growth of resident memory and processor time of opening a file, a new process per sample (Linux only).
 
     The first file has a header full of empty tensors; the second is 12 bytes long and claims a header of
     100,000,000 bytes.
+
+    \b
+    With --kinds, memory as a multiple of the header:
+    read       read_header, profile hardened
+    official   explain, profile official
+    check      what stc check does, with its answer as JSON
     """
     if not Path("/proc/self/clear_refs").exists():
         raise click.ClickException("needs /proc, which this system does not have")
+    if kinds:
+        _by_kind(kind or tuple(KINDS), size, rounds, as_json)
+        return
     rows: dict[str, dict[str, dict[str, float]]] = {}
     with tempfile.TemporaryDirectory(prefix="stc-bench-") as folder:
         long, short = Path(folder) / "long", Path(folder) / "short"
@@ -71,10 +104,31 @@ def memory(rounds: int, tensors: int, as_json: bool) -> None:
             click.echo(f"{label:<18} {name:<12} {row['growth_mib']:>9.1f} MiB {row['ms']:>10.1f} ms")
 
 
+def _by_kind(kinds: Sequence[str], size: int, rounds: int, as_json: bool) -> None:
+    """Print what each kind of header takes, in multiples of its size."""
+    rows: dict[str, dict[str, dict[str, float]]] = {}
+    with tempfile.TemporaryDirectory(prefix="stc-bench-") as folder:
+        path = Path(folder) / "file"
+        for kind in track(kinds, description="memory", transient=True):
+            path.write_bytes(written(kind, size))
+            rows[kind] = {name: _median(setup, path, rounds) for name, setup in _WAYS.items()}
+            for row in rows[kind].values():
+                row["times"] = round(row["growth_mib"] * 2**20 / size, 1)
+    if as_json:
+        click.echo(json.dumps({"rounds": rounds, "header_bytes": size, "kinds": rows}))
+        return
+    click.echo(f"headers of {size:,} bytes, {rounds} processes each, medians: memory over header, seconds")
+    for kind, ways in rows.items():
+        cells = (f"{name} {row['times']:>5.1f}x {row['ms'] / 1000:>6.1f} s" for name, row in ways.items())
+        click.echo(f"{kind:<34} {'   '.join(cells)}")
+
+
 def _median(setup: str, path: Path, rounds: int) -> dict[str, float]:
     figures = []
     for _ in range(rounds):
-        argv = [sys.executable, "-c", _CHILD.format(setup=setup), str(path)]
+        warm = path.with_name("warm")
+        warm.write_bytes(written("shape with a string", 1_000))
+        argv = [sys.executable, "-c", _CHILD.format(setup=setup), str(path), str(warm)]
         run = subprocess.run(argv, env=child_variables(), capture_output=True, text=True, check=True)
         figures.append([float(x) for x in run.stdout.split()])
     growth, wall = (round(statistics.median(column), 3) for column in zip(*figures, strict=True))

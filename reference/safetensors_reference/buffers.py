@@ -34,12 +34,16 @@ THREADS = min(4, max(2, os.cpu_count() or 2))
 def read_range(source: Source, start: int, count: int) -> memoryview:
     """Return file bytes ``[start, start + count)`` in new writable memory.
 
-    Raises UnreadableError (API_TRUNCATED) when the file became shorter than it was when it was opened.
+    Raises UnreadableError (API_TRUNCATED) when the file became shorter than it was when it was opened, and
+    MemoryError.
     """
     check_unchanged(source)
     if count < LARGE or not isinstance(source, PathSource):
         return memoryview(_small(source, start, count))
-    memory = mmap.mmap(-1, count, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    try:
+        memory = mmap.mmap(-1, count, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except (OSError, OverflowError) as err:
+        raise MemoryError from err
     view = memoryview(memory)
     _fill(source, start, view)
     check_unchanged(source)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 STATUSES: tuple[Status, ...] = ("valid", "invalid", "unreadable")
 
+_MANY = "the file has more faults than are worth collecting"
 NOTES = 3
 """Notes of one kind that are printed; a cache of the Hub has one for each shard."""
 
@@ -92,7 +93,8 @@ def _print_faults(console: Console, result: CheckResult, limit: int | None) -> N
     if limit is not None and len(faults) > limit:
         console.print(f"  … and {len(faults) - limit:,} more; --all prints them")
     if not result.complete:
-        console.print("  reading stopped here: the file has more faults than are worth collecting")
+        why = "there is not enough memory" if faults[-1].code == "LIM_MEMORY" else _MANY
+        console.print(f"  reading stopped here: {why}")
     seen = result.explanation
     if seen is not None and seen.ranges and seen.data_start is not None:
         drawing = draw_layout(seen.ranges, seen.size - seen.data_start)

@@ -7,15 +7,17 @@ sink ``(fault, tolerated)``.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from math import isinf
 from typing import TYPE_CHECKING
 
 from .dtypes import DTYPE_BITS
 from .faults import Fault, JsonPath, quote
-from .jsontext import Node, NumberArray, plain_integer, whole_number
+from .jsontext import Long, Node, plain_integer, whole_number
+from .texts import Texts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
 FIELDS = ("dtype", "shape", "data_offsets")
 U64_MAX = 2**64 - 1
@@ -72,8 +74,9 @@ class EntryReader:
         """Read the value of a tensor name (ENT-01 to ENT-06). None when it is not an entry at all."""
         path: JsonPath = (name,)
         if node.kind == "array":
-            choice = "entry-as-array" if len(node.items) == 3 else None
-            text = f"tensor {quote(name)} is an array of {len(node.items)}, not an object"
+            count = node.count
+            choice = "entry-as-array" if count == 3 else None
+            text = f"tensor {quote(name)} is an array of {count}, not an object"
             self._report("ENT_NOT_OBJECT", "ENT-02", text, node, path, choice)
             if choice is None:
                 return None
@@ -120,12 +123,9 @@ class EntryReader:
         if node.kind == "number" and isinf(float(node.text)):
             text = f"{node.text[:24]} does not fit a double"
             self._report("HDR_NOT_JSON", "HDR-18", text, node, path, "number-range")
-        elif isinstance(node.value, NumberArray):
-            for number in node.value.texts():
-                if isinf(float(number)):
-                    text = f"{number[:24]} does not fit a double"
-                    self._report("HDR_NOT_JSON", "HDR-18", text, node, path, "number-range")
-                    break
+        elif isinstance(node.value, Long):
+            for steps, number in node.value.large_numbers():
+                self._ignored(number, (*path, *steps))
         elif node.kind == "array":
             for index, item in enumerate(node.items):
                 self._ignored(item, (*path, index))
@@ -134,8 +134,9 @@ class EntryReader:
                 self._ignored(item, (*path, key.text))
 
     def _dtype(self, node: Node, path: JsonPath) -> str | None:
-        if node.kind == "object" and len(node.members) == 1:
-            key, value = node.members[0]
+        members = list(islice(node.members, 2)) if node.kind == "object" else []
+        if len(members) == 1:
+            key, value = members[0]
             if value.kind == "null" and key.text in DTYPE_BITS:
                 text = f"dtype is an object around {quote(key.text)}, not a string"
                 self._report("DTY_BAD_TYPE", "DTY-02", text, node, path, "dtype-as-object")
@@ -173,6 +174,10 @@ class EntryReader:
         if node.kind != "array":
             self._report("SHP_BAD_TYPE", "SHP-01", f"shape is {describe(node)}, not an array", node, path)
             return None
+        if isinstance(node.value, Long):
+            integers = node.value.integers()
+            if integers is not None:
+                return tuple(integers)
         dims: list[int | None] = []
         for index, item in enumerate(node.items):
             if item.kind == "number":
@@ -187,8 +192,8 @@ class EntryReader:
         return tuple(d for d in dims if d is not None)
 
     def _offsets(self, node: Node, path: JsonPath) -> tuple[int, int] | None:
-        if node.kind != "array" or len(node.items) != 2:
-            found = f"an array of {len(node.items):,}" if node.kind == "array" else describe(node)
+        if node.kind != "array" or node.count != 2:
+            found = f"an array of {node.count:,}" if node.kind == "array" else describe(node)
             text = f"data_offsets is {found}, not a pair of integers"
             self._report("OFF_BAD_PAIR", "OFF-01", text, node, path)
             return None
@@ -244,7 +249,7 @@ class EntryReader:
         self._report("SHP_OVERFLOW", "SHP-06", text, node, path, "zero-dim-overflow", tolerated)
         return 0 if tolerated else None
 
-    def metadata(self, node: Node) -> dict[str, str] | None:
+    def metadata(self, node: Node) -> Mapping[str, str] | None:
         """Read the metadata map (MET-01 to MET-04). None when it is absent in meaning or no map."""
         path: JsonPath = ("__metadata__",)
         if node.kind != "object":
@@ -253,7 +258,7 @@ class EntryReader:
             text = f"__metadata__ is {describe(node)}, not an object"
             self._report("MET_NOT_MAP", rule, text, node, path, choice)
             return None
-        out: dict[str, str] = {}
+        out = Texts()
         for key, value in node.members:
             at = (*path, key.text)
             if key.text in out:
@@ -262,8 +267,8 @@ class EntryReader:
             if value.kind != "string":
                 text = f"metadata value of {quote(key.text)} is {describe(value)}, not a string"
                 self._report("MET_VALUE_NOT_STRING", "MET-01", text, value, at)
-            out[key.text] = value.text if value.kind == "string" else ""  # kept: its key may come again
-        return out
+            out.set(key.text, value.text if value.kind == "string" else "")  # kept: its key may come again
+        return out if isinstance(node.value, Long) else dict(out)
 
 
 def _product(dims: Iterable[int]) -> int | None:

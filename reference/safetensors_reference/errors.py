@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -56,6 +57,15 @@ class SafetensorsError(PortableError):
 
 class AccessError(SafetensorsError, ValueError):
     """A tensor cannot be handed out as asked (codes ``API_*``)."""
+
+
+@contextmanager
+def memory_for(what: str) -> Iterator[None]:
+    """Turn a MemoryError of the block into an AccessError (code LIM_MEMORY)."""
+    try:
+        yield
+    except MemoryError as err:
+        raise AccessError(f"{what}: there is not enough memory", "LIM_MEMORY", "LIM-06") from err
 
 
 class NoSuchTensorError(AccessError, KeyError):

@@ -8,17 +8,22 @@ length prefix and the header; of the data buffer it needs only the size.
 from __future__ import annotations
 
 import codecs
+from array import array
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import chain
 
 from .entries import Entry, EntryReader
+from .entry_table import Entries, Ranges, Tensors
 from .errors import AccessError, InvalidError
 from .faults import Fault, quote
-from .header import Header, TensorInfo
+from .header import Header
 from .jsontext import Abandon, JsonReader, Node
-from .layout import Range, check_layout, show_shape
+from .layout import Range, check_layout
 from .rules import HEADER_CAP, PROFILES, ProfileName, rule_book
 from .source import Source, SourceLike, open_source
+from .texts import Names
 
 RESERVED = "__metadata__"
 FAULT_LIMIT = 10_000
@@ -44,7 +49,7 @@ class Explanation:
         header: what the header says; None when there is any fault.
         ranges: declared byte ranges of the entries that have one, also when there are faults.
         data_start: file position of the data buffer; None when the framing is broken.
-        cut: True when reading stopped at ``FAULT_LIMIT`` faults.
+        cut: True when reading stopped at ``FAULT_LIMIT`` faults, or for want of memory.
     """
 
     name: str
@@ -53,7 +58,7 @@ class Explanation:
     faults: list[Fault] = field(default_factory=list)
     tolerated: list[Fault] = field(default_factory=list)
     header: Header | None = None
-    ranges: list[Range] = field(default_factory=list)
+    ranges: Sequence[Range] = ()
     data_start: int | None = None
     cut: bool = False
 
@@ -83,6 +88,7 @@ def explain(what: SourceLike, profile: ProfileName = "hardened") -> Explanation:
     """Read the header of ``what`` (path, bytes-like or binary file object) and collect all faults.
 
     Raises UnreadableError when the input cannot be read at all; an invalid file is a result, no error.
+    So is a header that there is no memory for (code LIM_MEMORY).
     """
     with open_source(what) as source:
         return explain_source(source, profile)
@@ -91,7 +97,13 @@ def explain(what: SourceLike, profile: ProfileName = "hardened") -> Explanation:
 def explain_source(source: Source, profile: ProfileName = "hardened") -> Explanation:
     """Like ``explain`` for a source that is open already."""
     check_profile(profile)
-    return _Explainer(source, profile).run()
+    try:
+        return _Explainer(source, profile).run()
+    except MemoryError:
+        # What was found so far went with the memory; that is a limit of this reader and no fault of the file.
+        text = "there is not enough memory to read the header"
+        fault = Fault("LIM_MEMORY", "LIM-06", text, 8, source.size)
+        return Explanation(source.name, source.size, profile, [fault], cut=True)
 
 
 class _TooManyError(Exception):
@@ -104,9 +116,9 @@ class _Explainer:
     def __init__(self, source: Source, profile: str) -> None:
         self.source = source
         self.out = Explanation(source.name, source.size, profile)
-        self.entries: dict[str, Entry] = {}
+        self.entries = Entries()
         self.overridden: list[Entry] = []  # entries whose name comes again, where that is a fault
-        self.metadata: dict[str, str] | None = None
+        self.metadata: Mapping[str, str] | None = None
         self.complete = True  # every entry gave a range, so holes can be told from unknown ground
 
     @property
@@ -187,18 +199,22 @@ class _Explainer:
         if not self._start(header, reader):
             return False
         entry_reader = EntryReader(self._sink, 8, self.options)
-        seen: dict[str, int] = {}
         whole = True
         try:
-            for key, value in reader.members(1):
-                self._member(entry_reader, seen, key, value)
+            self._members(reader, entry_reader)
             self._padding(header, reader.pos)
         except Abandon:
             whole = False
         # Sizes come last: a reader that keeps the last of two entries checks the size of no other.
-        for entry in (*self.overridden, *self.entries.values()):
+        for entry in chain(self.overridden, self.entries):
             entry_reader.check_size(entry)
         return whole
+
+    def _members(self, reader: JsonReader, entry_reader: EntryReader) -> None:
+        # A function of its own, so that the last member is gone when the others are looked at again.
+        seen = _Seen()
+        for key, value in reader.members(1):
+            self._member(entry_reader, seen, key, value)
 
     def _start(self, header: bytes, reader: JsonReader) -> bool:
         """Check that the first byte is an opening brace (HDR-02, HDR-05, HDR-06)."""
@@ -249,26 +265,23 @@ class _Explainer:
     def _byte(header: bytes, at: int) -> str:
         return header[at : at + 1].hex()
 
-    def _member(self, reader: EntryReader, seen: dict[str, int], key: Node, value: Node) -> None:
+    def _member(self, reader: EntryReader, seen: _Seen, key: Node, value: Node) -> None:
         """Read one member of the header object: the metadata map or a tensor entry."""
-        # A name with a fault in it gets a key of its own, so that it equals no other.
-        name = key.text if key.exact else f"{key.text}\0{key.start}"
-        again = name in seen
-        if again:
-            reserved = name == RESERVED
-            self._duplicate(key, seen[name], None if reserved else "duplicate-tensor-names")
-        else:
-            seen[name] = 8 + key.start
-        if name == RESERVED:
+        name = key.text
+        # A name with a fault in it equals no other.
+        first = seen.first(name, 8 + key.start) if key.exact else None
+        if first is not None:
+            self._duplicate(key, first, None if name == RESERVED else "duplicate-tensor-names")
+        if key.exact and name == RESERVED:
             self.metadata = reader.metadata(value)
             return
-        entry = reader.entry(key.text, value)
+        entry = reader.entry(name, value)
         if entry is None:
             self.complete = False
             return
-        if again and name in self.entries and self.options["duplicate-tensor-names"] == "reject":
-            self.overridden.append(self.entries[name])
-        self.entries[name] = entry
+        replaced = self.entries.put(entry, hidden=not key.exact)
+        if replaced is not None and self.options["duplicate-tensor-names"] == "reject":
+            self.overridden.append(replaced)
 
     def _duplicate(self, key: Node, first: int, choice: str | None) -> None:
         what = "tensor name" if choice else "key"
@@ -279,25 +292,30 @@ class _Explainer:
         self._sink(fault, tolerated)
 
     def _layout(self, length: int) -> None:
-        ranges: list[Range] = []
-        for entry in (*self.overridden, *self.entries.values()):
-            node = entry.offsets_node
-            if entry.offsets is None or node is None:
-                self.complete = False
-            else:
-                label = f"{entry.dtype or '?'}{show_shape(entry.shape)}"
-                ranges.append(Range(entry.name, *entry.offsets, 8 + node.start, 8 + node.end, label))
+        ranges = Ranges(self.overridden, self.entries, 8)
+        if len(ranges) < len(self.overridden) + len(self.entries):
+            self.complete = False
         data_size = self.source.size - 8 - length
         self.out.ranges, self.out.data_start = ranges, 8 + length
         for fault in check_layout(ranges, 8 + length, data_size, self.complete):
             self._sink(fault)
 
     def _header(self, length: int) -> Header:
-        tensors: dict[str, TensorInfo] = {}
-        for entry in self.entries.values():
-            # Without a fault every field of every entry is understood.
-            assert entry.dtype is not None
-            assert entry.shape is not None
-            assert entry.offsets is not None
-            tensors[entry.name] = TensorInfo(entry.name, entry.dtype, entry.shape, *entry.offsets)
-        return Header(length, tensors, self.metadata, self.source.size - 8 - length)
+        return Header(length, Tensors(self.entries), self.metadata, self.source.size - 8 - length)
+
+
+class _Seen:
+    """The names of all members so far, each with the place where it first stands."""
+
+    def __init__(self) -> None:
+        self._names = Names()
+        self._places = array("I")
+
+    def first(self, name: str, place: int) -> int | None:
+        """Return where ``name`` stood first, None when that is ``place``."""
+        number = self._names.find(name)
+        if number is not None:
+            return self._places[number]
+        self._names.add(name)
+        self._places.append(place)
+        return None

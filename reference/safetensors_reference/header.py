@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -40,7 +41,17 @@ Row = tuple[str, str, Sequence[int], int, int]
 """Name, dtype code, shape, first byte and end of a tensor in the data buffer."""
 
 
-class ParsedEntries(Mapping[str, TensorInfo]):
+class Rows(Mapping[str, TensorInfo]):
+    """Tensor entries that can be had one after the other without looking up each name."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def rows(self) -> Iterator[Row]:
+        """Yield (name, dtype, shape, begin, end) of every entry, in header order."""
+
+
+class ParsedEntries(Rows):
     """Tensor entries as a JSON parser left them; a ``TensorInfo`` is made when it is asked for.
 
     A header may hold a hundred thousand entries of which a reader wants three, so making an object for each
@@ -75,7 +86,7 @@ class ParsedEntries(Mapping[str, TensorInfo]):
 
 def rows(tensors: Mapping[str, TensorInfo]) -> Iterable[Row]:
     """Return (name, dtype, shape, begin, end) of every entry, in header order."""
-    return tensors.rows() if isinstance(tensors, ParsedEntries) else tensors.values()
+    return tensors.rows() if isinstance(tensors, Rows) else tensors.values()
 
 
 class Header(NamedTuple):
@@ -84,13 +95,13 @@ class Header(NamedTuple):
     Attributes:
         length: N, the number of header bytes, padding included (FRM-01).
         tensors: name -> entry, in header order.
-        metadata: the metadata map, None when the file has none.
+        metadata: the metadata map, None when the file has none. A long one is no dict.
         data_size: size of the data buffer in bytes.
     """
 
     length: int
     tensors: Mapping[str, TensorInfo]
-    metadata: dict[str, str] | None
+    metadata: Mapping[str, str] | None
     data_size: int
 
     @property

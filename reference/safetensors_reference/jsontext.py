@@ -4,15 +4,23 @@ It differs from general JSON libraries in what a header needs: byte positions of
 (kept as text), no limit on digits, a fixed depth limit (HDR-16), strings checked for control characters
 (HDR-14), escapes and surrogates (HDR-15), and going on after faults that leave the structure clear.
 Whether keys repeat is decided by the caller, who knows what the object means.
+
+A node is many times as large as its text (LIM-03). So a container of more than ``SHORT`` bytes keeps no
+nodes: its text is checked once, and read again, a member at a time, by whoever wants to know what it holds.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal, NoReturn
+from functools import cache
+from math import isinf
+from typing import Literal, NoReturn, TypeVar
 
+from .texts import Integers
+
+T = TypeVar("T")
 Report = Callable[[str, str, str, int, int, str | None], None]
 Kind = Literal["object", "array", "string", "number", "true", "false", "null", "invalid"]
 
@@ -24,13 +32,17 @@ _PLAIN = re.compile(rb'"([^"\\\x00-\x1f]*+)"')
 _ANY_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _WORD = re.compile(rb"[-+.0-9A-Za-z_$]+")
 _NUMBER = re.compile(rb"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][-+]?[0-9]++)?")
-_NUMBERS = re.compile(
-    rb"\[[ \t\n\r]*+(?:%(n)s[ \t\n\r]*+)(?:,[ \t\n\r]*+%(n)s[ \t\n\r]*+)*+\]" % {b"n": _NUMBER.pattern}
-)
 _PARTS = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([-+]?[0-9]+))?")
-LONG = 4096
-"""Length in bytes from which an array of numbers is kept as text."""
+SHORT = 512
+"""Most bytes of a container whose nodes are kept."""
+PIECES = 4096
+"""Parts of a string that are joined at a time: each is an object, however short."""
+_TOKEN = re.compile(rb'[ \t\n\r,]*+([]{}[:]|"(?:[^"\\]++|\\.)*+"|[-+.0-9A-Za-z_$]++)', re.DOTALL)
+_LARGE = re.compile(rb"[0-9]{200}|[eE]\+?0*+[1-9][0-9]{2}")
+"""Stands in every number that does not fit a double, which ends below 1e309."""
 _INTEGER = re.compile(rb"0|[1-9][0-9]*+")
+_SHORT_INTEGER = rb"[ \t\n\r]*+(?:0|[1-9][0-9]{0,18}+)[ \t\n\r]*+"
+_INTEGERS = re.compile(rb"\[%b(?:,%b)*+\]" % (_SHORT_INTEGER, _SHORT_INTEGER))
 _SPECIAL = re.compile(rb'[\x00-\x1f]++|\\(?:u[0-9a-fA-F]{4}|["\\/bfnrt]|.)', re.DOTALL)
 _LOW = re.compile(rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 _ESCAPES = {
@@ -50,9 +62,9 @@ class Node:
     """One JSON value.
 
     ``value`` is the decoded text of a string, the literal text of a number, a list of nodes for an array,
-    a list of (key, value) node pairs for an object, None otherwise. ``start`` and ``end`` are byte
-    positions in the header, end exclusive. ``exact`` is False for a string with a fault in it: what stands
-    for the faulty part is no reason to call two strings equal.
+    a list of (key, value) node pairs for an object, a ``Long`` for either, None otherwise. ``start`` and
+    ``end`` are byte positions in the header, end exclusive. ``exact`` is False for a string with a fault in
+    it: what stands for the faulty part is no reason to call two strings equal.
     """
 
     kind: Kind
@@ -62,18 +74,25 @@ class Node:
     exact: bool = True
 
     @property
-    def items(self) -> list[Node]:
+    def items(self) -> Iterable[Node]:
         """Elements of an array."""
-        if isinstance(self.value, NumberArray):
-            self.value = self.value.nodes()
+        if isinstance(self.value, Long):
+            return self.value.items()
         assert isinstance(self.value, list)
         return self.value
 
     @property
-    def members(self) -> list[tuple[Node, Node]]:
+    def members(self) -> Iterable[tuple[Node, Node]]:
         """Key and value nodes of an object, in file order, repeated keys included."""
+        if isinstance(self.value, Long):
+            return self.value.members()
         assert isinstance(self.value, list)
         return self.value
+
+    @property
+    def count(self) -> int:
+        """Number of elements of an array."""
+        return len(self.value) if isinstance(self.value, list) else sum(1 for _ in self.items)
 
     @property
     def text(self) -> str:
@@ -139,35 +158,59 @@ class JsonReader:
     def value(self, depth: int) -> Node:
         """Read one value; ``depth`` counts the containers around it. Raises Abandon after a fatal fault."""
         self.skip_space()
-        start = self.pos
         first = self._peek()
         if first == b'"':
             return self._string()
         if first == b"{":
-            members = list(self.members(depth + 1))
-            return Node("object", members, start, self.pos)
+            return self._object(depth + 1)
         if first == b"[":
             return self._array(depth + 1)
         return self._word()
 
-    def _array(self, depth: int) -> Node:
+    def elements(self, depth: int) -> Iterator[Node]:
+        """Yield the elements of the array that starts at ``pos``, like ``members``."""
         self._enter(depth)
-        start = self.pos
-        numbers = _NUMBERS.match(self.data, start)
-        if numbers is not None:
-            self.pos = numbers.end()
-            array = NumberArray(self.data, start, self.pos)
-            return Node("array", array if self.pos - start > LONG else array.nodes(), start, self.pos)
         self.pos += 1
-        items: list[Node] = []
         self.skip_space()
         if self._peek() == b"]":
             self.pos += 1
-            return Node("array", items, start, self.pos)
+            return
         while True:
-            items.append(self.value(depth))
+            yield self.value(depth)
             if not self._more(b"]", "array"):
-                return Node("array", items, start, self.pos)
+                return
+
+    def _object(self, depth: int) -> Node:
+        start = self.pos
+        members: list[tuple[Node, Node]] | None = []
+        for member in self.members(depth):
+            members = self._kept(members, member, start, depth, "object")
+        return Node(
+            "object",
+            members if members is not None else Long(self.data, start, self.pos, depth),
+            start,
+            self.pos,
+        )
+
+    def _array(self, depth: int) -> Node:
+        start = self.pos
+        items: list[Node] | None = []
+        for item in self.elements(depth):
+            items = self._kept(items, item, start, depth, "array")
+        return Node(
+            "array", items if items is not None else Long(self.data, start, self.pos, depth), start, self.pos
+        )
+
+    def _kept(self, kept: list[T] | None, item: T, start: int, depth: int, kind: Kind) -> list[T] | None:
+        """Keep ``item`` while the container is short; None from then on, and move over what is simple."""
+        if kept is not None:
+            kept.append(item)
+            if self.pos - start <= SHORT:
+                return kept
+        match = _simple_members(kind, min(2, MAX_DEPTH - depth)).match(self.data, self.pos)
+        assert match is not None
+        self.pos = match.end()
+        return None
 
     def _more(self, closer: bytes, what: str) -> bool:
         """Read the comma or closer behind an element; True when another element follows."""
@@ -237,19 +280,25 @@ class JsonReader:
         if match is None:
             self.syntax("a string without closing quote", self.pos, len(self.data))
             raise Abandon
-        start, self.pos = match.start(), match.end()
+        start, self.pos = match.span()
+        del match
         text, exact = self._decode(start + 1, self.pos - 1)
         return Node("string", text, start, self.pos, exact)
 
     def _decode(self, start: int, end: int) -> tuple[str, bool]:
         """Decode a string body, reporting control characters and bad escapes: (text, nothing was wrong)."""
+        joined: list[str] = []
         out: list[str] = []
         exact = True
         done = start
         while (match := _SPECIAL.search(self.data, done, end)) is not None:
-            text, sound = _text(self.data[done : match.start()])
-            out.append(text)
-            exact = exact and sound
+            if match.start() > done:
+                text, sound = _text(self.data[done : match.start()])
+                out.append(text)
+                exact = exact and sound
+            if len(out) >= PIECES:
+                joined.append("".join(out))
+                out.clear()
             done = match.end()
             token = match.group()
             if token in _ESCAPES:
@@ -273,8 +322,7 @@ class JsonReader:
                 self._control(token, match.start())
                 out.append(token.decode())
         text, sound = _text(self.data[done:end])
-        out.append(text)
-        return "".join(out), exact and sound
+        return "".join((*joined, *out, text)), exact and sound
 
     def _control(self, run: bytes, at: int) -> None:
         """Report a run of raw control characters (HDR-14)."""
@@ -294,26 +342,91 @@ def _text(raw: bytes) -> tuple[str, bool]:
         return raw.decode("utf-8", "surrogateescape"), False
 
 
-class NumberArray:
-    """A long array of nothing but numbers, turned into nodes only when somebody asks for them.
+@cache
+def _simple_members(kind: Kind, levels: int) -> re.Pattern[bytes]:
+    """Return what matches further members that have no fault, no escape and at most ``levels`` levels."""
+    space, string, end = rb"[ \t\n\r]*+", rb'"[^"\\\x00-\x1f]*+"', rb"(?![-+.0-9A-Za-z_$])"
+    value = rb"(?:%b|(?:%b|true|false|null)%b)" % (string, _NUMBER.pattern, end)
+    for level in range(levels + 1):
+        pair = string + space + b":" + space + value
+        if level == levels:
+            break
+        array, members = (rb"(?:%b(?:%b,%b%b)*+%b)?+" % (x, space, space, x, space) for x in (value, pair))
+        value = rb"(?:%b|\[%b%b\]|\{%b%b\})" % (value, space, array, space, members)
+    return re.compile(rb"(?:%b,%b%b)*+" % (space, space, pair if kind == "object" else value))
 
-    An ignored field may hold millions of numbers, and a node is many times as large as a digit (LIM-03).
-    """
 
-    __slots__ = ("_data", "_end", "_start")
+class Long:
+    """A long container without its nodes; each reading makes them anew, one at a time."""
 
-    def __init__(self, data: bytes, start: int, end: int) -> None:
-        self._data, self._start, self._end = data, start, end
+    __slots__ = ("_data", "_depth", "_end", "_start")
 
-    def texts(self) -> Iterator[str]:
-        """Yield the spelling of each number."""
-        for match in _NUMBER.finditer(self._data, self._start, self._end):
-            yield match.group().decode()
+    def __init__(self, data: bytes, start: int, end: int, depth: int) -> None:
+        self._data, self._start, self._end, self._depth = data, start, end, depth
 
-    def nodes(self) -> list[Node]:
-        """Return a node for each number."""
-        matches = _NUMBER.finditer(self._data, self._start, self._end)
-        return [Node("number", m.group().decode(), m.start(), m.end()) for m in matches]
+    def _reader(self) -> JsonReader:
+        return _silent(self._data, self._start)
+
+    def items(self) -> Iterator[Node]:
+        """Yield the elements of an array."""
+        return self._reader().elements(self._depth)
+
+    def members(self) -> Iterator[tuple[Node, Node]]:
+        """Yield the members of an object."""
+        return self._reader().members(self._depth)
+
+    def integers(self) -> Integers | None:
+        """Return the elements of an array of nothing but plain integers below 10^19; None for any other."""
+        if _INTEGERS.fullmatch(self._data, self._start, self._end) is None:
+            return None
+        return Integers(self._data, self._start + 1, self._end - 1)
+
+    def large_numbers(self) -> Iterator[tuple[tuple[str | int, ...], Node]]:
+        """Yield every number at any depth that does not fit a double, with its path in this container.
+
+        In one pass: reading each level again for the levels below it would take time for each.
+        """
+        if _LARGE.search(self._data, self._start, self._end) is None:
+            return
+        path: list[int] = []  # index in an array, position of the key in an object
+        objects: list[bool] = []
+        wants_key = False
+        for match in _TOKEN.finditer(self._data, self._start, self._end):
+            at, end = match.span(1)
+            first = self._data[at : at + 1]
+            if first == b":":
+                continue
+            if wants_key and first != b"}":
+                path[-1], wants_key = at, False
+                continue
+            if first in b"]}":
+                path.pop()
+                objects.pop()
+            else:
+                if objects and not objects[-1]:
+                    path[-1] += 1
+                if first in b"[{":
+                    path.append(-1)
+                    objects.append(first == b"{")
+                elif first != b'"' and _LARGE.search(self._data, at, end):
+                    number = self._at(at)
+                    if number.kind == "number" and isinf(float(number.text)):
+                        yield tuple(map(self._step, path, objects)), number
+            wants_key = bool(objects) and objects[-1]
+
+    def _step(self, place: int, is_object: bool) -> str | int:
+        return self._at(place).text if is_object else place
+
+    def _at(self, place: int) -> Node:
+        """Return the string or word at a place."""
+        return _silent(self._data, place).value(0)
+
+
+def _silent(data: bytes, pos: int) -> JsonReader:
+    """Return a reader of what was read already: its faults are reported."""
+    reader = JsonReader(data, lambda *_: None)
+    reader.pos = pos
+    return reader
 
 
 def whole_number(text: str) -> bool:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass
+from heapq import nsmallest
 from typing import TYPE_CHECKING
 
 from .faults import Fault, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Generator, Iterator, Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,7 @@ class Range:
     label: str = ""
 
 
-def check_layout(ranges: Iterable[Range], data_start: int, data_size: int, complete: bool) -> Iterator[Fault]:
+def check_layout(ranges: Sequence[Range], data_start: int, data_size: int, complete: bool) -> Iterator[Fault]:
     """Yield the faults of the layout.
 
     Ranges must follow one another from 0 to ``data_size`` without holes and overlaps, in any header order;
@@ -35,18 +37,12 @@ def check_layout(ranges: Iterable[Range], data_start: int, data_size: int, compl
     understood: what they cover is unknown, so holes and trailing bytes are then not claimed. Entries that
     share a name are a fault of their own and no overlap.
     """
-    usable: list[Range] = []
-    for item in ranges:
-        if item.begin > item.end:
-            text = f"{quote(item.name)} begins at {item.begin:,} and ends before that, at {item.end:,}"
-            yield _fault("OFF_REVERSED", "OFF-03", text, item)
-            complete = False
-        else:
-            usable.append(item)
-    usable.sort(key=lambda r: (r.begin, r.end))
+    complete, in_order = yield from _reversed(ranges, complete)
     cursor = 0
     before: Range | None = None
-    for item in usable:
+    for item in ranges if in_order else _in_offset_order(ranges):
+        if item.begin > item.end:
+            continue
         if item.end > data_size:
             text = f"{quote(item.name)} ends at {item.end:,}, the data buffer at {data_size:,}"
             yield _fault("OFF_OUT_OF_BOUNDS", "OFF-04", text, item)
@@ -65,30 +61,53 @@ def check_layout(ranges: Iterable[Range], data_start: int, data_size: int, compl
         yield Fault("OFF_TRAILING", "OFF-08", text, data_start + cursor, data_start + data_size)
 
 
+def _reversed(ranges: Sequence[Range], complete: bool) -> Generator[Fault, None, tuple[bool, bool]]:
+    """Yield the faults of ranges that end before they begin; return (no such range, the others in order)."""
+    last = (0, 0)
+    in_order = True
+    for item in ranges:
+        if item.begin > item.end:
+            text = f"{quote(item.name)} begins at {item.begin:,} and ends before that, at {item.end:,}"
+            yield _fault("OFF_REVERSED", "OFF-03", text, item)
+            complete = False
+        else:
+            in_order = in_order and last <= (item.begin, item.end)
+            last = item.begin, item.end
+    return complete, in_order
+
+
+def _in_offset_order(ranges: Sequence[Range]) -> Iterator[Range]:
+    # Numbers are sorted and no ranges: those are made anew when they are asked for.
+    keys = [(item.begin << 64) + item.end for item in ranges]
+    return (ranges[number] for number in sorted(range(len(ranges)), key=keys.__getitem__))
+
+
 def _fault(code: str, rule: str, text: str, item: Range) -> Fault:
     return Fault(code, rule, text, item.start, item.stop, (item.name, "data_offsets"))
 
 
-def show_shape(shape: tuple[int, ...] | None) -> str:
-    """Show a shape for people, cut behind eight dimensions."""
+def show_shape(shape: tuple[int, ...] | None, rank: int | None = None) -> str:
+    """Show a shape for people, cut behind eight dimensions; ``shape`` may be the first eight of ``rank``."""
     if shape is None:
         return "?"
-    tail = f", … {len(shape)} dimensions]" if len(shape) > 8 else "]"
+    rank = len(shape) if rank is None else rank
+    tail = f", … {rank} dimensions]" if rank > 8 else "]"
     return "[" + ", ".join(str(d) for d in shape[:8]) + tail
 
 
-def draw_layout(ranges: Iterable[Range], data_size: int, limit: int = 8) -> str:
+def draw_layout(ranges: Sequence[Range], data_size: int, limit: int = 8) -> str:
     """Draw the data buffer in one line: tensors in offset order, holes, overlaps and the end of the file.
 
     Example: ``0 |"a": F32[1]| 4 |hole: 4 bytes| 8 |"b": F32[1]| 12 = end of file``.
     """
-    usable = sorted((r for r in ranges if r.begin <= r.end), key=lambda r: (r.begin, r.end))
+    usable = (r for r in ranges if r.begin <= r.end)
     parts = ["0"]
     cursor = 0
-    for index, item in enumerate(usable):
+    for index, item in enumerate(nsmallest(limit + 1, usable, key=lambda r: (r.begin, r.end))):
         if index == limit:
-            parts.append(f"… {len(usable) - limit:,} more")
-            cursor = max(cursor, *(r.end for r in usable[limit:]))
+            ends = array("Q", (r.end for r in ranges if r.begin <= r.end))
+            parts.append(f"… {len(ends) - limit:,} more")
+            cursor = max(ends)
             break
         if item.begin > cursor:
             parts.append(f"|hole: {item.begin - cursor:,} bytes| {item.begin}")

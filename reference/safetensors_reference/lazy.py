@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from .buffers import Mode, check_unchanged, map_file, read_range
-from .errors import AccessError, NoSuchTensorError
+from .errors import AccessError, NoSuchTensorError, memory_for
 from .faults import quote
 from .header import Header, TensorInfo
 from .parse import header_of
@@ -104,7 +104,8 @@ class TensorFile(Generic[T]):
     def get_tensor(self, name: str) -> T:
         """Read one tensor. Raises NoSuchTensorError, UnsupportedDtypeError, AccessError, UnreadableError."""
         info = self.info(name)
-        return self.framework.make(info, self._bytes(info, 0, info.nbytes))
+        with memory_for(f"{self._source.name}: tensor {quote(name)}"):
+            return self.framework.make(info, self._bytes(info, 0, info.nbytes))
 
     def get_slice(self, name: str) -> TensorSlice[T]:
         """Return an object whose ``[...]`` reads a part of the tensor with NumPy semantics (API-05)."""
@@ -112,14 +113,16 @@ class TensorFile(Generic[T]):
 
     def take(self, info: TensorInfo, index: object) -> T:
         """Read ``tensor[index]``; see ``slicing.take`` for what an index may be."""
-        shape, data = take(info, index, lambda start, count: self._bytes(info, start, count))
-        part = TensorInfo(info.name, info.dtype, shape, 0, data.nbytes)
-        return self.framework.make(part, data.data)
+        with memory_for(f"{self._source.name}: tensor {quote(info.name)}"):
+            shape, data = take(info, index, lambda start, count: self._bytes(info, start, count))
+            part = TensorInfo(info.name, info.dtype, shape, 0, data.nbytes)
+            return self.framework.make(part, data.data)
 
     def data(self) -> memoryview:
         """Return the whole data buffer: copied into new memory, or the mapped one."""
         everything = TensorInfo("", "U8", (self._header.data_size,), 0, self._header.data_size)
-        return self._bytes(everything, 0, self._header.data_size)
+        with memory_for(f"{self._source.name}: {self._header.data_size:,} bytes of data"):
+            return self._bytes(everything, 0, self._header.data_size)
 
     def _bytes(self, info: TensorInfo, start: int, count: int) -> memoryview:
         if self._closed:
@@ -151,7 +154,8 @@ def load_all(file: TensorFile[T]) -> dict[str, T]:
     """
     raw = file.data()
     make = file.framework.make
-    return {info.name: make(info, raw[info.begin : info.end]) for info in file.header.tensors.values()}
+    with memory_for(f"{len(file):,} tensors"):
+        return {info.name: make(info, raw[info.begin : info.end]) for info in file.header.tensors.values()}
 
 
 class TensorSlice(Generic[T]):

@@ -42,14 +42,21 @@ def header_of(source: Source, profile: ProfileName = "hardened", *, accelerate: 
     if size >= 8:
         length = int.from_bytes(source.read(0, 8), "little")
         if 0 < length <= HEADER_CAP and length <= size - 8:
-            raw = source.read(8, length)
-            data_size = size - 8 - length
-            header = prove_fast(raw, data_size) if accelerate else None
-            if header is None:
-                header = prove(raw, data_size)
+            header = _proved(source, length, accelerate)
             if header is not None:
                 return header
     explanation = explain_source(source, profile)
     if explanation.header is None:
         raise InvalidFileError(explanation)
     return explanation.header
+
+
+def _proved(source: Source, length: int, accelerate: bool) -> Header | None:
+    # In a function of its own: its copy of the header is gone when the explaining path reads another.
+    try:
+        raw = source.read(8, length)
+    except MemoryError:
+        return None
+    data_size = source.size - 8 - length
+    header = prove_fast(raw, data_size) if accelerate else None
+    return prove(raw, data_size) if header is None else header

@@ -26,8 +26,10 @@ from .dtypes import DTYPE_BITS
 from .header import Header, ParsedEntries, TensorInfo
 
 U64_MAX = 2**64 - 1
-LEAN_FROM = 16 << 20
+LEAN_FROM = 1 << 20
 """Header length in bytes from which memory counts for more than speed."""
+SMALL = 64 << 10
+"""Header length in bytes below which its filling cannot make it costly."""
 
 _WIDTHS = dict(DTYPE_BITS)  # a plain dict is looked up faster than the read-only view
 _FIELDS = itemgetter("dtype", "shape", "data_offsets")
@@ -41,7 +43,7 @@ def prove(raw: bytes, data_size: int) -> Header | None:
         raw: the N header bytes.
         data_size: number of bytes of the data buffer.
     """
-    if raw[:1] != b"{":  # HDR-02
+    if raw[:1] != b"{" or not affordable(raw):  # HDR-02
         return None
     # A header is a tree of a million small objects and no cycle: the collector would walk it again and again.
     collecting = gc.isenabled()
@@ -58,12 +60,30 @@ def prove(raw: bytes, data_size: int) -> Header | None:
         if not _counts_agree(raw, top, metadata, strings) or not _layout_proved(top, data_size):
             return None
         return Header(len(raw), ParsedEntries(top), metadata, data_size)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, MemoryError):
         # Not the form of a header, or not JSON at all: the explaining path says what is wrong.
         return None
     finally:
         if collecting:
             gc.enable()
+
+
+def affordable(raw: bytes) -> bool:
+    """Tell by what it is filled with whether a parser turns a header into a few times its size (LIM-03).
+
+    A parser makes an object of whatever it meets, wanted or not: an empty object of two bytes takes 64, a key
+    of three bytes a hundred. What is not like the entries of tensors is left to the explaining path, which
+    keeps nothing that it does not need.
+    """
+    if len(raw) < SMALL:
+        return True
+    entries = raw.count(b'"dtype"')
+    parts = raw.count(b"{") + raw.count(b"[") + raw.count(b'"') // 2
+    # Each entry has one object, two arrays and five strings; each number has a comma before it.
+    if parts - 8 * entries > len(raw) // 64 or raw.count(b",") > len(raw) // 8:
+        return False
+    # As text, one character beyond ASCII makes all others wider.
+    return len(raw) < LEAN_FROM or raw.isascii()
 
 
 def _metadata_strings(metadata: object) -> list[str]:

@@ -19,7 +19,7 @@ from .rules import ProfileName
 from .shard_contents import check_contents
 from .shard_findings import Findings, Note
 from .shard_index import INDEX_CAP, IndexText, Mention, read_index_text
-from .source import UnreadableError, open_source
+from .source import Source, UnreadableError, open_source
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -118,7 +118,17 @@ def explain_index(path: IndexPath, profile: ProfileName = "hardened") -> IndexEx
             text = f"the index has {source.size:,} bytes, more than the limit of {INDEX_CAP:,} (IDX-13)"
             out.faults.append(Fault("LIM_MEMORY", "LIM-06", text, 0, source.size))
             return out
-        data = source.read(0, source.size)
+        try:
+            return _explain(source, out)
+        except MemoryError:
+            # What was found so far went with the memory.
+            text = "there is not enough memory to read the index and its shards"
+            fault = Fault("LIM_MEMORY", "LIM-06", text, 0, source.size)
+            return IndexExplanation(source.name, source.size, profile, [fault], complete=False)
+
+
+def _explain(source: Source, out: IndexExplanation) -> IndexExplanation:
+    data = source.read(0, source.size)
     findings = Findings(out.faults, out.tolerated, out.notes)
     index = read_index_text(data, findings)
     if index is not None:

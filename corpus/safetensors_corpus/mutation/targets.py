@@ -19,7 +19,7 @@ ALIAS = "safetensors_reference_mutant"
 
 DECIDING = ("rules", "source", "dtypes", "header", "jsontext", "entries", "layout", "explain")
 """Modules that decide verdict, fault code and content, each after those that it imports."""
-SHARED = ("errors", "faults")
+SHARED = ("errors", "faults", "texts", "entry_table")
 """Modules that carry what the others decided; they are used as they are."""
 
 SKIP: Mapping[str, tuple[str, ...]] = {

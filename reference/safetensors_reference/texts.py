@@ -1,0 +1,170 @@
+"""Strings and maps of strings in about as many bytes as their text (rule LIM-03).
+
+A Python object takes ten to forty times a short text that it stands for, and how short and how many the
+texts of a header are is the choice of whoever wrote it. Here they stand one behind the other in one buffer,
+and objects are made when they are asked for.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+
+_BLOCK = 4096
+_SHARED = 1000
+
+
+class _Known(dict[bytes, int]):
+    """The value of a spelling; equal numbers are one object, as long as they are not too many."""
+
+    def __missing__(self, text: bytes) -> int:
+        value = int(text)
+        if len(self) < _SHARED:
+            self[text] = value
+        return value
+
+
+class Integers:
+    """The integers of a part of a text, which stand there in decimal digits with commas between.
+
+    It knows its length, so that a tuple of it is allocated once.
+    """
+
+    def __init__(self, text: bytes | bytearray, start: int, end: int) -> None:
+        self._text, self._start, self._end = text, start, end
+
+    def __len__(self) -> int:
+        return self._text.count(b",", self._start, self._end) + (self._start < self._end)
+
+    def __iter__(self) -> Iterator[int]:
+        known = _Known()
+        start, end = self._start, self._end
+        while start < end:
+            comma = -1 if end - start <= 16 * _BLOCK else self._text.rfind(b",", start, start + 16 * _BLOCK)
+            stop = end if comma < 0 else comma
+            yield from map(known.__getitem__, bytes(self._text[start:stop]).split(b","))
+            start = stop + 1
+
+
+class Strings:
+    """A list of strings to append to; surrogates are allowed."""
+
+    def __init__(self) -> None:
+        self._text = bytearray()
+        self._ends = array("I", [0])
+
+    def append(self, text: str) -> None:
+        """Add a string at the end."""
+        for start in range(0, len(text), _BLOCK):  # the whole would be encoded in four bytes a character
+            self._text += text[start : start + _BLOCK].encode("utf-8", "surrogatepass")
+        self._ends.append(len(self._text))
+
+    def append_numbers(self, numbers: Sequence[int]) -> None:
+        """Add the decimal digits of all numbers, with commas between them."""
+        for start in range(0, len(numbers), _BLOCK):
+            if start:
+                self._text += b","
+            self._text += ",".join(map(str, numbers[start : start + _BLOCK])).encode()
+        self._ends.append(len(self._text))
+
+    def numbers(self, index: int) -> Integers:
+        """Return what ``append_numbers`` added."""
+        return Integers(self._text, self._ends[index], self._ends[index + 1])
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def __getitem__(self, index: int) -> str:
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        return self._text[self._ends[index] : self._ends[index + 1]].decode("utf-8", "surrogatepass")
+
+    def __iter__(self) -> Iterator[str]:
+        return map(self.__getitem__, range(len(self)))
+
+
+class Names:
+    """Distinct strings, numbered from 0 on in the order in which they were added."""
+
+    def __init__(self) -> None:
+        self.texts = Strings()
+        self._tags = array("I")  # 32 bits of the hash; 0 for a string that is never found
+        self._slots = array("I", bytes(4 * 16))  # number + 1 at a place that follows from the tag; 0 is free
+
+    def find(self, text: str) -> int | None:
+        """Return the number of a string, None when it is not there."""
+        tag = _tag(text)
+        for number in self._numbers(tag):
+            if self._tags[number] == tag and self.texts[number] == text:
+                return number
+        return None
+
+    def add(self, text: str, *, hidden: bool = False) -> int:
+        """Add a string that is not there yet and return its number; a hidden one is never found."""
+        number = len(self.texts)
+        if 3 * number >= 2 * len(self._slots):
+            self._slots = array("I", bytes(8 * len(self._slots)))
+            for old, tag in enumerate(self._tags):
+                self._enter(old, tag)
+        self.texts.append(text)
+        self._tags.append(0 if hidden else _tag(text))
+        self._enter(number, self._tags[number])
+        return number
+
+    def _numbers(self, tag: int) -> Iterator[int]:
+        """Yield the numbers that stand from the place of ``tag`` to the next free one."""
+        at = tag % len(self._slots)
+        while number := self._slots[at]:
+            yield number - 1
+            at = (at + 1) % len(self._slots)
+
+    def _enter(self, number: int, tag: int) -> None:
+        if tag:
+            size = len(self._slots)
+            at = tag % size
+            while self._slots[at]:
+                at = (at + 1) % size
+            self._slots[at] = number + 1
+
+    # Hashes of strings differ from process to process.
+    def __getstate__(self) -> tuple[Strings, list[bool]]:
+        return self.texts, [not tag for tag in self._tags]
+
+    def __setstate__(self, state: tuple[Strings, list[bool]]) -> None:
+        Names.__init__(self)
+        for text, hidden in zip(*state, strict=True):
+            self.add(text, hidden=hidden)
+
+
+def _tag(text: str) -> int:
+    return hash(text) & 0xFFFFFFFF or 1
+
+
+class Texts(Mapping[str, str]):
+    """A map of strings, in the order in which the keys were first set."""
+
+    def __init__(self) -> None:
+        self._keys = Names()
+        self._values = Strings()
+        self._value_of = array("I")
+
+    def set(self, key: str, value: str) -> None:
+        """Set or replace a value."""
+        number = self._keys.find(key)
+        if number is None:
+            number = self._keys.add(key)
+            self._value_of.append(0)
+        self._value_of[number] = len(self._values)
+        self._values.append(value)
+
+    def __getitem__(self, key: str) -> str:
+        number = self._keys.find(key) if isinstance(key, str) else None
+        if number is None:
+            raise KeyError(key)
+        return self._values[self._value_of[number]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys.texts)
+
+    def __len__(self) -> int:
+        return len(self._value_of)
