@@ -1,7 +1,8 @@
 """Replacing a file as a whole: others see the old content or the new one, never a part (WRT-14, WRT-19).
 
-The new content is built in a temporary file beside the target and renamed over it once it is on the disk.
-So the target may be the very file, mapped or not, that the data come from.
+The new content is built in a temporary file in the folder of the target and takes its place once it is on
+the disk. So the target may be the very file, mapped or not, that the data come from. On Linux the temporary
+file has no name while it is written (O_TMPFILE), so that nothing is left of a writer that is killed.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from .errors import SafetensorsError
+from .faults import shown
 
 Bytes = bytes | bytearray | memoryview
 
@@ -25,6 +27,11 @@ SMALL = 64 << 10
 """Chunks below this size in bytes are joined: a system call for each small tensor would cost most of all."""
 JOINED = 1 << 20
 """Size in bytes at which joined chunks are written."""
+
+
+_NAMELESS = getattr(os, "O_TMPFILE", 0)
+FDS = Path("/proc/self/fd")
+"""Where the open files of this process have a path."""
 
 
 class NotSavedError(SafetensorsError, OSError):
@@ -45,24 +52,30 @@ def write_file(path: str | os.PathLike[str], chunks: Iterable[Bytes]) -> None:
     (WRT-15). The new content is on the disk when this returns.
 
     Whatever goes wrong, an exception from ``chunks`` or an interrupt included, the target stays untouched and
-    no temporary file remains.
+    no temporary file remains. After SIGKILL or a power loss a file ``.safetensors-*.tmp`` may remain beside
+    the target: where the file system has no files without a name, and else between the two system calls that
+    replace an old file. Nobody uses it any more; it may be deleted.
 
     Raises:
         NotSavedError: the target is not a regular file, is read-only, or cannot be written.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise NotSavedError(f"not saved: not a path: {shown(path)}")
     try:
         target, old = _target(Path(path))
         # The name cannot be guessed, and O_EXCL ("x") follows no link somebody may have put there.
         temporary = target.with_name(f".safetensors-{secrets.token_hex(16)}.tmp")
         try:
-            with _create(temporary, old) as file:
+            with _create(target.parent, temporary, old) as file:
                 for piece in _pieces(chunks):
                     _write(file, piece)
                 if old is not None:
                     _take_over(file.fileno(), old)
                 # Without this a power loss after the rename could leave an empty target.
                 os.fsync(file.fileno())
-            temporary.replace(target)
+                named = _enter(file, target, temporary, old)
+            if named != target:
+                temporary.replace(target)
         except BaseException:
             with suppress(OSError):
                 temporary.unlink()
@@ -97,11 +110,37 @@ def _target(path: Path) -> tuple[Path, os.stat_result | None]:
     return path.resolve(), old
 
 
-def _create(path: Path, old: os.stat_result | None) -> BinaryIO:
-    """Create a file that must not exist yet; the kernel applies the umask."""
+def _create(folder: Path, path: Path, old: os.stat_result | None) -> BinaryIO:
+    """Create a file without a name in ``folder``, or else ``path``, which must not exist yet.
+
+    The kernel applies the umask.
+    """
     # What replaces a private file must not be readable to others even while it is written.
     mode = 0o666 if old is None else 0o600
+    if _NAMELESS and FDS.exists():
+        # Where the kernel or the file system does not know the flag, each has another error for it.
+        with suppress(OSError):
+            return os.fdopen(os.open(folder, os.O_RDWR | os.O_CLOEXEC | _NAMELESS, mode), "wb", buffering=0)
     return open(path, "xb", buffering=0, opener=lambda name, flags: os.open(name, flags, mode))
+
+
+def _enter(file: BinaryIO, target: Path, temporary: Path, old: os.stat_result | None) -> Path:
+    """Give a file without a name one, and return the name that it has now.
+
+    That is ``target`` if nothing is there yet: a name that is taken cannot be given, only renamed over.
+    """
+    if os.fstat(file.fileno()).st_nlink:
+        return temporary
+    folder = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for path in (target, temporary) if old is None else (temporary,):
+            with suppress(FileExistsError):
+                # Only with a folder's descriptor does Python follow the link that stands for the file.
+                os.link(FDS / str(file.fileno()), path.name, dst_dir_fd=folder, follow_symlinks=True)
+                return path
+    finally:
+        os.close(folder)
+    raise FileExistsError(errno.EEXIST, "no free name for the temporary file")
 
 
 def _take_over(fd: int, old: os.stat_result) -> None:

@@ -17,7 +17,7 @@ from itertools import chain
 from .entries import Entry, EntryReader
 from .entry_table import Entries, Ranges, Tensors
 from .errors import AccessError, InvalidError
-from .faults import Fault, quote
+from .faults import Fault, quote, shown
 from .header import Header
 from .jsontext import Abandon, JsonReader, Node
 from .layout import Range, check_layout
@@ -68,20 +68,26 @@ class Explanation:
         return not self.faults
 
 
-@cache
 def profile_options(profile: str) -> dict[str, str]:
     """Return choice -> option of ``profile``; where it leaves a choice open, the hardened option.
 
-    What hardened leaves open as well has nothing to do with reading a header, and is left out.
+    What hardened leaves open as well has nothing to do with reading a header, and is left out. Raises
+    AccessError for what is no profile.
     """
+    check_profile(profile)
+    return _options(profile)
+
+
+@cache
+def _options(profile: str) -> dict[str, str]:
     options = {c.id: c.positions[profile] or c.positions["hardened"] for c in rule_book().choices.values()}
     return {choice: option for choice, option in options.items() if option is not None}
 
 
 def check_profile(profile: object) -> None:
     """Raise AccessError for what is no profile. Readers do so first, whatever a file turns out to be."""
-    if profile not in PROFILES:
-        raise AccessError(f"profile must be one of {', '.join(PROFILES)}, not {repr(profile)[:80]}")
+    if not isinstance(profile, str) or profile not in PROFILES:
+        raise AccessError(f"profile must be one of {', '.join(PROFILES)}, not {shown(profile)}")
 
 
 def explain(what: SourceLike, profile: ProfileName = "hardened") -> Explanation:

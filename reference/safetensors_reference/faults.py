@@ -33,6 +33,16 @@ def quote(text: str, limit: int = 80) -> str:
     return json.dumps(shorten(text, limit), ensure_ascii=not text.isprintable())
 
 
+def shown(value: object, limit: int = 80) -> str:
+    """Show any value for people, in at most ``limit`` characters; one that cannot be shown by its type."""
+    if isinstance(value, str):
+        return quote(value, limit)
+    try:
+        return repr(value)[:limit]
+    except Exception:  # of whatever class it is; and repr() of an integer of 5,000 digits is refused
+        return f"a value of type {type(value).__name__}"
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """A rule broken at a place.

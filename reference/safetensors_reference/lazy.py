@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 from .buffers import Mode, check_unchanged, map_file, read_range
 from .errors import AccessError, NoSuchTensorError, memory_for
-from .faults import quote
+from .faults import quote, shown
 from .header import Header, TensorInfo
 from .parse import header_of
 from .rules import ProfileName
@@ -52,8 +52,8 @@ class TensorFile(Generic[T]):
         profile: ProfileName = "hardened",
     ) -> None:
         """Open and validate. Raises InvalidFileError, UnreadableError or AccessError (mode)."""
-        if mode not in ("copy", "mmap"):
-            raise AccessError(f"mode must be 'copy' or 'mmap', not {mode!r}")
+        if not isinstance(mode, str) or mode not in ("copy", "mmap"):
+            raise AccessError(f"mode must be 'copy' or 'mmap', not {shown(mode)}")
         self._stack = ExitStack()
         self.framework = framework
         self._map: memoryview | None = None
@@ -91,15 +91,14 @@ class TensorFile(Generic[T]):
         return len(self._header.tensors)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._header.tensors
+        return isinstance(name, str) and name in self._header.tensors
 
     def info(self, name: str) -> TensorInfo:
         """Return the header's entry without touching data (API-19). Raises NoSuchTensorError."""
         try:
             return self._header.tensors[name]
         except (KeyError, TypeError):
-            shown = quote(name) if isinstance(name, str) else repr(name)[:80]
-            raise NoSuchTensorError(f"{self._source.name}: no tensor {shown}") from None
+            raise NoSuchTensorError(f"{self._source.name}: no tensor {shown(name)}") from None
 
     def get_tensor(self, name: str) -> T:
         """Read one tensor. Raises NoSuchTensorError, UnsupportedDtypeError, AccessError, UnreadableError."""

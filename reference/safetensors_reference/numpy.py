@@ -12,7 +12,7 @@ from .dtypes import DTYPE_BITS
 from .errors import AccessError
 from .header import TensorInfo
 from .lazy import TensorFile, load_all
-from .numpy_types import numpy_dtype
+from .numpy_types import MAX_RANK, numpy_dtype
 from .numpy_write import save, save_file
 from .packed import PackedTensor
 from .rules import ProfileName
@@ -22,8 +22,6 @@ __all__ = ["NumpyFramework", "load", "load_file", "save", "save_file"]
 
 Array = npt.NDArray[Any]
 NumpyTensor = Array | PackedTensor[npt.NDArray[np.uint8]]
-MAX_RANK = 64
-"""Most dimensions that NumPy holds (SHP-10)."""
 
 
 class NumpyFramework:

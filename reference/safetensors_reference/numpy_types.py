@@ -9,6 +9,9 @@ import numpy as np
 from .dtypes import DTYPE_BITS
 from .errors import UnsupportedDtypeError
 
+MAX_RANK = 64
+"""Most dimensions that NumPy holds (SHP-10)."""
+
 _NATIVE = {
     "BOOL": "?",
     "U8": "u1",

@@ -6,6 +6,7 @@ from typing import Any
 
 from .buffers import Mode
 from .errors import AccessError
+from .faults import shown
 from .lazy import RawFramework, TensorFile
 from .rules import ProfileName
 from .source import SourceLike
@@ -18,6 +19,8 @@ def safe_open(
 
     Raises InvalidFileError, UnreadableError, or AccessError for an unknown framework or mode.
     """
+    if not isinstance(framework, str):
+        raise AccessError(f"framework must be 'np', 'pt' or 'raw', not {shown(framework)}")
     if framework in ("np", "numpy"):
         from .numpy import NumpyFramework
 
@@ -28,4 +31,4 @@ def safe_open(
         return TensorFile(what, TorchFramework(), mode, profile)
     if framework == "raw":
         return TensorFile(what, RawFramework(), mode, profile)
-    raise AccessError(f"framework must be 'np', 'pt' or 'raw', not {framework!r}")
+    raise AccessError(f"framework must be 'np', 'pt' or 'raw', not {shown(framework)}")

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from .atomic import NotSavedError, write_file
+from .entries import U64_MAX
 from .errors import WriteError
 from .explain import RESERVED
-from .faults import quote
+from .faults import quote, shown
 from .parse import read_header
 from .shard_findings import Findings
 from .shard_index import INDEX_CAP, METADATA, TOTAL_SIZE, WEIGHT_MAP, read_index_text
@@ -95,7 +96,9 @@ def save_sharded(
     comes last. Whatever goes wrong, an interrupt included, ``directory`` is left as it was. When the process
     is killed half-way there may be no index, but never one that does not fit its shards.
 
-    Shards of an earlier save that now has another number of shards are not removed.
+    Shards of an earlier save that now has another number of shards are not removed. A process that is killed
+    leaves ``.safetensors-*.tmp`` with shards that nobody knows of, which may be deleted, or, while it puts
+    them in place, ``.safetensors-*.old`` with what stood there before.
 
     Args:
         save_file: writes a file of the tensors it is given, such as ``safetensors.numpy.save_file``.
@@ -178,16 +181,22 @@ def _index_text(
     weight_map: Mapping[str, str], total_size: int, metadata: Mapping[str, object] | None
 ) -> bytes:
     """Return the text of the index. Raises WriteError when it cannot be written."""
+    given = total_size
     for name in weight_map:
         _check_tensor_name(name)
     for shard in dict.fromkeys(weight_map.values()):
         _check_shard_name(shard)
-    total_size = as_int(total_size)  # NumPy's integers have no JSON form
-    if total_size < 0:
-        raise WriteError(f"total_size is {total_size:,}", "IDX_SIZE_MISMATCH", "IDX-03")
+    try:
+        total_size = as_int(total_size)  # NumPy's integers have no JSON form
+    except TypeError:
+        total_size = -1
+    if not 0 <= total_size <= U64_MAX:
+        raise WriteError(
+            f"total_size is {shown(given)}, not a number of bytes", "IDX_SIZE_MISMATCH", "IDX-03"
+        )
     more: dict[str, object] = {TOTAL_SIZE: total_size, **(metadata or {})}
     if more[TOTAL_SIZE] != total_size:
-        text = f"total_size is {total_size:,}, but {more[TOTAL_SIZE]!r:.40} in the metadata"
+        text = f"total_size is {total_size:,}, but {shown(more[TOTAL_SIZE], 40)} in the metadata"
         raise WriteError(text, "WRT_BAD_METADATA", "IDX-03")
     more[TOTAL_SIZE] = total_size  # not 1.0 or True, which are equal too
     try:

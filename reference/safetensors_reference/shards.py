@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .errors import InvalidError
 from .explain import Explanation, check_profile, explain
-from .faults import Fault, quote
+from .faults import Fault, quote, shown
 from .jsontext import Abandon
 from .rules import ProfileName
 from .shard_contents import check_contents
@@ -111,7 +111,9 @@ def explain_index(path: IndexPath, profile: ProfileName = "hardened") -> IndexEx
     Raises UnreadableError when the index itself cannot be read.
     """
     check_profile(profile)
-    with open_source(os.fspath(path)) as source:
+    if not isinstance(path, str | os.PathLike):
+        raise UnreadableError(f"not a path: {shown(path)}")
+    with open_source(path) as source:
         out = IndexExplanation(source.name, source.size, profile)
         # The size comes first, so that nothing is allocated for an index that only a hostile directory has.
         if source.size > INDEX_CAP:

@@ -16,7 +16,10 @@ import numpy.typing as npt
 
 from .dtypes import DTYPE_BITS
 from .errors import AccessError
+from .faults import shown
 from .header import TensorInfo
+from .layout import show_shape
+from .numpy_types import MAX_RANK
 
 
 def take(
@@ -31,7 +34,8 @@ def take(
 
     Raises:
         AccessError: an index out of range (API_SLICE_OUT_OF_RANGE), of a type that is not supported, or a cut
-            through a byte that several elements share (API_SLICE_UNSUPPORTED).
+            through a byte that several elements share (API_SLICE_UNSUPPORTED); more dimensions than NumPy
+            holds (LIM_RANK).
     """
     parts = _normalise(info, index)
     if DTYPE_BITS[info.dtype] % 8:
@@ -62,8 +66,12 @@ def _take(
     if first < len(shape):
         block_shape = (rows, *shape[first + 1 :])
         if width == 0 or count == 0:
-            result_shape = _empty(block_shape)[tuple(used[first:])].shape
-            return (*result_shape, *inner), np.empty(0, np.uint8)
+            pairs = zip(used[first:], block_shape, strict=True)
+            left = [_length(part, dim) for part, dim in pairs if isinstance(part, slice)]
+            return (*left, *inner), np.empty(0, np.uint8)
+        if len(block_shape) > MAX_RANK:
+            text = f"the slice has {len(block_shape):,} dimensions, NumPy holds {MAX_RANK}"
+            raise AccessError(text, "LIM_RANK", "SHP-10")
         block = np.frombuffer(raw, f"V{width}").reshape(block_shape)[tuple(used[first:])]
         flat = np.ascontiguousarray(block).reshape(-1).view(np.uint8)
         return (*block.shape, *inner), flat
@@ -114,15 +122,16 @@ def _byte_runs(
 
 def _cut(info: TensorInfo) -> AccessError:
     return AccessError(
-        f"{info.dtype} {list(info.shape)}: this slice cuts through bytes that elements share",
+        f"{info.dtype} {show_shape(info.shape)}: this slice cuts through bytes that elements share",
         "API_SLICE_UNSUPPORTED",
         "API-08",
     )
 
 
-def _empty(shape: tuple[int, ...]) -> npt.NDArray[np.bool_]:
-    """Return an array that has the shape but no memory behind it."""
-    return np.broadcast_to(np.zeros((), np.bool_), shape)
+def _length(part: slice, dim: int) -> int:
+    """Return how many elements a slice leaves; ``len`` stops at 2^63."""
+    steps = range(*part.indices(dim))
+    return (steps[-1] - steps[0]) // steps.step + 1 if steps else 0
 
 
 def _blocks(info: TensorInfo) -> tuple[int, int]:
@@ -144,7 +153,9 @@ def _normalise(info: TensorInfo, index: object) -> list[int | slice]:
         raise _unsupported(info, "more than one ellipsis")
     if len(given) - dots > rank:
         text = f"{len(given) - dots} indices for {rank} dimensions"
-        raise AccessError(f"{info.dtype} {list(info.shape)}: {text}", "API_SLICE_OUT_OF_RANGE", "API-07")
+        raise AccessError(
+            f"{info.dtype} {show_shape(info.shape)}: {text}", "API_SLICE_OUT_OF_RANGE", "API-07"
+        )
     at = next((i for i, part in enumerate(given) if part is Ellipsis), len(given))
     full = [slice(None)] * (rank - len(given) + dots)
     parts = [*given[:at], *full, *given[at + dots :]]
@@ -161,16 +172,21 @@ def _part(info: TensorInfo, part: object, dim: int) -> int | slice:
     # True is an integer to Python and a mask to NumPy; neither is what a caller means here.
     if isinstance(part, (bool, np.bool_)) or not isinstance(part, SupportsIndex):
         raise _unsupported(info, f"an index of type {type(part).__name__}")
-    number = part.__index__()
+    try:
+        number = part.__index__()
+    except TypeError as err:  # arrays have the method, and refuse
+        raise _unsupported(info, f"an index of type {type(part).__name__}") from err
     if not -dim <= number < dim:
-        text = f"index {number} is out of range for a dimension of {dim}"
-        raise AccessError(f"{info.dtype} {list(info.shape)}: {text}", "API_SLICE_OUT_OF_RANGE", "API-09")
+        text = f"index {shown(number)} is out of range for a dimension of {dim}"
+        raise AccessError(
+            f"{info.dtype} {show_shape(info.shape)}: {text}", "API_SLICE_OUT_OF_RANGE", "API-09"
+        )
     return number + dim if number < 0 else number
 
 
 def _unsupported(info: TensorInfo, what: str) -> AccessError:
     return AccessError(
-        f"{info.dtype} {list(info.shape)}: {what} is not supported", "API_SLICE_UNSUPPORTED", "API-07"
+        f"{info.dtype} {show_shape(info.shape)}: {what} is not supported", "API_SLICE_UNSUPPORTED", "API-07"
     )
 
 

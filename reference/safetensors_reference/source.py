@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 from weakref import WeakKeyDictionary
 
 from .errors import SafetensorsError
+from .faults import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -144,7 +145,10 @@ class PathSource:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.name = os.fspath(path)
+        try:
+            self.name = os.fspath(path)
+        except TypeError as err:
+            raise UnreadableError(f"not a path: {shown(path)}") from err
         try:
             # Without waiting: a FIFO would otherwise hang until somebody writes to it (API-13).
             self.fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)

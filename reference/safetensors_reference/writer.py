@@ -15,7 +15,7 @@ from math import prod
 from .dtypes import DTYPE_BITS
 from .errors import WriteError
 from .explain import RESERVED
-from .faults import quote
+from .faults import quote, shown
 from .rules import HEADER_CAP
 
 Bytes = bytes | bytearray | memoryview
@@ -182,8 +182,8 @@ def _check_name(name: object) -> bytes:
 
 
 def _check_dtype(tensor: TensorData) -> None:
-    if tensor.dtype not in _RANK:
-        raise unsupported(tensor.name, f"the format has no dtype {quote(str(tensor.dtype), 40)}")
+    if not isinstance(tensor.dtype, str) or tensor.dtype not in _RANK:
+        raise unsupported(tensor.name, f"the format has no dtype {shown(tensor.dtype, 40)}")
 
 
 def _check_size(tensor: TensorData) -> None:
@@ -191,7 +191,7 @@ def _check_size(tensor: TensorData) -> None:
     elements = 1
     for dim in tensor.shape:
         if type(dim) is not int or dim < 0:
-            text = f"a dimension is {dim!r:.40}, not a whole number from 0 on"
+            text = f"a dimension is {shown(dim, 40)}, not a whole number from 0 on"
             raise refused(tensor.name, text, "WRT_SIZE_MISMATCH", "WRT-17")
         # A dimension of 0 empties the tensor, but readers may refuse what the others multiply to (SHP-06).
         elements *= dim or 1
@@ -238,8 +238,7 @@ def _view(name: str, data: Bytes) -> memoryview:
 
 def refused(name: object, reason: str, code: str, rule: str) -> WriteError:
     """Return the error that the tensor of that name cannot be written; long names are cut (LIM-09)."""
-    shown = quote(name) if isinstance(name, str) else f"{name!r:.80}"
-    return WriteError(f"tensor {shown}: {reason}", code, rule)
+    return WriteError(f"tensor {shown(name)}: {reason}", code, rule)
 
 
 def unsupported(name: object, reason: str) -> WriteError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Never
 
@@ -44,7 +45,7 @@ class Content:
     """What a valid file says: name -> (dtype, shape, begin, end), and the metadata."""
 
     tensors: dict[str, tuple[str, tuple[int, ...], int, int]]
-    metadata: dict[str, str] | None
+    metadata: Mapping[str, str] | None
 
 
 def read(data: bytes) -> Content:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import signal
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -121,6 +126,13 @@ def test_set_id_bits_are_dropped(target: Path) -> None:
     assert mode(target) == 0o755
 
 
+@pytest.fixture
+def named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system whose files all have names."""
+    monkeypatch.setattr(atomic, "_NAMELESS", 0)
+
+
+@pytest.mark.usefixtures("named")
 def test_the_temporary_file_of_a_private_file_is_private(target: Path) -> None:
     target.chmod(0o644)
     seen: list[int] = []
@@ -211,3 +223,73 @@ def test_saving_torch_maps_over_their_own_file(tmp_path: Path) -> None:
     after = safetensors.torch.load_file(path)
     assert all(torch.equal(after[f"new {k}"], v) for k, v in before.items())
     assert all(torch.equal(loaded[k], v) for k, v in before.items())
+
+
+# ---- killed writers ----
+
+KILLED = """
+import os, signal, sys
+from safetensors_reference.atomic import write_file
+def chunks():
+    yield bytes(3 << 20)
+    print(os.listdir(os.path.dirname(sys.argv[1])), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+write_file(sys.argv[1], chunks())
+"""
+
+
+@pytest.mark.skipif(not atomic._NAMELESS, reason="this system has no files without a name")
+@pytest.mark.parametrize("exists", [True, False])
+def test_nothing_is_left_of_a_writer_that_was_killed(exists: bool, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    if exists:
+        path.write_bytes(OLD)
+    argv = [sys.executable, "-c", KILLED, str(path)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    before = ["file"] * exists
+    assert done.stdout == f"{before}\n"
+    assert listing(tmp_path) == before
+    assert not exists or path.read_bytes() == OLD
+
+
+@pytest.mark.parametrize("how", ["nameless", "named", "no proc", "refused"])
+@pytest.mark.parametrize("exists", [True, False])
+def test_every_way_to_make_the_file_gives_the_same(
+    how: str, exists: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if how == "named":
+        monkeypatch.setattr(atomic, "_NAMELESS", 0)
+    elif how == "no proc":
+        monkeypatch.setattr(atomic, "FDS", tmp_path / "nothing")
+    elif how == "refused":
+        original = os.open
+
+        def refusing(path: Any, flags: int, *mode: Any, **more: Any) -> int:
+            if atomic._NAMELESS and flags & atomic._NAMELESS == atomic._NAMELESS:
+                raise OSError(errno.EOPNOTSUPP, "not supported")
+            return original(path, flags, *mode, **more)
+
+        monkeypatch.setattr(os, "open", refusing)
+    path = tmp_path / "file"
+    if exists:
+        path.write_bytes(OLD)
+        path.chmod(0o640)
+    with umask(0o027):
+        write_file(path, [b"new"])
+    assert path.read_bytes() == b"new"
+    assert mode(path) == 0o640
+    assert path.stat().st_nlink == 1
+    assert listing(tmp_path) == ["file"]
+
+
+def test_a_file_that_appears_meanwhile_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+
+    def chunks() -> Iterator[bytes]:
+        path.write_bytes(b"somebody else's")
+        yield b"new"
+
+    write_file(path, chunks())
+    assert path.read_bytes() == b"new"
+    assert listing(tmp_path) == ["file"]

@@ -1,0 +1,161 @@
+"""Public functions: whatever is put in, what comes out is an answer or a documented error."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from safetensors_reference import InvalidFileError, explain, read_header
+from safetensors_reference import numpy as numpy_door
+from safetensors_reference.atomic import write_file
+from safetensors_reference.errors import AccessError, SafetensorsError, WriteError
+from safetensors_reference.explain import profile_options
+from safetensors_reference.opening import safe_open
+from safetensors_reference.shard_write import write_index
+from safetensors_reference.shards import check_index, explain_index, open_index
+from safetensors_reference.writer import TensorData, plan
+
+from .strategies import mutants
+from .support import entry, make
+
+HUGE = 10**5000  # Python refuses to write it in digits
+FILE = make(
+    f'{{"w":{entry("U8", "[2,3]", "[0,6]")},"e":{entry("U8", "[0,18446744073709551615]", "[0,0]")}}}',
+    b"abcdef",
+)
+
+
+class Silent:
+    def __repr__(self) -> str:
+        raise RuntimeError
+
+
+ODD: list[Any] = [
+    None,
+    7,
+    -1,
+    HUGE,
+    -HUGE,
+    1.5,
+    float("nan"),
+    "x",
+    "\0",
+    "\ud800",
+    b"x",
+    True,
+    [],
+    {},
+    (),
+    slice(3),
+]
+ODD += [Silent(), [HUGE], {"a": HUGE}, "x" * 5000, "/dev/null", "no/such/folder/x", np.int64(3), np.zeros(2)]
+
+DOORS: dict[str, Callable[[Any], object]] = {
+    "explain": explain,
+    "explain, profile": lambda odd: explain(FILE, odd),
+    "profile_options": profile_options,
+    "read_header": read_header,
+    "read_header, profile": lambda odd: read_header(FILE, odd),
+    "safe_open": safe_open,
+    "safe_open, framework": lambda odd: safe_open(FILE, odd),
+    "safe_open, mode": lambda odd: safe_open(FILE, "np", odd),
+    "load_file": numpy_door.load_file,
+    "get_tensor": lambda odd: safe_open(FILE, "np").get_tensor(odd),
+    "get_slice": lambda odd: safe_open(FILE, "np").get_slice(odd),
+    "in": lambda odd: odd in safe_open(FILE, "np"),
+    "slice": lambda odd: safe_open(FILE, "np").get_slice("w")[odd],
+    "slice, pair": lambda odd: safe_open(FILE, "np").get_slice("w")[0, odd],
+    "slice, end": lambda odd: safe_open(FILE, "np").get_slice("w")[:odd],
+    "slice, step": lambda odd: safe_open(FILE, "np").get_slice("w")[::odd],
+    "slice, empty": lambda odd: safe_open(FILE, "np").get_slice("e")[:, odd],
+    "explain_index": explain_index,
+    "open_index": open_index,
+    "check_index": check_index,
+    "check_index, profile": lambda odd: check_index("none", odd),
+    "plan, name": lambda odd: plan([TensorData(odd, "U8", (1,), b"x")]),
+    "plan, dtype": lambda odd: plan([TensorData("w", odd, (1,), b"x")]),
+    "plan, dimension": lambda odd: plan([TensorData("w", "U8", (odd,), b"x")]),
+    "save, metadata": lambda odd: numpy_door.save({}, odd),
+    "save, tensor": lambda odd: numpy_door.save({"w": odd}),
+    "write_index, total": lambda odd: write_index("no/such/folder", {}, odd),
+    "write_index, metadata": lambda odd: write_index("no/such/folder", {}, 0, {"x": odd}),
+}
+
+
+@pytest.mark.parametrize("odd", ODD, ids=lambda odd: type(odd).__name__)
+@pytest.mark.parametrize("door", DOORS)
+def test_an_odd_argument_is_answered_or_refused(door: str, odd: Any) -> None:
+    with suppress(SafetensorsError):
+        DOORS[door](odd)
+
+
+def test_a_target_that_is_no_path_is_refused() -> None:
+    for odd in (None, 7, b"x", Silent(), "\0", "\ud800"):
+        with pytest.raises(SafetensorsError, match="not saved"):
+            write_file(odd, [b"x"])  # type: ignore[arg-type]
+
+
+def test_an_unknown_profile_is_an_error_of_access_everywhere() -> None:
+    asks: list[Callable[[Any], object]] = [
+        profile_options,
+        lambda odd: explain(FILE, odd),
+        lambda odd: check_index("none", odd),
+    ]
+    for ask in asks:
+        for odd in ("nope", None, HUGE, ["text"]):
+            with pytest.raises(AccessError, match="profile must be one of"):
+                ask(odd)
+
+
+def test_an_index_with_a_number_of_five_thousand_digits_is_read_and_not_written(tmp_path: Path) -> None:
+    (tmp_path / "w.safetensors").write_bytes(make(f'{{"w":{entry("U8", "[1]", "[0,1]")}}}', b"x"))
+    path = tmp_path / "model.safetensors.index.json"
+    digits = "1" + "0" * 5000
+    path.write_text(f'{{"metadata":{{"x":{digits},"y":-{digits}}},"weight_map":{{"w":"w.safetensors"}}}}')
+    assert open_index(path).metadata == {"x": float("inf"), "y": float("-inf")}
+    path.write_text(f'{{"metadata":{{"total_size":{digits}}},"weight_map":{{"w":"w.safetensors"}}}}')
+    assert [f.code for f in explain_index(path).faults] == ["IDX_SIZE_MISMATCH"]
+    path.unlink()
+    for total in (HUGE, -HUGE, 2**64, None, "1"):
+        with pytest.raises(WriteError, match="total_size is"):
+            write_index(tmp_path, {"w": "w.safetensors"}, total)  # type: ignore[arg-type]
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("rank", [64, 65, 66, 200])
+def test_a_slice_of_more_dimensions_than_numpy_holds_is_refused(rank: int) -> None:
+    shape = json.dumps([2] + [1] * (rank - 1))
+    view = safe_open(make(f'{{"w":{entry("U8", shape, "[0,2]")}}}', b"ab"), "np").get_slice("w")
+    assert np.asarray(view[(1,) + (0,) * (rank - 1)]) == ord("b")
+    if rank == 64:
+        assert view[1].shape == (1,) * 63
+    else:
+        with pytest.raises(AccessError) as caught:
+            view[:]
+        assert (caught.value.code, caught.value.rule) == ("LIM_RANK", "SHP-10")
+
+
+@given(mutants(), st.sampled_from(["np", "raw"]), st.sampled_from(ODD))
+def test_whatever_a_file_holds_reading_ends_in_a_documented_error(
+    data: bytes, framework: str, odd: Any
+) -> None:
+    try:
+        opened = safe_open(data, framework, profile="official")
+    except InvalidFileError:
+        return
+    for name in opened:
+        for read in (
+            opened.get_tensor,
+            lambda name: opened.get_slice(name)[odd],
+            lambda name: opened.get_slice(name)[:],
+        ):
+            with suppress(AccessError):
+                read(name)
