@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 FIELDS = ("dtype", "shape", "data_offsets")
 U64_MAX = 2**64 - 1
+MANY_KEYS = 10_000
+"""Most metadata keys that are kept in a dict, which takes a hundred bytes for each."""
 
 
 @dataclass(slots=True)
@@ -259,6 +261,11 @@ class EntryReader:
             self._report("MET_NOT_MAP", rule, text, node, path, choice)
             return None
         out = Texts()
+        self._fill(out, node, path)
+        return out if len(out) > MANY_KEYS else dict(out)
+
+    def _fill(self, out: Texts, node: Node, path: JsonPath) -> None:
+        """Take over the members of the metadata map. Its last one is gone when this returns."""
         for key, value in node.members:
             at = (*path, key.text)
             if key.text in out:
@@ -268,7 +275,6 @@ class EntryReader:
                 text = f"metadata value of {quote(key.text)} is {describe(value)}, not a string"
                 self._report("MET_VALUE_NOT_STRING", "MET-01", text, value, at)
             out.set(key.text, value.text if value.kind == "string" else "")  # kept: its key may come again
-        return out if isinstance(node.value, Long) else dict(out)
 
 
 def _product(dims: Iterable[int]) -> int | None:

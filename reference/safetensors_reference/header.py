@@ -95,7 +95,8 @@ class Header(NamedTuple):
     Attributes:
         length: N, the number of header bytes, padding included (FRM-01).
         tensors: name -> entry, in header order.
-        metadata: the metadata map, None when the file has none. A long one is no dict.
+        metadata: the metadata map, None when the file has none. One of very many keys is
+            a Mapping and no dict.
         data_size: size of the data buffer in bytes.
     """
 

@@ -40,7 +40,7 @@ class Integers:
         known = _Known()
         start, end = self._start, self._end
         while start < end:
-            comma = -1 if end - start <= 16 * _BLOCK else self._text.rfind(b",", start, start + 16 * _BLOCK)
+            comma = -1 if end - start <= _BLOCK else self._text.rfind(b",", start, start + _BLOCK)
             stop = end if comma < 0 else comma
             yield from map(known.__getitem__, bytes(self._text[start:stop]).split(b","))
             start = stop + 1
@@ -52,11 +52,14 @@ class Strings:
     def __init__(self) -> None:
         self._text = bytearray()
         self._ends = array("I", [0])
+        self._long = (-1, "")  # the long string that was in hand last, so that all who hold it hold one
 
     def append(self, text: str) -> None:
         """Add a string at the end."""
         for start in range(0, len(text), _BLOCK):  # the whole would be encoded in four bytes a character
             self._text += text[start : start + _BLOCK].encode("utf-8", "surrogatepass")
+        if len(text) > _BLOCK:
+            self._long = len(self), text
         self._ends.append(len(self._text))
 
     def append_numbers(self, numbers: Sequence[int]) -> None:
@@ -77,7 +80,12 @@ class Strings:
     def __getitem__(self, index: int) -> str:
         if not 0 <= index < len(self):
             raise IndexError(index)
-        return self._text[self._ends[index] : self._ends[index + 1]].decode("utf-8", "surrogatepass")
+        start, end = self._ends[index], self._ends[index + 1]
+        if end - start <= _BLOCK:
+            return self._text[start:end].decode("utf-8", "surrogatepass")
+        if self._long[0] != index:
+            self._long = index, self._text[start:end].decode("utf-8", "surrogatepass")
+        return self._long[1]
 
     def __iter__(self) -> Iterator[str]:
         return map(self.__getitem__, range(len(self)))

@@ -55,6 +55,7 @@ def test_every_kind_of_header_costs_less_than_ten_times_its_size(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(explain_module, "FAULT_LIMIT", 100)
+    monkeypatch.setattr(entries, "MANY_KEYS", 100)
     data = written(kind, 40_000)
     explain(data, "official")  # what is loaded once is no matter of the header
     assert peak(lambda: explain(data, "official")) < 10 * len(data) + FIXED
@@ -143,6 +144,19 @@ def test_a_compact_map_is_a_map(items: list[tuple[str, str]]) -> None:
         assert all(one[key] == value for key, value in plain.items())
         assert ("not there" in one) is ("not there" in plain)
         assert 1 not in one
+
+
+def test_metadata_of_many_keys_are_a_map_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = make('{"__metadata__":{"a":"1","b":"2","c":"\\n"}}')
+    few = explain(data).header
+    monkeypatch.setattr(entries, "MANY_KEYS", 2)
+    many = explain(data).header
+    assert few is not None
+    assert many is not None
+    assert type(few.metadata) is dict
+    assert few == many
+    with safe_open(data, "raw") as file:
+        assert type(file.metadata()) is dict
 
 
 @given(st.lists(texts, unique=True, max_size=60), st.data())

@@ -93,7 +93,7 @@ class Reference:
         """Read and validate the header."""
         header = call(read_header, path, self._profile)
         rows = [(t.name, t.dtype, t.shape) for t in header.tensors.values()]
-        return {"tensors": rows, "metadata": header.metadata}
+        return {"tensors": rows, "metadata": None if header.metadata is None else dict(header.metadata)}
 
     def read(self, path: str) -> dict[str, Any]:
         """Read every tensor."""
