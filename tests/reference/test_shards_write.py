@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -326,25 +327,25 @@ class Killed(BaseException):
 def test_a_save_that_fails_at_any_step_of_moving_leaves_the_directory_as_it_was(
     old: Path, tmp_path_factory: pytest.TempPathFactory, fresh: bool, error: BaseException
 ) -> None:
-    """Every rename is made to fail in turn; between the steps no index ever has faults."""
+    """Every rename, and the link that names a new file, is made to fail in turn; no index ever has faults."""
     folder = tmp_path_factory.mktemp("new") if fresh else old
     before = listing(folder)
-    real = os.replace
     step = 0
     while True:
         calls = 0
 
-        def fail_at(source: Any, target: Any, step: int = step) -> None:
+        def fail_at(real: Callable[..., None], *names: Any, step: int = step, **more: Any) -> None:
             nonlocal calls
             if (folder / INDEX).exists():
                 assert check_index(folder / INDEX) == []
             calls += 1
             if calls == step + 1:
                 raise error
-            real(source, target)
+            real(*names, **more)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Path, "replace", lambda self, target: fail_at(self, target))
+            patch.setattr(Path, "replace", lambda self, target: fail_at(os.replace, self, target))
+            patch.setattr(os, "link", partial(fail_at, os.link))
             try:
                 save_sharded(save_file, TWO, sizes(TWO), folder, 10)
             except (Killed, NotSavedError):
@@ -366,16 +367,18 @@ import numpy as np
 from safetensors.numpy import save_file
 from safetensors_reference.shard_write import save_sharded
 
-real, left = pathlib.Path.replace, int(sys.argv[2])
+left = int(sys.argv[2])
 
-def replace(self, target):
-    global left
-    if not left:
-        os.kill(os.getpid(), signal.SIGKILL)
-    left -= 1
-    return real(self, target)
+def counted(real):
+    def step(*names, **more):
+        global left
+        if not left:
+            os.kill(os.getpid(), signal.SIGKILL)
+        left -= 1
+        return real(*names, **more)
+    return step
 
-pathlib.Path.replace = replace
+pathlib.Path.replace, os.link = counted(pathlib.Path.replace), counted(os.link)
 save_sharded(save_file, {"a": np.ones(2), "c": np.ones(2)}, {"a": 16, "c": 16}, sys.argv[1], 16)
 """
 
