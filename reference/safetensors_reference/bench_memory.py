@@ -107,20 +107,25 @@ def memory(rounds: int, tensors: int, kinds: bool, kind: tuple[str, ...], size: 
 def _by_kind(kinds: Sequence[str], size: int, rounds: int, as_json: bool) -> None:
     """Print what each kind of header takes, in multiples of its size."""
     rows: dict[str, dict[str, dict[str, float]]] = {}
+    if not as_json:
+        click.echo(
+            f"headers of {size:,} bytes, {rounds} processes each, medians: memory over header, seconds"
+        )
     with tempfile.TemporaryDirectory(prefix="stc-bench-") as folder:
         path = Path(folder) / "file"
-        for kind in track(kinds, description="memory", transient=True):
+        for kind in kinds:
             path.write_bytes(written(kind, size))
-            rows[kind] = {name: _median(setup, path, rounds) for name, setup in _WAYS.items()}
-            for row in rows[kind].values():
+            ways = {name: _median(setup, path, rounds) for name, setup in _WAYS.items()}
+            for row in ways.values():
                 row["times"] = round(row["growth_mib"] * 2**20 / size, 1)
+            rows[kind] = ways
+            if not as_json:  # one by one: all of them take minutes
+                cells = (
+                    f"{name} {row['times']:>5.1f}x {row['ms'] / 1000:>6.1f} s" for name, row in ways.items()
+                )
+                click.echo(f"{kind:<34} {'   '.join(cells)}")
     if as_json:
         click.echo(json.dumps({"rounds": rounds, "header_bytes": size, "kinds": rows}))
-        return
-    click.echo(f"headers of {size:,} bytes, {rounds} processes each, medians: memory over header, seconds")
-    for kind, ways in rows.items():
-        cells = (f"{name} {row['times']:>5.1f}x {row['ms'] / 1000:>6.1f} s" for name, row in ways.items())
-        click.echo(f"{kind:<34} {'   '.join(cells)}")
 
 
 def _median(setup: str, path: Path, rounds: int) -> dict[str, float]:
@@ -129,7 +134,11 @@ def _median(setup: str, path: Path, rounds: int) -> dict[str, float]:
         warm = path.with_name("warm")
         warm.write_bytes(written("shape with a string", 1_000))
         argv = [sys.executable, "-c", _CHILD.format(setup=setup), str(path), str(warm)]
-        run = subprocess.run(argv, env=child_variables(), capture_output=True, text=True, check=True)
+        run = subprocess.run(argv, env=child_variables(), capture_output=True, text=True, check=False)
+        if run.returncode:
+            raise click.ClickException(
+                f"a measuring process ended with status {run.returncode}: {run.stderr[-500:]!a}"
+            )
         figures.append([float(x) for x in run.stdout.split()])
     growth, wall = (round(statistics.median(column), 3) for column in zip(*figures, strict=True))
     return {"growth_mib": growth, "ms": wall}
