@@ -93,7 +93,7 @@ def check_protocol(
                 if name == "start" and check.status != "pass":
                     return
         finally:
-            checker.close()
+            checker.end()
 
 
 def _carry_out(checker: Checker, name: str, title: str, body: Callable[[Checker], str]) -> Check:

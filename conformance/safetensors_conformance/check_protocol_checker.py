@@ -10,6 +10,7 @@ from safetensors_corpus import Case, Manifest
 
 from .check_protocol_talk import Talk
 from .confinement import Confinement
+from .copies import Copies
 from .outcomes import Implementation
 from .selectors import Target
 
@@ -34,14 +35,21 @@ class Checker:
         self.confinement = confinement
         self.who: Implementation | None = None
         self._manifest = manifest
+        self._copies = Copies()
+        self._original: dict[bytes, bytes] = {}
         self._talk: Talk | None = None
 
     def case(self, case_id: str) -> Case:
-        """Return a case of the corpus. Raises Skipped when this corpus does not have it."""
+        """Return a case of the corpus, its input a copy. Raises Skipped when this corpus does not have it."""
         case = self._manifest.by_id.get(case_id)
         if case is None:
             raise Skipped(f"this corpus has no {case_id}")
-        return case
+        if self._copies.change(case):
+            self._copies.discard(case)
+        shown = self._copies.shown(case)
+        if shown is not case:
+            self._original[str(shown.path).encode()] = str(case.path).encode()
+        return shown
 
     def path(self, case_id: str) -> str:
         """Return the file of a case."""
@@ -69,10 +77,21 @@ class Checker:
             self._talk.close()
             self._talk = None
 
+    def end(self) -> None:
+        """End the conversation and remove the copies."""
+        self.close()
+        self._copies.close()
+
     @property
     def last_sent(self) -> bytes:
-        """The last line sent, empty before the first."""
-        return (self._talk.sent if self._talk else None) or b""
+        """The last line sent, empty before the first; it names the files of the corpus and no copies.
+
+        So it can be sent once more by hand.
+        """
+        line = (self._talk.sent if self._talk else None) or b""
+        for copy, original in self._original.items():
+            line = line.replace(copy, original)
+        return line
 
     @property
     def step(self) -> str:

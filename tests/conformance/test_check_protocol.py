@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from safetensors_conformance.check_protocol import CHECKS, Check, check_protocol
 from safetensors_conformance.cli.check_protocol import check_protocol_command
 from safetensors_conformance.selectors import resolve
+from safetensors_corpus.manifest import corpus_root
 
 from .support import HERE, QUICK, by_exit, committed
 
@@ -349,3 +350,18 @@ def test_control_characters_of_a_program_do_not_reach_the_terminal(tmp_path: Pat
     _, text = run("--impl", f"cmd:{sys.executable} -IS {program}", "--time-limit", "2")
     assert "\x1b" not in text
     assert "red \\x1b[31m" in text
+
+
+def test_a_program_gets_copies_and_the_line_shown_names_the_corpus(tmp_path: Path) -> None:
+    vandal = """old = run
+def run(request):
+    found = old(request)
+    if os.path.isfile(request['path']):
+        open(request['path'], 'wb').close()
+    return {**found, 'outcome': 7}"""
+    before = [(c.path, c.read_input()) for c in MANIFEST.reading if c.input.file]
+    checks = checked(tmp_path, vandal)
+    assert checks["valid"].status == "fail"
+    assert "safetensors-input-" not in checks["valid"].sent
+    assert str(corpus_root()) in checks["valid"].sent
+    assert [(path, path.read_bytes()) for path, _ in before] == before
