@@ -15,7 +15,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from math import isinf
 from typing import Literal, NoReturn, TypeVar
 
 from .texts import Integers
@@ -382,7 +381,7 @@ class Long:
         return Integers(self._data, self._start + 1, self._end - 1)
 
     def large_numbers(self) -> Iterator[tuple[tuple[str | int, ...], Node]]:
-        """Yield every number at any depth that does not fit a double, with its path in this container.
+        """Yield every number at any depth that may not fit a double, with its path in this container.
 
         In one pass: reading each level again for the levels below it would take time for each.
         """
@@ -409,9 +408,7 @@ class Long:
                     path.append(-1)
                     objects.append(first == b"{")
                 elif first != b'"' and _LARGE.search(self._data, at, end):
-                    number = self._at(at)
-                    if number.kind == "number" and isinf(float(number.text)):
-                        yield tuple(map(self._step, path, objects)), number
+                    yield tuple(map(self._step, path, objects)), self._at(at)
             wants_key = bool(objects) and objects[-1]
 
     def _step(self, place: int, is_object: bool) -> str | int:

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 READER = "safetensors_reference"
 ALIAS = "safetensors_reference_mutant"
 
-DECIDING = ("rules", "source", "dtypes", "header", "jsontext", "entries", "layout", "explain")
+DECIDING = ("rules", "source", "dtypes", "header", "jsontext", "entries", "layout", "entry_table", "explain")
 """Modules that decide verdict, fault code and content, each after those that it imports."""
-SHARED = ("errors", "faults", "texts", "entry_table")
+SHARED = ("errors", "faults", "texts")
 """Modules that carry what the others decided; they are used as they are."""
 
 SKIP: Mapping[str, tuple[str, ...]] = {
