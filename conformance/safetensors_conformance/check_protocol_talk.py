@@ -13,7 +13,7 @@ from typing import Any
 import jsonschema
 from jsonschema.exceptions import best_match
 
-from safetensors_reference.errors import PortableError
+from safetensors_reference.rules.errors import PortableError
 
 from . import protocol
 from .confinement import Confinement

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from safetensors_corpus import Case, ManifestError
 from safetensors_reference import UnreadableError, explain, rule_book
-from safetensors_reference.check_inputs import INDEX_SUFFIX, find_inputs
+from safetensors_reference.check.inputs import INDEX_SUFFIX, find_inputs
 from safetensors_reports.disagreements import About
 
 from .outcomes import Implementation

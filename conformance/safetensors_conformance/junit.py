@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from safetensors_corpus import Case
-from safetensors_reference.cwe import CWE_OF_CODE
+from safetensors_reference.rules.cwe import CWE_OF_CODE
 
 
 def case_properties(case: Case) -> list[tuple[str, str]]:

@@ -17,7 +17,7 @@ from typing import Any
 from safetensors_corpus import Case
 from safetensors_corpus.judging.content import differing_fields
 from safetensors_corpus.judging.verdicts import effect_of
-from safetensors_reference.faults import quote
+from safetensors_reference.rules.faults import quote
 
 from .judge import CaseVerdict
 from .outcomes import StepResult

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from safetensors_reference.errors import PortableError
+from safetensors_reference.rules.errors import PortableError
 
 from .supervised import start
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from safetensors_corpus import Case, Manifest, ManifestError, load_manifest
-from safetensors_reference.rules import rule_book
+from safetensors_reference.rules.book import rule_book
 
 from .book import Book, ReportError
 from .confinement import Confinement

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import jsonschema
 
-from safetensors_reference.rules import Choice, Rule, rule_book
+from safetensors_reference.rules.book import Choice, Rule, rule_book
 
 from . import recipe
 from .builder import HEAVY, Builder

@@ -45,8 +45,8 @@ def mutants(check: bool, write: bool, modules: tuple[str, ...], name: str | None
     \b
     Examples:
       stc corpus mutants --write
-      stc corpus mutants --module layout
-      stc corpus mutants --name layout:check_layout:compare:2
+      stc corpus mutants --module header.layout
+      stc corpus mutants --name header.layout:check_layout:compare:2
     """
     if (check or write) and (modules or name):
         raise click.UsageError("--check and --write need all mutants; leave out --module and --name")
@@ -117,7 +117,7 @@ def _print(chosen: list[Mutant], result: dict[str, object]) -> None:
 
 
 def _show(mutant: Mutant, outcome: Outcome, reason: results.Reason | None) -> None:
-    click.echo(f"reference/safetensors_reference/{mutant.module}.py, line {mutant.line}")
+    click.echo(f"reference/safetensors_reference/{mutant.module.replace('.', '/')}.py, line {mutant.line}")
     click.echo(f"- {mutant.before}\n+ {mutant.after}")
     if outcome.status == "killed":
         click.echo(f"killed by {outcome.probe} ({outcome.how}); see: stc corpus show {outcome.probe}")

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from safetensors_reference.faults import shorten
+from safetensors_reference.rules.faults import shorten
 from safetensors_reference.source import read_whole
 
 from . import recipe

@@ -12,8 +12,8 @@ import click
 from rich.console import Console, JustifyMethod
 from rich.table import Table
 
-from safetensors_reference.cli_rules import docs_folder
-from safetensors_reference.rules_docs import escape, table
+from safetensors_reference.rules.cli import docs_folder
+from safetensors_reference.rules.pages import escape, table
 
 from .cli_common import UnusableError, folder_option, load, raw_manifest, write_page
 from .field_bugs import FAMILIES, reference_url

@@ -29,7 +29,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from safetensors_reference.rules import rule_book
+from safetensors_reference.rules.book import rule_book
 
 from . import recipe
 from .judging.answer import Answer

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from safetensors_reference.faults import shorten
+from safetensors_reference.rules.faults import shorten
 
 Part = Mapping[str, Any]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from safetensors_reference.dtypes import DTYPE_BITS
+from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from .builder import FileBuilder, size_of, tensor_row
 

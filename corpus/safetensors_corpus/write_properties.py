@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from safetensors_reference import explain
-from safetensors_reference.dtypes import DTYPE_BITS
-from safetensors_reference.faults import quote
+from safetensors_reference.rules.dtypes import DTYPE_BITS
+from safetensors_reference.rules.faults import quote
 from safetensors_reference.source import read_whole
 
 from . import recipe

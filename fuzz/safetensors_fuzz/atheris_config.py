@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     # Nothing of the reference may be imported before atheris watches the imports.
-    from safetensors_reference.rules import ProfileName
+    from safetensors_reference.rules.book import ProfileName
 
 DEFAULTS = {
     "IMPLS": "reference",

@@ -13,7 +13,7 @@ from safetensors_conformance.selectors import resolve
 from safetensors_conformance.worker import Limits
 from safetensors_corpus.broken.small_json import Refused
 from safetensors_corpus.builder import tensor_row
-from safetensors_reference.rules import ProfileName
+from safetensors_reference.rules.book import ProfileName
 
 from .inner import INNER, CheckSubject, ProveSubject
 from .subjects import CallSubject, Slots, Subject, WorkerSubject, told_apart

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from safetensors_corpus.judging.verdicts import effect_of
 from safetensors_reference import explain
-from safetensors_reference.rules import ProfileName
+from safetensors_reference.rules.book import ProfileName
 
 from .features.feature import Feature
 from .features.table import longer, plainest, within, without

@@ -14,8 +14,8 @@ from safetensors_conformance.cli.common import confined
 from safetensors_conformance.confinement import Confinement
 from safetensors_conformance.worker import Limits
 from safetensors_reference import PROFILES
-from safetensors_reference.cli_seconds import SecondsRange
-from safetensors_reference.rules import ProfileName
+from safetensors_reference.rules.book import ProfileName
+from safetensors_reference.seconds import SecondsRange
 from safetensors_reports.text import visible
 
 from .cli_bench import bench

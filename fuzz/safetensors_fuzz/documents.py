@@ -25,10 +25,10 @@ from safetensors_conformance.judge import judge
 from safetensors_conformance.outcomes import Implementation
 from safetensors_conformance.runner import result_row
 from safetensors_corpus import Manifest, ManifestError, load_manifest
-from safetensors_reference.errors import AccessError
-from safetensors_reference.numpy_write import save_file
-from safetensors_reference.opening import safe_open
-from safetensors_reference.shards import InvalidIndexError, explain_index, open_index
+from safetensors_reference.doors import safe_open
+from safetensors_reference.rules.errors import AccessError
+from safetensors_reference.sharded.read import InvalidIndexError, explain_index, open_index
+from safetensors_reference.writing.numpy import save_file
 from safetensors_reports.audit.build import build_report, report_text
 from safetensors_reports.record import RecordError, RecordWriter, read_record
 

@@ -20,7 +20,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
 from safetensors_reference import Rule, explain, rule_book
-from safetensors_reference.cwe import CWE_NAMES, CWE_OF_CODE
+from safetensors_reference.rules.cwe import CWE_NAMES, CWE_OF_CODE
 from safetensors_reference.source import read_whole
 from safetensors_reports.drawing.layout import layout_svg
 from safetensors_reports.text import visible

@@ -7,10 +7,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 from safetensors_conformance.outcomes import StepResult
-from safetensors_reference.accelerator import prove_fast
-from safetensors_reference.check_inputs import CheckInput
-from safetensors_reference.check_result import check_input
-from safetensors_reference.sarif import SarifLog
+from safetensors_reference.check.inputs import CheckInput
+from safetensors_reference.check.result import check_input
+from safetensors_reference.check.sarif import SarifLog
+from safetensors_reference.header.accelerator import prove_fast
 
 from .oracle import content, quick_header
 

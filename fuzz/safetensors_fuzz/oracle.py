@@ -13,10 +13,10 @@ from safetensors_corpus.judging.judge import Demand, judge_step
 from safetensors_corpus.judging.verdicts import effect_of, fails
 from safetensors_corpus.manifest import Expectation
 from safetensors_reference import explain
-from safetensors_reference.faults import Fault
-from safetensors_reference.header import Header
-from safetensors_reference.prove import prove
-from safetensors_reference.rules import HEADER_CAP, ProfileName, rule_book
+from safetensors_reference.header.model import Header
+from safetensors_reference.header.prove import prove
+from safetensors_reference.rules.book import HEADER_CAP, ProfileName, rule_book
+from safetensors_reference.rules.faults import Fault
 from safetensors_reports.wording import message_class
 
 Expected = Literal["accept", "reject", "open"]

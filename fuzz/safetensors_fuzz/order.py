@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from safetensors_conformance.worker import Limits
-from safetensors_reference.rules import ProfileName
+from safetensors_reference.rules.book import ProfileName
 
 from .asking.run import ASKING
 from .inner import INNER

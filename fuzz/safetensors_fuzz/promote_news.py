@@ -18,7 +18,7 @@ from safetensors_corpus.mutation.probes import Probe, objection, probes_of
 from safetensors_corpus.mutation.result import all_mutants, load_result, reader_loader
 from safetensors_corpus.mutation.targets import warm
 from safetensors_reference import explain
-from safetensors_reference.rules import ProfileName
+from safetensors_reference.rules.book import ProfileName
 
 
 @dataclass(frozen=True)

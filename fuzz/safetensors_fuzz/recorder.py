@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from safetensors_corpus.judging.judge import failure_of
 from safetensors_corpus.judging.verdicts import effect_of
-from safetensors_reference.rules import ProfileName
+from safetensors_reference.rules.book import ProfileName
 from safetensors_reports.disagreements import signature_of
 
 from .attribution import Cause, cause_of

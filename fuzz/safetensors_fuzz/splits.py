@@ -10,7 +10,7 @@ from itertools import permutations
 
 from safetensors_conformance.outcomes import StepResult
 from safetensors_corpus.judging.content import FIELDS, Difference, first_difference
-from safetensors_reference.rules import rule_book
+from safetensors_reference.rules.book import rule_book
 from safetensors_reports.disagreements import signature_of
 
 from .finding import AGREEMENT, ENTRY, REPLAYS, Finding

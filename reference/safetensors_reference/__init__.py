@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from .dtypes import DTYPE_BITS
-from .explain import Explanation, InvalidFileError, explain
-from .faults import Fault
-from .header import Header, TensorInfo
-from .parse import read_header
-from .rules import HEADER_CAP, PROFILES, Choice, Rule, rule_book
+from .header.explain import Explanation, InvalidFileError, explain
+from .header.model import Header, TensorInfo
+from .header.read import read_header
+from .rules.book import HEADER_CAP, PROFILES, Choice, Rule, rule_book
+from .rules.dtypes import DTYPE_BITS
+from .rules.faults import Fault
 from .source import UnreadableError
 
 __all__ = [

@@ -60,8 +60,8 @@ def header(rounds: int, largest: int, as_json: bool) -> None:
         from safetensors import safe_open
     except ImportError as err:
         raise click.ClickException('needs the official library: pip install -e ".[official]"') from err
-    from .accelerator import AVAILABLE
-    from .parse import read_header
+    from .header.accelerator import AVAILABLE
+    from .header.read import read_header
 
     table: dict[int, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory(prefix="stc-bench-") as folder:

@@ -18,7 +18,7 @@ import threading
 from contextlib import suppress
 from typing import Literal
 
-from .errors import AccessError
+from .rules.errors import AccessError
 from .source import PathSource, Source, UnreadableError, shorter
 
 Mode = Literal["copy", "mmap"]

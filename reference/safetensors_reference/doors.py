@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from .arrays.lazy import RawFramework, TensorFile
 from .buffers import Mode
-from .errors import AccessError
-from .faults import shown
-from .lazy import RawFramework, TensorFile
-from .rules import ProfileName
+from .rules.book import ProfileName
+from .rules.errors import AccessError
+from .rules.faults import shown
 from .source import SourceLike
 
 

@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .arrays.lazy import TensorFile, load_all
+from .arrays.numpy_types import MAX_RANK, numpy_dtype
+from .arrays.packed import PackedTensor
 from .buffers import Mode
-from .dtypes import DTYPE_BITS
-from .errors import AccessError
-from .header import TensorInfo
-from .lazy import TensorFile, load_all
-from .numpy_types import MAX_RANK, numpy_dtype
-from .numpy_write import save, save_file
-from .packed import PackedTensor
-from .rules import ProfileName
+from .header.model import TensorInfo
+from .rules.book import ProfileName
+from .rules.dtypes import DTYPE_BITS
+from .rules.errors import AccessError
 from .source import SourceLike
+from .writing.numpy import save, save_file
 
 __all__ = ["NumpyFramework", "load", "load_file", "save", "save_file"]
 

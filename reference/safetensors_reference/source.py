@@ -10,8 +10,8 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 from weakref import WeakKeyDictionary
 
-from .errors import SafetensorsError
-from .faults import shown
+from .rules.errors import SafetensorsError
+from .rules.faults import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import torch
 
+from .arrays.lazy import TensorFile
+from .arrays.torch_views import TorchTensor, make, make_views
 from .buffers import Mode
-from .header import TensorInfo, rows
-from .lazy import TensorFile
-from .rules import ProfileName
+from .header.model import TensorInfo, rows
+from .rules.book import ProfileName
 from .source import SourceLike
-from .torch_views import TorchTensor, make, make_views
-from .torch_write import save, save_file
+from .writing.torch import save, save_file
 
 __all__ = ["TorchFramework", "load", "load_file", "save", "save_file"]
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from safetensors_corpus import ManifestError
 from safetensors_corpus.judging.verdicts import fails
 from safetensors_reference import explain, rule_book
-from safetensors_reference.faults import render_path
+from safetensors_reference.header.layout import draw_layout
 from safetensors_reference.hexview import hexview
-from safetensors_reference.layout import draw_layout
+from safetensors_reference.rules.faults import render_path
 
 from .audit.stable import digest
 from .text import plural, visible

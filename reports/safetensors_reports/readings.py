@@ -12,7 +12,7 @@ from typing import Any
 
 from safetensors_corpus.judging.bounded import METADATA, NAMES, digests
 from safetensors_corpus.judging.content import FIELDS, differing_fields
-from safetensors_reference.faults import quote
+from safetensors_reference.rules.faults import quote
 
 from .text import visible
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from safetensors_reference.faults import shorten
+from safetensors_reference.rules.faults import shorten
 
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 

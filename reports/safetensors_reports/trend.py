@@ -17,7 +17,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from safetensors_corpus.judging.verdicts import VERDICTS, fails, kind_of
-from safetensors_reference.rules import rule_book
+from safetensors_reference.rules.book import rule_book
 
 from .record import RunRecord
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from packaging.version import Version
 
 from safetensors_corpus.field_bugs_docs import reference_link
-from safetensors_reference.rules_docs import escape, table
+from safetensors_reference.rules.pages import escape, table
 
 from .text import code
 from .trophies import Row, Sight, Trophies

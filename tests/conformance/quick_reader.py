@@ -117,7 +117,7 @@ class Reading:
         """Have the file read by the reference; that needs no NumPy."""
         from safetensors_reference import InvalidFileError as Invalid
         from safetensors_reference import UnreadableError, read_header
-        from safetensors_reference.errors import SafetensorsError
+        from safetensors_reference.rules.errors import SafetensorsError
 
         try:
             header = read_header(path, self._profile)

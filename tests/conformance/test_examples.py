@@ -21,7 +21,7 @@ from safetensors_conformance.selectors import resolve
 from safetensors_conformance.worker import Limits
 from safetensors_corpus import Case
 from safetensors_corpus.judging.verdicts import fails
-from safetensors_reference.rules import rule_book
+from safetensors_reference.rules.book import rule_book
 
 from .suite_runs import one_of_each
 from .support import REPOSITORY, committed

@@ -43,10 +43,10 @@ class OfficialHandle:
 
 
 class ReferenceHandle:
-    """``safetensors_reference.opening.safe_open``."""
+    """``safetensors_reference.doors.safe_open``."""
 
     def __init__(self, path: Path, mode: Any) -> None:
-        from safetensors_reference.opening import safe_open
+        from safetensors_reference.doors import safe_open
 
         self._file = safe_open(path, "raw", mode)
 
@@ -99,7 +99,7 @@ def row(case: Case, result: Answer) -> list[Any]:
 
 def main() -> None:
     root, name = sys.argv[1:]
-    for module in ("numpy", "safetensors", "safetensors_reference.opening"):
+    for module in ("numpy", "safetensors", "safetensors_reference.doors"):
         importlib.import_module(module)
     cases = [case for case in load_manifest(Path(root)).cases if case.kind == "lifecycle"]
     print(json.dumps({case.id: answer(case, name) for case in cases}))

@@ -16,7 +16,7 @@ from safetensors_corpus.broken.small_reader import IGNORING, READER, SmallReader
 from safetensors_corpus.broken.variant import Panic, Variant, all_variants, reading
 from safetensors_corpus.perform import failure, perform
 from safetensors_reference import InvalidFileError, read_header
-from safetensors_reference.rules import rule_book
+from safetensors_reference.rules.book import rule_book
 
 VALID = b'{"w":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}'
 

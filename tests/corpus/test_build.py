@@ -27,7 +27,7 @@ from safetensors_corpus.manifest import Expectation
 from safetensors_corpus.recipe import expand
 from safetensors_corpus.registry import ACCEPT, AREAS, Accept, CaseFunction, Reject
 from safetensors_reference import PROFILES, explain, rule_book
-from safetensors_reference.rules import ProfileName
+from safetensors_reference.rules.book import ProfileName
 
 from ..reference import naive
 

@@ -10,7 +10,7 @@ import pytest
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus.manifest import Expectation
 from safetensors_reference import PROFILES, explain, rule_book
-from safetensors_reference.rules import Choice, ProfileName
+from safetensors_reference.rules.book import Choice, ProfileName
 
 BOOK = rule_book()
 ASKED = {choice.id: choice for choice in BOOK.choices.values() if not choice.settled}

@@ -16,9 +16,9 @@ from safetensors_corpus.broken.matrix import why
 from safetensors_corpus.broken.small_json import Refused
 from safetensors_corpus.broken.small_loader import LOADER
 from safetensors_corpus.perform import failure, perform
-from safetensors_reference.opening import safe_open
-from safetensors_reference.rules import rule_book
-from safetensors_reference.shards import open_index
+from safetensors_reference.doors import safe_open
+from safetensors_reference.rules.book import rule_book
+from safetensors_reference.sharded.read import open_index
 
 from .kind_support import caught_by, of_kind
 

@@ -21,9 +21,9 @@ from safetensors_corpus.broken.matrix import why
 from safetensors_corpus.broken.small_slicer import SLICER
 from safetensors_corpus.judging.answer import Answer
 from safetensors_corpus.perform import accepted, failure
-from safetensors_reference.opening import safe_open
-from safetensors_reference.rules import rule_book
-from safetensors_reference.slicing import take
+from safetensors_reference.arrays.slicing import take
+from safetensors_reference.doors import safe_open
+from safetensors_reference.rules.book import rule_book
 
 from .kind_support import caught_by, of_kind
 

@@ -12,7 +12,7 @@ import pytest
 from safetensors_corpus import stats as stats_module
 from safetensors_corpus.manifest import corpus_root
 from safetensors_corpus.stats import coverage_errors, load_reasons, rule_coverage, statistics
-from safetensors_reference.rules import rule_book
+from safetensors_reference.rules.book import rule_book
 
 from .small import run, small_corpus
 

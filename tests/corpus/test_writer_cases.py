@@ -13,7 +13,7 @@ from safetensors_corpus import Case, Manifest
 from safetensors_corpus.broken.small_writer import SmallWriter
 from safetensors_corpus.broken.variant import all_variants
 from safetensors_corpus.perform import failure
-from safetensors_reference.errors import SafetensorsError
+from safetensors_reference.rules.errors import SafetensorsError
 
 from . import write_adapters as adapters
 from .kind_support import done, failures, of_kind, uncaught

@@ -15,11 +15,14 @@ import safetensors.torch
 import torch
 
 from safetensors_corpus.writing import GivenTensor
-from safetensors_reference import DTYPE_BITS, atomic, numpy_write, torch_write
+from safetensors_reference import DTYPE_BITS
 from safetensors_reference import numpy as reference_numpy
 from safetensors_reference import torch as reference_torch
-from safetensors_reference.packed import PackedTensor
-from safetensors_reference.writer import TensorData, plan
+from safetensors_reference.arrays.packed import PackedTensor
+from safetensors_reference.writing import atomic
+from safetensors_reference.writing import numpy as numpy_write
+from safetensors_reference.writing import torch as torch_write
+from safetensors_reference.writing.writer import TensorData, plan
 
 NUMPY: dict[str, Any] = {
     "BOOL": "?", "U8": "u1", "I8": "i1", "U16": "u2", "I16": "i2", "F16": "f2", "U32": "u4", "I32": "i4",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from safetensors_reference import InvalidFileError, UnreadableError, read_header
-from safetensors_reference.rules import ProfileName
+from safetensors_reference.rules.book import ProfileName
 
 
 class Plain:

@@ -12,7 +12,7 @@ import pytest
 from safetensors_corpus.builder import MAX_FILE
 from safetensors_fuzz.asking.question import PlanError
 from safetensors_fuzz.asking.run import ASKING
-from safetensors_reference.rules import rule_book
+from safetensors_reference.rules.book import rule_book
 
 from .asking_support import STEPS, plans, questions, rng
 

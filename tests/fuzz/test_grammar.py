@@ -14,7 +14,7 @@ from safetensors_fuzz.grammar.grammar import MOST_FAULTS, Grammar, allowed, faul
 from safetensors_fuzz.grammar.registry import Mutation
 from safetensors_fuzz.planted.easy import reported_rules
 from safetensors_reference import DTYPE_BITS, explain, rule_book
-from safetensors_reference.explain import Explanation
+from safetensors_reference.header.explain import Explanation
 
 FILE_AREAS = ("FRM", "HDR", "ENT", "DTY", "SHP", "OFF", "MET", "DAT", "LIM")
 NOT_SHOWN_BY_A_SMALL_FILE = {

@@ -17,7 +17,7 @@ from safetensors_corpus.builder import FileBuilder
 from safetensors_fuzz.planted import Planted, Probe
 from safetensors_fuzz.planted.hard import HARD
 from safetensors_reference import explain
-from safetensors_reference.rules import rule_book
+from safetensors_reference.rules.book import rule_book
 
 from .findings import corpus
 from .hard_witnesses import WITNESSES, made

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from safetensors_reference.atomic import NotSavedError
 from safetensors_reference.bench_device import document as documents
 from safetensors_reference.bench_device import files as bench_files
 from safetensors_reference.bench_device import limits_run
@@ -23,6 +22,7 @@ from safetensors_reference.bench_device.client import Client, LoaderError
 from safetensors_reference.bench_device.command import device
 from safetensors_reference.bench_device.files import make
 from safetensors_reference.bench_device.machine import describe
+from safetensors_reference.writing.atomic import NotSavedError
 
 HERE = str(Path(__file__).parent)
 FAKES = ("right", "flipped", "refusing", "dying")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from safetensors_reference.cli import SHOWN, check
+from safetensors_reference.check.cli import SHOWN, check
 from safetensors_reference.main import main
 
 from .support import ABCD, W, entry, make

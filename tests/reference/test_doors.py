@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from safetensors_reference import InvalidFileError, explain, read_header
 from safetensors_reference import numpy as numpy_door
-from safetensors_reference.atomic import write_file
-from safetensors_reference.errors import AccessError, SafetensorsError, WriteError
-from safetensors_reference.explain import profile_options
-from safetensors_reference.opening import safe_open
-from safetensors_reference.shard_write import write_index
-from safetensors_reference.shards import check_index, explain_index, open_index
-from safetensors_reference.writer import TensorData, plan
+from safetensors_reference.doors import safe_open
+from safetensors_reference.header.explain import profile_options
+from safetensors_reference.rules.errors import AccessError, SafetensorsError, WriteError
+from safetensors_reference.sharded.read import check_index, explain_index, open_index
+from safetensors_reference.sharded.write import write_index
+from safetensors_reference.writing.atomic import write_file
+from safetensors_reference.writing.writer import TensorData, plan
 
 from .strategies import mutants
 from .support import entry, make

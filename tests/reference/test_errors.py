@@ -17,12 +17,12 @@ import pytest
 from safetensors_conformance.check_protocol_talk import BreachError
 from safetensors_conformance.process import DiedError, HungryError, LateError
 from safetensors_reference import InvalidFileError, UnreadableError, explain, read_header
-from safetensors_reference.atomic import NotSavedError, write_file
 from safetensors_reference.bench_device.client import LoaderError
-from safetensors_reference.device.distributed_agree import RankError
-from safetensors_reference.errors import InvalidError, SafetensorsError
-from safetensors_reference.shards import InvalidIndexError, explain_index, open_index
-from safetensors_reference.tied import StateMismatchError
+from safetensors_reference.device.ranks.consensus import RankError
+from safetensors_reference.rules.errors import InvalidError, SafetensorsError
+from safetensors_reference.sharded.read import InvalidIndexError, explain_index, open_index
+from safetensors_reference.writing.atomic import NotSavedError, write_file
+from safetensors_reference.writing.tied import StateMismatchError
 
 from .support import ABCD, W, make
 

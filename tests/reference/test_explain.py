@@ -20,9 +20,9 @@ from safetensors_reference import (
     read_header,
     rule_book,
 )
-from safetensors_reference.errors import AccessError
-from safetensors_reference.rules import ProfileName
-from safetensors_reference.shards import explain_index
+from safetensors_reference.rules.book import ProfileName
+from safetensors_reference.rules.errors import AccessError
+from safetensors_reference.sharded.read import explain_index
 
 from . import naive
 from .naive import Content

@@ -7,7 +7,7 @@ import tracemalloc
 import pytest
 
 from safetensors_reference import explain
-from safetensors_reference.explain import FAULT_LIMIT
+from safetensors_reference.header.explain import FAULT_LIMIT
 
 from .support import make
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from safetensors_reference import HEADER_CAP, explain, rule_book
-from safetensors_reference.faults import JsonPath
-from safetensors_reference.rules import ProfileName
+from safetensors_reference.rules.book import ProfileName
+from safetensors_reference.rules.faults import JsonPath
 
 from . import naive
 from .support import ABCD, Marked, W, entry, make, marked

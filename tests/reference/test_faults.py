@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safetensors_reference.faults import Fault, JsonPath, quote, render_path, shorten
+from safetensors_reference.rules.faults import Fault, JsonPath, quote, render_path, shorten
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from safetensors_reference import explain
-from safetensors_reference.jsontext import MAX_DEPTH, Abandon, JsonReader, Node, plain_integer, whole_number
+from safetensors_reference.header.json_text import (
+    MAX_DEPTH,
+    Abandon,
+    JsonReader,
+    Node,
+    plain_integer,
+    whole_number,
+)
 
 from .naive import Number, Pairs
 from .support import ABCD, W, make

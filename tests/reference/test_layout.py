@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safetensors_reference.layout import Range, check_layout, draw_layout
+from safetensors_reference.header.layout import Range, check_layout, draw_layout
 
 from .naive import BreachError, covered_once
 

@@ -22,11 +22,11 @@ from safetensors_reference import InvalidFileError, UnreadableError
 from safetensors_reference import buffers as buffers_module
 from safetensors_reference import numpy as with_numpy
 from safetensors_reference import torch as with_torch
-from safetensors_reference.dtypes import DTYPE_BITS
-from safetensors_reference.errors import AccessError, NoSuchTensorError, UnsupportedDtypeError
-from safetensors_reference.header import TensorInfo
-from safetensors_reference.opening import safe_open
-from safetensors_reference.packed import PackedTensor
+from safetensors_reference.arrays.packed import PackedTensor
+from safetensors_reference.doors import safe_open
+from safetensors_reference.header.model import TensorInfo
+from safetensors_reference.rules.dtypes import DTYPE_BITS
+from safetensors_reference.rules.errors import AccessError, NoSuchTensorError, UnsupportedDtypeError
 from safetensors_reference.source import PathSource
 
 from .strategies import Model, models
@@ -176,7 +176,7 @@ def test_writing_to_a_tensor_changes_neither_file_nor_other_tensors(
 def test_one_dtype_that_the_library_lacks_leaves_the_others_readable(
     monkeypatch: pytest.MonkeyPatch, framework: str
 ) -> None:
-    from safetensors_reference import numpy_types, torch_types
+    from safetensors_reference.arrays import numpy_types, torch_types
 
     table = {k: v for k, v in numpy_types._table().items() if k != "BF16"}
     monkeypatch.setattr(numpy_types, "_table", lambda: table)
@@ -355,7 +355,7 @@ def test_touching_the_missing_part_of_a_mapped_file_ends_only_a_process_that_map
     """The documented limit of mmap mode: what was handed out before the cut dies by SIGBUS."""
     code = (
         "import os, sys\n"
-        "from safetensors_reference.opening import safe_open\n"
+        "from safetensors_reference.doors import safe_open\n"
         "file = safe_open(sys.argv[1], 'np', 'mmap')\n"
         "assert file.header.data_start % 8 == 0\n"
         "tensor = file.get_tensor('a')\n"

@@ -14,24 +14,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safetensors_reference import (
-    InvalidFileError,
-    buffers,
-    entries,
-    explain,
-    jsontext,
-    parse,
-    read_header,
-    source,
-)
+from safetensors_reference import InvalidFileError, buffers, explain, read_header, source
 from safetensors_reference.bench_headers import KINDS, written
 from safetensors_reference.bench_memory import memory
-from safetensors_reference.errors import AccessError
-from safetensors_reference.opening import safe_open
-from safetensors_reference.prove import LEAN_FROM
-from safetensors_reference.rules import ProfileName
-from safetensors_reference.shards import explain_index
-from safetensors_reference.texts import Names, Strings, Texts
+from safetensors_reference.doors import safe_open
+from safetensors_reference.header import entries
+from safetensors_reference.header import json_text as jsontext
+from safetensors_reference.header import read as parse
+from safetensors_reference.header.prove import LEAN_FROM
+from safetensors_reference.header.texts import Names, Strings, Texts
+from safetensors_reference.rules.book import ProfileName
+from safetensors_reference.rules.errors import AccessError
+from safetensors_reference.sharded.read import explain_index
 
 from .strategies import mutants
 from .support import W, make

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from safetensors_reference import PROFILES, explain, rule_book
-from safetensors_reference.rules import ProfileName
+from safetensors_reference.rules.book import ProfileName
 
 from .naive import Content
 from .strategies import mutants

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 
 from safetensors_corpus import load_manifest
-from safetensors_reference import PROFILES, InvalidFileError, accelerator, explain, prove, read_header
-from safetensors_reference import parse as parse_module
+from safetensors_reference import PROFILES, InvalidFileError, explain, read_header
 from safetensors_reference.bench_files import header_of
-from safetensors_reference.header import Header, rows
+from safetensors_reference.header import accelerator, prove
+from safetensors_reference.header import read as parse_module
+from safetensors_reference.header.model import Header, rows
 
 from . import naive
 from .strategies import Model, models, mutants

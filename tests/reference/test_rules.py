@@ -8,8 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from safetensors_reference import PROFILES, rule_book, rules
-from safetensors_reference.rules import BASES, RuleBook
+from safetensors_reference import PROFILES, rule_book
+from safetensors_reference.rules import book as rules
+from safetensors_reference.rules.book import BASES, RuleBook
 
 BOOK = rule_book()
 RULE_ID = r"[A-Z]{3}-\d\d"

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from safetensors_reference import PROFILES, rule_book
-from safetensors_reference.cli_rules import PAGES, docs_folder, rules
-from safetensors_reference.disputed_docs import choices_of, disputed_page, state
 from safetensors_reference.main import main
-from safetensors_reference.rules import BASES
-from safetensors_reference.rules_docs import AREAS, escape, linked, rules_page, source_links
+from safetensors_reference.rules.book import BASES
+from safetensors_reference.rules.cli import PAGES, docs_folder, rules
+from safetensors_reference.rules.disputed import choices_of, disputed_page, state
+from safetensors_reference.rules.pages import AREAS, escape, linked, rules_page, source_links
 
 BOOK = rule_book()
 PAGE = rules_page()
@@ -62,7 +62,7 @@ def test_the_committed_page_is_current(name: str) -> None:
 def test_every_build_gives_the_same_bytes(name: str) -> None:
     """Also in other processes, in which sets and dicts of strings hash differently."""
     code = (
-        f"import sys; from safetensors_reference.cli_rules import PAGES; sys.stdout.write(PAGES[{name!r}]())"
+        f"import sys; from safetensors_reference.rules.cli import PAGES; sys.stdout.write(PAGES[{name!r}]())"
     )
     for seed in ("1", "2"):
         env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONIOENCODING": "utf-8"}
@@ -243,7 +243,7 @@ def test_build_says_what_stands_in_the_way(tmp_path: Path) -> None:
 
 
 def test_an_installed_package_has_no_docs_to_build(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("safetensors_reference.cli_rules.docs_folder", lambda: None)
+    monkeypatch.setattr("safetensors_reference.rules.cli.docs_folder", lambda: None)
     result = run("build")
     assert result.exit_code == 2
     assert "--output" in result.stderr

@@ -15,8 +15,8 @@ FOLDERS = ("reference", "corpus/safetensors_corpus", "conformance", "reports", "
 SUFFIXES = {".py", ".toml", ".md", ".json"}
 LISTINGS = {
     # These name rules because they list them, not because they do anything about them.
-    "reference/safetensors_reference/rules.toml",
-    "reference/safetensors_reference/choices.toml",
+    "reference/safetensors_reference/rules/rules.toml",
+    "reference/safetensors_reference/rules/choices.toml",
     "corpus/safetensors_corpus/coverage.toml",
     "docs/rules.md",
     "docs/disputed.md",

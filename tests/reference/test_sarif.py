@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 
 from safetensors_corpus import load_manifest
 from safetensors_reference import Fault, explain, rule_book
-from safetensors_reference.check_inputs import CheckInput
-from safetensors_reference.check_result import CheckResult, check_input
-from safetensors_reference.cli import check
-from safetensors_reference.cwe import CWE_NAMES, CWE_OF_CODE
-from safetensors_reference.rules import ProfileName
-from safetensors_reference.sarif import FINGERPRINT, SarifLog, artifact_uri
-from safetensors_reference.sarif_rules import message_text
+from safetensors_reference.check.cli import check
+from safetensors_reference.check.inputs import CheckInput
+from safetensors_reference.check.result import CheckResult, check_input
+from safetensors_reference.check.sarif import FINGERPRINT, SarifLog, artifact_uri
+from safetensors_reference.rules.book import ProfileName
+from safetensors_reference.rules.cwe import CWE_NAMES, CWE_OF_CODE
+from safetensors_reference.rules.sarif import message_text
 
 from .support import ABCD, W, entry, make
 
@@ -272,7 +272,7 @@ def test_faults_that_were_left_out_are_not_kept_quiet(
     (tmp_path / "many").write_bytes(make("{" + ",".join(f'"t{i}":null' for i in range(30)) + "}"))
     (tmp_path / "few").write_bytes(BROKEN)
     for limit, cut in ((10, True), (1000, False)):
-        monkeypatch.setattr(import_module("safetensors_reference.explain"), "FAULT_LIMIT", limit)
+        monkeypatch.setattr(import_module("safetensors_reference.header.explain"), "FAULT_LIMIT", limit)
         result = run("--sarif", tmp_path / "out.sarif", tmp_path / "many", tmp_path / "few")
         assert result.exit_code == 1
         assert ("reading stopped here" in result.stdout) == cut
@@ -296,7 +296,7 @@ def test_an_interrupted_run_leaves_a_log_of_what_it_did(
             raise KeyboardInterrupt
         return check_input(item, profile)
 
-    monkeypatch.setattr("safetensors_reference.cli.check_input", interrupted)
+    monkeypatch.setattr("safetensors_reference.check.cli.check_input", interrupted)
     assert run("--sarif", tmp_path / "out.sarif", tmp_path).exit_code == 130
     log = json.loads((tmp_path / "out.sarif").read_text(encoding="ascii"))
     check_structure(log)

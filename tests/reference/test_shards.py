@@ -16,17 +16,12 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-from safetensors_reference import (
-    Explanation,
-    InvalidFileError,
-    UnreadableError,
-    rule_book,
-    shard_findings,
-    shard_index,
-)
-from safetensors_reference.errors import InvalidError
-from safetensors_reference.faults import Fault, render_path
-from safetensors_reference.shards import (
+from safetensors_reference import Explanation, InvalidFileError, UnreadableError, rule_book
+from safetensors_reference.rules.errors import InvalidError
+from safetensors_reference.rules.faults import Fault, render_path
+from safetensors_reference.sharded import findings as shard_findings
+from safetensors_reference.sharded import index as shard_index
+from safetensors_reference.sharded.read import (
     IndexExplanation,
     InvalidIndexError,
     check_index,
@@ -489,7 +484,7 @@ def test_an_index_above_the_cap_is_not_read(tmp_path: Path, size: int) -> None:
 
 
 def test_an_index_of_exactly_the_cap_is_read(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    from safetensors_reference import shards
+    from safetensors_reference.sharded import read as shards
 
     monkeypatch.setattr(shards, "INDEX_CAP", model.write().stat().st_size)
     assert check_index(model.path) == []

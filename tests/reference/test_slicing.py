@@ -13,12 +13,12 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, basic_indices
 
-from safetensors_reference.dtypes import DTYPE_BITS
-from safetensors_reference.errors import AccessError
-from safetensors_reference.header import TensorInfo
-from safetensors_reference.opening import safe_open
-from safetensors_reference.packed import PackedTensor
-from safetensors_reference.slicing import take
+from safetensors_reference.arrays.packed import PackedTensor
+from safetensors_reference.arrays.slicing import take
+from safetensors_reference.doors import safe_open
+from safetensors_reference.header.model import TensorInfo
+from safetensors_reference.rules.dtypes import DTYPE_BITS
+from safetensors_reference.rules.errors import AccessError
 
 from .support import make
 

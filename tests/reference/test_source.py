@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, cast
 import pytest
 
 from safetensors_reference import UnreadableError, explain
-from safetensors_reference.opening import safe_open
+from safetensors_reference.doors import safe_open
 from safetensors_reference.source import MemorySource, SourceLike, open_source
 
 from .support import ABCD, W, entry, make

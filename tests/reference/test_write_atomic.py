@@ -18,10 +18,10 @@ import pytest
 import safetensors.torch
 import torch
 
-from safetensors_reference import atomic
-from safetensors_reference.atomic import write_file
-from safetensors_reference.numpy_write import save_file
-from safetensors_reference.torch_write import save_file as save_torch
+from safetensors_reference.writing import atomic
+from safetensors_reference.writing.atomic import write_file
+from safetensors_reference.writing.numpy import save_file
+from safetensors_reference.writing.torch import save_file as save_torch
 
 from .write_support import NOBODY, OLD, listing, ordinary_user, public_file, read_official
 
@@ -229,7 +229,7 @@ def test_saving_torch_maps_over_their_own_file(tmp_path: Path) -> None:
 
 KILLED = """
 import os, signal, sys
-from safetensors_reference.atomic import write_file
+from safetensors_reference.writing.atomic import write_file
 def chunks():
     yield bytes(3 << 20)
     print(os.listdir(os.path.dirname(sys.argv[1])), flush=True)

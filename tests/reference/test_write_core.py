@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from safetensors_reference import DTYPE_BITS, HEADER_CAP, explain, writer
-from safetensors_reference.errors import WriteError
-from safetensors_reference.writer import FILE_ORDER, Deferred, TensorData, plan
+from safetensors_reference import DTYPE_BITS, HEADER_CAP, explain
+from safetensors_reference.rules.errors import WriteError
+from safetensors_reference.writing import writer
+from safetensors_reference.writing.writer import FILE_ORDER, Deferred, TensorData, plan
 
 from . import naive
 from .arrays import metadata, names

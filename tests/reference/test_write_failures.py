@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from safetensors_reference import atomic
-from safetensors_reference.atomic import NotSavedError, write_file
-from safetensors_reference.errors import WriteError
-from safetensors_reference.numpy_write import save_file
-from safetensors_reference.writer import Deferred, TensorData, plan
+from safetensors_reference.rules.errors import WriteError
+from safetensors_reference.writing import atomic
+from safetensors_reference.writing.atomic import NotSavedError, write_file
+from safetensors_reference.writing.numpy import save_file
+from safetensors_reference.writing.writer import Deferred, TensorData, plan
 
 from .write_support import OLD, listing, ordinary_user, public_file, read_official, untouched
 

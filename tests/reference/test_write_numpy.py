@@ -19,9 +19,9 @@ import safetensors.numpy
 from hypothesis import given
 
 from safetensors_reference import explain
-from safetensors_reference.errors import WriteError
-from safetensors_reference.numpy_write import save, save_file
-from safetensors_reference.packed import PackedTensor
+from safetensors_reference.arrays.packed import PackedTensor
+from safetensors_reference.rules.errors import WriteError
+from safetensors_reference.writing.numpy import save, save_file
 
 from .arrays import LAYOUTS, NUMPY_TYPES, Sample, content, dicts, lay_out, metadata
 from .write_support import Row, listing, read_official
@@ -110,7 +110,7 @@ def test_file_and_memory_hold_the_same(tmp_path: Path) -> None:
 
 def test_bytes_are_the_same_in_every_process() -> None:
     code = (
-        "import hashlib, numpy as np; from safetensors_reference.numpy_write import save;"
+        "import hashlib, numpy as np; from safetensors_reference.writing.numpy import save;"
         "t = {k: np.zeros(2, d) for k, d in zip('cab', ('f4', 'u1', 'f8'))};"
         "print(hashlib.sha256(save(t, {k: k for k in 'zyxwvabcde'})).hexdigest())"
     )

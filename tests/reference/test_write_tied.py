@@ -16,9 +16,9 @@ import torch
 from torch import nn
 
 from safetensors_reference import explain
-from safetensors_reference.errors import UnsupportedDtypeError, WriteError
-from safetensors_reference.tied import StateMismatchError, load_model, save_model
-from safetensors_reference.writer import TensorData, plan
+from safetensors_reference.rules.errors import UnsupportedDtypeError, WriteError
+from safetensors_reference.writing.tied import StateMismatchError, load_model, save_model
+from safetensors_reference.writing.writer import TensorData, plan
 
 
 class Tied(nn.Module):

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from safetensors_reference import explain
-from safetensors_reference.errors import WriteError
-from safetensors_reference.packed import PackedTensor
-from safetensors_reference.torch_write import save, save_file
+from safetensors_reference.arrays.packed import PackedTensor
+from safetensors_reference.rules.errors import WriteError
+from safetensors_reference.writing.torch import save, save_file
 
 from .arrays import metadata, names
 from .write_support import Row, read_official

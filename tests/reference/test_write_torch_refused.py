@@ -10,9 +10,9 @@ import pytest
 import safetensors.torch
 import torch
 
-from safetensors_reference.errors import WriteError
-from safetensors_reference.packed import PackedTensor
-from safetensors_reference.torch_write import save, save_file
+from safetensors_reference.arrays.packed import PackedTensor
+from safetensors_reference.rules.errors import WriteError
+from safetensors_reference.writing.torch import save, save_file
 
 from .write_support import listing, read_official
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from safetensors_reference import rule_book
-from safetensors_reference.cwe import CWE_NAMES
-from safetensors_reference.rules_docs import AREAS
+from safetensors_reference.rules.cwe import CWE_NAMES
+from safetensors_reference.rules.pages import AREAS
 from safetensors_reports.audit.advice import OF_AREA, OF_CODE, OF_OUTCOME, recommendation
 from safetensors_reports.audit.severity import (
     CONFORMANCE_ONLY,

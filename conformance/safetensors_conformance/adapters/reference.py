@@ -8,16 +8,16 @@ from typing import Any, cast
 from safetensors_conformance.adapters import given
 from safetensors_conformance.host.library import call, item, marked, opened
 from safetensors_reference import InvalidFileError, UnreadableError, read_header
-from safetensors_reference.atomic import write_file
-from safetensors_reference.errors import AccessError, SafetensorsError, UnsupportedDtypeError
+from safetensors_reference.arrays.numpy_types import numpy_dtype
+from safetensors_reference.arrays.packed import PackedTensor
+from safetensors_reference.doors import safe_open
 from safetensors_reference.numpy import load_file
-from safetensors_reference.numpy_types import numpy_dtype
-from safetensors_reference.numpy_write import save_file
-from safetensors_reference.opening import safe_open
-from safetensors_reference.packed import PackedTensor
-from safetensors_reference.rules import ProfileName
-from safetensors_reference.shards import open_index
-from safetensors_reference.writer import TensorData, plan
+from safetensors_reference.rules.book import ProfileName
+from safetensors_reference.rules.errors import AccessError, SafetensorsError, UnsupportedDtypeError
+from safetensors_reference.sharded.read import open_index
+from safetensors_reference.writing.atomic import write_file
+from safetensors_reference.writing.numpy import save_file
+from safetensors_reference.writing.writer import TensorData, plan
 
 
 @marked

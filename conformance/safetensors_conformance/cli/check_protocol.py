@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from safetensors_reference.cli_seconds import SecondsRange
+from safetensors_reference.seconds import SecondsRange
 
 from ..check_protocol import Check, check_protocol
 from ..confinement import Confinement

@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from safetensors_corpus import Manifest
-from safetensors_reference.cli_seconds import SecondsRange
-from safetensors_reference.rules import PROFILES
+from safetensors_reference.rules.book import PROFILES
+from safetensors_reference.seconds import SecondsRange
 from safetensors_reports.diff_markdown import diff_markdown
 from safetensors_reports.diff_report import DiffReport, Who, document
 from safetensors_reports.diff_text import diff_text

@@ -15,8 +15,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus.cli_common import UnusableError
-from safetensors_reference.cli_seconds import SecondsRange
-from safetensors_reference.rules import PROFILES, rule_book
+from safetensors_reference.rules.book import PROFILES, rule_book
+from safetensors_reference.seconds import SecondsRange
 
 from ..book import Book, ReportError
 from ..confinement import Confinement

@@ -12,8 +12,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from safetensors_corpus import Manifest
 from safetensors_corpus.cli_common import UnusableError
-from safetensors_reference.cli_seconds import SecondsRange
-from safetensors_reference.rules import PROFILES
+from safetensors_reference.rules.book import PROFILES
+from safetensors_reference.seconds import SecondsRange
 from safetensors_reports.trend import Trend, VersionRun, trend_document
 from safetensors_reports.trend import trend as hold_together
 from safetensors_reports.trend_markdown import trend_markdown

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from safetensors_reference.dtypes import DTYPE_BITS
+from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from ..builder import FileBuilder, pattern
 from ..ingredients import rare

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from safetensors_reference.dtypes import DTYPE_BITS
+from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from ..builder import FileBuilder, pattern
 from ..ingredients import PLACES, rare

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from safetensors_reference.rules import rule_book
+from safetensors_reference.rules.book import rule_book
 
 from .. import recipe
 from ..builder import FileBuilder

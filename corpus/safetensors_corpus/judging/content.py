@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from safetensors_reference.faults import quote, shorten
+from safetensors_reference.rules.faults import quote, shorten
 
 from .answer import Answer
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
-from safetensors_reference.rules import rule_book
+from safetensors_reference.rules.book import rule_book
 
 from ..manifest import Case, Expectation
 from ..write_properties import PROPERTIES

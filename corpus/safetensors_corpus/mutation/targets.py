@@ -17,14 +17,24 @@ if TYPE_CHECKING:
 READER = "safetensors_reference"
 ALIAS = "safetensors_reference_mutant"
 
-DECIDING = ("rules", "source", "dtypes", "header", "jsontext", "entries", "layout", "entry_table", "explain")
+DECIDING = (
+    "rules.book",
+    "source",
+    "rules.dtypes",
+    "header.model",
+    "header.json_text",
+    "header.entries",
+    "header.layout",
+    "header.entry_table",
+    "header.explain",
+)
 """Modules that decide verdict, fault code and content, each after those that it imports."""
-SHARED = ("errors", "faults", "texts")
+SHARED = ("rules.errors", "rules.faults", "header.texts")
 """Modules that carry what the others decided; they are used as they are."""
 
 SKIP: Mapping[str, tuple[str, ...]] = {
     # The rule book is data with tests of its own; of this module only the header cap decides.
-    "rules": ("*",),
+    "rules.book": ("*",),
     # Case files are handed over as bytes; which forms of input are taken is no matter of files.
     "source": (
         "_has_descriptor",
@@ -39,11 +49,11 @@ SKIP: Mapping[str, tuple[str, ...]] = {
         "open_source",
     ),
     # The proving path's view of a header, and conveniences of the programming interface.
-    "header": ("ParsedEntries", "rows", "TensorInfo.bits", "Header.in_offset_order"),
+    "header.model": ("ParsedEntries", "rows", "TensorInfo.bits", "Header.in_offset_order"),
     # Texts and drawings for people.
-    "entries": ("describe",),
-    "layout": ("show_shape", "draw_layout"),
-    "explain": ("InvalidFileError", "_Explainer._byte"),
+    "header.entries": ("describe",),
+    "header.layout": ("show_shape", "draw_layout"),
+    "header.explain": ("InvalidFileError", "_Explainer._byte"),
 }
 """Functions and classes that are not mutated."""
 
@@ -51,7 +61,7 @@ SKIP: Mapping[str, tuple[str, ...]] = {
 def sources() -> dict[str, str]:
     """Return module name -> source text of every module that decides."""
     root = files(READER)
-    return {name: root.joinpath(f"{name}.py").read_text(encoding="utf-8") for name in DECIDING}
+    return {name: root.joinpath(*name.split(".")[:-1], name.rpartition(".")[2] + ".py").read_text(encoding="utf-8") for name in DECIDING}
 
 
 def reader_mutants() -> list[Mutant]:
@@ -69,7 +79,7 @@ def warm() -> None:
     for name in DECIDING:
         _sound_code(name)
         import_module(f"{READER}.{name}")
-    import_module(f"{READER}.rules").rule_book()
+    import_module(f"{READER}.rules.book").rule_book()
 
 
 def load_reader(mutant: Mutant | None) -> Callable[[bytes, str], Any]:
@@ -77,19 +87,20 @@ def load_reader(mutant: Mutant | None) -> Callable[[bytes, str], Any]:
 
     The modules live under another package name, so the reader of this process stays sound.
     """
-    package = ModuleType(ALIAS)
-    package.__path__ = []
-    sys.modules[ALIAS] = package
+    for parent in {ALIAS, *(f"{ALIAS}.{name}".rpartition(".")[0] for name in (*SHARED, *DECIDING))}:
+        package = ModuleType(parent)
+        package.__path__ = []
+        sys.modules[parent] = package
     for name in (*SHARED, *DECIDING):
         # The rule book takes longest to load, so its module is replaced only when the fault is in it.
-        if name in SHARED or (name == "rules" and (mutant is None or mutant.module != name)):
+        if name in SHARED or (name == "rules.book" and (mutant is None or mutant.module != name)):
             sys.modules[f"{ALIAS}.{name}"] = import_module(f"{READER}.{name}")
             continue
         faulty = mutant is not None and mutant.module == name
         module = ModuleType(f"{ALIAS}.{name}")
-        module.__package__ = ALIAS
+        module.__package__ = module.__name__.rpartition(".")[0]
         sys.modules[module.__name__] = module
         exec(mutant.compiled() if mutant and faulty else _sound_code(name), module.__dict__)  # noqa: S102
-    explain = sys.modules[f"{ALIAS}.explain"].explain
+    explain = sys.modules[f"{ALIAS}.header.explain"].explain
     assert callable(explain)
     return explain  # type: ignore[no-any-return]

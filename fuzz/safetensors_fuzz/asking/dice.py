@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 
-from safetensors_reference.dtypes import DTYPE_BITS
+from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 PACKED = tuple(dtype for dtype, bits in DTYPE_BITS.items() if bits % 8)
 """Dtypes whose elements share bytes."""

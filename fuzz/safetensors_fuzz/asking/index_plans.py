@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from safetensors_corpus.index_builder import numbered
-from safetensors_reference.dtypes import DTYPE_BITS
+from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from .dice import Dice, elements_of_a_byte
 from .index_rules import SHARD_FAULTS

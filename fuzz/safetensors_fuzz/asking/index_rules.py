@@ -8,7 +8,7 @@ from typing import Any
 
 from safetensors_corpus import shard_faults
 from safetensors_corpus.registry import ACCEPT, Accept, Reject, reject
-from safetensors_reference.rules import rule_book
+from safetensors_reference.rules.book import rule_book
 
 from .index_text import CHOICES, FAULTY, metadata_choice
 from .question import Aim, Fault, Plan, PlanError, accepting, choosing, rejecting

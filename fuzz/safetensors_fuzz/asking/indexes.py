@@ -19,7 +19,7 @@ from safetensors_corpus.builder import filled
 from safetensors_corpus.index_builder import INDEX_NAME, IndexBuilder, ShardBuilder
 from safetensors_corpus.manifest import ROOT_MARK
 from safetensors_corpus.shard_faults import break_shard
-from safetensors_reference.dtypes import DTYPE_BITS
+from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from . import index_plans
 from .index_rules import SHARD_FAULTS, look, metadata_text, resolved

@@ -16,7 +16,7 @@ from safetensors_corpus.builder import Builder
 from safetensors_corpus.document import action_faults
 from safetensors_corpus.manifest import ROOT_MARK, Case, DirectoryFile, Expectation, Input
 from safetensors_corpus.registry import ACCEPT, Accept, Reject
-from safetensors_reference.rules import rule_book
+from safetensors_reference.rules.book import rule_book
 
 from ..finding import ENTRY
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from safetensors_corpus.registry import ACCEPT, Accept, Reject, reject
-from safetensors_reference.dtypes import DTYPE_BITS
-from safetensors_reference.rules import rule_book
+from safetensors_reference.rules.book import rule_book
+from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from .question import Aim, Fault, PlanError, accepting, choosing, rejecting
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from safetensors_corpus.builder import filled, pattern, size_of
 from safetensors_corpus.slice_builder import SliceBuilder, index_items
-from safetensors_reference.dtypes import DTYPE_BITS
+from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from . import slice_plans
 from .question import Asking, Fault, Plan, PlanError, Question, asked, rejecting

@@ -8,7 +8,7 @@ from typing import Any
 
 from safetensors_corpus.write_builder import covered
 from safetensors_corpus.write_properties import FOREIGN, foreign_windows
-from safetensors_reference.dtypes import DTYPE_BITS
+from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from .question import PlanError
 from .write_rules import WIDEST, WRAPS

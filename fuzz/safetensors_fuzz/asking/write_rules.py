@@ -13,7 +13,7 @@ from typing import Any
 
 from safetensors_corpus.registry import ACCEPT, Accept, Reject, reject
 from safetensors_corpus.write_builder import covered
-from safetensors_reference.dtypes import DTYPE_BITS
+from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from .question import Aim, Fault, Plan, PlanError, accepting, choosing, rejecting
 

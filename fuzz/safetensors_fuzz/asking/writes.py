@@ -17,7 +17,7 @@ from typing import Any
 from safetensors_corpus import recipe
 from safetensors_corpus.builder import pattern
 from safetensors_corpus.write_builder import WriteBuilder
-from safetensors_reference.dtypes import DTYPE_BITS
+from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from . import write_plans
 from .question import Asking, Plan, PlanError, Question, asked

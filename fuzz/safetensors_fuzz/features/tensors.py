@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from safetensors_reference.dtypes import DTYPE_BITS
+from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from ..grammar.draft import Draft, Row
 from ..grammar.vocabulary import MAGIC

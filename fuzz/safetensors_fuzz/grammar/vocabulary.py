@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from safetensors_reference.dtypes import DTYPE_BITS
-from safetensors_reference.rules import HEADER_CAP
+from safetensors_reference.rules.book import HEADER_CAP
+from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 DTYPES = tuple(name.encode() for name in DTYPE_BITS)
 BITS = {name.encode(): bits for name, bits in DTYPE_BITS.items()}

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from safetensors_reference.rules import ProfileName
+from safetensors_reference.rules.book import ProfileName
 
 
 @dataclass

@@ -10,19 +10,19 @@ from typing import Any
 
 from safetensors_corpus.broken.small_json import Refused
 from safetensors_reference import explain
-from safetensors_reference.rules import ProfileName
+from safetensors_reference.rules.book import ProfileName
 
 from ..oracle import content, quick_header
 from . import Planted, Probe
 
-_DECIDING = ("explain", "entries", "layout", "jsontext")
+_DECIDING = ("explain", "entries", "layout", "json_text")
 _RULE = re.compile(r'"((?:FRM|HDR|ENT|DTY|SHP|OFF|MET)-\d\d)"')
 
 
 @cache
 def reported_rules() -> tuple[str, ...]:
     """Return the rules that the strict reader names in its faults, out of its source."""
-    root = files("safetensors_reference")
+    root = files("safetensors_reference.header")
     texts = (root.joinpath(f"{name}.py").read_text(encoding="utf-8") for name in _DECIDING)
     return tuple(sorted({rule for text in texts for rule in _RULE.findall(text)}))
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .header import Header
+    from ..header.model import Header
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any, Generic, Protocol, Self, TypeVar
 
-from .buffers import Mode, check_unchanged, map_file, read_range
-from .errors import AccessError, NoSuchTensorError, memory_for
-from .faults import quote, shown
-from .header import Header, TensorInfo
-from .parse import header_of
-from .rules import ProfileName
+from ..buffers import Mode, check_unchanged, map_file, read_range
+from ..header.model import Header, TensorInfo
+from ..header.read import header_of
+from ..rules.book import ProfileName
+from ..rules.errors import AccessError, NoSuchTensorError, memory_for
+from ..rules.faults import quote, shown
+from ..source import Source, SourceLike, open_source
 from .slicing import take
-from .source import Source, SourceLike, open_source
 
 T = TypeVar("T")
 Made_co = TypeVar("Made_co", covariant=True)

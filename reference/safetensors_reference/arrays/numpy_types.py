@@ -6,8 +6,8 @@ from functools import cache
 
 import numpy as np
 
-from .dtypes import DTYPE_BITS
-from .errors import UnsupportedDtypeError
+from ..rules.dtypes import DTYPE_BITS
+from ..rules.errors import UnsupportedDtypeError
 
 MAX_RANK = 64
 """Most dimensions that NumPy holds (SHP-10)."""

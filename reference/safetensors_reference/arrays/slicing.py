@@ -14,11 +14,11 @@ from typing import SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from .dtypes import DTYPE_BITS
-from .errors import AccessError
-from .faults import shown
-from .header import TensorInfo
-from .layout import show_shape
+from ..header.layout import show_shape
+from ..header.model import TensorInfo
+from ..rules.dtypes import DTYPE_BITS
+from ..rules.errors import AccessError
+from ..rules.faults import shown
 from .numpy_types import MAX_RANK
 
 

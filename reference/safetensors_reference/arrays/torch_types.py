@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from .errors import UnsupportedDtypeError
+from ..rules.errors import UnsupportedDtypeError
 
 _NAMES = {
     "BOOL": "bool",

@@ -7,9 +7,9 @@ from typing import TypeAlias
 
 import torch
 
-from .dtypes import DTYPE_BITS
-from .errors import AccessError
-from .header import Row
+from ..header.model import Row
+from ..rules.dtypes import DTYPE_BITS
+from ..rules.errors import AccessError
 from .packed import PackedTensor
 from .torch_types import TORCH_DTYPES, torch_dtype
 

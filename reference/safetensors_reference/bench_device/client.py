@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ..errors import PortableError
+from ..rules.errors import PortableError
 from ..variables import child_variables
 from .loaders import WARM
 

@@ -14,10 +14,10 @@ from typing import Any
 import click
 from rich.console import Console
 
-from ..atomic import NotSavedError
-from ..cli_seconds import SecondsRange
-from ..errors import SafetensorsError
+from ..rules.errors import SafetensorsError
+from ..seconds import SecondsRange
 from ..variables import checked_names
+from ..writing.atomic import NotSavedError
 from . import document as documents
 from . import limits_run, loaders, machine, page_cache, picture, tables
 from .client import without_paths

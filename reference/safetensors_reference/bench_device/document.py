@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from ..atomic import write_file
+from ..writing.atomic import write_file
 from . import machine
 from .figures import Document
 

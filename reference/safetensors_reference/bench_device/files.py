@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..atomic import write_file
-from ..writer import Deferred, FilePlan, TensorData, plan
+from ..writing.atomic import write_file
+from ..writing.writer import Deferred, FilePlan, TensorData, plan
 
 KINDS = ("large", "llm", "small")
 TITLES = {

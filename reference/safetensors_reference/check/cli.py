@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, cast
 import click
 from rich.console import Console
 
-from .check_inputs import CheckInput, find_inputs
-from .check_output import final_line, print_brief, print_result, shown_name, unreadable_line
-from .check_progress import ProgressBar
-from .check_result import CheckResult, Status, check_input
-from .rules import PROFILES, ProfileName
+from ..rules.book import PROFILES, ProfileName
+from .inputs import CheckInput, find_inputs
+from .output import final_line, print_brief, print_result, shown_name, unreadable_line
+from .progress import ProgressBar
+from .result import CheckResult, Status, check_input
 
 if TYPE_CHECKING:
     from .sarif import SarifLog

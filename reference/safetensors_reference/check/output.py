@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from .faults import quote, render_path
-from .hexview import hexview
-from .layout import draw_layout
-from .rules import rule_book
-from .source import UnreadableError, open_source
+from ..header.layout import draw_layout
+from ..hexview import hexview
+from ..rules.book import rule_book
+from ..rules.faults import quote, render_path
+from ..source import UnreadableError, open_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rich.console import Console
 
-    from .check_result import CheckResult, Status
-    from .faults import Fault
+    from ..rules.faults import Fault
+    from .result import CheckResult, Status
 
 
 STATUSES: tuple[Status, ...] = ("valid", "invalid", "unreadable")

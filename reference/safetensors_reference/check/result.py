@@ -6,17 +6,17 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from .alignment import Alignment, alignment
-from .check_inputs import CheckInput
-from .explain import Explanation, explain
-from .faults import render_path
-from .source import UnreadableError
+from ..arrays.alignment import Alignment, alignment
+from ..header.explain import Explanation, explain
+from ..rules.faults import render_path
+from ..source import UnreadableError
+from .inputs import CheckInput
 
 if TYPE_CHECKING:
-    from .faults import Fault
-    from .rules import ProfileName
-    from .shard_findings import Note
-    from .shards import IndexExplanation
+    from ..rules.book import ProfileName
+    from ..rules.faults import Fault
+    from ..sharded.findings import Note
+    from ..sharded.read import IndexExplanation
 
 Status = Literal["valid", "invalid", "unreadable"]
 INDEX_END = ".index.json"
@@ -142,7 +142,7 @@ def check_input(item: CheckInput, profile: ProfileName) -> CheckResult:
 
 def _check_index(name: str, profile: ProfileName) -> CheckResult:
     # Most files are no index, so what reads one is loaded when the first is met.
-    from .shards import explain_index
+    from ..sharded.read import explain_index
 
     seen = explain_index(name, profile)
     return CheckResult(name, profile, seen.size, seen.faults, seen.tolerated, index=seen)

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote_from_bytes
 
-from .cwe import CWE_OF_CODE
-from .faults import render_path
-from .rules import rule_book
-from .sarif_rules import (
+from ..rules.book import rule_book
+from ..rules.cwe import CWE_OF_CODE
+from ..rules.faults import render_path
+from ..rules.sarif import (
     RESULTS,
     RULE_INDEX,
     cwe_reference,
@@ -28,9 +28,9 @@ from .sarif_rules import (
 )
 
 if TYPE_CHECKING:
-    from .check_result import CheckResult
-    from .faults import Fault, JsonPath
-    from .shard_findings import Note
+    from ..rules.faults import Fault, JsonPath
+    from ..sharded.findings import Note
+    from .result import CheckResult
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 FINGERPRINT = "brokenRuleInFile/v1"

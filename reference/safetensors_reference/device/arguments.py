@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..errors import AccessError
+from ..rules.errors import AccessError
 
 
 def check_numbers(**values: object) -> None:

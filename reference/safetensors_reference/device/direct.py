@@ -10,7 +10,7 @@ import errno
 import os
 from collections.abc import Iterable, Iterator
 
-from ..errors import AccessError
+from ..rules.errors import AccessError
 from ..source import PathSource, shorter
 from .plan import Chunk, Segment, cut_on_grid
 from .reading import unreadable

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from ..buffers import populate
-from ..errors import AccessError
+from ..rules.errors import AccessError
 from .ring import PAGE, Mark
 
 POPULATE = 64 << 10

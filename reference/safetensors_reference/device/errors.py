@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 
-from ..errors import SafetensorsError
+from ..rules.errors import SafetensorsError
 
 
 class DeviceError(SafetensorsError, RuntimeError):

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from ..errors import AccessError, SafetensorsError
+from ..rules.errors import AccessError, SafetensorsError
 from ..source import PathSource, shorter
 from .errors import DeviceError, reason
 from .plan import Segment, cut_on_grid

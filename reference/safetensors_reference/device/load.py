@@ -15,13 +15,13 @@ from typing import NamedTuple
 
 import torch
 
+from ..arrays.torch_views import TorchTensor, make_views
 from ..buffers import check_unchanged
-from ..errors import AccessError, NoSuchTensorError
-from ..faults import quote
-from ..parse import header_of
-from ..rules import ProfileName
+from ..header.read import header_of
+from ..rules.book import ProfileName
+from ..rules.errors import AccessError, NoSuchTensorError
+from ..rules.faults import quote
 from ..source import PathSource
-from ..torch_views import TorchTensor, make_views
 from . import gds as by_gds
 from .arguments import check_numbers
 from .direct import DirectReader

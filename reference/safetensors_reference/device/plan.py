@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
-from ..dtypes import DTYPE_BITS
-from ..header import Header, Row, rows
+from ..header.model import Header, Row, rows
+from ..rules.dtypes import DTYPE_BITS
 
 MAX_ALIGN = 256
 """Largest alignment in bytes that can be promised: what every allocator of a device keeps to."""

@@ -20,7 +20,7 @@ from typing import Protocol
 
 import torch
 
-from ..errors import AccessError
+from ..rules.errors import AccessError
 from .errors import DeviceError, reason
 
 PAGE = 4096

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import torch
 
-from ..errors import SafetensorsError
+from ..rules.errors import SafetensorsError
 from .engine import Engine, Lane
 from .errors import DeviceError, let_go, reason
 from .plan import Chunk, Segment

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 import torch
 
-from ..dtypes import DTYPE_BITS
-from ..errors import AccessError
-from ..header import Row
-from ..packed import PackedTensor
-from ..torch_types import TORCH_DTYPES, torch_dtype
-from ..torch_views import TorchTensor, make
+from ..arrays.packed import PackedTensor
+from ..arrays.torch_types import TORCH_DTYPES, torch_dtype
+from ..arrays.torch_views import TorchTensor, make
+from ..header.model import Row
+from ..rules.dtypes import DTYPE_BITS
+from ..rules.errors import AccessError
 
 
 def check_rows(

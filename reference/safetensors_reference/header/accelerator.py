@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from .header import Header, ParsedEntries, TensorInfo
+from .model import Header, ParsedEntries, TensorInfo
 from .prove import _counts_agree, _metadata_strings, affordable, tensor_size
 
 try:

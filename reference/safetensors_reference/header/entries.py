@@ -11,9 +11,9 @@ from itertools import islice
 from math import isinf
 from typing import TYPE_CHECKING
 
-from .dtypes import DTYPE_BITS
-from .faults import Fault, JsonPath, quote
-from .jsontext import Long, Node, plain_integer, whole_number
+from ..rules.dtypes import DTYPE_BITS
+from ..rules.faults import Fault, JsonPath, quote
+from .json_text import Long, Node, plain_integer, whole_number
 from .texts import Texts
 
 if TYPE_CHECKING:

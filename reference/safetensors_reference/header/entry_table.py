@@ -9,11 +9,11 @@ from array import array
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from .dtypes import DTYPE_BITS
+from ..rules.dtypes import DTYPE_BITS
 from .entries import Entry
-from .header import Rows, TensorInfo
-from .jsontext import Node
+from .json_text import Node
 from .layout import Range, show_shape
+from .model import Rows, TensorInfo
 from .texts import Names, Strings
 
 _DTYPES: tuple[str | None, ...] = (None, *DTYPE_BITS)

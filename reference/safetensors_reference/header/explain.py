@@ -14,15 +14,15 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain
 
+from ..rules.book import HEADER_CAP, PROFILES, ProfileName, rule_book
+from ..rules.errors import AccessError, InvalidError
+from ..rules.faults import Fault, quote, shown
+from ..source import Source, SourceLike, open_source
 from .entries import Entry, EntryReader
 from .entry_table import Entries, Ranges, Tensors
-from .errors import AccessError, InvalidError
-from .faults import Fault, quote, shown
-from .header import Header
-from .jsontext import Abandon, JsonReader, Node
+from .json_text import Abandon, JsonReader, Node
 from .layout import Range, check_layout
-from .rules import HEADER_CAP, PROFILES, ProfileName, rule_book
-from .source import Source, SourceLike, open_source
+from .model import Header
 from .texts import Names
 
 RESERVED = "__metadata__"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from heapq import nsmallest
 from typing import TYPE_CHECKING
 
-from .faults import Fault, quote
+from ..rules.faults import Fault, quote
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence

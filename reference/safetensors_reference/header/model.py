@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from .dtypes import DTYPE_BITS
+from ..rules.dtypes import DTYPE_BITS
 
 
 class TensorInfo(NamedTuple):

@@ -22,8 +22,8 @@ from itertools import chain
 from operator import itemgetter
 from typing import Any
 
-from .dtypes import DTYPE_BITS
-from .header import Header, ParsedEntries, TensorInfo
+from ..rules.dtypes import DTYPE_BITS
+from .model import Header, ParsedEntries, TensorInfo
 
 U64_MAX = 2**64 - 1
 LEAN_FROM = 1 << 20

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 
+from ..rules.book import HEADER_CAP, ProfileName
+from ..source import PathSource, Source, SourceLike, open_source
 from .accelerator import prove_fast
 from .explain import InvalidFileError, check_profile, explain_source
-from .header import Header
+from .model import Header
 from .prove import prove
-from .rules import HEADER_CAP, ProfileName
-from .source import PathSource, Source, SourceLike, open_source
 
 
 def read_header(what: SourceLike, profile: ProfileName = "hardened", *, accelerate: bool = True) -> Header:

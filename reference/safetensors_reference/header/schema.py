@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import json
 
-from .dtypes import DTYPE_BITS
+from ..rules.book import rule_book
+from ..rules.dtypes import DTYPE_BITS
 from .entries import FIELDS, U64_MAX
-from .rules import rule_book
 
 SCHEMA_CODES = (
     "HDR_NOT_OBJECT",

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .disputed_docs import disputed_page
-from .header_schema import header_schema_text
-from .rules import BASES, PROFILES, Choice, Rule, rule_book
-from .rules_docs import rules_page
+from ..header.schema import header_schema_text
+from .book import BASES, PROFILES, Choice, Rule, rule_book
+from .disputed import disputed_page
+from .pages import rules_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,7 @@ PAGES = {"rules.md": rules_page, "disputed.md": disputed_page, "header.schema.js
 
 def docs_folder() -> Path | None:
     """Return the folder ``docs/`` of the checkout that this package runs from, None when it is installed."""
-    root = Path(__file__).resolve().parents[2]
+    root = Path(__file__).resolve().parents[3]
     return root / "docs" if (root / "pyproject.toml").exists() else None
 
 

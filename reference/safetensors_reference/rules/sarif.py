@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from .book import PROFILES, rule_book
 from .cwe import CWE_NAMES, CWE_OF_CODE
-from .rules import PROFILES, rule_book
-from .rules_docs import escape
+from .pages import escape
 
 if TYPE_CHECKING:
-    from .rules import Rule
+    from .book import Rule
 
 AREAS = ("FRM", "HDR", "ENT", "DTY", "SHP", "OFF", "MET", "LIM", "IDX")
 """Areas whose rules a file can break; the others speak about programs only."""

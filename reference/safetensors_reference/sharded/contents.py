@@ -5,19 +5,19 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from .entries import describe
-from .faults import Fault, quote
-from .jsontext import plain_integer
-from .shard_findings import Note
-from .shard_index import METADATA, TOTAL_SIZE, WEIGHT_MAP
+from ..header.entries import describe
+from ..header.json_text import plain_integer
+from ..rules.faults import Fault, quote
+from .findings import Note
+from .index import METADATA, TOTAL_SIZE, WEIGHT_MAP
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from .header import Header
-    from .jsontext import Node
-    from .shard_findings import Findings
-    from .shard_index import IndexText
+    from ..header.json_text import Node
+    from ..header.model import Header
+    from .findings import Findings
+    from .index import IndexText
 
 _WHOLE = re.compile(r"(0|[1-9][0-9]*)\.0+")
 _DIGITS = 20

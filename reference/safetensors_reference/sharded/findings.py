@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from .faults import Fault
-from .jsontext import Abandon
+from ..header.json_text import Abandon
+from ..rules.faults import Fault
 
 if TYPE_CHECKING:
-    from .faults import JsonPath
+    from ..rules.faults import JsonPath
 
 FAULT_LIMIT = 100_000
 """Most faults that are collected. An index can be nothing but faults, each larger than its text."""

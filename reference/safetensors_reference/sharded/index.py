@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from .entries import describe
-from .faults import Fault, quote
-from .jsontext import Abandon
-from .shard_findings import Note
-from .shard_json import IndexJsonReader, not_utf8
-from .shard_names import name_faults
+from ..header.entries import describe
+from ..header.json_text import Abandon
+from ..rules.faults import Fault, quote
+from .findings import Note
+from .json_text import IndexJsonReader, not_utf8
+from .names import name_faults
 
 if TYPE_CHECKING:
-    from .faults import JsonPath
-    from .jsontext import Node
-    from .shard_findings import Findings
+    from ..header.json_text import Node
+    from ..rules.faults import JsonPath
+    from .findings import Findings
 
 INDEX_CAP = 100_000_000
 """Largest index in bytes that is read (IDX-13), the same as for a header; real ones reach 13.5 MB."""

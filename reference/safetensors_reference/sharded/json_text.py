@@ -9,12 +9,12 @@ from __future__ import annotations
 import codecs
 from typing import TYPE_CHECKING
 
-from .jsontext import JsonReader, Node
+from ..header.json_text import JsonReader, Node
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .jsontext import Kind, Report
+    from ..header.json_text import Kind, Report
 
 _BLOCK = 1 << 20
 

@@ -11,20 +11,20 @@ import os
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from .errors import InvalidError
-from .explain import Explanation, check_profile, explain
-from .faults import Fault, quote, shown
-from .jsontext import Abandon
-from .rules import ProfileName
-from .shard_contents import check_contents
-from .shard_findings import Findings, Note
-from .shard_index import INDEX_CAP, IndexText, Mention, read_index_text
-from .source import Source, UnreadableError, open_source
+from ..header.explain import Explanation, check_profile, explain
+from ..header.json_text import Abandon
+from ..rules.book import ProfileName
+from ..rules.errors import InvalidError
+from ..rules.faults import Fault, quote, shown
+from ..source import Source, UnreadableError, open_source
+from .contents import check_contents
+from .findings import Findings, Note
+from .index import INDEX_CAP, IndexText, Mention, read_index_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from .header import Header, TensorInfo
+    from ..header.model import Header, TensorInfo
 
 IndexPath = str | os.PathLike[str]
 

@@ -7,7 +7,7 @@ import shutil
 import stat
 from typing import TYPE_CHECKING, Self
 
-from .atomic import NotSavedError
+from ..writing.atomic import NotSavedError
 
 if TYPE_CHECKING:
     from pathlib import Path

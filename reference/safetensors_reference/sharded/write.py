@@ -11,16 +11,16 @@ from operator import index as as_int
 from pathlib import Path
 from typing import TypeVar
 
-from .atomic import NotSavedError, write_file
-from .entries import U64_MAX
-from .errors import WriteError
-from .explain import RESERVED
-from .faults import quote, shown
-from .parse import read_header
-from .shard_findings import Findings
-from .shard_index import INDEX_CAP, METADATA, TOTAL_SIZE, WEIGHT_MAP, read_index_text
-from .shard_names import INDEX_SUFFIX, name_faults, shard_name
-from .shard_replace import Replacing, check_target
+from ..header.entries import U64_MAX
+from ..header.explain import RESERVED
+from ..header.read import read_header
+from ..rules.errors import WriteError
+from ..rules.faults import quote, shown
+from ..writing.atomic import NotSavedError, write_file
+from .findings import Findings
+from .index import INDEX_CAP, METADATA, TOTAL_SIZE, WEIGHT_MAP, read_index_text
+from .names import INDEX_SUFFIX, name_faults, shard_name
+from .replace import Replacing, check_target
 
 Tensor = TypeVar("Tensor")
 Directory = str | os.PathLike[str]

@@ -16,8 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from .errors import SafetensorsError
-from .faults import shown
+from ..rules.errors import SafetensorsError
+from ..rules.faults import shown
 
 Bytes = bytes | bytearray | memoryview
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..arrays.numpy_types import code_of, numpy_dtype
+from ..arrays.packed import PackedTensor
+from ..rules.dtypes import DTYPE_BITS
 from .atomic import write_file
-from .dtypes import DTYPE_BITS
-from .numpy_types import code_of, numpy_dtype
-from .packed import PackedTensor
 from .writer import Deferred, FilePlan, TensorData, plan, refused, unsupported
 
 Array = npt.NDArray[Any]

@@ -10,10 +10,10 @@ from collections.abc import Collection, Iterator, Mapping
 
 import torch
 
-from .errors import SafetensorsError, UnsupportedDtypeError, WriteError
-from .faults import quote
+from ..rules.errors import SafetensorsError, UnsupportedDtypeError, WriteError
+from ..rules.faults import quote
 from .overlap import Place, groups
-from .torch_write import check, places, save_file
+from .torch import check, places, save_file
 from .writer import refused
 
 
@@ -150,7 +150,7 @@ def _holds(place: Place, tensor: torch.Tensor, begin: int, end: int) -> bool:
 
 
 def _read(path: str | os.PathLike[str], device: str | int | torch.device) -> dict[str, torch.Tensor]:
-    from .torch import load_file
+    from ..torch import load_file
 
     out: dict[str, torch.Tensor] = {}
     for name, tensor in load_file(path).items():

@@ -9,13 +9,13 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 
+from ..arrays.packed import PackedTensor
+from ..arrays.torch_types import CODES
+from ..rules.errors import WriteError
+from ..rules.faults import quote
 from .atomic import write_file
-from .errors import WriteError
-from .faults import quote
-from .numpy_write import check_packed
+from .numpy import check_packed
 from .overlap import Place, groups
-from .packed import PackedTensor
-from .torch_types import CODES
 from .writer import Deferred, FilePlan, TensorData, plan, refused, unsupported
 
 TorchTensor: TypeAlias = torch.Tensor | PackedTensor[torch.Tensor]

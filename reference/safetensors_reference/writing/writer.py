@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 
-from .dtypes import DTYPE_BITS
-from .errors import WriteError
-from .explain import RESERVED
-from .faults import quote, shown
-from .rules import HEADER_CAP
+from ..header.explain import RESERVED
+from ..rules.book import HEADER_CAP
+from ..rules.dtypes import DTYPE_BITS
+from ..rules.errors import WriteError
+from ..rules.faults import quote, shown
 
 Bytes = bytes | bytearray | memoryview
 

@@ -122,7 +122,7 @@ def report_text(report: Report) -> str:
 
 
 def _rule_book() -> dict[str, Any]:
-    package = files("safetensors_reference")
+    package = files("safetensors_reference.rules")
     data = b"".join(package.joinpath(name).read_bytes() for name in ("rules.toml", "choices.toml"))
     book = rule_book()
     return {

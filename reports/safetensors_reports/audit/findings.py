@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from safetensors_corpus.judging.verdicts import fails, kind_of
 from safetensors_reference import rule_book
-from safetensors_reference.cwe import CWE_NAMES
+from safetensors_reference.rules.cwe import CWE_NAMES
 
 from ..case_evidence import expected_text, reproducer
 from ..record import row_failures

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from safetensors_corpus.judging.verdicts import fails, kind_of, worst
 from safetensors_reference import rule_book
-from safetensors_reference.rules_docs import AREAS
+from safetensors_reference.rules.pages import AREAS
 
 from ..record import row_failures
 from .public import OWN

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from safetensors_reference.cwe import CWE_NAMES
-from safetensors_reference.sarif import SCHEMA, message
-from safetensors_reference.sarif_rules import (
+from safetensors_reference.check.sarif import SCHEMA, message
+from safetensors_reference.rules.cwe import CWE_NAMES
+from safetensors_reference.rules.sarif import (
     LEVELS,
     RESULTS,
     cwe_reference,

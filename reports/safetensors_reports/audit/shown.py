@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from safetensors_reference.cwe import CWE_OF_CODE
+from safetensors_reference.rules.cwe import CWE_OF_CODE
 
 from ..case_evidence import Evidence, case_codes, case_digest, evidence_in, evidence_of, got_text, stored_file
 from .severity import OUTCOMES, SEVERITIES, outcome_class, severity, weaknesses_of

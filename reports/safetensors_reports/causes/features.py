@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 from safetensors_corpus import Case, ManifestError
 from safetensors_reference import InvalidFileError, UnreadableError, read_header
-from safetensors_reference.dtypes import DTYPE_BITS
-from safetensors_reference.header import Header
+from safetensors_reference.header.model import Header
+from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from ..case_evidence import LARGEST
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from safetensors_corpus import Case, ManifestError
 from safetensors_reference import explain, rule_book
-from safetensors_reference.dtypes import DTYPE_BITS
+from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from ..case_evidence import LARGEST, case_codes
 from ..wording import difference_class, message_class

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from safetensors_reference import Explanation
-    from safetensors_reference.layout import Range
+    from safetensors_reference.header.layout import Range
 
 SHOWN = 14
 """Most ranges drawn one by one."""

@@ -10,7 +10,7 @@ import unicodedata
 from dataclasses import dataclass, field
 from xml.sax.saxutils import escape
 
-from safetensors_reference.faults import shorten
+from safetensors_reference.rules.faults import shorten
 
 WIDTH = 880
 """Width of every drawing in pixels."""

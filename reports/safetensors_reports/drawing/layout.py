@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from safetensors_reference import explain
-from safetensors_reference.layout import draw_layout
+from safetensors_reference.header.layout import draw_layout
 
 from .buffer import Buffer, Patch, look_at, starts
 from .canvas import CHAR, INNER, MARGIN, Canvas, Rows, cut, extent, shown

@@ -20,11 +20,13 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from safetensors_reference.device import distributed, distributed_plan, distributed_rounds
-from safetensors_reference.device.distributed import ShardedModel
+from safetensors_reference.arrays.packed import PackedTensor
 from safetensors_reference.device.engine import CpuEngine
-from safetensors_reference.errors import AccessError, SafetensorsError
-from safetensors_reference.packed import PackedTensor
+from safetensors_reference.device.ranks import model as distributed
+from safetensors_reference.device.ranks import plan as distributed_plan
+from safetensors_reference.device.ranks import rounds as distributed_rounds
+from safetensors_reference.device.ranks.model import ShardedModel
+from safetensors_reference.rules.errors import AccessError, SafetensorsError
 
 Answer = dict[str, Any]
 

@@ -13,7 +13,7 @@ from safetensors_reference.device import configure, load_file, load_files
 from safetensors_reference.device import load as load_module
 from safetensors_reference.device.engine import CpuEngine
 from safetensors_reference.device.transfer import Transfer
-from safetensors_reference.errors import AccessError, NoSuchTensorError, UnsupportedDtypeError
+from safetensors_reference.rules.errors import AccessError, NoSuchTensorError, UnsupportedDtypeError
 
 from ..support import make
 from .support import (
@@ -146,7 +146,7 @@ def test_a_big_endian_machine_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
 def test_what_torch_lacks_or_cannot_hold_is_known_before_anything_is_allocated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from safetensors_reference import torch_types
+    from safetensors_reference.arrays import torch_types
 
     engine = CountingEngine()
     install(monkeypatch, engine)

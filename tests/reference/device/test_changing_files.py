@@ -12,7 +12,7 @@ import pytest
 
 from safetensors_reference import UnreadableError
 from safetensors_reference.device import DeviceError, load_files
-from safetensors_reference.errors import AccessError
+from safetensors_reference.rules.errors import AccessError
 
 from .faulty import FILE, BrokenError, arm, assert_clean, load
 from .support import data_of, file_of, raw_bytes, write

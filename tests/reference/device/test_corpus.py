@@ -10,7 +10,7 @@ from safetensors_corpus import load_manifest
 from safetensors_corpus.manifest import Case
 from safetensors_reference import InvalidFileError
 from safetensors_reference.device import load_file
-from safetensors_reference.errors import SafetensorsError
+from safetensors_reference.rules.errors import SafetensorsError
 from safetensors_reference.torch import load_file as plain_load_file
 
 from .support import CountingEngine, install, said

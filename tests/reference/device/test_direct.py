@@ -14,7 +14,7 @@ import pytest
 from safetensors_reference import UnreadableError
 from safetensors_reference.device import load_file
 from safetensors_reference.device.direct import DirectReader
-from safetensors_reference.errors import AccessError
+from safetensors_reference.rules.errors import AccessError
 from safetensors_reference.source import PathSource
 
 from .support import CountingEngine, LateEngine, data_of, file_of, install, raw_bytes, write

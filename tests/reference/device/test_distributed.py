@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from safetensors_reference.device.distributed import ShardedModel
-from safetensors_reference.errors import AccessError
+from safetensors_reference.device.ranks.model import ShardedModel
+from safetensors_reference.rules.errors import AccessError
 
 from ..naive import BITS
 from .ranks import Launcher

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from safetensors_reference.device.distributed_gate import Gate
+from safetensors_reference.device.ranks.interrupts import Gate
 
 
 @pytest.fixture(autouse=True)

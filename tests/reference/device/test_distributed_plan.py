@@ -10,8 +10,8 @@ import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from safetensors_reference.device.distributed_cut import Cut, bounds, cut_along, cut_whole
-from safetensors_reference.device.distributed_plan import (
+from safetensors_reference.device.ranks.cut import Cut, bounds, cut_along, cut_whole
+from safetensors_reference.device.ranks.plan import (
     SHORTEST_RUN,
     Item,
     Known,
@@ -22,8 +22,8 @@ from safetensors_reference.device.distributed_plan import (
     sources,
     spread,
 )
-from safetensors_reference.errors import AccessError
-from safetensors_reference.header import TensorInfo
+from safetensors_reference.header.model import TensorInfo
+from safetensors_reference.rules.errors import AccessError
 
 from ..naive import BITS
 

@@ -13,7 +13,7 @@ import torch
 from safetensors_reference.device.engine import CpuEngine, CudaEngine, open_engine
 from safetensors_reference.device.plan import MAX_ALIGN
 from safetensors_reference.device.ring import PAGE
-from safetensors_reference.errors import AccessError
+from safetensors_reference.rules.errors import AccessError
 
 
 class Cuda:

@@ -16,7 +16,7 @@ import pytest
 
 from safetensors_reference import UnreadableError
 from safetensors_reference.device import DeviceError, gds, load_file
-from safetensors_reference.errors import AccessError
+from safetensors_reference.rules.errors import AccessError
 
 from .support import CountingEngine, file_of, install, said, write
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from safetensors_reference.device.plan import Chunk, Segment, cut, cut_on_grid, make_plan
-from safetensors_reference.header import Header
-from safetensors_reference.parse import read_header
+from safetensors_reference.header.model import Header
+from safetensors_reference.header.read import read_header
 
 from ..naive import BITS
 from ..strategies import Model, models

@@ -14,7 +14,7 @@ import torch
 from safetensors_reference.device import configure, ring
 from safetensors_reference.device.errors import DeviceError
 from safetensors_reference.device.ring import Ring, Slot, shared_ring
-from safetensors_reference.errors import AccessError
+from safetensors_reference.rules.errors import AccessError
 
 from .support import file_of, write
 

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import torch.distributed as dist
 
-from ..errors import AccessError, SafetensorsError
-from .distributed_gate import Gate
-from .errors import reason
+from ...rules.errors import AccessError, SafetensorsError
+from ..errors import reason
+from .interrupts import Gate
 
 LINGER = 5.0
 """Seconds for which a rank that failed stays, so that the others can read why: it may host the store."""

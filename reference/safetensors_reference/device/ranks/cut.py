@@ -10,9 +10,9 @@ from math import prod
 from operator import index
 from typing import Literal, NamedTuple
 
-from ..errors import AccessError
-from ..faults import quote
-from ..header import TensorInfo
+from ...header.model import TensorInfo
+from ...rules.errors import AccessError
+from ...rules.faults import quote
 
 Uneven = Literal["refuse", "split"]
 

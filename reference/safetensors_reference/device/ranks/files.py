@@ -9,15 +9,15 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import NamedTuple
 
-from ..errors import AccessError
-from ..faults import quote
-from ..parse import header_of
-from ..rules import ProfileName
-from ..shard_names import INDEX_SUFFIX
-from ..shards import open_index
-from ..source import PathSource
-from .distributed_agree import Note, RankError, name_ranks
-from .distributed_plan import Known
+from ...header.read import header_of
+from ...rules.book import ProfileName
+from ...rules.errors import AccessError
+from ...rules.faults import quote
+from ...sharded.names import INDEX_SUFFIX
+from ...sharded.read import open_index
+from ...source import PathSource
+from .consensus import Note, RankError, name_ranks
+from .plan import Known
 
 PathLike = str | os.PathLike[str]
 

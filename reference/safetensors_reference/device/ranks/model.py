@@ -14,20 +14,20 @@ from typing import Any, Self
 
 import torch
 
-from ..errors import AccessError, NoSuchTensorError
-from ..faults import quote
-from ..header import Row, TensorInfo
-from ..rules import ProfileName
-from ..torch_views import TorchTensor, make_views
-from .arguments import check_numbers
-from .distributed_agree import Note, RankError, RollCall, name_ranks
-from .distributed_cut import Uneven
-from .distributed_files import OpenFile, PathLike, check_same, fact_of, open_files
-from .distributed_plan import Item, make_item, make_load_plan, row
-from .distributed_rounds import Rounds
-from .engine import open_engine
-from .errors import DeviceError, let_go, reason
-from .views import check_rows
+from ...arrays.torch_views import TorchTensor, make_views
+from ...header.model import Row, TensorInfo
+from ...rules.book import ProfileName
+from ...rules.errors import AccessError, NoSuchTensorError
+from ...rules.faults import quote
+from ..arguments import check_numbers
+from ..engine import open_engine
+from ..errors import DeviceError, let_go, reason
+from ..views import check_rows
+from .consensus import Note, RankError, RollCall, name_ranks
+from .cut import Uneven
+from .files import OpenFile, PathLike, check_same, fact_of, open_files
+from .plan import Item, make_item, make_load_plan, row
+from .rounds import Rounds
 
 __all__ = ["RankError", "ShardedModel"]
 

@@ -15,9 +15,9 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from ..header import Row, TensorInfo
-from .distributed_cut import Cut, Uneven, cut_along, cut_whole
-from .plan import Segment
+from ...header.model import Row, TensorInfo
+from ..plan import Segment
+from .cut import Cut, Uneven, cut_along, cut_whole
 
 Way = Literal["own", "broadcast", "scatter"]
 ROUND_BYTES = 256 << 20

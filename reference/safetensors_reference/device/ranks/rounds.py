@@ -15,17 +15,17 @@ from typing import Any, NamedTuple
 import torch
 import torch.distributed as dist
 
-from ..buffers import check_unchanged
-from ..errors import SafetensorsError
-from .distributed_agree import GLANCE, RollCall
-from .distributed_files import OpenFile
-from .distributed_plan import PLACE, Batch, Item, LoadPlan, own_segments
-from .engine import Engine
-from .errors import DeviceError, reason
-from .load import allocate, ready, transfer
-from .plan import Segment
-from .reading import PlainReader
-from .transfer import Target
+from ...buffers import check_unchanged
+from ...rules.errors import SafetensorsError
+from ..engine import Engine
+from ..errors import DeviceError, reason
+from ..load import allocate, ready, transfer
+from ..plan import Segment
+from ..reading import PlainReader
+from ..transfer import Target
+from .consensus import GLANCE, RollCall
+from .files import OpenFile
+from .plan import PLACE, Batch, Item, LoadPlan, own_segments
 
 WORDS = {8: torch.int64, 4: torch.int32, 2: torch.int16, 1: torch.uint8}
 

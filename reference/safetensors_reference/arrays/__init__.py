@@ -1,0 +1,1 @@
+"""Tensors of a file as arrays: opened lazily, whole or in slices."""

@@ -1,0 +1,1 @@
+"""One model loaded by several ranks: what each reads, and how all come to one answer."""

@@ -1,0 +1,1 @@
+"""Sharded models: an index and the files that it names."""
