@@ -201,7 +201,7 @@ def test_memory_that_is_not_aligned_is_not_handed_out(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"profile": "nonsense"}, "profile must be one of text, official, hardened, not 'nonsense'"),
+        ({"profile": "nonsense"}, 'profile must be one of text, official, hardened, not "nonsense"'),
         ({"profile": []}, "profile must be one of"),
         ({"threads": True}, "threads must be a number from 1 on, not True"),
         ({"align": 16.0}, "align must be a power of two"),
