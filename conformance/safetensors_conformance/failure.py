@@ -7,7 +7,7 @@ from typing import Any
 
 from safetensors_corpus import Case
 from safetensors_corpus.judging.verdicts import BASES
-from safetensors_corpus.showing import action_lines
+from safetensors_corpus.publish.show import action_lines
 from safetensors_reference import rule_book
 from safetensors_reports.case_evidence import evidence_of, expected_text, got_text, reproducer
 from safetensors_reports.text import visible

@@ -32,11 +32,11 @@ from typing import Any
 from safetensors_reference.rules.book import rule_book
 
 from . import recipe
+from .author.slice import index_items
 from .judging.answer import Answer
 from .judging.judge import judge_step
 from .judging.verdicts import fails
 from .manifest import Case, Expectation
-from .slice_builder import index_items
 from .writing import write_case
 
 

@@ -12,10 +12,10 @@ from safetensors_reference import explain, rule_book
 from safetensors_reference.source import read_whole
 
 from . import recipe
-from .builder import tensor_row
+from .author.file import tensor_row
 from .judging.answer import Answer, Flaw
+from .judging.written_file import MODE, flaws_of, snapshot
 from .manifest import LARGEST_IN_MEMORY
-from .write_properties import MODE, flaws_of, snapshot
 
 if TYPE_CHECKING:
     from .manifest import Case

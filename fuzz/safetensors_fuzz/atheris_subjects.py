@@ -11,8 +11,8 @@ from typing import Any, cast
 
 from safetensors_conformance.selectors import resolve
 from safetensors_conformance.worker import Limits
-from safetensors_corpus.broken.small_json import Refused
-from safetensors_corpus.builder import tensor_row
+from safetensors_corpus.author.file import tensor_row
+from safetensors_corpus.broken.correct.json import Refused
 from safetensors_reference.rules.book import ProfileName
 
 from .inner import INNER, CheckSubject, ProveSubject

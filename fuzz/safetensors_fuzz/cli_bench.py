@@ -11,7 +11,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from safetensors_corpus.cli_common import UnusableError
+from safetensors_corpus.cli.common import UnusableError
 
 from .planted.bench import ENGINES, LIMITS, SETS, EngineName, SetName, as_rows, planted, run_bench, summary
 

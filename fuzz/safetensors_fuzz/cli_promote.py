@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from safetensors_corpus.cli_common import UnusableError
+from safetensors_corpus.cli.common import UnusableError
 from safetensors_reports.text import visible
 
 from .cli_replay import loaded

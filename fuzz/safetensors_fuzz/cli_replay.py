@@ -10,7 +10,7 @@ from safetensors_conformance.cli.common import confined
 from safetensors_conformance.confinement import Confinement
 from safetensors_conformance.selectors import runs_program
 from safetensors_conformance.worker import Limits
-from safetensors_corpus.cli_common import UnusableError
+from safetensors_corpus.cli.common import UnusableError
 from safetensors_reference import PROFILES, rule_book
 from safetensors_reference.seconds import SecondsRange
 from safetensors_reports.text import visible

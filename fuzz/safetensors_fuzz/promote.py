@@ -16,8 +16,8 @@ from typing import Any
 
 import safetensors_corpus
 from safetensors_corpus import Manifest, ManifestError, load_manifest, recipe
-from safetensors_corpus.cases.found import case_of
-from safetensors_corpus.registry import AREAS
+from safetensors_corpus.author.case import AREAS
+from safetensors_corpus.cases.from_fuzzing import case_of
 from safetensors_reference import PROFILES, explain
 
 from .asking.replaying import case_of as asked_case

@@ -15,7 +15,7 @@ from safetensors_conformance.sandbox import run_folder
 from safetensors_conformance.selectors import Target
 from safetensors_conformance.worker import Limits, Request
 from safetensors_conformance.workers import make_worker
-from safetensors_corpus.broken.small_json import Refused
+from safetensors_corpus.broken.correct.json import Refused
 
 MEMORY_FOLDER = Path("/dev/shm")  # noqa: S108 - only where it is a folder in memory
 """Where inputs are kept if it is there: a file in memory is written in 2 µs."""

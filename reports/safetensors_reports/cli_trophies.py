@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from safetensors_corpus.cli_common import UnusableError, folder_option, load, raw_manifest, write_page
+from safetensors_corpus.cli.common import UnusableError, folder_option, load, raw_manifest, write_page
 from safetensors_reference.rules.cli import docs_folder
 
 from .trophies import Trophies

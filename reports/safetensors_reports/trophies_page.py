@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from packaging.version import Version
 
-from safetensors_corpus.field_bugs_docs import reference_link
+from safetensors_corpus.cli.bugs import reference_link
 from safetensors_reference.rules.pages import escape, table
 
 from .text import code

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from safetensors_corpus.broken.correct.holder import Handle, SmallHolder
+from safetensors_corpus.broken.correct.loader import SmallLoader
+from safetensors_corpus.broken.correct.reader import SmallReader
+from safetensors_corpus.broken.correct.slicer import SmallSlicer
+from safetensors_corpus.broken.correct.writer import SmallWriter
 from safetensors_corpus.broken.holders import ZerosForMissingBytes
-from safetensors_corpus.broken.small_holder import Handle, SmallHolder
-from safetensors_corpus.broken.small_loader import SmallLoader
-from safetensors_corpus.broken.small_reader import SmallReader
-from safetensors_corpus.broken.small_slicer import SmallSlicer
-from safetensors_corpus.broken.small_writer import SmallWriter
 
 
 class RowsOfDicts:

@@ -23,7 +23,7 @@ from safetensors_conformance.implementations.descriptor import (
 )
 from safetensors_conformance.selectors import resolve
 from safetensors_corpus import load_manifest
-from safetensors_corpus.registry import AREAS
+from safetensors_corpus.author.case import AREAS
 
 FILES = sorted((HERE / "descriptors").glob("*.toml"))
 KNOWN = sorted(descriptors().values(), key=lambda d: d.name)

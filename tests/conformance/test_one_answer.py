@@ -16,8 +16,8 @@ from safetensors_conformance.runner import result_row
 from safetensors_corpus import Case
 from safetensors_corpus.judging.answer import Flaw
 from safetensors_corpus.judging.verdicts import VERDICTS, badness, fails, kind_of
+from safetensors_corpus.judging.written_file import PROPERTIES
 from safetensors_corpus.perform import failure
-from safetensors_corpus.write_properties import PROPERTIES
 from safetensors_reference import rule_book
 from safetensors_reports.audit.findings import find
 from safetensors_reports.audit.stable import stable

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from safetensors_corpus import Manifest, load_manifest
-from safetensors_corpus.build import Built, build, write
+from safetensors_corpus.publish.build import Built, build, write
 
 
 @pytest.fixture(scope="session")

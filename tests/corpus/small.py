@@ -11,14 +11,14 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from safetensors_corpus.builder import Builder, FileBuilder
+from safetensors_corpus.author.file import Builder, FileBuilder
+from safetensors_corpus.author.index import IndexBuilder
+from safetensors_corpus.author.lifecycle import LifecycleBuilder
+from safetensors_corpus.author.resource import RecipeBuilder
+from safetensors_corpus.author.slice import SliceBuilder
+from safetensors_corpus.author.write import WriteBuilder
 from safetensors_corpus.cli import corpus
-from safetensors_corpus.index_builder import IndexBuilder
-from safetensors_corpus.lifecycle_builder import LifecycleBuilder
 from safetensors_corpus.manifest import corpus_root
-from safetensors_corpus.recipe_builder import RecipeBuilder
-from safetensors_corpus.slice_builder import SliceBuilder
-from safetensors_corpus.write_builder import WriteBuilder
 
 LICENSE = b"Apache-2.0, in short.\n"
 STEPS = {"read": ["open", "read"], "resource": ["open"]}

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from safetensors_corpus import Case, Manifest
+from safetensors_corpus.broken.correct.json import HALF, Grammar, Number, Pairs, Refused, paired
+from safetensors_corpus.broken.correct.reader import IGNORING, READER, SmallReader, last_wins, whole_bytes
 from safetensors_corpus.broken.matrix import cases_for, fails, why
-from safetensors_corpus.broken.small_json import HALF, Grammar, Number, Pairs, Refused, paired
-from safetensors_corpus.broken.small_reader import IGNORING, READER, SmallReader, last_wins, whole_bytes
 from safetensors_corpus.broken.variant import Panic, Variant, all_variants, reading
 from safetensors_corpus.perform import failure, perform
 from safetensors_reference import InvalidFileError, read_header

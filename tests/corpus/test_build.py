@@ -18,14 +18,14 @@ import jsonschema
 import pytest
 
 from safetensors_corpus import Case, Manifest
-from safetensors_corpus import build as build_module
-from safetensors_corpus.build import Built, build, differences, lost_ids, schema, write
-from safetensors_corpus.builder import HEAVY, MAX_FILE, FileBuilder
+from safetensors_corpus.author.builders import new_builder
+from safetensors_corpus.author.case import ACCEPT, AREAS, Accept, CaseFunction, Reject
+from safetensors_corpus.author.file import HEAVY, MAX_FILE, FileBuilder
 from safetensors_corpus.document import KINDS
-from safetensors_corpus.kinds import new_builder
 from safetensors_corpus.manifest import Expectation
+from safetensors_corpus.publish import build as build_module
+from safetensors_corpus.publish.build import Built, build, differences, lost_ids, schema, write
 from safetensors_corpus.recipe import expand
-from safetensors_corpus.registry import ACCEPT, AREAS, Accept, CaseFunction, Reject
 from safetensors_reference import PROFILES, explain, rule_book
 from safetensors_reference.rules.book import ProfileName
 
@@ -33,7 +33,7 @@ from ..reference import naive
 
 DIGEST = """
 import hashlib
-from safetensors_corpus.build import build
+from safetensors_corpus.publish.build import build
 built = build()
 print(hashlib.sha256(repr(sorted(built.files.items())).encode()).hexdigest(), len(built.files))
 """

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safetensors_corpus.builder import FileBuilder, json_text, pattern, size_of
+from safetensors_corpus.author.file import FileBuilder, json_text, pattern, size_of
 
 from ..reference import naive
 

@@ -13,10 +13,10 @@ from typing import Any
 import jsonschema
 import pytest
 
-from safetensors_corpus.changes import Changes, Version, compare, demand
-from safetensors_corpus.cli_diff import lines
+from safetensors_corpus.cli.diff import lines
 from safetensors_corpus.manifest import corpus_root
-from safetensors_corpus.release import release_files
+from safetensors_corpus.publish.changes import Changes, Version, compare, demand
+from safetensors_corpus.publish.release import release_files
 
 from .small import run, save, small_corpus
 

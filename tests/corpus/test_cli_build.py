@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from safetensors_corpus import build as build_module
-from safetensors_corpus.build import Built
+from safetensors_corpus.publish import build as build_module
+from safetensors_corpus.publish.build import Built
 
 from .small import run
 

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
-from safetensors_corpus import cli_copy, copying, recipe
-from safetensors_corpus.copying import CopyError, make_plan, perform
+from safetensors_corpus import recipe
+from safetensors_corpus.cli import copy as cli_copy
 from safetensors_corpus.document import FILES, path_fault
 from safetensors_corpus.manifest import load_manifest
+from safetensors_corpus.publish import copy as copying
+from safetensors_corpus.publish.copy import CopyError, make_plan, perform
 
 from .small import run, save, small_corpus
 

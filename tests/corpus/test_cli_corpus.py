@@ -9,7 +9,7 @@ import click
 import pytest
 
 from safetensors_corpus.cli import COMMANDS, corpus
-from safetensors_corpus.cli_common import byte_count
+from safetensors_corpus.cli.common import byte_count
 
 from .small import run
 
@@ -31,7 +31,7 @@ def test_the_help_lists_every_command_and_imports_none_of_them() -> None:
     program = (
         "import sys; from click.testing import CliRunner; from safetensors_corpus.cli import corpus;"
         "out = CliRunner().invoke(corpus, ['-h']).stdout;"
-        "print([m for m in sys.modules if m.startswith('safetensors_corpus.cli_')]); print(out)"
+        "print([m for m in sys.modules if m.startswith('safetensors_corpus.cli.')]); print(out)"
     )
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert result.stdout.startswith("[]\n")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from safetensors_corpus import Manifest
-from safetensors_corpus.cli_common import expects
+from safetensors_corpus.cli.common import expects
 
 from .small import run
 

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from safetensors_corpus import field_bugs as table_module
-from safetensors_corpus import field_bugs_docs as docs
+from safetensors_corpus.cli import bugs as docs
 from safetensors_corpus.field_bugs import FAMILIES, affected, field_bugs, reference_url
 
 BUGS = list(field_bugs().values())

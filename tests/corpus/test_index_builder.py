@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from safetensors_corpus.index_builder import INDEX_NAME, IndexBuilder, numbered
+from safetensors_corpus.author.index import INDEX_NAME, IndexBuilder, numbered
 
 A, B = numbered(1, 2), numbered(2, 2)
 Files = dict[str, bytes]

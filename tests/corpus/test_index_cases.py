@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 from safetensors_corpus import Case, Manifest
-from safetensors_corpus.broken import loaders, loaders_contents, loaders_text
+from safetensors_corpus.broken.correct.json import Refused
+from safetensors_corpus.broken.correct.loader import LOADER
+from safetensors_corpus.broken.loaders import contents as loaders_contents
+from safetensors_corpus.broken.loaders import names as loaders
+from safetensors_corpus.broken.loaders import text as loaders_text
 from safetensors_corpus.broken.matrix import why
-from safetensors_corpus.broken.small_json import Refused
-from safetensors_corpus.broken.small_loader import LOADER
 from safetensors_corpus.perform import failure, perform
 from safetensors_reference.doors import safe_open
 from safetensors_reference.rules.book import rule_book

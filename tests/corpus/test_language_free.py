@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from safetensors_corpus import Manifest
-from safetensors_corpus.kinds import BUILDERS, new_builder
+from safetensors_corpus.author.builders import BUILDERS, new_builder
 from safetensors_corpus.manifest import corpus_root
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from safetensors_corpus import Case, Manifest
-from safetensors_corpus.broken.small_holder import SmallHolder
+from safetensors_corpus.broken.correct.holder import SmallHolder
 from safetensors_corpus.broken.variant import all_variants
 
 from .kind_support import failures, of_kind, uncaught

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus.broken import matrix as matrix_module
+from safetensors_corpus.broken.correct.reader import READER
 from safetensors_corpus.broken.matrix import (
     FILE,
     Matrix,
@@ -28,9 +29,8 @@ from safetensors_corpus.broken.matrix import (
     load,
     why,
 )
-from safetensors_corpus.broken.small_reader import READER
 from safetensors_corpus.broken.variant import Panic, all_variants, reading
-from safetensors_corpus.cli_matrix import matrix as command
+from safetensors_corpus.cli.matrix import matrix as command
 from safetensors_corpus.manifest import corpus_root
 
 DAY = slice(1, None, 40)
@@ -259,7 +259,7 @@ def test_check_names_what_differs(written: Path, tmp_path: Path, monkeypatch: py
         (Row("reader/blind", "read", "Sees nothing.", ("framing/one-tensor",)),),
         {"framing/one-tensor": "read"},
     )
-    monkeypatch.setattr("safetensors_corpus.cli_matrix.compute", lambda *_, **__: true)
+    monkeypatch.setattr("safetensors_corpus.cli.matrix.compute", lambda *_, **__: true)
     folder = folder_with((Row("reader/blind", "read", "Sees nothing.", ()),), written, tmp_path)
     status, out = run("-o", str(folder), "--check")
     assert status == 1

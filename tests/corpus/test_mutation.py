@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from safetensors_corpus import cli_mutants, load_manifest
-from safetensors_corpus.cli_mutants import mutants as command
+from safetensors_corpus import load_manifest
+from safetensors_corpus.cli import mutants as cli_mutants
+from safetensors_corpus.cli.mutants import mutants as command
 from safetensors_corpus.manifest import Expectation
 from safetensors_corpus.mutation import result as results
 from safetensors_corpus.mutation.engine import Limits, Outcome, run_all

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from safetensors_corpus import Manifest, recipe
-from safetensors_corpus.build import schema
-from safetensors_corpus.recipe_builder import RecipeBuilder
+from safetensors_corpus.author.resource import RecipeBuilder
+from safetensors_corpus.publish.build import schema
 
 Part = dict[str, Any]
 

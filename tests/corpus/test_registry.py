@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from safetensors_corpus import registry
-from safetensors_corpus.builder import FileBuilder
-from safetensors_corpus.registry import (
+from safetensors_corpus.author import case as registry
+from safetensors_corpus.author.case import (
     ACCEPT,
     AREAS,
     Accept,
@@ -22,6 +21,7 @@ from safetensors_corpus.registry import (
     reject,
     rejects,
 )
+from safetensors_corpus.author.file import FileBuilder
 from safetensors_reference import rule_book
 
 
@@ -34,7 +34,7 @@ def cases(monkeypatch: pytest.MonkeyPatch) -> dict[str, CaseFunction]:
 
 
 def function(
-    name: str, doc: str | None = "A title.\n\nA text\nof two lines.", module: str = "x.framing"
+    name: str, doc: str | None = "A title.\n\nA text\nof two lines.", module: str = "x.framing.length"
 ) -> Callable[..., None]:
     """A case function as it would stand in a module of cases."""
 
@@ -50,7 +50,7 @@ def function(
 def test_the_id_comes_from_area_and_name_and_the_texts_from_the_docstring(
     cases: dict[str, CaseFunction],
 ) -> None:
-    body = function("one_thing", module="safetensors_corpus.cases.layout_bounds")
+    body = function("one_thing", module="safetensors_corpus.cases.layout.bounds")
     assert accepts("FRM-01", importance="high")(body) is body
     case = cases["layout/one-thing"]
     assert (case.id, case.title, case.description) == ("layout/one-thing", "A title.", "A text of two lines.")

@@ -17,10 +17,10 @@ from typing import Any
 import jsonschema
 import pytest
 
-from safetensors_corpus.build import Built
-from safetensors_corpus.changes import read_version
 from safetensors_corpus.manifest import corpus_root
-from safetensors_corpus.release import ReleaseError, release_files, write_release
+from safetensors_corpus.publish.build import Built
+from safetensors_corpus.publish.changes import read_version
+from safetensors_corpus.publish.release import ReleaseError, release_files, write_release
 
 from .small import LICENSE, run, save, small_corpus
 
@@ -92,8 +92,8 @@ def test_checksums_are_in_the_format_of_sha256sum(root: Path, tmp_path: Path) ->
 PROGRAM = """
 import locale, sys
 from pathlib import Path
-from safetensors_corpus.changes import read_version
-from safetensors_corpus.release import release_files, write_release
+from safetensors_corpus.publish.changes import read_version
+from safetensors_corpus.publish.release import release_files, write_release
 try:
     locale.setlocale(locale.LC_ALL, "")
 except locale.Error:

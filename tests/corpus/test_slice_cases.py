@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 
 from safetensors_corpus import Case, Manifest
-from safetensors_corpus.broken import slicers, slicers_requests
+from safetensors_corpus.broken.correct.slicer import SLICER
 from safetensors_corpus.broken.matrix import why
-from safetensors_corpus.broken.small_slicer import SLICER
+from safetensors_corpus.broken.slicers import requests as slicers_requests
+from safetensors_corpus.broken.slicers import results as slicers
 from safetensors_corpus.judging.answer import Answer
 from safetensors_corpus.perform import accepted, failure
 from safetensors_reference.arrays.slicing import take
@@ -88,7 +89,7 @@ OFFICIAL = """
 import json, sys
 import numpy as np
 from safetensors import safe_open
-from safetensors_corpus.slice_builder import index_items
+from safetensors_corpus.author.slice import index_items
 
 for line in sys.stdin:
     case = json.loads(line)

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from safetensors_corpus import stats as stats_module
 from safetensors_corpus.manifest import corpus_root
-from safetensors_corpus.stats import coverage_errors, load_reasons, rule_coverage, statistics
+from safetensors_corpus.publish import stats as stats_module
+from safetensors_corpus.publish.stats import coverage_errors, load_reasons, rule_coverage, statistics
 from safetensors_reference.rules.book import rule_book
 
 from .small import run, small_corpus
@@ -140,7 +140,7 @@ def test_check_prints_contradictions_and_fails(tmp_path: Path, monkeypatch: pyte
     assert result.exit_code == 1
     assert "FRM-01: no case demands reject, and coverage.toml gives no reason" in result.stdout
     assert "contradictions between cases and coverage.toml" in result.stdout
-    monkeypatch.setattr("safetensors_corpus.cli_stats.coverage_errors", lambda *_: [])
+    monkeypatch.setattr("safetensors_corpus.cli.stats.coverage_errors", lambda *_: [])
     assert run("stats", "-c", tmp_path, "--check").exit_code == 0
 
 

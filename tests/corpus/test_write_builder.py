@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safetensors_corpus.write_builder import SPELLED, Text, WriteBuilder, covered
+from safetensors_corpus.author.write import SPELLED, Text, WriteBuilder, covered
 
 
 def digest(data: bytes) -> str:

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from safetensors_corpus.builder import FileBuilder
+from safetensors_corpus.author.file import FileBuilder
+from safetensors_corpus.judging.written_file import MODE, foreign_windows, snapshot
 from safetensors_corpus.manifest import Case, Expectation, Input
 from safetensors_corpus.perform import failure, perform
-from safetensors_corpus.write_properties import MODE, foreign_windows, snapshot
 from safetensors_corpus.writing import given_metadata, given_tensors, given_text, written_file
 
 ROW = {

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from safetensors_conformance.adapters.reference import Reference
-from safetensors_corpus.broken.slicers import InclusiveStop as Inclusive
-from safetensors_corpus.broken.small_loader import LOADER
-from safetensors_corpus.broken.small_writer import SmallWriter
-from safetensors_corpus.broken.writers_names import ReservedNameWritten
+from safetensors_corpus.broken.correct.loader import LOADER
+from safetensors_corpus.broken.correct.writer import SmallWriter
+from safetensors_corpus.broken.slicers.results import InclusiveStop as Inclusive
+from safetensors_corpus.broken.writers.names import ReservedNameWritten
 
 
 class InclusiveStop(Reference):

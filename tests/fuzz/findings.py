@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from safetensors_corpus import Manifest, load_manifest
-from safetensors_corpus.builder import FileBuilder
+from safetensors_corpus.author.file import FileBuilder
 from safetensors_fuzz.finding import ENTRY, Finding
 from safetensors_reference import explain
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from safetensors_corpus.builder import FileBuilder, pattern
+from safetensors_corpus.author.file import FileBuilder, pattern
 
 WITNESSES: dict[str, Callable[[FileBuilder], None]] = {}
 Body = Callable[[FileBuilder], None]

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from safetensors_corpus.broken.small_loader import LOADER
-from safetensors_corpus.broken.small_slicer import SLICER
-from safetensors_corpus.broken.small_writer import SmallWriter
+from safetensors_corpus.broken.correct.loader import LOADER
+from safetensors_corpus.broken.correct.slicer import SLICER
+from safetensors_corpus.broken.correct.writer import SmallWriter
 from safetensors_corpus.broken.variant import all_variants
 
 from .asking_support import questions, why

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from safetensors_corpus.builder import MAX_FILE
+from safetensors_corpus.author.file import MAX_FILE
 from safetensors_fuzz.asking.question import PlanError
 from safetensors_fuzz.asking.run import ASKING
 from safetensors_reference.rules.book import rule_book

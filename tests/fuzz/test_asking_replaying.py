@@ -11,7 +11,7 @@ import pytest
 
 from safetensors_conformance.selectors import resolve
 from safetensors_conformance.worker import Limits
-from safetensors_corpus.builder import FileBuilder
+from safetensors_corpus.author.file import FileBuilder
 from safetensors_fuzz.asking.question import Question
 from safetensors_fuzz.asking.replaying import ask, case_of
 from safetensors_fuzz.asking.slices import Slices

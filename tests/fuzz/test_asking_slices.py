@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from safetensors_corpus.builder import tensor_row
+from safetensors_corpus.author.file import tensor_row
 from safetensors_fuzz.asking.question import Plan, PlanError
 from safetensors_fuzz.asking.slices import Slices
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from safetensors_conformance.outcomes import StepResult
-from safetensors_corpus.broken.small_json import Refused
-from safetensors_corpus.builder import FileBuilder
+from safetensors_corpus.author.file import FileBuilder
+from safetensors_corpus.broken.correct.json import Refused
 from safetensors_fuzz.attribution import QUESTIONS, Cause, cause_of, cause_of_refusal
 from safetensors_fuzz.campaign import Campaign
 from safetensors_fuzz.features.header import HEADER

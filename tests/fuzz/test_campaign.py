@@ -10,8 +10,8 @@ import pytest
 
 from safetensors_conformance.selectors import resolve
 from safetensors_conformance.worker import Limits
-from safetensors_corpus.broken import small_reader
-from safetensors_corpus.broken.small_json import Refused
+from safetensors_corpus.broken.correct import reader as small_reader
+from safetensors_corpus.broken.correct.json import Refused
 from safetensors_fuzz.campaign import Campaign
 from safetensors_fuzz.finding import ENTRY, Finding
 from safetensors_fuzz.recorder import Settings, Tally

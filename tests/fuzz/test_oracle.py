@@ -8,7 +8,7 @@ import pytest
 
 from safetensors_conformance.cli.common import corpus
 from safetensors_conformance.outcomes import StepResult
-from safetensors_corpus.builder import FileBuilder
+from safetensors_corpus.author.file import FileBuilder
 from safetensors_fuzz.grammar.grammar import Grammar
 from safetensors_fuzz.oracle import opinion, wrong
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from safetensors_corpus.broken.small_json import Refused
-from safetensors_corpus.broken.small_reader import READER
-from safetensors_corpus.builder import FileBuilder
+from safetensors_corpus.author.file import FileBuilder
+from safetensors_corpus.broken.correct.json import Refused
+from safetensors_corpus.broken.correct.reader import READER
 from safetensors_fuzz.planted import Planted, Probe
 from safetensors_fuzz.planted.hard import HARD
 from safetensors_reference import explain

@@ -17,13 +17,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 import safetensors_corpus
-from safetensors_corpus import build as building
 from safetensors_corpus import recipe
+from safetensors_corpus.author.case import all_cases
+from safetensors_corpus.author.file import FileBuilder
 from safetensors_corpus.broken import matrix
-from safetensors_corpus.builder import FileBuilder
-from safetensors_corpus.cases.found import FILE, case_of, found_cases
+from safetensors_corpus.cases.from_fuzzing import FILE, case_of, found_cases
 from safetensors_corpus.manifest import corpus_root
-from safetensors_corpus.registry import all_cases
+from safetensors_corpus.publish import build as building
 from safetensors_fuzz import promote as promoting
 from safetensors_fuzz import promote_news
 from safetensors_fuzz.cli_promote import promote as command

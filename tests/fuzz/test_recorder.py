@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from safetensors_conformance.outcomes import Outcome, StepResult
-from safetensors_corpus.builder import FileBuilder
+from safetensors_corpus.author.file import FileBuilder
 from safetensors_fuzz.campaign import Campaign
 from safetensors_fuzz.finding import Finding, bare
 from safetensors_fuzz.recorder import Settings, Tally

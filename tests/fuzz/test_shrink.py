@@ -8,7 +8,7 @@ from statistics import median
 
 import pytest
 
-from safetensors_corpus.builder import FileBuilder
+from safetensors_corpus.author.file import FileBuilder
 from safetensors_fuzz.grammar.grammar import Grammar
 from safetensors_fuzz.shrink import shrink
 from safetensors_reference import explain

@@ -15,8 +15,8 @@ from click.testing import CliRunner, Result
 
 from safetensors_conformance.outcomes import StepResult
 from safetensors_conformance.worker import Limits
-from safetensors_corpus.broken import small_reader
-from safetensors_corpus.builder import FileBuilder
+from safetensors_corpus.author.file import FileBuilder
+from safetensors_corpus.broken.correct import reader as small_reader
 from safetensors_corpus.judging.content import Difference
 from safetensors_fuzz.campaign import Campaign
 from safetensors_fuzz.cli_replay import replay as command

@@ -17,7 +17,7 @@ LISTINGS = {
     # These name rules because they list them, not because they do anything about them.
     "reference/safetensors_reference/rules/rules.toml",
     "reference/safetensors_reference/rules/choices.toml",
-    "corpus/safetensors_corpus/coverage.toml",
+    "corpus/safetensors_corpus/publish/coverage.toml",
     "docs/rules.md",
     "docs/disputed.md",
     "docs/header.schema.json",

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from safetensors_corpus.builder import FileBuilder
+from safetensors_corpus.author.file import FileBuilder
 from safetensors_reference import explain
 from safetensors_reports.drawing.buffer import SHOWN, look_at
 from safetensors_reports.drawing.canvas import CHAR, INNER, WIDTH, columns, cut, named, shown

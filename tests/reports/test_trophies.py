@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 from jsonschema import Draft202012Validator
 
-from safetensors_corpus.cli_common import load, raw_manifest
+from safetensors_corpus.cli.common import load, raw_manifest
 from safetensors_reports import cli_trophies as cli
 from safetensors_reports.trophies import trophies
 from safetensors_reports.trophies_data import PACKAGE, file_name, load_baselines, load_trends

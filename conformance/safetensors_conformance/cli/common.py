@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from safetensors_corpus import Case, Manifest, ManifestError, load_manifest
-from safetensors_corpus.cli_common import UnusableError
+from safetensors_corpus.cli.common import UnusableError
 
 from ..confinement import Confinement
 from ..device import DEVICE_NAMES, is_device

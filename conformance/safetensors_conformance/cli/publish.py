@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from safetensors_corpus import Manifest, ManifestError, load_manifest
-from safetensors_corpus.cli_common import UnusableError
+from safetensors_corpus.cli.common import UnusableError
 from safetensors_reports.audit.inputs import AuditError
 from safetensors_reports.page.publish import INDEX, pages, publication, published, stale
 from safetensors_reports.record import RecordError, RunRecord, read_record

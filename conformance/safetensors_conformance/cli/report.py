@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from safetensors_corpus import ManifestError, load_manifest
-from safetensors_corpus.cli_common import UnusableError
+from safetensors_corpus.cli.common import UnusableError
 from safetensors_reference.source import read_whole
 from safetensors_reports.audit.badge import badges
 from safetensors_reports.audit.build import Report, build_report, report_text

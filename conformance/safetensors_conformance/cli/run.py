@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from safetensors_corpus import Case, Manifest
-from safetensors_corpus.cli_common import UnusableError
+from safetensors_corpus.cli.common import UnusableError
 from safetensors_reference.rules.book import PROFILES, rule_book
 from safetensors_reference.seconds import SecondsRange
 

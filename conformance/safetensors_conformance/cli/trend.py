@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from safetensors_corpus import Manifest
-from safetensors_corpus.cli_common import UnusableError
+from safetensors_corpus.cli.common import UnusableError
 from safetensors_reference.rules.book import PROFILES
 from safetensors_reference.seconds import SecondsRange
 from safetensors_reports.trend import Trend, VersionRun, trend_document

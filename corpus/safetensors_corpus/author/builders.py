@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from .builder import FileBuilder
-from .index_builder import IndexBuilder
-from .lifecycle_builder import LifecycleBuilder
-from .recipe_builder import RecipeBuilder
-from .slice_builder import SliceBuilder
-from .write_builder import WriteBuilder
+from .file import FileBuilder
+from .index import IndexBuilder
+from .lifecycle import LifecycleBuilder
+from .resource import RecipeBuilder
+from .slice import SliceBuilder
+from .write import WriteBuilder
 
 if TYPE_CHECKING:
-    from .builder import Builder
+    from .file import Builder
 
 BUILDERS: dict[str, Callable[[], Builder]] = {
     "read": FileBuilder,

@@ -34,11 +34,8 @@ AREAS = {
     "lifecycle": "lifecycle",
     "resource": "resource",
 }
-"""Areas of the corpus, in the order of the format, and the kind of their cases. Modules are named for them,
-with ``_`` and a topic when an area has several (``layout.py``, ``layout_bounds.py``)."""
-
-FOUND = "found"
-"""Module of cases that are data: found by fuzzing, and of the area that each names itself."""
+"""Areas of the corpus, in the order of the format, and the kind of their cases. The modules of an area stand in
+the folder ``cases/AREA``; what fuzzing found is data, and names its area itself."""
 
 STEPS = {
     "read": ("open", "read"),
@@ -161,7 +158,7 @@ def _register(
             raise ValueError(f"{what} of unknown members: {sorted(members.keys() - (over or {}).keys())}")
 
     def decorate(body: Callable[..., None]) -> Callable[..., None]:
-        area = body.__module__.rsplit(".", 1)[-1].partition("_")[0]
+        area = body.__module__.split(".")[-2]
         for slug, value in (over or {"": None}).items():
             name = body.__name__.replace("_", "-") + (f"-{slug}" if slug else "")
             text = Template(inspect.getdoc(body) or "").safe_substitute(slug=slug, value=value)
@@ -209,11 +206,10 @@ def register(case: CaseFunction) -> None:
 def all_cases() -> list[CaseFunction]:
     """Import every area and return its cases, areas in the order of ``AREAS``, cases by id."""
     package = importlib.import_module("safetensors_corpus.cases")
-    modules = sorted(m.name for m in pkgutil.iter_modules(package.__path__))
-    areas = {name.partition("_")[0] for name in modules} - {FOUND}
+    areas = {m.name for m in pkgutil.iter_modules(package.__path__) if m.ispkg}
     if not areas <= set(AREAS):
-        raise ValueError(f"modules of no known area: {sorted(areas - set(AREAS))}")
-    for name in modules:
-        importlib.import_module(f"safetensors_corpus.cases.{name}")
+        raise ValueError(f"folders of no known area: {sorted(areas - set(AREAS))}")
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        importlib.import_module(module.name)
     order = list(AREAS)
     return sorted(_CASES.values(), key=lambda c: (order.index(c.id.split("/")[0]), c.id))

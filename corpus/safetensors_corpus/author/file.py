@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from . import recipe
+from .. import recipe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .builder import MAX_FILE, FileBuilder, json_text, pattern, size_of
+from .file import MAX_FILE, FileBuilder, json_text, pattern, size_of
 
 MODEL = "model/"
 """Folder of the checkpoint inside the directory; everything else is outside of it."""

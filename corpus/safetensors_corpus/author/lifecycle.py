@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import recipe
-from .builder import FileBuilder, dtype_features, tensor_row
+from .. import recipe
+from .file import FileBuilder, dtype_features, tensor_row
 
 
 @dataclass

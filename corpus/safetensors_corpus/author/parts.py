@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from .registry import ACCEPT, Accept, Reject, reject
+from .case import ACCEPT, Accept, Reject, reject
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from .builder import FileBuilder
+    from .file import FileBuilder
 
 LONE_SURROGATES = {
     r"\ud800": "\ud800",

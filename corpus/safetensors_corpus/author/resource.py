@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import recipe
-from .builder import dtype_features, tensor_row
+from .. import recipe
+from .file import dtype_features, tensor_row
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .index_builder import ShardBuilder
+from .index import ShardBuilder
 
 SHARD_FAULTS = {
     "length-past-end": ("FRM-04", "FRM_HEADER_PAST_EOF"),

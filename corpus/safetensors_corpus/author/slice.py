@@ -10,7 +10,7 @@ import numpy as np
 
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from .builder import FileBuilder, size_of, tensor_row
+from .file import FileBuilder, size_of, tensor_row
 
 
 @dataclass

@@ -10,8 +10,8 @@ from typing import Any
 
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from . import recipe
-from .builder import FileBuilder, dtype_features, pattern, size_of, stored_file, tensor_row
+from .. import recipe
+from .file import FileBuilder, dtype_features, pattern, size_of, stored_file, tensor_row
 
 SPELLED = 4096
 """Longest text in characters that stands in the manifest as it is."""

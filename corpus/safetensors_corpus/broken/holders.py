@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
-from .small_holder import Answer, GoneError, Handle, SmallHolder
-from .small_writer import RESERVED, slug
+from .correct.holder import Answer, GoneError, Handle, SmallHolder
+from .correct.writer import RESERVED, slug
 from .variant import Variant
 
 # ruff: noqa: D102 - what each method does wrong is said on its class

@@ -40,14 +40,14 @@ def reading(name: str, about: str, reader: object) -> Variant:
 
 @cache
 def all_variants() -> tuple[Variant, ...]:
-    """Return the ``VARIANTS`` of every module of this package, sorted by name.
+    """Return the ``VARIANTS`` of every module in this package, sorted by name.
 
     Raises ValueError when two variants share a name.
     """
     found: dict[str, Variant] = {}
     package = importlib.import_module(__package__)
-    for info in pkgutil.iter_modules(package.__path__):
-        module = importlib.import_module(f"{__package__}.{info.name}")
+    for info in pkgutil.walk_packages(package.__path__, f"{__package__}."):
+        module = importlib.import_module(info.name)
         for variant in getattr(module, "VARIANTS", ()):
             if variant.name in found:
                 raise ValueError(f"two variants are called {variant.name}")

@@ -15,8 +15,8 @@ from typing import Any, cast
 from safetensors_reference.rules.book import rule_book
 
 from .. import recipe
-from ..builder import FileBuilder
-from ..registry import ACCEPT, AREAS, Accept, CaseFunction, Importance, Reject, register
+from ..author.case import ACCEPT, AREAS, Accept, CaseFunction, Importance, Reject, register
+from ..author.file import FileBuilder
 
 FILE = Path(__file__).parents[1] / "found.toml"
 _REQUIRED = {"id": str, "title": str, "rules": list, "level": str, "importance": str, "steps": list}

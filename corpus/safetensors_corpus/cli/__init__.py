@@ -7,17 +7,17 @@ from importlib import import_module
 import click
 
 COMMANDS = {
-    "bugs": ("field_bugs_docs:bugs", "The bugs reported in real readers, and the cases that show them."),
-    "build": ("cli_build:build", "Write the case files and corpus.json, byte-identical on every run."),
-    "copy": ("cli_copy:copy", "Copy the corpus into a folder, to vendor it."),
-    "diff": ("cli_diff:diff", "Say what changed between two versions of the corpus."),
-    "list": ("cli_list:list_cases", "List cases by name, rule, choice, kind and more."),
-    "matrix": ("cli_matrix:matrix", "Show which deliberately broken implementations the cases catch."),
-    "mutants": ("cli_mutants:mutants", "Measure which small faults in the strict reader the cases notice."),
-    "release": ("cli_release:release", "Pack a release: archive, checksums and list of changes."),
-    "show": ("cli_show:show", "Show one case: purpose, rules, expectation and input."),
-    "stats": ("cli_stats:stats", "Count the cases, and say which rules they cover."),
-    "verify": ("cli_verify:verify", "Check a copy of the corpus: digests, missing and extra files."),
+    "bugs": ("bugs:bugs", "The bugs reported in real readers, and the cases that show them."),
+    "build": ("build:build", "Write the case files and corpus.json, byte-identical on every run."),
+    "copy": ("copy:copy", "Copy the corpus into a folder, to vendor it."),
+    "diff": ("diff:diff", "Say what changed between two versions of the corpus."),
+    "list": ("list:list_cases", "List cases by name, rule, choice, kind and more."),
+    "matrix": ("matrix:matrix", "Show which deliberately broken implementations the cases catch."),
+    "mutants": ("mutants:mutants", "Measure which small faults in the strict reader the cases notice."),
+    "release": ("release:release", "Pack a release: archive, checksums and list of changes."),
+    "show": ("show:show", "Show one case: purpose, rules, expectation and input."),
+    "stats": ("stats:stats", "Count the cases, and say which rules they cover."),
+    "verify": ("verify:verify", "Check a copy of the corpus: digests, missing and extra files."),
 }
 """Name -> module and attribute in this package, and the line in the list of commands."""
 

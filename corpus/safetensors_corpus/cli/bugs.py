@@ -15,8 +15,8 @@ from rich.table import Table
 from safetensors_reference.rules.cli import docs_folder
 from safetensors_reference.rules.pages import escape, table
 
-from .cli_common import UnusableError, folder_option, load, raw_manifest, write_page
-from .field_bugs import FAMILIES, reference_url
+from ..field_bugs import FAMILIES, reference_url
+from .common import UnusableError, folder_option, load, raw_manifest, write_page
 
 PAGE = "field-bugs.md"
 CASES_NAMED = 3

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from . import build as builder
-from .cli_common import UnusableError
-from .manifest import corpus_root
+from ..manifest import corpus_root
+from ..publish import build as builder
+from .common import UnusableError
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})

@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from . import manifest as _manifest
-from .document import ManifestError
-from .manifest import Case
+from .. import manifest as _manifest
+from ..document import ManifestError
+from ..manifest import Case
 
 folder_option = click.option(
     "-c",

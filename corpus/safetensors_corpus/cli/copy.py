@@ -8,10 +8,10 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from .cli_common import UnusableError, byte_count, folder_option, matches
-from .copying import CopyError, Plan, make_plan, perform
-from .document import MANIFEST, ManifestError
-from .manifest import load_manifest
+from ..document import MANIFEST, ManifestError
+from ..manifest import load_manifest
+from ..publish.copy import CopyError, Plan, make_plan, perform
+from .common import UnusableError, byte_count, folder_option, matches
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
-from .changes import Changes, TableChanges, compare, read_version
-from .cli_common import UnusableError
-from .document import ManifestError
+from ..document import ManifestError
+from ..publish.changes import Changes, TableChanges, compare, read_version
+from .common import UnusableError
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})

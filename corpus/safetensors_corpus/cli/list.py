@@ -10,10 +10,10 @@ from pathlib import Path
 
 import click
 
-from .cli_common import did_you_mean, expects, folder_option, load, matches, raw_manifest
-from .document import KINDS
-from .manifest import Case
-from .registry import AREAS
+from ..author.case import AREAS
+from ..document import KINDS
+from ..manifest import Case
+from .common import did_you_mean, expects, folder_option, load, matches, raw_manifest
 
 
 @click.command("list", context_settings={"help_option_names": ["-h", "--help"]})

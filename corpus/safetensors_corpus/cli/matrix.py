@@ -14,9 +14,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from .broken.matrix import FILE, Matrix, committed, compute, light_variants
-from .document import ManifestError
-from .manifest import Manifest, corpus_root, load_manifest
+from ..broken.matrix import FILE, Matrix, committed, compute, light_variants
+from ..document import ManifestError
+from ..manifest import Manifest, corpus_root, load_manifest
 
 WEAKEST = 20
 """Cases failed by one variant alone that are listed unless all are asked for."""

@@ -7,11 +7,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
 from rich.table import Table
 
-from .document import ManifestError
-from .mutation import result as results
-from .mutation.engine import Outcome
-from .mutation.operators import Mutant
-from .mutation.targets import DECIDING
+from ..document import ManifestError
+from ..mutation import result as results
+from ..mutation.engine import Outcome
+from ..mutation.operators import Mutant
+from ..mutation.targets import DECIDING
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import click
 
-from . import build as builder
-from .changes import Version, read_version
-from .cli_common import UnusableError, byte_count, folder_option
-from .document import ManifestError
-from .manifest import corpus_root
-from .release import CHANGES, ReleaseError, check_target, release_files, write_release
+from ..document import ManifestError
+from ..manifest import corpus_root
+from ..publish import build as builder
+from ..publish.changes import Version, read_version
+from ..publish.release import CHANGES, ReleaseError, check_target, release_files, write_release
+from .common import UnusableError, byte_count, folder_option
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})

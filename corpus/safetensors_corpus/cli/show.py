@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from .cli_common import did_you_mean, folder_option, load, raw_manifest
-from .manifest import Case, Expectation
-from .showing import action_lines, input_lines
+from ..manifest import Case, Expectation
+from ..publish.show import action_lines, input_lines
+from .common import did_you_mean, folder_option, load, raw_manifest
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})

@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from .cli_common import UnusableError, byte_count, folder_option, load, raw_manifest
-from .stats import coverage_errors, load_reasons, statistics, stored_bytes
+from ..publish.stats import coverage_errors, load_reasons, statistics, stored_bytes
+from .common import UnusableError, byte_count, folder_option, load, raw_manifest
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})

@@ -8,10 +8,10 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from .cli_common import UnusableError
-from .document import ManifestError
-from .manifest import corpus_root
-from .verify import problems, read_manifest
+from ..document import ManifestError
+from ..manifest import corpus_root
+from ..publish.verify import problems, read_manifest
+from .common import UnusableError
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})

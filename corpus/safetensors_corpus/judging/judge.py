@@ -14,10 +14,10 @@ from typing import Generic, TypeVar
 from safetensors_reference.rules.book import rule_book
 
 from ..manifest import Case, Expectation
-from ..write_properties import PROPERTIES
 from .answer import UNSAFE, Answer, Flaw
 from .content import Difference, differences
 from .verdicts import badness
+from .written_file import PROPERTIES
 
 A = TypeVar("A", bound=Answer)
 

@@ -17,10 +17,10 @@ from safetensors_reference.rules.dtypes import DTYPE_BITS
 from safetensors_reference.rules.faults import quote
 from safetensors_reference.source import read_whole
 
-from . import recipe
-from .judging.answer import Flaw
-from .manifest import LARGEST_IN_MEMORY
-from .write_builder import covered
+from .. import recipe
+from ..author.write import covered
+from ..manifest import LARGEST_IN_MEMORY
+from .answer import Flaw
 
 MODE = 0o640
 """Permissions of the file that stands at the target before."""

@@ -61,7 +61,8 @@ SKIP: Mapping[str, tuple[str, ...]] = {
 def sources() -> dict[str, str]:
     """Return module name -> source text of every module that decides."""
     root = files(READER)
-    return {name: root.joinpath(*name.split(".")[:-1], name.rpartition(".")[2] + ".py").read_text(encoding="utf-8") for name in DECIDING}
+    places = {name: f"{name.replace('.', '/')}.py" for name in DECIDING}
+    return {name: root.joinpath(place).read_text(encoding="utf-8") for name, place in places.items()}
 
 
 def reader_mutants() -> list[Mutant]:

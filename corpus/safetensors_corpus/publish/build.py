@@ -12,13 +12,13 @@ import jsonschema
 
 from safetensors_reference.rules.book import Choice, Rule, rule_book
 
-from . import recipe
-from .builder import HEAVY, Builder
-from .document import SCHEMA_VERSION
-from .field_bugs import affected, field_bugs
-from .kinds import new_builder
-from .manifest import corpus_root
-from .registry import Accept, CaseFunction, all_cases
+from .. import recipe
+from ..author.builders import new_builder
+from ..author.case import Accept, CaseFunction, all_cases
+from ..author.file import HEAVY, Builder
+from ..document import SCHEMA_VERSION
+from ..field_bugs import affected, field_bugs
+from ..manifest import corpus_root
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -11,7 +11,7 @@ from typing import Any
 
 from safetensors_reference.source import PathSource, read_whole
 
-from .document import LARGEST_MANIFEST, MANIFEST, ManifestError, faults, parsed, unusable
+from ..document import LARGEST_MANIFEST, MANIFEST, ManifestError, faults, parsed, unusable
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from typing import Any
 
 from safetensors_reference.source import read_whole
 
-from . import recipe
-from .document import MANIFEST, RECIPES, ManifestError, checked, read_document, stored_files
-from .manifest import LARGEST_IN_MEMORY
+from .. import recipe
+from ..document import MANIFEST, RECIPES, ManifestError, checked, read_document, stored_files
+from ..manifest import LARGEST_IN_MEMORY
 
 README = """\
 Conformance corpus of the safetensors format, version {version}

@@ -18,10 +18,10 @@ import jsonschema
 
 from safetensors_reference.source import read_whole
 
+from ..document import MANIFEST, stored_files
+from ..manifest import LARGEST_IN_MEMORY
 from .changes import Changes, Version, compare, read_version
-from .copying import README
-from .document import MANIFEST, stored_files
-from .manifest import LARGEST_IN_MEMORY
+from .copy import README
 
 CHANGES = "changes.json"
 SUMS = "SHA256SUMS"
@@ -72,7 +72,7 @@ def _permitted(old: Version | None, new: Version, changes: Changes) -> None:
     if _order(new.number) <= _order(old.number):
         raise ReleaseError(
             f"the corpus differs from {old.number}, but calls itself {new.number}; "
-            "raise CORPUS_VERSION in safetensors_corpus/build.py and build"
+            "raise CORPUS_VERSION in safetensors_corpus/publish/build.py and build"
         )
 
 

@@ -11,10 +11,10 @@ import click
 from safetensors_reference.hexview import hexview
 from safetensors_reference.source import read_whole
 
-from . import recipe
-from .cli_common import byte_count
-from .document import ManifestError
-from .manifest import LARGEST_IN_MEMORY, ROOT_MARK, Case
+from .. import recipe
+from ..cli.common import byte_count
+from ..document import ManifestError
+from ..manifest import LARGEST_IN_MEMORY, ROOT_MARK, Case
 
 SHOWN = 512
 """Most bytes of a file that are shown."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..document import MANIFEST, stored_files
 from .changes import demand
-from .document import MANIFEST, stored_files
 
 SIDES = ("accept", "reject")
 

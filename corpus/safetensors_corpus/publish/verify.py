@@ -13,10 +13,10 @@ import jsonschema
 
 from safetensors_reference.source import read_whole
 
-from . import recipe
-from .copying import holds_recipe, recipe_name
-from .document import FILES, MANIFEST, RECIPES, faults, read_document, stored_files
-from .manifest import corpus_root
+from .. import recipe
+from ..document import FILES, MANIFEST, RECIPES, faults, read_document, stored_files
+from ..manifest import corpus_root
+from .copy import holds_recipe, recipe_name
 
 SCHEMA = "schema/corpus.schema.json"
 LARGEST_SCHEMA = 1 << 20

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
-from safetensors_corpus.index_builder import numbered
+from safetensors_corpus.author.index import numbered
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from .dice import Dice, elements_of_a_byte

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from safetensors_corpus import shard_faults
-from safetensors_corpus.registry import ACCEPT, Accept, Reject, reject
+from safetensors_corpus.author import shard_faults
+from safetensors_corpus.author.case import ACCEPT, Accept, Reject, reject
 from safetensors_reference.rules.book import rule_book
 
 from .index_text import CHOICES, FAULTY, metadata_choice

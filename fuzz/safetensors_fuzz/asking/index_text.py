@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from safetensors_corpus.builder import json_text
+from safetensors_corpus.author.file import json_text
 
 from .question import Fault, PlanError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from safetensors_corpus.index_builder import INDEX_NAME
+from safetensors_corpus.author.index import INDEX_NAME
 
 BARE = (
     "weights.safetensors",

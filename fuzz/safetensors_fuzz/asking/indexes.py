@@ -15,10 +15,10 @@ from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Any
 
-from safetensors_corpus.builder import filled
-from safetensors_corpus.index_builder import INDEX_NAME, IndexBuilder, ShardBuilder
+from safetensors_corpus.author.file import filled
+from safetensors_corpus.author.index import INDEX_NAME, IndexBuilder, ShardBuilder
+from safetensors_corpus.author.shard_faults import break_shard
 from safetensors_corpus.manifest import ROOT_MARK
-from safetensors_corpus.shard_faults import break_shard
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from . import index_plans

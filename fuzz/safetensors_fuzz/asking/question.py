@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from safetensors_conformance.outcomes import STEPS
-from safetensors_corpus.builder import Builder
+from safetensors_corpus.author.case import ACCEPT, Accept, Reject
+from safetensors_corpus.author.file import Builder
 from safetensors_corpus.document import action_faults
 from safetensors_corpus.manifest import ROOT_MARK, Case, DirectoryFile, Expectation, Input
-from safetensors_corpus.registry import ACCEPT, Accept, Reject
 from safetensors_reference.rules.book import rule_book
 
 from ..finding import ENTRY

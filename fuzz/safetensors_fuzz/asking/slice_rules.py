@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from safetensors_corpus.registry import ACCEPT, Accept, Reject, reject
+from safetensors_corpus.author.case import ACCEPT, Accept, Reject, reject
 from safetensors_reference.rules.book import rule_book
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 

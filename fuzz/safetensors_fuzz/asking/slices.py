@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from math import prod
 from typing import Any
 
-from safetensors_corpus.builder import filled, pattern, size_of
-from safetensors_corpus.slice_builder import SliceBuilder, index_items
+from safetensors_corpus.author.file import filled, pattern, size_of
+from safetensors_corpus.author.slice import SliceBuilder, index_items
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from . import slice_plans

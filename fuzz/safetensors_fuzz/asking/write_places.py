@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
-from safetensors_corpus.write_builder import covered
-from safetensors_corpus.write_properties import FOREIGN, foreign_windows
+from safetensors_corpus.author.write import covered
+from safetensors_corpus.judging.written_file import FOREIGN, foreign_windows
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from .question import PlanError

@@ -11,8 +11,8 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
-from safetensors_corpus.registry import ACCEPT, Accept, Reject, reject
-from safetensors_corpus.write_builder import covered
+from safetensors_corpus.author.case import ACCEPT, Accept, Reject, reject
+from safetensors_corpus.author.write import covered
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from .question import Aim, Fault, Plan, PlanError, accepting, choosing, rejecting

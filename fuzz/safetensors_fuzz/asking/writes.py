@@ -15,8 +15,8 @@ from itertools import chain
 from typing import Any
 
 from safetensors_corpus import recipe
-from safetensors_corpus.builder import pattern
-from safetensors_corpus.write_builder import WriteBuilder
+from safetensors_corpus.author.file import pattern
+from safetensors_corpus.author.write import WriteBuilder
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from . import write_plans

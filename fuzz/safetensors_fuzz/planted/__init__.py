@@ -30,7 +30,7 @@ class Planted:
         about: one sentence: what it does wrong, and when.
         rules: ids of the rules that it breaks.
         read: returns the content of a file in the form of the manifest (``tensors``, ``metadata``), raises
-            ``safetensors_corpus.broken.small_json.Refused`` for a file that it refuses, and notes in the
+            ``safetensors_corpus.broken.correct.json.Refused`` for a file that it refuses, and notes in the
             probe what it touched. Any other exception stands for a crash.
         profile: the profile under which the bug shows.
     """

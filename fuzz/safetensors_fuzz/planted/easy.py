@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from safetensors_corpus.broken.small_json import Refused
+from safetensors_corpus.broken.correct.json import Refused
 from safetensors_reference import explain
 from safetensors_reference.rules.book import ProfileName
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from safetensors_corpus.broken.small_json import Number, Pairs, Refused
-from safetensors_corpus.broken.small_reader import FIELDS, RESERVED, Tensor, exact_bits
+from safetensors_corpus.broken.correct.json import Number, Pairs, Refused
+from safetensors_corpus.broken.correct.reader import FIELDS, RESERVED, Tensor, exact_bits
 
 from .hard_watched import Watched, plant, product
 

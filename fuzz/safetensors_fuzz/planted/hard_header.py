@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from safetensors_corpus.broken.small_json import Pairs, Refused
-from safetensors_corpus.broken.small_reader import READER, RESERVED, Tensor
+from safetensors_corpus.broken.correct.json import Pairs, Refused
+from safetensors_corpus.broken.correct.reader import READER, RESERVED, Tensor
 
 from .hard_watched import SPELLING, Watched, plant, raw
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from safetensors_corpus.broken.small_json import Number, Pairs, Refused
-from safetensors_corpus.broken.small_reader import Tensor
+from safetensors_corpus.broken.correct.json import Number, Pairs, Refused
+from safetensors_corpus.broken.correct.reader import Tensor
 
 from .hard_watched import Watched, plant
 

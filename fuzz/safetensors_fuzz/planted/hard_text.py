@@ -6,8 +6,8 @@ import re
 from functools import partial
 from typing import Any
 
-from safetensors_corpus.broken.small_json import HALF, Pairs, Refused, join_surrogates
-from safetensors_corpus.broken.small_reader import SmallReader
+from safetensors_corpus.broken.correct.json import HALF, Pairs, Refused, join_surrogates
+from safetensors_corpus.broken.correct.reader import SmallReader
 
 from . import Planted, Probe
 from .hard_watched import SPELLING, Watched, WatchedGrammar, note, plant, plant_grammar, raw

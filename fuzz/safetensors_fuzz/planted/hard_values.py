@@ -8,8 +8,8 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from safetensors_corpus.broken.small_json import Pairs, Refused
-from safetensors_corpus.broken.small_reader import RESERVED, Tensor
+from safetensors_corpus.broken.correct.json import Pairs, Refused
+from safetensors_corpus.broken.correct.reader import RESERVED, Tensor
 
 from .hard_watched import SPELLING, Watched, plant, raw
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from safetensors_corpus.broken.small_json import Grammar
-from safetensors_corpus.broken.small_reader import READER, SmallReader, Tensor
+from safetensors_corpus.broken.correct.json import Grammar
+from safetensors_corpus.broken.correct.reader import READER, SmallReader, Tensor
 
 from . import Planted, Probe
 

@@ -13,7 +13,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from safetensors_corpus.judging.verdicts import VERDICTS
-from safetensors_corpus.stats import load_reasons, rule_coverage
+from safetensors_corpus.publish.stats import load_reasons, rule_coverage
 from safetensors_reference import rule_book
 
 from ..comparison import distinct_labels

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from safetensors_corpus.judging.verdicts import STRICT_FAILING, badness, kind_of
-from safetensors_corpus.write_properties import PROPERTIES
+from safetensors_corpus.judging.written_file import PROPERTIES
 
 from ..promises import CHECKS
 from ..record import Row

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from safetensors_corpus.write_properties import PROPERTIES
+from safetensors_corpus.judging.written_file import PROPERTIES
 from safetensors_reference import rule_book
 
 from ..audit.advice import OF_AREA, OF_CODE, OF_OUTCOME

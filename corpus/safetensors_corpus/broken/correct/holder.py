@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .small_writer import RESERVED
+from .writer import RESERVED
 
 Answer = tuple[str, list[int], Any]
 

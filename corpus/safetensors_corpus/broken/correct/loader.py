@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
-from .small_json import Grammar, Pairs, Refused
-from .small_reader import READER, SmallReader
+from .json import Grammar, Pairs, Refused
+from .reader import READER, SmallReader
 
 Row = dict[str, Any]
 PLAIN_NAME = re.compile(r"[^/\\:\x00-\x1f\x7f]+")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
-from .small_json import Grammar, Number, Pairs, Refused
+from .json import Grammar, Number, Pairs, Refused
 
 CAP = 100_000_000
 RESERVED = "__metadata__"

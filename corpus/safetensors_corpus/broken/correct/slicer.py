@@ -13,8 +13,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Self
 
-from .small_json import Refused
-from .small_reader import READER, SmallReader, Tensor
+from .json import Refused
+from .reader import READER, SmallReader, Tensor
 
 Axis = tuple[Sequence[int], bool]
 """Positions wanted along one dimension, and whether the dimension stays in the result."""

@@ -16,9 +16,9 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from ..writing import GivenTensor
-from .small_reader import WIDTHS
-from .variant import Variant
+from ...writing import GivenTensor
+from ..variant import Variant
+from .reader import WIDTHS
 
 CAP = 100_000_000
 RESERVED = "__metadata__"

@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from .small_json import Refused
-from .small_loader import LOADER, SUFFIX, Row, SmallLoader
-from .small_reader import READER
-from .variant import Variant
+from ..correct.json import Refused
+from ..correct.loader import LOADER, SUFFIX, Row, SmallLoader
+from ..correct.reader import READER
+from ..variant import Variant
 
 
 class SkipsMissing(SmallLoader):

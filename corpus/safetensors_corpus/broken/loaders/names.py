@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import NoReturn
 from urllib.parse import unquote, urlsplit
 
-from .small_json import Pairs, Refused
-from .small_loader import LOADER, Row, SmallLoader
-from .variant import Variant
+from ..correct.json import Pairs, Refused
+from ..correct.loader import LOADER, Row, SmallLoader
+from ..variant import Variant
 
 
 class JoinsBelow(SmallLoader):

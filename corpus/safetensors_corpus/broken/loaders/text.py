@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from .small_json import NUMBER, WORDS, Grammar, Pairs, Refused
-from .small_loader import LOADER, SmallLoader
-from .variant import Variant
+from ..correct.json import NUMBER, WORDS, Grammar, Pairs, Refused
+from ..correct.loader import LOADER, SmallLoader
+from ..variant import Variant
 
 GUARD = 1 << 24
 """Largest allocation in bytes that a broken loader really makes."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .small_reader import SmallReader, Tensor
-from .variant import Panic, reading
+from ..correct.reader import SmallReader, Tensor
+from ..variant import Panic, reading
 
 
 class Aligned(SmallReader):

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from .variant import Variant
+from ..variant import Variant
 
 LIMIT = 2048
 """Longest header in bytes that the impatient reader takes."""

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from .small_json import Pairs
-from .small_reader import READER, WIDTHS, SmallReader, Tensor
-from .variant import Panic, Variant, reading
+from ..correct.json import Pairs
+from ..correct.reader import READER, WIDTHS, SmallReader, Tensor
+from ..variant import Panic, Variant, reading
 
 FLOATS = {"F16": ("e", 5, 10), "BF16": ("", 8, 7), "F32": ("f", 8, 23), "F64": ("d", 11, 52)}
 """Exponent and fraction bits of the IEEE types."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from .small_json import Grammar, Number, Pairs
-from .small_reader import READER, WIDTHS, SmallReader, Tensor, exact_bits, whole_bytes
-from .variant import Panic, Variant, reading
+from ..correct.json import Grammar, Number, Pairs
+from ..correct.reader import READER, WIDTHS, SmallReader, Tensor, exact_bits, whole_bytes
+from ..variant import Panic, Variant, reading
 
 TAKEN_FOR = {
     "F4": "F6_E2M3", "F6_E2M3": "F6_E3M2", "F6_E3M2": "F6_E2M3", "BOOL": "U8", "U8": "I8", "I8": "U8",

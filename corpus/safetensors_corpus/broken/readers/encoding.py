@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from .small_json import Grammar, Pairs, Refused, paired
-from .small_reader import IGNORING, READER, SmallReader, utf8
-from .variant import Variant, reading
+from ..correct.json import Grammar, Pairs, Refused, paired
+from ..correct.reader import IGNORING, READER, SmallReader, utf8
+from ..variant import Variant, reading
 
 LENGTHS = {range(0xC0, 0xE0): 2, range(0xE0, 0xF0): 3, range(0xF0, 0xF8): 4}
 

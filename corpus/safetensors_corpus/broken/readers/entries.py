@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .small_json import Number, Pairs
-from .small_reader import FIELDS, READER, WIDTHS, SmallReader, Tensor
-from .variant import Panic, reading
+from ..correct.json import Number, Pairs
+from ..correct.reader import FIELDS, READER, WIDTHS, SmallReader, Tensor
+from ..variant import Panic, reading
 
 SNAKE = {"dataOffsets": "data_offsets", "DataOffsets": "data_offsets"}
 

@@ -6,9 +6,9 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from .small_json import Pairs, Refused
-from .small_reader import READER, SmallReader, utf8
-from .variant import reading
+from ..correct.json import Pairs, Refused
+from ..correct.reader import READER, SmallReader, utf8
+from ..variant import reading
 
 GUARD = 1 << 24
 """Largest allocation in bytes that a broken reader really makes; beyond it memory counts as exhausted."""

@@ -9,10 +9,10 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from .read_entries import FieldsByPlace
-from .small_json import ESCAPES, HALF, WORDS, Grammar, Number, join_surrogates, paired
-from .small_reader import IGNORING, utf8
-from .variant import Panic, reading
+from ..correct.json import ESCAPES, HALF, WORDS, Grammar, Number, join_surrogates, paired
+from ..correct.reader import IGNORING, utf8
+from ..variant import Panic, reading
+from .entries import FieldsByPlace
 
 COMMENT = r"(?:[ \t\n\r]|/\*(?s:.*?)\*/)*"
 LINE_COMMENT = r"(?:[ \t\n\r]|//[^\n]*\n|#[^\n]*\n)*"

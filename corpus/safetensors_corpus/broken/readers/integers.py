@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from .small_json import Number, Refused
-from .small_reader import READER, plain_integer
-from .variant import Panic, Variant, reading
+from ..correct.json import Number, Refused
+from ..correct.reader import READER, plain_integer
+from ..variant import Panic, Variant, reading
 
 Integer = Callable[[object], int]
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from .small_json import ESCAPES, Grammar, Pairs
-from .small_reader import READER, SmallReader
-from .variant import Variant, reading
+from ..correct.json import ESCAPES, Grammar, Pairs
+from ..correct.reader import READER, SmallReader
+from ..variant import Variant, reading
 
 SPELLED = Grammar(
     escapes={letter: f"\\{letter}" for letter in (*ESCAPES, "u")}, hex4="(?!)", finish=lambda text: text

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from .small_reader import READER, SmallReader, Tensor, by_offset
-from .variant import Panic, reading
+from ..correct.reader import READER, SmallReader, Tensor, by_offset
+from ..variant import Panic, reading
 
 CHAIN = ("hole", "overlap", "past-end", "trailing")
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from .small_json import Pairs, Refused
-from .small_reader import READER, RESERVED, SmallReader, Tensor
-from .variant import Panic, reading
+from ..correct.json import Pairs, Refused
+from ..correct.reader import READER, RESERVED, SmallReader, Tensor
+from ..variant import Panic, reading
 
 LAX = READER.without("metadata-map", "metadata-value")
 

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from .small_json import NUMBER, WORDS, Grammar, Number, Refused
-from .small_reader import IGNORING, SmallReader, plain_integer
-from .variant import Panic, Variant, reading
+from ..correct.json import NUMBER, WORDS, Grammar, Number, Refused
+from ..correct.reader import IGNORING, SmallReader, plain_integer
+from ..variant import Panic, Variant, reading
 
 RUN = r"[^\s,\]\}\"':\[\{tfn]+"
 """Whatever may be meant as a number."""

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .small_json import Grammar, Number, Pairs, Refused
-from .small_reader import READER, SmallReader, Tensor, plain_integer
-from .variant import Panic, reading
+from ..correct.json import Grammar, Number, Pairs, Refused
+from ..correct.reader import READER, SmallReader, Tensor, plain_integer
+from ..variant import Panic, reading
 
 
 class BeginOnly(SmallReader):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from .read_grammar import latin_1
-from .small_json import Number, Pairs, Refused
-from .small_reader import SmallReader
-from .variant import reading
+from ..correct.json import Number, Pairs, Refused
+from ..correct.reader import SmallReader
+from ..variant import reading
+from .grammar import latin_1
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .small_json import Grammar, Number, Pairs
-from .small_reader import READER, SmallReader, whole_bytes
-from .variant import reading
+from ..correct.json import Grammar, Number, Pairs
+from ..correct.reader import READER, SmallReader, whole_bytes
+from ..variant import reading
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from .small_json import Refused
-from .small_reader import READER, whole_bytes
-from .variant import Panic, reading
+from ..correct.json import Refused
+from ..correct.reader import READER, whole_bytes
+from ..variant import Panic, reading
 
 
 def _wrapped_size(bits: int, what: str, signed: bool = False) -> Callable[[int, Sequence[int]], int]:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from .small_json import ESCAPES, Refused, join_surrogates
-from .small_reader import READER
-from .variant import reading
+from ..correct.json import ESCAPES, Refused, join_surrogates
+from ..correct.reader import READER
+from ..variant import reading
 
 
 def _without_escape(letter: str) -> dict[str, Any]:

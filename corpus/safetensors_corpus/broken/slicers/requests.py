@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from .small_reader import READER, Tensor
-from .small_slicer import SLICER, Axis, Slice, SmallSlicer
-from .variant import Variant
+from ..correct.reader import READER, Tensor
+from ..correct.slicer import SLICER, Axis, Slice, SmallSlicer
+from ..variant import Variant
 
 
 class FirstPartOnly(SmallSlicer):

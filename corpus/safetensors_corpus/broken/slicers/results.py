@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .small_json import Refused
-from .small_slicer import SLICER, Axis, SmallSlicer
-from .variant import Variant
+from ..correct.json import Refused
+from ..correct.slicer import SLICER, Axis, SmallSlicer
+from ..variant import Variant
 
 
 class NoNegatives(SmallSlicer):

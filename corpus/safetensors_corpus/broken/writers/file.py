@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..writing import GivenTensor
-from .small_writer import Row, SmallWriter, variants
+from ...writing import GivenTensor
+from ..correct.writer import Row, SmallWriter, variants
 
 # ruff: noqa: D102 - what each method does wrong is said on its class
 

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..writing import GivenTensor
-from .small_reader import WIDTHS
-from .small_writer import RESERVED, RefusedError, Row, SmallWriter, variants
+from ...writing import GivenTensor
+from ..correct.reader import WIDTHS
+from ..correct.writer import RESERVED, RefusedError, Row, SmallWriter, variants
 
 # ruff: noqa: D102 - what each method does wrong is said on its class
 

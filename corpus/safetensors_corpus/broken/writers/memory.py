@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..writing import GivenTensor
-from .small_reader import WIDTHS
-from .small_writer import Row, SmallWriter, variants
+from ...writing import GivenTensor
+from ..correct.reader import WIDTHS
+from ..correct.writer import Row, SmallWriter, variants
 
 # ruff: noqa: D102 - what each method does wrong is said on its class
 

@@ -8,8 +8,8 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
-from ..writing import GivenTensor
-from .small_writer import RESERVED, Row, SmallWriter, variants
+from ...writing import GivenTensor
+from ..correct.writer import RESERVED, Row, SmallWriter, variants
 
 # ruff: noqa: D102 - what each method does wrong is said on its class
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..writing import GivenTensor
-from .small_reader import WIDTHS
-from .small_writer import Row, SmallWriter, variants
+from ...writing import GivenTensor
+from ..correct.reader import WIDTHS
+from ..correct.writer import Row, SmallWriter, variants
 
 FRAMEWORK = {"F32": "float32", "F64": "float64", "F16": "float16", "BOOL": "bool", "U8": "uint8"}
 

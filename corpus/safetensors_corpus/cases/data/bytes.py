@@ -6,9 +6,9 @@ import struct
 
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from ..builder import FileBuilder, pattern
-from ..ingredients import rare
-from ..registry import ACCEPT, accepts, chooses, reject
+from ...author.case import ACCEPT, accepts, chooses, reject
+from ...author.file import FileBuilder, pattern
+from ...author.parts import rare
 
 KNOWN: dict[str, tuple[str, tuple[int | float, ...]]] = {
     "BOOL": ("BBBB", (1, 0, 0, 1)),

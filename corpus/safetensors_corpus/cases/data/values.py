@@ -5,11 +5,11 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from ..ingredients import rare
-from ..registry import ACCEPT, accepts, chooses, reject
+from ...author.case import ACCEPT, accepts, chooses, reject
+from ...author.parts import rare
 
 if TYPE_CHECKING:
-    from ..builder import FileBuilder
+    from ...author.file import FileBuilder
 
 FLOATS = {"f16": (5, 10), "bf16": (8, 7), "f32": (8, 23), "f64": (11, 52)}
 """dtype in lower case -> bits of exponent and of fraction."""

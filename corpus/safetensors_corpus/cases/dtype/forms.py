@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from ..builder import FileBuilder, pattern
-from ..ingredients import PLACES, rare
-from ..registry import accepts, rejects
+from ...author.case import accepts, rejects
+from ...author.file import FileBuilder, pattern
+from ...author.parts import PLACES, rare
 
 CODES = {code.lower().replace("_", "-"): code for code in DTYPE_BITS}
 SCALARS_ELSEWHERE = ("U8", "F16", "F32", "C64")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from ..builder import FileBuilder, pattern, size_of
-from ..ingredients import PLACES, rare
-from ..registry import ACCEPT, accepts, chooses, reject, rejects
+from ...author.case import ACCEPT, accepts, chooses, reject, rejects
+from ...author.file import FileBuilder, pattern, size_of
+from ...author.parts import PLACES, rare
 
 CODES = {code.lower().replace("_", "-"): code for code in DTYPE_BITS}
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from ..ingredients import ENTRY
-from ..registry import ACCEPT, chooses, reject, rejects
+from ...author.case import ACCEPT, chooses, reject, rejects
+from ...author.parts import ENTRY
 
 if TYPE_CHECKING:
-    from ..builder import FileBuilder
+    from ...author.file import FileBuilder
 
 
 @rejects("ENT-01", codes="ENT_NOT_OBJECT")

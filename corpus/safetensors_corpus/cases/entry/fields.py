@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import permutations
 from typing import TYPE_CHECKING
 
-from ..ingredients import PLACES, RARE
-from ..registry import ACCEPT, accepts, chooses, reject, rejects
+from ...author.case import ACCEPT, accepts, chooses, reject, rejects
+from ...author.parts import PLACES, RARE
 
 if TYPE_CHECKING:
-    from ..builder import FileBuilder
+    from ...author.file import FileBuilder
 
 FIELDS = ("dtype", "shape", "data_offsets")
 EMPTY = '"dtype":"F32","shape":[0],"data_offsets":[0,0]'

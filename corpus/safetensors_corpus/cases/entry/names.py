@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from ..registry import accepts
+from ...author.case import accepts
 
 if TYPE_CHECKING:
-    from ..builder import FileBuilder
+    from ...author.file import FileBuilder
 
 
 @accepts(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..builder import FileBuilder, json_text
-from ..registry import accepts, rejects
+from ...author.case import accepts, rejects
+from ...author.file import FileBuilder, json_text
 
 CAP = 100_000_000
 ENTRY = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..builder import FileBuilder
-from ..registry import accepts, rejects
+from ...author.case import accepts, rejects
+from ...author.file import FileBuilder
 
 OVER_LIMIT = ("FRM_HEADER_OVER_LIMIT", "FRM_HEADER_PAST_EOF")
 PAST_END = ("FRM_HEADER_PAST_EOF", "FRM_HEADER_OVER_LIMIT")

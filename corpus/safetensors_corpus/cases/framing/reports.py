@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..registry import accepts, rejects
+from ...author.case import accepts, rejects
 
 if TYPE_CHECKING:
-    from ..builder import FileBuilder
+    from ...author.file import FileBuilder
 
 SHORT_PICKLE = b"\x93."
 """Pickle opcodes that look up an object on the stack, and stop."""

@@ -7,8 +7,8 @@ headers of certain lengths arrive without their end.
 
 from __future__ import annotations
 
-from ..builder import FileBuilder
-from ..registry import accepts, rejects
+from ...author.case import accepts, rejects
+from ...author.file import FileBuilder
 
 ENTRY = '{"dtype":"U8","shape":[8],"data_offsets":[0,8]}'
 """Entry of the only tensor: single bytes, which lie well wherever the data begins."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..ingredients import ENTRY, LONE_OPTIONS, header_text, named_with_escapes
-from ..registry import accepts, chooses, rejects
+from ...author.case import accepts, chooses, rejects
+from ...author.parts import ENTRY, LONE_OPTIONS, header_text, named_with_escapes
 
 if TYPE_CHECKING:
-    from ..builder import FileBuilder
+    from ...author.file import FileBuilder
 
 BAD = ("HDR_NOT_JSON", "HDR_NOT_UTF8")
 C0 = "".join(chr(n) for n in range(32))

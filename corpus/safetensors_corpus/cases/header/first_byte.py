@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..ingredients import header_text
-from ..registry import rejects
+from ...author.case import rejects
+from ...author.parts import header_text
 
 if TYPE_CHECKING:
-    from ..builder import FileBuilder
+    from ...author.file import FileBuilder
 
 
 @rejects(

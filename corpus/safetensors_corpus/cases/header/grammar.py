@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..ingredients import ENTRY, RARE, header_text
-from ..registry import ACCEPT, accepts, chooses, reject, rejects
+from ...author.case import ACCEPT, accepts, chooses, reject, rejects
+from ...author.parts import ENTRY, RARE, header_text
 
 if TYPE_CHECKING:
-    from ..builder import FileBuilder
+    from ...author.file import FileBuilder
 
 NOT_OBJECT = ("HDR_NOT_OBJECT", "HDR_BAD_START", "HDR_NOT_JSON")
 IGNORED = ("HDR_NOT_JSON", "ENT_UNKNOWN_FIELD")

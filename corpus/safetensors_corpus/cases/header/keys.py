@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..builder import FileBuilder, pattern
-from ..ingredients import ENTRY
-from ..registry import ACCEPT, accepts, chooses, reject, rejects
+from ...author.case import ACCEPT, accepts, chooses, reject, rejects
+from ...author.file import FileBuilder, pattern
+from ...author.parts import ENTRY
 
 if TYPE_CHECKING:
-    from ..registry import Accept, Reject
+    from ...author.case import Accept, Reject
 
 HALF = '{"dtype":"F32","shape":[1],"data_offsets":[0,4]}'
 LAST_OR_FIRST: dict[str, Accept | Reject] = {

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..ingredients import ENTRY, RARE, header_text
-from ..registry import ACCEPT, accepts, chooses, reject, rejects
+from ...author.case import ACCEPT, accepts, chooses, reject, rejects
+from ...author.parts import ENTRY, RARE, header_text
 
 if TYPE_CHECKING:
-    from ..builder import FileBuilder
+    from ...author.file import FileBuilder
 
 IGNORED = ("HDR_NOT_JSON", "ENT_UNKNOWN_FIELD")
 NUMBERS = ["12345678"] * 600

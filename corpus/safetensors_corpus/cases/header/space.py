@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..ingredients import ENTRY, header_text
-from ..registry import accepts, rejects
+from ...author.case import accepts, rejects
+from ...author.parts import ENTRY, header_text
 
 if TYPE_CHECKING:
-    from ..builder import FileBuilder
+    from ...author.file import FileBuilder
 
 NOT_JSON = ("HDR_NOT_JSON",)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..ingredients import ENTRY, header_text
-from ..registry import ACCEPT, accepts, chooses, reject, rejects
+from ...author.case import ACCEPT, accepts, chooses, reject, rejects
+from ...author.parts import ENTRY, header_text
 
 if TYPE_CHECKING:
-    from ..builder import FileBuilder
+    from ...author.file import FileBuilder
 
 START = ("HDR_BAD_START", "HDR_NOT_JSON", "HDR_NOT_OBJECT")
 PADDING = ("HDR_BAD_PADDING", "HDR_NOT_JSON")

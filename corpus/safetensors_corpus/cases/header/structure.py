@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..ingredients import header_text
-from ..registry import accepts, rejects
+from ...author.case import accepts, rejects
+from ...author.parts import header_text
 
 if TYPE_CHECKING:
-    from ..builder import FileBuilder
+    from ...author.file import FileBuilder
 
 START = ("HDR_BAD_START", "HDR_NOT_JSON", "HDR_NOT_OBJECT")
 PADDING = ("HDR_BAD_PADDING", "HDR_NOT_JSON")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from base64 import b64encode
 from typing import TYPE_CHECKING
 
-from ..ingredients import ENTRY, header_text
-from ..registry import accepts, rejects
+from ...author.case import accepts, rejects
+from ...author.parts import ENTRY, header_text
 
 if TYPE_CHECKING:
-    from ..builder import FileBuilder
+    from ...author.file import FileBuilder
 
 BAD = ("HDR_NOT_UTF8", "HDR_NOT_JSON")
 START = ("HDR_BAD_START", "HDR_NOT_JSON", "HDR_NOT_OBJECT", "HDR_NOT_UTF8")

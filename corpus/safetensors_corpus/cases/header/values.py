@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..ingredients import RARE
-from ..registry import ACCEPT, chooses, reject, rejects
+from ...author.case import ACCEPT, chooses, reject, rejects
+from ...author.parts import RARE
 
 if TYPE_CHECKING:
-    from ..builder import FileBuilder
+    from ...author.file import FileBuilder
 
 IGNORED = ("HDR_NOT_JSON", "ENT_UNKNOWN_FIELD")
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pickle
 
-from ..index_builder import INDEX_NAME, IndexBuilder, numbered
-from ..registry import ACCEPT, Accept, Reject, chooses, reject, rejects
+from ...author.case import ACCEPT, Accept, Reject, chooses, reject, rejects
+from ...author.index import INDEX_NAME, IndexBuilder, numbered
 
 A, B = numbered(1, 2), numbered(2, 2)
 CANARY = "../outside/x.safetensors"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..builder import pattern
-from ..index_builder import IndexBuilder, numbered
-from ..registry import ACCEPT, Accept, Reject, chooses, reject, rejects
-from ..shard_faults import SHARD_FAULTS, break_shard
+from ...author.case import ACCEPT, Accept, Reject, chooses, reject, rejects
+from ...author.file import pattern
+from ...author.index import IndexBuilder, numbered
+from ...author.shard_faults import SHARD_FAULTS, break_shard
 
 A, B, C = numbered(1, 2), numbered(2, 2), numbered(3, 3)
 SGLANG = "https://github.com/sgl-project/sglang/pull/32279"

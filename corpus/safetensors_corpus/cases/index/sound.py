@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from string import Template
 
-from ..index_builder import IndexBuilder, numbered
-from ..registry import accepts
+from ...author.case import accepts
+from ...author.index import IndexBuilder, numbered
 
 A, B = numbered(1, 2), numbered(2, 2)
 

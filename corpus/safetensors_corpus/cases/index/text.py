@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..index_builder import IndexBuilder, numbered
-from ..registry import ACCEPT, Accept, Reject, accepts, chooses, reject, rejects
+from ...author.case import ACCEPT, Accept, Reject, accepts, chooses, reject, rejects
+from ...author.index import IndexBuilder, numbered
 
 A, B = numbered(1, 2), numbered(2, 2)
 MAP = f'"weight_map":{{"a":"{A}","b":"{B}"}}'

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..builder import FileBuilder, pattern
-from ..ingredients import three_tensors
-from ..registry import rejects
+from ...author.case import rejects
+from ...author.file import FileBuilder, pattern
+from ...author.parts import three_tensors
 
 FAR = ("OFF_OUT_OF_BOUNDS", "OFF_HOLE")
 HEADER = 128

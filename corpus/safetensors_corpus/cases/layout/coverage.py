@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..builder import FileBuilder, pattern
-from ..registry import rejects
+from ...author.case import rejects
+from ...author.file import FileBuilder, pattern
 
 
 @rejects("OFF-07", codes="OFF_HOLE", importance="high", bugs=("FB-59", "FB-78", "FB-117"))

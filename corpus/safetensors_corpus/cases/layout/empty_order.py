@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..registry import accepts
+from ...author.case import accepts
 
 if TYPE_CHECKING:
-    from ..builder import FileBuilder
+    from ...author.file import FileBuilder
 
 
 @accepts("OFF-09", "HDR-17", over={"at-end": False, "between": True})

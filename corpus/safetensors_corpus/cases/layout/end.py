@@ -6,10 +6,10 @@ import struct
 import zlib
 from typing import TYPE_CHECKING
 
-from ..registry import accepts, rejects
+from ...author.case import accepts, rejects
 
 if TYPE_CHECKING:
-    from ..builder import FileBuilder
+    from ...author.file import FileBuilder
 
 PDF = b"%PDF-1.4\n1 0 obj<</Type/Catalog>>endobj\ntrailer<</Root 1 0 R>>\nstartxref\n0\n%%EOF\n"
 

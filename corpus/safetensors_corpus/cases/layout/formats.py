@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 import zlib
 
-from ..builder import FileBuilder
-from ..registry import accepts, rejects
+from ...author.case import accepts, rejects
+from ...author.file import FileBuilder
 
 HTML = b"<!DOCTYPE html><html><body><script>document.title='run'</script></body></html>"
 SHELL = b"#!/bin/sh\necho run\nexit 0\n"

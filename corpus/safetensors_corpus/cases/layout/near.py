@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..builder import FileBuilder, pattern
-from ..registry import accepts, rejects
+from ...author.case import accepts, rejects
+from ...author.file import FileBuilder, pattern
 
 
 @accepts("OFF-09", "SHP-04", "OFF-03")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..ingredients import PLACES, three_tensors
-from ..registry import rejects
+from ...author.case import rejects
+from ...author.parts import PLACES, three_tensors
 
 if TYPE_CHECKING:
-    from ..builder import FileBuilder
+    from ...author.file import FileBuilder
 
 OLLAMA = "https://github.com/ollama/ollama/issues/17148"
 TOO_FEW = {"none": "[]", "one": "[0]"}

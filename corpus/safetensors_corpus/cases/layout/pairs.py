@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..builder import FileBuilder, pattern
-from ..ingredients import PLACES, three_tensors
-from ..registry import rejects
+from ...author.case import rejects
+from ...author.file import FileBuilder, pattern
+from ...author.parts import PLACES, three_tensors
 
 ANY = ("OFF_SIZE_MISMATCH", "OFF_OVERLAP", "OFF_HOLE", "OFF_TRAILING", "OFF_OUT_OF_BOUNDS")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..ingredients import rare
-from ..registry import accepts
+from ...author.case import accepts
+from ...author.parts import rare
 
 if TYPE_CHECKING:
-    from ..builder import FileBuilder
+    from ...author.file import FileBuilder
 
 
 @accepts("OFF-05", "DAT-06", smoke=True)

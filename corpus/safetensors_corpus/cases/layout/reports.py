@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..builder import FileBuilder, pattern
-from ..registry import rejects
+from ...author.case import rejects
+from ...author.file import FileBuilder, pattern
 
 
 @rejects(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..ingredients import PLACES
-from ..registry import accepts, rejects
+from ...author.case import accepts, rejects
+from ...author.parts import PLACES
 
 if TYPE_CHECKING:
-    from ..builder import FileBuilder
+    from ...author.file import FileBuilder
 
 
 @rejects(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..builder import FileBuilder
-from ..lifecycle_builder import LifecycleBuilder
-from ..registry import ACCEPT, accepts, chooses, reject
+from ...author.case import ACCEPT, accepts, chooses, reject
+from ...author.file import FileBuilder
+from ...author.lifecycle import LifecycleBuilder
 
 if TYPE_CHECKING:
-    from ..registry import Accept, Reject
+    from ...author.case import Accept, Reject
 
 ERROR = reject("API_TRUNCATED", "IO_ERROR")
 ELSEWHERE: dict[str, Accept | Reject] = {"tensor": ACCEPT, "error": ERROR}

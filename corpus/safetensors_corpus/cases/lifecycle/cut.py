@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..lifecycle_builder import LifecycleBuilder
-from ..registry import ACCEPT, accepts, chooses, reject
+from ...author.case import ACCEPT, accepts, chooses, reject
+from ...author.lifecycle import LifecycleBuilder
 
 if TYPE_CHECKING:
-    from ..registry import Accept, Reject
+    from ...author.case import Accept, Reject
 
 PART = 64 * 1024
 """Bytes of each tensor of the file of many pages: more than any usual page."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..lifecycle_builder import LifecycleBuilder
-from ..registry import accepts, rejects
+from ...author.case import accepts, rejects
+from ...author.lifecycle import LifecycleBuilder
 
 
 def three(f: LifecycleBuilder) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..builder import pattern
-from ..ingredients import ENTRY
-from ..registry import accepts, rejects
+from ...author.case import accepts, rejects
+from ...author.file import pattern
+from ...author.parts import ENTRY
 
 if TYPE_CHECKING:
-    from ..builder import FileBuilder
+    from ...author.file import FileBuilder
 
 ESCAPED_KEY = r'"\u005f\u005fmetadata__"'
 

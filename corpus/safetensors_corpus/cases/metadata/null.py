@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..builder import FileBuilder
-from ..registry import ACCEPT, Accept, Reject, chooses, reject
+from ...author.case import ACCEPT, Accept, Reject, chooses, reject
+from ...author.file import FileBuilder
 
 ABSENT_OR_REFUSED: dict[str, Accept | Reject] = {"reject": reject("MET_NOT_MAP"), "absent": ACCEPT}
 

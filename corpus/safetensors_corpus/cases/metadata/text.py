@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..ingredients import LONE_OPTIONS, metadata_with_escapes
-from ..registry import accepts, chooses, rejects
+from ...author.case import accepts, chooses, rejects
+from ...author.parts import LONE_OPTIONS, metadata_with_escapes
 
 if TYPE_CHECKING:
-    from ..builder import FileBuilder
+    from ...author.file import FileBuilder
 
 KEY = '"__metadata__"'
 

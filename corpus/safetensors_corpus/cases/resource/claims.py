@@ -6,8 +6,8 @@ with the file from one that does not, and a linear one from a quadratic one.
 
 from __future__ import annotations
 
-from ..recipe_builder import RecipeBuilder
-from ..registry import ACCEPT, accepts, chooses, reject, rejects
+from ...author.case import ACCEPT, accepts, chooses, reject, rejects
+from ...author.resource import RecipeBuilder
 
 CAP = 100_000_000
 MEGABYTE = 1_000_000

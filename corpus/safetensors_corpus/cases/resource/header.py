@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..recipe_builder import RecipeBuilder
-from ..registry import ACCEPT, Accept, Reject, accepts, chooses, reject, rejects
-from .resource import CAP, MEGABYTE, SLACK, constant_cost, linear_cost
+from ...author.case import ACCEPT, Accept, Reject, accepts, chooses, reject, rejects
+from ...author.resource import RecipeBuilder
+from .claims import CAP, MEGABYTE, SLACK, constant_cost, linear_cost
 
 DEMANDED = {"1mb": MEGABYTE, "5mb": 5 * MEGABYTE, "25mb": 25 * MEGABYTE}
 """Sizes that every reader should take (LIM-01)."""

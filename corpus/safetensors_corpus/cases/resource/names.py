@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..recipe_builder import RecipeBuilder
-from ..registry import ACCEPT, Accept, Reject, accepts, chooses, reject, rejects
-from .resource import MEGABYTE, entry, linear_cost
-from .resource_header import LARGE_FIELD
+from ...author.case import ACCEPT, Accept, Reject, accepts, chooses, reject, rejects
+from ...author.resource import RecipeBuilder
+from .claims import MEGABYTE, entry, linear_cost
+from .header import LARGE_FIELD
 
 
 @chooses(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..builder import pattern
-from ..recipe_builder import RecipeBuilder
-from ..registry import accepts, rejects
-from .resource import constant_cost, entry
+from ...author.case import accepts, rejects
+from ...author.file import pattern
+from ...author.resource import RecipeBuilder
+from .claims import constant_cost, entry
 
 FAR = pattern("far", 8)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..recipe_builder import RecipeBuilder
-from ..registry import ACCEPT, accepts, chooses, reject, rejects
-from .resource import MEGABYTE, linear_cost
-from .resource_header import LARGE_FIELD
+from ...author.case import ACCEPT, accepts, chooses, reject, rejects
+from ...author.resource import RecipeBuilder
+from .claims import MEGABYTE, linear_cost
+from .header import LARGE_FIELD
 
 DEEP = {"100000": 100_000, "1000000": 1_000_000}
 TOO_DEEP = ("HDR_TOO_DEEP", "HDR_NOT_JSON", "ENT_UNKNOWN_FIELD")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..ingredients import rare
-from ..registry import ACCEPT, accepts, chooses, reject
+from ...author.case import ACCEPT, accepts, chooses, reject
+from ...author.parts import rare
 
 if TYPE_CHECKING:
-    from ..builder import FileBuilder
-    from ..registry import Accept, Reject
+    from ...author.case import Accept, Reject
+    from ...author.file import FileBuilder
 
 MAX = 2**64 - 1
 

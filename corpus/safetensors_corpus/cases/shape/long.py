@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..registry import ACCEPT, chooses, reject, rejects
+from ...author.case import ACCEPT, chooses, reject, rejects
 
 if TYPE_CHECKING:
-    from ..builder import FileBuilder
+    from ...author.file import FileBuilder
 
 ONES = ",".join(["1"] * 300)
 SPACED = " ,\t".join(["1"] * 300)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..builder import FileBuilder, pattern
-from ..ingredients import PLACES
-from ..registry import ACCEPT, chooses, reject, rejects
+from ...author.case import ACCEPT, chooses, reject, rejects
+from ...author.file import FileBuilder, pattern
+from ...author.parts import PLACES
 
 MAX = 2**64 - 1
 WRAPPED = ("SHP_OVERFLOW", "OFF_SIZE_MISMATCH")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..builder import pattern
-from ..ingredients import PLACES
-from ..registry import accepts, rejects
+from ...author.case import accepts, rejects
+from ...author.file import pattern
+from ...author.parts import PLACES
 
 if TYPE_CHECKING:
-    from ..builder import FileBuilder
+    from ...author.file import FileBuilder
 
 Spelled = tuple[str, int]
 """JSON text of the shape, bytes in the file (of U8)."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..builder import FileBuilder, pattern
-from ..ingredients import PLACES
-from ..registry import rejects
+from ...author.case import rejects
+from ...author.file import FileBuilder, pattern
+from ...author.parts import PLACES
 
 WRAPPED = ("SHP_OVERFLOW", "OFF_SIZE_MISMATCH")
 

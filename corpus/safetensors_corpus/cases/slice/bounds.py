@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..registry import ACCEPT, Accept, Reject, chooses, reject
-from ..slice_builder import SliceBuilder, numbers
+from ...author.case import ACCEPT, Accept, Reject, chooses, reject
+from ...author.slice import SliceBuilder, numbers
 
 S = slice
 OUT = reject("API_SLICE_OUT_OF_RANGE", "API_SLICE_UNSUPPORTED")

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..registry import ACCEPT, Accept, Reject, accepts, chooses, reject, rejects
-from ..slice_builder import SliceBuilder
+from ...author.case import ACCEPT, Accept, Reject, accepts, chooses, reject, rejects
+from ...author.slice import SliceBuilder
 
 S = slice
 OUT = reject("API_SLICE_OUT_OF_RANGE", "API_SLICE_UNSUPPORTED")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..builder import pattern
-from ..ingredients import rare
-from ..registry import accepts, rejects
-from ..slice_builder import SliceBuilder, numbers
+from ...author.case import accepts, rejects
+from ...author.file import pattern
+from ...author.parts import rare
+from ...author.slice import SliceBuilder, numbers
 
 S = slice
 

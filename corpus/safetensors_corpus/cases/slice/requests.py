@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..registry import ACCEPT, chooses, reject, rejects
-from ..slice_builder import SliceBuilder, numbers
+from ...author.case import ACCEPT, chooses, reject, rejects
+from ...author.slice import SliceBuilder, numbers
 
 S = slice
 OUT = ("API_SLICE_OUT_OF_RANGE", "API_SLICE_UNSUPPORTED")

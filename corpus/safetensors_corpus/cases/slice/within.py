@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..registry import accepts
-from ..slice_builder import SliceBuilder, numbers
+from ...author.case import accepts
+from ...author.slice import SliceBuilder, numbers
 
 S = slice
 

@@ -6,10 +6,10 @@ import struct
 
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from ..builder import pattern, size_of
-from ..ingredients import rare
-from ..registry import accepts, rejects
-from ..write_builder import WriteBuilder
+from ...author.case import accepts, rejects
+from ...author.file import pattern, size_of
+from ...author.parts import rare
+from ...author.write import WriteBuilder
 
 DTYPES = {code.lower().replace("_", "-"): code for code in DTYPE_BITS}
 SCALARS = {"f32": "F32", "bool": "BOOL", "c64": "C64"}

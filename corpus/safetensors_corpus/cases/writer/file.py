@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from ..registry import ACCEPT, accepts, chooses, reject, rejects
-from ..write_builder import WriteBuilder
+from ...author.case import ACCEPT, accepts, chooses, reject, rejects
+from ...author.write import WriteBuilder
 
 PAGES = 12_288
 """Bytes of a tensor that fills three usual memory pages."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..registry import accepts, rejects
-from ..write_builder import WriteBuilder
+from ...author.case import accepts, rejects
+from ...author.write import WriteBuilder
 
 ISSUE_466 = "https://github.com/safetensors/safetensors/issues/466"
 

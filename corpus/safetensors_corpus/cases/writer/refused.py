@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..registry import rejects
-from ..write_builder import WriteBuilder
+from ...author.case import rejects
+from ...author.write import WriteBuilder
 
 TYPES = {
     "complex128": "C128",

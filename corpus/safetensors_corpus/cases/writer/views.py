@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..builder import pattern
-from ..registry import ACCEPT, accepts, chooses, reject
-from ..write_builder import WriteBuilder
+from ...author.case import ACCEPT, accepts, chooses, reject
+from ...author.file import pattern
+from ...author.write import WriteBuilder
 
 if TYPE_CHECKING:
-    from ..registry import Accept, Reject
+    from ...author.case import Accept, Reject
 
 CANARY = b"foreign memory! " * 4
 """Stands around what is given, so that a writer that reads past it gives itself away."""

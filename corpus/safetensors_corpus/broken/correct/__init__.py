@@ -1,0 +1,1 @@
+"""Small implementations that do everything right, from which broken ones are made."""

@@ -1,0 +1,1 @@
+"""Readers of indexes with one fault each."""

@@ -1,0 +1,1 @@
+"""Readers with one fault each."""

@@ -1,0 +1,1 @@
+"""Slicers with one fault each."""

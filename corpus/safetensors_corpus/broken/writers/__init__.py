@@ -1,0 +1,1 @@
+"""Writers with one fault each."""

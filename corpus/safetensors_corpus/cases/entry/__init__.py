@@ -1,0 +1,1 @@
+"""Cases of the members of a tensor's entry."""

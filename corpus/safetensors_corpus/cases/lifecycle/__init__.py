@@ -1,0 +1,1 @@
+"""Cases of an open file, while the file on disk changes."""

@@ -1,0 +1,1 @@
+"""Cases that cost something: large, long or deep."""

@@ -1,0 +1,1 @@
+"""Cases of shapes, their numbers and their product."""
