@@ -11,7 +11,7 @@ from common import Settings, annotate, kept_status, load_settings, output
 
 from safetensors_conformance.baseline import BaselineError, load_baseline, overdue
 from safetensors_corpus.judging.verdicts import SECURITY
-from safetensors_reports.record import RecordError, RunRecord, read_record
+from safetensors_reports.record.run import RecordError, RunRecord, read_record
 
 
 def not_done(settings: Settings) -> list[str]:

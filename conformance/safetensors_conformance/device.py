@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from safetensors_reports.promises import CHECKS, STATUSES
+from safetensors_reports.record.device_checks import CHECKS, STATUSES
 from safetensors_reports.text import plural
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import Any
 
 from safetensors_corpus import ManifestError
 from safetensors_corpus.judging.judge import lacks_feature
-from safetensors_reports.record import RunRecord
+from safetensors_reports.record.run import RunRecord
 
 from .copies import Copies
 from .differential_inputs import Input, features_of, path_of, plain

@@ -9,7 +9,7 @@ from pathlib import Path
 from safetensors_corpus import Case, ManifestError
 from safetensors_reference import UnreadableError, explain, rule_book
 from safetensors_reference.check.inputs import INDEX_SUFFIX, find_inputs
-from safetensors_reports.disagreements import About
+from safetensors_reports.differences.signatures import About
 
 from .outcomes import Implementation
 

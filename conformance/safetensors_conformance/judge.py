@@ -11,7 +11,7 @@ from safetensors_corpus.judging.judge import Failure, Judgement, failed, failure
 from safetensors_corpus.judging.verdicts import worst
 from safetensors_reference.rules.book import rule_book
 from safetensors_reports.causes.rows import INPUT
-from safetensors_reports.promises import CHECKS
+from safetensors_reports.record.device_checks import CHECKS
 
 from .device import failed_checks
 from .outcomes import Implementation, StepResult

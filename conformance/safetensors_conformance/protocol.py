@@ -17,7 +17,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from safetensors_reports.promises import CHECKS, STATUSES
+from safetensors_reports.record.device_checks import CHECKS, STATUSES
 
 from .outcomes import OUTCOMES, STEPS, Check, Implementation, StepResult
 

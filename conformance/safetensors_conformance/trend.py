@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from safetensors_corpus import Case, Manifest
-from safetensors_reports.misfits import misfits
+from safetensors_reports.history.misfits import misfits
+from safetensors_reports.history.model import Bug, Note, VersionRun
 from safetensors_reports.text import plural
-from safetensors_reports.trend import Bug, Note, VersionRun
 
 from .book import Page, due, header_row
 from .implementations.environment import InstallError

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from safetensors_reference.source import read_whole
-from safetensors_reports.diff_report import Standing
-from safetensors_reports.disagreements import Signature
+from safetensors_reports.differences.report import Standing
+from safetensors_reports.differences.signatures import Signature
 
 from .baseline import LARGEST, UNREPORTED
 

@@ -30,7 +30,7 @@ from safetensors_reference.rules.errors import AccessError
 from safetensors_reference.sharded.read import InvalidIndexError, explain_index, open_index
 from safetensors_reference.writing.numpy import save_file
 from safetensors_reports.audit.build import build_report, report_text
-from safetensors_reports.record import RecordError, RecordWriter, read_record
+from safetensors_reports.record.run import RecordError, RecordWriter, read_record
 
 LARGEST = 1 << 20
 """Most bytes of an input that a case is set up with; sizes are what ``LIM`` tests of the corpus are about."""

@@ -22,7 +22,7 @@ from jsonschema.exceptions import best_match
 from safetensors_reference import Rule, explain, rule_book
 from safetensors_reference.rules.cwe import CWE_NAMES, CWE_OF_CODE
 from safetensors_reference.source import read_whole
-from safetensors_reports.drawing.layout import layout_svg
+from safetensors_reports.drawing.file_svg import layout_svg
 from safetensors_reports.text import visible
 
 from .finding import ENTRY, Finding

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from safetensors_corpus.judging.judge import failure_of
 from safetensors_corpus.judging.verdicts import effect_of
 from safetensors_reference.rules.book import ProfileName
-from safetensors_reports.disagreements import signature_of
+from safetensors_reports.differences.signatures import signature_of
 
 from .attribution import Cause, cause_of
 from .finding import ADAPTER_ERROR, ANY_ANSWER, ENTRY, REPLAYS, Finding, bare

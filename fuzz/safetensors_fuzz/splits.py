@@ -11,7 +11,7 @@ from itertools import permutations
 from safetensors_conformance.outcomes import StepResult
 from safetensors_corpus.judging.content import FIELDS, Difference, first_difference
 from safetensors_reference.rules.book import rule_book
-from safetensors_reports.disagreements import signature_of
+from safetensors_reports.differences.signatures import signature_of
 
 from .finding import AGREEMENT, ENTRY, REPLAYS, Finding
 from .oracle import Opinion, kind_of_part, opinion

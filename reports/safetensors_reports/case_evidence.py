@@ -16,7 +16,7 @@ from safetensors_reference.header.layout import draw_layout
 from safetensors_reference.hexview import hexview
 from safetensors_reference.rules.faults import render_path
 
-from .audit.stable import digest
+from .audit.stable_text import digest
 from .text import plural, visible
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from safetensors_conformance.run_options import RunOptions
 from safetensors_conformance.selectors import resolve
 from safetensors_conformance.subject import Subject
 from safetensors_corpus import load_manifest
-from safetensors_reports.promises import CHECKS
-from safetensors_reports.record import read_record
-from safetensors_reports.schema import record_schema
+from safetensors_reports.record.device_checks import CHECKS
+from safetensors_reports.record.run import read_record
+from safetensors_reports.schemas import schema
 
 from .suite_runs import corpus_of, load_once, suite_here
 from .support import HERE, committed
@@ -100,7 +100,7 @@ def test_the_record_holds_device_and_checks_and_fits_its_schema(tmp_path: Path, 
     )
     assert done.exit_code == 0
     lines = (tmp_path / "reference.jsonl").read_text("utf-8").splitlines()
-    check = jsonschema.Draft202012Validator(record_schema())
+    check = jsonschema.Draft202012Validator(schema("record"))
     for line in lines:
         check.validate(json.loads(line))
     header = json.loads(lines[0])

@@ -20,7 +20,7 @@ from safetensors_conformance.runner import Session, result_row, smoke
 from safetensors_conformance.selectors import resolve
 from safetensors_conformance.worker import Limits, StartError
 from safetensors_corpus import Case
-from safetensors_reports.promises import CHECKS
+from safetensors_reports.record.device_checks import CHECKS
 
 from .support import HERE, NEIGHBOURS, REPOSITORY, committed
 from .support import device_loader as loader

@@ -20,7 +20,7 @@ from safetensors_conformance.differential_inputs import about, of_cases, of_file
 from safetensors_conformance.outcomes import StepResult
 from safetensors_conformance.selectors import resolve
 from safetensors_conformance.worker import Limits
-from safetensors_reports.diff_report import document_error
+from safetensors_reports.schemas import schema_error
 
 from .support import HERE, QUICK, TRIGGER, by_exit, cases, committed, fake
 
@@ -43,7 +43,7 @@ def doc(*arguments: str | Path, impls: tuple[str, ...] = (QUICK, SMALL)) -> dict
     """Run the command and return its document, which keeps to its schema."""
     result = call("--json", *arguments, impls=impls)
     document: dict[str, Any] = json.loads(result.stdout)
-    assert document_error("diff", document) is None
+    assert schema_error("diff", document) is None
     assert document["exit_status"] == result.exit_code
     return document
 
@@ -190,7 +190,7 @@ def test_a_failing_adapter_is_a_problem_and_no_opinion() -> None:
 def test_reports_are_written(tmp_path: Path) -> None:
     call("--case", HOLE, "--report", tmp_path / "out", impls=(QUICK, fake("AlwaysAccepts")))
     document = json.loads((tmp_path / "out" / "diff.json").read_text())
-    assert document_error("diff", document) is None
+    assert schema_error("diff", document) is None
     page = (tmp_path / "out" / "diff.md").read_text()
     assert "#### Verdict splits" in page
     assert 'signature = "OFF_HOLE: accept AlwaysAccepts; reject reference"' in page

@@ -14,7 +14,7 @@ from safetensors_conformance.judge import judge
 from safetensors_conformance.outcomes import OUTCOMES, Implementation
 from safetensors_conformance.protocol import ProtocolError, parse_line, parse_run, parse_start
 from safetensors_conformance.runner import result_row
-from safetensors_reports.record import RecordWriter, read_record
+from safetensors_reports.record.run import RecordWriter, read_record
 
 from .hostile_support import IDS, run
 from .support import TRIGGER, cases, committed, stdio

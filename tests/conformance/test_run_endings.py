@@ -20,7 +20,7 @@ from safetensors_conformance import runner
 from safetensors_conformance.book import Book, ReportError
 from safetensors_conformance.cli.run import run as run_command
 from safetensors_conformance.selectors import LONGEST_SLUG, Target
-from safetensors_reports.record import read_record
+from safetensors_reports.record.run import read_record
 
 from .support import TRIGGER, committed, fake
 

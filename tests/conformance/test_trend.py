@@ -15,8 +15,8 @@ from safetensors_conformance.book import header_row
 from safetensors_conformance.cli.trend import trend
 from safetensors_conformance.implementations.environment import InstallError
 from safetensors_conformance.selectors import Target, resolve
-from safetensors_reports.diff_report import document_error
-from safetensors_reports.record import read_record
+from safetensors_reports.record.run import read_record
+from safetensors_reports.schemas import schema_error
 
 from .support import HERE, TRIGGER, committed, fake
 
@@ -56,7 +56,7 @@ def call(monkeypatch: pytest.MonkeyPatch, fakes: Mapping[str, str | None], *argu
 def doc(monkeypatch: pytest.MonkeyPatch, fakes: Mapping[str, str | None], *arguments: str) -> dict[str, Any]:
     result = call(monkeypatch, fakes, "--json", *arguments)
     document: dict[str, Any] = json.loads(result.stdout)
-    assert document_error("trend", document) is None
+    assert schema_error("trend", document) is None
     assert document["exit_status"] == result.exit_code
     return document
 
@@ -164,7 +164,7 @@ def test_reports_and_records_are_written(monkeypatch: pytest.MonkeyPatch, tmp_pa
     out = tmp_path / "out"
     fakes = {"1.0": fake("AlwaysAccepts"), "1.1": RIGHT}
     call(monkeypatch, fakes, "--case", HOLE, "--case", TRAILING, "--report", out)
-    assert document_error("trend", json.loads((out / "trend.json").read_text())) is None
+    assert schema_error("trend", json.loads((out / "trend.json").read_text())) is None
     assert "**FIXED: 2**" in (out / "trend.md").read_text()
     records = [read_record(path) for path in sorted(out.glob("*.jsonl"))]
     assert len(records) == 2

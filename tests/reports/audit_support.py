@@ -10,7 +10,7 @@ from typing import Any
 
 from safetensors_corpus import Manifest, load_manifest
 from safetensors_reports.audit.build import build_report
-from safetensors_reports.record import RunRecord
+from safetensors_reports.record.run import RunRecord
 
 from .conftest import Make
 

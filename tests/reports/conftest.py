@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from safetensors_reports.record import RunRecord
+from safetensors_reports.record.run import RunRecord
 
 
 class Make:

@@ -8,7 +8,7 @@ from typing import Any
 
 from safetensors_corpus import Case
 from safetensors_reports.audit.inputs import Known
-from safetensors_reports.record import RunRecord
+from safetensors_reports.record.run import RunRecord
 
 from .audit_support import HOLE, TWICE, corpus, failing, report, run
 

@@ -13,8 +13,8 @@ from safetensors_conformance.outcomes import KEPT_CONTENT, LARGEST_CONTENT, LARG
 from safetensors_corpus import load_manifest
 from safetensors_corpus.judging.bounded import bounded, size_of
 from safetensors_reports.case_evidence import got_text
-from safetensors_reports.readings import Reading, difference
-from safetensors_reports.schema import line_error
+from safetensors_reports.differences.content import Reading, difference
+from safetensors_reports.schemas import schema_error
 
 texts = st.text(max_size=3) | st.just("\ud800")
 rows = st.fixed_dictionaries(
@@ -60,7 +60,7 @@ def test_a_cut_content_has_its_bound_and_fits_a_record(a: Content, kept: int) ->
     cut = bounded(a, kept)
     assert size_of({key: cut[key] for key in ("tensors", "metadata") if cut.get(key)}) <= kept + 40
     row = {"case": "a/b", "step": "read", "outcome": "accept", "verdict": "pass", "content": cut}
-    assert line_error("result", {"type": "result", **row}) is None
+    assert schema_error("record", {"type": "result", **row}, "result") is None
     assert got_text(row).startswith(f"accept, {len(a['tensors'])} tensor")
 
 

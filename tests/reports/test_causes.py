@@ -17,7 +17,7 @@ from safetensors_reports.causes import Cause, cause_lines, cause_table, causes, 
 from safetensors_reports.causes.cause import MOST
 from safetensors_reports.causes.features import OF_TEXT, features
 from safetensors_reports.causes.group import WORDINGS
-from safetensors_reports.record import Row, RunRecord
+from safetensors_reports.record.run import Row, RunRecord
 
 from .audit_support import HOLE, TWICE, corpus, failing, run
 from .conftest import Make

@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 
 from safetensors_conformance.cli.report import report as command
 from safetensors_reference.main import main
-from safetensors_reports.audit.inputs import schema_error
-from safetensors_reports.page.render import report_html
+from safetensors_reports.page.html import report_html
+from safetensors_reports.schemas import schema_error
 
 from .audit_support import HOLE, TWICE, failing, run, write_finding, write_record
 

@@ -11,10 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safetensors_reports.diff_markdown import diff_markdown, skeleton
-from safetensors_reports.diff_report import DiffReport, Standing, Who, diff_schema, document, document_error
-from safetensors_reports.diff_text import diff_text, in_words
-from safetensors_reports.disagreements import About, Differences, evaluate, signature_of
+from safetensors_reports.differences.markdown import diff_markdown, skeleton
+from safetensors_reports.differences.report import (
+    DiffReport,
+    Standing,
+    Who,
+    document,
+)
+from safetensors_reports.differences.signatures import About, Differences, evaluate, signature_of
+from safetensors_reports.differences.terminal import diff_text, in_words
+from safetensors_reports.schemas import schema, schema_error
 
 if TYPE_CHECKING:
     from .conftest import Make
@@ -143,13 +149,13 @@ def test_the_document_obeys_its_schema_even_for_hostile_names(make: type[Make]) 
     found = found_in(make, about, x={bad: make.content(bad)}, y={bad: make.content("v")})
     answers = {bad: {"x 1": {"outcome": "accept", "digest": "0", "count": 0, "tensors": []}}}
     report = report_of(found, answers=answers, listed=(bad,), notes=(bad,), problems=(bad,), unmatched=(bad,))
-    assert document_error("diff", json.loads(json.dumps(document(report)))) is None
+    assert schema_error("diff", json.loads(json.dumps(document(report)))) is None
     for text in ("\n".join(diff_text(report)), diff_markdown(report)):
         text.encode()
         assert "\x1b" not in text
         assert "\u202e" not in text
     assert "`</script>" not in diff_markdown(report).replace("\\u0060", "")
-    assert diff_schema()["properties"]["diff"]["const"] == 1
+    assert schema("diff")["properties"]["diff"]["const"] == 1
 
 
 def test_a_skeleton_holds_the_signature_as_it_will_be_matched(make: type[Make]) -> None:

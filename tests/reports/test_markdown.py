@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from safetensors_corpus.judging.verdicts import VERDICTS
-from safetensors_reports.markdown import LINES, markdown
+from safetensors_reports.run.comment import LINES, markdown
 from safetensors_reports.text import code, visible
 
 if TYPE_CHECKING:

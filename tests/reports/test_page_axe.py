@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from safetensors_reports.page.render import report_html
+from safetensors_reports.page.html import report_html
 
 from .browser import NARROW, WIDE, launched, open_all, opened, violations
 from .page_samples import ALL

@@ -13,14 +13,14 @@ from click.testing import CliRunner
 
 from safetensors_conformance.cli.run import run as run_command
 from safetensors_corpus.judging.verdicts import STRICT_FAILING
-from safetensors_reports.audit.inputs import schema_error
 from safetensors_reports.audit.severity import NO_WEAKNESS
 from safetensors_reports.page import sections
-from safetensors_reports.page.found import blocks, by_severity, grid
-from safetensors_reports.page.render import LONGEST, report_html
-from safetensors_reports.page.support import areas, standing
-from safetensors_reports.promises import CHECKS
-from safetensors_reports.record import read_record
+from safetensors_reports.page.coverage import areas, standing
+from safetensors_reports.page.findings import blocks, by_severity, grid
+from safetensors_reports.page.html import LONGEST, report_html
+from safetensors_reports.record.device_checks import CHECKS
+from safetensors_reports.record.run import read_record
+from safetensors_reports.schemas import schema_error
 
 from .audit_support import HOLE, TWICE, failing, report, run
 from .page_samples import ALL, many, one, public, records, several

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from safetensors_reports.audit.matrix import LETTERS
+from safetensors_reports.audit.coverage import LETTERS
 from safetensors_reports.drawing.canvas import CHAR, columns
-from safetensors_reports.page.picture import LABEL, comparison_svg
-from safetensors_reports.page.support import standing
+from safetensors_reports.page.coverage import standing
+from safetensors_reports.page.overview_svg import LABEL, comparison_svg
 
 from .page_samples import ALL, HOSTILE, hostile, many
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from safetensors_reports.page.picture import comparison_svg
-from safetensors_reports.page.render import report_html
+from safetensors_reports.page.html import report_html
+from safetensors_reports.page.overview_svg import comparison_svg
 
 from .browser import NARROW, WIDE, launched, open_all, opened
 from .page_samples import ALL, HOSTILE, hostile, many, one

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from safetensors_reports.page.render import report_html
+from safetensors_reports.page.html import report_html
 
 from .audit_support import report
 from .browser import launched, opened

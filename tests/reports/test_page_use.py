@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
-from safetensors_reports.page.render import report_html
+from safetensors_reports.page.html import report_html
 
 from .browser import launched, open_all, opened
 from .page_samples import many, one, several

@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from safetensors_corpus.field_bugs import field_bugs
-from safetensors_reports.audit.badge import badges
 from safetensors_reports.audit.build import report_text
+from safetensors_reports.audit.comment import summary_markdown
+from safetensors_reports.audit.disclosure import NOT_TOLD, UNSAFE_FAMILIES, shown_run
+from safetensors_reports.audit.export.badge import badges
 from safetensors_reports.audit.inputs import Known, load_fuzz_finding
-from safetensors_reports.audit.public import NOT_TOLD, UNSAFE_FAMILIES, shown_run
-from safetensors_reports.audit.summary_markdown import summary_markdown
-from safetensors_reports.page.picture import comparison_svg
-from safetensors_reports.page.render import report_html
-from safetensors_reports.record import RunRecord
+from safetensors_reports.page.html import report_html
+from safetensors_reports.page.overview_svg import comparison_svg
+from safetensors_reports.record.run import RunRecord
 
 from .audit_support import HOLE, TWICE, corpus, failing, report, run, without_run, write_finding
 

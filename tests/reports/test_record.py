@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from safetensors_corpus.judging.verdicts import DEVIATIONS, VERDICTS
-from safetensors_reports.record import RecordError, RecordWriter, RunRecord, read_record
-from safetensors_reports.schema import record_schema
-from safetensors_reports.summary import summary_lines
+from safetensors_reports.record.run import RecordError, RecordWriter, RunRecord, read_record
+from safetensors_reports.run.terminal import summary_lines
+from safetensors_reports.schemas import schema
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,9 +66,9 @@ def test_what_is_written_is_read_back(tmp_path: Path, make: type[Make]) -> None:
 
 def test_written_lines_fulfil_the_published_schema(tmp_path: Path, make: type[Make]) -> None:
     write_full(tmp_path / "run.jsonl", make)
-    schema = record_schema()
-    Draft202012Validator.check_schema(schema)
-    validator = Draft202012Validator(schema)
+    whole = schema("record")
+    Draft202012Validator.check_schema(whole)
+    validator = Draft202012Validator(whole)
     lines = (tmp_path / "run.jsonl").read_text().splitlines()
     assert len(lines) == 7
     for line in lines:
@@ -79,10 +79,10 @@ def test_written_lines_fulfil_the_published_schema(tmp_path: Path, make: type[Ma
 
 
 def test_schema_and_vocabulary_are_the_same() -> None:
-    plain = record_schema()["$defs"]["verdict"]["anyOf"][0]["enum"]
+    plain = schema("record")["$defs"]["verdict"]["anyOf"][0]["enum"]
     assert {*plain, "choice", "deviation"} == set(VERDICTS)
     (deviations,) = [
-        e["pattern"] for e in record_schema()["$defs"]["verdict"]["anyOf"] if "deviation" in str(e)
+        e["pattern"] for e in schema("record")["$defs"]["verdict"]["anyOf"] if "deviation" in str(e)
     ]
     assert deviations == f"^deviation:({'|'.join(DEVIATIONS)})$"
 

@@ -7,10 +7,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from safetensors_reports.diff_report import document_error, trend_schema
-from safetensors_reports.trend import TURNS, Bug, Note, Turn, VersionRun, trend, trend_document, turn_of
-from safetensors_reports.trend_markdown import trend_markdown
-from safetensors_reports.trend_text import trend_text
+from safetensors_reports.history.markdown import trend_markdown
+from safetensors_reports.history.model import (
+    TURNS,
+    Bug,
+    Note,
+    Turn,
+    VersionRun,
+    trend,
+    trend_document,
+    turn_of,
+)
+from safetensors_reports.history.terminal import trend_text
+from safetensors_reports.schemas import schema, schema_error
 
 if TYPE_CHECKING:
     from .conftest import Make
@@ -117,8 +126,8 @@ def test_the_document_obeys_its_schema(make: type[Make]) -> None:
     runs = [VersionRun("1", first), VersionRun("2", reason="no"), VersionRun("3", second, remarks=("x",))]
     notes = {"c0": Note("\ud800`|", ("OFF-07",), (BUG, Bug("FB-9", "y")))}
     result = trend("lib", "s", "c", runs, notes)
-    assert document_error("trend", json.loads(json.dumps(trend_document(result)))) is None
-    assert set(trend_schema()["$defs"]["turn"]["enum"]) == set(TURNS)
+    assert schema_error("trend", json.loads(json.dumps(trend_document(result)))) is None
+    assert set(schema("trend")["$defs"]["turn"]["enum"]) == set(TURNS)
     trend_markdown(result).encode()
     "\n".join(trend_text(result)).encode()
 

@@ -13,10 +13,10 @@ from click.testing import CliRunner, Result
 from jsonschema import Draft202012Validator
 
 from safetensors_corpus.cli.common import load, raw_manifest
-from safetensors_reports import cli_trophies as cli
-from safetensors_reports.trophies import trophies
-from safetensors_reports.trophies_data import PACKAGE, file_name, load_baselines, load_trends
-from safetensors_reports.trophies_page import render
+from safetensors_reports.trophies import cli
+from safetensors_reports.trophies.data import PACKAGE, file_name, load_baselines, load_trends
+from safetensors_reports.trophies.model import trophies
+from safetensors_reports.trophies.page import render
 
 ROOT = Path(__file__).parents[2]
 TRENDS = ROOT / "reports" / "published" / "trends"

@@ -10,15 +10,8 @@ from typing import Any
 
 import pytest
 
-from safetensors_reports.projects import same_project
-from safetensors_reports.trophies import (
-    Expectations,
-    Trophies,
-    credited,
-    reported_as,
-    trophies,
-)
-from safetensors_reports.trophies_data import (
+from safetensors_reports.project_names import same_project
+from safetensors_reports.trophies.data import (
     PACKAGE,
     TrophyError,
     load_baselines,
@@ -26,7 +19,14 @@ from safetensors_reports.trophies_data import (
     load_trends,
     published,
 )
-from safetensors_reports.trophies_page import render
+from safetensors_reports.trophies.model import (
+    Expectations,
+    Trophies,
+    credited,
+    reported_as,
+    trophies,
+)
+from safetensors_reports.trophies.page import render
 
 CHANGE = {
     "case": "layout/a",

@@ -17,10 +17,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from safetensors_corpus import Manifest
 from safetensors_reference.rules.book import PROFILES
 from safetensors_reference.seconds import SecondsRange
-from safetensors_reports.diff_markdown import diff_markdown
-from safetensors_reports.diff_report import DiffReport, Who, document
-from safetensors_reports.diff_text import diff_text
-from safetensors_reports.disagreements import Differences, evaluate
+from safetensors_reports.differences.markdown import diff_markdown
+from safetensors_reports.differences.report import DiffReport, Who, document
+from safetensors_reports.differences.signatures import Differences, evaluate
+from safetensors_reports.differences.terminal import diff_text
 
 from ..canonical import dump
 from ..confinement import Confinement

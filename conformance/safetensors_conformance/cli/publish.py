@@ -12,7 +12,7 @@ from safetensors_corpus import Manifest, ManifestError, load_manifest
 from safetensors_corpus.cli.common import UnusableError
 from safetensors_reports.audit.inputs import AuditError
 from safetensors_reports.page.publish import INDEX, pages, publication, published, stale
-from safetensors_reports.record import RecordError, RunRecord, read_record
+from safetensors_reports.record.run import RecordError, RunRecord, read_record
 from safetensors_reports.text import listed, visible
 
 from ..baseline import BaselineError

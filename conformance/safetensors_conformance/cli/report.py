@@ -13,15 +13,15 @@ import click
 from safetensors_corpus import ManifestError, load_manifest
 from safetensors_corpus.cli.common import UnusableError
 from safetensors_reference.source import read_whole
-from safetensors_reports.audit.badge import badges
 from safetensors_reports.audit.build import Report, build_report, report_text
+from safetensors_reports.audit.comment import summary_markdown
+from safetensors_reports.audit.export.badge import badges
+from safetensors_reports.audit.export.intoto import statements
+from safetensors_reports.audit.export.sarif import sarif_log
 from safetensors_reports.audit.inputs import REPORT, AuditError, FuzzFinding, load_report
-from safetensors_reports.audit.intoto import statements
-from safetensors_reports.audit.sarif import sarif_log
-from safetensors_reports.audit.stable import slug
-from safetensors_reports.audit.summary_markdown import summary_markdown
-from safetensors_reports.page.render import report_html
-from safetensors_reports.record import LEFT_OUT_NAMED, RecordError, RunRecord
+from safetensors_reports.audit.stable_text import slug
+from safetensors_reports.page.html import report_html
+from safetensors_reports.record.run import LEFT_OUT_NAMED, RecordError, RunRecord
 from safetensors_reports.text import plural, visible
 
 from ..baseline import BaselineError

@@ -10,7 +10,7 @@ import click
 from safetensors_corpus import Manifest
 from safetensors_corpus.cli.common import UnusableError
 from safetensors_reports.audit.inputs import DOCUMENT, AuditError, FuzzFinding, Known, load_fuzz_finding
-from safetensors_reports.record import RunRecord, read_record
+from safetensors_reports.record.run import RunRecord, read_record
 from safetensors_reports.text import visible
 
 from ..baseline import baseline_folder, load_baseline

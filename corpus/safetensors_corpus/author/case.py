@@ -34,8 +34,8 @@ AREAS = {
     "lifecycle": "lifecycle",
     "resource": "resource",
 }
-"""Areas of the corpus, in the order of the format, and the kind of their cases. The modules of an area stand in
-the folder ``cases/AREA``; what fuzzing found is data, and names its area itself."""
+"""Areas of the corpus, in the order of the format, and the kind of their cases. Modules of an area stand in
+``cases/AREA``; what fuzzing found is data, and names its area itself."""
 
 STEPS = {
     "read": ("open", "read"),

@@ -8,7 +8,7 @@ from typing import Any
 
 from safetensors_conformance.judge import StepVerdict
 from safetensors_corpus.judging.verdicts import effect_of
-from safetensors_reports.disagreements import signature_of
+from safetensors_reports.differences.signatures import signature_of
 
 from ..finding import ADAPTER_ERROR
 from .question import Question

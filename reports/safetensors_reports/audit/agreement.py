@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..comparison import compare
-from .stable import stable
+from ..differences.compare import compare
+from .stable_text import stable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from safetensors_corpus import Manifest
 
-    from ..comparison import Cluster
-    from ..record import RunRecord
+    from ..differences.compare import Cluster
+    from ..record.run import RunRecord
 
 SHARE = 0.5
 """Share of the corpus's plain files of which a run must have a result to be compared."""

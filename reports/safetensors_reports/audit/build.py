@@ -16,26 +16,27 @@ from safetensors_corpus.judging.verdicts import VERDICTS
 from safetensors_corpus.publish.stats import load_reasons, rule_coverage
 from safetensors_reference import rule_book
 
-from ..comparison import distinct_labels
+from ..differences.compare import distinct_labels
+from ..schemas import schema_error
 from ..text import listed, plural
-from .about import implementation
 from .agreement import agreement_part
 from .causes import cause_rows
+from .coverage import LETTERS, case_rows, matrix
+from .disclosure import shown_fuzz, shown_run
 from .findings import find
-from .inputs import AuditError, schema_error
-from .matrix import LETTERS, case_rows, matrix
-from .public import shown_fuzz, shown_run
+from .implementations import implementation
+from .inputs import AuditError
+from .measurements import run_part
 from .references import redact
-from .running import run_part
 from .severity import DIFFICULTIES, OUTCOMES, SEVERITIES
-from .stable import stable
+from .stable_text import stable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from safetensors_corpus import Manifest
 
-    from ..record import RunRecord
+    from ..record.run import RunRecord
     from .inputs import FuzzFinding, Known
 
 SCHEMA = 1

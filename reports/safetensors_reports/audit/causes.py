@@ -9,15 +9,15 @@ from safetensors_reference import rule_book
 
 from ..causes import Cause, causes, command
 from ..causes.rows import failures
-from .public import OWN
-from .stable import stable
+from .disclosure import OWN
+from .stable_text import stable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from safetensors_corpus import Manifest
 
-    from ..record import Row, RunRecord
+    from ..record.run import Row, RunRecord
 
 CauseRow = dict[str, Any]
 

@@ -9,15 +9,15 @@ from safetensors_corpus.judging.verdicts import fails, kind_of, worst
 from safetensors_reference import rule_book
 from safetensors_reference.rules.pages import AREAS
 
-from ..record import row_failures
-from .public import OWN
+from ..record.run import row_failures
+from .disclosure import OWN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from safetensors_corpus import Case, Manifest
 
-    from ..record import RunRecord
+    from ..record.run import RunRecord
 
 LETTERS = {
     "unsafe": "C",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from safetensors_corpus.field_bugs import field_bugs
 from safetensors_corpus.judging.verdicts import kind_of
 
-from ..projects import same_project
+from ..project_names import same_project
 from .references import concerns
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from safetensors_corpus import Manifest
 
-    from ..record import RunRecord
+    from ..record.run import RunRecord
     from .inputs import FuzzFinding, Known
 
 NOT_TOLD = "not asked for, or held back"

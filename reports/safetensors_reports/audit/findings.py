@@ -10,20 +10,20 @@ from safetensors_reference import rule_book
 from safetensors_reference.rules.cwe import CWE_NAMES
 
 from ..case_evidence import expected_text, reproducer
-from ..record import row_failures
-from .advice import NOT_KNOWN, recommendation
-from .public import OWN
+from ..record.run import row_failures
+from .disclosure import OWN
+from .recommendations import NOT_KNOWN, recommendation
 from .references import references_of
+from .representative import Shown, of_fuzz, worst
 from .severity import NO_WEAKNESS, OUTCOMES, SEVERITIES, difficulty
-from .shown import Shown, of_fuzz, worst
-from .stable import digest, slug, stable
+from .stable_text import digest, slug, stable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from safetensors_corpus import Manifest
 
-    from ..record import Row, RunRecord
+    from ..record.run import Row, RunRecord
     from .inputs import FuzzFinding, Known
 
 Finding = dict[str, Any]

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from safetensors_corpus.judging.verdicts import fails, kind_of
 
-from ..promises import CHECKS, STATUSES
-from .public import OWN
-from .stable import stable
+from ..record.device_checks import CHECKS, STATUSES
+from .disclosure import OWN
+from .stable_text import stable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..record import RunRecord
+    from ..record.run import RunRecord
     from .inputs import Known
 
 PROBLEMS = 20

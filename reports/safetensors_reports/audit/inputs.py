@@ -5,17 +5,13 @@ from __future__ import annotations
 import json
 import shlex
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
-
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import best_match
 
 from safetensors_reference import rule_book
 from safetensors_reference.source import read_whole
 
+from ..schemas import schema_error
 from ..text import visible
 
 DOCUMENT = "finding.json"
@@ -76,24 +72,6 @@ class FuzzFinding:
         rows = self.document["files"]
         found = [row["sha256"] for row in rows if row["path"] == self.document["entry"]]
         return str(found[0]) if found else self.slug
-
-
-def schema(name: str) -> dict[str, Any]:
-    """Return a published schema of this package by name, such as ``report``."""
-    folder = files("safetensors_reports") / "schemas"
-    loaded: dict[str, Any] = json.loads((folder / f"{name}.schema.json").read_text("utf-8"))
-    return loaded
-
-
-@cache
-def _validator(name: str) -> Draft202012Validator:
-    return Draft202012Validator(schema(name))
-
-
-def schema_error(name: str, document: Any) -> str | None:
-    """Return in one line what is wrong with a document by a published schema, None for nothing."""
-    error = best_match(_validator(name).iter_errors(document))
-    return None if error is None else f"{error.json_path}: {visible(error.message, 200)}"
 
 
 def load_json(path: Path, what: str) -> Any:

@@ -10,7 +10,7 @@ from safetensors_corpus.judging.verdicts import fails
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..record import Row, RunRecord
+    from ..record.run import Row, RunRecord
 
 SHOWN = 10
 """Most cases named as slowest, and as hungriest, of each run."""

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from ..projects import same_project
-from .advice import NOT_KNOWN, of_area
-from .stable import stable
+from ..project_names import same_project
+from .recommendations import NOT_KNOWN, of_area
+from .stable_text import stable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,14 +12,14 @@ from safetensors_reference.rules.cwe import CWE_OF_CODE
 
 from ..case_evidence import Evidence, case_codes, case_digest, evidence_in, evidence_of, got_text, stored_file
 from .severity import OUTCOMES, SEVERITIES, outcome_class, severity, weaknesses_of
-from .stable import stable
+from .stable_text import stable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from safetensors_corpus import Case, Manifest
 
-    from ..record import Row
+    from ..record.run import Row
     from .inputs import FuzzFinding
 
 _OUTCOMES = list(OUTCOMES)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from safetensors_corpus.judging.verdicts import effect_of, kind_of
 
 if TYPE_CHECKING:
-    from ..record import Row
+    from ..record.run import Row
 
 SEVERITIES: dict[str, str] = {
     "critical": "memory is violated: the process dies by a memory fault outside any mapped file",

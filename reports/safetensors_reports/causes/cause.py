@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from safetensors_corpus.judging.verdicts import badness
 from safetensors_reference import rule_book
 
-from ..audit.advice import OF_OUTCOME
-from ..record import Row, RunRecord
+from ..audit.recommendations import OF_OUTCOME
+from ..record.run import Row, RunRecord
 from ..text import listed, visible
 from .group import Group, contradictions, grouped
+from .labels import LONGEST, mend_of, what_of
 from .mistakes import Key, mistake
 from .rows import Failure, failures
-from .words import LONGEST, mend_of, what_of
 
 if TYPE_CHECKING:
     from safetensors_corpus import Case, Manifest

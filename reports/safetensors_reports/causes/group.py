@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from safetensors_corpus.judging.verdicts import badness, kind_of
 
-from ..record import Row
+from ..record.run import Row
 from .features import Feature
 from .mistakes import UNSEEN, Key, mistake, said
 from .rows import Failure, all_failures

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from safetensors_corpus.judging.written_file import PROPERTIES
 from safetensors_reference import rule_book
 
-from ..audit.advice import OF_AREA, OF_CODE, OF_OUTCOME
+from ..audit.recommendations import OF_AREA, OF_CODE, OF_OUTCOME
 from ..case_evidence import case_codes
-from ..promises import CHECKS
-from ..summary import feature_name
+from ..record.device_checks import CHECKS
+from ..run.terminal import feature_name
 from ..text import listed, visible
 from .features import OF_TEXT
 from .mistakes import UNSEEN, reported

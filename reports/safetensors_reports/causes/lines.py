@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from safetensors_corpus.judging.verdicts import badness, fails, kind_of
 
 from ..case_evidence import reproducer
-from ..record import Row
+from ..record.run import Row
 from ..text import code, plural, visible
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from safetensors_corpus.judging.verdicts import kind_of
 
 from ..case_evidence import case_codes
-from ..record import Row
+from ..record.run import Row
 from .features import ENOUGH, OF_TEXT, SHARE, Feature, dtypes, features, telling
 from .group import Group, words_of
 from .mistakes import plain, realm, said

@@ -10,8 +10,8 @@ from typing import Any
 from safetensors_corpus.judging.verdicts import STRICT_FAILING, badness, kind_of
 from safetensors_corpus.judging.written_file import PROPERTIES
 
-from ..promises import CHECKS
-from ..record import Row
+from ..record.device_checks import CHECKS
+from ..record.run import Row
 
 BLAMED = STRICT_FAILING - {"choice-inconsistent"}
 """Kinds of verdict of a row that have a cause; of a contradiction several rows are the cause together."""

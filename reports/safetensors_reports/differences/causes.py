@@ -6,9 +6,9 @@ import shlex
 
 from safetensors_reference import rule_book
 
-from .diff_report import DiffReport
-from .disagreements import SILENT, Disagreement, Signature
-from .text import listed, visible
+from ..text import listed, visible
+from .report import DiffReport
+from .signatures import SILENT, Disagreement, Signature
 
 _CODES = 2
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from .readings import Reading, difference
-from .text import listed
+from ..text import listed
+from .content import Reading, difference
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from .record import Row, RunRecord
+    from ..record.run import Row, RunRecord
 
 Kind = Literal["content", "verdict"]
 Pair = tuple[str, str]

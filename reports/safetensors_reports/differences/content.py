@@ -14,7 +14,7 @@ from safetensors_corpus.judging.bounded import METADATA, NAMES, digests
 from safetensors_corpus.judging.content import FIELDS, differing_fields
 from safetensors_reference.rules.faults import quote
 
-from .text import visible
+from ..text import visible
 
 Tensor = dict[str, Any]
 

@@ -10,11 +10,11 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from .diff_causes import again, cause_of, example_of
-from .diff_report import DiffReport, Standing
-from .diff_text import because, subjects
-from .disagreements import SORTS, Disagreement, Signature, Sort
-from .text import code, listed, visible
+from ..text import code, listed, visible
+from .causes import again, cause_of, example_of
+from .report import DiffReport, Standing
+from .signatures import SORTS, Disagreement, Signature, Sort
+from .terminal import because, subjects
 
 ROWS = 30
 SKELETONS = 20

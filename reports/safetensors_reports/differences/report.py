@@ -5,18 +5,12 @@ The JSON document (``schemas/diff.schema.json``), the text for a terminal and th
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.resources import files
 from typing import Any, Literal
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import best_match
-
-from .disagreements import SORTS, Differences, Disagreement, Signature, Sort
+from .signatures import SORTS, Differences, Disagreement, Signature, Sort
 
 DIFF = 1
 """Version of the document that is written here."""
@@ -176,26 +170,3 @@ def _disagreement(d: Disagreement, report: DiffReport) -> dict[str, Any]:
         "unsafe": list(d.unsafe),
         "answers": dict(report.answers.get(d.input, {})),
     }
-
-
-def diff_schema() -> dict[str, Any]:
-    """Return the JSON Schema of the document."""
-    return _schema("diff")
-
-
-def trend_schema() -> dict[str, Any]:
-    """Return the JSON Schema of the document of ``trend``."""
-    return _schema("trend")
-
-
-@cache
-def _schema(name: str) -> dict[str, Any]:
-    text = (files(__package__) / "schemas" / f"{name}.schema.json").read_text("utf-8")
-    schema: dict[str, Any] = json.loads(text)
-    return schema
-
-
-def document_error(name: str, doc: Mapping[str, Any]) -> str | None:
-    """Return what is wrong with a document of ``diff`` or ``trend`` by its schema, None for nothing."""
-    error = best_match(Draft202012Validator(_schema(name)).iter_errors(doc))
-    return None if error is None else f"{error.json_path}: {error.message[:300]}"

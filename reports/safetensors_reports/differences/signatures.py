@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from .comparison import NO_ANSWER, REFUSING, Cluster, Comparison, Split, compare
-from .record import Row, RunRecord
-from .text import visible
+from ..record.run import Row, RunRecord
+from ..text import visible
+from .compare import NO_ANSWER, REFUSING, Cluster, Comparison, Split, compare
 
 Sort = Literal["content", "verdict", "unsafe", "choice"]
 SORTS: dict[Sort, str] = {

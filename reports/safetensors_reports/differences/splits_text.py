@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from .comparison import Cluster, Comparison, Kind, PairSplits, Split, compare
-from .text import visible
+from ..text import visible
+from .compare import Cluster, Comparison, Kind, PairSplits, Split, compare
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

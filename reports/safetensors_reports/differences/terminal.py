@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from .comparison import Cluster
-from .diff import vector_text
-from .diff_causes import again, cause_of, example_of
-from .diff_report import DiffReport, Standing
-from .disagreements import SORTS, Disagreement, Signature, Sort
-from .text import listed, visible
+from ..text import listed, visible
+from .causes import again, cause_of, example_of
+from .compare import Cluster
+from .report import DiffReport, Standing
+from .signatures import SORTS, Disagreement, Signature, Sort
+from .splits_text import vector_text
 
 _SUBJECTS = 5
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .text import code, listed
-from .trend import TURNS, Change, Passage, Trend, Turn, bugs_of, rule_title
-from .trend_text import WORDS, moves
+from ..text import code, listed
+from .model import TURNS, Change, Passage, Trend, Turn, bugs_of, rule_title
+from .terminal import WORDS, moves
 
 ROWS = 40
 CASES = 8

@@ -19,7 +19,7 @@ from packaging.version import InvalidVersion, Version
 from safetensors_corpus.judging.verdicts import VERDICTS, fails, kind_of
 from safetensors_reference.rules.book import rule_book
 
-from .record import RunRecord
+from ..record.run import RunRecord
 
 TREND = 1
 """Version of the document that is written here."""

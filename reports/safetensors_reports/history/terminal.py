@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from safetensors_corpus.judging.verdicts import kind_of
 
-from .text import listed, visible
-from .trend import TURNS, Bug, Change, Passage, Trend, Turn, bugs_of, rule_title
+from ..text import listed, visible
+from .model import TURNS, Bug, Change, Passage, Trend, Turn, bugs_of, rule_title
 
 WORDS: dict[Turn, str] = {
     "fixed": "FIXED",

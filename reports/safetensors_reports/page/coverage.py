@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from safetensors_corpus.judging.verdicts import STRICT_FAILING
 
-from ..audit.about import ORDER
-from ..audit.matrix import LETTERS
-from .words import FAILING_LETTERS, KIND_OF, blank
+from ..audit.coverage import LETTERS
+from ..audit.implementations import ORDER
+from .labels import FAILING_LETTERS, KIND_OF, blank
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,10 +12,10 @@ from markupsafe import Markup
 
 from safetensors_corpus.field_bugs import reference_url
 
-from ..audit.advice import NOT_KNOWN
-from ..audit.stable import slug
-from ..drawing.layout import layout_svg
-from ..projects import report_key
+from ..audit.recommendations import NOT_KNOWN
+from ..audit.stable_text import slug
+from ..drawing.file_svg import layout_svg
+from ..project_names import report_key
 from ..text import plural
 
 if TYPE_CHECKING:

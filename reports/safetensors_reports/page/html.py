@@ -13,12 +13,15 @@ from markupsafe import Markup
 
 from safetensors_corpus.field_bugs import reference_url
 
-from ..audit.matrix import LETTERS
+from ..audit.coverage import LETTERS
 from ..drawing.canvas import STYLE
-from ..promises import CHECKS
+from ..record.device_checks import CHECKS
 from ..text import plural, visible
-from . import found, sections, support, words
-from .agree import agreement
+from . import coverage as support
+from . import findings as found
+from . import labels as words
+from . import sections
+from .agreement import agreement
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,7 +6,7 @@ from typing import Any
 
 from safetensors_corpus.judging.verdicts import STRICT_FAILING
 
-from ..audit.matrix import LETTERS
+from ..audit.coverage import LETTERS
 
 COLUMNS = (
     ("unsafe", "unsafe"),

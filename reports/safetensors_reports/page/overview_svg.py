@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
-from ..audit.matrix import LETTERS
+from ..audit.coverage import LETTERS
 from ..drawing.canvas import columns, cut, shown
 from ..text import visible
-from .support import standing
-from .words import COLOURS, SHORT, STYLE, WORD_STYLE
+from .coverage import standing
+from .labels import COLOURS, SHORT, STYLE, WORD_STYLE
 
 if TYPE_CHECKING:
     from ..audit.build import Report

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from safetensors_corpus.judging.verdicts import STRICT_FAILING
 
 from ..audit.build import build_report, report_text
+from ..audit.disclosure import OWN
 from ..audit.inputs import REPORT, AuditError, load_report
-from ..audit.public import OWN
-from ..audit.stable import slug
+from ..audit.stable_text import slug
 from ..text import code, listed, plural, visible
-from .picture import comparison_svg
-from .render import report_html
-from .support import standing
+from .coverage import standing
+from .html import report_html
+from .overview_svg import comparison_svg
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from ..audit.build import Report
     from ..audit.inputs import Known
-    from ..record import RunRecord
+    from ..record.run import RunRecord
 
 JSON, PAGE, INDEX, PICTURE, README = REPORT, "report.html", "index.html", "comparison.svg", "README.md"
 

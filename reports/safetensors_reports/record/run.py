@@ -18,8 +18,8 @@ from safetensors_corpus.document import deep
 from safetensors_corpus.judging.verdicts import STRICT_FAILING, fails, kind_of, worst
 from safetensors_reference.source import open_source, read_whole
 
-from .schema import line_error
-from .text import visible
+from ..schemas import schema_error
+from ..text import visible
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -348,7 +348,7 @@ def _read(line: bytes) -> tuple[Any, str | None]:
     kind = row.get("type") if isinstance(row, dict) else None
     if not isinstance(row, dict) or not isinstance(kind, str) or kind not in _KINDS:
         return row, "not a line of a run record"
-    error = line_error(kind, row)
+    error = schema_error("record", row, kind)
     if error is None:
         numbers = (key for key, value in row.items() if type(value) in (int, float) and abs(value) > LARGEST)
         error = next((f"{kind}[{key!r}]: the number is too large" for key in numbers), None)

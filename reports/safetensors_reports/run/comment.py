@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 
 from safetensors_corpus.judging.verdicts import FAILING, badness, kind_of
 
-from .causes.shown import cause_table
-from .comparison import Cluster, Comparison, compare, distinct_labels
-from .record import row_failures
-from .summary import FAILURE_COUNTS, caveats, other_counts, verdict_counts
-from .text import code, listed
+from ..causes.lines import cause_table
+from ..differences.compare import Cluster, Comparison, compare, distinct_labels
+from ..record.run import row_failures
+from ..text import code, listed
+from .terminal import FAILURE_COUNTS, caveats, other_counts, verdict_counts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from .causes import Cause
-    from .record import Row, RunRecord
+    from ..causes import Cause
+    from ..record.run import Row, RunRecord
 
 LINES = 60
 ROWS = 8

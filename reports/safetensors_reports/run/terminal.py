@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .text import code, spaced, visible
+from ..text import code, spaced, visible
 
 if TYPE_CHECKING:
-    from .record import RunRecord
+    from ..record.run import RunRecord
 
 RARE = ("choice-inconsistent", "harness-error")
 FAILURE_COUNTS = (

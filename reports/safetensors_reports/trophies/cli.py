@@ -11,10 +11,10 @@ import click
 from safetensors_corpus.cli.common import UnusableError, folder_option, load, raw_manifest, write_page
 from safetensors_reference.rules.cli import docs_folder
 
-from .trophies import Trophies
-from .trophies import trophies as put_together
-from .trophies_data import TrophyError, file_name, load_baselines, load_trend, load_trends, published
-from .trophies_page import PAGE, render
+from .data import TrophyError, file_name, load_baselines, load_trend, load_trends, published
+from .model import Trophies
+from .model import trophies as put_together
+from .page import PAGE, render
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})

@@ -6,23 +6,20 @@ import json
 import tomllib
 from collections import Counter
 from collections.abc import Mapping
-from functools import cache
-from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import best_match
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from safetensors_reference.source import read_whole
 
-from .projects import same_project
-from .text import visible
-from .trend import TURNS, turn_of
-from .trophies import STEPS, Expectations
+from ..history.model import TURNS, turn_of
+from ..project_names import same_project
+from ..schemas import schema_error
+from ..text import visible
+from .model import STEPS, Expectations
 
 LARGEST_DOCUMENT = 64 << 20
 """Most bytes of a trend or descriptor that is read."""
@@ -82,20 +79,13 @@ def load_trend(path: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
         raise TrophyError(str(err)) from err
     except ValueError as err:
         raise TrophyError(f"{path}: not JSON ({visible(str(err), 120)}); is it cut short?") from err
-    error = best_match(_validator().iter_errors(document))
+    error = schema_error("trend", document)
     if error is not None:
-        where = "".join(f"[{part!r}]" for part in error.absolute_path)
-        raise TrophyError(f"{path}{visible(where, 100)}: {visible(error.message, 160)}")
+        raise TrophyError(f"{path}: {error}")
     fault = _fault(document) or _corpus_fault(document, manifest)
     if fault:
         raise TrophyError(f"{path}: {visible(fault, 300)}")
     return dict(document)
-
-
-@cache
-def _validator() -> Draft202012Validator:
-    text = (files(__package__) / "schemas" / "trend.schema.json").read_text("utf-8")
-    return Draft202012Validator(json.loads(text))
 
 
 def _fault(document: Mapping[str, Any]) -> str:

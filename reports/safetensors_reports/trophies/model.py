@@ -17,7 +17,7 @@ from packaging.version import Version
 
 from safetensors_corpus.judging.verdicts import STRICT_FAILING, kind_of
 
-from .projects import report_key, same_project
+from ..project_names import report_key, same_project
 
 Row = Mapping[str, Any]
 Kind = Literal["gone", "came", "there"]

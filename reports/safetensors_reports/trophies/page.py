@@ -9,8 +9,8 @@ from packaging.version import Version
 from safetensors_corpus.cli.bugs import reference_link
 from safetensors_reference.rules.pages import escape, table
 
-from .text import code
-from .trophies import Row, Sight, Trophies
+from ..text import code
+from .model import Row, Sight, Trophies
 
 PAGE = "trophies.md"
 CASES_NAMED = 3

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..text import visible
+from ...text import visible
 
 if TYPE_CHECKING:
-    from .build import Report
+    from ..build import Report
 
 COLORS = {
     "conformant": "brightgreen",

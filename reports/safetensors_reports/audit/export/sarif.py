@@ -19,14 +19,14 @@ from safetensors_reference.rules.sarif import (
     taxonomies,
 )
 
-from .advice import NOT_KNOWN
-from .severity import CONFORMANCE_ONLY, SECURITY_SEVERITY, SEVERITIES
-from .stable import digest, slug
+from ..recommendations import NOT_KNOWN
+from ..severity import CONFORMANCE_ONLY, SECURITY_SEVERITY, SEVERITIES
+from ..stable_text import digest, slug
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from .build import Report
+    from ..build import Report
 
 TAGS = 20
 """Most tags of a rule that GitHub takes."""

@@ -1,0 +1,1 @@
+"""An audit report in the formats of other programs."""

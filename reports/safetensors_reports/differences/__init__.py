@@ -1,0 +1,1 @@
+"""Where implementations differ on the same inputs."""

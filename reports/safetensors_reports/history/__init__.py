@@ -1,0 +1,1 @@
+"""One implementation over its releases."""

@@ -1,0 +1,1 @@
+"""Run records: what a run writes, line by line, and how it is read again."""

@@ -1,0 +1,35 @@
+"""The published JSON Schemas of this package's documents, and what is wrong with a document by its schema."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import best_match
+
+from ..text import visible
+
+
+@cache
+def schema(name: str) -> dict[str, Any]:
+    """Return a published schema by name, such as ``report``. It is shared: do not change it."""
+    loaded: dict[str, Any] = json.loads((files(__package__) / f"{name}.schema.json").read_text("utf-8"))
+    return loaded
+
+
+@cache
+def _validator(name: str, part: str) -> Draft202012Validator:
+    whole = schema(name)
+    return Draft202012Validator({"$ref": f"#/$defs/{part}", "$defs": whole["$defs"]} if part else whole)
+
+
+def schema_error(name: str, document: Any, part: str = "") -> str | None:
+    """Return in one escaped line what is wrong with a document by a published schema, None for nothing.
+
+    ``part`` names one of the schema's definitions, which is all that the document has to fit.
+    """
+    error = best_match(_validator(name, part).iter_errors(document))
+    return None if error is None else f"{visible(error.json_path, 100)}: {visible(error.message, 200)}"

@@ -1,0 +1,1 @@
+"""Reported bugs, and the released versions that were seen with them."""
