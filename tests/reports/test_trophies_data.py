@@ -173,7 +173,7 @@ def _broken(**parts: Any) -> dict[str, Any]:
         (b"{", "not JSON"),
         (b"\xff", "not JSON"),
         (b"[]", "is not of type 'object'"),
-        (_broken(trend=2), r"\['trend'\]: 1 was expected"),
+        (_broken(trend=2), r"\$\.trend: 1 was expected"),
         (_broken(interrupted=True), "not every version was run"),
         (_broken(passages=[]), "not those between its versions"),
         (

@@ -351,8 +351,8 @@ def _read(line: bytes) -> tuple[Any, str | None]:
     error = schema_error("record", row, kind)
     if error is None:
         numbers = (key for key, value in row.items() if type(value) in (int, float) and abs(value) > LARGEST)
-        error = next((f"{kind}[{key!r}]: the number is too large" for key in numbers), None)
-    return row, f"bad {error}" if error is not None else None
+        error = next((f"$.{key}: the number is too large" for key in numbers), None)
+    return row, f"bad {kind}: {error}" if error is not None else None
 
 
 def _parse(line: bytes) -> object:
