@@ -18,10 +18,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from safetensors_conformance.confinement import Confinement
-from safetensors_conformance.outcomes import StepResult
-from safetensors_conformance.selectors import SelectorError
-from safetensors_conformance.worker import Limits, StartError
+from safetensors_conformance.implementations.selectors import SelectorError
+from safetensors_conformance.worker.confinement import Confinement
+from safetensors_conformance.worker.outcome import StepResult
+from safetensors_conformance.worker.worker import Limits, StartError
 from safetensors_reports.wording import message_class
 
 from . import folder

@@ -9,8 +9,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
-from safetensors_conformance.selectors import resolve
-from safetensors_conformance.worker import Limits
+from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus.author.file import tensor_row
 from safetensors_corpus.broken.correct.json import Refused
 from safetensors_reference.rules.book import ProfileName

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from safetensors_conformance.outcomes import StepResult
+from safetensors_conformance.worker.outcome import StepResult
 from safetensors_reports.wording import message_class
 
 from .finding import Finding

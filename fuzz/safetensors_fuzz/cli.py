@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
 from safetensors_conformance.cli.common import confined
-from safetensors_conformance.confinement import Confinement
-from safetensors_conformance.worker import Limits
+from safetensors_conformance.worker.confinement import Confinement
+from safetensors_conformance.worker.worker import Limits
 from safetensors_reference import PROFILES
 from safetensors_reference.rules.book import ProfileName
 from safetensors_reference.seconds import SecondsRange

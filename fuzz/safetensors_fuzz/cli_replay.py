@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from safetensors_conformance.cli.common import confined
-from safetensors_conformance.confinement import Confinement
-from safetensors_conformance.selectors import runs_program
-from safetensors_conformance.worker import Limits
+from safetensors_conformance.implementations.selectors import runs_program
+from safetensors_conformance.worker.confinement import Confinement
+from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus.cli.common import UnusableError
 from safetensors_reference import PROFILES, rule_book
 from safetensors_reference.seconds import SecondsRange

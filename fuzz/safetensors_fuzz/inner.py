@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from safetensors_conformance.outcomes import StepResult
+from safetensors_conformance.worker.outcome import StepResult
 from safetensors_reference.check.inputs import CheckInput
 from safetensors_reference.check.result import check_input
 from safetensors_reference.check.sarif import SarifLog

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
-from safetensors_conformance.outcomes import UNSAFE, StepResult
+from safetensors_conformance.worker.outcome import UNSAFE, StepResult
 from safetensors_corpus.author.file import dtype_features, tensor_row
 from safetensors_corpus.judging.judge import Demand, judge_step
 from safetensors_corpus.judging.verdicts import effect_of, fails

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, get_args
 
-from safetensors_conformance.worker import Limits
+from safetensors_conformance.worker.worker import Limits
 from safetensors_reference.rules.book import ProfileName
 
 from .asking.run import ASKING

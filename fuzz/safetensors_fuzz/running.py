@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from safetensors_conformance.differential.triage import TriageError, load_triage, shipped
 from safetensors_conformance.implementations.environment import InstallError
 from safetensors_conformance.implementations.prepare import prepare
-from safetensors_conformance.selectors import SelectorError, Target, resolve
-from safetensors_conformance.triage import TriageError, load_triage, shipped
-from safetensors_conformance.worker import StartError
+from safetensors_conformance.implementations.selectors import SelectorError, Target, resolve
+from safetensors_conformance.worker.worker import StartError
 
 from .asking.run import ASKING, AskTally, ask_campaign
 from .campaign import Campaign

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import permutations
 
-from safetensors_conformance.outcomes import StepResult
+from safetensors_conformance.worker.outcome import StepResult
 from safetensors_corpus.judging.content import FIELDS, Difference, first_difference
 from safetensors_reference.rules.book import rule_book
 from safetensors_reports.differences.signatures import signature_of

@@ -22,7 +22,7 @@ ARTIFACT = "actions/upload-artifact"
 STRICT = """
 import os
 
-from safetensors_conformance.adapters.reference import Reference
+from safetensors_conformance.implementations.reference.adapter import Reference
 
 
 class Strict(Reference):

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from known_files import holds
 
-from safetensors_conformance.adapters.reference import Reference
+from safetensors_conformance.implementations.reference.adapter import Reference
 from safetensors_reference.numpy import load_file as load_arrays
 
 
@@ -30,7 +30,7 @@ class Right(Reference):
         pass
 
     def device(self, path: str, device: str) -> Any:
-        from safetensors_conformance.adapters import torch_rows
+        from safetensors_conformance.implementations.support import torch_rows
         from safetensors_reference.torch import load_file
 
         rows: list[Any] = [torch_rows.device_row(name, t) for name, t in load_file(path).items()]

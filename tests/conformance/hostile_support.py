@@ -8,12 +8,12 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from safetensors_conformance.confinement import Confinement
-from safetensors_conformance.judge import CaseVerdict
-from safetensors_conformance.outcomes import StepResult
-from safetensors_conformance.runner import Session, result_row
-from safetensors_conformance.selectors import resolve
-from safetensors_conformance.worker import Limits
+from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.run.session import Session, result_row
+from safetensors_conformance.verdict.judge import CaseVerdict
+from safetensors_conformance.worker.confinement import Confinement
+from safetensors_conformance.worker.outcome import StepResult
+from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus import Case
 
 from .support import TRIGGER

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from safetensors_conformance.adapters.reference import Reference
+from safetensors_conformance.implementations.reference.adapter import Reference
 
 sys.modules["torch"] = None  # type: ignore[assignment]
 

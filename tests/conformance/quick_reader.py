@@ -88,7 +88,7 @@ def plain(raw: bytes) -> tuple[list[Row], dict[str, str] | None]:
 
 
 class Reading:
-    """Opens and reads as ``safetensors_conformance.adapters.reference`` does, but for words of refusals."""
+    """Opens and reads as the adapter of the reference does, but for words of refusals."""
 
     name = "reference"
     version = "2026.11.0"
@@ -155,7 +155,7 @@ class Reference(Reading):
         return self._asked("hold", path)
 
     def _asked(self, method: str, *args: Any) -> Any:
-        from safetensors_conformance.adapters.reference import Reference as Whole
+        from safetensors_conformance.implementations.reference.adapter import Reference as Whole
 
         whole = Whole()
         whole.profile(self._profile)

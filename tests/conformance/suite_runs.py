@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from safetensors_conformance import pytest_suite
 from safetensors_conformance.cli import common, report
+from safetensors_conformance.pytest_suite import suite as pytest_suite
 from safetensors_corpus import Case, Manifest, load_manifest
 
 from .support import REPOSITORY, SUITE, committed

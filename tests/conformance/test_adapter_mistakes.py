@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from safetensors_conformance.host import python_host as host
-from safetensors_conformance.implementations.descriptor import ADAPTERS, descriptors
+from safetensors_conformance.implementations.descriptor import HERE, descriptors
 
 from .dummy_libraries import DUMMIES, Library, OwnError, module
 
@@ -56,11 +56,11 @@ def load(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Load]:
             monkeypatch.delitem(sys.modules, name, raising=False)
         if library.shared_library is not None:
             monkeypatch.setattr(ctypes, "CDLL", lambda _: library.shared_library)
-        adapter = host.load(f"{ADAPTERS / spec.partition(':')[0]}:{spec.partition(':')[2]}")
+        adapter = host.load(f"{HERE / spec.partition(':')[0]}:{spec.partition(':')[2]}")
         for name, value in library.after.items():
             monkeypatch.setattr(sys.modules["stc_adapter"], name, value)
         assert host.misuse(adapter) is None
-        if spec == "reference.py:Reference":
+        if spec == "reference/adapter.py:Reference":
             adapter.device = None  # takes torch itself; its device step has tests of its own
         return adapter, library
 
@@ -184,9 +184,9 @@ def test_what_a_library_raises_for_a_file_held_open_is_its_own_doing(spec: str, 
 
 
 NOTHING_MEANS = {
-    "modelinfo_header.py:Header": "accept",  # what JSON's null becomes, for a file that says no more
-    "openvino_safetensors_c.py:Parser": "accept",  # no text that says what is wrong
-    "safetensors_arch_header.py:Header": "reject",  # documented
+    "modelinfo_cli/adapter.py:Header": "accept",  # what JSON's null becomes, for a file that says no more
+    "openvino_genai/adapter.py:Parser": "accept",  # no text that says what is wrong
+    "safetensors_arch/adapter.py:Header": "reject",  # documented
 }
 
 
@@ -227,11 +227,11 @@ class NoText:
         raise ZeroDivisionError("no text")
 
 
-SHAPELESS = ("orbax_checkpoint_v1.py:Layout",)
+SHAPELESS = ("orbax/adapter.py:Layout",)
 """Adapters whose stand-in hands out real arrays, which always have a shape."""
 
 
-WALKS = ("torch_dcp.py:Consolidation",)
+WALKS = ("torch_dcp/adapter.py:Consolidation",)
 """Adapters that hold lines of their library, which go through the shape as the library does."""
 ODD_SHAPES = (1, None, "2", {"a": 2}, Liar([2]), NoText(), (2.5,), (None,), ("2",), b"2")
 
@@ -251,7 +251,7 @@ def test_a_shape_that_is_none_shows_and_refuses_nothing(spec: str, load: Load) -
                 assert answer["message"].startswith("the adapter failed: "), answer
 
 
-TELL_NO_DTYPE = ("fastsafetensors_loader.py:Loader", "quantbenchx_profile.py:Profile")
+TELL_NO_DTYPE = ("fastsafetensors/adapter.py:Loader", "quantbenchx/adapter.py:Profile")
 
 
 @every_adapter
@@ -282,15 +282,15 @@ def test_fewer_bytes_than_said_show(spec: str, load: Load) -> None:
 
 
 def test_a_third_offset_is_what_the_library_makes_of_it(load: Load) -> None:
-    adapter, library = load("torch_dcp.py:Consolidation", offsets=[0, 8, 16])
+    adapter, library = load("torch_dcp/adapter.py:Consolidation", offsets=[0, 8, 16])
     assert ask(adapter, "read", library)["outcome"] == "accept"
-    adapter, library = load("torch_dcp.py:Consolidation", offsets=[0])
+    adapter, library = load("torch_dcp/adapter.py:Consolidation", offsets=[0])
     answer = ask(adapter, "read", library)
     assert (answer["outcome"], answer["exception"]) == ("reject", "IndexError")
 
 
 def test_a_file_is_closed_whatever_happens(load: Load) -> None:
-    adapter, library = load("georefine_header.py:Header")
+    adapter, library = load("georefine_verify/adapter.py:Header")
     closed: list[int] = []
     file = SimpleNamespace(close=lambda: closed.append(1))
     names = vars(sys.modules["stc_adapter"])

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from safetensors_conformance.implementations.descriptor import ADAPTERS, descriptors
-from safetensors_conformance.run_options import RunOptions
-from safetensors_conformance.runner import Session, smoke
-from safetensors_conformance.selectors import Target, resolve
-from safetensors_conformance.subject import Subject
-from safetensors_conformance.worker import Limits
-from safetensors_conformance.workers import make_worker
+from safetensors_conformance.implementations.descriptor import HERE, descriptors
+from safetensors_conformance.implementations.selectors import Target, resolve
+from safetensors_conformance.run.options import RunOptions
+from safetensors_conformance.run.session import Session, smoke
+from safetensors_conformance.run.subject import Subject
+from safetensors_conformance.worker.make import make_worker
+from safetensors_conformance.worker.worker import Limits
 
 from .support import committed
 
@@ -64,8 +64,8 @@ def test_an_installed_implementation_starts_and_passes_the_smoke_cases(selector:
 
 
 def test_what_is_known_of_torch_stands_in_one_adapter_file() -> None:
-    tables = [path.name for path in ADAPTERS.glob("*.py") if "float8_e4m3fnuz" in path.read_text("utf-8")]
-    assert [name for name in tables if "torch" in name] == ["torch_rows.py"]
+    tables = [path for path in HERE.rglob("*.py") if "float8_e4m3fnuz" in path.read_text("utf-8")]
+    assert [path.name for path in tables if "torch" in str(path.relative_to(HERE))] == ["torch_rows.py"]
 
 
 def test_the_official_torch_adapter_tells_every_dtype_that_torch_has() -> None:
@@ -99,7 +99,7 @@ def test_a_node_adapter_keeps_what_is_no_number_out_of_its_answers(tmp_path: Pat
         "});\n",
         encoding="utf-8",
     )
-    host = str(ADAPTERS.parent / "host" / "node_host.mjs")
+    host = str(HERE.parent / "host" / "node_host.mjs")
     worker = make_worker(Target("odd", "node", ("node", host, str(adapter), str(tmp_path))), Limits())
     try:
         assert worker.start().steps == ("read",)

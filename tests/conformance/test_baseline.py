@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from safetensors_conformance.baseline import BaselineError, baseline_folder, load_baseline, overdue
-from safetensors_conformance.baseline_update import failing_steps, unexplained, update
+from safetensors_conformance.run.baseline import BaselineError, load_baseline, overdue, own_baselines
+from safetensors_conformance.run.baseline_update import failing_steps, unexplained, update
 from safetensors_corpus import load_manifest
 
 GOOD = """
@@ -166,7 +166,7 @@ def test_harness_errors_and_passes_never_become_expectations() -> None:
     assert failing_steps(rows) == {"a/d": {"open": "unsafe"}}
 
 
-@pytest.mark.parametrize("path", sorted(baseline_folder().glob("*.toml")), ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", own_baselines().values(), ids=own_baselines())
 def test_the_committed_baselines_are_usable_and_match_the_corpus(path: Path) -> None:
     baseline = load_baseline(path, "0.8.0", None)
     assert baseline.entries

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from safetensors_conformance.baseline import baseline_folder
-from safetensors_conformance.book import baseline_path
 from safetensors_conformance.implementations.descriptor import descriptors
-from safetensors_conformance.selectors import resolve
+from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.run.baseline import name_in_records, own_baselines
+from safetensors_conformance.run.results import baseline_path
 
 DEFAULT = descriptors()["safetensors"].version
 
@@ -25,7 +25,8 @@ DEFAULT = descriptors()["safetensors"].version
 )
 def test_a_known_implementation_has_the_baseline_of_this_project(selector: str, name: str) -> None:
     path = baseline_path(resolve(selector), None)
-    assert path == baseline_folder() / name
+    assert path == own_baselines()[name]
+    assert name_in_records(path) == name
     assert path.is_file()
 
 

@@ -12,13 +12,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from safetensors_conformance import budget, process
-from safetensors_conformance.budget import HEAD_ROOM, cheaper, excesses, machine_factor
-from safetensors_conformance.confinement import Confinement
-from safetensors_conformance.outcomes import StepResult
-from safetensors_conformance.runner import Session
-from safetensors_conformance.selectors import resolve
-from safetensors_conformance.worker import Limits
+from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.run.session import Session
+from safetensors_conformance.verdict import budget
+from safetensors_conformance.verdict.budget import HEAD_ROOM, cheaper, excesses, machine_factor
+from safetensors_conformance.worker import process
+from safetensors_conformance.worker.confinement import Confinement
+from safetensors_conformance.worker.outcome import StepResult
+from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus.judging.answer import Excess
 
 from .budget_numbers import BYTES, SECONDS

@@ -15,12 +15,12 @@ from click.testing import CliRunner
 
 from safetensors_conformance.cli.check_protocol import check_protocol_command
 from safetensors_conformance.cli.run import run
-from safetensors_conformance.confinement import Confinement
 from safetensors_conformance.implementations import environment as installing
 from safetensors_conformance.implementations.descriptor import descriptors
-from safetensors_conformance.runner import Session
-from safetensors_conformance.selectors import resolve
-from safetensors_conformance.worker import Limits
+from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.run.session import Session
+from safetensors_conformance.worker.confinement import Confinement
+from safetensors_conformance.worker.worker import Limits
 from safetensors_fuzz.atheris_engine import _Run
 from safetensors_fuzz.cli import fuzz
 from safetensors_reference.bench_device import client

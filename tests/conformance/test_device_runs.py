@@ -9,16 +9,16 @@ import jsonschema
 import pytest
 from click.testing import CliRunner
 
-from safetensors_conformance.baseline import BaselineError, load_baseline
-from safetensors_conformance.baseline_update import failing_steps, update
-from safetensors_conformance.book import Page
 from safetensors_conformance.cli.impl import impl
 from safetensors_conformance.cli.run import run
-from safetensors_conformance.device import is_device
-from safetensors_conformance.outcomes import STEPS
-from safetensors_conformance.run_options import RunOptions
-from safetensors_conformance.selectors import resolve
-from safetensors_conformance.subject import Subject
+from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.run.baseline import BaselineError, load_baseline
+from safetensors_conformance.run.baseline_update import failing_steps, update
+from safetensors_conformance.run.options import RunOptions
+from safetensors_conformance.run.results import Page
+from safetensors_conformance.run.subject import Subject
+from safetensors_conformance.worker.device import is_device
+from safetensors_conformance.worker.outcome import STEPS
 from safetensors_corpus import load_manifest
 from safetensors_reports.record.device_checks import CHECKS
 from safetensors_reports.record.run import read_record

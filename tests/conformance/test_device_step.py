@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from safetensors_conformance.check_protocol_talk import BreachError, validate
-from safetensors_conformance.confinement import Confinement
-from safetensors_conformance.failure import explain_failure
-from safetensors_conformance.judge import StepVerdict, only_checks
-from safetensors_conformance.protocol import ProtocolError, parse_run
-from safetensors_conformance.runner import Session, result_row, smoke
-from safetensors_conformance.selectors import resolve
-from safetensors_conformance.worker import Limits, StartError
+from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.protocol_check.conversation import BreachError, validate
+from safetensors_conformance.run.session import Session, result_row, smoke
+from safetensors_conformance.verdict.judge import StepVerdict, only_checks
+from safetensors_conformance.verdict.message import explain_failure
+from safetensors_conformance.worker.confinement import Confinement
+from safetensors_conformance.worker.protocol import ProtocolError, parse_run
+from safetensors_conformance.worker.worker import Limits, StartError
 from safetensors_corpus import Case
 from safetensors_reports.record.device_checks import CHECKS
 

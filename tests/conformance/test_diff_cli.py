@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from safetensors_conformance import differential
-from safetensors_conformance.canonical import dump
 from safetensors_conformance.cli.diff import diff
-from safetensors_conformance.differential import Side, names_of
-from safetensors_conformance.differential_inputs import about, of_cases, of_files
-from safetensors_conformance.outcomes import StepResult
-from safetensors_conformance.selectors import resolve
-from safetensors_conformance.worker import Limits
+from safetensors_conformance.differential import run as differential
+from safetensors_conformance.differential.inputs import about, of_cases, of_files
+from safetensors_conformance.differential.run import Side, names_of
+from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.verdict.content import dump
+from safetensors_conformance.worker.outcome import StepResult
+from safetensors_conformance.worker.worker import Limits
 from safetensors_reports.schemas import schema_error
 
 from .support import HERE, QUICK, TRIGGER, by_exit, cases, committed, fake

@@ -21,7 +21,7 @@ from safetensors_conformance.implementations.environment import (
     remove,
 )
 from safetensors_conformance.implementations.prepare import prepare
-from safetensors_conformance.selectors import resolve
+from safetensors_conformance.implementations.selectors import resolve
 
 REAL = module._run
 

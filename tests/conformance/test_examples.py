@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from safetensors_conformance.check_protocol import check_protocol
-from safetensors_conformance.check_protocol_talk import SCHEMA, validate
-from safetensors_conformance.confinement import Confinement
-from safetensors_conformance.judge import judge_choice
-from safetensors_conformance.runner import Session, smoke
-from safetensors_conformance.selectors import resolve
-from safetensors_conformance.worker import Limits
+from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.protocol_check.check import check_protocol
+from safetensors_conformance.protocol_check.conversation import SCHEMA, validate
+from safetensors_conformance.run.session import Session, smoke
+from safetensors_conformance.verdict.judge import judge_choice
+from safetensors_conformance.worker.confinement import Confinement
+from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus import Case
 from safetensors_corpus.judging.verdicts import fails
 from safetensors_reference.rules.book import rule_book

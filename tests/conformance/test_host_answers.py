@@ -16,11 +16,11 @@ import pytest
 
 from safetensors_conformance.host import python_host as host
 from safetensors_conformance.host.library import UNTOLD, Refused, attribute, call, each, item, marked, opened
-from safetensors_conformance.implementations.descriptor import ADAPTERS
-from safetensors_conformance.outcomes import StepResult
-from safetensors_conformance.selectors import Target
-from safetensors_conformance.worker import Limits, StartError
-from safetensors_conformance.workers import make_worker
+from safetensors_conformance.implementations.descriptor import HERE
+from safetensors_conformance.implementations.selectors import Target
+from safetensors_conformance.worker.make import make_worker
+from safetensors_conformance.worker.outcome import StepResult
+from safetensors_conformance.worker.worker import Limits, StartError
 
 
 @pytest.fixture(autouse=True)
@@ -476,7 +476,7 @@ node = pytest.mark.skipif(shutil.which("node") is None, reason="no Node.js here"
 def javascript(folder: Path, text: str) -> Any:
     adapter = folder / "odd.mjs"
     adapter.write_text(text, encoding="utf-8")
-    argv = ("node", str(ADAPTERS.parent / "host" / "node_host.mjs"), str(adapter), str(folder))
+    argv = ("node", str(HERE.parent / "host" / "node_host.mjs"), str(adapter), str(folder))
     return make_worker(Target("odd", "node", argv), Limits())
 
 

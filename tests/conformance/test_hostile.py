@@ -33,11 +33,11 @@ from typing import Any
 import psutil
 import pytest
 
-from safetensors_conformance import process
-from safetensors_conformance.outcomes import KEPT_CONTENT
-from safetensors_conformance.runner import Session, result_row
-from safetensors_conformance.selectors import resolve
-from safetensors_conformance.worker import StartError
+from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.run.session import Session, result_row
+from safetensors_conformance.worker import process
+from safetensors_conformance.worker.outcome import KEPT_CONTENT
+from safetensors_conformance.worker.worker import StartError
 from safetensors_corpus import Case, load_manifest
 
 from .hostile_support import IDS, PID_FILE, host, program, run

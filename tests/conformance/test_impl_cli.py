@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from safetensors_conformance.cli.impl import impl
-from safetensors_conformance.selectors import resolve
+from safetensors_conformance.implementations.selectors import resolve
 
 from .support import fake
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from safetensors_conformance import runner
 from safetensors_conformance.cli.run import run as run_command
-from safetensors_conformance.judge import CaseVerdict
-from safetensors_conformance.runner import Session
-from safetensors_conformance.selectors import resolve
-from safetensors_conformance.worker import Limits, Request
-from safetensors_conformance.workers import make_worker
+from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.run import session as runner
+from safetensors_conformance.run.session import Session
+from safetensors_conformance.verdict.judge import CaseVerdict
+from safetensors_conformance.worker.make import make_worker
+from safetensors_conformance.worker.worker import Limits, Request
 from safetensors_corpus import Case
 
 from .suite_runs import load_once, one_of_each

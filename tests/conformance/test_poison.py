@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from safetensors_conformance.poison import content_depends_on_heap, with_heap_note
-from safetensors_conformance.runner import Session
-from safetensors_conformance.selectors import resolve
-from safetensors_conformance.worker import Limits
+from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.run.session import Session
+from safetensors_conformance.verdict.uninitialised_memory import content_depends_on_heap, with_heap_note
+from safetensors_conformance.worker.worker import Limits
 
 from .support import TRIGGER, by_exit, cases
 

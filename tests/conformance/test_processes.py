@@ -20,15 +20,16 @@ from typing import cast
 import psutil
 import pytest
 
-from safetensors_conformance import process, supervised
-from safetensors_conformance.exit_worker import ExitWorker
-from safetensors_conformance.outcomes import StepResult
-from safetensors_conformance.pipe_worker import PipeWorker
-from safetensors_conformance.proxy import carry_out
-from safetensors_conformance.scratch import scratch_folder
-from safetensors_conformance.selectors import resolve
-from safetensors_conformance.warm_up import warm_up
-from safetensors_conformance.worker import BETWEEN, UNSURE, Limits, Request, Worker, asked_again
+from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.run.multistep import carry_out
+from safetensors_conformance.worker import process
+from safetensors_conformance.worker import supervision as supervised
+from safetensors_conformance.worker.exit_status import ExitWorker
+from safetensors_conformance.worker.outcome import StepResult
+from safetensors_conformance.worker.pipe import PipeWorker
+from safetensors_conformance.worker.scratch import scratch_folder
+from safetensors_conformance.worker.warm_up import warm_up
+from safetensors_conformance.worker.worker import BETWEEN, UNSURE, Limits, Request, Worker, asked_again
 
 from .support import committed
 
@@ -214,9 +215,9 @@ def test_no_program_outlives_the_harness(how: str, tmp_path: Path) -> None:
     note = tmp_path / "note"
     code = """
 import sys, threading
-from safetensors_conformance.pipe_worker import PipeWorker
-from safetensors_conformance.selectors import resolve
-from safetensors_conformance.worker import Limits
+from safetensors_conformance.worker.pipe import PipeWorker
+from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.worker.worker import Limits
 worker = PipeWorker(resolve(sys.argv[1]), Limits(60, 1 << 30))
 # In a thread that ends: a death signal of the kernel goes by threads.
 thread = threading.Thread(target=worker.start)

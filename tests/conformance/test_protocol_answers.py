@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from safetensors_conformance.judge import judge
-from safetensors_conformance.outcomes import OUTCOMES, Implementation
-from safetensors_conformance.protocol import ProtocolError, parse_line, parse_run, parse_start
-from safetensors_conformance.runner import result_row
+from safetensors_conformance.run.session import result_row
+from safetensors_conformance.verdict.judge import judge
+from safetensors_conformance.worker.outcome import OUTCOMES, Implementation
+from safetensors_conformance.worker.protocol import ProtocolError, parse_line, parse_run, parse_start
 from safetensors_reports.record.run import RecordWriter, read_record
 
 from .hostile_support import IDS, run

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from safetensors_conformance.adapters.reference import Reference as Whole
+from safetensors_conformance.implementations.reference.adapter import Reference as Whole
 from safetensors_corpus import Case
 
 from .hostile_support import IDS

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from safetensors_conformance import runner
-from safetensors_conformance.baseline import load_baseline
 from safetensors_conformance.cli.run import run as run_command
-from safetensors_conformance.repeats import CASES, Repeats
-from safetensors_conformance.run_options import RunOptions
-from safetensors_conformance.selectors import resolve
-from safetensors_conformance.subject import Subject
+from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.run import session as runner
+from safetensors_conformance.run.baseline import load_baseline
+from safetensors_conformance.run.options import RunOptions
+from safetensors_conformance.run.subject import Subject
+from safetensors_conformance.verdict.repeats import CASES, Repeats
 
 from .suite_runs import corpus_of, load_once, suite_here
 from .support import committed, fake

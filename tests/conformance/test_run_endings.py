@@ -16,10 +16,10 @@ import psutil
 import pytest
 from click.testing import CliRunner, Result
 
-from safetensors_conformance import runner
-from safetensors_conformance.book import Book, ReportError
 from safetensors_conformance.cli.run import run as run_command
-from safetensors_conformance.selectors import LONGEST_SLUG, Target
+from safetensors_conformance.implementations.selectors import LONGEST_SLUG, Target
+from safetensors_conformance.run import session as runner
+from safetensors_conformance.run.results import Book, ReportError
 from safetensors_reports.record.run import read_record
 
 from .support import TRIGGER, committed, fake
@@ -86,7 +86,7 @@ def test_a_signal_ends_a_run_in_order_with_what_was_found(
 def test_the_second_signal_ends_a_run_at_once(tmp_path: Path) -> None:
     code = """
 import subprocess, sys, tempfile, time, weakref, shutil
-from safetensors_conformance.interruption import Interruption
+from safetensors_conformance.run.interruption import Interruption
 class Holder: pass
 with Interruption() as interruption:
     holder = Holder()
@@ -112,7 +112,7 @@ with Interruption() as interruption:
 def test_a_signal_that_is_ignored_stays_so() -> None:
     code = """
 import os, signal
-from safetensors_conformance.interruption import Interruption
+from safetensors_conformance.run.interruption import Interruption
 signal.signal(signal.SIGHUP, signal.SIG_IGN)
 with Interruption() as interruption:
     os.kill(os.getpid(), signal.SIGHUP)

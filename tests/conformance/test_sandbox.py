@@ -16,12 +16,12 @@ import pytest
 from click.testing import CliRunner
 
 from safetensors_conformance.cli.run import run
-from safetensors_conformance.confinement import Confinement
-from safetensors_conformance.outcomes import StepResult
-from safetensors_conformance.runner import Session
-from safetensors_conformance.sandbox import FOLDER, SandboxError, begin
-from safetensors_conformance.selectors import resolve
-from safetensors_conformance.worker import Limits
+from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.run.session import Session
+from safetensors_conformance.worker.confinement import Confinement
+from safetensors_conformance.worker.outcome import StepResult
+from safetensors_conformance.worker.sandbox import FOLDER, SandboxError, begin
+from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus import Case, manifest
 
 from .budget_numbers import BYTES

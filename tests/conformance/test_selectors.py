@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from safetensors_conformance.implementations.descriptor import descriptors
-from safetensors_conformance.selectors import SelectorError, resolve
+from safetensors_conformance.implementations.selectors import SelectorError, resolve
 
 NAMES = [f"{d.name}:{e.name}".rstrip(":") for d in descriptors().values() for e in d.entries]
 

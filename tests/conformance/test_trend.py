@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from safetensors_conformance import trend as running
-from safetensors_conformance.book import header_row
 from safetensors_conformance.cli.trend import trend
 from safetensors_conformance.implementations.environment import InstallError
-from safetensors_conformance.selectors import Target, resolve
+from safetensors_conformance.implementations.selectors import Target, resolve
+from safetensors_conformance.run import versions as running
+from safetensors_conformance.run.results import header_row
 from safetensors_reports.record.run import read_record
 from safetensors_reports.schemas import schema_error
 
@@ -180,7 +180,7 @@ def test_ctrl_c_keeps_the_versions_that_were_run(monkeypatch: pytest.MonkeyPatch
             raise KeyboardInterrupt
         return header_row(*args)
 
-    monkeypatch.setattr("safetensors_conformance.trend.header_row", pressed)
+    monkeypatch.setattr("safetensors_conformance.run.versions.header_row", pressed)
     fakes = {"1.0": fake("AlwaysAccepts"), "1.1": RIGHT, "1.2": fake("Noisy")}
     result = call(monkeypatch, fakes, "--case", HOLE)
     assert result.exit_code == 130

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from safetensors_conformance.triage import Known, Triage, TriageError, load_triage, shipped
+from safetensors_conformance.differential.triage import Known, Triage, TriageError, load_triage, shipped
 from safetensors_reports.differences.signatures import About, Disagreement, Signature, Sort
 
 from .support import QUICK, TRIGGER, committed, fake

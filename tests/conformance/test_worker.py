@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from safetensors_conformance.exit_worker import ExitWorker
-from safetensors_conformance.outcomes import StepResult
-from safetensors_conformance.pipe_worker import PipeWorker
-from safetensors_conformance.selectors import resolve
-from safetensors_conformance.worker import Limits, StartError, death_outcome
-from safetensors_conformance.workers import make_worker
+from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.worker.exit_status import ExitWorker
+from safetensors_conformance.worker.make import make_worker
+from safetensors_conformance.worker.outcome import StepResult
+from safetensors_conformance.worker.pipe import PipeWorker
+from safetensors_conformance.worker.worker import Limits, StartError, death_outcome
 
 from .support import NEIGHBOURS, TRIGGER, by_exit, cases, fake, stdio
 

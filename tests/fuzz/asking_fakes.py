@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from safetensors_conformance.adapters.reference import Reference
+from safetensors_conformance.implementations.reference.adapter import Reference
 from safetensors_corpus.broken.correct.loader import LOADER
 from safetensors_corpus.broken.correct.writer import SmallWriter
 from safetensors_corpus.broken.slicers.results import InclusiveStop as Inclusive

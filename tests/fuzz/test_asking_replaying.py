@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from safetensors_conformance.selectors import resolve
-from safetensors_conformance.worker import Limits
+from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus.author.file import FileBuilder
 from safetensors_fuzz.asking.question import Question
 from safetensors_fuzz.asking.replaying import ask, case_of

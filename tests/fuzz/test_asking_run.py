@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from safetensors_conformance.selectors import resolve
-from safetensors_conformance.worker import Limits, StartError
+from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.worker.worker import Limits, StartError
 from safetensors_fuzz.asking import run
 from safetensors_fuzz.asking.run import AskTally, ask_campaign
 from safetensors_fuzz.finding import Finding

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from safetensors_conformance.outcomes import StepResult
+from safetensors_conformance.worker.outcome import StepResult
 from safetensors_corpus.author.file import FileBuilder
 from safetensors_corpus.broken.correct.json import Refused
 from safetensors_fuzz.attribution import QUESTIONS, Cause, cause_of, cause_of_refusal

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from safetensors_conformance.selectors import resolve
-from safetensors_conformance.worker import Limits
+from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus.broken.correct import reader as small_reader
 from safetensors_corpus.broken.correct.json import Refused
 from safetensors_fuzz.campaign import Campaign

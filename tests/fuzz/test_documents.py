@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from safetensors_conformance import protocol
+from safetensors_conformance.worker import protocol
 from safetensors_corpus import document
 from safetensors_fuzz.cli_documents import documents
 from safetensors_fuzz.documents import DOORS, Door, EscapeError, mutated

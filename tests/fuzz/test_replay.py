@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from safetensors_conformance.judge import StepVerdict
-from safetensors_conformance.outcomes import StepResult
-from safetensors_conformance.worker import Limits
+from safetensors_conformance.verdict.judge import StepVerdict
+from safetensors_conformance.worker.outcome import StepResult
+from safetensors_conformance.worker.worker import Limits
 from safetensors_fuzz.cli_replay import replay as command
 from safetensors_fuzz.finding import ENTRY, Finding
 from safetensors_fuzz.folder import name_of_test, write

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from safetensors_conformance.selectors import resolve
+from safetensors_conformance.implementations.selectors import resolve
 from safetensors_fuzz import running
 from safetensors_fuzz.order import Order
 from safetensors_fuzz.recorder import Tally

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from safetensors_conformance.outcomes import StepResult
-from safetensors_conformance.worker import Limits
+from safetensors_conformance.worker.outcome import StepResult
+from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus.author.file import FileBuilder
 from safetensors_corpus.broken.correct import reader as small_reader
 from safetensors_corpus.judging.content import Difference

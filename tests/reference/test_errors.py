@@ -14,8 +14,8 @@ from types import ModuleType
 
 import pytest
 
-from safetensors_conformance.check_protocol_talk import BreachError
-from safetensors_conformance.process import DiedError, HungryError, LateError
+from safetensors_conformance.protocol_check.conversation import BreachError
+from safetensors_conformance.worker.process import DiedError, HungryError, LateError
 from safetensors_reference import InvalidFileError, UnreadableError, explain, read_header
 from safetensors_reference.bench_device.client import LoaderError
 from safetensors_reference.device.ranks.consensus import RankError
@@ -40,7 +40,7 @@ def modules() -> Iterator[ModuleType]:
             try:
                 yield importlib.import_module(found.name)
             except ImportError:
-                if ".adapters." not in found.name:
+                if ".implementations." not in found.name:
                     raise
 
 

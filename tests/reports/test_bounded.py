@@ -8,8 +8,14 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safetensors_conformance.canonical import dump
-from safetensors_conformance.outcomes import KEPT_CONTENT, LARGEST_CONTENT, LARGEST_TOTAL, Memory, StepResult
+from safetensors_conformance.verdict.content import dump
+from safetensors_conformance.worker.outcome import (
+    KEPT_CONTENT,
+    LARGEST_CONTENT,
+    LARGEST_TOTAL,
+    Memory,
+    StepResult,
+)
 from safetensors_corpus import load_manifest
 from safetensors_corpus.judging.bounded import bounded, size_of
 from safetensors_reports.case_evidence import got_text

@@ -155,7 +155,7 @@ def _written(path: Path, make: type[Make], text: str) -> Path:
         ("HEADER\nFOOTER\nRESULT\n", 3, "after the footer"),
         ('{"type": "header", "record": 2}\n', 1, "record version 2"),
         ('{"type": "header", "record": 1}\n', 1, "required"),
-        ('{"type": "header", "record": true}\n', 1, "bad header: $.record: "),
+        ('{"type": "header", "record": true}\n', 1, "bad header: $"),
     ],
 )
 def test_what_is_no_record_or_several_names_the_line(

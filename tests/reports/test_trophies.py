@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 
 from safetensors_corpus.cli.common import load, raw_manifest
 from safetensors_reports.trophies import cli
-from safetensors_reports.trophies.data import PACKAGE, file_name, load_baselines, load_trends
+from safetensors_reports.trophies.data import IMPLEMENTATIONS, file_name, load_baselines, load_trends
 from safetensors_reports.trophies.model import trophies
 from safetensors_reports.trophies.page import render
 
@@ -101,13 +101,15 @@ def test_every_bug_that_is_called_still_there_fails_in_the_baseline_of_the_newes
     checked = 0
     table = {bug["id"]: bug for bug in manifest["field_bugs"]}
     shown = {c["id"]: {a["bug"] for a in c["affects"]} for c in manifest["cases"]}
-    folder = ROOT / PACKAGE
     for bug, name, seen, said in _claims(page):
         match = THERE.search(said)
         if match is None:
             continue
-        baseline = tomllib.loads((folder / "baselines" / f"{name.replace(':', '-')}.toml").read_text("utf-8"))
-        known = folder / "implementations" / "descriptors" / f"{name.partition(':')[0]}.toml"
+        project, _, entry = name.replace("-", "_").partition(":")
+        folder = ROOT / IMPLEMENTATIONS / project
+        file = folder / f"expected_failures{entry and '_'}{entry}.toml"
+        baseline = tomllib.loads(file.read_text("utf-8"))
+        known = folder / "implementation.toml"
         numbers = {r.rpartition("#")[2] for r in table[bug]["references"]}
         listed = [
             row

@@ -12,7 +12,7 @@ import pytest
 
 from safetensors_reports.project_names import same_project
 from safetensors_reports.trophies.data import (
-    PACKAGE,
+    IMPLEMENTATIONS,
     TrophyError,
     load_baselines,
     load_trend,
@@ -220,18 +220,16 @@ def test_bad_folders_of_trends_say_what_is_wrong(tmp_path: Path) -> None:
         ('implementation = "lib"\n[[expected]]\ncase = "a/b"\nissue = 3', "", "a/b: verdicts, issue"),
         ('implementation = "lib"\n[[expected]]\ncase = "a/b"\nversions = "new"', "", "Invalid specifier"),
         ('implementation = "lib:numpy"', "[install]", "version = None is no version"),
-        ('implementation = "unknown"', "", r"unknown\.toml: No such file"),
+        ('implementation = "unknown"', "", r"implementation\.toml: No such file"),
     ],
 )
 def test_bad_baselines_say_what_is_wrong(
     baseline: str, descriptor: str, message: str, tmp_path: Path
 ) -> None:
-    for folder, name, text in (
-        ("baselines", "lib.toml", baseline),
-        ("implementations/descriptors", "lib.toml", descriptor),
-    ):
-        path = tmp_path / PACKAGE / folder / name
-        path.parent.mkdir(parents=True)
-        path.write_text(text)
+    folder = tmp_path / IMPLEMENTATIONS / "lib"
+    folder.mkdir(parents=True)
+    (folder / "expected_failures.toml").write_text(baseline)
+    if descriptor:
+        (folder / "implementation.toml").write_text(descriptor)
     with pytest.raises(TrophyError, match=message):
         load_baselines(tmp_path)

@@ -9,12 +9,12 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from ..baseline import BaselineError, load_baseline
-from ..book import Book, baseline_path
-from ..failure import explain_failure
-from ..run_options import RunOptions
-from ..runner import result_row
-from ..subject import Subject
+from ..run.baseline import BaselineError, load_baseline
+from ..run.options import RunOptions
+from ..run.results import Book, baseline_path
+from ..run.session import result_row
+from ..run.subject import Subject
+from ..verdict.message import explain_failure
 from .common import corpus, targets
 
 

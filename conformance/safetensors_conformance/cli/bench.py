@@ -18,10 +18,10 @@ from safetensors_reference.bench_device.command import device
 from safetensors_reference.bench_memory import memory
 
 from ..host import python_host as host
-from ..runner import WINDOW, Session
-from ..selectors import resolve
-from ..worker import Request
-from ..workers import make_worker
+from ..implementations.selectors import resolve
+from ..run.session import WINDOW, Session
+from ..worker.make import make_worker
+from ..worker.worker import Request
 from .common import corpus
 
 
@@ -105,7 +105,7 @@ def harness(impl: str, rounds: int, as_json: bool, with_pytest: bool) -> None:
 
 
 def _pytest(impl: str) -> float:
-    suite = Path(__file__).resolve().parents[1] / "suite"
+    suite = Path(__file__).resolve().parents[1] / "pytest_suite" / "tests"
     argv = [sys.executable, "-m", "pytest", str(suite), f"--impl={impl}", "-q", "-p", "no:cacheprovider"]
     began = time.perf_counter()
     subprocess.run(argv, capture_output=True, check=False)

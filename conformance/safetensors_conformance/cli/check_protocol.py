@@ -10,10 +10,10 @@ import click
 
 from safetensors_reference.seconds import SecondsRange
 
-from ..check_protocol import Check, check_protocol
-from ..confinement import Confinement
 from ..implementations.environment import InstallError
 from ..implementations.prepare import prepare
+from ..protocol_check.check import Check, check_protocol
+from ..worker.confinement import Confinement
 from .common import confined, corpus, corpus_shown, targets
 
 _MARKS = {"pass": "ok", "fail": "FAIL", "note": "note", "skip": "-"}

@@ -14,11 +14,11 @@ import click
 from safetensors_corpus import Case, Manifest, ManifestError, load_manifest
 from safetensors_corpus.cli.common import UnusableError
 
-from ..confinement import Confinement
-from ..device import DEVICE_NAMES, is_device
-from ..run_options import MAX_HANGS
-from ..sandbox import SandboxError
-from ..selectors import SelectorError, Target, resolve
+from ..implementations.selectors import SelectorError, Target, resolve
+from ..run.options import MAX_HANGS
+from ..worker.confinement import Confinement
+from ..worker.device import DEVICE_NAMES, is_device
+from ..worker.sandbox import SandboxError
 
 
 def corpus(path: Path | None) -> Manifest:

@@ -22,13 +22,13 @@ from safetensors_reports.differences.report import DiffReport, Who, document
 from safetensors_reports.differences.signatures import Differences, evaluate
 from safetensors_reports.differences.terminal import diff_text
 
-from ..canonical import dump
-from ..confinement import Confinement
-from ..differential import Side, names_of, records_of, run_all
-from ..differential_inputs import GONE, KINDS, Input, Knowledge, checked, of_cases, of_files, places_of
-from ..interruption import ending_as_interrupted
-from ..triage import Triage, TriageError, load_triage, shipped
-from ..worker import Limits
+from ..differential.inputs import GONE, KINDS, Input, Knowledge, checked, of_cases, of_files, places_of
+from ..differential.run import Side, names_of, records_of, run_all
+from ..differential.triage import Triage, TriageError, load_triage, shipped
+from ..run.interruption import ending_as_interrupted
+from ..verdict.content import dump
+from ..worker.confinement import Confinement
+from ..worker.worker import Limits
 from .common import confined, corpus, corpus_shown, select, targets, write_report
 
 HARNESS_ERRORS_SHOWN = 3

@@ -8,13 +8,13 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from ..confinement import Confinement
 from ..implementations.descriptor import KINDS, Descriptor, descriptors
 from ..implementations.environment import InstallError, cache_folder, environment, remove
 from ..implementations.prepare import prepare
-from ..selectors import SelectorError, Target, installed_here, resolve
-from ..worker import Limits, StartError
-from ..workers import make_worker
+from ..implementations.selectors import SelectorError, Target, installed_here, resolve
+from ..worker.confinement import Confinement
+from ..worker.make import make_worker
+from ..worker.worker import Limits, StartError
 from .common import confined
 
 

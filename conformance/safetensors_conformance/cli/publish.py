@@ -15,8 +15,8 @@ from safetensors_reports.page.publish import INDEX, pages, publication, publishe
 from safetensors_reports.record.run import RecordError, RunRecord, read_record
 from safetensors_reports.text import listed, visible
 
-from ..baseline import BaselineError
 from ..implementations.descriptor import descriptors
+from ..run.baseline import BaselineError
 from .report_files import known_failures, read_inputs, write_texts
 from .run import run
 

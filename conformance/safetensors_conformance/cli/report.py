@@ -24,7 +24,7 @@ from safetensors_reports.page.html import report_html
 from safetensors_reports.record.run import LEFT_OUT_NAMED, RecordError, RunRecord
 from safetensors_reports.text import plural, visible
 
-from ..baseline import BaselineError
+from ..run.baseline import BaselineError
 from .report_files import known_failures, read_inputs, write_texts
 
 LARGEST_ARTIFACT = 4 << 30

@@ -13,7 +13,7 @@ from safetensors_reports.audit.inputs import DOCUMENT, AuditError, FuzzFinding, 
 from safetensors_reports.record.run import RunRecord, read_record
 from safetensors_reports.text import visible
 
-from ..baseline import baseline_folder, load_baseline
+from ..run.baseline import load_baseline, own_baselines
 
 
 def read_inputs(paths: Sequence[Path]) -> tuple[list[RunRecord], list[FuzzFinding]]:
@@ -50,8 +50,8 @@ def known_failures(record: RunRecord, files: Mapping[str, Path], manifest: Manif
     if not name:
         return []
     name = Path(name).name
-    path = files.get(name, baseline_folder() / name)
-    if not path.exists():
+    path = files.get(name, own_baselines().get(name))
+    if path is None or not path.exists():
         click.echo(
             f"note: {visible(record.label)}: baseline {visible(name)} is not here; give --baseline", err=True
         )

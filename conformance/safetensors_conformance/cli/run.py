@@ -18,16 +18,16 @@ from safetensors_corpus.cli.common import UnusableError
 from safetensors_reference.rules.book import PROFILES, rule_book
 from safetensors_reference.seconds import SecondsRange
 
-from ..book import Book, ReportError
-from ..confinement import Confinement
-from ..interruption import Interruption
-from ..judge import CaseVerdict, judge_choice
-from ..repeats import Repeats
-from ..run_options import RunOptions
-from ..runner import GivenUpError, StoppedError
-from ..selectors import Target
-from ..subject import Subject
-from ..worker import Limits
+from ..implementations.selectors import Target
+from ..run.interruption import Interruption
+from ..run.options import RunOptions
+from ..run.results import Book, ReportError
+from ..run.session import GivenUpError, StoppedError
+from ..run.subject import Subject
+from ..verdict.judge import CaseVerdict, judge_choice
+from ..verdict.repeats import Repeats
+from ..worker.confinement import Confinement
+from ..worker.worker import Limits
 from .common import (
     checked_device,
     confined,

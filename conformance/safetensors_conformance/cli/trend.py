@@ -19,13 +19,13 @@ from safetensors_reports.history.model import Trend, VersionRun, trend_document
 from safetensors_reports.history.model import trend as hold_together
 from safetensors_reports.history.terminal import trend_text
 
-from ..book import ReportError
-from ..confinement import Confinement
-from ..interruption import ending_as_interrupted
-from ..run_options import RunOptions
-from ..selectors import SelectorError, Target
-from ..trend import all_due, notes_of, run_version, some_of, targets_of
-from ..worker import Limits
+from ..implementations.selectors import SelectorError, Target
+from ..run.interruption import ending_as_interrupted
+from ..run.options import RunOptions
+from ..run.results import ReportError
+from ..run.versions import all_due, notes_of, run_version, some_of, targets_of
+from ..worker.confinement import Confinement
+from ..worker.worker import Limits
 from .common import confined, corpus, corpus_shown, max_hangs_option, select, write_report
 
 

@@ -11,7 +11,7 @@ from safetensors_reference import UnreadableError, explain, rule_book
 from safetensors_reference.check.inputs import INDEX_SUFFIX, find_inputs
 from safetensors_reports.differences.signatures import About
 
-from .outcomes import Implementation
+from ..worker.outcome import Implementation
 
 KINDS = ("read", "slice", "index")
 """Kinds of corpus case whose answers can be held against each other without an expectation."""

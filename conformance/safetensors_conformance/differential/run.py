@@ -15,17 +15,17 @@ from safetensors_corpus import ManifestError
 from safetensors_corpus.judging.judge import lacks_feature
 from safetensors_reports.record.run import RunRecord
 
-from .copies import Copies
-from .differential_inputs import Input, features_of, path_of, plain
-from .implementations.environment import InstallError
-from .implementations.prepare import prepare
-from .interruption import end_children
-from .outcomes import Implementation, Memory, StepResult
-from .proxy import carry_out
-from .runner import WINDOW
-from .selectors import Target
-from .worker import Limits, Request, StartError, Worker, asked_again
-from .workers import make_worker
+from ..implementations.environment import InstallError
+from ..implementations.prepare import prepare
+from ..implementations.selectors import Target
+from ..run.interruption import end_children
+from ..run.multistep import carry_out
+from ..run.session import WINDOW
+from ..worker.copies import Copies
+from ..worker.make import make_worker
+from ..worker.outcome import Implementation, Memory, StepResult
+from ..worker.worker import Limits, Request, StartError, Worker, asked_again
+from .inputs import Input, features_of, path_of, plain
 
 NOT_ASKED = StepResult("harness-error", "not asked: it has no step for this input")
 

@@ -26,7 +26,7 @@ from safetensors_reference.source import read_whole
 from safetensors_reports.differences.report import Standing
 from safetensors_reports.differences.signatures import Signature
 
-from .baseline import LARGEST, UNREPORTED
+from ..run.baseline import LARGEST, UNREPORTED
 
 _KEYS = {"signature", "reason", "issue", "why", "review_by", "between"}
 

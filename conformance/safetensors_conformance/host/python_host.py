@@ -70,6 +70,9 @@ values = beside("values")
 AdapterError, describe, shown = library.AdapterError, library.said, library.shown
 
 PROTOCOL = 1
+_HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - free of pathlib
+_OURS = os.path.join(os.path.dirname(_HERE), "implementations")  # noqa: PTH118, PTH120 - as above
+"""Folders of the adapters that come with this project; what several need is in ``support`` beside them."""
 _MESSAGE_LIMIT = library.MESSAGE_LIMIT
 _METHODS = {
     "open": "open",
@@ -130,7 +133,10 @@ def load(spec: str) -> Any:
         found = importlib.util.spec_from_file_location("stc_adapter", where)
         if found is None or found.loader is None:
             raise ImportError(f"cannot load {where}")
-        sys.path.append(os.path.dirname(os.path.abspath(where)))  # noqa: PTH100, PTH120 - as above
+        folder = os.path.dirname(os.path.abspath(where))  # noqa: PTH100, PTH120 - as above
+        sys.path.append(folder)
+        if os.path.dirname(folder) == _OURS:  # noqa: PTH120 - as above
+            sys.path.append(os.path.join(_OURS, "support"))  # noqa: PTH118 - as above
         module = importlib.util.module_from_spec(found)
         sys.modules["stc_adapter"] = module
         found.loader.exec_module(module)

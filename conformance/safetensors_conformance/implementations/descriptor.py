@@ -1,6 +1,7 @@
 """What is known about an implementation: who makes it, how it is installed and called, what it claims.
 
-One TOML file per implementation lies in ``descriptors/``; its form is ``schemas/implementation.schema.json``.
+Each has a folder: ``implementation.toml`` (its form is ``schemas/implementation.schema.json``), the adapters
+of its entries, and ``expected_failures.toml`` where this project keeps a baseline.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import jsonschema
 from packaging.version import InvalidVersion, Version
 
 HERE = Path(__file__).parent
-ADAPTERS = HERE.parent / "adapters"
+DOCUMENT = "implementation.toml"
 
 KINDS = {
     "reader": "hands out tensors",
@@ -39,7 +40,7 @@ class Entry:
 
     Attributes:
         name: behind the colon of the selector; empty for the default.
-        adapter: file in ``adapters/`` and object in it, ``mlx.py:Load``.
+        adapter: file below ``implementations/`` and object in it, ``mlx/adapter.py:Load``.
         about: the call, in a few words.
         areas: areas of the corpus that it claims to judge; empty for all.
         requires: what it needs installed beyond the implementation itself.
@@ -100,6 +101,11 @@ class Descriptor:
         """Return what ``--impl`` takes for an entry: ``mlx`` for the default, ``mlx:entry`` for another."""
         return f"{self.name}:{entry.name}" if entry.name else self.name
 
+    def expected_failures(self, entry: Entry) -> Path:
+        """Return where this project keeps the baseline of an entry, which is not there for each."""
+        name = f"_{entry.name.replace('-', '_')}" if entry.name else ""
+        return HERE / self.name.replace("-", "_") / f"expected_failures{name}.toml"
+
     def fits(self, version: str) -> bool:
         """Say whether the adapters fit a version; what cannot be put in order is not known to be too old."""
         try:
@@ -114,12 +120,13 @@ class Descriptor:
 
 def load(path: Path) -> Descriptor:
     """Load one descriptor. Raises DescriptorError."""
+    where = f"{path.parent.name}/{path.name}"
     try:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as err:
-        raise DescriptorError(f"{path.name}: {err}") from err
+        raise DescriptorError(f"{where}: {err}") from err
     for error in jsonschema.Draft202012Validator(schema()).iter_errors(raw):
-        raise DescriptorError(f"{path.name} at {error.json_path}: {error.message}")
+        raise DescriptorError(f"{where} at {error.json_path}: {error.message}")
     install = raw.get("install", {})
     found = Descriptor(
         name=raw["name"],
@@ -138,7 +145,7 @@ def load(path: Path) -> Descriptor:
         entries=tuple(
             Entry(
                 e.get("name", ""),
-                e["adapter"],
+                f"{path.parent.name}/{e['adapter']}",
                 e["about"],
                 tuple(e.get("areas", ())),
                 tuple(e.get("requires", ())),
@@ -149,7 +156,7 @@ def load(path: Path) -> Descriptor:
         note=raw.get("note", ""),
     )
     if not found.fits(found.version):
-        raise DescriptorError(f"{path.name}: install.version is older than install.oldest")
+        raise DescriptorError(f"{where}: install.version is older than install.oldest")
     return found
 
 
@@ -163,5 +170,5 @@ def schema() -> Mapping[str, Any]:
 @cache
 def descriptors() -> Mapping[str, Descriptor]:
     """Return all descriptors of this project by name. Raises DescriptorError."""
-    found = [load(path) for path in sorted((HERE / "descriptors").glob("*.toml"))]
+    found = [load(path) for path in sorted(HERE.glob(f"*/{DOCUMENT}"))]
     return MappingProxyType({d.name: d for d in found})

@@ -9,7 +9,7 @@ from rich.console import Console
 from .environment import Environment, make
 
 if TYPE_CHECKING:
-    from ..selectors import Target
+    from .selectors import Target
 
 
 def prepare(target: Target) -> None:

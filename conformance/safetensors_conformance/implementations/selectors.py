@@ -23,11 +23,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal
 
-from .implementations.descriptor import ADAPTERS, Descriptor, Entry, descriptors
-from .implementations.environment import Environment, environment
+from .descriptor import HERE, Descriptor, Entry, descriptors
+from .environment import Environment, environment
 
 LONGEST_SLUG = 80
-_HERE = Path(__file__).parent
+_HOSTS = Path(__file__).parents[1] / "host"
 
 
 class SelectorError(Exception):
@@ -164,7 +164,7 @@ def _known(selector: str, *, however_old: bool) -> Target:
     env = None
     if descriptor.manager and (match["version"] or entry.version or not installed_here(descriptor)):
         env = environment(descriptor, entry, match["version"] or "")
-    spec = str(ADAPTERS / entry.adapter)
+    spec = str(HERE / entry.adapter)
     hint = (
         f"its environment is {env.folder}"
         if env
@@ -172,7 +172,7 @@ def _known(selector: str, *, however_old: bool) -> Target:
     )
     if entry.adapter.endswith(".mjs"):
         folder = str(env.folder) if env else sys.prefix
-        argv = ("node", str(_HERE / "host" / "node_host.mjs"), spec, folder)
+        argv = ("node", str(_HOSTS / "node_host.mjs"), spec, folder)
         return Target(selector, "node", argv, hint, descriptor, entry, env)
     python = str(env.python) if env else sys.executable
     hint = hint if descriptor.manager else ""
@@ -192,7 +192,7 @@ def installed_here(descriptor: Descriptor) -> bool:
 
 def host_argv(spec: str, python: str = sys.executable) -> tuple[str, ...]:
     """Command line of the Python host for an adapter; the memory allowance is added by the worker."""
-    return (python, "-u", str(_HERE / "host" / "python_host.py"), spec)
+    return (python, "-u", str(_HOSTS / "python_host.py"), spec)
 
 
 def _command(selector: str, text: str) -> tuple[str, ...]:

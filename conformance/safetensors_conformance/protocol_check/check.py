@@ -14,11 +14,11 @@ from typing import Literal
 
 from safetensors_corpus import Manifest
 
-from . import check_protocol_steps as steps
-from .check_protocol_checker import Checker, Noted, Skipped
-from .check_protocol_talk import BreachError
-from .confinement import Confinement
-from .selectors import Target
+from ..implementations.selectors import Target
+from ..worker.confinement import Confinement
+from . import steps
+from .checker import Checker, Noted, Skipped
+from .conversation import BreachError
 
 
 @dataclass(frozen=True)

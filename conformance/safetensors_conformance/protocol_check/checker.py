@@ -8,11 +8,11 @@ from pathlib import Path
 
 from safetensors_corpus import Case, Manifest
 
-from .check_protocol_talk import Talk
-from .confinement import Confinement
-from .copies import Copies
-from .outcomes import Implementation
-from .selectors import Target
+from ..implementations.selectors import Target
+from ..worker.confinement import Confinement
+from ..worker.copies import Copies
+from ..worker.outcome import Implementation
+from .conversation import Talk
 
 
 class Skipped(Exception):  # noqa: N818 - no error

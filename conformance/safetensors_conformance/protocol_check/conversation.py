@@ -15,13 +15,13 @@ from jsonschema.exceptions import best_match
 
 from safetensors_reference.rules.errors import PortableError
 
-from . import protocol
-from .confinement import Confinement
-from .outcomes import Implementation, StepResult
-from .process import Deadline, DiedError, FloodError, HungryError, LateError
-from .selectors import Target
+from ..implementations.selectors import Target
+from ..worker import protocol
+from ..worker.confinement import Confinement
+from ..worker.outcome import Implementation, StepResult
+from ..worker.process import Deadline, DiedError, FloodError, HungryError, LateError
 
-SCHEMA = Path(__file__).parent / "schemas" / "protocol.schema.json"
+SCHEMA = Path(__file__).parents[1] / "schemas" / "protocol.schema.json"
 MEMORY_BYTES = 4 << 30
 NOISE_LINES = 1000
 """Lines beside the answers that are held; a program that prints more prints without end."""

@@ -13,13 +13,13 @@ from typing import cast
 from safetensors_corpus import Case
 from safetensors_corpus.judging.content import first_difference
 
-from .check_protocol_checker import Checker, Noted, Skipped
-from .check_protocol_talk import MEMORY_BYTES, BreachError, validate
-from .outcomes import StepResult
-from .pipe_worker import PipeWorker
-from .protocol import PROTOCOL, STOP_REQUEST
-from .proxy import carry_out
-from .worker import Limits, StartError, Worker
+from ..run.multistep import carry_out
+from ..worker.outcome import StepResult
+from ..worker.pipe import PipeWorker
+from ..worker.protocol import PROTOCOL, STOP_REQUEST
+from ..worker.worker import Limits, StartError, Worker
+from .checker import Checker, Noted, Skipped
+from .conversation import MEMORY_BYTES, BreachError, validate
 
 GOOD, BAD, OTHER = "framing/one-tensor", "framing/no-bytes", "layout/two-dtypes"
 BYTES_IN_NAME = "header/name-bytes-ff"

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .pytest_options import add_options, option
+from .options import add_options, option
 from .stash import RESULT_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from .pytest_suite import Suite
+    from .suite import Suite
 
 SUITE_KEY: pytest.StashKey[Suite] = pytest.StashKey()
 
@@ -38,7 +38,7 @@ def pytest_load_initial_conftests(parser: pytest.Parser) -> Generator[None, None
 def suite_of(config: pytest.Config) -> Suite:
     """Return the suite of this run, made on first use."""
     if SUITE_KEY not in config.stash:
-        from .pytest_suite import Suite
+        from .suite import Suite
 
         config.stash[SUITE_KEY] = Suite(config)
     return config.stash[SUITE_KEY]
@@ -47,7 +47,7 @@ def suite_of(config: pytest.Config) -> Suite:
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse a selector that cannot work before anything runs; listen to results."""
     if option(config, "--impl") or option(config, "--report"):
-        from .interruption import ending_as_interrupted
+        from ..run.interruption import ending_as_interrupted
 
         suite_of(config).check_options()
         endings = ExitStack()
@@ -71,7 +71,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     return report
 
 
-_SUITE = Path(__file__).parent / "suite"
+_SUITE = Path(__file__).parent / "tests"
 
 
 def _make_fit(report: pytest.TestReport) -> None:

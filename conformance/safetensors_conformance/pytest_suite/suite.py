@@ -12,21 +12,21 @@ import pytest
 from safetensors_corpus import Case, Manifest, ManifestError, load_manifest
 from safetensors_reference.rules.book import rule_book
 
-from .book import Book, ReportError
-from .confinement import Confinement
-from .device import DEVICE_NAMES, is_device
-from .judge import judge_choice
+from ..implementations.selectors import SelectorError, Target, resolve
+from ..run.options import RunOptions
+from ..run.results import Book, ReportError
+from ..run.session import GivenUpError
+from ..run.subject import Subject
+from ..verdict.judge import judge_choice
+from ..verdict.repeats import Repeats
+from ..worker.confinement import Confinement
+from ..worker.device import DEVICE_NAMES, is_device
+from ..worker.outcome import Implementation, loadable
+from ..worker.sandbox import SandboxError
+from ..worker.worker import Limits, StartError
 from .junit import case_properties
-from .outcomes import Implementation, loadable
-from .pytest_options import option
-from .repeats import Repeats
-from .run_options import RunOptions
-from .runner import GivenUpError
-from .sandbox import SandboxError
-from .selectors import SelectorError, Target, resolve
+from .options import option
 from .stash import RESULT_KEY
-from .subject import Subject
-from .worker import Limits, StartError
 
 
 class Suite:

@@ -33,8 +33,9 @@ from packaging.version import InvalidVersion, Version
 from safetensors_corpus.judging.verdicts import SECURITY, VERDICTS, kind_of
 from safetensors_reference.source import read_whole
 
-from .device import kind_of_device
-from .outcomes import STEPS
+from ..implementations.descriptor import descriptors
+from ..worker.device import kind_of_device
+from ..worker.outcome import STEPS
 
 LARGEST = 64 << 20
 """Most bytes of a file of expected failures or known disagreements."""
@@ -119,9 +120,16 @@ class Baseline:
         return out
 
 
-def baseline_folder() -> Path:
-    """Folder of the baselines that this project keeps for its built-in implementations."""
-    return Path(__file__).parent / "baselines"
+def own_baselines() -> dict[str, Path]:
+    """Return the baselines that this project keeps, by the name that records have for them."""
+    known = [(d, e) for d in descriptors().values() for e in d.entries]
+    named = {f"{d.selector(e).replace(':', '-')}.toml": d.expected_failures(e) for d, e in known}
+    return {name: path for name, path in named.items() if path.is_file()}
+
+
+def name_in_records(path: Path) -> str:
+    """Return the name of a baseline in records: the file's, or what a file of this project goes by."""
+    return next((name for name, own in own_baselines().items() if own == path), path.name)
 
 
 def load_baseline(path: Path, version: str, profile: str | None, device: str | None = None) -> Baseline:

@@ -13,9 +13,9 @@ from tomlkit.items import AoT, Table
 from safetensors_corpus.judging.verdicts import SECURITY, fails
 from safetensors_reference.source import read_whole
 
+from ..worker.device import kind_of_device
+from ..worker.outcome import STEPS
 from .baseline import LARGEST, Expected
-from .device import kind_of_device
-from .outcomes import STEPS
 
 
 def failing_steps(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:

@@ -15,12 +15,12 @@ from safetensors_corpus import Case
 from safetensors_corpus.judging.answer import Answer
 from safetensors_corpus.perform import perform
 
-from .copies import without
-from .outcomes import StepResult
-from .scratch import scratch_folder
+from ..worker.copies import without
+from ..worker.outcome import StepResult
+from ..worker.scratch import scratch_folder
 
 if TYPE_CHECKING:
-    from .worker import Worker
+    from ..worker.worker import Worker
 
 
 def carry_out(worker: Worker, case: Case) -> StepResult:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from safetensors_corpus import Manifest
 
-from .worker import Limits
+from ..worker.worker import Limits
 
 MAX_HANGS = 10
 """Cases in a row that may hang by default: a whole corpus of them would take most of a day."""

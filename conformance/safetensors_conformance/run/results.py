@@ -24,14 +24,14 @@ from safetensors_reports.run.comment import markdown
 from safetensors_reports.run.terminal import summary_lines
 from safetensors_reports.text import visible
 
-from .baseline import baseline_folder
+from ..implementations.selectors import Target
+from ..worker.device import device_lines
+from ..worker.outcome import Implementation, loadable
+from .baseline import name_in_records
 from .baseline_update import failing_steps, unexplained, update
-from .device import device_lines
-from .outcomes import Implementation, loadable
-from .selectors import Target
 
 if TYPE_CHECKING:
-    from .run_options import RunOptions
+    from .options import RunOptions
 
 
 def due(who: Implementation, manifest: Manifest, *, heavy: bool) -> list[Case]:
@@ -80,7 +80,7 @@ def header_row(who: Implementation, options: RunOptions, baseline: Path | None) 
         **({} if options.device is None else {"device": options.device}),
         "limits": {"time_s": limits.seconds, "memory_bytes": limits.memory_bytes},
         "started": dt.datetime.now(dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
-        "baseline": None if baseline is None else baseline.name,
+        "baseline": None if baseline is None else name_in_records(baseline),
         "platform": platform.platform(),
         "python": platform.python_version(),
     }
@@ -94,8 +94,7 @@ def baseline_path(target: Target, given: Path | None) -> Path:
     if given is not None:
         return given
     if target.descriptor is not None and target.entry is not None:
-        name = target.descriptor.name + (f"-{target.entry.name}" if target.entry.name else "")
-        ours = baseline_folder() / f"{name}.toml"
+        ours = target.descriptor.expected_failures(target.entry)
         env = target.environment
         described = target.entry.version or target.descriptor.version
         if ours.is_file() and (env is None or env.version == described):

@@ -12,18 +12,18 @@ from safetensors_corpus import Case, ManifestError
 from safetensors_corpus.judging.verdicts import effect_of
 from safetensors_reports.text import visible
 
-from .budget import Metered, cheaper, excesses
-from .copies import Copies
-from .judge import CaseVerdict, judge, only_checks
-from .outcomes import UNSAFE, Implementation, Memory, StepResult
-from .poison import with_heap_note
-from .proxy import carry_out
-from .warm_up import warm_up
-from .worker import UNSURE, Limits, Request, StartError, Worker, asked_again
-from .workers import make_worker
+from ..verdict.budget import Metered, cheaper, excesses
+from ..verdict.judge import CaseVerdict, judge, only_checks
+from ..verdict.uninitialised_memory import with_heap_note
+from ..worker.copies import Copies
+from ..worker.make import make_worker
+from ..worker.outcome import UNSAFE, Implementation, Memory, StepResult
+from ..worker.warm_up import warm_up
+from ..worker.worker import UNSURE, Limits, Request, StartError, Worker, asked_again
+from .multistep import carry_out
 
 if TYPE_CHECKING:
-    from .selectors import Target
+    from ..implementations.selectors import Target
 
 
 class StoppedError(Exception):

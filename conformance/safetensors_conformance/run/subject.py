@@ -9,17 +9,17 @@ from typing import Any, Literal
 from safetensors_corpus import Case
 from safetensors_corpus.judging.verdicts import fails
 
+from ..implementations.environment import InstallError
+from ..implementations.prepare import prepare
+from ..implementations.selectors import Target
+from ..verdict.judge import CaseVerdict
+from ..verdict.message import explain_failure
+from ..worker.outcome import Implementation
+from ..worker.worker import StartError
 from .baseline import Baseline, BaselineError, load_baseline, overdue
-from .book import baseline_path, header_row
-from .failure import explain_failure
-from .implementations.environment import InstallError
-from .implementations.prepare import prepare
-from .judge import CaseVerdict
-from .outcomes import Implementation
-from .run_options import RunOptions
-from .runner import GivenUpError, Session, result_row, smoke
-from .selectors import Target
-from .worker import StartError
+from .options import RunOptions
+from .results import baseline_path, header_row
+from .session import GivenUpError, Session, result_row, smoke
 
 
 @dataclass(frozen=True)

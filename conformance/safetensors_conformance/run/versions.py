@@ -12,14 +12,14 @@ from safetensors_reports.history.misfits import misfits
 from safetensors_reports.history.model import Bug, Note, VersionRun
 from safetensors_reports.text import plural
 
-from .book import Page, due, header_row
-from .implementations.environment import InstallError
-from .implementations.prepare import prepare
-from .outcomes import Implementation
-from .run_options import RunOptions
-from .runner import GivenUpError, Session, result_row
-from .selectors import SelectorError, Target, resolve
-from .worker import StartError
+from ..implementations.environment import InstallError
+from ..implementations.prepare import prepare
+from ..implementations.selectors import SelectorError, Target, resolve
+from ..worker.outcome import Implementation
+from ..worker.worker import StartError
+from .options import RunOptions
+from .results import Page, due, header_row
+from .session import GivenUpError, Session, result_row
 
 CLEAN = ("pass", "unsupported", "late-reject", "not-strict")
 

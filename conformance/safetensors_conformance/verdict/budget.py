@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from safetensors_corpus.judging.answer import Excess
 
-from .outcomes import StepResult
+from ..worker.outcome import StepResult
 
 if TYPE_CHECKING:
-    from .worker import Worker
+    from ..worker.worker import Worker
 
 N = TypeVar("N", int, float)
 

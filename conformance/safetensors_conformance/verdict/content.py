@@ -13,7 +13,7 @@ from typing import Any
 
 from safetensors_corpus.judging.content import FIELDS
 
-from .outcomes import StepResult
+from ..worker.outcome import StepResult
 
 SHOWN = 50
 """Most tensors and metadata keys that a dump lists; the digest covers all."""

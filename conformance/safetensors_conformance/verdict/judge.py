@@ -13,8 +13,8 @@ from safetensors_reference.rules.book import rule_book
 from safetensors_reports.causes.rows import INPUT
 from safetensors_reports.record.device_checks import CHECKS
 
-from .device import failed_checks
-from .outcomes import Implementation, StepResult
+from ..worker.device import failed_checks
+from ..worker.outcome import Implementation, StepResult
 
 StepVerdict: TypeAlias = Judgement[StepResult]
 

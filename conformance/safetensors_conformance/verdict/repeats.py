@@ -9,7 +9,7 @@ from safetensors_reports.causes import in_words, mistakes_of
 from safetensors_reports.text import visible
 
 if TYPE_CHECKING:
-    from .subject import Subject
+    from ..run.subject import Subject
 
 CASES = 3
 """Cases of one cause that are told in full."""

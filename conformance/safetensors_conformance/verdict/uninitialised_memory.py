@@ -19,11 +19,11 @@ from safetensors_corpus.judging.content import differing_fields
 from safetensors_corpus.judging.verdicts import effect_of
 from safetensors_reference.rules.faults import quote
 
+from ..implementations.selectors import Target
+from ..worker.make import make_worker
+from ..worker.outcome import StepResult
+from ..worker.worker import Limits, StartError
 from .judge import CaseVerdict
-from .outcomes import StepResult
-from .selectors import Target
-from .worker import Limits, StartError
-from .workers import make_worker
 
 FILLS: tuple[Mapping[str, str], ...] = (
     ({"MallocPreScribble": "1", "MallocScribble": "1"}, {})

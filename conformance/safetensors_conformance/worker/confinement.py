@@ -13,7 +13,7 @@ from .process import Child
 from .sandbox import Sandbox, SandboxedChild, begin
 
 if TYPE_CHECKING:
-    from .selectors import Target
+    from ..implementations.selectors import Target
 
 
 @dataclass(frozen=True)

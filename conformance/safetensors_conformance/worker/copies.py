@@ -20,7 +20,7 @@ from pathlib import Path
 
 from safetensors_corpus import Case, ManifestError
 
-from .outcomes import StepResult
+from .outcome import StepResult
 from .scratch import remove
 from .worker import HISTORY
 

@@ -11,7 +11,7 @@ from safetensors_reports.record.device_checks import CHECKS, STATUSES
 from safetensors_reports.text import plural
 
 if TYPE_CHECKING:
-    from .outcomes import Check, StepResult
+    from .outcome import Check, StepResult
 
 DEVICE_NAMES = "a device is cpu or cuda:N, for instance cuda:0"
 LOADS = 5

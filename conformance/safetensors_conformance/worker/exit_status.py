@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from .outcomes import Implementation, Outcome, StepResult
+from ..implementations.selectors import Target
+from .outcome import Implementation, Outcome, StepResult
 from .process import Deadline, DiedError, FloodError, HungryError, LateError, describe_status
-from .selectors import Target
 from .warm_up import small_files
 from .worker import BUSY, Limits, Request, death_outcome
 

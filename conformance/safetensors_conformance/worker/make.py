@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .exit_worker import ExitWorker
-from .pipe_worker import PipeWorker
-from .selectors import Target
+from ..implementations.selectors import Target
+from .exit_status import ExitWorker
+from .pipe import PipeWorker
 from .worker import Limits, Worker
 
 

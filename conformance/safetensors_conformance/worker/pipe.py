@@ -12,11 +12,11 @@ from typing import Any
 
 from safetensors_reports.text import visible
 
+from ..implementations.selectors import Target
 from . import protocol
 from .device import LOADS
-from .outcomes import UNSAFE, Implementation, Outcome, StepResult
+from .outcome import UNSAFE, Implementation, Outcome, StepResult
 from .process import LAST_WORDS, Child, Deadline, DeafError, DiedError, FloodError, HungryError, LateError
-from .selectors import Target
 from .worker import (
     BETWEEN,
     BREACH,

@@ -15,7 +15,7 @@ import psutil
 
 from safetensors_reference.rules.errors import PortableError
 
-from .supervised import start
+from .supervision import start
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -19,7 +19,7 @@ from typing import Any
 
 from safetensors_reports.record.device_checks import CHECKS, STATUSES
 
-from .outcomes import OUTCOMES, STEPS, Check, Implementation, StepResult
+from .outcome import OUTCOMES, STEPS, Check, Implementation, StepResult
 
 PROTOCOL = 1
 

@@ -24,7 +24,7 @@ import psutil
 from .process import Child
 
 if TYPE_CHECKING:
-    from .selectors import Target
+    from ..implementations.selectors import Target
 
 FOLDER = "STC_SANDBOX_FOLDER"
 """Variable with the folder of the run, for the processes that the harness itself is made of."""
@@ -40,7 +40,7 @@ SYSTEM = (
 NETWORK = ("/etc/hosts", "/etc/resolv.conf")
 SEARCH_PATHS = ("PYTHONPATH", "NODE_PATH", "CLASSPATH", "LD_LIBRARY_PATH", "JAVA_HOME", "DOTNET_ROOT")
 """Variables whose folders are shown."""
-_PACKAGE = Path(__file__).resolve().parent
+_PACKAGE = Path(__file__).resolve().parents[1]
 
 
 class SandboxError(OSError):

@@ -24,7 +24,7 @@ from typing import Any, Protocol
 
 import psutil
 
-_SCRIPT = Path(__file__).parent / "host" / "supervisor.py"
+_SCRIPT = Path(__file__).parents[1] / "host" / "supervisor.py"
 _NEEDED = ("LD_LIBRARY_PATH", "PATH")
 """Environment of the supervisor, which any tested program can read: what an interpreter may need to start."""
 START_SECONDS = 60.0

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from .confinement import Confinement
-from .outcomes import Implementation, Outcome, StepResult
+from .outcome import Implementation, Outcome, StepResult
 
 START_SECONDS = 120.0
 """Longest time an implementation may take to start; importing a large framework takes many seconds."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from safetensors_conformance.judge import StepVerdict
+from safetensors_conformance.verdict.judge import StepVerdict
 from safetensors_corpus.judging.verdicts import fails
 
 from ..attribution import Cause, unknown

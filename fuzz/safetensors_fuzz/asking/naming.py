@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from safetensors_conformance.judge import StepVerdict
+from safetensors_conformance.verdict.judge import StepVerdict
 from safetensors_corpus.judging.verdicts import effect_of
 from safetensors_reports.differences.signatures import signature_of
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors_conformance.outcomes import STEPS
+from safetensors_conformance.worker.outcome import STEPS
 from safetensors_corpus.author.case import ACCEPT, Accept, Reject
 from safetensors_corpus.author.file import Builder
 from safetensors_corpus.document import action_faults

@@ -5,12 +5,12 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from safetensors_conformance.judge import StepVerdict, judge
-from safetensors_conformance.outcomes import Implementation, StepResult
-from safetensors_conformance.proxy import carry_out
-from safetensors_conformance.selectors import Target
-from safetensors_conformance.worker import Limits, Worker
-from safetensors_conformance.workers import make_worker
+from safetensors_conformance.implementations.selectors import Target
+from safetensors_conformance.run.multistep import carry_out
+from safetensors_conformance.verdict.judge import StepVerdict, judge
+from safetensors_conformance.worker.make import make_worker
+from safetensors_conformance.worker.outcome import Implementation, StepResult
+from safetensors_conformance.worker.worker import Limits, Worker
 from safetensors_corpus.manifest import Case
 
 from ..finding import Finding

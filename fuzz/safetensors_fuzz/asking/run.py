@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from safetensors_conformance.judge import StepVerdict
-from safetensors_conformance.outcomes import Implementation
-from safetensors_conformance.selectors import Target
-from safetensors_conformance.worker import Limits, StartError, Worker
-from safetensors_conformance.workers import make_worker
+from safetensors_conformance.implementations.selectors import Target
+from safetensors_conformance.verdict.judge import StepVerdict
+from safetensors_conformance.worker.make import make_worker
+from safetensors_conformance.worker.outcome import Implementation
+from safetensors_conformance.worker.worker import Limits, StartError, Worker
 from safetensors_corpus.judging.verdicts import fails, kind_of
 
 from ..attribution import unknown

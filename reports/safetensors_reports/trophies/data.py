@@ -23,7 +23,7 @@ from .model import STEPS, Expectations
 
 LARGEST_DOCUMENT = 64 << 20
 """Most bytes of a trend or descriptor that is read."""
-PACKAGE = Path("conformance") / "safetensors_conformance"
+IMPLEMENTATIONS = Path("conformance") / "safetensors_conformance" / "implementations"
 
 
 class TrophyError(Exception):
@@ -128,15 +128,14 @@ def load_baselines(root: Path) -> list[Expectations]:
     Raises TrophyError.
     """
     out = []
-    for path in sorted((root / PACKAGE / "baselines").glob("*.toml")):
+    for path in sorted((root / IMPLEMENTATIONS).glob("*/expected_failures*.toml")):
         raw = _toml(path)
         name, rows = raw.get("implementation"), raw.get("expected", [])
         if not isinstance(name, str) or not isinstance(rows, list):
             raise TrophyError(f"{path}: no baseline; 'implementation' and [[expected]] are needed")
         for row in rows:
             _check_row(path, row)
-        known = root / PACKAGE / "implementations" / "descriptors" / f"{name.partition(':')[0]}.toml"
-        out.append(Expectations(name, _newest(known), tuple(rows)))
+        out.append(Expectations(name, _newest(path.with_name("implementation.toml")), tuple(rows)))
     return out
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, cast
 
-from safetensors_conformance.adapters import given
 from safetensors_conformance.host.library import call, item, marked, opened
+from safetensors_conformance.implementations.support import given
 from safetensors_reference import InvalidFileError, UnreadableError, read_header
 from safetensors_reference.arrays.numpy_types import numpy_dtype
 from safetensors_reference.arrays.packed import PackedTensor
@@ -72,7 +72,7 @@ class Reference:
 
     def device(self, path: str, device: str) -> list[tuple[Any, ...]]:
         """Load every tensor onto a device."""
-        from safetensors_conformance.adapters import torch_rows
+        from safetensors_conformance.implementations.support import torch_rows
         from safetensors_reference.device import load_file as load_onto
 
         try:

@@ -1,1 +1,1 @@
-"""Adapters of the built-in implementations; each file runs inside the worker beside its reader."""
+"""What several adapters need; each runs inside the worker, beside the library that is tested."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from safetensors_conformance.outcomes import STEPS
-from safetensors_conformance.plugin import suite_of
+from safetensors_conformance.pytest_suite.plugin import suite_of
+from safetensors_conformance.worker.outcome import STEPS
 from safetensors_corpus import Case
 
 

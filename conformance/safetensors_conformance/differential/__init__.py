@@ -1,0 +1,1 @@
+"""Several implementations over the same inputs, nothing judged."""

@@ -1,0 +1,1 @@
+"""``stc check-protocol``: a program led through the protocol."""

@@ -1,0 +1,1 @@
+"""Running implementations over the corpus: sessions, results, baselines, versions."""
