@@ -26,4 +26,4 @@ LAUNCHER
   chmod +x "$OUT/$target"
 done
 
-python3 -m safetensors_fuzz.atheris_files "$OUT" "${targets[@]}"
+python3 -m safetensors_fuzz.engines.atheris.files "$OUT" "${targets[@]}"

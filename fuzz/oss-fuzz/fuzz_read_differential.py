@@ -7,7 +7,7 @@ Both run in this process. What the official library is known to take beyond the 
 # Named here so that it is packed. It has no types, and need not be installed where types are checked.
 import atheris  # type: ignore[import-not-found,import-untyped,unused-ignore]  # noqa: F401
 
-from safetensors_fuzz.atheris_target import main
+from safetensors_fuzz.engines.atheris.target import main
 
 DEFAULTS = {
     "STC_FUZZ_IMPLS": "here:safetensors",

@@ -21,8 +21,8 @@ from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.run.session import Session
 from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.worker import Limits
-from safetensors_fuzz.atheris_engine import _Run
 from safetensors_fuzz.cli import fuzz
+from safetensors_fuzz.engines.atheris.engine import _Run
 from safetensors_reference.bench_device import client
 from safetensors_reference.variables import child_variables, installer_variables
 

@@ -12,8 +12,8 @@ from typing import Any
 from safetensors_corpus.broken.variant import Panic
 from safetensors_corpus.manifest import Case
 from safetensors_corpus.perform import failure, perform
-from safetensors_fuzz.asking.question import Plan, PlanError, Question
-from safetensors_fuzz.asking.run import ASKING, plan_of
+from safetensors_fuzz.plans.campaign import ASKING, plan_of
+from safetensors_fuzz.plans.question import Plan, PlanError, Question
 
 STEPS = tuple(ASKING)
 

@@ -9,7 +9,7 @@ from typing import Any
 from safetensors_corpus.broken.correct.json import Refused
 from safetensors_fuzz.grammar.entries import entries
 from safetensors_fuzz.grammar.model import parse
-from safetensors_fuzz.oracle import opinion
+from safetensors_fuzz.loop.expectation import opinion
 
 
 def right(data: bytes) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from safetensors_fuzz.asking.indexes import Indexes
-from safetensors_fuzz.asking.question import Plan, PlanError
+from safetensors_fuzz.plans.index.question import Indexes
+from safetensors_fuzz.plans.question import Plan, PlanError
 
 from .asking_support import demanded
 

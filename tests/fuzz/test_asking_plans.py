@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from safetensors_corpus.author.file import MAX_FILE
-from safetensors_fuzz.asking.question import PlanError
-from safetensors_fuzz.asking.run import ASKING
+from safetensors_fuzz.plans.campaign import ASKING
+from safetensors_fuzz.plans.question import PlanError
 from safetensors_reference.rules.book import rule_book
 
 from .asking_support import STEPS, plans, questions, rng

@@ -12,10 +12,10 @@ import pytest
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus.author.file import FileBuilder
-from safetensors_fuzz.asking.question import Question
-from safetensors_fuzz.asking.replaying import ask, case_of
-from safetensors_fuzz.asking.slices import Slices
-from safetensors_fuzz.finding import ENTRY, Finding
+from safetensors_fuzz.findings.finding import ENTRY, Finding
+from safetensors_fuzz.plans.question import Question
+from safetensors_fuzz.plans.replay import ask, case_of
+from safetensors_fuzz.plans.slice.question import Slices
 
 from .asking_support import STEPS, questions
 

@@ -11,9 +11,9 @@ import pytest
 
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.worker.worker import Limits, StartError
-from safetensors_fuzz.asking import run
-from safetensors_fuzz.asking.run import AskTally, ask_campaign
-from safetensors_fuzz.finding import Finding
+from safetensors_fuzz.findings.finding import Finding
+from safetensors_fuzz.plans import campaign as run
+from safetensors_fuzz.plans.campaign import AskTally, ask_campaign
 
 from .asking_support import STEPS
 

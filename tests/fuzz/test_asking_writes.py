@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from safetensors_fuzz.asking.question import Plan, PlanError
-from safetensors_fuzz.asking.writes import Writes
+from safetensors_fuzz.plans.question import Plan, PlanError
+from safetensors_fuzz.plans.write.question import Writes
 
 from .asking_support import demanded
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from safetensors_fuzz.atheris_files import (
+from safetensors_fuzz.engines.atheris.files import (
     LARGEST_SEED,
     LONGEST_WORD,
     dictionary,
@@ -18,11 +18,11 @@ from safetensors_fuzz.atheris_files import (
     write_seed_corpus,
     write_seeds,
 )
-from safetensors_fuzz.atheris_mutator import Mutator
-from safetensors_fuzz.campaign import stage_of
+from safetensors_fuzz.engines.atheris.mutator import Mutator
 from safetensors_fuzz.grammar.grammar import MOST_FAULTS
 from safetensors_fuzz.grammar.model import Obj, parse
-from safetensors_fuzz.oracle import opinion
+from safetensors_fuzz.loop.campaign import stage_of
+from safetensors_fuzz.loop.expectation import opinion
 from safetensors_reference import explain
 
 

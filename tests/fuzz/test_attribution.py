@@ -13,16 +13,16 @@ import pytest
 from safetensors_conformance.worker.outcome import StepResult
 from safetensors_corpus.author.file import FileBuilder
 from safetensors_corpus.broken.correct.json import Refused
-from safetensors_fuzz.attribution import QUESTIONS, Cause, cause_of, cause_of_refusal
-from safetensors_fuzz.campaign import Campaign
 from safetensors_fuzz.features.header import HEADER
 from safetensors_fuzz.features.table import FEATURES, longer, plainest, within
-from safetensors_fuzz.finding import Finding
-from safetensors_fuzz.folder import load, write
+from safetensors_fuzz.findings.finding import Finding
+from safetensors_fuzz.findings.folder import load, write
 from safetensors_fuzz.grammar.grammar import Grammar, allowed
-from safetensors_fuzz.oracle import Wrong, opinion, wrong
-from safetensors_fuzz.recorder import Settings
-from safetensors_fuzz.subjects import CallSubject, Slots
+from safetensors_fuzz.loop.attribution import QUESTIONS, Cause, cause_of, cause_of_refusal
+from safetensors_fuzz.loop.campaign import Campaign
+from safetensors_fuzz.loop.expectation import Wrong, opinion, wrong
+from safetensors_fuzz.loop.recorder import Settings
+from safetensors_fuzz.loop.subjects import CallSubject, Slots
 from safetensors_reference import explain, rule_book
 
 from .feature_fakes import FAKES, Refuses, seen

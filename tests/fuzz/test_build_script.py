@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from safetensors_fuzz.atheris_files import MAX_LEN, dictionary, seeds
+from safetensors_fuzz.engines.atheris.files import MAX_LEN, dictionary, seeds
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGETS = ("fuzz_proving_path", "fuzz_read_differential")

@@ -12,8 +12,8 @@ from click.testing import CliRunner
 
 from safetensors_conformance.worker import protocol
 from safetensors_corpus import document
-from safetensors_fuzz.cli_documents import documents
-from safetensors_fuzz.documents import DOORS, Door, EscapeError, mutated
+from safetensors_fuzz.cli.documents import documents
+from safetensors_fuzz.documents.doors import DOORS, Door, EscapeError, mutated
 
 
 @pytest.fixture(params=list(DOORS))

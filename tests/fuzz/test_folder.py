@@ -17,10 +17,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from safetensors_fuzz import folder
-from safetensors_fuzz.finding import ENTRY, Finding
-from safetensors_fuzz.folder import DOCUMENT, DRAWING, FindingError, describe, finding_schema, load, write
-from safetensors_fuzz.folder_texts import blamed
+from safetensors_fuzz.findings import folder
+from safetensors_fuzz.findings.finding import ENTRY, Finding
+from safetensors_fuzz.findings.folder import (
+    DOCUMENT,
+    DRAWING,
+    FindingError,
+    describe,
+    finding_schema,
+    load,
+    write,
+)
+from safetensors_fuzz.findings.texts import blamed
 from safetensors_reference import rule_book
 
 from .findings import ACCEPTS_ALL, hole, of_builder, of_case, two_tensors

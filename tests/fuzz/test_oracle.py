@@ -10,7 +10,7 @@ from safetensors_conformance.cli.common import corpus
 from safetensors_conformance.worker.outcome import StepResult
 from safetensors_corpus.author.file import FileBuilder
 from safetensors_fuzz.grammar.grammar import Grammar
-from safetensors_fuzz.oracle import opinion, wrong
+from safetensors_fuzz.loop.expectation import opinion, wrong
 
 NONE: frozenset[str] = frozenset()
 

@@ -1,6 +1,6 @@
 """The held-out readers: each is wrong where its bug shows, and right everywhere else.
 
-Part of the held-out set; see ``safetensors_fuzz.planted.hard``.
+Part of the held-out set; see ``safetensors_fuzz.benchmark.held_out.readers``.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import pytest
 from safetensors_corpus.author.file import FileBuilder
 from safetensors_corpus.broken.correct.json import Refused
 from safetensors_corpus.broken.correct.reader import READER
-from safetensors_fuzz.planted import Planted, Probe
-from safetensors_fuzz.planted.hard import HARD
+from safetensors_fuzz.benchmark import Planted, Probe
+from safetensors_fuzz.benchmark.held_out.readers import HARD
 from safetensors_reference import explain
 from safetensors_reference.rules.book import rule_book
 

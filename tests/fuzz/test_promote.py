@@ -24,14 +24,14 @@ from safetensors_corpus.broken import matrix
 from safetensors_corpus.cases.from_fuzzing import FILE, case_of, found_cases
 from safetensors_corpus.manifest import corpus_root
 from safetensors_corpus.publish import build as building
-from safetensors_fuzz import promote as promoting
-from safetensors_fuzz import promote_news
-from safetensors_fuzz.cli_promote import promote as command
-from safetensors_fuzz.finding import ENTRY, Finding
-from safetensors_fuzz.folder import write
-from safetensors_fuzz.promote import Checkout, NothingNewError, promote
-from safetensors_fuzz.promote_entry import PromotionError, entry_of, primary_first, rendered
-from safetensors_fuzz.promote_news import News, look_for_news
+from safetensors_fuzz.after import news as promote_news
+from safetensors_fuzz.after import promote as promoting
+from safetensors_fuzz.after.entry import PromotionError, entry_of, primary_first, rendered
+from safetensors_fuzz.after.news import News, look_for_news
+from safetensors_fuzz.after.promote import Checkout, NothingNewError, promote
+from safetensors_fuzz.cli.promote import promote as command
+from safetensors_fuzz.findings.finding import ENTRY, Finding
+from safetensors_fuzz.findings.folder import write
 from safetensors_reference import explain
 
 from .findings import corpus, hole, of_builder, of_case, two_tensors

@@ -8,10 +8,10 @@ import pytest
 
 from safetensors_conformance.worker.outcome import Outcome, StepResult
 from safetensors_corpus.author.file import FileBuilder
-from safetensors_fuzz.campaign import Campaign
-from safetensors_fuzz.finding import Finding, bare
-from safetensors_fuzz.recorder import Settings, Tally
-from safetensors_fuzz.subjects import CallSubject, Slots
+from safetensors_fuzz.findings.finding import Finding, bare
+from safetensors_fuzz.loop.campaign import Campaign
+from safetensors_fuzz.loop.recorder import Settings, Tally
+from safetensors_fuzz.loop.subjects import CallSubject, Slots
 
 from .findings import two_tensors
 

@@ -15,10 +15,10 @@ from click.testing import CliRunner, Result
 from safetensors_conformance.verdict.judge import StepVerdict
 from safetensors_conformance.worker.outcome import StepResult
 from safetensors_conformance.worker.worker import Limits
-from safetensors_fuzz.cli_replay import replay as command
-from safetensors_fuzz.finding import ENTRY, Finding
-from safetensors_fuzz.folder import name_of_test, write
-from safetensors_fuzz.replay import Answer, ReplayError, exit_status, failure, is_wrong, replay
+from safetensors_fuzz.after.replay import Answer, ReplayError, exit_status, failure, is_wrong, replay
+from safetensors_fuzz.cli.replay import replay as command
+from safetensors_fuzz.findings.finding import ENTRY, Finding
+from safetensors_fuzz.findings.folder import name_of_test, write
 
 from .findings import ACCEPTS_ALL, OTHER_METADATA, READING, hole, of_builder, of_case, two_tensors
 

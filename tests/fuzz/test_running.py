@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from safetensors_conformance.implementations.selectors import resolve
-from safetensors_fuzz import running
-from safetensors_fuzz.order import Order
-from safetensors_fuzz.recorder import Tally
-from safetensors_fuzz.subjects import told_apart
+from safetensors_fuzz.engines import run as running
+from safetensors_fuzz.engines.config import Order
+from safetensors_fuzz.loop.recorder import Tally
+from safetensors_fuzz.loop.subjects import told_apart
 
 TRIAGE = """
 [[known]]

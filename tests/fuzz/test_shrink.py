@@ -10,7 +10,7 @@ import pytest
 
 from safetensors_corpus.author.file import FileBuilder
 from safetensors_fuzz.grammar.grammar import Grammar
-from safetensors_fuzz.shrink import shrink
+from safetensors_fuzz.loop.shrink import shrink
 from safetensors_reference import explain
 
 

@@ -18,14 +18,14 @@ from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus.author.file import FileBuilder
 from safetensors_corpus.broken.correct import reader as small_reader
 from safetensors_corpus.judging.content import Difference
-from safetensors_fuzz.campaign import Campaign
-from safetensors_fuzz.cli_replay import replay as command
-from safetensors_fuzz.finding import AGREEMENT, ENTRY, Finding
-from safetensors_fuzz.folder import DOCUMENT, load, name_of_test, write
-from safetensors_fuzz.recorder import Settings
-from safetensors_fuzz.replay import ReplayError, exit_status, failure, replay
-from safetensors_fuzz.splits import differences, quarrels
-from safetensors_fuzz.subjects import CallSubject
+from safetensors_fuzz.after.replay import ReplayError, exit_status, failure, replay
+from safetensors_fuzz.cli.replay import replay as command
+from safetensors_fuzz.findings.finding import AGREEMENT, ENTRY, Finding
+from safetensors_fuzz.findings.folder import DOCUMENT, load, name_of_test, write
+from safetensors_fuzz.loop.campaign import Campaign
+from safetensors_fuzz.loop.cross_check import differences, quarrels
+from safetensors_fuzz.loop.recorder import Settings
+from safetensors_fuzz.loop.subjects import CallSubject
 from safetensors_reports.audit.inputs import AuditError, load_fuzz_finding
 
 from .findings import ACCEPTS_ALL, FAKES, OTHER_METADATA, READING

@@ -15,8 +15,8 @@ from safetensors_corpus import recipe
 from safetensors_corpus.judging.verdicts import SECURITY, kind_of
 from safetensors_reference import explain, rule_book
 
-from .finding import Finding
-from .folder_texts import blamed
+from ..findings.finding import Finding
+from ..findings.texts import blamed
 
 READING = ("open", "read")
 """Steps whose findings can become cases."""

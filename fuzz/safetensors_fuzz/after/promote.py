@@ -20,11 +20,11 @@ from safetensors_corpus.author.case import AREAS
 from safetensors_corpus.cases.from_fuzzing import case_of
 from safetensors_reference import PROFILES, explain
 
-from .asking.replaying import case_of as asked_case
-from .finding import Finding
-from .oracle import opinion
-from .promote_entry import PromotionError, entry_of, input_of, primary_first, rendered
-from .promote_news import News, disagreement, look_for_news
+from ..findings.finding import Finding
+from ..loop.expectation import opinion
+from ..plans.replay import case_of as asked_case
+from .entry import PromotionError, entry_of, input_of, primary_first, rendered
+from .news import News, disagreement, look_for_news
 
 VERDICT_WORDS = re.compile("valid|reject|accept|bad|good|wrong|refuse|correct|malicious|attack")
 """Words that say what must be done with a file; a case id outlives changes of that."""

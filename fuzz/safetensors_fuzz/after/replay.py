@@ -22,9 +22,9 @@ from safetensors_reference import rule_book
 from safetensors_reports.case_evidence import got_text
 from safetensors_reports.text import plural
 
-from .asking.replaying import ask
-from .finding import AGREEMENT, ANY_ANSWER, ENTRY, REPLAYS, Finding
-from .splits import quarrels, words_of
+from ..findings.finding import AGREEMENT, ANY_ANSWER, ENTRY, REPLAYS, Finding
+from ..loop.cross_check import quarrels, words_of
+from ..plans.replay import ask
 
 State = Literal["as expected", "still wrong", "cannot be run"]
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import random
 
-from ..campaign import Campaign
 from ..grammar.model import File, parse
 from ..grammar.valid import valid_file
-from ..recorder import Settings, Tally
-from ..subjects import Slots
+from ..loop.campaign import Campaign
+from ..loop.recorder import Settings, Tally
+from ..loop.subjects import Slots
 
 SEEDS = 16
 

@@ -12,7 +12,7 @@ from safetensors_corpus.broken.correct.json import Refused
 from safetensors_reference import explain
 from safetensors_reference.rules.book import ProfileName
 
-from ..oracle import content, quick_header
+from ..loop.expectation import content, quick_header
 from . import Planted, Probe
 
 _DECIDING = ("explain", "entries", "layout", "json_text")

@@ -12,12 +12,12 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any, Literal, get_args
 
-from ..campaign import Campaign
-from ..recorder import Settings, Tally
-from ..subjects import CallSubject, Slots
+from ..loop.campaign import Campaign
+from ..loop.recorder import Settings, Tally
+from ..loop.subjects import CallSubject, Slots
 from . import Planted, Probe
 from .easy import easy
-from .hard import HARD
+from .held_out.readers import HARD
 
 SetName = Literal["easy", "hard"]
 SETS: tuple[SetName, ...] = get_args(SetName)
@@ -98,7 +98,7 @@ def measure(bug: Planted, engine: EngineName, seed: int, most: int) -> Outcome:
 
 def _drive(engine: EngineName, campaign: Campaign, settings: Settings) -> Tally:
     if engine == "hypothesis":
-        from ..hypothesis_engine import run_hypothesis
+        from ..engines.hypothesis import run_hypothesis
 
         with Slots(3) as slots:
             return run_hypothesis(campaign, settings, slots, lambda _: None)

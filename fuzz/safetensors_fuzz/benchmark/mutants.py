@@ -18,9 +18,9 @@ from safetensors_corpus.mutation.result import all_mutants, load_reasons
 from safetensors_corpus.mutation.targets import load_reader, warm
 from safetensors_reference import PROFILES, explain
 
-from ..campaign import Campaign
-from ..inner import ProveSubject
-from ..recorder import Settings
+from ..loop.campaign import Campaign
+from ..loop.recorder import Settings
+from ..loop.reference_subjects import ProveSubject
 
 
 @dataclass(frozen=True)

@@ -18,16 +18,16 @@ from safetensors_reference.rules.book import ProfileName
 from safetensors_reference.seconds import SecondsRange
 from safetensors_reports.text import visible
 
-from .cli_bench import bench
-from .cli_documents import documents
-from .cli_promote import promote
-from .cli_replay import replay
-from .finding import Finding
-from .folder import FindingError, write
-from .jobs import RunError
-from .order import ENGINES, STEPS, Engine, Order
-from .recorder import Tally
-from .running import run
+from ..engines.config import ENGINES, STEPS, Engine, Order
+from ..engines.processes import RunError
+from ..engines.run import run
+from ..findings.finding import Finding
+from ..findings.folder import FindingError, write
+from ..loop.recorder import Tally
+from .bench import bench
+from .documents import documents
+from .promote import promote
+from .replay import replay
 
 INTERRUPTED = 130
 DEFAULT_EXECS = 20_000

@@ -13,7 +13,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from safetensors_corpus.cli.common import UnusableError
 
-from .planted.bench import ENGINES, LIMITS, SETS, EngineName, SetName, as_rows, planted, run_bench, summary
+from ..benchmark.measure import (
+    ENGINES,
+    LIMITS,
+    SETS,
+    EngineName,
+    SetName,
+    as_rows,
+    planted,
+    run_bench,
+    summary,
+)
 
 MUTANTS = "mutants"
 GATES = {"easy": 1.0, "hard": 0.9, MUTANTS: 0.9}
@@ -131,7 +141,7 @@ def _planted(
 
 
 def _mutants(execs: int, seed: int, jobs: int) -> dict[str, Any]:
-    from .planted import mutants
+    from ..benchmark import mutants
 
     inputs = mutants.probes(execs, seed)
     with _bar() as bar:

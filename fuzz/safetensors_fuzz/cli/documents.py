@@ -14,8 +14,8 @@ from safetensors_reference.seconds import SecondsRange
 from safetensors_reference.variables import child_variables
 from safetensors_reports.text import plural, visible
 
-from .document_target import MAX_LEN, WATCHED
-from .documents import DOORS
+from ..documents.doors import DOORS
+from ..documents.target import MAX_LEN, WATCHED
 
 INPUT_SECONDS = 20
 _EXECUTED = re.compile(r"stat::number_of_executed_units:\s+(\d+)")
@@ -99,7 +99,7 @@ def _run(
         *([f"-max_total_time={round(seconds)}"] if seconds else []),
     ]
     done = subprocess.run(
-        [sys.executable, "-m", f"{__package__}.document_target", name, str(work), *flags, str(seeds)],
+        [sys.executable, "-m", "safetensors_fuzz.documents.target", name, str(work), *flags, str(seeds)],
         capture_output=True,
         env=child_variables(),
         check=False,

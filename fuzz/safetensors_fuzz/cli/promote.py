@@ -9,10 +9,10 @@ import click
 from safetensors_corpus.cli.common import UnusableError
 from safetensors_reports.text import visible
 
-from .cli_replay import loaded
-from .promote import Checkout, NothingNewError
-from .promote import promote as add
-from .promote_entry import PromotionError
+from ..after.entry import PromotionError
+from ..after.promote import Checkout, NothingNewError
+from ..after.promote import promote as add
+from .replay import loaded
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})

@@ -15,11 +15,11 @@ from safetensors_reference import PROFILES, rule_book
 from safetensors_reference.seconds import SecondsRange
 from safetensors_reports.text import visible
 
-from .finding import REPLAYS, Finding
-from .folder import FindingError, load
-from .folder_texts import reason
-from .replay import Answer, exit_status
-from .replay import replay as ask_again
+from ..after.replay import Answer, exit_status
+from ..after.replay import replay as ask_again
+from ..findings.finding import REPLAYS, Finding
+from ..findings.folder import FindingError, load
+from ..findings.texts import reason
 
 
 def loaded(folder: Path) -> Finding:

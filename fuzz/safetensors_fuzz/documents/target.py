@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 # Nothing that is to be watched may be imported before atheris watches the imports.
-from .atheris_target import load_atheris
+from ..engines.atheris.target import load_atheris
 
 WATCHED = {
     "index": "safetensors_reference",
@@ -25,7 +25,7 @@ def main() -> None:
     arguments = [sys.argv[0], *sys.argv[3:]]
     atheris = load_atheris()
     with atheris.instrument_imports(include=[WATCHED[name]]):
-        from .documents import DOORS, mutated
+        from .doors import DOORS, mutated
     door = DOORS[name](folder)
 
     def mutate(data: bytes, most: int, seed: int) -> bytes:

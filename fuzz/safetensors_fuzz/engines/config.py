@@ -9,8 +9,8 @@ from typing import Literal, get_args
 from safetensors_conformance.worker.worker import Limits
 from safetensors_reference.rules.book import ProfileName
 
-from .asking.run import ASKING
-from .inner import INNER
+from ..loop.reference_subjects import INNER
+from ..plans.campaign import ASKING
 
 Engine = Literal["outcome", "hypothesis", "atheris"]
 ENGINES: tuple[Engine, ...] = get_args(Engine)

@@ -8,11 +8,11 @@ from collections.abc import Callable
 import hypothesis
 from hypothesis import HealthCheck, Phase
 
-from .campaign import Campaign
-from .grammar.model import File
-from .recorder import Settings, Tally
-from .strategies import files
-from .subjects import Slots
+from ..grammar.model import File
+from ..grammar.strategies import files
+from ..loop.campaign import Campaign
+from ..loop.recorder import Settings, Tally
+from ..loop.subjects import Slots
 
 MANY = 1_000_000_000
 """Examples of a run that ends by time."""

@@ -12,8 +12,8 @@ from dataclasses import replace
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from .finding import Finding
-from .recorder import Tally
+from ..findings.finding import Finding
+from ..loop.recorder import Tally
 
 
 class RunError(Exception):

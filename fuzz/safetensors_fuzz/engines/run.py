@@ -15,15 +15,15 @@ from safetensors_conformance.implementations.prepare import prepare
 from safetensors_conformance.implementations.selectors import SelectorError, Target, resolve
 from safetensors_conformance.worker.worker import StartError
 
-from .asking.run import ASKING, AskTally, ask_campaign
-from .campaign import Campaign
-from .finding import Finding, bare
-from .inner import CheckSubject, ProveSubject
-from .jobs import RunError, in_processes
-from .order import FILE_STEPS, STEPS, Order
-from .recorder import REFERENCE, Settings, Tally
-from .store import Store, StoreError
-from .subjects import Slots, Subject, WorkerSubject, told_apart
+from ..findings.finding import Finding, bare
+from ..loop.campaign import Campaign
+from ..loop.recorder import REFERENCE, Settings, Tally
+from ..loop.reference_subjects import CheckSubject, ProveSubject
+from ..loop.store import Store, StoreError
+from ..loop.subjects import Slots, Subject, WorkerSubject, told_apart
+from ..plans.campaign import ASKING, AskTally, ask_campaign
+from .config import FILE_STEPS, STEPS, Order
+from .processes import RunError, in_processes
 
 
 def targets_of(order: Order) -> list[Target]:
@@ -71,8 +71,8 @@ def _with_atheris(
     tally: Tally,
 ) -> None:
     """Do the run with libFuzzer, which lives in processes of its own. Raises RunError."""
-    from .atheris_engine import run_atheris  # atheris is not needed by the other engines
-    from .atheris_result import AtherisResult, TargetError
+    from .atheris.engine import run_atheris  # atheris is not needed by the other engines
+    from .atheris.result import AtherisResult, TargetError
 
     beside = [step for step in order.steps if step in ASKING]
     if beside:
@@ -217,7 +217,7 @@ def _files(
 def _hypothesis() -> Callable[[Campaign, Settings, Slots, Callable[[Tally], None]], Tally]:
     """Return the engine, which takes half a second to import. Raises RunError when hypothesis is missing."""
     try:
-        from .hypothesis_engine import run_hypothesis
+        from .hypothesis import run_hypothesis
     except ModuleNotFoundError as err:
         text = "the engine hypothesis needs the extra: pip install 'safetensors-conformance[fuzz]'"
         raise RunError(text) from err

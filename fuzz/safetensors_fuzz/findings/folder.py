@@ -26,7 +26,7 @@ from safetensors_reports.drawing.file_svg import layout_svg
 from safetensors_reports.text import visible
 
 from .finding import ENTRY, Finding
-from .folder_texts import blamed, held_against, text_of_readme, text_of_test
+from .texts import blamed, held_against, text_of_readme, text_of_test
 
 DOCUMENT = "finding.json"
 DRAWING = "layout.svg"
@@ -48,7 +48,7 @@ class FindingError(Exception):
 
 def finding_schema() -> dict[str, Any]:
     """Return the schema of ``finding.json``."""
-    text = (files(__package__) / "schemas" / "finding.schema.json").read_text("utf-8")
+    text = (files("safetensors_fuzz") / "schemas" / "finding.schema.json").read_text("utf-8")
     schema: dict[str, Any] = json.loads(text)
     return schema
 

@@ -87,7 +87,7 @@ def text_of_test(finding: Finding, stored_path: Callable[[Finding, str], str]) -
     if embedded and any(len(data) > SPELLED for data in finding.files.values()):
         imports = ["import base64", ""]
     given = {"step": finding.step, "rules": list(finding.rules), "entry": finding.entry}
-    rows = [_docstring(finding), "", *imports, "from safetensors_fuzz.replay import failure", ""]
+    rows = [_docstring(finding), "", *imports, "from safetensors_fuzz.after.replay import failure", ""]
     rows += [f"IMPLEMENTATION = {_literal(blamed(finding))}"]
     rows += ['"""What is tested, in the form that ``--impl`` takes."""', ""]
     other = held_against(finding)

@@ -6,7 +6,12 @@ import random
 from collections.abc import Sequence
 from functools import cache
 
-from . import faults_entries, faults_framing, faults_json, faults_layout, faults_numbers, variations
+from . import variations
+from .faults import entries as faults_entries
+from .faults import framing as faults_framing
+from .faults import json_text as faults_json
+from .faults import layout as faults_layout
+from .faults import numbers as faults_numbers
 from .generic import GENERIC
 from .model import File
 from .registry import MUTATIONS, Mutation

@@ -3,7 +3,7 @@
 For tests of your own reader::
 
     from hypothesis import given
-    from safetensors_fuzz.strategies import broken_files, valid_files
+    from safetensors_fuzz.grammar.strategies import broken_files, valid_files
 
     @given(valid_files())
     def test_opens(data: bytes) -> None:
@@ -24,10 +24,10 @@ import random
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from .grammar.grammar import Grammar, faults_by_rule
-from .grammar.model import File
-from .oracle import opinion
-from .planted.easy import reported_rules
+from ..benchmark.easy import reported_rules
+from ..loop.expectation import opinion
+from .grammar import Grammar, faults_by_rule
+from .model import File
 
 REPORTED = frozenset(reported_rules())
 

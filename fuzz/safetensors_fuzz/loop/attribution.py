@@ -13,13 +13,13 @@ from safetensors_corpus.judging.verdicts import effect_of
 from safetensors_reference import explain
 from safetensors_reference.rules.book import ProfileName
 
-from .features.feature import Feature
-from .features.table import longer, plainest, within, without
-from .finding import NOT_KNOWN
-from .grammar.draft import Draft, written
-from .grammar.entries import numbers
-from .grammar.model import File, Obj, Value
-from .oracle import Opinion, Wrong
+from ..features.feature import Feature
+from ..features.table import longer, plainest, within, without
+from ..findings.finding import NOT_KNOWN
+from ..grammar.draft import Draft, written
+from ..grammar.entries import numbers
+from ..grammar.model import File, Obj, Value
+from .expectation import Opinion, Wrong
 
 QUESTIONS = 40
 """Most questions for one finding."""

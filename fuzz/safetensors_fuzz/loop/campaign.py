@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from safetensors_conformance.worker.outcome import StepResult
 from safetensors_reports.wording import message_class
 
-from .finding import Finding
-from .grammar.grammar import MOST_FAULTS, Grammar
-from .grammar.model import File, parse
-from .oracle import Opinion, opinion, wrong
+from ..findings.finding import Finding
+from ..grammar.grammar import MOST_FAULTS, Grammar
+from ..grammar.model import File, parse
+from .cross_check import Pair, compare, differences
+from .expectation import Opinion, opinion, wrong
 from .recorder import Recorder, Settings, Tally
-from .splits import Pair, compare, differences
 from .subjects import Slots, Subject
 
 BATCH = 64

@@ -13,8 +13,8 @@ from safetensors_corpus.judging.content import FIELDS, Difference, first_differe
 from safetensors_reference.rules.book import rule_book
 from safetensors_reports.differences.signatures import signature_of
 
-from .finding import AGREEMENT, ENTRY, REPLAYS, Finding
-from .oracle import Opinion, kind_of_part, opinion
+from ..findings.finding import AGREEMENT, ENTRY, REPLAYS, Finding
+from .expectation import Opinion, kind_of_part, opinion
 from .recorder import Recorder
 from .shrink import shrink
 from .subjects import Slots, Subject

@@ -11,9 +11,9 @@ from safetensors_corpus.judging.verdicts import effect_of
 from safetensors_reference.rules.book import ProfileName
 from safetensors_reports.differences.signatures import signature_of
 
+from ..findings.finding import ADAPTER_ERROR, ANY_ANSWER, ENTRY, REPLAYS, Finding, bare
 from .attribution import Cause, cause_of
-from .finding import ADAPTER_ERROR, ANY_ANSWER, ENTRY, REPLAYS, Finding, bare
-from .oracle import Opinion, Wrong, opinion, wrong
+from .expectation import Opinion, Wrong, opinion, wrong
 from .shrink import shrink
 from .subjects import Slots, Subject
 

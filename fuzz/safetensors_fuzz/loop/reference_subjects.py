@@ -12,7 +12,7 @@ from safetensors_reference.check.result import check_input
 from safetensors_reference.check.sarif import SarifLog
 from safetensors_reference.header.accelerator import prove_fast
 
-from .oracle import content, quick_header
+from .expectation import content, quick_header
 
 INNER = ("prove", "check")
 """Steps that need no implementation."""

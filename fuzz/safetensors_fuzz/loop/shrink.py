@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
-from .grammar.entries import Entry, entries, metadata, shift, size
-from .grammar.model import Arr, File, Obj, Value, parse
+from ..grammar.entries import Entry, entries, metadata, shift, size
+from ..grammar.model import Arr, File, Obj, Value, parse
 
 MOST_TRIES = 4000
 MOST_SECONDS = 1.0

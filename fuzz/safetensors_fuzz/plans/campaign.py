@@ -19,16 +19,16 @@ from safetensors_conformance.worker.outcome import Implementation
 from safetensors_conformance.worker.worker import Limits, StartError, Worker
 from safetensors_corpus.judging.verdicts import fails, kind_of
 
-from ..attribution import unknown
-from ..finding import REPLAYS, Finding
-from ..subjects import told_apart
+from ..findings.finding import REPLAYS, Finding
+from ..loop.attribution import unknown
+from ..loop.subjects import told_apart
 from .charge import charged
-from .indexes import Indexes
+from .index.question import Indexes
 from .naming import expected_line, got_line, signature, token
 from .question import Asking, Plan, PlanError, Question
-from .replaying import answer, ask
-from .slices import Slices
-from .writes import Writes
+from .replay import answer, ask
+from .slice.question import Slices
+from .write.question import Writes
 
 ENGINE = "asking"
 ASKING: dict[str, Asking] = {kind.step: kind for kind in (Slices(), Writes(), Indexes())}

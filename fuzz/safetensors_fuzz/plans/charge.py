@@ -12,7 +12,7 @@ from collections.abc import Callable
 from safetensors_conformance.verdict.judge import StepVerdict
 from safetensors_corpus.judging.verdicts import fails
 
-from ..attribution import Cause, unknown
+from ..loop.attribution import Cause, unknown
 from .question import Asking, Plan, PlanError, Question
 
 TRIES = 60

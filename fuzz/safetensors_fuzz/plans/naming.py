@@ -10,7 +10,7 @@ from safetensors_conformance.verdict.judge import StepVerdict
 from safetensors_corpus.judging.verdicts import effect_of
 from safetensors_reports.differences.signatures import signature_of
 
-from ..finding import ADAPTER_ERROR
+from ..findings.finding import ADAPTER_ERROR
 from .question import Question
 
 _FAULT = re.compile(r"\(([A-Z]{3}_[A-Z0-9_]+)\)")

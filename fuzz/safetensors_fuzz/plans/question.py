@@ -18,7 +18,7 @@ from safetensors_corpus.document import action_faults
 from safetensors_corpus.manifest import ROOT_MARK, Case, DirectoryFile, Expectation, Input
 from safetensors_reference.rules.book import rule_book
 
-from ..finding import ENTRY
+from ..findings.finding import ENTRY
 
 Plan = dict[str, Any]
 """What is asked, in JSON. Each kind of question explains the keys of its own."""

@@ -13,7 +13,7 @@ from safetensors_conformance.worker.outcome import Implementation, StepResult
 from safetensors_conformance.worker.worker import Limits, Worker
 from safetensors_corpus.manifest import Case
 
-from ..finding import Finding
+from ..findings.finding import Finding
 from .question import case_from
 
 

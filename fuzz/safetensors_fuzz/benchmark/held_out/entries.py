@@ -1,4 +1,4 @@
-"""Held-out readers with a bug in entries, dtypes and shapes (ENT, DTY, SHP). See ``hard``."""
+"""Held-out readers with a bug in entries, dtypes and shapes (ENT, DTY, SHP). See ``readers``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from safetensors_corpus.broken.correct.json import Number, Pairs, Refused
 from safetensors_corpus.broken.correct.reader import FIELDS, RESERVED, Tensor, exact_bits
 
-from .hard_watched import Watched, plant, product
+from .watched import Watched, plant, product
 
 FAMILIES = ("F8_E4M3", "F8_E5M2", "F8_E8M0")
 POWER = re.compile(r"([0-9]{1,9})E\+?([0-9])")

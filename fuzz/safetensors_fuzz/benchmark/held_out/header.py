@@ -1,4 +1,4 @@
-"""Held-out readers with a bug in framing or in repeated keys (FRM, HDR). See ``hard``."""
+"""Held-out readers with a bug in framing or in repeated keys (FRM, HDR). See ``readers``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from safetensors_corpus.broken.correct.json import Pairs, Refused
 from safetensors_corpus.broken.correct.reader import READER, RESERVED, Tensor
 
-from .hard_watched import SPELLING, Watched, plant, raw
+from .watched import SPELLING, Watched, plant, raw
 
 NAMES_TWICE = READER.without("name-twice")
 FIRST_READ = 256

@@ -1,4 +1,4 @@
-"""Held-out readers with a bug in offsets and layout (OFF). See ``hard``."""
+"""Held-out readers with a bug in offsets and layout (OFF). See ``readers``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from safetensors_corpus.broken.correct.json import Number, Pairs, Refused
 from safetensors_corpus.broken.correct.reader import Tensor
 
-from .hard_watched import Watched, plant
+from .watched import Watched, plant
 
 
 class HoleBehindEmpty(Watched):

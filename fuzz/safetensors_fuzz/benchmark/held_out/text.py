@@ -1,4 +1,4 @@
-"""Held-out readers with a bug in the text of the header: UTF-8 and JSON (HDR). See ``hard``."""
+"""Held-out readers with a bug in the text of the header: UTF-8 and JSON (HDR). See ``readers``."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 from safetensors_corpus.broken.correct.json import HALF, Pairs, Refused, join_surrogates
 from safetensors_corpus.broken.correct.reader import SmallReader
 
-from . import Planted, Probe
-from .hard_watched import SPELLING, Watched, WatchedGrammar, note, plant, plant_grammar, raw
+from .. import Planted, Probe
+from .watched import SPELLING, Watched, WatchedGrammar, note, plant, plant_grammar, raw
 
 CUT_OFF = re.compile(rb'[\xc2-\xf4][\x80-\xbf]*(?=")')
 HALVES = re.compile(rb"\xed[\xa0-\xaf][\x80-\xbf]\xed[\xb0-\xbf][\x80-\xbf]")

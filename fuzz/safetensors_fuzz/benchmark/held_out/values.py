@@ -1,4 +1,4 @@
-"""Held-out readers with a bug in metadata or in the tensors that they return (MET, DAT). See ``hard``."""
+"""Held-out readers with a bug in metadata or in the tensors that they return (MET, DAT). See ``readers``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from safetensors_corpus.broken.correct.json import Pairs, Refused
 from safetensors_corpus.broken.correct.reader import RESERVED, Tensor
 
-from .hard_watched import SPELLING, Watched, plant, raw
+from .watched import SPELLING, Watched, plant, raw
 
 CHUNK = 256
 """Bytes that are copied at a time by the reader that forgets the rest."""

@@ -1,6 +1,6 @@
 """What the held-out readers are made of: the small reader with a probe, and with places for a bug.
 
-Part of the held-out set; see ``hard``.
+Part of the held-out set; see ``readers``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from safetensors_corpus.broken.correct.json import Grammar
 from safetensors_corpus.broken.correct.reader import READER, SmallReader, Tensor
 
-from . import Planted, Probe
+from .. import Planted, Probe
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,12 @@ from pathlib import Path
 
 from safetensors_reference.variables import child_variables
 
-from . import folder
-from .atheris_config import CANNOT_START, INTERRUPTED, environment_of
-from .atheris_files import MAX_LEN, write_seeds
-from .atheris_result import AtherisResult, Death, TargetError, input_of, tally_of
-from .atheris_target import load_atheris
-from .finding import Finding
+from ...findings import folder
+from ...findings.finding import Finding
+from .config import CANNOT_START, INTERRUPTED, environment_of
+from .files import MAX_LEN, write_seeds
+from .result import AtherisResult, Death, TargetError, input_of, tally_of
+from .target import load_atheris
 
 MOST_STARTS = 20
 """Most processes that are started in place of dead ones; more would only say the same."""
@@ -172,7 +172,7 @@ class _Run:
         with job.log.open("wb") as log:
             job.process = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "safetensors_fuzz.atheris_target"),
+                    *(sys.executable, "-m", "safetensors_fuzz.engines.atheris.target"),
                     *(f"-{name}={value}" for name, value in flags.items()),
                     str(self.corpus),
                 ],

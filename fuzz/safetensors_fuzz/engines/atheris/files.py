@@ -1,7 +1,7 @@
 """What lies beside a libFuzzer target: dictionary, seed corpus and options, made of grammar and corpus.
 
-``python -m safetensors_fuzz.atheris_files FOLDER TARGET...`` writes all three for each target, under the
-names by which OSS-Fuzz and ClusterFuzzLite find them.
+``python -m safetensors_fuzz.engines.atheris.files FOLDER TARGET...`` writes all three for each target, under
+the names by which OSS-Fuzz and ClusterFuzzLite find them.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from pathlib import Path
 
 from safetensors_corpus import load_manifest
 
-from .grammar import vocabulary as words
-from .grammar.grammar import Grammar, faults_by_rule
-from .grammar.valid import valid_file
+from ...grammar import vocabulary as words
+from ...grammar.grammar import Grammar, faults_by_rule
+from ...grammar.valid import valid_file
 
 MAX_LEN = 1024
 """Longest input in bytes: faults show in small files as well as in large ones, and faster."""
@@ -141,7 +141,7 @@ def write_all(folder: Path, target: str) -> None:
 def main() -> None:
     """Write the files of all targets that are named."""
     if len(sys.argv) < 3:
-        raise SystemExit("usage: python -m safetensors_fuzz.atheris_files FOLDER TARGET...")
+        raise SystemExit("usage: python -m safetensors_fuzz.engines.atheris.files FOLDER TARGET...")
     for target in sys.argv[2:]:
         write_all(Path(sys.argv[1]), target)
 

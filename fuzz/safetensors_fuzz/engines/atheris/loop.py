@@ -24,16 +24,16 @@ from safetensors_conformance.worker.outcome import StepResult
 from safetensors_conformance.worker.worker import Limits, StartError
 from safetensors_reports.wording import message_class
 
-from . import folder
-from .atheris_config import CANNOT_START, INTERRUPTED, Config
-from .atheris_mutator import Mutator
-from .atheris_subjects import folder_of, slots_for, subjects_of
-from .campaign import Campaign
-from .finding import Finding
-from .grammar.model import File
-from .inner import ProveSubject
-from .recorder import Settings, Tally
-from .subjects import Slots, Subject
+from ...findings import folder
+from ...findings.finding import Finding
+from ...grammar.model import File
+from ...loop.campaign import Campaign
+from ...loop.recorder import Settings, Tally
+from ...loop.reference_subjects import ProveSubject
+from ...loop.subjects import Slots, Subject
+from .config import CANNOT_START, INTERRUPTED, Config
+from .mutator import Mutator
+from .subjects import folder_of, slots_for, subjects_of
 
 POINTS = 1024
 """Coverage points that stand for what everyone answered."""

@@ -6,11 +6,11 @@ import random
 from collections.abc import Callable
 from math import prod
 
-from .grammar.entries import entries
-from .grammar.generic import GENERIC
-from .grammar.grammar import MOST_FAULTS, Grammar, allowed
-from .grammar.model import Arr, File, Obj, Value, copy, parse
-from .grammar.valid import pick
+from ...grammar.entries import entries
+from ...grammar.generic import GENERIC
+from ...grammar.grammar import MOST_FAULTS, Grammar, allowed
+from ...grammar.model import Arr, File, Obj, Value, copy, parse
+from ...grammar.valid import pick
 
 Native = Callable[[bytes, int], bytes]
 """libFuzzer's own mutation of bytes: takes the dictionary and the comparisons that it has seen."""

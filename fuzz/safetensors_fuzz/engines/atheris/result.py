@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .finding import Finding
+from ...findings.finding import Finding
 
 
 class TargetError(Exception):

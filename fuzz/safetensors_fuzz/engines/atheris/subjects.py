@@ -15,8 +15,8 @@ from safetensors_corpus.author.file import tensor_row
 from safetensors_corpus.broken.correct.json import Refused
 from safetensors_reference.rules.book import ProfileName
 
-from .inner import INNER, CheckSubject, ProveSubject
-from .subjects import CallSubject, Slots, Subject, WorkerSubject, told_apart
+from ...loop.reference_subjects import INNER, CheckSubject, ProveSubject
+from ...loop.subjects import CallSubject, Slots, Subject, WorkerSubject, told_apart
 
 HERE = "here:"
 """Prefix of a selector that is asked in this process: fast, and its death is the target's death."""

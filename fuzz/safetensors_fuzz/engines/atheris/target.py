@@ -1,6 +1,6 @@
 """The libFuzzer target: ``stc-fuzz-target [libFuzzer's flags] [CORPUS...]``, set up by the environment.
 
-What to do comes in variables, which ``atheris_config`` names.
+What to do comes in variables, which ``config`` names.
 
 A wrong answer is recorded and the run goes on: starting the interpreter costs more than thousands of inputs.
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 # Nothing of the reference may be imported before atheris watches the imports.
-from .atheris_config import CANNOT_START, Config
+from .config import CANNOT_START, Config
 
 RULES_LAYER = ("header.layout",)
 """Modules of the reference whose branches guide the run; what everyone answers guides it besides.
@@ -74,7 +74,7 @@ def main(defaults: Mapping[str, str] | None = None) -> None:
         raise SystemExit(CANNOT_START) from err
     atheris = load_atheris()
     watch(atheris)
-    from .atheris_loop import Loop, let_libfuzzer_interrupt
+    from .loop import Loop, let_libfuzzer_interrupt
 
     loop = Loop(config, atheris)
     let_libfuzzer_interrupt()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 
-from .entries import Entry, entries, metadata, numbers, shift, some
-from .model import Arr, File, Obj, Value, copy
-from .registry import fault
-from .vocabulary import (
+from ..entries import Entry, entries, metadata, numbers, shift, some
+from ..model import Arr, File, Obj, Value, copy
+from ..registry import fault
+from ..vocabulary import (
     BITS,
     DTYPES,
     FIELDS,

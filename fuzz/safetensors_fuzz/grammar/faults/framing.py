@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 
-from .entries import entries
-from .model import File, Obj, text
-from .places import into_string, spoilable
-from .registry import fault
-from .valid import metadata_tree
-from .vocabulary import BOMS, ENCODINGS, LENGTHS, MAGIC, NO_SPACES, NOT_UTF8, SPACES, WORDS
+from ..entries import entries
+from ..model import File, Obj, text
+from ..places import into_string, spoilable
+from ..registry import fault
+from ..valid import metadata_tree
+from ..vocabulary import BOMS, ENCODINGS, LENGTHS, MAGIC, NO_SPACES, NOT_UTF8, SPACES, WORDS
 
 
 @fault("FRM-03")

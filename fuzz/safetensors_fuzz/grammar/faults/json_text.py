@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 
-from .entries import entries, metadata, numbers, some
-from .model import Arr, File, Obj, Value, copy, text
-from .places import escape, into_string, some_leaf, some_member, spoilable, trees
-from .registry import fault
-from .vocabulary import (
+from ..entries import entries, metadata, numbers, some
+from ..model import Arr, File, Obj, Value, copy, text
+from ..places import escape, into_string, some_leaf, some_member, spoilable, trees
+from ..registry import fault
+from ..vocabulary import (
     BAD_ESCAPES,
     BAD_WORDS,
     CONTROLS,

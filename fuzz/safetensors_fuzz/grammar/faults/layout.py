@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 from itertools import pairwise
 
-from .entries import Entry, entries, shift, some
-from .model import File, Obj, Value, copy
-from .registry import fault
-from .valid import entry_tree
-from .vocabulary import DTYPES, MAGIC
+from ..entries import Entry, entries, shift, some
+from ..model import File, Obj, Value, copy
+from ..registry import fault
+from ..valid import entry_tree
+from ..vocabulary import DTYPES, MAGIC
 
 
 def _sound(file: File) -> list[Entry]:

@@ -6,10 +6,10 @@ import random
 from collections.abc import Callable
 from math import prod
 
-from .entries import Entry, entries, numbers, size, some
-from .model import Arr, File, Obj, Value
-from .registry import fault
-from .vocabulary import BIG, BITS, TOO_BIG, U64, WORDS, spellings
+from ..entries import Entry, entries, numbers, size, some
+from ..model import Arr, File, Obj, Value
+from ..registry import fault
+from ..vocabulary import BIG, BITS, TOO_BIG, U64, WORDS, spellings
 
 
 @fault("SHP-01")
@@ -274,7 +274,7 @@ def range_wraps(rng: random.Random, file: File) -> bool:
 @fault("OFF-05")
 def range_of_other_size(rng: random.Random, file: File) -> bool:
     """Make a range longer or shorter than its tensor; data and other ranges follow."""
-    from .faults_entries import resize
+    from .entries import resize
 
     entry = some(rng, file)
     if entry is None:

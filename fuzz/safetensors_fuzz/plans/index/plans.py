@@ -10,11 +10,11 @@ from typing import Any
 from safetensors_corpus.author.index import numbered
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from .dice import Dice, elements_of_a_byte
-from .index_rules import SHARD_FAULTS
-from .index_text import CHOICES, FAULTY, LAYOUTS
-from .index_words import BAD, BARE, LEADS, METADATA, MORE, ODD_VALUES, PICKLES, SPELLINGS, TENSORS
-from .question import Plan
+from ..question import Plan
+from ..random_dtypes import Dice, elements_of_a_byte
+from .rules import SHARD_FAULTS
+from .text import CHOICES, FAULTY, LAYOUTS
+from .words import BAD, BARE, LEADS, METADATA, MORE, ODD_VALUES, PICKLES, SPELLINGS, TENSORS
 
 Twist = Callable[[Dice, Plan], None]
 

@@ -21,11 +21,11 @@ from safetensors_corpus.author.shard_faults import break_shard
 from safetensors_corpus.manifest import ROOT_MARK
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from . import index_plans
-from .index_rules import SHARD_FAULTS, look, metadata_text, resolved
-from .index_text import CHOICES, FAULTY, LAYOUTS, Parts
-from .question import Asking, Fault, Plan, PlanError, Question, asked
-from .shrinking import changed, dtypes, fewer, rows, shapes, texts
+from ..question import Asking, Fault, Plan, PlanError, Question, asked
+from ..shrink import changed, dtypes, fewer, rows, shapes, texts
+from . import plans as index_plans
+from .rules import SHARD_FAULTS, look, metadata_text, resolved
+from .text import CHOICES, FAULTY, LAYOUTS, Parts
 
 LARGEST = 4096
 """Elements of one tensor at most."""

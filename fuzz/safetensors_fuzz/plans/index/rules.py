@@ -10,8 +10,8 @@ from safetensors_corpus.author import shard_faults
 from safetensors_corpus.author.case import ACCEPT, Accept, Reject, reject
 from safetensors_reference.rules.book import rule_book
 
-from .index_text import CHOICES, FAULTY, metadata_choice
-from .question import Aim, Fault, Plan, PlanError, accepting, choosing, rejecting
+from ..question import Aim, Fault, Plan, PlanError, accepting, choosing, rejecting
+from .text import CHOICES, FAULTY, metadata_choice
 
 SUFFIX = ".safetensors"
 SHARD_FAULTS: dict[str, tuple[str, str]] = {

@@ -9,7 +9,7 @@ from typing import Any
 
 from safetensors_corpus.author.file import json_text
 
-from .question import Fault, PlanError
+from ..question import Fault, PlanError
 
 NOT_JSON = Fault(("IDX-01",), ("IDX_NOT_JSON",))
 NO_OBJECT = Fault(("IDX-01",), ("IDX_NOT_JSON", "IDX_NO_WEIGHT_MAP"))

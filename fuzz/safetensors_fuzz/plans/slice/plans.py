@@ -9,8 +9,8 @@ from typing import Any
 
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from .dice import Dice, elements_of_a_byte
-from .question import Plan
+from ..question import Plan
+from ..random_dtypes import Dice, elements_of_a_byte
 
 NAMES = (
     "",

@@ -17,11 +17,11 @@ from safetensors_corpus.author.file import filled, pattern, size_of
 from safetensors_corpus.author.slice import SliceBuilder, index_items
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from . import slice_plans
-from .question import Asking, Fault, Plan, PlanError, Question, asked, rejecting
-from .shrinking import changed, dtypes, each, fewer, numbers, rows, shapes, texts
-from .slice_plans import BROKEN
-from .slice_rules import aim_at
+from ..question import Asking, Fault, Plan, PlanError, Question, asked, rejecting
+from ..shrink import changed, dtypes, each, fewer, numbers, rows, shapes, texts
+from . import plans as slice_plans
+from .plans import BROKEN
+from .rules import aim_at
 
 LAST = "\u00a7"
 """Name of that tensor."""

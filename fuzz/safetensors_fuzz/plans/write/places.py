@@ -10,8 +10,8 @@ from safetensors_corpus.author.write import covered
 from safetensors_corpus.judging.written_file import FOREIGN, foreign_windows
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from .question import PlanError
-from .write_rules import WIDEST, WRAPS
+from ..question import PlanError
+from .rules import WIDEST, WRAPS
 
 ELEMENTS = 16_384
 """Elements of one tensor at most."""

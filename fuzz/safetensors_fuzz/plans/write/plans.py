@@ -9,11 +9,11 @@ from typing import Any
 
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from . import write_views
-from .dice import Dice, elements_of_a_byte
-from .question import Plan
-from .write_rules import OTHER_TYPES, SHOULD
-from .write_words import DISK, LONE, NAMES, NO_MAPS, NO_TEXTS, SPECIAL, WRAPS
+from ..question import Plan
+from ..random_dtypes import Dice, elements_of_a_byte
+from . import views as write_views
+from .rules import OTHER_TYPES, SHOULD
+from .words import DISK, LONE, NAMES, NO_MAPS, NO_TEXTS, SPECIAL, WRAPS
 
 Twist = Callable[[Dice, Plan], None]
 

@@ -19,11 +19,11 @@ from safetensors_corpus.author.file import pattern
 from safetensors_corpus.author.write import WriteBuilder
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from . import write_plans
-from .question import Asking, Plan, PlanError, Question, asked
-from .shrinking import changed, dtypes, each, fewer, numbers, rows, shapes, texts
-from .write_places import check_foreign, check_limit, check_place
-from .write_rules import MUST, RESERVED, SHOULD, aim_at, keepers, sharing
+from ..question import Asking, Plan, PlanError, Question, asked
+from ..shrink import changed, dtypes, each, fewer, numbers, rows, shapes, texts
+from . import plans as write_plans
+from .places import check_foreign, check_limit, check_place
+from .rules import MUST, RESERVED, SHOULD, aim_at, keepers, sharing
 
 CANARY = b"foreign memory! " * 4
 """Stands around what is given, so that a writer that reads past it gives itself away."""

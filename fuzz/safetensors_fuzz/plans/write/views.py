@@ -7,8 +7,8 @@ from typing import Any
 
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from .dice import Dice
-from .question import Plan
+from ..question import Plan
+from ..random_dtypes import Dice
 
 
 def _add(out: Plan, name: str, dtype: str, shape: list[int], storage: str, **more: Any) -> None:

@@ -1,0 +1,1 @@
+"""After a finding: seen again, and made a case of the corpus."""

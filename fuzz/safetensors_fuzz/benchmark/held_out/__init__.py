@@ -1,0 +1,1 @@
+"""Readers with faults that no case of the corpus was written for."""

@@ -1,0 +1,1 @@
+"""Documents of others as inputs: index, slice, manifest, record and answer."""

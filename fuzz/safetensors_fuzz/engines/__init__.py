@@ -1,0 +1,1 @@
+"""Engines: where inputs come from, and in which processes they are asked."""

@@ -1,0 +1,1 @@
+"""libFuzzer through atheris: a target in a process of its own, led by an engine."""

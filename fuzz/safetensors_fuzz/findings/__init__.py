@@ -1,0 +1,1 @@
+"""Findings: what an implementation did wrong, and the folder that shows it."""

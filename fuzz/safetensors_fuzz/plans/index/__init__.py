@@ -1,0 +1,1 @@
+"""Indexes: a checkpoint of several shards, and what must come of it."""

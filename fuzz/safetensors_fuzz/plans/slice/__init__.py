@@ -1,0 +1,1 @@
+"""Slices: what is asked for, and what must come of it."""
