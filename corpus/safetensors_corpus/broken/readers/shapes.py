@@ -70,11 +70,18 @@ def _only_numbers(value: object) -> object:
     return value if type(value) is not bool and value is not None else []
 
 
+def _zero_for_others(value: object) -> object:
+    if isinstance(value, list):
+        return [item if isinstance(item, Number) else Number("0") for item in value]
+    return value
+
+
 SHAPES: tuple[tuple[str, str, Callable[[object], object]], ...] = (
     ("from-text", "Parses a shape inside a string.", _from_text),
     ("number", "Takes a number for a shape of one dimension.", _wrap_number),
     ("nothing", "Takes null, objects and booleans for the shape of a scalar.", _nothing),
     ("members", "Takes the values of an object for dimensions.", _members),
+    ("zero-for-others", "Takes a dimension that is no number for zero.", _zero_for_others),
     ("numbers-only", "Passes over dimensions that are no numbers.", _only_numbers),
 )
 
