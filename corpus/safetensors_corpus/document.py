@@ -24,7 +24,9 @@ from safetensors_reference.source import read_whole
 
 from . import recipe
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+READABLE = (1, 2)
+"""Schema versions that are read. In version 1 no field of a case is left out."""
 MANIFEST = "corpus.json"
 FILES, RECIPES = "files", "recipes"
 """Folders of the stored inputs, and of those made of recipes in a copy that has them."""
@@ -38,6 +40,18 @@ DEEPEST = 64
 """Deepest nesting of a value that is handed on as it stands."""
 MOST_TEXT = 64 << 20
 """Most bytes that all texts spelled in parts make together in the expectations of one case."""
+
+
+def defaults() -> dict[str, Any]:
+    """Return the fields that a case has where ``corpus.json`` leaves them out."""
+    return {
+        "features": [],
+        "heavy": False,
+        "smoke": False,
+        "source": {"kind": "hand"},
+        "affects": [],
+        "status": "active",
+    }
 
 
 class ManifestError(Exception):
@@ -92,10 +106,30 @@ def parsed(path: Path, text: bytes) -> dict[str, Any]:
         version = raw["schema_version"]
     except (ValueError, KeyError, TypeError, RecursionError) as err:
         raise unusable(path, f"{type(err).__name__}: {shorten(str(err), 200)}") from err
-    if not isinstance(raw, dict) or type(version) is not int or version != SCHEMA_VERSION:
+    if not isinstance(raw, dict) or type(version) is not int or version not in READABLE:
         shown = shorten(str(version), 20)
         raise ManifestError(f"corpus {path}: schema version {shown}, this program reads {SCHEMA_VERSION}")
+    if isinstance(cases := raw.get("cases"), list):
+        raw["cases"] = [{**defaults(), **row} if isinstance(row, dict) else row for row in cases]
     return raw
+
+
+def rendered(raw: Mapping[str, Any]) -> bytes:
+    """Return the text of a manifest: one case, rule, choice or bug a line, without what goes by default."""
+    parts = []
+    for name, value in raw.items():
+        rows = [_without_defaults(row) for row in value] if name == "cases" else value
+        if isinstance(rows, list) and rows:
+            text = "[\n" + ",\n".join(json.dumps(row, ensure_ascii=True) for row in rows) + "\n]"
+        else:
+            text = json.dumps(rows, indent=1, ensure_ascii=True)
+        parts.append(f"{json.dumps(name)}: {text}")
+    return ("{\n" + ",\n".join(parts) + "\n}\n").encode()
+
+
+def _without_defaults(row: Mapping[str, Any]) -> dict[str, Any]:
+    usual = defaults()
+    return {k: v for k, v in row.items() if k not in usual or v != usual[k]}
 
 
 def checked(document: Document) -> Document:

@@ -230,13 +230,17 @@ def write(parts: Iterable[Part], path: Path) -> tuple[int, str]:
     return total, hasher.hexdigest()
 
 
+_RUN = re.compile(rb"(?s)(.)\1{%d,}|(.{2,32}?)\2{31,}" % (SHORTEST_RUN - 1))
+
+
 def from_bytes(data: bytes) -> list[dict[str, Any]]:
-    """Return a recipe of ``data``: long runs of one byte as ``repeat``, all else literally."""
+    """Return a recipe of ``data``: long runs of a few bytes as ``repeat``, all else literally."""
     out: list[dict[str, Any]] = []
     position = 0
-    for run in re.finditer(rb"(?s)(.)\1{%d,}" % (SHORTEST_RUN - 1), data):
+    for run in _RUN.finditer(data):
         out += _literals(data[position : run.start()])
-        out.append({"repeat": {"hex": run[1].hex()}, "count": len(run[0])})
+        unit = run[1] or run[2]
+        out.append({"repeat": _literals(unit)[0], "count": len(run[0]) // len(unit)})
         position = run.end()
     return out + _literals(data[position:])
 

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 MAX_FILE = 64 * 1024
 """Largest stored file in bytes; larger inputs are recipes."""
+USUAL_FILE = 16 * 1024
+"""Larger inputs than this are recipes too, where one of ``LONG_RECIPE`` characters at most describes them."""
+LONG_RECIPE = 1024
 HEAVY = 1 << 20
 """Inputs larger than this many bytes make a case heavy."""
 
@@ -66,10 +69,12 @@ def tensor_row(name: str, dtype: str, shape: Sequence[int], data: bytes) -> dict
 def stored_file(path: str, data: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
     """Return the manifest's ``input`` for one file, and the file if it is small enough to be stored."""
     known: dict[str, Any] = {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
-    if len(data) <= MAX_FILE:
+    if len(data) <= USUAL_FILE:
         return {"file": path, **known}, {path: data}
     parts = recipe.from_bytes(data)
     spelled = len(json.dumps(parts))
+    if spelled > LONG_RECIPE and len(data) <= MAX_FILE:
+        return {"file": path, **known}, {path: data}
     if spelled > MAX_FILE:
         raise ValueError(f"{len(data):,} bytes that no recipe of long runs describes; make them repeat")
     return {"recipe": parts, **known}, {}

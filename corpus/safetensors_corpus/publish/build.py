@@ -16,14 +16,14 @@ from .. import recipe
 from ..author.builders import new_builder
 from ..author.case import Accept, CaseFunction, all_cases
 from ..author.file import HEAVY, Builder
-from ..document import SCHEMA_VERSION
+from ..document import SCHEMA_VERSION, rendered
 from ..field_bugs import affected, field_bugs
 from ..manifest import corpus_root
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-CORPUS_VERSION = "2026.11.1"
+CORPUS_VERSION = "2026.11.2"
 SPEC = {
     "name": "safetensors README, Format section",
     "repository": "https://github.com/huggingface/safetensors",
@@ -75,7 +75,7 @@ def build() -> Built:
     }
     for error in jsonschema.Draft202012Validator(schema()).iter_errors(manifest):
         raise ValueError(f"the manifest breaks its schema at {error.json_path}: {error.message[:200]}")
-    out["corpus.json"] = (json.dumps(manifest, indent=1, ensure_ascii=True) + "\n").encode()
+    out["corpus.json"] = rendered(manifest)
     return Built(out, len(rows))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 from safetensors_reference.source import read_whole
 
 from .. import recipe
-from ..document import MANIFEST, RECIPES, ManifestError, checked, read_document, stored_files
+from ..document import MANIFEST, RECIPES, ManifestError, checked, read_document, rendered, stored_files
 from ..manifest import LARGEST_IN_MEMORY
 
 README = """\
@@ -98,7 +97,7 @@ def make_plan(
     selection = "complete"
     if chosen is not None:
         selection = f"a selection from {len(raw['cases'])}"
-        data = (json.dumps({**raw, "cases": rows}, indent=1, ensure_ascii=True) + "\n").encode()
+        data = rendered({**raw, "cases": rows})
     made = [c for c in rows if recipes and "recipe" in (c["input"] or {})]
     return Plan(
         root,
