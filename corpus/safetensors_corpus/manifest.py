@@ -7,8 +7,9 @@ import hashlib
 import shutil
 import tempfile
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -264,9 +265,23 @@ def corpus_root() -> Path:
 def load_manifest(path: Path | None = None) -> Manifest:
     """Load a manifest (default: the one that belongs to this package), checked by ``document.faults``.
 
-    Raises ManifestError.
+    Our own is read once per process, and again when the file has changed. Raises ManifestError.
     """
-    document = checked(read_document(corpus_root() if path is None else Path(path)))
+    root = corpus_root() if path is None else Path(path)
+    if root == corpus_root():
+        with suppress(OSError):
+            known = (root / MANIFEST).stat()
+            return _own(root, known.st_ino, known.st_mtime_ns, known.st_size)
+    return _load(root)
+
+
+@lru_cache(maxsize=1)
+def _own(root: Path, *_signature: int) -> Manifest:
+    return _load(root)
+
+
+def _load(path: Path) -> Manifest:
+    document = checked(read_document(path))
     # A reader may change its folder, so what it is handed must not depend on one.
     root, raw = document.path.parent.absolute(), document.raw
     try:
