@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from benchmarks.device import client
 from safetensors_conformance.cli.check_protocol import check_protocol_command
 from safetensors_conformance.cli.run import run
 from safetensors_conformance.implementations import environment as installing
@@ -23,7 +24,6 @@ from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.worker import Limits
 from safetensors_fuzz.cli import fuzz
 from safetensors_fuzz.engines.atheris.engine import _Run
-from safetensors_reference.bench_device import client
 from safetensors_reference.variables import child_variables, installer_variables
 
 from .support import TRIGGER, cases

@@ -14,10 +14,10 @@ from types import ModuleType
 
 import pytest
 
+from benchmarks.device.client import LoaderError
 from safetensors_conformance.protocol_check.conversation import BreachError
 from safetensors_conformance.worker.process import DiedError, HungryError, LateError
 from safetensors_reference import InvalidFileError, UnreadableError, explain, read_header
-from safetensors_reference.bench_device.client import LoaderError
 from safetensors_reference.device.ranks.consensus import RankError
 from safetensors_reference.rules.errors import InvalidError, SafetensorsError
 from safetensors_reference.sharded.read import InvalidIndexError, explain_index, open_index

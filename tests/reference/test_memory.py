@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.headers import KINDS, written
+from benchmarks.memory import memory
 from safetensors_reference import InvalidFileError, buffers, explain, read_header, source
-from safetensors_reference.bench_headers import KINDS, written
-from safetensors_reference.bench_memory import memory
 from safetensors_reference.doors import safe_open
 from safetensors_reference.header import entries
 from safetensors_reference.header import json_text as jsontext

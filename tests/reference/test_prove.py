@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 
+from benchmarks.files import header_of
 from safetensors_corpus import load_manifest
 from safetensors_reference import PROFILES, InvalidFileError, explain, read_header
-from safetensors_reference.bench_files import header_of
 from safetensors_reference.header import accelerator, prove
 from safetensors_reference.header import read as parse_module
 from safetensors_reference.header.model import Header, rows

@@ -1,4 +1,4 @@
-"""``stc bench header`` and ``stc bench load``: this reader against the official one in the same run.
+"""``python -m benchmarks header`` and ``load``: this reader against the official one in the same run.
 
 Every round runs each way once, in turn, so that both see the same machine; what is quoted is the ratio of
 medians. Loads run in processes of their own where memory that is already there would flatter them.
@@ -19,8 +19,9 @@ from typing import Any
 import click
 from rich.progress import track
 
-from . import bench_files
-from .variables import child_variables
+from safetensors_reference.variables import child_variables
+
+from . import files
 
 Ways = Mapping[str, Callable[[], object]]
 OFFICIAL = "official"
@@ -60,15 +61,15 @@ def header(rounds: int, largest: int, as_json: bool) -> None:
         from safetensors import safe_open
     except ImportError as err:
         raise click.ClickException('needs the official library: pip install -e ".[official]"') from err
-    from .header.accelerator import AVAILABLE
-    from .header.read import read_header
+    from safetensors_reference.header.accelerator import AVAILABLE
+    from safetensors_reference.header.read import read_header
 
     table: dict[int, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory(prefix="stc-bench-") as folder:
         counts = [n for n in (1, 10, 100, 1_000, 10_000, 100_000) if n <= largest]
         for count in track(counts, description="header", transient=True):
             path = Path(folder) / f"{count}.safetensors"
-            bench_files.write(path, count, 4)
+            files.write(path, count, 4)
             name = str(path)
 
             def official(name: str = name) -> object:
@@ -115,13 +116,13 @@ def load(rounds: int, as_json: bool, megabytes: int) -> None:
         raise click.ClickException(
             'needs torch: pip install -c constraints.txt -e ".[official,torch]"'
         ) from err
-    from .torch import load_file
+    from safetensors_reference.torch import load_file
 
     out: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory(prefix="stc-bench-") as folder:
         for label, count, size in (("16 x 8 MiB", 16, 8 << 20), ("20,000 x 4 KiB", 20_000, 4096)):
             path = Path(folder) / f"{count}.safetensors"
-            bench_files.write(path, count, size)
+            files.write(path, count, size)
             name = str(path)
             ways: dict[str, Callable[[], object]] = {
                 OFFICIAL: lambda name=name: official_load(name),  # type: ignore[misc]
@@ -131,7 +132,7 @@ def load(rounds: int, as_json: bool, megabytes: int) -> None:
             base = round(statistics.median(times[OFFICIAL]) * 1e3, 3)
             out[f"opened, {label}"] = {"official_ms": base, **ratios(times)}
         path = Path(folder) / "large.safetensors"
-        bench_files.write(path, 64, megabytes * (1 << 20) // 64)
+        files.write(path, 64, megabytes * (1 << 20) // 64)
         for what in ("touched", "copied"):
             fresh = _fresh(path, what, rounds)
             base = round(statistics.median(fresh[OFFICIAL]) * 1e3, 1)

@@ -9,13 +9,13 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from safetensors_reference.bench_device import document as documents
-from safetensors_reference.bench_device import figures, goals, picture, tables
-from safetensors_reference.bench_device.client import without_paths
-from safetensors_reference.bench_device.loaders import LOADERS, sweep
-from safetensors_reference.bench_device.session import groups
+from benchmarks.device import document as documents
+from benchmarks.device import figures, goals, picture, tables
+from benchmarks.device.client import without_paths
+from benchmarks.device.loaders import LOADERS, sweep
+from benchmarks.device.session import groups
 
-from .bench_device_documents import document, file, loader, samples
+from .documents import document, file, loader, samples
 
 PEER = "instanttensor"
 SVG = "{http://www.w3.org/2000/svg}"

@@ -14,15 +14,14 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
-from ..rules.errors import PortableError
-from ..variables import child_variables
+from safetensors_reference.rules.errors import PortableError
+from safetensors_reference.variables import child_variables
+
+from .. import SEARCH_PATH
 from .loaders import WARM
 
-PACKAGES = Path(__file__).resolve().parents[2]
-"""Where this package is imported from."""
 _PATH = re.compile(r"(?<![\w./])(?:/[^\s/:'\"]+)+/(?=[^\s/])")
 
 
@@ -61,10 +60,10 @@ class Client:
         self.version: str | None = None
         asked = {"name": name, "device": device, "target": target, "paths": list(paths), "limit": limit}
         self._errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
-        path = joined(str(PACKAGES), os.environ.get("PYTHONPATH"))
+        path = joined(*SEARCH_PATH, os.environ.get("PYTHONPATH"))
         settings = dict(environment or {})
         self._process = subprocess.Popen(
-            [sys.executable, "-m", f"{__package__}.serve", json.dumps(asked)],
+            [sys.executable, "-m", f"{__package__}.loader_process", json.dumps(asked)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,

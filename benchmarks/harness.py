@@ -1,4 +1,4 @@
-"""``stc bench``: measurements that print ratios, interleaved, as medians."""
+"""``python -m benchmarks harness``: what the harness costs per case over calling a library directly."""
 
 from __future__ import annotations
 
@@ -13,30 +13,16 @@ from pathlib import Path
 import click
 from rich.progress import track
 
-from safetensors_reference.bench import header, load
-from safetensors_reference.bench_device.command import device
-from safetensors_reference.bench_memory import memory
-
-from ..host import python_host as host
-from ..implementations.selectors import resolve
-from ..run.session import WINDOW, Session
-from ..worker.make import make_worker
-from ..worker.worker import Request
-from .common import corpus
+from safetensors_conformance import pytest_suite
+from safetensors_conformance.cli.common import corpus
+from safetensors_conformance.host import python_host as host
+from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.run.session import WINDOW, Session
+from safetensors_conformance.worker.make import make_worker
+from safetensors_conformance.worker.worker import Request
 
 
-@click.group()
-def bench() -> None:
-    """Measure; figures are medians of interleaved rounds, quoted as ratios."""
-
-
-bench.add_command(header)
-bench.add_command(load)
-bench.add_command(memory)
-bench.add_command(device)
-
-
-@bench.command()
+@click.command()
 @click.option(
     "--impl",
     default="safetensors",
@@ -105,7 +91,7 @@ def harness(impl: str, rounds: int, as_json: bool, with_pytest: bool) -> None:
 
 
 def _pytest(impl: str) -> float:
-    suite = Path(__file__).resolve().parents[1] / "pytest_suite" / "tests"
+    suite = Path(pytest_suite.__file__).parent / "tests"
     argv = [sys.executable, "-m", "pytest", str(suite), f"--impl={impl}", "-q", "-p", "no:cacheprovider"]
     began = time.perf_counter()
     subprocess.run(argv, capture_output=True, check=False)

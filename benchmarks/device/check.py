@@ -32,7 +32,7 @@ def save_sums(path: Path, target: Path) -> None:
     """Save the page sums of a file's tensors as a NumPy archive. Raises as the reference's reader does."""
     import torch
 
-    from ..torch import load_file
+    from safetensors_reference.torch import load_file
 
     tensors: dict[str, Any] = load_file(path, "mmap")
     parts = [page_sums(t.reshape(-1).view(torch.uint8).numpy()) for t in tensors.values()]
@@ -55,7 +55,7 @@ def check(tensors: Mapping[str, Any], path: Path, device: str, sums: Path | None
     """
     import torch
 
-    from ..torch import load_file
+    from safetensors_reference.torch import load_file
 
     wanted: dict[str, Any] = load_file(path, "mmap")
     found = dict(tensors)

@@ -1,4 +1,4 @@
-"""``python -m safetensors_reference.bench_device``."""
+"""``python -m benchmarks.device``."""
 
 from .command import device
 

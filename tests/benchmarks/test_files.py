@@ -11,11 +11,11 @@ import pytest
 import torch
 from safetensors.torch import load_file as official_load
 
+from benchmarks.device import check, files, memory, page_cache
 from safetensors_reference import read_header
-from safetensors_reference.bench_device import check, files, memory, page_cache
 from safetensors_reference.torch import load_file
 
-from . import bench_device_fakes as fakes
+from . import fakes
 
 SIZE = 3_000_000
 

@@ -1,4 +1,4 @@
-"""``stc bench memory``: peak memory of opening hostile headers, against the official library or by kind."""
+"""``python -m benchmarks memory``: peak memory of opening hostile headers, by kind or against the official one."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from pathlib import Path
 import click
 from rich.progress import track
 
-from .bench_headers import KINDS, written
-from .variables import child_variables
+from safetensors_reference.variables import child_variables
+
+from .headers import KINDS, written
 
 _OURS = "from safetensors_reference import read_header\ndef f(p): return len(read_header(p).tensors)"
 _STANDARD = _OURS.replace("read_header(p)", "read_header(p, accelerate=False)")

@@ -1,4 +1,4 @@
-"""The command ``stc bench device``."""
+"""The command ``python -m benchmarks device``."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from typing import Any
 import click
 from rich.console import Console
 
-from ..rules.errors import SafetensorsError
-from ..seconds import SecondsRange
-from ..variables import checked_names
-from ..writing.atomic import NotSavedError
+from safetensors_reference.rules.errors import SafetensorsError
+from safetensors_reference.seconds import SecondsRange
+from safetensors_reference.variables import checked_names
+from safetensors_reference.writing.atomic import NotSavedError
+
 from . import document as documents
 from . import limits_run, loaders, machine, page_cache, picture, tables
 from .client import without_paths

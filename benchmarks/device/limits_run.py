@@ -12,8 +12,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ..variables import child_variables
-from .client import PACKAGES, joined, without_paths
+from safetensors_reference.variables import child_variables
+
+from .. import SEARCH_PATH
+from .client import joined, without_paths
 
 
 def run(path: Path, device: str, limit: float) -> Iterator[dict[str, Any]]:
@@ -27,7 +29,7 @@ def run(path: Path, device: str, limit: float) -> Iterator[dict[str, Any]]:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        env=child_variables(own={"PYTHONPATH": joined(str(PACKAGES), os.environ.get("PYTHONPATH"))}),
+        env=child_variables(own={"PYTHONPATH": joined(*SEARCH_PATH, os.environ.get("PYTHONPATH"))}),
     )
     assert process.stdout is not None
     assert process.stderr is not None

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..writing.atomic import write_file
-from ..writing.writer import Deferred, FilePlan, TensorData, plan
+from safetensors_reference.writing.atomic import write_file
+from safetensors_reference.writing.writer import Deferred, FilePlan, TensorData, plan
 
 KINDS = ("large", "llm", "small")
 TITLES = {
@@ -122,7 +122,7 @@ def save_twin(path: Path, twin: Path) -> None:
     """Save the tensors of a file with ``torch.save``, each with memory of its own as in a checkpoint."""
     import torch
 
-    from ..torch import load_file
+    from safetensors_reference.torch import load_file
 
     tensors: dict[str, Any] = load_file(path, "mmap")
     torch.save({name: tensor.clone() for name, tensor in tensors.items()}, twin)

@@ -15,13 +15,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from safetensors_reference.bench_device import document as documents
-from safetensors_reference.bench_device import files as bench_files
-from safetensors_reference.bench_device import limits_run
-from safetensors_reference.bench_device.client import Client, LoaderError
-from safetensors_reference.bench_device.command import device
-from safetensors_reference.bench_device.files import make
-from safetensors_reference.bench_device.machine import describe
+from benchmarks import ROOT
+from benchmarks.device import document as documents
+from benchmarks.device import files as bench_files
+from benchmarks.device import limits_run
+from benchmarks.device.client import Client, LoaderError
+from benchmarks.device.command import device
+from benchmarks.device.files import make
+from benchmarks.device.machine import describe
 from safetensors_reference.writing.atomic import NotSavedError
 
 HERE = str(Path(__file__).parent)
@@ -214,10 +215,11 @@ def test_an_interrupt_keeps_what_was_measured(number: int, tmp_path: Path) -> No
     args = ["--device", "cpu", "--file", "small", "--small", "20", "--warm", "100000", "--no-limits"]
     args += ["--loader", "reference", "--folder", str(folder), "--report", str(report)]
     process = subprocess.Popen(
-        [sys.executable, "-m", "safetensors_reference.bench_device", *args],
+        [sys.executable, "-m", "benchmarks.device", *args],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        cwd=ROOT,
     )
     assert process.stderr is not None
     for line in process.stderr:

@@ -9,7 +9,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from ..writing.atomic import write_file
+from safetensors_reference.writing.atomic import write_file
+
 from . import machine
 from .figures import Document
 
