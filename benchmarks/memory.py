@@ -1,4 +1,4 @@
-"""``python -m benchmarks memory``: peak memory of opening hostile headers, by kind or against the official one."""
+"""``python -m benchmarks memory``: peak memory of opening headers, by kind or against the official library."""
 
 from __future__ import annotations
 

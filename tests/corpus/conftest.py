@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from safetensors_corpus import Manifest, load_manifest
+from safetensors_corpus.document import parsed
 from safetensors_corpus.publish.build import Built, build, write
 
 
@@ -21,7 +21,7 @@ def built() -> Built:
 @pytest.fixture(scope="session")
 def raw(built: Built) -> dict[str, Any]:
     """``corpus.json`` as plain JSON. Not to be changed."""
-    loaded: dict[str, Any] = json.loads(built.files["corpus.json"])
+    loaded: dict[str, Any] = parsed(Path("corpus.json"), built.files["corpus.json"])
     return loaded
 
 

@@ -20,8 +20,8 @@ import pytest
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus.author.builders import new_builder
 from safetensors_corpus.author.case import ACCEPT, AREAS, Accept, CaseFunction, Reject
-from safetensors_corpus.author.file import HEAVY, MAX_FILE, FileBuilder
-from safetensors_corpus.document import KINDS
+from safetensors_corpus.author.file import HEAVY, LONG_RECIPE, MAX_FILE, USUAL_FILE, FileBuilder
+from safetensors_corpus.document import KINDS, parsed
 from safetensors_corpus.manifest import Expectation
 from safetensors_corpus.publish import build as build_module
 from safetensors_corpus.publish.build import Built, build, differences, lost_ids, schema, write
@@ -359,21 +359,30 @@ def test_a_case_that_contradicts_the_rules_is_refused_by_name(
     assert "framing/x" in str(caught.value) or words == "enormous"
 
 
-@pytest.mark.parametrize("size", [MAX_FILE, MAX_FILE + 1])
+@pytest.mark.parametrize(
+    ("size", "literal", "stored"),
+    [
+        (USUAL_FILE, 0, True),
+        (USUAL_FILE + 1, 0, False),
+        (USUAL_FILE + 1, LONG_RECIPE, True),
+        (MAX_FILE, LONG_RECIPE, True),
+        (MAX_FILE + 1, LONG_RECIPE, False),
+    ],
+)
 def test_files_up_to_the_limit_are_stored_and_larger_ones_described(
-    monkeypatch: pytest.MonkeyPatch, size: int
+    monkeypatch: pytest.MonkeyPatch, size: int, literal: int, stored: bool
 ) -> None:
     rendered = []
 
     def body(f: FileBuilder) -> None:
-        f.tensor("w", "U8", [1])
+        f.tensor("w", "U8", [1 + literal], data=bytes(i * i % 251 for i in range(1 + literal)))
         f.gap(size - len(f.render()))
         rendered.append(f.render())
 
     built = build_one(monkeypatch, case_function(body=body))
-    given = json.loads(built.files["corpus.json"])["cases"][0]["input"]
+    given = parsed(Path("corpus.json"), built.files["corpus.json"])["cases"][0]["input"]
     assert (given["size"], given["sha256"]) == (size, hashlib.sha256(rendered[0]).hexdigest())
-    if size <= MAX_FILE:
+    if stored:
         assert built.files["files/framing/x.safetensors"] == rendered[0]
     else:
         assert list(built.files) == ["corpus.json"]
@@ -399,7 +408,7 @@ def test_a_case_is_heavy_when_it_says_so_or_its_input_is_large(
         f.gap(gap)
 
     built = build_one(monkeypatch, case_function(body=body, heavy=heavy))
-    assert json.loads(built.files["corpus.json"])["cases"][0]["heavy"] is expected
+    assert parsed(Path("corpus.json"), built.files["corpus.json"])["cases"][0]["heavy"] is expected
 
 
 @pytest.mark.parametrize("area", AREAS)
@@ -428,7 +437,7 @@ def test_the_level_comes_from_the_first_rule_or_from_the_choice(
     monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], level: str
 ) -> None:
     built = build_one(monkeypatch, case_function(**changes))
-    assert json.loads(built.files["corpus.json"])["cases"][0]["level"] == level
+    assert parsed(Path("corpus.json"), built.files["corpus.json"])["cases"][0]["level"] == level
 
 
 SMALL = Built({"files/a/b.safetensors": b"x", "corpus.json": b'{"cases": [{"id": "a/b"}]}'}, 1)

@@ -74,6 +74,17 @@ BESIDES: dict[str, tuple[set[str], str]] = {
         {"no-tensors"},
         "a file without tensors is valid (FRM-09), a rule that leaves no choice",
     ),
+    **{
+        f"shape/many-{slug}": (
+            {"empty"},
+            "a dimension of zero is valid (SHP-04), a rule that leaves no choice",
+        )
+        for slug in ("zero", "one-to-nine")
+    },
+    **{
+        case: ({"space-between-tokens"}, "spaces between tokens are JSON (HDR-07), which leaves no choice")
+        for case in ("shape/many-two-between-spaces", "header/ignored-long-value-large-between-spaces")
+    },
     "writer/view-complex-every-second": ({"dtype"}, "the parts of complex numbers must stay together"),
 }
 """Cases with something besides that their permanent id names, and why no reader differs for it."""

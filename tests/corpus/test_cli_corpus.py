@@ -56,8 +56,8 @@ def test_the_line_in_the_list_is_the_first_of_the_help(name: str) -> None:
 
 
 def test_a_missing_module_breaks_only_its_own_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(COMMANDS, "later", ("cli_of_a_later_version:later", "Comes later."))
-    monkeypatch.setitem(COMMANDS, "half", ("cli_common:half", "Is half there."))
+    monkeypatch.setitem(COMMANDS, "later", ("of_a_later_version:later", "Comes later."))
+    monkeypatch.setitem(COMMANDS, "half", ("common:half", "Is half there."))
     assert "Comes later." in run("-h").stdout
     for name in ("later", "half"):
         result = run(name, "--option", "argument")

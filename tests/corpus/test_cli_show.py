@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from safetensors_corpus.cli.list import table
+from safetensors_corpus.cli.listing import table
 from safetensors_corpus.cli.show import case_lines
 from safetensors_corpus.manifest import Manifest, load_manifest
 from safetensors_corpus.publish.show import SHOWN, spelled_text, step_text

@@ -439,8 +439,8 @@ def test_a_sample_of_mutants_still_ends_as_committed(current: dict[str, Mutant])
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> list[Mutant]:
     """Three mutants instead of all: two that are noticed, one that is not."""
-    chosen = [m for m in reader_mutants() if m.name.startswith("layout:check_layout:compare:")][:2]
-    chosen += [m for m in reader_mutants() if m.name == "layout:Range:text:1"]
+    chosen = [m for m in reader_mutants() if m.name.startswith("header.layout:check_layout:compare:")][:2]
+    chosen += [m for m in reader_mutants() if m.name == "header.layout:Range:text:1"]
     outcomes = {m.name: Outcome("killed", "layout/a", "verdict") for m in chosen[:2]}
     outcomes[chosen[2].name] = Outcome("survived")
     monkeypatch.setattr(results, "all_mutants", lambda modules=(): chosen)
@@ -487,7 +487,8 @@ def test_the_command_shows_one_mutant(small: list[Mutant]) -> None:
 
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize(
-    "arguments", [["--name", "no:such:mutant:1"], ["--check", "--module", "layout"], ["--module", "nothing"]]
+    "arguments",
+    [["--name", "no:such:mutant:1"], ["--check", "--module", "header.layout"], ["--module", "nothing"]],
 )
 def test_the_command_refuses_what_makes_no_sense(arguments: list[str]) -> None:
     assert CliRunner().invoke(command, arguments).exit_code == 2

@@ -22,6 +22,7 @@ from safetensors_corpus.author.case import all_cases
 from safetensors_corpus.author.file import FileBuilder
 from safetensors_corpus.broken import matrix
 from safetensors_corpus.cases.from_fuzzing import FILE, case_of, found_cases
+from safetensors_corpus.document import parsed
 from safetensors_corpus.manifest import corpus_root
 from safetensors_corpus.publish import build as building
 from safetensors_fuzz.after import news as promote_news
@@ -46,7 +47,7 @@ def some(tmp_path_factory: pytest.TempPathFactory) -> Path:
     cases = json.loads((corpus_root() / "corpus.json").read_bytes())
     cases["cases"] = [case for case in cases["cases"] if case["id"].startswith(LAYOUT)]
     mutants = json.loads((corpus_root() / "mutants.json").read_bytes())
-    mutants["survivors"] = [m for m in mutants["survivors"] if m["name"].startswith(LAYOUT[:-1])][:6]
+    mutants["survivors"] = [m for m in mutants["survivors"] if m["name"].startswith("header.layout:")][:6]
     assert len(mutants["survivors"]) == 6
     (folder / "corpus.json").write_text(json.dumps(cases), encoding="utf-8")
     (folder / "mutants.json").write_text(json.dumps(mutants), encoding="utf-8")
@@ -184,13 +185,13 @@ def test_findings_are_held_against_the_whole_corpus(tmp_path: Path) -> None:
 
 
 def test_a_mutant_that_survived_is_reason_enough(checkout: Checkout) -> None:
-    killed = "layout:check_layout:compare:2"
+    killed = "header.layout:check_layout:compare:2"
     results = json.loads((corpus_root() / "mutants.json").read_bytes())
-    names = [name for name in results["killers"] if name.startswith("layout:check_layout")]
+    names = [name for name in results["killers"] if name.startswith("header.layout:check_layout")]
     assert killed in names
     names = [killed, *names[::4]]
     (checkout.corpus / "mutants.json").unlink()
-    survivors = [{"name": name} for name in [*names, "layout:gone:compare:1"]]
+    survivors = [{"name": name} for name in [*names, "header.layout:gone:compare:1"]]
     (checkout.corpus / "mutants.json").write_text(json.dumps({"survivors": survivors}))
     case = corpus().by_id["layout/hole-between-two"]
     news = look_for_news(case, corpus().cases, checkout.corpus)
@@ -388,7 +389,7 @@ def test_a_promoted_case_is_built_like_any_other(
     monkeypatch.setattr(building, "all_cases", lambda: cases)
     built = building.build()
     building.write(built, tmp_path / "built")
-    rows = {row["id"]: row for row in json.loads(built.files["corpus.json"])["cases"]}
+    rows = {row["id"]: row for row in parsed(Path("corpus.json"), built.files["corpus.json"])["cases"]}
     assert list(rows) == [case.id for case in cases]
     for case_id, finding in findings.items():
         check_built(rows.pop(case_id), tmp_path / "built", primary_first(finding))

@@ -298,7 +298,7 @@ def test_ctrl_c_gives_the_count_so_far(tree: Path, monkeypatch: pytest.MonkeyPat
 def test_a_real_interrupt_of_the_real_program_gives_the_count_too(tree: Path) -> None:
     code = """
 import os, signal
-from safetensors_reference import cli
+from safetensors_reference.check import cli
 from safetensors_reference.main import main
 check, left = cli.check_input, [2]
 def slow(item, profile):

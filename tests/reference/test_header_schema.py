@@ -90,6 +90,7 @@ SPELLINGS = {
             "end-many-zeros", "end-nearly-eight",
         )
     ),
+    *(f"shape/many-and-a-fault-{slug}" for slug in ("exponent", "minus-zero", "one-point-zero")),
     *(
         f"layout/offset-number-in-one-of-three-{end}-{place}"
         for end in ("begin", "end")
@@ -105,7 +106,10 @@ HIDDEN_BY_A_DUPLICATE = {
 }
 """The parser keeps the last value, so the schema never sees the first one, which is at fault."""
 
-HIDDEN_BY_DEPTH = {"header/nesting-128-arrays", "header/nesting-128-objects"}
+HIDDEN_BY_DEPTH = {
+    *("header/nesting-128-arrays", "header/nesting-128-objects"),
+    *(f"header/ignored-long-value-{slug}" for slug in ("arrays-to-128", "objects-to-128", "wide-at-128")),
+}
 """The reader stops at the depth limit, before it can say that the field is unknown, which the schema sees."""
 
 

@@ -11,7 +11,7 @@ COMMANDS = {
     "build": ("build:build", "Write the case files and corpus.json, byte-identical on every run."),
     "copy": ("copy:copy", "Copy the corpus into a folder, to vendor it."),
     "diff": ("diff:diff", "Say what changed between two versions of the corpus."),
-    "list": ("list:list_cases", "List cases by name, rule, choice, kind and more."),
+    "list": ("listing:list_cases", "List cases by name, rule, choice, kind and more."),
     "matrix": ("matrix:matrix", "Show which deliberately broken implementations the cases catch."),
     "mutants": ("mutants:mutants", "Measure which small faults in the strict reader the cases notice."),
     "release": ("release:release", "Pack a release: archive, checksums and list of changes."),

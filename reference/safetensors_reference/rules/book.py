@@ -94,7 +94,7 @@ class RuleBook:
 
 
 def _read(name: str) -> dict[str, object]:
-    return tomllib.loads(files(__package__).joinpath(name).read_text(encoding="utf-8"))
+    return tomllib.loads(files("safetensors_reference.rules").joinpath(name).read_text(encoding="utf-8"))
 
 
 @cache
