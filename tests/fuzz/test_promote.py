@@ -199,7 +199,7 @@ def test_a_mutant_that_survived_is_reason_enough(checkout: Checkout) -> None:
     assert news.mutants
     assert set(news.mutants) < set(names)
     assert news.anything
-    assert any(line.startswith("kills mutant layout:check_layout") for line in news.lines)
+    assert any(line.startswith("kills mutant header.layout:check_layout") for line in news.lines)
 
 
 @pytest.mark.parametrize(
