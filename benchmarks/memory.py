@@ -1,4 +1,4 @@
-"""``python -m benchmarks memory``: peak memory of opening headers, by kind or against the official library."""
+"""``python -m benchmarks memory``: peak memory of opening headers, by kind or against the official reader."""
 
 from __future__ import annotations
 

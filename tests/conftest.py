@@ -1,10 +1,15 @@
-"""Hypothesis profiles: ``HYPOTHESIS_PROFILE=long`` searches longer, and elsewhere on every run."""
+"""What all tests share: hypothesis profiles, and what of the long tests runs by day.
+
+``HYPOTHESIS_PROFILE=long`` searches longer, and elsewhere on every run. ``@pytest.mark.by_day(n)`` on a test
+with parameters leaves n of its items, evenly spread, to every run; the others are ``nightly``.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Tests start hundreds of processes of the same modules, and compiling takes each of them half a second.
@@ -14,7 +19,7 @@ sys.dont_write_bytecode = False
 # Shared runners are too uneven for a deadline per example, and a file with many tensors is not small.
 settings.register_profile(
     "default",
-    max_examples=300,
+    max_examples=100,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
@@ -27,3 +32,18 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as nightly what ``by_day`` leaves out."""
+    families: dict[tuple[str, int], list[pytest.Item]] = {}
+    for item in items:
+        if (mark := item.get_closest_marker("by_day")) is not None:
+            families.setdefault((item.nodeid.partition("[")[0], mark.args[0]), []).append(item)
+    for (_, count), family in families.items():
+        step = max(len(family) / count, 1)
+        kept = {int(step * number) for number in range(count)}
+        for number, item in enumerate(family):
+            if number not in kept:
+                item.add_marker(pytest.mark.nightly)

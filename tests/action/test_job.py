@@ -154,6 +154,7 @@ def test_a_complete_baseline_excuses_security_failures_too(excused: Job) -> None
     assert excused.decide("security") == "passed"
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(
     ("days", "leave_out", "decisions"),
     [
@@ -218,6 +219,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.by_day(4)
 @pytest.mark.parametrize("text", HOSTILE, ids=["shell", "option"])
 @pytest.mark.parametrize(
     "names", [("implementation", "report"), ("baseline",), ("name",), ("profile",)], ids=" and ".join
@@ -233,6 +235,7 @@ def test_hostile_inputs_execute_nothing(
     assert TOKEN not in job.log
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("text", HOSTILE, ids=["shell", "option"])
 def test_hostile_steps_of_fuzzing_execute_nothing(tmp_path: Path, text: str) -> None:
     job = Job(tmp_path).run(until="install", implementation="reference", fuzz_steps=text)

@@ -93,6 +93,7 @@ def test_the_right_tensors_pass(made: tuple[Path, Path | None]) -> None:
     }
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(
     ("fake", "word"),
     [(fakes.flipped, "differs"), (fakes.swapped, "differs"), (fakes.forgetful, "is missing")],
@@ -116,6 +117,7 @@ def _away(t: torch.Tensor) -> torch.Tensor:
     return t.to("meta")
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(
     ("change", "word"), [(_as_ints, "has dtype"), (_flat, "has shape"), (_away, "is on meta, not on cpu")]
 )

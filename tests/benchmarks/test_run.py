@@ -47,6 +47,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Path]:
     return call(*args), report
 
 
+@pytest.mark.nightly
 def test_dry_run_measures_real_loaders_and_lists_the_others(ran: tuple[Result, Path]) -> None:
     result, report = ran
     assert result.exit_code == 0, result.output
@@ -164,6 +165,7 @@ def test_a_loader_that_hangs_is_cut_off(tmp_path: Path) -> None:
         client.close()
 
 
+@pytest.mark.nightly
 def test_what_the_user_set_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STC_FAKE_B", "theirs")
     given = {"STC_FAKE_A": "ours", "STC_FAKE_B": "ours"}
@@ -208,6 +210,7 @@ def test_a_loader_that_cannot_be_imported_says_so() -> None:
         client.close()
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_keeps_what_was_measured(number: int, tmp_path: Path) -> None:
     report, folder = tmp_path / "report", tmp_path / "files"
@@ -235,6 +238,7 @@ def test_an_interrupt_keeps_what_was_measured(number: int, tmp_path: Path) -> No
     assert list(folder.iterdir()) == []
 
 
+@pytest.mark.nightly
 def test_time_that_is_used_up_is_told(tmp_path: Path) -> None:
     result = call("--file", "small", "--small", "20", "--budget", "1", "--no-limits", "--json",
                   "--loader", "reference", "--warm", "1000000", "--folder", str(tmp_path))  # fmt: skip

@@ -47,6 +47,7 @@ def spent(selector: str, limits: Mapping[str, float], before: tuple[str, ...] = 
         return session.judge(case).steps["read"].result
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(
     ("selector", "name", "least"),
     [

@@ -150,6 +150,7 @@ def test_node_hands_on_bytes(tmp_path: Path) -> None:
     assert [row["name"] for row in result.tensors or ()] == ["w\udcff"]
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("selector", [program("raw"), ADAPTER, f"py:{FAKES}:Surrogates"])
 def test_records_and_reports_hold_such_names(tmp_path: Path, selector: str) -> None:
     runner = CliRunner()

@@ -260,6 +260,7 @@ AT_NIGHT = {"digest-in-capitals", "names-in-hex", "refuses-bytes", "answers-twic
 """What takes the same way through the checks as another does, or is asked by a command below as well."""
 
 
+@pytest.mark.by_day(10)
 @pytest.mark.parametrize(
     "name",
     [pytest.param(name, marks=pytest.mark.nightly) if name in AT_NIGHT else name for name in EXPECTED],

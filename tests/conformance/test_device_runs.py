@@ -42,6 +42,7 @@ def corpus(few: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     load_once(monkeypatch, few)
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(
     ("selector", "device", "words"),
     [

@@ -131,6 +131,7 @@ def failures(selector: str, cases: Sequence[Case]) -> dict[str, str]:
     return wrong
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("name", LANGUAGES)
 def test_the_example_in_another_language_fails_no_sort_of_case(
     name: str, selector_of: Callable[[str], str]
@@ -148,6 +149,7 @@ def test_the_example_in_another_language_fails_no_case(name: str, selector_of: C
     assert failures(selector_of(name), of_one_file()) == {}
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize("name", [*SELECTORS, *LANGUAGES])
 def test_every_example_speaks_the_protocol(name: str, selector_of: Callable[[str], str]) -> None:
     checks = list(check_protocol(resolve(selector_of(name)), committed()))

@@ -19,6 +19,7 @@ from .support import TRIGGER
 ONE = ("--impl", "reference", "--case", TRIGGER)
 
 
+@pytest.mark.by_day(5)
 @pytest.mark.parametrize("thing", ["fifo", "zeros"])
 @pytest.mark.parametrize(
     ("command", "arguments"),

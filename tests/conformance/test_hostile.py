@@ -58,6 +58,7 @@ def cases() -> list[Case]:
     return [manifest.by_id[i] for i in IDS]
 
 
+@pytest.mark.by_day(3)
 @pytest.mark.parametrize(
     ("name", "outcome", "words"),
     [
@@ -106,6 +107,7 @@ def test_a_process_that_can_be_asked_nothing_more_is_replaced(cases: list[Case])
     assert not after or "order-dependent: " in ran.detail[after]
 
 
+@pytest.mark.by_day(4)
 @pytest.mark.parametrize(
     ("how", "outcome", "words"),
     [
@@ -194,6 +196,7 @@ def left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cal
         psutil.Process(int(note.read_text(encoding="ascii"))).kill()
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(
     ("name", "verdict"),
     [
@@ -273,6 +276,7 @@ SPOILED = {
 """What a reader does to its input, and what is said of that."""
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(("name", "ahead"), ahead_or_not(*SPOILED))
 def test_what_a_reader_does_to_its_input_is_its_own_failure(
     copied: list[Case], name: str, ahead: bool

@@ -197,6 +197,7 @@ def test_a_crash_that_depends_on_the_cases_before_is_flagged() -> None:
     )
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(
     ("name", "limit", "verdict"),
     [("Slow", 1.0, "pass"), ("StuckAtFirst", 0.5, "unsafe"), ("Hangs", 0.5, "unsafe")],

@@ -40,6 +40,7 @@ def assert_tame(text: str) -> None:
         assert not line.lstrip().startswith(("::", "##[")), line
 
 
+@pytest.mark.by_day(8)
 @pytest.mark.parametrize("how", WAYS)
 @pytest.mark.parametrize("more", [(), ("--no-smoke",), ("--impl", QUICK, "--no-smoke")])
 def test_a_run_shows_no_text_raw(how: str, more: tuple[str, ...], tmp_path: Path) -> None:
@@ -54,6 +55,7 @@ def test_a_run_shows_no_text_raw(how: str, more: tuple[str, ...], tmp_path: Path
         assert_tame(record.read_text("ascii"))
 
 
+@pytest.mark.by_day(3)
 @pytest.mark.parametrize("command", ["diff", "check-protocol"])
 @pytest.mark.parametrize("how", ["dies-at-start", "refuses", "tensors", "outcome"])
 def test_comparisons_and_checks_of_the_protocol_show_none_either(command: str, how: str) -> None:

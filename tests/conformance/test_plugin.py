@@ -74,6 +74,7 @@ def test_the_reference_passes_a_sample(sample: str, tmp_path: Path) -> None:
     passes_all(suite_here(sample, f"--report={tmp_path}"), tmp_path)
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("profile", ["text", "official", "hardened"])
 def test_the_reference_passes_the_choices_of_each_profile(profile: str, choices: str, tmp_path: Path) -> None:
     passes_all(suite_here(choices, f"--profile={profile}", f"--report={tmp_path}"), tmp_path)
@@ -205,6 +206,7 @@ def test_crash_hang_and_hunger_fail_their_case_only(basics: str, tmp_path: Path)
         assert rows[-1]["not_run"] == 0
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(
     ("text", "words"),
     [

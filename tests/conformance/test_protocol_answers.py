@@ -180,6 +180,7 @@ def test_a_field_of_the_wrong_type_is_named(more: dict[str, Any], words: str) ->
     assert words in str(caught.value)
 
 
+@pytest.mark.by_day(3)
 @pytest.mark.parametrize("how", ["forge-next", "answers-twice", "counts-only"])
 @pytest.mark.parametrize("ahead", [True, False])
 def test_answers_that_nobody_asked_for_are_not_those_of_the_next_case(how: str, ahead: bool) -> None:

@@ -49,6 +49,7 @@ def started(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     return process
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(
     ("number", "jobs"),
     [
@@ -234,6 +235,7 @@ def test_two_runs_do_not_write_into_one_folder(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(("name", "rows"), [("AlwaysHangs", 2), ("AlwaysDies", 8)])
 def test_an_implementation_that_never_answers_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, rows: int

@@ -28,6 +28,7 @@ def ask_three(selector: str, step: str = "read", *, measure: bool = False) -> li
         worker.close()
 
 
+@pytest.mark.by_day(7)
 @pytest.mark.parametrize(
     ("selector", "outcome", "words"),
     [

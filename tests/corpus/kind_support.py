@@ -8,7 +8,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from safetensors_corpus import Case, Manifest
-from safetensors_corpus.broken.matrix import fails
 from safetensors_corpus.broken.variant import Variant
 from safetensors_corpus.judging.answer import Answer
 from safetensors_corpus.perform import failure, perform
@@ -17,12 +16,6 @@ from safetensors_corpus.perform import failure, perform
 def of_kind(manifest: Manifest, kind: str) -> list[Case]:
     """Return the cases of a kind."""
     return [case for case in manifest.cases if case.kind == kind]
-
-
-def caught_by(cases: Iterable[Case], variants: Iterable[Variant], folder: Path) -> dict[str, list[str]]:
-    """Return for each variant by name the ids of the cases that it fails. ``folder`` is for its use."""
-    cases = list(cases)
-    return {variant.name: fails(variant, cases, folder) for variant in variants}
 
 
 def done(case: Case, implementation: Any) -> tuple[Answer, str | None]:

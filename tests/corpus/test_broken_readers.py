@@ -248,6 +248,7 @@ PERMITTED: dict[str, SmallReader] = {
 }
 
 
+@pytest.mark.by_day(3)
 @pytest.mark.parametrize("name", PERMITTED)
 def test_a_permitted_reader_fails_no_case(name: str, manifest: Manifest, tmp_path: Path) -> None:
     # Guards the other side: cases that call a legitimate reader broken.

@@ -39,6 +39,7 @@ print(hashlib.sha256(repr(sorted(built.files.items())).encode()).hexdigest(), le
 """
 
 
+@pytest.mark.nightly
 def test_two_processes_with_different_hash_seeds_build_the_same_bytes() -> None:
     def digest(seed: str) -> str:
         env = {**os.environ, "PYTHONHASHSEED": seed}

@@ -167,6 +167,7 @@ HUGE = [
 ]
 
 
+@pytest.mark.by_day(8)
 @pytest.mark.parametrize("part", HUGE)
 @pytest.mark.parametrize(
     ("case_id", "field"),

@@ -418,7 +418,7 @@ def test_a_sample_of_mutants_still_ends_as_committed(current: dict[str, Mutant])
     warm()
     statuses = committed_outcomes(results.load_result())
     names = sorted(statuses)
-    sample = names[:: len(names) // 40]
+    sample = names[:: len(names) // 20]
     probes = probes_of(load_manifest().cases)
     killers = results.load_result()["killers"]
     # Of a mutant that is noticed only the case that did it is tried; survivors face a part of the corpus.
@@ -426,7 +426,7 @@ def test_a_sample_of_mutants_still_ends_as_committed(current: dict[str, Mutant])
         (
             n,
             reader_loader(current[n]),
-            [p for p in probes if p.id == killers[n]] if n in killers else probes[:900],
+            [p for p in probes if p.id == killers[n]] if n in killers else probes[:300],
         )
         for n in sample
     ]

@@ -28,6 +28,7 @@ def test_plans_are_json_and_the_same_for_a_seed(step: str) -> None:
     assert ASKING[step].plan(rng(5)) == ASKING[step].plan(rng(5))
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("step", STEPS)
 def test_every_plan_makes_a_case_or_says_why_not(step: str, tmp_path: Path) -> None:
     kind, made = ASKING[step], 0
@@ -62,6 +63,7 @@ def test_questions_speak_the_words_of_the_rule_book(step: str) -> None:
             assert expectation["choice"] in question.parts
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("step", STEPS)
 def test_about_half_of_the_plans_are_valid(step: str) -> None:
     outcomes = [q.expectation.get("outcome", "choice") for _, q in questions(step, 2000)]
@@ -70,6 +72,7 @@ def test_about_half_of_the_plans_are_valid(step: str) -> None:
     assert outcomes.count("choice") > 200
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("step", STEPS)
 def test_at_most_two_faults_are_planted(step: str) -> None:
     counts = [len(q.parts) for _, q in questions(step, 2000) if q.codes]
@@ -85,6 +88,7 @@ CHOICES = {
 }
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("step", STEPS)
 def test_every_choice_comes_up(step: str) -> None:
     wanted = {name for name in rule_book().choices if name.startswith(CHOICES[step])}

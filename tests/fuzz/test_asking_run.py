@@ -90,12 +90,14 @@ def test_a_refusal_of_everything_is_charged_to_no_rule() -> None:
     assert all(f.cause.startswith("not known") for f in refusals)
 
 
+@pytest.mark.nightly
 def test_the_same_seed_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "SHRINK_SECONDS", 600)  # so that the tries are counted on a busy machine too
     first, second = (campaign([fake("InclusiveStop")], ["slice"], 25)[1] for _ in range(2))
     assert first == second != []
 
 
+@pytest.mark.nightly
 def test_a_crash_is_unsafe() -> None:
     _, kept = campaign([fake("DiesOnSteps")], ["slice"], 60, known=lambda s: not s.startswith("slice-step"))
     assert [(finding.verdict, finding.replays) for finding in kept] == [("unsafe", 3)]

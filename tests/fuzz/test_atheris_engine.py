@@ -123,6 +123,7 @@ def test_a_planted_bug_is_found_made_small_and_read_back(tmp_path: Path) -> None
     assert finding.signature in again.known
 
 
+@pytest.mark.nightly
 @needs_atheris
 def test_the_same_seed_does_the_same() -> None:
     first, second, other = (
@@ -145,6 +146,7 @@ def test_a_reader_behind_a_worker_and_several_jobs(tmp_path: Path, slots: set[st
     assert removed(slots)
 
 
+@pytest.mark.nightly
 @needs_atheris
 def test_a_target_that_dies_is_told_and_replaced(tmp_path: Path, slots: set[str]) -> None:
     result = run_atheris(
@@ -163,6 +165,7 @@ def test_a_target_that_dies_is_told_and_replaced(tmp_path: Path, slots: set[str]
     assert removed(slots)
 
 
+@pytest.mark.by_day(2)
 @needs_atheris
 @pytest.mark.parametrize(
     ("impl", "words"),
@@ -200,6 +203,7 @@ def test_an_interrupt_is_passed_on_and_the_result_is_there(slots: set[str]) -> N
     assert removed(slots)
 
 
+@pytest.mark.nightly
 @needs_atheris
 def test_fork_works_from_the_console_script(tmp_path: Path) -> None:
     write_seeds(tmp_path / "seeds", 20)
@@ -212,6 +216,7 @@ def test_fork_works_from_the_console_script(tmp_path: Path) -> None:
     assert any(path.name.startswith("off-trailing") for path in (tmp_path / "out").iterdir())
 
 
+@pytest.mark.nightly
 @needs_atheris
 def test_minimize_crash_works_from_the_console_script(tmp_path: Path) -> None:
     header = b'{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}'
@@ -228,6 +233,7 @@ def test_minimize_crash_works_from_the_console_script(tmp_path: Path) -> None:
     assert "OFF_TRAILING" in {fault.code for fault in explain(small).faults}
 
 
+@pytest.mark.nightly
 @needs_atheris
 def test_a_corpus_is_merged_from_the_console_script(tmp_path: Path) -> None:
     write_seeds(tmp_path / "all")

@@ -113,6 +113,7 @@ def test_a_feature_is_found_by_two_ways_of_looking(words: str) -> None:
     assert missed == []
 
 
+@pytest.mark.by_day(18)
 @pytest.mark.parametrize("feature", FEATURES, ids=lambda feature: feature.words)
 def test_a_file_without_a_feature_is_valid_and_lacks_it(feature: Any) -> None:
     having = [data for data in valid_files() if feature.within(data)][:12]
@@ -168,6 +169,7 @@ def test_the_plainest_file_has_no_feature() -> None:
 # ---- refusals of valid files ----
 
 
+@pytest.mark.by_day(18)
 @pytest.mark.parametrize("words", FAKES)
 def test_a_refusal_is_charged_to_the_feature_refused(words: str) -> None:
     rule, refuses = FAKES[words]
@@ -177,6 +179,7 @@ def test_a_refusal_is_charged_to_the_feature_refused(words: str) -> None:
     assert cause.words.startswith(f"accepted without {words}")
 
 
+@pytest.mark.by_day(18)
 @pytest.mark.parametrize("words", FAKES)
 def test_other_features_of_a_large_file_do_not_matter(words: str) -> None:
     rule, refuses = FAKES[words]

@@ -135,6 +135,7 @@ def check_run(out: Path, target: str, folder: Path, runs: int) -> None:
     assert int(executed.group(1)) >= runs
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("place", PLACES)
 def test_the_build_script_makes_targets_that_run(place: str, tmp_path: Path) -> None:
     out = build(place, tmp_path, LAUNCHER)
@@ -158,6 +159,7 @@ def test_packed_targets_run(tmp_path: Path) -> None:
         check_run(out, target, folder, 2000)
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_target_ends_at_a_finding_and_says_what_it_is(target: str, tmp_path: Path) -> None:
     """The targets themselves, asked about a reader with a planted mistake."""

@@ -39,6 +39,7 @@ def test_a_right_reader_has_no_findings() -> None:
     assert not tally.unstable
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(
     ("check", "rule"),
     [("hole", "OFF-07"), ("trailing", "OFF-08"), ("name-twice", "HDR-09"), ("metadata-value", "MET-01")],

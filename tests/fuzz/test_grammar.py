@@ -80,6 +80,7 @@ def test_fresh_files_are_valid_whatever_their_variations() -> None:
     assert set(seen) == set(DTYPE_BITS)
 
 
+@pytest.mark.by_day(8)
 @pytest.mark.parametrize("mutation", allowed(), ids=lambda m: m.name)
 def test_a_variation_keeps_a_valid_file_valid(mutation: Mutation) -> None:
     rng = random.Random(5)
@@ -92,6 +93,7 @@ def test_a_variation_keeps_a_valid_file_valid(mutation: Mutation) -> None:
     assert applied > 20
 
 
+@pytest.mark.by_day(20)
 @pytest.mark.parametrize("rule", faults_by_rule())
 def test_every_fault_of_a_rule_breaks_files(rule: str) -> None:
     rng = random.Random(7)

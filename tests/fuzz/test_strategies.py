@@ -44,6 +44,7 @@ def test_a_rule_that_nothing_aims_at_is_told() -> None:
     assert "OFF-07" in faults_by_rule()
 
 
+@pytest.mark.nightly
 def test_what_is_found_is_small() -> None:
     data = find(broken_files("OFF-08"), lambda _: True, settings=QUIET)
     assert len(data) < 400

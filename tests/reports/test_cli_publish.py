@@ -80,6 +80,7 @@ def test_pages_can_be_made_of_the_reports_again(out: Path) -> None:
     assert invoke("-o", out, "--check").output == "the published pages are what their reports give\n"
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("name", ["index.html", "comparison.svg", "README.md", "lib/report.html"])
 def test_a_changed_page_fails_the_check_by_name(out: Path, name: str) -> None:
     text = (out / name).read_text("utf-8")
@@ -107,6 +108,7 @@ def test_a_page_that_is_no_text_fails_the_check(out: Path) -> None:
     assert (result.exit_code, "lib/report.html" in result.output) == (1, True)
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(
     ("text", "says"),
     [(None, "No such file"), ("{", "not JSON"), ('{"schema": 1}', "not a report of this version")],

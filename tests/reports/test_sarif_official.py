@@ -43,6 +43,7 @@ def audit(cases: Sequence[Case], **more: Any) -> dict[str, Any]:
     return report(run(*rows, name="a", version="1"), run(*rows, name="b", version="1", footer=None), **more)
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("public", [False, True])
 def test_audit_reports(public: bool) -> None:
     log = sarif_log(audit(corpus().cases[::7], public=public))
@@ -57,6 +58,7 @@ def test_an_audit_report_of_nothing() -> None:
     assert sarif_errors(log) == []
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("each", [35, pytest.param(7, marks=pytest.mark.nightly)])
 def test_stc_check_over_the_corpus(tmp_path: Path, each: int) -> None:
     every = sorted({case.input.file for case in corpus().cases if case.input.file is not None})
@@ -90,6 +92,7 @@ def test_stc_report_writes_the_same(tmp_path: Path) -> None:
     assert sarif_errors(log) == []
 
 
+@pytest.mark.nightly
 def test_more_findings_than_are_taken_keep_the_worst() -> None:
     document = audit(corpus().cases)
     one = document["findings"]

@@ -96,6 +96,7 @@ for _code in sorted(BITS):
     ALL += [(f"{_code} scalar", _code, [])] if BITS[_code] >= 8 else []
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(
     ("world", "uneven", "most", "shortest", "store"),
     [
@@ -193,6 +194,7 @@ def test_an_error_of_one_rank_reaches_all_and_the_group_lives_on(launcher: Launc
         assert answer["closed"]["code"] == "API_CLOSED"
 
 
+@pytest.mark.nightly
 def test_interrupts_at_random_moments(launcher: Launcher, tmp_path: Path) -> None:
     path = write(tmp_path, file_of([(f"t{n}", "U16", [512, 256]) for n in range(100)]))
     answers = launcher.run("at_random_moments", 2, tmp_path, str(path))
@@ -204,6 +206,7 @@ def test_interrupts_at_random_moments(launcher: Launcher, tmp_path: Path) -> Non
         assert "RankError" in others
 
 
+@pytest.mark.nightly
 def test_a_second_interrupt_does_not_wait(launcher: Launcher, tmp_path: Path) -> None:
     path = write(tmp_path, file_of(MANY))
     other, me = launcher.run("insisting", 2, tmp_path, str(path))
@@ -225,6 +228,7 @@ def test_an_error_that_is_kept_keeps_no_memory(launcher: Launcher, tmp_path: Pat
         assert answer["raw"][1:] == want
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(("victim", "store"), [(1, "file"), (0, "file"), (0, "tcp")])
 @pytest.mark.parametrize("where", ["reading", "collective"])
 def test_a_rank_that_is_killed(
@@ -248,6 +252,7 @@ def test_a_rank_that_is_killed(
         assert "start all ranks again" in answer["again"]["text"]
 
 
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("where", ["reading", "collective"])
 def test_a_rank_that_hangs(launcher: Launcher, tmp_path: Path, where: str) -> None:
     answers = launcher.run("hanging", 3, tmp_path, str(write(tmp_path, file_of(MANY))), where)
