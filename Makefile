@@ -10,9 +10,10 @@ test: ## run the project's own tests
 nightly: ## all tests, those that take long included (half an hour)
 	pytest -q -n auto --dist worksteal -m "nightly or not nightly"
 
-lint: ## formatting and lint
+lint: ## formatting, lint, and which package may import which
 	ruff format --check .
 	ruff check .
+	lint-imports
 
 types: ## static types
 	mypy

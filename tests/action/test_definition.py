@@ -50,6 +50,17 @@ def test_the_action_fits_its_schema(path: str) -> None:
     check_schema("vendor.github-actions", ROOT / path)
 
 
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / ".github" / "workflows").iterdir()), ids=lambda path: path.name
+)
+def test_a_workflow_fits_its_schema(path: Path) -> None:
+    check_schema("vendor.github-workflows", path)
+
+
+def test_the_list_of_updates_fits_its_schema() -> None:
+    check_schema("vendor.dependabot", ROOT / ".github" / "dependabot.yml")
+
+
 def test_a_wrong_action_would_not_fit(tmp_path: Path) -> None:
     wrong = ROOT.joinpath("action.yml").read_text().replace("using: composite", "using: composit")
     (tmp_path / "action.yml").write_text(wrong)

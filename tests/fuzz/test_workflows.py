@@ -13,10 +13,16 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 from packaging.requirements import Requirement
 
+from safetensors_corpus.publish.build import CORPUS_VERSION
 from safetensors_reference.main import main
 
 FOLDER = Path(__file__).resolve().parents[2] / ".github" / "workflows"
-NAMES = ("fuzz-pull-request.yml", "fuzz-nightly.yml")
+FUZZING = ("fuzz-pull-request.yml", "fuzz-nightly.yml")
+BY_DIGEST = (*FUZZING, "release.yml")
+"""Workflows that install packages of others by digest; those that test take what is newest, as users do."""
+READING = (*FUZZING, "tests-nightly.yml", "ci.yml")
+NAMES = (*READING, "release.yml")
+MAKEFILE = (FOLDER.parents[1] / "Makefile").read_text()
 
 
 def workflow(name: str) -> dict[Any, Any]:
@@ -50,7 +56,11 @@ def check_command(words: list[str]) -> None:
         command, words = found, left[1:]
 
 
-@pytest.mark.parametrize("name", [*NAMES, "tests-nightly.yml"])
+def test_every_workflow_is_looked_at() -> None:
+    assert {path.name for path in FOLDER.iterdir()} == set(NAMES)
+
+
+@pytest.mark.parametrize("name", READING)
 def test_rights_are_the_least_and_nothing_is_written(name: str) -> None:
     raw = workflow(name)
     assert raw["permissions"] == {"contents": "read"}
@@ -71,12 +81,31 @@ def test_actions_are_pinned_by_commit(name: str) -> None:
             assert step["with"] == {"persist-credentials": False}
 
 
+def test_each_job_of_a_release_has_the_rights_that_it_needs() -> None:
+    raw = workflow("release.yml")
+    assert raw[True] == {"push": {"tags": ["v*"]}}
+    assert raw["permissions"] == {"contents": "read"}
+    assert {name: job.get("permissions") for name, job in raw["jobs"].items()} == {
+        "build": None,
+        "attest": {"id-token": "write", "attestations": "write"},
+        "pypi": {"id-token": "write"},
+        "github": {"contents": "write"},
+    }
+    assert [name for name, job in raw["jobs"].items() if "environment" in job] == ["pypi"]
+    assert all("timeout-minutes" in job for job in raw["jobs"].values())
+    # Code of the project and of its dependencies runs only where nothing can be written.
+    assert [name for name, job in raw["jobs"].items() if "actions/checkout" in str(job)] == ["build"]
+    assert "secrets." not in (FOLDER / "release.yml").read_text()
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_every_command_exists_with_its_options(name: str) -> None:
-    lines = [words for words in commands(name) if words[0] == "stc"]
-    assert lines
-    for words in lines:
-        check_command(words[1:])
+    for words in commands(name):
+        if words[0] == "stc":
+            check_command(words[1:])
+        elif words[0] == "make":
+            assert all(f"\n{target}:" in MAKEFILE for target in words[1:])
+    assert name in ("ci.yml", "tests-nightly.yml") or any(words[0] == "stc" for words in commands(name))
 
 
 def test_a_wrong_option_would_be_noticed() -> None:
@@ -88,7 +117,9 @@ def test_a_wrong_option_would_be_noticed() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_other_programs_are_known(name: str) -> None:
-    known = {"stc", "stc-fuzz-target", "pip", "mkdir", "rm", "mv"}
+    known = {"stc", "stc-fuzz-target", "pip", "pytest", "make", ".ci/run", "mkdir", "rm", "mv", "test"}
+    if name == "release.yml":
+        known |= {"hatchling", "gh"}
     assert {words[0] for words in commands(name)} <= known
 
 
@@ -100,6 +131,21 @@ def test_the_pull_request_run_is_bounded_and_repeats() -> None:
             assert {"--seed", "--max-execs", "-o"} <= set(words)
             assert "--time" not in words
     assert raw["jobs"]["fuzz"]["strategy"]["matrix"]["seed"] == [1, 2, 3]
+
+
+def test_every_python_that_the_package_names_is_tested_and_macos_with_one() -> None:
+    raw = workflow("ci.yml")
+    assert raw[True] == {"push": {"branches": ["main"]}, "pull_request": None}
+    jobs = raw["jobs"]
+    assert [step["run"] for step in jobs["everything"]["steps"] if "run" in step] == [".ci/run"]
+    first = [
+        step["with"]["python-version"] for step in jobs["everything"]["steps"] if "setup-python" in str(step)
+    ]
+    matrix = jobs["tests"]["strategy"]["matrix"]
+    project = tomllib.loads((FOLDER.parents[1] / "pyproject.toml").read_text())["project"]
+    named = re.findall(r"Python :: (3\.\d+)", "\n".join(project["classifiers"]))
+    assert first + matrix["python"] == named
+    assert matrix["include"] == [{"os": "macos-latest", "python": "3.12"}]
 
 
 def test_the_nightly_run_goes_on_from_the_last_and_keeps_its_findings() -> None:
@@ -133,9 +179,17 @@ def test_what_workflows_install_of_others_has_digests() -> None:
         need = Requirement(line)
         if need.marker is None or need.marker.evaluate({"python_version": "3.11"}):
             assert versions[need.name] in need.specifier, line
-    for name in NAMES:
+    for name in BY_DIGEST:
         installs = [words[2:] for words in commands(name) if words[:2] == ["pip", "install"]]
         assert installs == [
             ["--require-hashes", "-r", ".github/requirements.txt"],
             ["--no-deps", "--no-build-isolation", "-e", "."],
         ]
+
+
+def test_the_changelog_knows_the_versions_of_suite_and_corpus() -> None:
+    text = (FOLDER.parents[1] / "CHANGELOG.md").read_text()
+    suite, corpus = text.split("\n## Corpus\n")
+    project = tomllib.loads((FOLDER.parents[1] / "pyproject.toml").read_text())["project"]
+    assert re.findall(r"^### ([\d.]+)", suite, re.MULTILINE)[0] == project["version"]
+    assert re.findall(r"^### ([\d.]+)", corpus, re.MULTILINE)[0] == CORPUS_VERSION
