@@ -13,7 +13,7 @@ from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.run import session as runner
 from safetensors_conformance.run.baseline import load_baseline
 from safetensors_conformance.run.options import RunOptions
-from safetensors_conformance.run.subject import Subject
+from safetensors_conformance.run.session import RunSession
 from safetensors_conformance.verdict.repeats import CASES, Repeats
 
 from .suite_runs import corpus_of, load_once, suite_here
@@ -102,7 +102,7 @@ def test_pytest_does_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize("full", [False, True])
 def test_what_disagrees_with_the_baseline_is_told_as_it_is(full: bool, tmp_path: Path) -> None:
     manifest = committed()
-    subject = Subject(resolve(fake("AlwaysAccepts")), RunOptions(manifest, smoke=False))
+    subject = RunSession(resolve(fake("AlwaysAccepts")), RunOptions(manifest, smoke=False))
     try:
         cases = [c.id for c in manifest.cases if c.id.startswith("layout/hole-")][: 2 * CASES]
         rows = [

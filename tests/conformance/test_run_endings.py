@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 
 from safetensors_conformance.cli.run import run as run_command
 from safetensors_conformance.implementations.selectors import LONGEST_SLUG, Target
-from safetensors_conformance.run import session as runner
+from safetensors_conformance.run import cases as runner
 from safetensors_conformance.run.results import Book, ReportError
 from safetensors_reports.record.run import read_record
 

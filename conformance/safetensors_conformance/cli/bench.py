@@ -7,6 +7,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,7 +20,8 @@ from safetensors_reference.bench_memory import memory
 
 from ..host import python_host as host
 from ..implementations.selectors import resolve
-from ..run.session import WINDOW, Session
+from ..run.cases import MAX_IN_FLIGHT
+from ..run.session import Session
 from ..worker.make import make_worker
 from ..worker.worker import Request
 from .common import corpus
@@ -72,8 +74,8 @@ def harness(impl: str, rounds: int, as_json: bool, with_pytest: bool) -> None:
             host.run(adapter, {"seq": number, "step": step, "path": path})
 
     def through_worker() -> None:
-        for start in range(0, len(paths), WINDOW):
-            window = paths[start : start + WINDOW]
+        for start in range(0, len(paths), MAX_IN_FLIGHT):
+            window = paths[start : start + MAX_IN_FLIGHT]
             worker.send_ahead([Request(step, path) for path in window])
             for path in window:
                 worker.ask(step, path)
@@ -81,10 +83,8 @@ def harness(impl: str, rounds: int, as_json: bool, with_pytest: bool) -> None:
     def judged() -> float:
         with Session(target) as session:
             session.start()
-            session.plan(cases)
             began = time.perf_counter()
-            for case in cases:
-                session.judge(case)
+            deque(session.verdicts(cases), maxlen=0)
             return time.perf_counter() - began
 
     ways: dict[str, Callable[[], float | None]] = {

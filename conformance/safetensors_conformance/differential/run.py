@@ -11,44 +11,36 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from typing import Any
 
-from safetensors_corpus import ManifestError
+from safetensors_corpus import Case
 from safetensors_corpus.judging.judge import lacks_feature
 from safetensors_reports.record.run import RunRecord
 
 from ..implementations.environment import InstallError
 from ..implementations.prepare import prepare
 from ..implementations.selectors import Target
+from ..run.cases import CaseRunner, Input
 from ..run.interruption import end_children
-from ..run.multistep import carry_out
-from ..run.session import WINDOW
-from ..worker.copies import Copies
-from ..worker.make import make_worker
-from ..worker.outcome import Implementation, Memory, StepResult
-from ..worker.worker import Limits, Request, StartError, Worker, asked_again
-from .inputs import Input, features_of, path_of, plain
+from ..worker.outcome import StepResult
+from ..worker.worker import Limits, StartError
+from .inputs import features_of
 
 NOT_ASKED = StepResult("harness-error", "not asked: it has no step for this input")
 
 
-class Side:
+class Side(CaseRunner):
     """One implementation of a differential run, used by one thread at a time.
 
     Attributes:
-        target: what was asked for.
-        who: who answered, None before it was started or when it cannot be.
         problem: why it cannot be run, None when it can.
         results: input id -> answer, as far as it got.
+        asked: ids of the inputs that it has a step for.
     """
 
     def __init__(self, target: Target, limits: Limits, profile: str | None = None) -> None:
-        self.target = target
-        self.who: Implementation | None = None
+        super().__init__(target, limits, profile)
         self.problem: str | None = None
         self.results: dict[str, StepResult] = {}
         self.asked: set[str] = set()
-        self._memory = Memory()
-        self._copies = Copies()
-        self._worker: Worker = make_worker(target, limits, profile)
 
     def prepare(self) -> None:
         """Make its environment if need be; ``problem`` says why that did not work."""
@@ -57,85 +49,38 @@ class Side:
         except InstallError as err:
             self.problem = str(err)
 
-    def run(self, inputs: Sequence[Input], stop: threading.Event, tick: Callable[[], None]) -> None:
-        """Start it and ask for every input, in order, until ``stop`` is set; end the worker in any case."""
+    def steps(self, item: Input) -> list[str]:
+        """Return the last step of an input that the implementation has: it says most."""
+        return super().steps(item)[-1:]
+
+    def run_all(self, inputs: Sequence[Input], stop: threading.Event, tick: Callable[[], None]) -> None:
+        """Start it and ask about every input, in order, until ``stop`` is set; end the worker in any case."""
         if self.problem is not None or stop.is_set():
             return
+        self.stop = stop
         try:
-            self.who = self._worker.start()
-            sent = 0
-            for place, item in enumerate(inputs):
-                if stop.is_set():
-                    return
-                step = item.step_of(self.who)
-                if step is None:
-                    self.results[item.id] = NOT_ASKED
-                else:
-                    sent = self._send_ahead(inputs, max(sent, place) if self._worker.in_flight else place)
-                    result = self._answer(item, step, stop)
-                    self.asked.add(item.id)
-                    self.results[item.id] = self._memory.kept(self._excused(item, result))
+            self.start()
+            for item, result in self.run(inputs, self._result):
+                self.results[item.id] = result
                 tick()
         except StartError as err:
             self.problem = str(err)
         finally:
-            self._worker.close()
-            self._copies.close()
+            self.close()
 
-    def _send_ahead(self, inputs: Sequence[Input], start: int) -> int:
-        """Keep the worker busy with plain questions from ``start`` on; return where the next one is."""
-        assert self.who is not None
-        if self._worker.in_flight > WINDOW // 2:
-            return start
-        requests: list[Request] = []
-        while start < len(inputs) and len(requests) + self._worker.in_flight < WINDOW:
-            item = inputs[start]
-            step = item.step_of(self.who)
-            if not plain(item):
-                break
-            if step is not None:
-                try:
-                    requests.append(Request(step, path_of(self._shown(item))))
-                except ManifestError:
-                    break  # that is told when its turn comes
-            start += 1
-        if requests:
-            self._worker.send_ahead(requests)
-        return start
-
-    def _shown(self, item: Input) -> Input:
-        """Return the input with a copy in the place of a file of the corpus. Raises ManifestError."""
-        return item if item.case is None else replace(item, case=self._copies.shown(item.case))
-
-    def _answer(self, item: Input, step: str, stop: threading.Event) -> StepResult:
-        try:
-            return self._copies.plain(self._told(item, self._shown(item), step, stop))
-        except ManifestError as err:
-            return StepResult("harness-error", str(err))
-        finally:
-            if item.case is not None:
-                self._copies.retire(item.case)
-
-    def _told(self, item: Input, shown: Input, step: str, stop: threading.Event) -> StepResult:
-        if item.case is not None and self._copies.change(item.case):  # by an answer before this one
-            self._copies.discard(item.case)
-            shown = self._shown(item)
-        first = self._ask(shown, step)
-        if first.outcome not in ("crash", "hang") or stop.is_set():
-            return first
-        return asked_again(self._worker, lambda: self._ask(shown, step), first)
-
-    def _ask(self, item: Input, step: str) -> StepResult:
-        if item.case is not None and not plain(item):
-            return carry_out(self._worker, item.case)
-        return self._worker.ask(step, path_of(item))
+    def _result(self, item: Input) -> StepResult:
+        if not self.steps(item):
+            return NOT_ASKED
+        (result,) = self.answers(item).values()
+        self.asked.add(item.id)
+        return self._memory.kept(self._excused(item, result))
 
     def _excused(self, item: Input, result: StepResult) -> StepResult:
         """A refusal for lack of a feature that was declared says nothing about the file."""
         assert self.who is not None
         if result.outcome != "reject" or not self.who.lacks:
             return result
-        features = item.case.features if item.case is not None else features_of(item.path)
+        features = item.features if isinstance(item, Case) else features_of(item.path)
         lacking = lacks_feature(self.who.lacks, features)
         if not lacking:
             return result
@@ -151,7 +96,7 @@ def run_all(sides: Sequence[Side], inputs: Sequence[Input], jobs: int, tick: Cal
     stop = threading.Event()
     pool = ThreadPoolExecutor(max_workers=max(jobs, 1))
     try:
-        futures = [pool.submit(side.run, inputs, stop, _ticking(tick, side)) for side in sides]
+        futures = [pool.submit(side.run_all, inputs, stop, _ticking(tick, side)) for side in sides]
         wait(futures)
     except KeyboardInterrupt:
         stop.set()

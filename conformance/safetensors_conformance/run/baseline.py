@@ -22,7 +22,7 @@ import datetime as dt
 import fnmatch
 import shlex
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -125,6 +125,12 @@ def own_baselines() -> dict[str, Path]:
     known = [(d, e) for d in descriptors().values() for e in d.entries]
     named = {f"{d.selector(e).replace(':', '-')}.toml": d.expected_failures(e) for d, e in known}
     return {name: path for name, path in named.items() if path.is_file()}
+
+
+def check_owner(given: object, implementations: Sequence[object]) -> None:
+    """Make sure that a file of expected failures is given for one implementation. Raises BaselineError."""
+    if given and len(implementations) > 1:
+        raise BaselineError("--baseline belongs to one implementation; give one --impl with it")
 
 
 def name_in_records(path: Path) -> str:

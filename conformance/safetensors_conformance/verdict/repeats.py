@@ -9,7 +9,7 @@ from safetensors_reports.causes import in_words, mistakes_of
 from safetensors_reports.text import visible
 
 if TYPE_CHECKING:
-    from ..run.subject import Subject
+    from ..run.session import RunSession
 
 CASES = 3
 """Cases of one cause that are told in full."""
@@ -19,12 +19,12 @@ class Repeats:
     """What was told of one implementation in this process.
 
     Args:
-        subject: the implementation in its run.
+        session: the implementation in its run.
         full: whether everything is told in full.
     """
 
-    def __init__(self, subject: Subject, *, full: bool = False) -> None:
-        self._subject = subject
+    def __init__(self, session: RunSession, *, full: bool = False) -> None:
+        self._session = session
         self._full = full
         self._told: dict[tuple[str, ...], list[str]] = {}
 
@@ -38,8 +38,8 @@ class Repeats:
             text: the whole message.
         """
         case, step = str(row["case"]), str(row["step"])
-        keys = mistakes_of(dict(row), self._subject.options.manifest)
-        entry = self._subject.baseline.find(case)
+        keys = mistakes_of(dict(row), self._session.options.manifest)
+        entry = self._session.baseline.find(case)
         if self._full or not keys or (entry is not None and step in entry.steps):
             return text
         known = [self._told.setdefault(key, []) for key in keys]
@@ -51,8 +51,8 @@ class Repeats:
         return text
 
     def _line(self, row: Mapping[str, Any], first: str) -> str:
-        who = self._subject.who
-        label = visible(who.label, 80) if who is not None else visible(self._subject.target.selector, 80)
-        why = in_words(dict(row), self._subject.options.manifest)
+        who = self._session.who
+        label = visible(who.label, 80) if who is not None else visible(self._session.target.selector, 80)
+        why = in_words(dict(row), self._session.options.manifest)
         head = f"{label} · {row['case']} · {row['step']}: {str(row['verdict']).upper()}"
         return f"{head}, as {first} (same cause: {visible(why, 200)})"

@@ -14,13 +14,13 @@ def make_worker(
     profile: str | None = None,
     *,
     device: str | None = None,
-    roomy: bool = False,
+    unlimited_address_space: bool = False,
 ) -> Worker:
     """Return the worker for a target; with a ``device`` the step of that name can be asked of it.
 
-    A ``roomy`` one may reserve any amount of address space, as mapping a file of a tebibyte takes; its
+    With ``unlimited_address_space`` it may reserve any amount, as mapping a file of a tebibyte takes; its
     resident memory is watched as that of any other.
     """
     if target.kind == "exit":
         return ExitWorker(target, limits)
-    return PipeWorker(target, limits, profile, device=device, roomy=roomy)
+    return PipeWorker(target, limits, profile, device=device, unlimited_address_space=unlimited_address_space)
