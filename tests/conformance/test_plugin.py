@@ -13,13 +13,14 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from safetensors_conformance.implementations.descriptor import descriptors
 from safetensors_conformance.run import session as runner
 from safetensors_conformance.run.baseline import load_baseline
 
 from .suite_runs import BASICS, corpus_of, one_of_each, suite, suite_here
-from .support import HERE, REPOSITORY, committed, device_loader, fake, stdio
+from .support import HERE, committed, device_loader, fake, stdio
 
-BASELINES = REPOSITORY / "conformance" / "safetensors_conformance" / "baselines"
+BASELINE = descriptors()["safetensors"].expected_failures(descriptors()["safetensors"].entries[0])
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +46,7 @@ def basics(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="session")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Option that selects cases of every sort, and those that the official library is known to fail."""
-    known = load_baseline(BASELINES / "safetensors.toml", "", None)
+    known = load_baseline(BASELINE, "", None)
     wanted = [case.id for case in one_of_each(c for c in committed().cases if not c.heavy)]
     wanted += [entry.case for entry in known.entries]
     return f"--corpus={corpus_of(tmp_path_factory.mktemp('corpus'), *wanted)}"

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from ..run.baseline import BaselineError, load_baseline
 from ..run.options import RunOptions
-from ..run.results import Book, baseline_path
+from ..run.results import RunResults, baseline_path
 from ..run.session import RunSession, result_row, result_rows
 from ..verdict.message import explain_failure
 from .common import corpus, targets
@@ -99,18 +99,18 @@ def update(selector: str, profile: str | None, file: Path | None) -> None:
     """
     manifest = corpus(None)
     target = targets([selector])[0]
-    book = Book(manifest, None)
-    page = book.page(target)
+    results = RunResults(manifest, None)
+    mine = results.of(target)
     with RunSession(target, RunOptions(manifest, profile, use_baseline=False)) as session:
         if session.problem is not None:
             raise click.ClickException(session.problem)
-        page.add({"header": session.header})
+        mine.add({"header": session.header})
         cases = [c for c in manifest.cases if not c.heavy and session.steps(c)]
         judged = session.verdicts(cases)
         shown = Console(stderr=True)
         for verdict in track(judged, selector, len(cases), transient=True, console=shown):
             for row in result_rows(verdict):
-                page.add({"result": row})
-    book.finish()
-    for line in book.update_baselines(file, profile):
+                mine.add({"result": row})
+    results.finish()
+    for line in results.update_baselines(file, profile):
         click.echo(line)

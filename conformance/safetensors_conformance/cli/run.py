@@ -23,7 +23,7 @@ from ..run.baseline import BaselineError, check_owner
 from ..run.cases import GivenUpError, StoppedError
 from ..run.interruption import Interruption
 from ..run.options import RunOptions
-from ..run.results import Book, ReportError
+from ..run.results import ReportError, RunResults
 from ..run.session import RunSession
 from ..verdict.judge import CaseVerdict, judge_choice
 from ..verdict.repeats import Repeats
@@ -132,8 +132,8 @@ def run(
         raise click.UsageError(str(err)) from err
     limits = Limits(time_limit, memory_limit << 20, corpus_shown(confinement, manifest))
     with Interruption() as interruption, contextlib.ExitStack() as stack:
-        book = _book(manifest, report, strict=fail_on_should, full=full_failures)
-        stack.callback(book.close)
+        results = _opened(manifest, report, strict=fail_on_should, full=full_failures)
+        stack.callback(results.close)
         options = RunOptions(
             manifest,
             profile,
@@ -148,7 +148,7 @@ def run(
             stop=interruption.stop,
         )
         for target in wanted:
-            book.page(target)  # in the order asked for, whoever is done first
+            results.of(target)  # in the order asked for, whoever is done first
 
         def one(target: Target) -> bool:
             try:
@@ -156,7 +156,7 @@ def run(
             except StoppedError:
                 return False
             try:
-                add, repeats = book.page(target).add, Repeats(session, full=full_failures)
+                add, repeats = results.of(target).add, Repeats(session, full=full_failures)
                 return _run_one(session, add, repeats, chosen, whole=not cases, quiet=quiet, shown=jobs == 1)
             finally:
                 session.close()
@@ -167,26 +167,26 @@ def run(
         except ReportError as err:
             unwritten = str(err)
         try:
-            book.finish()
+            results.finish()
         except ReportError as err:
             unwritten = unwritten or str(err)
-        problems = any(page.problems for page in book.pages.values())
-        _tell(book, unwritten, interruption.status)
+        problems = any(one.problems for one in results.implementations.values())
+        _tell(results, unwritten, interruption.status)
         raise SystemExit(interruption.status or (2 if problems or unwritten else int(failed)))
 
 
-def _book(manifest: Manifest, folder: Path | None, *, strict: bool, full: bool) -> Book:
-    """Return the book of a run. Raises UnusableError."""
+def _opened(manifest: Manifest, folder: Path | None, *, strict: bool, full: bool) -> RunResults:
+    """Return the results of a run. Raises UnusableError."""
     try:
-        return Book(manifest, folder, strict=strict, full=full)
+        return RunResults(manifest, folder, strict=strict, full=full)
     except ReportError as err:
         raise UnusableError(f"--report {err}") from err
 
 
-def _tell(book: Book, unwritten: str, interrupted: int | None) -> None:
+def _tell(results: RunResults, unwritten: str, interrupted: int | None) -> None:
     """Print the summary and why a run ended early. Nothing is printed where nobody listens any more."""
     with contextlib.suppress(OSError) if interrupted else contextlib.nullcontext():
-        for line in book.summary():
+        for line in results.summary():
             click.echo(line)
         if interrupted:
             click.echo("interrupted: the results so far stand above", err=True)

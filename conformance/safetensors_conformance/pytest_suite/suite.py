@@ -16,7 +16,7 @@ from ..implementations.selectors import SelectorError, Target, resolve
 from ..run.baseline import BaselineError, check_owner
 from ..run.cases import GivenUpError
 from ..run.options import RunOptions
-from ..run.results import Book, ReportError
+from ..run.results import ReportError, RunResults
 from ..run.session import RunSession
 from ..verdict.judge import judge_choice
 from ..verdict.repeats import Repeats
@@ -39,7 +39,7 @@ class Suite:
         self._sessions: dict[str, RunSession] = {}
         self._repeats: dict[str, Repeats] = {}
         self._manifest: Manifest | None = None
-        self._book: Book | None = None
+        self._results: RunResults | None = None
         self._notes: list[str] = []
         self._sent: set[str] = set()
 
@@ -106,7 +106,7 @@ class Suite:
             raise pytest.UsageError("--max-hangs must be 0 or above")
         _ = self.device
         if not self._is_worker:
-            _ = self.book  # nobody else writes there, from the beginning
+            _ = self.results  # nobody else writes there, from the beginning
 
     @property
     def _is_worker(self) -> bool:
@@ -248,22 +248,24 @@ class Suite:
     # What the controlling process gathers
 
     @property
-    def book(self) -> Book:
+    def results(self) -> RunResults:
         """The results of all implementations. Raises pytest.UsageError when they cannot be written."""
-        if self._book is None:
+        if self._results is None:
             folder = self.option("--report")
             strict, full = self.option("--fail-on-should"), self.option("--full-failures")
             try:
-                self._book = Book(self.manifest, Path(folder) if folder else None, strict=strict, full=full)
+                self._results = RunResults(
+                    self.manifest, Path(folder) if folder else None, strict=strict, full=full
+                )
             except ReportError as err:
                 raise pytest.UsageError(f"--report {err}") from err
-        return self._book
+        return self._results
 
     def collect(self, message: Mapping[str, Any]) -> None:
         """Take the message of one report. Ends the run when it cannot be written."""
         if not self._is_worker:
             try:
-                self.book.page(resolve(message["selector"])).add(message)
+                self.results.of(resolve(message["selector"])).add(message)
             except ReportError as err:
                 pytest.exit(f"the report cannot be written: {err}", returncode=2)
 
@@ -271,23 +273,23 @@ class Suite:
         """End workers; in the controlling process finish records and baselines too."""
         for running in self._sessions.values():
             running.close()
-        if self._book is None:
+        if self._results is None:
             return
         try:
-            self._book.finish()
+            self._results.finish()
         except ReportError as err:
             self._notes.append(f"the report cannot be written: {err}")
             session.exitstatus = pytest.ExitCode.INTERRUPTED
         if self.option("--update-baseline"):
             given = self.option("--baseline")
-            self._notes.extend(self._book.update_baselines(Path(given) if given else None, self.profile))
+            self._notes.extend(self._results.update_baselines(Path(given) if given else None, self.profile))
         # A problem must not look like success when -k left the smoke item out.
-        if session.exitstatus == 0 and any(p.problems for p in self._book.pages.values()):
+        if session.exitstatus == 0 and any(one.problems for one in self._results.implementations.values()):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def summary(self) -> list[str]:
         """Return the lines for the end of the run."""
-        return [] if self._book is None else ["", *self._book.summary(), *self._notes]
+        return [] if self._results is None else ["", *self._results.summary(), *self._notes]
 
 
 def _is_text(value: str) -> bool:
