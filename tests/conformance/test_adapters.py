@@ -16,8 +16,7 @@ from safetensors_conformance.implementations.descriptor import HERE, descriptors
 from safetensors_conformance.implementations.selectors import Target, resolve
 from safetensors_conformance.run.options import RunOptions
 from safetensors_conformance.run.session import RunSession, Session, smoke
-from safetensors_conformance.worker.make import make_worker
-from safetensors_conformance.worker.worker import Limits
+from safetensors_conformance.worker.worker import Limits, make_worker
 
 from .support import committed
 

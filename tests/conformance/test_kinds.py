@@ -14,8 +14,7 @@ from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.run import cases as runner
 from safetensors_conformance.run.session import Session
 from safetensors_conformance.verdict.judge import CaseVerdict
-from safetensors_conformance.worker.make import make_worker
-from safetensors_conformance.worker.worker import Limits, Request
+from safetensors_conformance.worker.worker import Limits, Request, make_worker
 from safetensors_corpus import Case
 
 from .suite_runs import load_once, one_of_each

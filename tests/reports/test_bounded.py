@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safetensors_conformance.verdict.content import dump
+from safetensors_conformance.differential.run import dump
 from safetensors_conformance.worker.outcome import (
     KEPT_CONTENT,
     LARGEST_CONTENT,

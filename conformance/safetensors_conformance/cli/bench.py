@@ -22,8 +22,7 @@ from ..host import python_host as host
 from ..implementations.selectors import resolve
 from ..run.cases import MAX_IN_FLIGHT
 from ..run.session import Session
-from ..worker.make import make_worker
-from ..worker.worker import Request
+from ..worker.worker import Request, make_worker
 from .common import corpus
 
 

@@ -23,11 +23,10 @@ from safetensors_reports.differences.signatures import Differences, evaluate
 from safetensors_reports.differences.terminal import diff_text
 
 from ..differential.inputs import GONE, KINDS, Knowledge, checked, of_files, places_of
-from ..differential.run import Side, names_of, records_of, run_all
+from ..differential.run import Side, dump, names_of, records_of, run_all
 from ..differential.triage import Triage, TriageError, load_triage, shipped
 from ..run.cases import Input
 from ..run.interruption import ending_as_interrupted
-from ..verdict.content import dump
 from ..worker.confinement import Confinement
 from ..worker.worker import Limits
 from .common import confined, corpus, corpus_shown, select, targets, write_report

@@ -26,7 +26,7 @@ from ..run.options import RunOptions
 from ..run.results import ReportError, RunResults
 from ..run.session import RunSession
 from ..verdict.judge import CaseVerdict, judge_choice
-from ..verdict.repeats import Repeats
+from ..verdict.message import Repeats
 from ..worker.confinement import Confinement
 from ..worker.worker import Limits
 from .common import (

@@ -5,6 +5,9 @@ An expectation is needed nowhere here: what one implementation says is held agai
 
 from __future__ import annotations
 
+import hashlib
+import json
+import math
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -12,11 +15,11 @@ from dataclasses import replace
 from typing import Any
 
 from safetensors_corpus import Case
+from safetensors_corpus.judging.content import FIELDS
 from safetensors_corpus.judging.judge import lacks_feature
 from safetensors_reports.record.run import RunRecord
 
-from ..implementations.environment import InstallError
-from ..implementations.prepare import prepare
+from ..implementations.environment import InstallError, prepare
 from ..implementations.selectors import Target
 from ..run.cases import CaseRunner, Input
 from ..run.interruption import end_children
@@ -24,6 +27,8 @@ from ..worker.outcome import StepResult
 from ..worker.worker import Limits, StartError
 from .inputs import features_of
 
+MAX_LISTED = 50
+"""Most tensors and metadata keys that a dump lists; the digest covers all."""
 NOT_ASKED = StepResult("harness-error", "not asked: it has no step for this input")
 
 
@@ -163,3 +168,48 @@ def _record(side: Side, selector: str, digest: str, profile: str | None) -> RunR
         for input_id, result in results.items()
     ]
     return RunRecord(header, rows, footer={"complete": True, "duration_s": 0.0, "not_run": 0})
+
+
+def dump(result: StepResult) -> dict[str, Any]:
+    """Return the canonical form of an answer, JSON-serialisable and of bounded size.
+
+    Tensors are sorted by name since their order is nobody's promise (API-03). What an implementation does not
+    tell is left out, never filled in: silence agrees with everything.
+
+    ``outcome`` always; ``message`` for what is no accept; of an accept ``digest`` over everything told,
+    ``count`` of tensors, ``tensors`` sorted by name and ``metadata`` sorted by key, as far as they are told.
+    """
+    if result.outcome != "accept":
+        return {"outcome": result.outcome, "message": result.message[:500]}
+    out: dict[str, Any] = {"outcome": "accept"}
+    told: dict[str, Any] = {}
+    if result.tensors is not None:
+        told["tensors"] = sorted((_tensor(row) for row in result.tensors), key=_order)
+    if result.has_metadata:
+        told["metadata"] = dict(sorted((str(k), _plain(v)) for k, v in (result.metadata or {}).items()))
+    text = json.dumps(told if result.cut is None else dict(result.cut), sort_keys=True, separators=(",", ":"))
+    out["digest"] = hashlib.sha256(text.encode("ascii")).hexdigest()
+    if "tensors" in told:
+        out["count"] = len(told["tensors"]) if result.cut is None else result.cut["tensor_count"]
+        out["tensors"] = told["tensors"][:MAX_LISTED]
+    if "metadata" in told:
+        out["metadata"] = dict(list(told["metadata"].items())[:MAX_LISTED])
+    return out
+
+
+def _tensor(row: dict[str, Any]) -> dict[str, Any]:
+    told = {name: _plain(row[name]) for name in FIELDS if row.get(name) is not None}
+    return {"name": row["name"], **told, **({"unsupported": True} if row.get("unsupported") else {})}
+
+
+def _order(row: dict[str, Any]) -> tuple[str, str]:
+    return row["name"], json.dumps(row, sort_keys=True)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value that JSON can hold: lenient readers report NaN and infinities."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items()}
+    return [_plain(v) for v in value] if isinstance(value, list) else value

@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from .options import add_options, option
-from .stash import RESULT_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+    from typing import Any
 
     from .suite import Suite
 
 SUITE_KEY: pytest.StashKey[Suite] = pytest.StashKey()
+RESULT_KEY: pytest.StashKey[dict[str, Any]] = pytest.StashKey()
+"""Place of the result that an item leaves for its report."""
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -11,6 +11,7 @@ import pytest
 
 from safetensors_corpus import Case, Manifest, ManifestError, load_manifest
 from safetensors_reference.rules.book import rule_book
+from safetensors_reference.rules.cwe import CWE_OF_CODE
 
 from ..implementations.selectors import SelectorError, Target, resolve
 from ..run.baseline import BaselineError, check_owner
@@ -19,15 +20,14 @@ from ..run.options import RunOptions
 from ..run.results import ReportError, RunResults
 from ..run.session import RunSession
 from ..verdict.judge import judge_choice
-from ..verdict.repeats import Repeats
+from ..verdict.message import Repeats
 from ..worker.confinement import Confinement
 from ..worker.device import DEVICE_NAMES, is_device
 from ..worker.outcome import Implementation, loadable
 from ..worker.sandbox import SandboxError
 from ..worker.worker import Limits, StartError
-from .junit import case_properties
 from .options import option
-from .stash import RESULT_KEY
+from .plugin import RESULT_KEY
 
 
 class Suite:
@@ -302,3 +302,18 @@ def _may_ask(who: Implementation | None, step: str, case: Case) -> bool:
     if who is None:
         return step != "device" or loadable(case)
     return step in who.steps_of(case)
+
+
+def case_properties(case: Case) -> list[tuple[str, str]]:
+    """Return what JUnit XML says of a case, (name, value); several values of a name have blanks between.
+
+    ``rules``, ``area`` and ``level`` are those of the corpus. ``cwe`` holds the numbers of the Common
+    Weakness Enumeration that belong to the fault codes a refusal is expected for; left out without any.
+    """
+    wanted = (case.expect, *case.options.values())
+    codes = [code for one in wanted if one is not None for code in one.codes]
+    numbers = dict.fromkeys(number for code in codes for number in CWE_OF_CODE.get(code, ()))
+    out = [("rules", " ".join(case.rules)), ("area", case.area), ("level", case.level)]
+    if numbers:
+        out.append(("cwe", " ".join(map(str, numbers))))
+    return out

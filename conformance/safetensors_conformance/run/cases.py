@@ -16,10 +16,9 @@ from safetensors_corpus import Case, ManifestError
 
 from ..verdict.budget import Metered, cheaper, excesses
 from ..worker.copies import Copies
-from ..worker.make import make_worker
 from ..worker.outcome import UNSAFE, Implementation, Memory, StepResult
-from ..worker.warm_up import warm_up
-from ..worker.worker import UNSURE, Limits, Request, Worker, asked_again
+from ..worker.scratch import warm_up
+from ..worker.worker import UNSURE, Limits, Request, Worker, asked_again, make_worker
 from .multistep import carry_out
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from safetensors_corpus import Case
 from safetensors_corpus.judging.verdicts import effect_of, fails
 from safetensors_reports.text import visible
 
-from ..implementations.environment import InstallError
-from ..implementations.prepare import prepare
+from ..implementations.environment import InstallError, prepare
 from ..verdict.judge import CaseVerdict, judge, only_checks
 from ..verdict.message import explain_failure
 from ..verdict.uninitialised_memory import with_heap_note

@@ -12,8 +12,7 @@ from safetensors_reports.history.misfits import misfits
 from safetensors_reports.history.model import Bug, Note, VersionRun
 from safetensors_reports.text import plural
 
-from ..implementations.environment import InstallError
-from ..implementations.prepare import prepare
+from ..implementations.environment import InstallError, prepare
 from ..implementations.selectors import SelectorError, Target, resolve
 from ..worker.outcome import Implementation
 from ..worker.worker import StartError

@@ -20,9 +20,8 @@ from safetensors_corpus.judging.verdicts import effect_of
 from safetensors_reference.rules.faults import quote
 
 from ..implementations.selectors import Target
-from ..worker.make import make_worker
 from ..worker.outcome import StepResult
-from ..worker.worker import Limits, StartError
+from ..worker.worker import Limits, StartError, make_worker
 from .judge import CaseVerdict
 
 FILLS: tuple[Mapping[str, str], ...] = (

@@ -10,7 +10,7 @@ from typing import Any
 from ..implementations.selectors import Target
 from .outcome import Implementation, Outcome, StepResult
 from .process import Deadline, DiedError, FloodError, HungryError, LateError, describe_status
-from .warm_up import small_files
+from .scratch import small_files
 from .worker import BUSY, Limits, Request, death_outcome
 
 
