@@ -24,7 +24,7 @@ from safetensors_conformance.worker.worker import Limits, StartError, make_worke
 
 @pytest.fixture(autouse=True)
 def _soon_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host.values, "MOST_VALUES", 10_000)
+    monkeypatch.setattr(host.values, "MAX_VALUES", 10_000)
 
 
 def read(gives: Any, *, own: bool = False, **more: Any) -> dict[str, Any]:

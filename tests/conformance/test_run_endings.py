@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from safetensors_conformance.cli.run import run as run_command
-from safetensors_conformance.implementations.selectors import LONGEST_SLUG, Target
+from safetensors_conformance.implementations.selectors import MAX_SLUG, Target
 from safetensors_conformance.run import cases as runner
 from safetensors_conformance.run.results import ReportError, RunResults
 from safetensors_reports.record.run import read_record
@@ -203,7 +203,7 @@ def header(selector: str) -> dict[str, Any]:
     "selectors",
     [
         ("exit:a b", "exit:a  b", "exit:a?b", "exit:A b"),
-        tuple("exit:" + "a" * LONGEST_SLUG + end for end in "xyz"),
+        tuple("exit:" + "a" * MAX_SLUG + end for end in "xyz"),
     ],
 )
 @pytest.mark.parametrize("together", [True, False])
@@ -219,7 +219,7 @@ def test_every_implementation_has_a_record_of_its_own(
         book.finish()
     records = [read_record(path) for path in tmp_path.glob("*.jsonl")]
     assert sorted(r.implementation["selector"] for r in records) == sorted(selectors)
-    assert all(len(path.stem) <= LONGEST_SLUG + 9 for path in tmp_path.glob("*.jsonl"))
+    assert all(len(path.stem) <= MAX_SLUG + 9 for path in tmp_path.glob("*.jsonl"))
 
 
 def test_two_runs_do_not_write_into_one_folder(tmp_path: Path) -> None:

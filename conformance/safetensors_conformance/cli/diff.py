@@ -31,7 +31,7 @@ from ..worker.confinement import Confinement
 from ..worker.worker import Limits
 from .common import confined, corpus, corpus_shown, select, targets, write_report
 
-HARNESS_ERRORS_SHOWN = 3
+MAX_HARNESS_ERRORS = 3
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -236,8 +236,8 @@ def _problems(sides: Sequence[Side], inputs: Sequence[Input], *, finished: bool)
             for name in sorted(side.asked)
             if side.results[name].outcome == "harness-error"
         ]
-        out += bad[:HARNESS_ERRORS_SHOWN]
-        if len(bad) > HARNESS_ERRORS_SHOWN:
+        out += bad[:MAX_HARNESS_ERRORS]
+        if len(bad) > MAX_HARNESS_ERRORS:
             out.append(f"{side.target.selector}: its adapter failed on {len(bad):,} inputs")
     started = [side for side in sides if side.who is not None]
     for kind in dict.fromkeys(item.kind for item in inputs) if finished else ():

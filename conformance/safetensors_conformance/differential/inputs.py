@@ -1,4 +1,4 @@
-"""What a differential run is asked about: corpus cases or files by path, and what is known of each."""
+"""Inputs of a differential run: corpus cases or files by path, and what is known of each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..run.cases import GivenFile, Input, plain
 
 KINDS = ("read", "slice", "index")
 """Kinds of corpus case whose answers can be held against each other without an expectation."""
-CODES_SHOWN = 6
+MAX_CODES = 6
 GONE = "unreadable"
 """Subject of a file that cannot be read any more when the strict reader gets to it."""
 
@@ -85,7 +85,7 @@ def check_input(case: Case) -> None:
 
 
 class Knowledge(Mapping[str, About]):
-    """What is known of every input; worked out when it is asked for, since the strict reader does it."""
+    """Knowledge of every input, worked out when it is asked for, since the strict reader does it."""
 
     def __init__(self, inputs: Iterable[Input]) -> None:
         self._inputs = {item.id: item for item in inputs}
@@ -109,7 +109,7 @@ def about(item: Input) -> About:
     if case is not None and not plain(item):
         return About(case.rules[0], _open(case.choice), case.title)
     codes, choices = _faults(item.path) if item.kind == "read" else ([], set())
-    subject = "+".join(codes[:CODES_SHOWN]) or (case.rules[0] if case is not None else "valid")
+    subject = "+".join(codes[:MAX_CODES]) or (case.rules[0] if case is not None else "valid")
     if case is not None:
         return About(subject, _open(case.choice), case.title)
     undisputed = not choices or any(not _open(c) for c in choices)

@@ -40,7 +40,7 @@ class InstallError(Exception):
 
 
 class NoSuchVersionError(InstallError):
-    """What is to be installed does not exist, for this platform and interpreter at least."""
+    """The version to be installed does not exist, for this platform and interpreter at least."""
 
 
 def cache_folder() -> Path:

@@ -27,7 +27,7 @@ from ..worker.outcome import Implementation, loadable
 from ..worker.sandbox import SandboxError
 from ..worker.worker import Limits, StartError
 from .options import option
-from .plugin import RESULT_KEY
+from .plugin import RESULT_KEY, SUITE_KEY
 
 
 class Suite:
@@ -55,7 +55,7 @@ class Suite:
 
     @property
     def confinement(self) -> Confinement:
-        """What tested programs get of the machine. Raises pytest.UsageError when that cannot be."""
+        """The share of the machine that tested programs get. Raises pytest.UsageError when that cannot be."""
         sandbox, net = self.option("--sandbox"), self.option("--sandbox-net")
         try:
             found = Confinement.of(self.option("--env") or (), sandbox=sandbox, net=net)
@@ -110,7 +110,7 @@ class Suite:
 
     @property
     def _is_worker(self) -> bool:
-        """Whether this is a process of pytest-xdist, which reports to another one."""
+        """True for a process of pytest-xdist, which reports to another one."""
         return hasattr(self._config, "workerinput")
 
     def session(self, selector: str) -> RunSession:
@@ -185,7 +185,11 @@ class Suite:
         return session
 
     def _send(self, item: pytest.Item, session: RunSession, message: dict[str, Any]) -> None:
-        """Attach a message to the item's report; the first of a session carries the record's header."""
+        """Attach a message to the item's report; the first of a session carries the record's header.
+
+        A process of pytest-xdist reaches the controlling one through the reports of its items alone, and the
+        header has to be written before any row: so it travels in the message of the first item.
+        """
         message["selector"] = session.target.selector
         if session.target.selector not in self._sent and session.header is not None:
             self._sent.add(session.target.selector)
@@ -290,6 +294,13 @@ class Suite:
     def summary(self) -> list[str]:
         """Return the lines for the end of the run."""
         return [] if self._results is None else ["", *self._results.summary(), *self._notes]
+
+
+def suite_of(config: pytest.Config) -> Suite:
+    """Return the suite of this run, made on first use."""
+    if SUITE_KEY not in config.stash:
+        config.stash[SUITE_KEY] = Suite(config)
+    return config.stash[SUITE_KEY]
 
 
 def _is_text(value: str) -> bool:

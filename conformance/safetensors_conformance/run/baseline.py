@@ -37,9 +37,9 @@ from ..implementations.descriptor import descriptors
 from ..worker.device import kind_of_device
 from ..worker.outcome import STEPS
 
-LARGEST = 64 << 20
+MAX_BYTES = 64 << 20
 """Most bytes of a file of expected failures or known disagreements."""
-GLOB_LIMIT = 20
+MAX_GLOB_CASES = 20
 """Most cases that one glob may cover."""
 UNREPORTED = "unreported"
 """Value of ``issue`` for a security failure that has no public report yet; it then needs a ``why``."""
@@ -115,8 +115,8 @@ class Baseline:
             covered = sum(entry.covers(i) for i in ids)
             if covered == 0:
                 out.append(f"{entry.case}: matches no case of the corpus; remove the entry")
-            elif covered > GLOB_LIMIT:
-                out.append(f"{entry.case}: covers {covered} cases, one glob may cover {GLOB_LIMIT}")
+            elif covered > MAX_GLOB_CASES:
+                out.append(f"{entry.case}: covers {covered} cases, one glob may cover {MAX_GLOB_CASES}")
         return out
 
 
@@ -141,7 +141,7 @@ def name_in_records(path: Path) -> str:
 def load_baseline(path: Path, version: str, profile: str | None, device: str | None = None) -> Baseline:
     """Load the entries of ``path`` that hold for this version, profile and device. Raises BaselineError."""
     try:
-        raw = tomllib.loads(read_whole(path, LARGEST).decode())
+        raw = tomllib.loads(read_whole(path, MAX_BYTES).decode())
     except OSError as err:
         raise BaselineError(
             f"baseline {err}; make one with: stc baseline update SELECTOR --file {shlex.quote(str(path))}"

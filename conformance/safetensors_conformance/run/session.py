@@ -166,7 +166,7 @@ def result_row(verdict: CaseVerdict, step: str, expected_failure: bool) -> dict[
 
 @dataclass(frozen=True)
 class Assessment:
-    """What a step's verdict means for the run: fine, an expected failure, or a failure with its text.
+    """The meaning of a step's verdict for the run: fine, an expected failure, or a failure with its text.
 
     ``row`` is the result as run records have it.
     """

@@ -88,7 +88,7 @@ def _evidence(case: Case, rule: str) -> list[str]:
 
 
 class Repeats:
-    """What was told of one implementation in this process.
+    """Causes of failures that were told of one implementation in this process.
 
     Args:
         session: the implementation in its run.

@@ -21,13 +21,13 @@ START_SECONDS = 120.0
 """Longest time an implementation may take to start; importing a large framework takes many seconds."""
 NOISE_LIMIT = 256 << 10
 BREACH = "the adapter breaks the protocol"
-"""How the message of a lost conversation begins; what came before in the same process may be to blame."""
+"""Beginning of the message of a lost conversation; what came before in the same process may be to blame."""
 BUSY = "nothing is known"
-"""How the message begins when the machine was too busy for the implementation to get its time."""
+"""Beginning of the message when the machine was too busy for the implementation to get its time."""
 BETWEEN = "after its answer it"
-"""How the message begins when the process ended of itself without being at work on anything."""
+"""Beginning of the message when the process ended of itself without being at work on anything."""
 UNSURE = (BREACH, BUSY, BETWEEN)
-"""How the messages begin that hold for a step only when they come again in a fresh process."""
+"""Beginnings of the messages that hold for a step only when they come again in a fresh process."""
 MAX_FAILED_STARTS = 3
 _OUT_OF_MEMORY = re.compile(
     r"memory allocation of \d+ bytes failed|std::bad_alloc|out of memory|OutOfMemory|Cannot allocate memory",
