@@ -328,7 +328,7 @@ def test_where_shared_pages_are_not_told_the_words_say_so(monkeypatch: pytest.Mo
 
 
 def test_processes_without_end_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "PROCESSES", 30)
+    monkeypatch.setattr(process, "MAX_PROCESSES", 30)
     with worker_for("bomb", seconds=20) as worker:
         began = time.monotonic()
         result = worker.ask("read", "trigger")

@@ -171,7 +171,7 @@ def run(
         except ReportError as err:
             unwritten = unwritten or str(err)
         problems = any(one.problems for one in results.implementations.values())
-        _tell(results, unwritten, interruption.status)
+        _report(results, unwritten, interruption.status)
         raise SystemExit(interruption.status or (2 if problems or unwritten else int(failed)))
 
 
@@ -183,8 +183,8 @@ def _opened(manifest: Manifest, folder: Path | None, *, strict: bool, full: bool
         raise UnusableError(f"--report {err}") from err
 
 
-def _tell(results: RunResults, unwritten: str, interrupted: int | None) -> None:
-    """Print the summary and why a run ended early. Nothing is printed where nobody listens any more."""
+def _report(results: RunResults, unwritten: str, interrupted: int | None) -> None:
+    """Print the summary, and why a run ended early. Nothing is printed where nobody listens any more."""
     with contextlib.suppress(OSError) if interrupted else contextlib.nullcontext():
         for line in results.summary():
             click.echo(line)

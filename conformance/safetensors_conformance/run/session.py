@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from safetensors_corpus import Case
+from safetensors_corpus import Case, ManifestError
 from safetensors_corpus.judging.verdicts import effect_of, fails
 from safetensors_reports.text import visible
 
@@ -54,7 +54,7 @@ class Session(CaseRunner):
     def verdicts(self, cases: Iterable[Case]) -> Iterator[CaseVerdict]:
         """Yield the verdicts on the cases that it has a step for, in order, until the run is to end.
 
-        Raises StartError and GivenUpError.
+        The implementation has been started. Raises StartError and GivenUpError.
         """
         return (verdict for _, verdict in self.run((c for c in cases if self.steps(c)), self.judge))
 
@@ -87,6 +87,8 @@ class Session(CaseRunner):
         try:
             shown = replace(verdict, case=self._copies.shown(case))
             return replace(with_heap_note(shown, self.target, self.limits), case=case)
+        except ManifestError:
+            return verdict
         finally:
             self._copies.retire(case)
 

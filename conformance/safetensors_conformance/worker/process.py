@@ -33,7 +33,7 @@ CHUNK = 1 << 16
 """Most bytes taken from a pipe in one go."""
 STRETCH = 6
 """Times its limit that an answer may take by the clock where the machine gives the process no processor."""
-PROCESSES = 1000
+MAX_PROCESSES = 1000
 """Most processes that a tested program may run at the same time."""
 DUE_SHARE = 0.9
 """Part of the limit that counts as all of it: the kernel counts processor time in steps of 10 ms."""
@@ -364,9 +364,9 @@ class Child:
         Pages that several of them share count once, where the system tells.
         """
         family = self._started.family()
-        if len(family) > PROCESSES:
+        if len(family) > MAX_PROCESSES:
             self.kill()
-            raise HungryError(f"ran more than {PROCESSES:,} processes at the same time")
+            raise HungryError(f"ran more than {MAX_PROCESSES:,} processes at the same time")
         if sum(map(_resident, family)) <= self._memory:
             return
         if len(family) == 1:
