@@ -7,6 +7,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,9 +18,9 @@ from safetensors_conformance import pytest_suite
 from safetensors_conformance.cli.common import corpus
 from safetensors_conformance.host import python_host as host
 from safetensors_conformance.implementations.selectors import resolve
-from safetensors_conformance.run.session import WINDOW, Session
-from safetensors_conformance.worker.make import make_worker
-from safetensors_conformance.worker.worker import Request
+from safetensors_conformance.run.cases import MAX_IN_FLIGHT
+from safetensors_conformance.run.session import Session
+from safetensors_conformance.worker.worker import Request, make_worker
 
 
 @click.command()
@@ -58,8 +59,8 @@ def harness(impl: str, rounds: int, as_json: bool, with_pytest: bool) -> None:
             host.run(adapter, {"seq": number, "step": step, "path": path})
 
     def through_worker() -> None:
-        for start in range(0, len(paths), WINDOW):
-            window = paths[start : start + WINDOW]
+        for start in range(0, len(paths), MAX_IN_FLIGHT):
+            window = paths[start : start + MAX_IN_FLIGHT]
             worker.send_ahead([Request(step, path) for path in window])
             for path in window:
                 worker.ask(step, path)
@@ -67,10 +68,8 @@ def harness(impl: str, rounds: int, as_json: bool, with_pytest: bool) -> None:
     def judged() -> float:
         with Session(target) as session:
             session.start()
-            session.plan(cases)
             began = time.perf_counter()
-            for case in cases:
-                session.judge(case)
+            deque(session.verdicts(cases), maxlen=0)
             return time.perf_counter() - began
 
     ways: dict[str, Callable[[], float | None]] = {

@@ -15,10 +15,8 @@ import pytest
 from safetensors_conformance.implementations.descriptor import HERE, descriptors
 from safetensors_conformance.implementations.selectors import Target, resolve
 from safetensors_conformance.run.options import RunOptions
-from safetensors_conformance.run.session import Session, smoke
-from safetensors_conformance.run.subject import Subject
-from safetensors_conformance.worker.make import make_worker
-from safetensors_conformance.worker.worker import Limits
+from safetensors_conformance.run.session import RunSession, Session, smoke
+from safetensors_conformance.worker.worker import Limits, make_worker
 
 from .support import committed
 
@@ -72,12 +70,12 @@ def test_the_official_torch_adapter_tells_every_dtype_that_torch_has() -> None:
     if not there(resolve("safetensors:torch")):
         pytest.skip("not installed here")
     manifest = committed()
-    subject = Subject(resolve("safetensors:torch"), RunOptions(manifest, limits=Limits(seconds=60)))
+    subject = RunSession(resolve("safetensors:torch"), RunOptions(manifest, limits=Limits(seconds=60)))
     try:
         assert subject.problem is None
         cases = [c for c in manifest.cases if c.area == "dtype" and subject.steps(c)]
         assert len(cases) > 20
-        verdicts = [subject.session.judge(case) for case in cases]
+        verdicts = [subject.judge(case) for case in cases]
         failed = [v.case.id for v in verdicts for s in v.steps if subject.assess(v, s).status == "failed"]
     finally:
         subject.close()

@@ -15,8 +15,8 @@ from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.run.baseline import BaselineError, load_baseline
 from safetensors_conformance.run.baseline_update import failing_steps, update
 from safetensors_conformance.run.options import RunOptions
-from safetensors_conformance.run.results import Page
-from safetensors_conformance.run.subject import Subject
+from safetensors_conformance.run.results import ImplementationResults
+from safetensors_conformance.run.session import RunSession
 from safetensors_conformance.worker.device import is_device
 from safetensors_conformance.worker.outcome import STEPS
 from safetensors_corpus import load_manifest
@@ -122,10 +122,10 @@ def test_the_record_holds_device_and_checks_and_fits_its_schema(tmp_path: Path, 
 def test_a_full_run_is_complete_only_with_the_device(tmp_path: Path) -> None:
     """Of a corpus of reading cases, one row for each step; what is missing is counted as not run."""
     manifest = committed()
-    subject = Subject(resolve(loader("Arrays")), RunOptions(manifest, smoke=False, device="cpu"))
+    subject = RunSession(resolve(loader("Arrays")), RunOptions(manifest, smoke=False, device="cpu"))
     subject.close()
     assert subject.header is not None
-    page = Page(subject.target, tmp_path)
+    page = ImplementationResults(subject.target, tmp_path)
     page.header = subject.header
     page.results = [
         {"case": c.id, "step": s, "wall_ms": 1.0} for c in manifest.cases if not c.heavy for s in c.steps

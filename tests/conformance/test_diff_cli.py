@@ -14,10 +14,9 @@ from click.testing import CliRunner, Result
 
 from safetensors_conformance.cli.diff import diff
 from safetensors_conformance.differential import run as differential
-from safetensors_conformance.differential.inputs import about, of_cases, of_files
-from safetensors_conformance.differential.run import Side, names_of
+from safetensors_conformance.differential.inputs import about, of_files
+from safetensors_conformance.differential.run import Side, dump, names_of
 from safetensors_conformance.implementations.selectors import resolve
-from safetensors_conformance.verdict.content import dump
 from safetensors_conformance.worker.outcome import StepResult
 from safetensors_conformance.worker.worker import Limits
 from safetensors_reports.schemas import schema_error
@@ -165,10 +164,9 @@ def test_a_file_that_all_agree_on_has_its_line() -> None:
 
 def test_a_file_and_its_case_have_one_signature() -> None:
     case = committed().by_id[HOLE]
-    (by_case,) = of_cases([case])
     (by_path,), problems = of_files([str(case.path)])
     assert problems == []
-    assert about(by_case).subject == about(by_path).subject == "OFF_HOLE"
+    assert about(case).subject == about(by_path).subject == "OFF_HOLE"
 
 
 def test_an_implementation_that_does_not_start_leaves_the_others(tmp_path: Path) -> None:

@@ -18,9 +18,9 @@ from safetensors_conformance.implementations.environment import (
     InstallError,
     environment,
     make,
+    prepare,
     remove,
 )
-from safetensors_conformance.implementations.prepare import prepare
 from safetensors_conformance.implementations.selectors import resolve
 
 REAL = module._run

@@ -18,14 +18,13 @@ from safetensors_conformance.host import python_host as host
 from safetensors_conformance.host.library import UNTOLD, Refused, attribute, call, each, item, marked, opened
 from safetensors_conformance.implementations.descriptor import HERE
 from safetensors_conformance.implementations.selectors import Target
-from safetensors_conformance.worker.make import make_worker
 from safetensors_conformance.worker.outcome import StepResult
-from safetensors_conformance.worker.worker import Limits, StartError
+from safetensors_conformance.worker.worker import Limits, StartError, make_worker
 
 
 @pytest.fixture(autouse=True)
 def _soon_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host.values, "MOST_VALUES", 10_000)
+    monkeypatch.setattr(host.values, "MAX_VALUES", 10_000)
 
 
 def read(gives: Any, *, own: bool = False, **more: Any) -> dict[str, Any]:

@@ -11,11 +11,10 @@ from click.testing import CliRunner
 
 from safetensors_conformance.cli.run import run as run_command
 from safetensors_conformance.implementations.selectors import resolve
-from safetensors_conformance.run import session as runner
+from safetensors_conformance.run import cases as runner
 from safetensors_conformance.run.session import Session
 from safetensors_conformance.verdict.judge import CaseVerdict
-from safetensors_conformance.worker.make import make_worker
-from safetensors_conformance.worker.worker import Limits, Request
+from safetensors_conformance.worker.worker import Limits, Request, make_worker
 from safetensors_corpus import Case
 
 from .suite_runs import load_once, one_of_each
@@ -138,13 +137,13 @@ def test_a_budget_that_is_exceeded_is_named() -> None:
 @pytest.fixture
 def few_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few requests are on their way at once, so that some dozens of cases are more than that."""
-    monkeypatch.setattr(runner, "WINDOW", 16)
+    monkeypatch.setattr(runner, "MAX_IN_FLIGHT", 16)
 
 
 @pytest.mark.usefixtures("few_ahead")
 def test_sending_ahead_changes_no_verdict() -> None:
     cases = of_kind("read", 25)
-    assert len(cases) > 3 * runner.WINDOW
+    assert len(cases) > 3 * runner.MAX_IN_FLIGHT
     selector = "reference"
 
     def verdicts(plan: list[Case]) -> dict[str, str]:

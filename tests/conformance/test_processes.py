@@ -27,8 +27,7 @@ from safetensors_conformance.worker import supervision as supervised
 from safetensors_conformance.worker.exit_status import ExitWorker
 from safetensors_conformance.worker.outcome import StepResult
 from safetensors_conformance.worker.pipe import PipeWorker
-from safetensors_conformance.worker.scratch import scratch_folder
-from safetensors_conformance.worker.warm_up import warm_up
+from safetensors_conformance.worker.scratch import scratch_folder, warm_up
 from safetensors_conformance.worker.worker import BETWEEN, UNSURE, Limits, Request, Worker, asked_again
 
 from .support import committed
@@ -329,7 +328,7 @@ def test_where_shared_pages_are_not_told_the_words_say_so(monkeypatch: pytest.Mo
 
 
 def test_processes_without_end_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "PROCESSES", 30)
+    monkeypatch.setattr(process, "MAX_PROCESSES", 30)
     with worker_for("bomb", seconds=20) as worker:
         began = time.monotonic()
         result = worker.ask("read", "trigger")

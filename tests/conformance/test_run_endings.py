@@ -17,9 +17,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from safetensors_conformance.cli.run import run as run_command
-from safetensors_conformance.implementations.selectors import LONGEST_SLUG, Target
-from safetensors_conformance.run import session as runner
-from safetensors_conformance.run.results import Book, ReportError
+from safetensors_conformance.implementations.selectors import MAX_SLUG, Target
+from safetensors_conformance.run import cases as runner
+from safetensors_conformance.run.results import ReportError, RunResults
 from safetensors_reports.record.run import read_record
 
 from .support import TRIGGER, committed, fake
@@ -204,7 +204,7 @@ def header(selector: str) -> dict[str, Any]:
     "selectors",
     [
         ("exit:a b", "exit:a  b", "exit:a?b", "exit:A b"),
-        tuple("exit:" + "a" * LONGEST_SLUG + end for end in "xyz"),
+        tuple("exit:" + "a" * MAX_SLUG + end for end in "xyz"),
     ],
 )
 @pytest.mark.parametrize("together", [True, False])
@@ -214,22 +214,22 @@ def test_every_implementation_has_a_record_of_its_own(
     manifest = committed()
     groups = [selectors] if together else [(one,) for one in selectors]
     for group in [*groups, *groups]:  # the second time the same files are written
-        book = Book(manifest, tmp_path)
+        book = RunResults(manifest, tmp_path)
         for selector in group:
-            book.page(target(selector)).add({"header": header(selector)})
+            book.of(target(selector)).add({"header": header(selector)})
         book.finish()
     records = [read_record(path) for path in tmp_path.glob("*.jsonl")]
     assert sorted(r.implementation["selector"] for r in records) == sorted(selectors)
-    assert all(len(path.stem) <= LONGEST_SLUG + 9 for path in tmp_path.glob("*.jsonl"))
+    assert all(len(path.stem) <= MAX_SLUG + 9 for path in tmp_path.glob("*.jsonl"))
 
 
 def test_two_runs_do_not_write_into_one_folder(tmp_path: Path) -> None:
-    first = Book(committed(), tmp_path)
+    first = RunResults(committed(), tmp_path)
     result = invoke("--impl", "reference", "--case", TRIGGER, "--report", str(tmp_path))
     assert result.exit_code == 2
     assert "another run writes into it" in result.output
     with pytest.raises(ReportError, match="another run writes into it"):
-        Book(committed(), tmp_path)
+        RunResults(committed(), tmp_path)
     first.close()
     result = invoke("--impl", "reference", "--case", TRIGGER, "--report", str(tmp_path))
     assert result.exit_code == 0, result.output

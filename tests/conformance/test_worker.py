@@ -6,10 +6,9 @@ import pytest
 
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.worker.exit_status import ExitWorker
-from safetensors_conformance.worker.make import make_worker
 from safetensors_conformance.worker.outcome import StepResult
 from safetensors_conformance.worker.pipe import PipeWorker
-from safetensors_conformance.worker.worker import Limits, StartError, death_outcome
+from safetensors_conformance.worker.worker import Limits, StartError, death_outcome, make_worker
 
 from .support import NEIGHBOURS, TRIGGER, by_exit, cases, fake, stdio
 

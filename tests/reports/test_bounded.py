@@ -8,11 +8,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safetensors_conformance.verdict.content import dump
+from safetensors_conformance.differential.run import dump
 from safetensors_conformance.worker.outcome import (
     KEPT_CONTENT,
-    LARGEST_CONTENT,
-    LARGEST_TOTAL,
+    MAX_CONTENT,
+    MAX_TOTAL,
     Memory,
     StepResult,
 )
@@ -85,10 +85,10 @@ def test_large_answers_are_cut_and_so_are_the_many() -> None:
     assert memory.kept(cut) is cut
     many = answer(1000)
     size = size_of(many.content or {})
-    assert size < LARGEST_CONTENT
+    assert size < MAX_CONTENT
     assert memory.kept(many) is many
-    kept = [memory.kept(many) for _ in range(int(LARGEST_TOTAL / size) + 500)]
-    assert sum(size_of(one.content or {}) for one in kept) < LARGEST_TOTAL + 600 * 2 * KEPT_CONTENT
+    kept = [memory.kept(many) for _ in range(int(MAX_TOTAL / size) + 500)]
+    assert sum(size_of(one.content or {}) for one in kept) < MAX_TOTAL + 600 * 2 * KEPT_CONTENT
     assert memory.kept(answer(3)).cut is None
 
 

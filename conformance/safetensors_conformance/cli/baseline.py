@@ -11,9 +11,8 @@ from rich.table import Table
 
 from ..run.baseline import BaselineError, load_baseline
 from ..run.options import RunOptions
-from ..run.results import Book, baseline_path
-from ..run.session import result_row
-from ..run.subject import Subject
+from ..run.results import RunResults, baseline_path
+from ..run.session import RunSession, result_row, result_rows
 from ..verdict.message import explain_failure
 from .common import corpus, targets
 
@@ -66,28 +65,24 @@ def explain(selector: str, pattern: str, profile: str | None, file: Path | None)
     """
     manifest = corpus(None)
     target = targets([selector])[0]
-    subject = Subject(target, RunOptions(manifest, profile, baseline=file))
-    try:
-        if subject.problem or subject.baseline_error or subject.who is None:
-            raise click.ClickException(subject.problem or subject.baseline_error or "it does not start")
-        entries = [e for e in subject.baseline.entries if pattern in e.case]
+    with RunSession(target, RunOptions(manifest, profile, baseline=file)) as session:
+        if session.problem or session.baseline_error or session.who is None:
+            raise click.ClickException(session.problem or session.baseline_error or "it does not start")
+        entries = [e for e in session.baseline.entries if pattern in e.case]
+        listed = [(case, session.baseline.find(case.id)) for case in manifest.cases]
+        wanted = {case.id: entry for case, entry in listed if entry is not None and entry in entries}
         stale = 0
-        for case in manifest.cases:
-            entry = next((e for e in entries if subject.baseline.find(case.id) is e), None)
-            if entry is None or not subject.steps(case):
-                continue
-            verdict = subject.session.judge(case)
+        for verdict in session.verdicts(manifest.by_id[case_id] for case_id in wanted):
+            entry = wanted[verdict.case.id]
             for step, expected in entry.steps.items():
                 if step not in verdict.steps:
                     continue
                 got = verdict.steps[step].verdict
                 stale += got != expected
                 row = result_row(verdict, step, expected_failure=got == expected)
-                click.echo(explain_failure(subject.who, case, row, profile))
+                click.echo(explain_failure(session.who, verdict.case, row, profile))
                 note = "" if got == expected else f" (listed as {expected}, it is {got} now)"
                 click.echo(f"  why       {entry.why or 'no reason given'}{note}\n  issue     {entry.issue}\n")
-    finally:
-        subject.close()
     click.echo(f"{len(entries)} entries, {stale} steps no longer fail as listed")
     raise SystemExit(1 if stale else 0)
 
@@ -104,21 +99,18 @@ def update(selector: str, profile: str | None, file: Path | None) -> None:
     """
     manifest = corpus(None)
     target = targets([selector])[0]
-    book = Book(manifest, None)
-    page = book.page(target)
-    subject = Subject(target, RunOptions(manifest, profile, use_baseline=False))
-    try:
-        if subject.problem is not None:
-            raise click.ClickException(subject.problem)
-        page.add({"header": subject.header})
-        cases = [c for c in manifest.cases if not c.heavy and subject.steps(c)]
-        subject.session.plan(cases)
-        for case in track(cases, description=selector, transient=True, console=Console(stderr=True)):
-            verdict = subject.session.judge(case)
-            for step in verdict.steps:
-                page.add({"result": result_row(verdict, step, expected_failure=False)})
-    finally:
-        subject.close()
-    book.finish()
-    for line in book.update_baselines(file, profile):
+    results = RunResults(manifest, None)
+    mine = results.of(target)
+    with RunSession(target, RunOptions(manifest, profile, use_baseline=False)) as session:
+        if session.problem is not None:
+            raise click.ClickException(session.problem)
+        mine.add({"header": session.header})
+        cases = [c for c in manifest.cases if not c.heavy and session.steps(c)]
+        judged = session.verdicts(cases)
+        shown = Console(stderr=True)
+        for verdict in track(judged, selector, len(cases), transient=True, console=shown):
+            for row in result_rows(verdict):
+                mine.add({"result": row})
+    results.finish()
+    for line in results.update_baselines(file, profile):
         click.echo(line)

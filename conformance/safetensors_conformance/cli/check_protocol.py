@@ -10,9 +10,8 @@ import click
 
 from safetensors_reference.seconds import SecondsRange
 
-from ..implementations.environment import InstallError
-from ..implementations.prepare import prepare
-from ..protocol_check.check import Check, check_protocol
+from ..implementations.environment import InstallError, prepare
+from ..protocol_check.report import Check, check_protocol
 from ..worker.confinement import Confinement
 from .common import confined, corpus, corpus_shown, targets
 

@@ -1,4 +1,4 @@
-"""What the harness's commands share: loading the corpus, resolving selectors, clear errors."""
+"""Parts that the harness's commands share: loading the corpus, resolving selectors, clear errors."""
 
 from __future__ import annotations
 

@@ -22,16 +22,16 @@ from safetensors_reports.differences.report import DiffReport, Who, document
 from safetensors_reports.differences.signatures import Differences, evaluate
 from safetensors_reports.differences.terminal import diff_text
 
-from ..differential.inputs import GONE, KINDS, Input, Knowledge, checked, of_cases, of_files, places_of
-from ..differential.run import Side, names_of, records_of, run_all
+from ..differential.inputs import GONE, KINDS, Knowledge, checked, of_files, places_of
+from ..differential.run import Side, dump, names_of, records_of, run_all
 from ..differential.triage import Triage, TriageError, load_triage, shipped
+from ..run.cases import Input
 from ..run.interruption import ending_as_interrupted
-from ..verdict.content import dump
 from ..worker.confinement import Confinement
 from ..worker.worker import Limits
 from .common import confined, corpus, corpus_shown, select, targets, write_report
 
-HARNESS_ERRORS_SHOWN = 3
+MAX_HARNESS_ERRORS = 3
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -133,18 +133,17 @@ def diff(
     wanted_targets = targets(impls)
     if triage_path is not None:
         _triage(triage_path, [])  # a broken file is said at once, not after the run
-    problems: list[str] = []
+    inputs: Sequence[Input]
     manifest = None if files else corpus(corpus_path)
     if manifest is None:
-        inputs, problems = of_files(files)
+        inputs, problems = given, _ = of_files(files)
+        confinement = confinement.showing(*places_of(given))
     else:
         wanted = kinds or (KINDS if cases else ("read",))
-        inputs, problems = checked(of_cases(c for c in select(manifest, cases) if c.kind in wanted))
+        inputs, problems = checked(c for c in select(manifest, cases) if c.kind in wanted)
         if not inputs and not problems:
             raise click.UsageError(f"none of these cases is of kind {' or '.join(wanted)}")
-    confinement = (
-        confinement.showing(*places_of(inputs)) if manifest is None else corpus_shown(confinement, manifest)
-    )
+        confinement = corpus_shown(confinement, manifest)
     limits = Limits(time_limit, memory_limit << 20, confinement)
     sides = [Side(target, limits, profile) for target in wanted_targets]
     with ending_as_interrupted():
@@ -237,13 +236,13 @@ def _problems(sides: Sequence[Side], inputs: Sequence[Input], *, finished: bool)
             for name in sorted(side.asked)
             if side.results[name].outcome == "harness-error"
         ]
-        out += bad[:HARNESS_ERRORS_SHOWN]
-        if len(bad) > HARNESS_ERRORS_SHOWN:
+        out += bad[:MAX_HARNESS_ERRORS]
+        if len(bad) > MAX_HARNESS_ERRORS:
             out.append(f"{side.target.selector}: its adapter failed on {len(bad):,} inputs")
-    started = [s.who for s in sides if s.who is not None]
+    started = [side for side in sides if side.who is not None]
     for kind in dict.fromkeys(item.kind for item in inputs) if finished else ():
         some = [item for item in inputs if item.kind == kind]
-        able = [w for w in started if any(item.step_of(w) is not None for item in some)]
+        able = [side.who for side in started if side.who and any(side.steps(item) for item in some)]
         if len(able) < 2:
             having = f"only {able[0].label} has" if able else "none of them has"
             out.append(f"{having} the step for inputs of kind {kind}; there is nothing to compare with")

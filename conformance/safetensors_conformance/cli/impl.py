@@ -9,12 +9,10 @@ from rich.console import Console
 from rich.table import Table
 
 from ..implementations.descriptor import KINDS, Descriptor, descriptors
-from ..implementations.environment import InstallError, cache_folder, environment, remove
-from ..implementations.prepare import prepare
+from ..implementations.environment import InstallError, cache_folder, environment, prepare, remove
 from ..implementations.selectors import SelectorError, Target, installed_here, resolve
 from ..worker.confinement import Confinement
-from ..worker.make import make_worker
-from ..worker.worker import Limits, StartError
+from ..worker.worker import Limits, StartError, make_worker
 from .common import confined
 
 

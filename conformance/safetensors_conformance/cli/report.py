@@ -27,7 +27,7 @@ from safetensors_reports.text import plural, visible
 from ..run.baseline import BaselineError
 from .report_files import known_failures, read_inputs, write_texts
 
-LARGEST_ARTIFACT = 4 << 30
+MAX_ARTIFACT = 4 << 30
 """Most bytes of a file that was tested."""
 
 
@@ -165,7 +165,7 @@ def _artifacts(made: Report, given: Sequence[str]) -> dict[str, str]:
                 f"--artifact {visible(text)}: no run of {visible(selector or text)}; write SELECTOR=FILE"
             )
         try:
-            data = read_whole(name, LARGEST_ARTIFACT)
+            data = read_whole(name, MAX_ARTIFACT)
         except OSError as err:
             raise AuditError(f"--artifact {visible(str(err), 300)}") from err
         out |= dict.fromkeys(labels[selector], hashlib.sha256(data).hexdigest())

@@ -1,4 +1,4 @@
-"""What ``stc report`` and ``stc publish`` share: runs and findings read, baselines found, files written."""
+"""Files of ``stc report`` and ``stc publish``: runs and findings read, baselines found, files written."""
 
 from __future__ import annotations
 

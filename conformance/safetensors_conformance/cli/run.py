@@ -19,13 +19,14 @@ from safetensors_reference.rules.book import PROFILES, rule_book
 from safetensors_reference.seconds import SecondsRange
 
 from ..implementations.selectors import Target
+from ..run.baseline import BaselineError, check_owner
+from ..run.cases import GivenUpError, StoppedError
 from ..run.interruption import Interruption
 from ..run.options import RunOptions
-from ..run.results import Book, ReportError
-from ..run.session import GivenUpError, StoppedError
-from ..run.subject import Subject
+from ..run.results import ReportError, RunResults
+from ..run.session import RunSession
 from ..verdict.judge import CaseVerdict, judge_choice
-from ..verdict.repeats import Repeats
+from ..verdict.message import Repeats
 from ..worker.confinement import Confinement
 from ..worker.worker import Limits
 from .common import (
@@ -125,12 +126,14 @@ def run(
     manifest = corpus(corpus_path)
     chosen = select(manifest, cases, heavy=heavy)
     wanted = targets(impls or ("reference",))
-    if baseline is not None and len(wanted) > 1:
-        raise click.UsageError("--baseline belongs to one implementation; give one --impl with it")
+    try:
+        check_owner(baseline, wanted)
+    except BaselineError as err:
+        raise click.UsageError(str(err)) from err
     limits = Limits(time_limit, memory_limit << 20, corpus_shown(confinement, manifest))
     with Interruption() as interruption, contextlib.ExitStack() as stack:
-        book = _book(manifest, report, strict=fail_on_should, full=full_failures)
-        stack.callback(book.close)
+        results = _opened(manifest, report, strict=fail_on_should, full=full_failures)
+        stack.callback(results.close)
         options = RunOptions(
             manifest,
             profile,
@@ -145,18 +148,18 @@ def run(
             stop=interruption.stop,
         )
         for target in wanted:
-            book.page(target)  # in the order asked for, whoever is done first
+            results.of(target)  # in the order asked for, whoever is done first
 
         def one(target: Target) -> bool:
             try:
-                subject = Subject(target, options)
+                session = RunSession(target, options)
             except StoppedError:
                 return False
             try:
-                add, repeats = book.page(target).add, Repeats(subject, full=full_failures)
-                return _run_one(subject, add, repeats, chosen, whole=not cases, quiet=quiet, shown=jobs == 1)
+                add, repeats = results.of(target).add, Repeats(session, full=full_failures)
+                return _run_one(session, add, repeats, chosen, whole=not cases, quiet=quiet, shown=jobs == 1)
             finally:
-                subject.close()
+                session.close()
 
         failed, unwritten = False, ""
         try:
@@ -164,26 +167,26 @@ def run(
         except ReportError as err:
             unwritten = str(err)
         try:
-            book.finish()
+            results.finish()
         except ReportError as err:
             unwritten = unwritten or str(err)
-        problems = any(page.problems for page in book.pages.values())
-        _tell(book, unwritten, interruption.status)
+        problems = any(one.problems for one in results.implementations.values())
+        _report(results, unwritten, interruption.status)
         raise SystemExit(interruption.status or (2 if problems or unwritten else int(failed)))
 
 
-def _book(manifest: Manifest, folder: Path | None, *, strict: bool, full: bool) -> Book:
-    """Return the book of a run. Raises UnusableError."""
+def _opened(manifest: Manifest, folder: Path | None, *, strict: bool, full: bool) -> RunResults:
+    """Return the results of a run. Raises UnusableError."""
     try:
-        return Book(manifest, folder, strict=strict, full=full)
+        return RunResults(manifest, folder, strict=strict, full=full)
     except ReportError as err:
         raise UnusableError(f"--report {err}") from err
 
 
-def _tell(book: Book, unwritten: str, interrupted: int | None) -> None:
-    """Print the summary and why a run ended early. Nothing is printed where nobody listens any more."""
+def _report(results: RunResults, unwritten: str, interrupted: int | None) -> None:
+    """Print the summary, and why a run ended early. Nothing is printed where nobody listens any more."""
     with contextlib.suppress(OSError) if interrupted else contextlib.nullcontext():
-        for line in book.summary():
+        for line in results.summary():
             click.echo(line)
         if interrupted:
             click.echo("interrupted: the results so far stand above", err=True)
@@ -215,7 +218,7 @@ def _run_all(
 
 
 def _run_one(
-    subject: Subject,
+    session: RunSession,
     add: Callable[[Mapping[str, Any]], None],
     repeats: Repeats,
     cases: Sequence[Case],
@@ -228,55 +231,49 @@ def _run_one(
 
     ``shown`` is False where another progress bar would be in the way. Raises ReportError.
     """
-    add({"header": subject.header} if subject.header else {})
-    if subject.options.stop.is_set():
+    add({"header": session.header} if session.header else {})
+    if session.stop.is_set():
         return False  # what kept it from starting may be the end of the run
-    if subject.problem is not None:
-        add({"problem": subject.problem})
+    if session.problem is not None:
+        add({"problem": session.problem})
         return True
     failed = False
-    complaint = subject.baseline_complaint() if whole else subject.baseline_error
+    complaint = session.baseline_complaint() if whole else session.baseline_error
     if complaint is not None:
         click.echo(complaint)
         failed = True
     verdicts: list[CaseVerdict] = []
-    subject.session.plan(c for c in cases if subject.steps(c))
-    for verdict in _judged(subject, add, cases, shown=shown):
-        verdicts.append(verdict)
-        for step in verdict.steps:
-            assessment = subject.assess(verdict, step)
-            add({"result": assessment.row})
-            if assessment.status == "failed":
-                failed = True
-                if not quiet:
-                    text = repeats.told(assessment.row, assessment.text)
-                    click.echo(f"{text}\n" if "\n" in text else text)
-    for row in _choices(verdicts, subject.options.profile):
+    try:
+        for verdict in _tracked(session, cases, shown=shown):
+            verdicts.append(verdict)
+            for step in verdict.steps:
+                assessment = session.assess(verdict, step)
+                add({"result": assessment.row})
+                if assessment.status == "failed":
+                    failed = True
+                    if not quiet:
+                        text = repeats.told(assessment.row, assessment.text)
+                        click.echo(f"{text}\n" if "\n" in text else text)
+    except GivenUpError as err:
+        add({"problem": str(err)})
+    for row in _choices(verdicts, session.profile):
         add({"choice": row})
         if row["verdict"] == "choice-inconsistent" and whole:
             failed = True
             click.echo(
-                f"{subject.target.selector} · {row['choice']}: CHOICE-INCONSISTENT\n  {row['detail']}\n"
+                f"{session.target.selector} · {row['choice']}: CHOICE-INCONSISTENT\n  {row['detail']}\n"
             )
     return failed
 
 
-def _judged(
-    subject: Subject, add: Callable[[Mapping[str, Any]], None], cases: Sequence[Case], *, shown: bool
-) -> Iterator[CaseVerdict]:
-    """Yield the verdicts on the cases that an implementation has a step for, until the run is to end."""
+def _tracked(session: RunSession, cases: Sequence[Case], *, shown: bool) -> Iterator[CaseVerdict]:
+    """Yield the verdicts on the cases that an implementation has a step for, beside a progress bar."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     hidden = not (shown and console.is_terminal)
-    try:
-        with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
-            for case in progress.track(cases, description=subject.target.selector):
-                if subject.steps(case):
-                    yield subject.session.judge(case)
-    except StoppedError:
-        return
-    except GivenUpError as err:
-        add({"problem": str(err)})
+    cases = [case for case in cases if session.steps(case)]
+    with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
+        yield from progress.track(session.verdicts(cases), len(cases), description=session.target.selector)
 
 
 def _choices(verdicts: Sequence[CaseVerdict], profile: str | None) -> list[dict[str, str]]:

@@ -1,9 +1,8 @@
-"""What a differential run is asked about: corpus cases or files by path, and what is known of each."""
+"""Inputs of a differential run: corpus cases or files by path, and what is known of each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from safetensors_corpus import Case, ManifestError
@@ -11,59 +10,34 @@ from safetensors_reference import UnreadableError, explain, rule_book
 from safetensors_reference.check.inputs import INDEX_SUFFIX, find_inputs
 from safetensors_reports.differences.signatures import About
 
-from ..worker.outcome import Implementation
+from ..run.cases import GivenFile, Input, plain
 
 KINDS = ("read", "slice", "index")
 """Kinds of corpus case whose answers can be held against each other without an expectation."""
-CODES_SHOWN = 6
+MAX_CODES = 6
 GONE = "unreadable"
 """Subject of a file that cannot be read any more when the strict reader gets to it."""
 
 
-@dataclass(frozen=True)
-class Input:
-    """Something to give to every implementation: a corpus case, or a file by path (``case`` is None)."""
-
-    id: str
-    kind: str
-    path: str = ""
-    case: Case | None = None
-
-    def step_of(self, who: Implementation) -> str | None:
-        """Return the last step of the input that the implementation has, None when it has none."""
-        if self.case is not None:
-            steps = who.steps_of(self.case)
-        elif self.kind == "index":
-            steps = [s for s in ("index",) if s in who.steps]
-        else:
-            steps = [s for s in ("open", "read") if s in who.steps]
-        return steps[-1] if steps else None
+def places_of(files: Iterable[GivenFile]) -> set[Path]:
+    """Return what has to be seen to read files: each one, of an index file the folder with its shards."""
+    return {file.path.parent if file.kind == "index" else file.path for file in files}
 
 
-def of_cases(cases: Iterable[Case]) -> list[Input]:
-    """Return cases as inputs."""
-    return [Input(case.id, case.kind, case=case) for case in cases]
-
-
-def places_of(inputs: Iterable[Input]) -> set[Path]:
-    """Return what has to be seen to read files: each one, and of an index file the folder with its shards."""
-    return {Path(i.path).absolute().parent if i.kind == "index" else Path(i.path) for i in inputs}
-
-
-def of_files(arguments: Iterable[str]) -> tuple[list[Input], list[str]]:
+def of_files(arguments: Iterable[str]) -> tuple[list[GivenFile], list[str]]:
     """Return the files that the arguments (files, directories, patterns) lead to, and what leads nowhere.
 
     A file that cannot be opened is a problem here, before a refusal of it could look like an opinion.
     """
-    inputs, problems = [], []
+    files, problems = [], []
     for item in find_inputs(arguments):
         problem = item.problem or _unreadable(item.name)
         if problem:
             problems.append(f"{item.name}: {problem}")
             continue
         kind = "index" if item.name.endswith(INDEX_SUFFIX) else "read"
-        inputs.append(Input(item.name, kind, str(Path(item.name).absolute())))
-    return inputs, problems
+        files.append(GivenFile(item.name, kind, Path(item.name).absolute()))
+    return files, problems
 
 
 def _unreadable(name: str) -> str | None:
@@ -76,17 +50,7 @@ def _unreadable(name: str) -> str | None:
         return err.strerror or str(err)
 
 
-def plain(item: Input) -> bool:
-    """True for an input that is one question about a file that is there."""
-    return item.case is None or (item.kind == "read" and item.case.action is None)
-
-
-def path_of(item: Input) -> str:
-    """Return the path to hand to an implementation."""
-    return item.path if item.case is None else str(item.case.path)
-
-
-def features_of(path: str) -> tuple[str, ...]:
+def features_of(path: Path) -> tuple[str, ...]:
     """Return the dtypes of a valid file as names of features."""
     try:
         header = explain(path).header
@@ -96,20 +60,19 @@ def features_of(path: str) -> tuple[str, ...]:
     return tuple("dtype-" + dtype.lower().replace("_", "-") for dtype in sorted(dtypes))
 
 
-def checked(inputs: Sequence[Input]) -> tuple[list[Input], list[str]]:
-    """Return the inputs that are what the manifest says, and a problem for each other one.
+def checked(cases: Iterable[Case]) -> tuple[list[Case], list[str]]:
+    """Return the cases whose inputs are what the manifest says, and a problem for each other one.
 
     Also makes what is made from recipes, so that threads find it done.
     """
     good, problems = [], []
-    for item in inputs:
+    for case in cases:
         try:
-            if item.case is not None:
-                check_input(item.case)
+            check_input(case)
         except ManifestError as err:
             problems.append(str(err))
         else:
-            good.append(item)
+            good.append(case)
     return good, problems
 
 
@@ -122,7 +85,7 @@ def check_input(case: Case) -> None:
 
 
 class Knowledge(Mapping[str, About]):
-    """What is known of every input; worked out when it is asked for, since the strict reader does it."""
+    """Knowledge of every input, worked out when it is asked for, since the strict reader does it."""
 
     def __init__(self, inputs: Iterable[Input]) -> None:
         self._inputs = {item.id: item for item in inputs}
@@ -142,18 +105,18 @@ class Knowledge(Mapping[str, About]):
 
 def about(item: Input) -> About:
     """Say what is special about an input: the strict reader's fault codes, else the case's rule."""
-    case = item.case
+    case = item if isinstance(item, Case) else None
     if case is not None and not plain(item):
         return About(case.rules[0], _open(case.choice), case.title)
-    codes, choices = _faults(path_of(item)) if item.kind == "read" else ([], set())
-    subject = "+".join(codes[:CODES_SHOWN]) or (case.rules[0] if case is not None else "valid")
+    codes, choices = _faults(item.path) if item.kind == "read" else ([], set())
+    subject = "+".join(codes[:MAX_CODES]) or (case.rules[0] if case is not None else "valid")
     if case is not None:
         return About(subject, _open(case.choice), case.title)
     undisputed = not choices or any(not _open(c) for c in choices)
     return About(subject, "" if undisputed else "+".join(sorted(c for c in choices if c)))
 
 
-def _faults(path: str) -> tuple[list[str], set[str | None]]:
+def _faults(path: Path) -> tuple[list[str], set[str | None]]:
     """Return the distinct fault codes of a file, sorted, and the choices that its faults fall under."""
     try:
         found = explain(path)

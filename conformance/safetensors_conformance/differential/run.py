@@ -5,50 +5,47 @@ An expectation is needed nowhere here: what one implementation says is held agai
 
 from __future__ import annotations
 
+import hashlib
+import json
+import math
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from typing import Any
 
-from safetensors_corpus import ManifestError
+from safetensors_corpus import Case
+from safetensors_corpus.judging.content import FIELDS
 from safetensors_corpus.judging.judge import lacks_feature
 from safetensors_reports.record.run import RunRecord
 
-from ..implementations.environment import InstallError
-from ..implementations.prepare import prepare
+from ..implementations.environment import InstallError, prepare
 from ..implementations.selectors import Target
+from ..run.cases import CaseRunner, Input
 from ..run.interruption import end_children
-from ..run.multistep import carry_out
-from ..run.session import WINDOW
-from ..worker.copies import Copies
-from ..worker.make import make_worker
-from ..worker.outcome import Implementation, Memory, StepResult
-from ..worker.worker import Limits, Request, StartError, Worker, asked_again
-from .inputs import Input, features_of, path_of, plain
+from ..worker.outcome import StepResult
+from ..worker.worker import Limits, StartError
+from .inputs import features_of
 
+MAX_LISTED = 50
+"""Most tensors and metadata keys that a dump lists; the digest covers all."""
 NOT_ASKED = StepResult("harness-error", "not asked: it has no step for this input")
 
 
-class Side:
+class Side(CaseRunner):
     """One implementation of a differential run, used by one thread at a time.
 
     Attributes:
-        target: what was asked for.
-        who: who answered, None before it was started or when it cannot be.
         problem: why it cannot be run, None when it can.
         results: input id -> answer, as far as it got.
+        asked: ids of the inputs that it has a step for.
     """
 
     def __init__(self, target: Target, limits: Limits, profile: str | None = None) -> None:
-        self.target = target
-        self.who: Implementation | None = None
+        super().__init__(target, limits, profile)
         self.problem: str | None = None
         self.results: dict[str, StepResult] = {}
         self.asked: set[str] = set()
-        self._memory = Memory()
-        self._copies = Copies()
-        self._worker: Worker = make_worker(target, limits, profile)
 
     def prepare(self) -> None:
         """Make its environment if need be; ``problem`` says why that did not work."""
@@ -57,85 +54,38 @@ class Side:
         except InstallError as err:
             self.problem = str(err)
 
-    def run(self, inputs: Sequence[Input], stop: threading.Event, tick: Callable[[], None]) -> None:
-        """Start it and ask for every input, in order, until ``stop`` is set; end the worker in any case."""
+    def steps(self, item: Input) -> list[str]:
+        """Return the last step of an input that the implementation has: it says most."""
+        return super().steps(item)[-1:]
+
+    def run_all(self, inputs: Sequence[Input], stop: threading.Event, tick: Callable[[], None]) -> None:
+        """Start it and ask about every input, in order, until ``stop`` is set; end the worker in any case."""
         if self.problem is not None or stop.is_set():
             return
+        self.stop = stop
         try:
-            self.who = self._worker.start()
-            sent = 0
-            for place, item in enumerate(inputs):
-                if stop.is_set():
-                    return
-                step = item.step_of(self.who)
-                if step is None:
-                    self.results[item.id] = NOT_ASKED
-                else:
-                    sent = self._send_ahead(inputs, max(sent, place) if self._worker.in_flight else place)
-                    result = self._answer(item, step, stop)
-                    self.asked.add(item.id)
-                    self.results[item.id] = self._memory.kept(self._excused(item, result))
+            self.start()
+            for item, result in self.run(inputs, self._result):
+                self.results[item.id] = result
                 tick()
         except StartError as err:
             self.problem = str(err)
         finally:
-            self._worker.close()
-            self._copies.close()
+            self.close()
 
-    def _send_ahead(self, inputs: Sequence[Input], start: int) -> int:
-        """Keep the worker busy with plain questions from ``start`` on; return where the next one is."""
-        assert self.who is not None
-        if self._worker.in_flight > WINDOW // 2:
-            return start
-        requests: list[Request] = []
-        while start < len(inputs) and len(requests) + self._worker.in_flight < WINDOW:
-            item = inputs[start]
-            step = item.step_of(self.who)
-            if not plain(item):
-                break
-            if step is not None:
-                try:
-                    requests.append(Request(step, path_of(self._shown(item))))
-                except ManifestError:
-                    break  # that is told when its turn comes
-            start += 1
-        if requests:
-            self._worker.send_ahead(requests)
-        return start
-
-    def _shown(self, item: Input) -> Input:
-        """Return the input with a copy in the place of a file of the corpus. Raises ManifestError."""
-        return item if item.case is None else replace(item, case=self._copies.shown(item.case))
-
-    def _answer(self, item: Input, step: str, stop: threading.Event) -> StepResult:
-        try:
-            return self._copies.plain(self._told(item, self._shown(item), step, stop))
-        except ManifestError as err:
-            return StepResult("harness-error", str(err))
-        finally:
-            if item.case is not None:
-                self._copies.retire(item.case)
-
-    def _told(self, item: Input, shown: Input, step: str, stop: threading.Event) -> StepResult:
-        if item.case is not None and self._copies.change(item.case):  # by an answer before this one
-            self._copies.discard(item.case)
-            shown = self._shown(item)
-        first = self._ask(shown, step)
-        if first.outcome not in ("crash", "hang") or stop.is_set():
-            return first
-        return asked_again(self._worker, lambda: self._ask(shown, step), first)
-
-    def _ask(self, item: Input, step: str) -> StepResult:
-        if item.case is not None and not plain(item):
-            return carry_out(self._worker, item.case)
-        return self._worker.ask(step, path_of(item))
+    def _result(self, item: Input) -> StepResult:
+        if not self.steps(item):
+            return NOT_ASKED
+        (result,) = self.answers(item).values()
+        self.asked.add(item.id)
+        return self._memory.kept(self._excused(item, result))
 
     def _excused(self, item: Input, result: StepResult) -> StepResult:
         """A refusal for lack of a feature that was declared says nothing about the file."""
         assert self.who is not None
         if result.outcome != "reject" or not self.who.lacks:
             return result
-        features = item.case.features if item.case is not None else features_of(item.path)
+        features = item.features if isinstance(item, Case) else features_of(item.path)
         lacking = lacks_feature(self.who.lacks, features)
         if not lacking:
             return result
@@ -151,7 +101,7 @@ def run_all(sides: Sequence[Side], inputs: Sequence[Input], jobs: int, tick: Cal
     stop = threading.Event()
     pool = ThreadPoolExecutor(max_workers=max(jobs, 1))
     try:
-        futures = [pool.submit(side.run, inputs, stop, _ticking(tick, side)) for side in sides]
+        futures = [pool.submit(side.run_all, inputs, stop, _ticking(tick, side)) for side in sides]
         wait(futures)
     except KeyboardInterrupt:
         stop.set()
@@ -218,3 +168,48 @@ def _record(side: Side, selector: str, digest: str, profile: str | None) -> RunR
         for input_id, result in results.items()
     ]
     return RunRecord(header, rows, footer={"complete": True, "duration_s": 0.0, "not_run": 0})
+
+
+def dump(result: StepResult) -> dict[str, Any]:
+    """Return the canonical form of an answer, JSON-serialisable and of bounded size.
+
+    Tensors are sorted by name since their order is nobody's promise (API-03). What an implementation does not
+    tell is left out, never filled in: silence agrees with everything.
+
+    ``outcome`` always; ``message`` for what is no accept; of an accept ``digest`` over everything told,
+    ``count`` of tensors, ``tensors`` sorted by name and ``metadata`` sorted by key, as far as they are told.
+    """
+    if result.outcome != "accept":
+        return {"outcome": result.outcome, "message": result.message[:500]}
+    out: dict[str, Any] = {"outcome": "accept"}
+    told: dict[str, Any] = {}
+    if result.tensors is not None:
+        told["tensors"] = sorted((_tensor(row) for row in result.tensors), key=_order)
+    if result.has_metadata:
+        told["metadata"] = dict(sorted((str(k), _plain(v)) for k, v in (result.metadata or {}).items()))
+    text = json.dumps(told if result.cut is None else dict(result.cut), sort_keys=True, separators=(",", ":"))
+    out["digest"] = hashlib.sha256(text.encode("ascii")).hexdigest()
+    if "tensors" in told:
+        out["count"] = len(told["tensors"]) if result.cut is None else result.cut["tensor_count"]
+        out["tensors"] = told["tensors"][:MAX_LISTED]
+    if "metadata" in told:
+        out["metadata"] = dict(list(told["metadata"].items())[:MAX_LISTED])
+    return out
+
+
+def _tensor(row: dict[str, Any]) -> dict[str, Any]:
+    told = {name: _plain(row[name]) for name in FIELDS if row.get(name) is not None}
+    return {"name": row["name"], **told, **({"unsupported": True} if row.get("unsupported") else {})}
+
+
+def _order(row: dict[str, Any]) -> tuple[str, str]:
+    return row["name"], json.dumps(row, sort_keys=True)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value that JSON can hold: lenient readers report NaN and infinities."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items()}
+    return [_plain(v) for v in value] if isinstance(value, list) else value

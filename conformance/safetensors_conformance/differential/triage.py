@@ -26,7 +26,7 @@ from safetensors_reference.source import read_whole
 from safetensors_reports.differences.report import Standing
 from safetensors_reports.differences.signatures import Signature
 
-from ..run.baseline import LARGEST, UNREPORTED
+from ..run.baseline import MAX_BYTES, UNREPORTED
 
 _KEYS = {"signature", "reason", "issue", "why", "review_by", "between"}
 
@@ -92,7 +92,7 @@ def shipped() -> Path:
 def load_triage(path: Path, names: Sequence[str]) -> Triage:
     """Load the entries of a file that are for runs of these implementations. Raises TriageError."""
     try:
-        raw = tomllib.loads(read_whole(path, LARGEST).decode())
+        raw = tomllib.loads(read_whole(path, MAX_BYTES).decode())
     except OSError as err:
         raise TriageError(str(err)) from err
     except ValueError as err:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 FILL = 0xA5
-"""What memory is filled with to see whether a tensor that is kept lies there."""
+"""Byte that memory is filled with to see whether a tensor that is kept lies there."""
 
 
 class NotThereError(Exception):
@@ -117,18 +117,18 @@ class Buffers:
         return [bytearray([FILL]) * size for size in sizes]
 
     def wait(self) -> None:
-        """Nothing is ever queued."""
+        """Do nothing: no work is ever queued here."""
 
     def in_use(self) -> int | None:
-        """Nobody counts."""
+        """Return None: this memory is not counted."""
         return None
 
     def highest(self) -> int:
-        """Nobody counts."""
+        """Return 0: this memory is not counted."""
         return 0
 
     def reset_highest(self) -> None:
-        """Nobody counts."""
+        """Do nothing: this memory is not counted."""
 
 
 MEMORIES: dict[str, Any] = {"torch": Torch, "buffers": Buffers}

@@ -89,7 +89,7 @@ function call(work) {
   return given instanceof Promise ? given.catch(mark) : given;
 }
 
-const MOST_VALUES = 1 << 22;
+const MAX_VALUES = 1 << 22;
 
 // A dtype, dimension or metadata value as an answer can carry it. A nest of any depth becomes a word.
 function plain(value) {
@@ -116,7 +116,7 @@ function field(value, marked, tell = plain) {
 // A shape; what is no list stays what it is, so that it shows.
 function dimensions(shape) {
   if (!Array.isArray(shape) && !(ArrayBuffer.isView(shape) && Symbol.iterator in shape)) return plain(shape);
-  if (shape.length > MOST_VALUES) throw new AdapterError(`a shape has ${shape.length} dimensions`);
+  if (shape.length > MAX_VALUES) throw new AdapterError(`a shape has ${shape.length} dimensions`);
   return Array.from(shape, (size) => (size === undefined ? "undefined" : plain(size)));
 }
 

@@ -1,4 +1,4 @@
-"""What an answer can carry of the values that a library hands out: nothing is corrected, all is bounded.
+"""Values that a library hands out, as an answer can carry them: nothing is corrected, all is bounded.
 
 Standard library only, as the host is. Whatever else goes wrong here, such as an object that raises while it
 is looked at, is left to the caller: it is a mistake of the adapter, never a refusal by the library.
@@ -15,11 +15,11 @@ from typing import Any
 
 from .library import AdapterError, shown
 
-MOST_VALUES = 1 << 22
+MAX_VALUES = 1 << 22
 """Most dimensions of a shape, and values in metadata, that are looked at; no corpus file comes near."""
-MOST_LEVELS = 20
+MAX_LEVELS = 20
 """Levels of a nest that are told; what lies deeper becomes a word."""
-MOST_BITS = 14_000
+MAX_BITS = 14_000
 """Bits of an integer that JSON parsers read back; Python's reads up to 4,300 digits."""
 
 
@@ -27,7 +27,7 @@ def dimensions(shape: Any) -> Any:
     """Return a shape as JSON can carry it; one that is no sequence stays what it is."""
     if isinstance(shape, (str, bytes, bytearray, Mapping)) or not hasattr(type(shape), "__iter__"):
         return plain(shape)
-    left = [MOST_VALUES]
+    left = [MAX_VALUES]
     return [_plain(size, 0, left) for size in _bounded(shape)]
 
 
@@ -36,21 +36,21 @@ def plain(value: Any) -> Any:
 
     Raises AdapterError for what is no value.
     """
-    return _plain(value, 0, [MOST_VALUES])
+    return _plain(value, 0, [MAX_VALUES])
 
 
 def _bounded(iterable: Iterable[Any]) -> Iterator[Any]:
     """Yield values. Raises AdapterError where there seems to be no end of them."""
     iterator = iter(iterable)
-    yield from islice(iterator, MOST_VALUES)
+    yield from islice(iterator, MAX_VALUES)
     for _ in iterator:
-        raise AdapterError(f"there are more than {MOST_VALUES:,} values")
+        raise AdapterError(f"there are more than {MAX_VALUES:,} values")
 
 
 def _plain(value: Any, level: int, left: list[int]) -> Any:
     left[0] -= 1
     if left[0] < 0:
-        raise AdapterError(f"there are more than {MOST_VALUES:,} values")
+        raise AdapterError(f"there are more than {MAX_VALUES:,} values")
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -58,9 +58,9 @@ def _plain(value: Any, level: int, left: list[int]) -> Any:
     if isinstance(value, float):
         return _float(float.__float__(value))
     if isinstance(value, (list, tuple)):
-        return [_plain(v, level + 1, left) for v in value] if level < MOST_LEVELS else "(a list)"
+        return [_plain(v, level + 1, left) for v in value] if level < MAX_LEVELS else "(a list)"
     if isinstance(value, Mapping):
-        return _map(value, level, left) if level < MOST_LEVELS else "(a map)"
+        return _map(value, level, left) if level < MAX_LEVELS else "(a map)"
     if isinstance(value, (bytes, bytearray)):
         return repr(value)
     return _number(value)
@@ -85,7 +85,7 @@ def _number(value: Any) -> Any:
         if isinstance(value, numbers.Number):
             return str(value)
         raise AdapterError(f"{type(value).__name__} is no value that can be told: {shown(value)}") from err
-    if whole.bit_length() > MOST_BITS:
+    if whole.bit_length() > MAX_BITS:
         return f"{hex(whole)[:40]}... ({whole.bit_length():,} bits)"
     return whole
 

@@ -1,4 +1,4 @@
-"""What is known about an implementation: who makes it, how it is installed and called, what it claims.
+"""Descriptors of implementations: who makes it, how it is installed and called, what it claims.
 
 Each has a folder: ``implementation.toml`` (its form is ``schemas/implementation.schema.json``), the adapters
 of its entries, and ``expected_failures.toml`` where this project keeps a baseline.

@@ -16,13 +16,18 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from filelock import FileLock
 from platformdirs import user_cache_path
+from rich.console import Console
 
 from safetensors_reference.variables import installer_variables
 
 from .descriptor import Descriptor, Entry
+
+if TYPE_CHECKING:
+    from .selectors import Target
 
 MARKER = "complete.json"
 _NO_PACKAGE = re.compile(
@@ -35,7 +40,7 @@ class InstallError(Exception):
 
 
 class NoSuchVersionError(InstallError):
-    """What is to be installed does not exist, for this platform and interpreter at least."""
+    """The version to be installed does not exist, for this platform and interpreter at least."""
 
 
 def cache_folder() -> Path:
@@ -207,3 +212,29 @@ def _last(lines: list[str]) -> str:
     return (errors or [line for line in lines if line.strip()] or ["the installer said nothing"])[-1].strip()[
         :300
     ]
+
+
+def prepare(target: Target) -> None:
+    """Make the environment of a target if it has one that is not complete, else see that it is the user's.
+
+    Raises InstallError.
+    """
+    env = target.environment
+    if env is None:
+        return
+    if env.ready:
+        make(env)
+    else:
+        make_shown(env)
+
+
+def make_shown(env: Environment) -> None:
+    """Make an environment and show what the installer is at. Raises InstallError."""
+    console = Console(stderr=True)
+    title = f"installing {env.descriptor.name} {env.version}"
+    if not console.is_terminal:
+        console.print(f"{title} into {env.folder}", highlight=False, soft_wrap=True)
+        make(env)
+        return
+    with console.status(title) as status:
+        make(env, lambda line: status.update(f"{title}: {line[:100]}"))

@@ -1,4 +1,4 @@
-"""What ``--impl`` names: a built-in, a Python adapter, a program that speaks the protocol, or an exit status.
+"""Selectors of ``--impl``: a built-in, a Python adapter, a program that speaks the protocol, an exit status.
 
 =========================  ==========================================================================
 ``reference``              an implementation that this project knows; ``stc impl list`` shows them
@@ -26,7 +26,7 @@ from typing import Literal
 from .descriptor import HERE, Descriptor, Entry, descriptors
 from .environment import Environment, environment
 
-LONGEST_SLUG = 80
+MAX_SLUG = 80
 _HOSTS = Path(__file__).parents[1] / "host"
 
 
@@ -59,9 +59,9 @@ class Target:
 
     @property
     def slug(self) -> str:
-        """The selector as a file name, of at most ``LONGEST_SLUG`` characters."""
+        """The selector as a file name, of at most ``MAX_SLUG`` characters."""
         slug = re.sub(r"[^A-Za-z0-9._-]+", "-", self.selector).strip("-") or "implementation"
-        return slug if len(slug) <= LONGEST_SLUG else f"{slug[: LONGEST_SLUG - 9]}-{self.mark}"
+        return slug if len(slug) <= MAX_SLUG else f"{slug[: MAX_SLUG - 9]}-{self.mark}"
 
     @property
     def mark(self) -> str:

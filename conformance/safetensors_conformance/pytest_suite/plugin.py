@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from .options import add_options, option
-from .stash import RESULT_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+    from typing import Any
 
     from .suite import Suite
 
 SUITE_KEY: pytest.StashKey[Suite] = pytest.StashKey()
+RESULT_KEY: pytest.StashKey[dict[str, Any]] = pytest.StashKey()
+"""Place of the result that an item leaves for its report."""
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -35,19 +37,11 @@ def pytest_load_initial_conftests(parser: pytest.Parser) -> Generator[None, None
     add_options(parser)
 
 
-def suite_of(config: pytest.Config) -> Suite:
-    """Return the suite of this run, made on first use."""
-    if SUITE_KEY not in config.stash:
-        from .suite import Suite
-
-        config.stash[SUITE_KEY] = Suite(config)
-    return config.stash[SUITE_KEY]
-
-
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse a selector that cannot work before anything runs; listen to results."""
     if option(config, "--impl") or option(config, "--report"):
         from ..run.interruption import ending_as_interrupted
+        from .suite import suite_of
 
         suite_of(config).check_options()
         endings = ExitStack()
@@ -101,6 +95,8 @@ class _Listener:
         """Collect a result (in the controlling process under pytest-xdist)."""
         message = getattr(report, "stc", None)
         if message is not None:
+            from .suite import suite_of
+
             suite_of(self._config).collect(json.loads(message))
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:

@@ -11,22 +11,23 @@ import pytest
 
 from safetensors_corpus import Case, Manifest, ManifestError, load_manifest
 from safetensors_reference.rules.book import rule_book
+from safetensors_reference.rules.cwe import CWE_OF_CODE
 
 from ..implementations.selectors import SelectorError, Target, resolve
+from ..run.baseline import BaselineError, check_owner
+from ..run.cases import GivenUpError
 from ..run.options import RunOptions
-from ..run.results import Book, ReportError
-from ..run.session import GivenUpError
-from ..run.subject import Subject
+from ..run.results import ReportError, RunResults
+from ..run.session import RunSession
 from ..verdict.judge import judge_choice
-from ..verdict.repeats import Repeats
+from ..verdict.message import Repeats
 from ..worker.confinement import Confinement
 from ..worker.device import DEVICE_NAMES, is_device
 from ..worker.outcome import Implementation, loadable
 from ..worker.sandbox import SandboxError
 from ..worker.worker import Limits, StartError
-from .junit import case_properties
 from .options import option
-from .stash import RESULT_KEY
+from .plugin import RESULT_KEY, SUITE_KEY
 
 
 class Suite:
@@ -35,10 +36,10 @@ class Suite:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self.profile: str | None = self.option("--profile")
-        self._subjects: dict[str, Subject] = {}
+        self._sessions: dict[str, RunSession] = {}
         self._repeats: dict[str, Repeats] = {}
         self._manifest: Manifest | None = None
-        self._book: Book | None = None
+        self._results: RunResults | None = None
         self._notes: list[str] = []
         self._sent: set[str] = set()
 
@@ -54,7 +55,7 @@ class Suite:
 
     @property
     def confinement(self) -> Confinement:
-        """What tested programs get of the machine. Raises pytest.UsageError when that cannot be."""
+        """The share of the machine that tested programs get. Raises pytest.UsageError when that cannot be."""
         sandbox, net = self.option("--sandbox"), self.option("--sandbox-net")
         try:
             found = Confinement.of(self.option("--env") or (), sandbox=sandbox, net=net)
@@ -92,8 +93,10 @@ class Suite:
     def check_options(self) -> None:
         """Refuse what cannot work. Raises pytest.UsageError."""
         targets = self.targets
-        if self.option("--baseline") and len(targets) > 1:
-            raise pytest.UsageError("--baseline belongs to one implementation; give one --impl with it")
+        try:
+            check_owner(self.option("--baseline"), targets)
+        except BaselineError as err:
+            raise pytest.UsageError(str(err)) from err
         odd = [t.selector for t in targets if not _is_text(t.selector)]
         if odd and self._config.getoption("dist", "no") != "no":
             raise pytest.UsageError(f"--impl {odd[0]!r} is no UTF-8, which pytest-xdist cannot pass on")
@@ -103,19 +106,19 @@ class Suite:
             raise pytest.UsageError("--max-hangs must be 0 or above")
         _ = self.device
         if not self._is_worker:
-            _ = self.book  # nobody else writes there, from the beginning
+            _ = self.results  # nobody else writes there, from the beginning
 
     @property
     def _is_worker(self) -> bool:
-        """Whether this is a process of pytest-xdist, which reports to another one."""
+        """True for a process of pytest-xdist, which reports to another one."""
         return hasattr(self._config, "workerinput")
 
-    def subject(self, selector: str) -> Subject:
-        """Return an implementation of this process, started on first use."""
-        if selector not in self._subjects:
-            subject = self._subjects[selector] = Subject(resolve(selector), self.run_options())
-            self._repeats[selector] = Repeats(subject, full=self.option("--full-failures"))
-        return self._subjects[selector]
+    def session(self, selector: str) -> RunSession:
+        """Return the session of an implementation in this process, started on first use."""
+        if selector not in self._sessions:
+            session = self._sessions[selector] = RunSession(resolve(selector), self.run_options())
+            self._repeats[selector] = Repeats(session, full=self.option("--full-failures"))
+        return self._sessions[selector]
 
     def run_options(self) -> RunOptions:
         """Return what the command line says about the run."""
@@ -141,7 +144,7 @@ class Suite:
         if step == "device" and self.device is None:
             return out
         for target in self.targets:
-            who = self.subject(target.selector).who
+            who = self.session(target.selector).who
             if who is None or step in who.steps:
                 claimed = [c for c in self.manifest.cases if _may_ask(who, step, c)]
                 cases = [c for c in claimed if not self.leaves_out(c)]
@@ -156,7 +159,7 @@ class Suite:
             if isinstance(given.get("case"), Case):
                 order.setdefault(str(given["selector"]), {})[given["case"].id] = given["case"]
         for selector, cases in order.items():
-            self.subject(selector).session.plan(cases.values())
+            self.session(selector).plan(cases.values())
 
     def leaves_out(self, case: Case) -> bool:
         """True for a heavy case that was not asked for."""
@@ -167,57 +170,61 @@ class Suite:
         choices = rule_book().choices
         out = []
         for target in self.targets:
-            subject = self.subject(target.selector)
+            session = self.session(target.selector)
             cases = [c for c in self.manifest.cases if c.choice and not self.leaves_out(c)]
-            used = dict.fromkeys(c.choice or "" for c in cases if subject.who is None or subject.steps(c))
+            used = dict.fromkeys(c.choice or "" for c in cases if session.who is None or session.steps(c))
             out += [(target.selector, n) for n in used if choices[n].expected(self.profile) is None]
         return out
 
-    def _ready(self, selector: str, item: pytest.Item) -> Subject:
-        """Return a subject that may run; skip the item when it may not."""
-        subject = self.subject(selector)
-        if subject.problem is not None:
-            self._send(item, subject, {"problem": subject.problem})
-            pytest.skip(f"not run: {subject.problem.splitlines()[0]}")
-        return subject
+    def _ready(self, selector: str, item: pytest.Item) -> RunSession:
+        """Return a session that may run; skip the item when it may not."""
+        session = self.session(selector)
+        if session.problem is not None:
+            self._send(item, session, {"problem": session.problem})
+            pytest.skip(f"not run: {session.problem.splitlines()[0]}")
+        return session
 
-    def _send(self, item: pytest.Item, subject: Subject, message: dict[str, Any]) -> None:
-        """Attach a message to the item's report; the first of a subject carries the record's header."""
-        message["selector"] = subject.target.selector
-        if subject.target.selector not in self._sent and subject.header is not None:
-            self._sent.add(subject.target.selector)
-            message["header"] = subject.header
+    def _send(self, item: pytest.Item, session: RunSession, message: dict[str, Any]) -> None:
+        """Attach a message to the item's report; the first of a session carries the record's header.
+
+        A process of pytest-xdist reaches the controlling one through the reports of its items alone, and the
+        header has to be written before any row: so it travels in the message of the first item.
+        """
+        message["selector"] = session.target.selector
+        if session.target.selector not in self._sent and session.header is not None:
+            self._sent.add(session.target.selector)
+            message["header"] = session.header
         item.stash[RESULT_KEY] = message
 
     def run_smoke(self, selector: str, item: pytest.Item) -> None:
         """Fail when the implementation does not start or fails the most basic files."""
-        subject = self.subject(selector)
-        self._send(item, subject, {"problem": subject.problem} if subject.problem else {})
-        if subject.problem is not None:
-            pytest.fail(subject.problem, pytrace=False)
+        session = self.session(selector)
+        self._send(item, session, {"problem": session.problem} if session.problem else {})
+        if session.problem is not None:
+            pytest.fail(session.problem, pytrace=False)
 
     def run_baseline(self, selector: str, item: pytest.Item) -> None:
         """Fail when the baseline is unusable or an entry matches nothing; remind of reviews that are due."""
-        subject = self._ready(selector, item)
-        self._send(item, subject, {})
-        complaint = subject.baseline_complaint()
+        session = self._ready(selector, item)
+        self._send(item, session, {})
+        complaint = session.baseline_complaint()
         if complaint is not None:
             pytest.fail(complaint, pytrace=False)
 
     def run_step(self, selector: str, case: Case, step: str, item: pytest.Item) -> None:
         """Run one step of one case and pass, fail or expect the failure."""
         item.user_properties += case_properties(case)
-        subject = self._ready(selector, item)
+        session = self._ready(selector, item)
         try:
-            verdict = subject.session.judge(case)
+            verdict = session.judge(case)
         except StartError as err:
             pytest.fail(str(err), pytrace=False)
         except GivenUpError as err:
-            subject.problem = str(err)
+            session.problem = str(err)
             self._ready(selector, item)
-        assessment = subject.assess(verdict, step)
+        assessment = session.assess(verdict, step)
         judged = verdict.steps[step].verdict
-        self._send(item, subject, {"result": assessment.row})
+        self._send(item, session, {"result": assessment.row})
         item.user_properties.append(("verdict", judged))
         if assessment.status == "expected":
             pytest.xfail(assessment.text)
@@ -228,16 +235,16 @@ class Suite:
 
     def run_choice(self, selector: str, choice: str, item: pytest.Item) -> None:
         """Fail when the answers to the cases of an open choice contradict each other."""
-        subject = self._ready(selector, item)
+        session = self._ready(selector, item)
         cases = [c for c in self.manifest.cases if c.choice == choice and not self.leaves_out(c)]
         try:
-            verdicts = [subject.session.judge(c) for c in cases if subject.steps(c)]
+            verdicts = [session.judge(c) for c in cases if session.steps(c)]
         except GivenUpError as err:
-            subject.problem = str(err)
+            session.problem = str(err)
             self._ready(selector, item)
         verdict, detail = judge_choice(choice, verdicts)
         row = {"choice": choice, "verdict": verdict, "detail": detail}
-        self._send(item, subject, {"choice": row})
+        self._send(item, session, {"choice": row})
         item.user_properties.append(("verdict", verdict))
         if verdict == "choice-inconsistent":
             pytest.fail(detail, pytrace=False)
@@ -245,46 +252,55 @@ class Suite:
     # What the controlling process gathers
 
     @property
-    def book(self) -> Book:
+    def results(self) -> RunResults:
         """The results of all implementations. Raises pytest.UsageError when they cannot be written."""
-        if self._book is None:
+        if self._results is None:
             folder = self.option("--report")
             strict, full = self.option("--fail-on-should"), self.option("--full-failures")
             try:
-                self._book = Book(self.manifest, Path(folder) if folder else None, strict=strict, full=full)
+                self._results = RunResults(
+                    self.manifest, Path(folder) if folder else None, strict=strict, full=full
+                )
             except ReportError as err:
                 raise pytest.UsageError(f"--report {err}") from err
-        return self._book
+        return self._results
 
     def collect(self, message: Mapping[str, Any]) -> None:
         """Take the message of one report. Ends the run when it cannot be written."""
         if not self._is_worker:
             try:
-                self.book.page(resolve(message["selector"])).add(message)
+                self.results.of(resolve(message["selector"])).add(message)
             except ReportError as err:
                 pytest.exit(f"the report cannot be written: {err}", returncode=2)
 
     def finish(self, session: pytest.Session) -> None:
         """End workers; in the controlling process finish records and baselines too."""
-        for subject in self._subjects.values():
-            subject.close()
-        if self._book is None:
+        for running in self._sessions.values():
+            running.close()
+        if self._results is None:
             return
         try:
-            self._book.finish()
+            self._results.finish()
         except ReportError as err:
             self._notes.append(f"the report cannot be written: {err}")
             session.exitstatus = pytest.ExitCode.INTERRUPTED
         if self.option("--update-baseline"):
             given = self.option("--baseline")
-            self._notes.extend(self._book.update_baselines(Path(given) if given else None, self.profile))
+            self._notes.extend(self._results.update_baselines(Path(given) if given else None, self.profile))
         # A problem must not look like success when -k left the smoke item out.
-        if session.exitstatus == 0 and any(p.problems for p in self._book.pages.values()):
+        if session.exitstatus == 0 and any(one.problems for one in self._results.implementations.values()):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def summary(self) -> list[str]:
         """Return the lines for the end of the run."""
-        return [] if self._book is None else ["", *self._book.summary(), *self._notes]
+        return [] if self._results is None else ["", *self._results.summary(), *self._notes]
+
+
+def suite_of(config: pytest.Config) -> Suite:
+    """Return the suite of this run, made on first use."""
+    if SUITE_KEY not in config.stash:
+        config.stash[SUITE_KEY] = Suite(config)
+    return config.stash[SUITE_KEY]
 
 
 def _is_text(value: str) -> bool:
@@ -297,3 +313,18 @@ def _may_ask(who: Implementation | None, step: str, case: Case) -> bool:
     if who is None:
         return step != "device" or loadable(case)
     return step in who.steps_of(case)
+
+
+def case_properties(case: Case) -> list[tuple[str, str]]:
+    """Return what JUnit XML says of a case, (name, value); several values of a name have blanks between.
+
+    ``rules``, ``area`` and ``level`` are those of the corpus. ``cwe`` holds the numbers of the Common
+    Weakness Enumeration that belong to the fault codes a refusal is expected for; left out without any.
+    """
+    wanted = (case.expect, *case.options.values())
+    codes = [code for one in wanted if one is not None for code in one.codes]
+    numbers = dict.fromkeys(number for code in codes for number in CWE_OF_CODE.get(code, ()))
+    out = [("rules", " ".join(case.rules)), ("area", case.area), ("level", case.level)]
+    if numbers:
+        out.append(("cwe", " ".join(map(str, numbers))))
+    return out

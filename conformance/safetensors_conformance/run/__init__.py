@@ -1,1 +1,1 @@
-"""Running implementations over the corpus: sessions, results, baselines, versions."""
+"""Runs over the corpus: cases asked and judged, results, baselines, versions."""

@@ -22,7 +22,7 @@ import datetime as dt
 import fnmatch
 import shlex
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -37,9 +37,9 @@ from ..implementations.descriptor import descriptors
 from ..worker.device import kind_of_device
 from ..worker.outcome import STEPS
 
-LARGEST = 64 << 20
+MAX_BYTES = 64 << 20
 """Most bytes of a file of expected failures or known disagreements."""
-GLOB_LIMIT = 20
+MAX_GLOB_CASES = 20
 """Most cases that one glob may cover."""
 UNREPORTED = "unreported"
 """Value of ``issue`` for a security failure that has no public report yet; it then needs a ``why``."""
@@ -115,8 +115,8 @@ class Baseline:
             covered = sum(entry.covers(i) for i in ids)
             if covered == 0:
                 out.append(f"{entry.case}: matches no case of the corpus; remove the entry")
-            elif covered > GLOB_LIMIT:
-                out.append(f"{entry.case}: covers {covered} cases, one glob may cover {GLOB_LIMIT}")
+            elif covered > MAX_GLOB_CASES:
+                out.append(f"{entry.case}: covers {covered} cases, one glob may cover {MAX_GLOB_CASES}")
         return out
 
 
@@ -127,6 +127,12 @@ def own_baselines() -> dict[str, Path]:
     return {name: path for name, path in named.items() if path.is_file()}
 
 
+def check_owner(given: object, implementations: Sequence[object]) -> None:
+    """Make sure that a file of expected failures is given for one implementation. Raises BaselineError."""
+    if given and len(implementations) > 1:
+        raise BaselineError("--baseline belongs to one implementation; give one --impl with it")
+
+
 def name_in_records(path: Path) -> str:
     """Return the name of a baseline in records: the file's, or what a file of this project goes by."""
     return next((name for name, own in own_baselines().items() if own == path), path.name)
@@ -135,7 +141,7 @@ def name_in_records(path: Path) -> str:
 def load_baseline(path: Path, version: str, profile: str | None, device: str | None = None) -> Baseline:
     """Load the entries of ``path`` that hold for this version, profile and device. Raises BaselineError."""
     try:
-        raw = tomllib.loads(read_whole(path, LARGEST).decode())
+        raw = tomllib.loads(read_whole(path, MAX_BYTES).decode())
     except OSError as err:
         raise BaselineError(
             f"baseline {err}; make one with: stc baseline update SELECTOR --file {shlex.quote(str(path))}"

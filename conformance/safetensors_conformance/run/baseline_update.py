@@ -15,7 +15,7 @@ from safetensors_reference.source import read_whole
 
 from ..worker.device import kind_of_device
 from ..worker.outcome import STEPS
-from .baseline import LARGEST, Expected
+from .baseline import MAX_BYTES, Expected
 
 
 def failing_steps(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
@@ -113,7 +113,7 @@ def _append(
 
 
 def _document(path: Path) -> tomlkit.TOMLDocument:
-    return tomlkit.parse(read_whole(path, LARGEST).decode())
+    return tomlkit.parse(read_whole(path, MAX_BYTES).decode())
 
 
 def unexplained(path: Path) -> list[str]:

@@ -17,7 +17,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interruption:
-    """What these signals do for the time of a ``with`` block in the main thread.
+    """Handling of these signals for the time of a ``with`` block in the main thread.
 
     The first one sets ``stop`` and kills the programs under test, so that nobody waits for an answer; it
     raises nothing, so no line of a record is torn. The second one ends this process at once.

@@ -37,7 +37,7 @@ def carry_out(worker: Worker, case: Case) -> StepResult:
 
 
 _OF_WORKER = {"message", "exception", "documented"}
-"""What the last answer of the worker says of itself."""
+"""Fields that the last answer of the worker fills in itself."""
 
 
 class _RefusedError(Exception):

@@ -1,4 +1,4 @@
-"""What a run of the suite is told."""
+"""Options of a run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_HANGS = 10
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What a run is told.
+    """Everything that decides about a run, however it is started.
 
     Attributes:
         manifest: the corpus.

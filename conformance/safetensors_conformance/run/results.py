@@ -1,4 +1,4 @@
-"""What a run knows in the end: results per implementation, records on disk, the baseline rewritten.
+"""Results of a run: rows per implementation, records on disk, the summary, the baseline rewritten.
 
 Used by the pytest plugin (in its controlling process) and by ``stc run`` alike.
 """
@@ -106,8 +106,8 @@ class ReportError(Exception):
     """The folder of a report cannot be used, or not any more; the text names it and says why."""
 
 
-class Page:
-    """Everything about one implementation in one run.
+class ImplementationResults:
+    """The results of one implementation in one run, written to its record as they come.
 
     Args:
         target: the implementation.
@@ -195,8 +195,8 @@ class Page:
         return RunRecord(self.header, self.results, self.choices, self.problems, self.footer)
 
 
-class Book:
-    """The pages of all implementations of one run.
+class RunResults:
+    """The results of all implementations of one run.
 
     No other run can write into its folder until ``finish`` or ``close``. Raises ReportError when another one
     does, or when the folder cannot be written to.
@@ -215,37 +215,41 @@ class Book:
         self.folder = folder
         self.strict = strict
         self.full = full
-        self.pages: dict[str, Page] = {}
+        self.implementations: dict[str, ImplementationResults] = {}
         self._causes: dict[str, list[Cause]] = {}
         self._lock = None if folder is None else _locked(folder)
 
-    def page(self, target: Target) -> Page:
-        """Return the page of a target, made on first use."""
-        if target.selector not in self.pages:
+    def of(self, target: Target) -> ImplementationResults:
+        """Return the results of a target, made on first use."""
+        if target.selector not in self.implementations:
             path = None if self.folder is None else self._path_of(target, self.folder)
-            self.pages[target.selector] = Page(target, path)
-        return self.pages[target.selector]
+            self.implementations[target.selector] = ImplementationResults(target, path)
+        return self.implementations[target.selector]
+
+    @property
+    def started(self) -> list[ImplementationResults]:
+        """The results of the implementations that started."""
+        return [one for one in self.implementations.values() if one.header]
 
     def _path_of(self, target: Target, folder: Path) -> Path:
         """Return the file of a record; never that of another implementation, in this run or one before."""
         path = folder / f"{target.slug}.jsonl"
-        taken = {str(page.path).casefold() for page in self.pages.values()}
+        taken = {str(one.path).casefold() for one in self.implementations.values()}
         if str(path).casefold() in taken or selector_of(path) not in (None, target.selector):
             return path.with_name(f"{target.slug}-{target.mark}.jsonl")
         return path
 
     def finish(self) -> None:
-        """Finish all pages and write the Markdown summary. Raises ReportError, all pages finished."""
+        """Finish all records and write the Markdown summary. Raises ReportError, all records finished."""
         error: ReportError | None = None
-        for page in self.pages.values():
+        for one in self.implementations.values():
             try:
-                page.finish(self.manifest)
+                one.finish(self.manifest)
             except ReportError as err:
                 error = error or err
         try:
-            if self.folder is not None and self.pages:
-                pages = [page for page in self.pages.values() if page.header]
-                text = markdown([p.record() for p in pages], [self.causes(p) for p in pages])
+            if self.folder is not None and self.implementations:
+                text = markdown([x.record() for x in self.started], [self.causes(x) for x in self.started])
                 self.folder.mkdir(parents=True, exist_ok=True)
                 (self.folder / "summary.md").write_text(text, encoding="utf-8")
         except OSError as err:
@@ -260,34 +264,33 @@ class Book:
         if self._lock is not None:
             self._lock.release()
 
-    def causes(self, page: Page) -> list[Cause]:
-        """Return the likely causes of what fails on a finished page."""
-        name = page.target.selector
+    def causes(self, one: ImplementationResults) -> list[Cause]:
+        """Return the likely causes of what fails of an implementation whose record is finished."""
+        name = one.target.selector
         if name not in self._causes:
-            self._causes[name] = causes(page.record(), self.manifest)
+            self._causes[name] = causes(one.record(), self.manifest)
         return self._causes[name]
 
     def _cause_lines(self) -> list[str]:
-        """Return the causes of all pages, fewer of each where there are several."""
-        pages = [page for page in self.pages.values() if page.header]
-        limit = None if self.full else SHOWN if len(pages) == 1 else SHOWN // 2
+        """Return the causes of all implementations, fewer of each where there are several."""
+        limit = None if self.full else SHOWN if len(self.started) == 1 else SHOWN // 2
         lines: list[str] = []
-        for page in pages:
-            mine = cause_lines(self.causes(page), page.header, strict=self.strict, limit=limit)
-            who = [f"{visible(page.record().label, 80)}:"] if mine and len(pages) > 1 else []
+        for one in self.started:
+            mine = cause_lines(self.causes(one), one.header, strict=self.strict, limit=limit)
+            who = [f"{visible(one.record().label, 80)}:"] if mine and len(self.started) > 1 else []
             lines += [*who, *mine, *([""] if mine else [])]
         return lines
 
     def summary(self) -> list[str]:
         """Return the lines for people: each implementation, where several differ, then likely causes."""
         lines: list[str] = []
-        for page in self.pages.values():
-            if page.header:
-                lines.extend(summary_lines(page.record()))
-                lines.extend(device_lines(page.header, page.results))
-            lines.extend(f"problem: {line}" for problem in page.problems for line in problem.splitlines())
+        for one in self.implementations.values():
+            if one.header:
+                lines.extend(summary_lines(one.record()))
+                lines.extend(device_lines(one.header, one.results))
+            lines.extend(f"problem: {line}" for problem in one.problems for line in problem.splitlines())
             lines.append("")
-        records = [p.record() for p in self.pages.values() if p.header]
+        records = [one.record() for one in self.started]
         if len(records) > 1:
             lines += [*diff_lines(compare(records)), ""]
         lines += self._cause_lines()
@@ -296,24 +299,24 @@ class Book:
         return lines
 
     def update_baselines(self, given: Path | None, profile: str | None) -> list[str]:
-        """Rewrite the baseline of every page that is complete; say what was done, or why not."""
+        """Rewrite the baseline of every implementation that ran in full; say what was done, or why not."""
         lines = []
         owners: dict[Path, str] = {}
-        for page in self.pages.values():
-            path = baseline_path(page.target, given)
-            other = owners.setdefault(path, page.target.selector)
-            if other != page.target.selector:
-                lines.append(f"{path}: not rewritten for {page.target.selector}, it is that of {other}")
+        for one in self.implementations.values():
+            path = baseline_path(one.target, given)
+            other = owners.setdefault(path, one.target.selector)
+            if other != one.target.selector:
+                lines.append(f"{path}: not rewritten for {one.target.selector}, it is that of {other}")
                 continue
-            if page.footer is None or not page.footer["complete"]:
+            if one.footer is None or not one.footer["complete"]:
                 lines.append(f"{path}: not rewritten, a baseline comes from a full run only")
                 continue
             kept, added, removed = update(
                 path,
-                page.target.selector,
-                failing_steps(page.results),
+                one.target.selector,
+                failing_steps(one.results),
                 profile,
-                page.header.get("device") if "device" in page.header["implementation"]["steps"] else None,
+                one.header.get("device") if "device" in one.header["implementation"]["steps"] else None,
             )
             lines.append(f"{path}: {kept} entries kept, {added} added, {removed} removed")
             open_entries = unexplained(path)

@@ -12,14 +12,14 @@ from safetensors_reports.history.misfits import misfits
 from safetensors_reports.history.model import Bug, Note, VersionRun
 from safetensors_reports.text import plural
 
-from ..implementations.environment import InstallError
-from ..implementations.prepare import prepare
+from ..implementations.environment import InstallError, prepare
 from ..implementations.selectors import SelectorError, Target, resolve
 from ..worker.outcome import Implementation
 from ..worker.worker import StartError
+from .cases import GivenUpError
 from .options import RunOptions
-from .results import Page, due, header_row
-from .session import GivenUpError, Session, result_row
+from .results import ImplementationResults, due, header_row
+from .session import Session, result_rows
 
 CLEAN = ("pass", "unsupported", "late-reject", "not-strict")
 
@@ -58,35 +58,24 @@ def run_version(
             who = session.start()
         except (InstallError, StartError) as err:
             return VersionRun(version, reason=str(err))
-        page = Page(target, None if folder is None else folder / f"{target.slug}.jsonl")
-        page.add({"header": header_row(who, options, None)})
+        results = ImplementationResults(target, None if folder is None else folder / f"{target.slug}.jsonl")
+        results.add({"header": header_row(who, options, None)})
         chosen = cases(who)
         try:
-            session.plan(chosen)
-            for number, case in enumerate(chosen, 1):
-                for row in _rows(session, case):
-                    page.add({"result": row})
+            for number, verdict in enumerate(session.verdicts(chosen), 1):
+                for row in result_rows(verdict):
+                    results.add({"result": row})
                 tick(number, len(chosen))
-            basic = [
-                row
-                for case in due(who, options.manifest, heavy=False)
-                if case.smoke
-                for row in _rows(session, case)
-            ]
+            basic = [c for c in due(who, options.manifest, heavy=False) if c.smoke]
+            basic_rows = [row for verdict in session.verdicts(basic) for row in result_rows(verdict)]
         except GivenUpError as err:
             return VersionRun(version, reason=str(err))
         finally:
-            page.finish(options.manifest)
-    record = page.record()
+            results.finish(options.manifest)
+    record = results.record()
     taken = {case.id for case in options.manifest.cases if case.expect is not None and case.expect.content}
-    unknown = misfits(record.results, [row for row in basic if row["case"] in taken])
-    return VersionRun(version, record, "", tuple(_remarks(who, version, basic, unknown)), unknown)
-
-
-def _rows(session: Session, case: Case) -> list[dict[str, Any]]:
-    """Return the rows of a record for a case, which is run unless it was."""
-    verdict = session.judge(case)
-    return [result_row(verdict, step, False) for step in verdict.steps]
+    unknown = misfits(record.results, [row for row in basic_rows if row["case"] in taken])
+    return VersionRun(version, record, "", tuple(_remarks(who, version, basic_rows, unknown)), unknown)
 
 
 def _remarks(

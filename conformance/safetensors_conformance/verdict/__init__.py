@@ -1,1 +1,1 @@
-"""From an answer to a verdict, and to the words in which it is told."""
+"""Verdicts on answers, with budgets, and the message of a failure."""

@@ -1,4 +1,4 @@
-"""Does a reader hand out memory that it never wrote? Wrong content may be what the heap held before.
+"""Uninitialised memory in place of content: a reader hands out what the heap held before.
 
 The same file is read in fresh processes whose allocator fills fresh memory with one byte or another. Content
 that follows the fill was never read from the file: it is uninitialised memory, and in a real program whatever
@@ -20,9 +20,8 @@ from safetensors_corpus.judging.verdicts import effect_of
 from safetensors_reference.rules.faults import quote
 
 from ..implementations.selectors import Target
-from ..worker.make import make_worker
 from ..worker.outcome import StepResult
-from ..worker.worker import Limits, StartError
+from ..worker.worker import Limits, StartError, make_worker
 from .judge import CaseVerdict
 
 FILLS: tuple[Mapping[str, str], ...] = (
@@ -31,7 +30,7 @@ FILLS: tuple[Mapping[str, str], ...] = (
     else ({"MALLOC_PERTURB_": "165"}, {"MALLOC_PERTURB_": "60"})
 )
 """Environments in which fresh memory holds different bytes: of glibc, and of macOS."""
-ALWAYS = {"PYTHONMALLOC": "malloc", "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
+MALLOC_SETTINGS = {"PYTHONMALLOC": "malloc", "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
 """Python's own allocator, and the cache of glibc, would hand out memory that was filled long before."""
 
 
@@ -70,7 +69,7 @@ def with_heap_note(verdict: CaseVerdict, target: Target, limits: Limits) -> Case
 
 
 def _read(target: Target, case: Case, limits: Limits, env: str, fill: Mapping[str, str]) -> StepResult | None:
-    settings = [f"{name}={value}" for name, value in {**ALWAYS, **fill}.items()]
+    settings = [f"{name}={value}" for name, value in {**MALLOC_SETTINGS, **fill}.items()]
     worker = make_worker(replace(target, argv=(env, *settings, *target.argv)), limits)
     try:
         worker.start()

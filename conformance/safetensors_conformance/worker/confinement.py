@@ -1,4 +1,4 @@
-"""What a tested program gets of the machine: listed variables, and where it is asked for a sandbox."""
+"""Share of the machine that a tested program gets: listed variables, and where it is asked for a sandbox."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Confinement:
-    """What a tested program gets of the machine.
+    """The share of the machine that a tested program gets.
 
     Attributes:
         env: names of variables that it gets beside those that every program gets.

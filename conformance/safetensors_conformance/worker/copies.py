@@ -24,10 +24,10 @@ from .outcome import StepResult
 from .scratch import remove
 from .worker import HISTORY
 
-SHOWN = "file.safetensors"
-"""What stands for the name of a copy in an implementation's words, so that they are the same every time."""
+SHOWN_NAME = "file.safetensors"
+"""Stand-in for the name of a copy in an implementation's words, so that they are the same every time."""
 _PAST_BLOCKS = (64 << 20) // 512
-"""What copies of past cases may occupy, in blocks of 512 bytes."""
+"""Most room for copies of past cases, in blocks of 512 bytes."""
 _NUMBERS = 10**6
 _KINDS = frozenset({"read", "slice", "resource"})
 """Kinds of case that hand over the path of one file; the others set up a folder of their own."""
@@ -150,7 +150,7 @@ def _without(folder: Path, text: str) -> str:
     if folder.name in text:  # as it was handed over, or as a reader spells the same folder
         pattern = rf"[^\s'\"()<>,;=]*{re.escape(folder.name)}/?"
         text = re.sub(pattern, "", text.replace(f"{folder}/", ""))
-    return _NAMES.sub(SHOWN.partition(".")[0], text) if "input-" in text else text
+    return _NAMES.sub(SHOWN_NAME.partition(".")[0], text) if "input-" in text else text
 
 
 _NAMES = re.compile(r"\binput-\d{6}\b")

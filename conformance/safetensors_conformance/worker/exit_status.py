@@ -10,7 +10,7 @@ from typing import Any
 from ..implementations.selectors import Target
 from .outcome import Implementation, Outcome, StepResult
 from .process import Deadline, DiedError, FloodError, HungryError, LateError, describe_status
-from .warm_up import small_files
+from .scratch import small_files
 from .worker import BUSY, Limits, Request, death_outcome
 
 
@@ -24,17 +24,17 @@ class ExitWorker:
         self.patience = 1.0
 
     def start(self) -> Implementation:
-        """Nothing runs between files; say what can be known."""
+        """Return what can be known without running the program."""
         name = self._target.argv[0].rsplit("/", 1)[-1]
         return Implementation(name, "unknown", "unknown", ("read",), selector=self._target.selector)
 
     in_flight = 0
 
     def send_ahead(self, requests: Iterable[Request]) -> None:
-        """Nothing is running that could be told ahead."""
+        """Do nothing: no process is there to send to before its file is asked for."""
 
     def renew(self, *, as_before: bool = False) -> None:
-        """Every process is a fresh one."""
+        """Do nothing: every process is a fresh one."""
 
     def ask(
         self,
@@ -104,4 +104,4 @@ class ExitWorker:
         return death_outcome(status, stderr), f"{describe_status(status)}: {last}".rstrip(": ")
 
     def close(self) -> None:
-        """Nothing is left running between files."""
+        """Do nothing: no process outlives its file."""

@@ -1,4 +1,4 @@
-"""What an implementation did with one file in one step, before anyone judges it."""
+"""Outcome of one step on one file: the answer of an implementation, before anyone judges it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ index, hold a file open while somebody else changes it, and load onto a device, 
 
 
 class Check(NamedTuple):
-    """What the worker saw of one promise of the step ``device``: a key of ``promises.CHECKS``, and the words.
+    """The result of one promise of the step ``device``: a key of ``device_checks.CHECKS``, and the words.
 
     ``status`` is ``pass``, ``fail``, or ``unknown`` for what this device or this reader does not show.
     """
@@ -63,21 +63,21 @@ class StepResult(Answer):
 
     @property
     def content(self) -> dict[str, Any] | None:
-        """What an accepting answer tells, in the form of a run record; None when it tells nothing."""
+        """The content that an accepting answer tells, as in a run record; None when it tells nothing."""
         told = super().content
         return told if told is None or self.cut is None else {**told, **self.cut}
 
 
-LARGEST_CONTENT = 192 << 10
+MAX_CONTENT = 192 << 10
 """Most bytes of a content as JSON that are kept whole: more than any valid file of the corpus has."""
-LARGEST_TOTAL = 64 << 20
+MAX_TOTAL = 64 << 20
 """Most bytes of contents that one run keeps whole; those of all files of the corpus are a tenth of it."""
 KEPT_CONTENT = 8 << 10
 """About how many bytes are kept of a content that is not kept whole."""
 
 
 class Memory:
-    """What a run may keep of the contents that one implementation reports."""
+    """The share of the contents reported by one implementation that a run keeps."""
 
     def __init__(self) -> None:
         self._total = 0.0
@@ -88,7 +88,7 @@ class Memory:
         if content is None or result.cut is not None:
             return result
         size = size_of(content)
-        if size <= KEPT_CONTENT or size <= min(LARGEST_CONTENT, LARGEST_TOTAL - self._total):
+        if size <= KEPT_CONTENT or size <= min(MAX_CONTENT, MAX_TOTAL - self._total):
             self._total += size
             return result
         cut = bounded(content, KEPT_CONTENT)
@@ -98,7 +98,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class Implementation:
-    """Who answers: identity, the steps it has and the features it declares to lack.
+    """The implementation that answers: identity, the steps it has and the features it declares to lack.
 
     ``steps`` has ``device`` only where one was asked for; ``loads`` is true when it has that step at all.
     ``areas`` are those of the corpus that it claims to judge, empty for all; ``verdict_only`` is true when it

@@ -57,13 +57,13 @@ class PipeWorker:
         profile: str | None = None,
         *,
         device: str | None = None,
-        roomy: bool = False,
+        unlimited_address_space: bool = False,
     ) -> None:
         self._target = target
         self._limits = limits
         self._profile = profile
         self._device = device
-        self._roomy = roomy
+        self._unlimited_address_space = unlimited_address_space
         self._child: Child | None = None
         self._spare: Child | None = None
         self._ahead: deque[tuple[int, Request]] = deque()
@@ -116,7 +116,7 @@ class PipeWorker:
         argv = [*self._target.argv]
         if self._target.kind in ("host", "node"):
             known = self._target.descriptor
-            limited = not self._roomy and (known is None or known.limit_address_space)
+            limited = not self._unlimited_address_space and (known is None or known.limit_address_space)
             argv.append(str(self._limits.memory_bytes if limited else 0))
         try:
             child = confinement.start(argv, self._target, self._limits.memory_bytes)

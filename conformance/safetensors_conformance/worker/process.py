@@ -33,9 +33,9 @@ CHUNK = 1 << 16
 """Most bytes taken from a pipe in one go."""
 STRETCH = 6
 """Times its limit that an answer may take by the clock where the machine gives the process no processor."""
-PROCESSES = 1000
+MAX_PROCESSES = 1000
 """Most processes that a tested program may run at the same time."""
-NEARLY = 0.9
+DUE_SHARE = 0.9
 """Part of the limit that counts as all of it: the kernel counts processor time in steps of 10 ms."""
 GLANCES = 5
 """Times that a late process is looked at before it is said to be asleep: a busy one may wait for a moment."""
@@ -64,7 +64,7 @@ class LateError(PortableError):
 
 
 class Deadline:
-    """When an answer is due: ``seconds`` from now by the clock, and later on a busy machine.
+    """The time when an answer is due: ``seconds`` from now by the clock, and later on a busy machine.
 
     What hangs is late by the clock, whether it uses the processor or sleeps. A process that stands ready and
     is not let on a processor is late through no fault of its own: it gets more time, at most ``STRETCH``
@@ -97,7 +97,7 @@ class Deadline:
         self.count_from(used)
         assert self._used_before is not None
         left = self.seconds - (used - self._used_before)
-        return left if left > (1 - NEARLY) * self.seconds else 0.0
+        return left if left > (1 - DUE_SHARE) * self.seconds else 0.0
 
     def stretch(self, seconds: float) -> None:
         """Put the deadline off by ``seconds`` from now, at most to the end."""
@@ -364,9 +364,9 @@ class Child:
         Pages that several of them share count once, where the system tells.
         """
         family = self._started.family()
-        if len(family) > PROCESSES:
+        if len(family) > MAX_PROCESSES:
             self.kill()
-            raise HungryError(f"ran more than {PROCESSES:,} processes at the same time")
+            raise HungryError(f"ran more than {MAX_PROCESSES:,} processes at the same time")
         if sum(map(_resident, family)) <= self._memory:
             return
         if len(family) == 1:

@@ -162,8 +162,8 @@ def parse_run(
     elif outcome == "accept" and not silent and (count is None or not summary):
         asked = "" if count is None else '; "tensor_count" does only where a summary was asked'
         raise ProtocolError(f'an accepting answer needs "tensors"{asked}')
-    if count is not None and not 0 <= count <= MOST:
-        raise ProtocolError(f'"tensor_count" must be from 0 to {MOST:,}, got {_shown(count)}')
+    if count is not None and not 0 <= count <= MAX_COUNT:
+        raise ProtocolError(f'"tensor_count" must be from 0 to {MAX_COUNT:,}, got {_shown(count)}')
     return StepResult(
         outcome=outcome,
         message=words(told.get("message", ""), 2000),
@@ -179,7 +179,7 @@ def parse_run(
     )
 
 
-MOST = 1 << 53
+MAX_COUNT = 1 << 53
 """Largest number of tensors, and of milliseconds, that is believed: every JSON parser reads it exactly."""
 
 _FIELDS: tuple[tuple[str, type | tuple[type, ...], str], ...] = (
@@ -215,7 +215,7 @@ def _shown(value: object) -> str:
 
 def _milliseconds(value: float | str | None) -> float | None:
     """Return a time that was told, None for one that cannot be: a clock may jump, and is nobody's fault."""
-    return value if isinstance(value, (int, float)) and 0 <= value <= MOST else None
+    return value if isinstance(value, (int, float)) and 0 <= value <= MAX_COUNT else None
 
 
 def _tensors(tensors: list[Any]) -> list[dict[str, Any]]:
@@ -243,16 +243,16 @@ def _tensor(row: object) -> dict[str, Any]:
     return told
 
 
-LEVELS = 24
+MAX_LEVELS = 24
 """Levels of a nest that are kept; the hosts tell no more than 20."""
 
 
 def _level(value: Any, level: int = 0) -> Any:
     """Return a value of bounded depth, so that whoever reads a record later can do so."""
     if isinstance(value, dict):
-        return {k: _level(v, level + 1) for k, v in value.items()} if level < LEVELS else "(a map)"
+        return {k: _level(v, level + 1) for k, v in value.items()} if level < MAX_LEVELS else "(a map)"
     if isinstance(value, list):
-        return [_level(v, level + 1) for v in value] if level < LEVELS else "(a list)"
+        return [_level(v, level + 1) for v in value] if level < MAX_LEVELS else "(a list)"
     return value
 
 

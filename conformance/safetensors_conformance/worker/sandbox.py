@@ -49,7 +49,7 @@ class SandboxError(OSError):
 
 @dataclass(frozen=True)
 class Sandbox:
-    """How a sandbox is made.
+    """A sandbox, as it is to be made.
 
     Attributes:
         folder: the folder of the run, the only one outside that a program can write to.

@@ -9,22 +9,25 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from .confinement import Confinement
 from .outcome import Implementation, Outcome, StepResult
+
+if TYPE_CHECKING:
+    from ..implementations.selectors import Target
 
 START_SECONDS = 120.0
 """Longest time an implementation may take to start; importing a large framework takes many seconds."""
 NOISE_LIMIT = 256 << 10
 BREACH = "the adapter breaks the protocol"
-"""How the message of a lost conversation begins; what came before in the same process may be to blame."""
+"""Beginning of the message of a lost conversation; what came before in the same process may be to blame."""
 BUSY = "nothing is known"
-"""How the message begins when the machine was too busy for the implementation to get its time."""
+"""Beginning of the message when the machine was too busy for the implementation to get its time."""
 BETWEEN = "after its answer it"
-"""How the message begins when the process ended of itself without being at work on anything."""
+"""Beginning of the message when the process ended of itself without being at work on anything."""
 UNSURE = (BREACH, BUSY, BETWEEN)
-"""How the messages begin that hold for a step only when they come again in a fresh process."""
+"""Beginnings of the messages that hold for a step only when they come again in a fresh process."""
 MAX_FAILED_STARTS = 3
 _OUT_OF_MEMORY = re.compile(
     r"memory allocation of \d+ bytes failed|std::bad_alloc|out of memory|OutOfMemory|Cannot allocate memory",
@@ -140,3 +143,25 @@ def death_outcome(status: int | None, stderr: str) -> Outcome:
     if status == -9 or (status != 0 and _OUT_OF_MEMORY.search(stderr)):
         return "exhausted"
     return "crash"
+
+
+def make_worker(
+    target: Target,
+    limits: Limits,
+    profile: str | None = None,
+    *,
+    device: str | None = None,
+    unlimited_address_space: bool = False,
+) -> Worker:
+    """Return the worker for a target; with a ``device`` the step of that name can be asked of it.
+
+    With ``unlimited_address_space`` it may reserve any amount, as mapping a file of a tebibyte takes; its
+    resident memory is watched as that of any other.
+    """
+    # Both kinds are made of what stands in this module, so that they can be imported only when it is there.
+    from .exit_status import ExitWorker
+    from .pipe import PipeWorker
+
+    if target.kind == "exit":
+        return ExitWorker(target, limits)
+    return PipeWorker(target, limits, profile, device=device, unlimited_address_space=unlimited_address_space)

@@ -11,12 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from safetensors_conformance.implementations.environment import InstallError
-from safetensors_conformance.implementations.prepare import prepare
+from safetensors_conformance.implementations.environment import InstallError, prepare
 from safetensors_conformance.implementations.selectors import SelectorError, Target, resolve, resolve_named
 from safetensors_conformance.verdict.judge import StepVerdict
-from safetensors_conformance.worker.make import make_worker
-from safetensors_conformance.worker.worker import Limits, StartError
+from safetensors_conformance.worker.worker import Limits, StartError, make_worker
 from safetensors_corpus.judging.verdicts import kind_of, worst
 from safetensors_reference import rule_book
 from safetensors_reports.case_evidence import got_text

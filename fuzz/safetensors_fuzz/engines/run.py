@@ -10,8 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from safetensors_conformance.differential.triage import TriageError, load_triage, shipped
-from safetensors_conformance.implementations.environment import InstallError
-from safetensors_conformance.implementations.prepare import prepare
+from safetensors_conformance.implementations.environment import InstallError, prepare
 from safetensors_conformance.implementations.selectors import SelectorError, Target, resolve
 from safetensors_conformance.worker.worker import StartError
 

@@ -11,10 +11,9 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from safetensors_conformance.implementations.selectors import Target
-from safetensors_conformance.worker.make import make_worker
 from safetensors_conformance.worker.outcome import StepResult
 from safetensors_conformance.worker.sandbox import run_folder
-from safetensors_conformance.worker.worker import Limits, Request
+from safetensors_conformance.worker.worker import Limits, Request, make_worker
 from safetensors_corpus.broken.correct.json import Refused
 
 MEMORY_FOLDER = Path("/dev/shm")  # noqa: S108 - only where it is a folder in memory

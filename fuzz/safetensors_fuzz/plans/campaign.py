@@ -14,9 +14,8 @@ from pathlib import Path
 
 from safetensors_conformance.implementations.selectors import Target
 from safetensors_conformance.verdict.judge import StepVerdict
-from safetensors_conformance.worker.make import make_worker
 from safetensors_conformance.worker.outcome import Implementation
-from safetensors_conformance.worker.worker import Limits, StartError, Worker
+from safetensors_conformance.worker.worker import Limits, StartError, Worker, make_worker
 from safetensors_corpus.judging.verdicts import fails, kind_of
 
 from ..findings.finding import REPLAYS, Finding

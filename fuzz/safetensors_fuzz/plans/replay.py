@@ -8,9 +8,8 @@ from pathlib import Path
 from safetensors_conformance.implementations.selectors import Target
 from safetensors_conformance.run.multistep import carry_out
 from safetensors_conformance.verdict.judge import StepVerdict, judge
-from safetensors_conformance.worker.make import make_worker
 from safetensors_conformance.worker.outcome import Implementation, StepResult
-from safetensors_conformance.worker.worker import Limits, Worker
+from safetensors_conformance.worker.worker import Limits, Worker, make_worker
 from safetensors_corpus.manifest import Case
 
 from ..findings.finding import Finding

@@ -17,7 +17,7 @@ NOT_IN_NUMPY = tuple(
 
 
 class Crypto:
-    """What all entry points share."""
+    """Base of all entry points."""
 
     name = "cryptotensors"
     version = version("cryptotensors")

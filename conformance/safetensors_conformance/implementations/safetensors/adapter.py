@@ -49,7 +49,7 @@ SPELLED = {
 
 
 class Official:
-    """What all entry points of the official library share."""
+    """Base of all entry points of the official library."""
 
     name = "safetensors"
     version = version("safetensors")

@@ -11,7 +11,7 @@ from stc_host.library import call, marked, opened
 
 
 class Streaming:
-    """What both entry points share."""
+    """Base of both entry points."""
 
     name = "safetensors-streaming"
     version = version("safetensors-streaming")

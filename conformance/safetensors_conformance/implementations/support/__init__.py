@@ -1,1 +1,1 @@
-"""What several adapters need; each runs inside the worker, beside the library that is tested."""
+"""Helpers of several adapters; each runs inside the worker, beside the library that is tested."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from safetensors_conformance.pytest_suite.plugin import suite_of
+from safetensors_conformance.pytest_suite.suite import suite_of
 from safetensors_conformance.worker.outcome import STEPS
 from safetensors_corpus import Case
 

@@ -1,4 +1,4 @@
-"""Does a program speak the worker protocol? One small check at a time, each with the line that is wrong.
+"""Report on how a program speaks the worker protocol: small checks, each with the line that is wrong.
 
 A run takes a program as it comes: what breaks the protocol there is a harness-error among many results. Here
 the program is led through one conversation after another, and told what to change.
@@ -16,8 +16,8 @@ from safetensors_corpus import Manifest
 
 from ..implementations.selectors import Target
 from ..worker.confinement import Confinement
-from . import steps
-from .checker import Checker, Noted, Skipped
+from . import checks
+from .checks import Checker, Noted, Skipped
 from .conversation import BreachError
 
 
@@ -47,23 +47,23 @@ class Check:
 
 
 CHECKS: tuple[tuple[str, str, Callable[[Checker], str]], ...] = (
-    ("start", "answers the start request", steps.starts),
-    ("version", "knows which version it speaks", steps.other_version),
-    ("valid", "accepts a valid file and reports what it holds", steps.good_file),
-    ("broken", "refuses a broken file", steps.bad_file),
-    ("missing", "refuses a file that is not there", steps.missing_file),
-    ("path", "finds a path with escapes in JSON", steps.odd_path),
-    ("field", "ignores request fields that it does not know", steps.unknown_field),
-    ("step", "answers a step that it does not know", steps.unknown_step),
-    ("summary", "counts tensors when the count alone is asked", steps.summary),
-    ("bytes", "says names that are no UTF-8 as bytes", steps.bytes_in_names),
-    ("pieces", "waits for the end of a request", steps.in_pieces),
-    ("batch", "answers requests sent at once, one by one, in order", steps.batch),
-    *((step, f"understands the requests of {step}", steps.sample(step)) for step in steps.SAMPLES),
-    ("noise", "prints nothing but answers", steps.only_answers),
-    ("stop", "ends when told to stop", steps.stops),
-    ("end", "ends with its standard input", steps.ends_at_end),
-    ("run", "gets along with the worker of a run", steps.survives_a_run),
+    ("start", "answers the start request", checks.starts),
+    ("version", "knows which version it speaks", checks.other_version),
+    ("valid", "accepts a valid file and reports what it holds", checks.good_file),
+    ("broken", "refuses a broken file", checks.bad_file),
+    ("missing", "refuses a file that is not there", checks.missing_file),
+    ("path", "finds a path with escapes in JSON", checks.odd_path),
+    ("field", "ignores request fields that it does not know", checks.unknown_field),
+    ("step", "answers a step that it does not know", checks.unknown_step),
+    ("summary", "counts tensors when the count alone is asked", checks.summary),
+    ("bytes", "says names that are no UTF-8 as bytes", checks.bytes_in_names),
+    ("pieces", "waits for the end of a request", checks.in_pieces),
+    ("batch", "answers requests sent at once, one by one, in order", checks.batch),
+    *((step, f"understands the requests of {step}", checks.sample(step)) for step in checks.SAMPLES),
+    ("noise", "prints nothing but answers", checks.only_answers),
+    ("stop", "ends when told to stop", checks.stops),
+    ("end", "ends with its standard input", checks.ends_at_end),
+    ("run", "gets along with the worker of a run", checks.survives_a_run),
 )
 NEED_VALID = frozenset({"path", "field", "summary", "pieces", "batch", "run"})
 """Checks that a program cannot pass when it fails the check ``valid``."""

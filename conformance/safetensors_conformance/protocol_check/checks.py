@@ -1,25 +1,30 @@
-"""What a program that speaks the worker protocol must do, one function per check.
+"""Duties of a program that speaks the worker protocol, one function per check.
 
-A check returns a word about what it saw, or raises BreachError, Noted or Skipped.
+A check returns a word about what it saw, or raises BreachError, Noted or Skipped. All share a Checker: the
+conversation in hand, and the files to ask about.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import cast
 
-from safetensors_corpus import Case
+from safetensors_corpus import Case, Manifest
 from safetensors_corpus.judging.content import first_difference
 
+from ..implementations.selectors import Target
 from ..run.multistep import carry_out
-from ..worker.outcome import StepResult
+from ..worker.confinement import Confinement
+from ..worker.copies import Copies
+from ..worker.outcome import Implementation, StepResult
 from ..worker.pipe import PipeWorker
 from ..worker.protocol import PROTOCOL, STOP_REQUEST
 from ..worker.worker import Limits, StartError, Worker
-from .checker import Checker, Noted, Skipped
-from .conversation import MEMORY_BYTES, BreachError, validate
+from .conversation import MEMORY_BYTES, BreachError, Talk, validate
 
 GOOD, BAD, OTHER = "framing/one-tensor", "framing/no-bytes", "layout/two-dtypes"
 BYTES_IN_NAME = "header/name-bytes-ff"
@@ -32,6 +37,94 @@ SAMPLES = {
     "lifecycle": ("lifecycle/one-tensor-first",),
 }
 """Cases that show whether the requests of a step are understood."""
+
+
+class Skipped(Exception):  # noqa: N818 - no error
+    """The check does not apply."""
+
+
+class Noted(Exception):  # noqa: N818 - no error
+    """The check holds, and something is worth saying."""
+
+
+class Checker:
+    """Leads one program through the checks; a process that failed one is replaced for the next."""
+
+    def __init__(
+        self, target: Target, manifest: Manifest, seconds: float, folder: Path, confinement: Confinement
+    ) -> None:
+        self.target = target
+        self.seconds = seconds
+        self.folder = folder
+        self.confinement = confinement
+        self.who: Implementation | None = None
+        self._manifest = manifest
+        self._copies = Copies()
+        self._original: dict[bytes, bytes] = {}
+        self._talk: Talk | None = None
+
+    def case(self, case_id: str) -> Case:
+        """Return a case of the corpus, its input a copy. Raises Skipped when this corpus does not have it."""
+        case = self._manifest.by_id.get(case_id)
+        if case is None:
+            raise Skipped(f"this corpus has no {case_id}")
+        if self._copies.change(case):
+            self._copies.discard(case)
+        shown = self._copies.shown(case)
+        if shown is not case:
+            self._original[str(shown.path).encode()] = str(case.path).encode()
+        return shown
+
+    def path(self, case_id: str) -> str:
+        """Return the file of a case."""
+        return str(self.case(case_id).path)
+
+    @property
+    def talk(self) -> Talk:
+        """A conversation that has been started."""
+        if self._talk is None:
+            self._talk = Talk(self.target, self.seconds, self.confinement)
+            self._talk.start()
+        return self._talk
+
+    @contextmanager
+    def fresh(self) -> Iterator[Talk]:
+        """Begin another conversation, not started, and end it afterwards."""
+        self.close()
+        self._talk = Talk(self.target, self.seconds, self.confinement)
+        yield self._talk
+        self.close()
+
+    def close(self) -> None:
+        """End the conversation."""
+        if self._talk is not None:
+            self._talk.close()
+            self._talk = None
+
+    def end(self) -> None:
+        """End the conversation and remove the copies."""
+        self.close()
+        self._copies.close()
+
+    @property
+    def last_sent(self) -> bytes:
+        """The last line sent, empty before the first; it names the files of the corpus and no copies.
+
+        So it can be sent once more by hand.
+        """
+        line = (self._talk.sent if self._talk else None) or b""
+        for copy, original in self._original.items():
+            line = line.replace(copy, original)
+        return line
+
+    @property
+    def step(self) -> str:
+        """The step to ask plain questions by."""
+        assert self.who is not None
+        for step in ("read", "open"):
+            if step in self.who.steps:
+                return step
+        raise Skipped("it has neither open nor read")
 
 
 def _demand(result: StepResult, case: Case) -> None:

@@ -1,0 +1,313 @@
+"""Asking one implementation about inputs, one after another: the loop of every command that runs cases.
+
+An input is a case of the corpus, or any file by its path. What ends badly is blamed on an implementation only
+when it comes again with the input alone, or after what was asked before it. Nothing is judged here.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar, cast
+
+from safetensors_corpus import Case, ManifestError
+
+from ..verdict.budget import Metered, cheaper, excesses
+from ..worker.copies import Copies
+from ..worker.outcome import UNSAFE, Implementation, Memory, StepResult
+from ..worker.scratch import warm_up
+from ..worker.worker import UNSURE, Limits, Request, Worker, asked_again, make_worker
+from .multistep import carry_out
+
+if TYPE_CHECKING:
+    from ..implementations.selectors import Target
+
+MAX_IN_FLIGHT = 256
+"""Requests on their way. Waking the other process costs more than a small file does, so they go in bundles;
+this many fill a pipe nearly."""
+DEATHS_FOR_A_HANG = 10
+"""Deaths in a row that count as one hang. There are up to 92 broken files in a row, and a reader that dies at
+each of them is to be told of all its cases."""
+
+
+class StoppedError(Exception):
+    """The run is to end; what was being asked has no answer."""
+
+
+class GivenUpError(Exception):
+    """So many cases in a row hung or died that going on would only take time; the text says so."""
+
+
+@dataclass(frozen=True)
+class GivenFile:
+    """A file by its path, of which nothing is known; its ``kind`` is ``index`` or ``read``."""
+
+    id: str
+    kind: str
+    path: Path
+    size = 0
+    budget: None = None
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """The steps that show what it holds."""
+        return ("index",) if self.kind == "index" else ("open", "read")
+
+
+Input: TypeAlias = Case | GivenFile
+Asked = TypeVar("Asked", Case, Input)
+Result = TypeVar("Result")
+
+
+class CaseRunner:
+    """One implementation that is asked about inputs, started when it is first needed.
+
+    Its worker is kept busy: while one answer is looked at, the next inputs of the plan are on their way.
+
+    Attributes:
+        target: what was asked for.
+        who: who answers, None before the start.
+        stop: set when the run is to end before the next answer.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        limits: Limits | None = None,
+        profile: str | None = None,
+        device: str | None = None,
+        *,
+        max_hangs: int = 0,
+        stop: threading.Event | None = None,
+    ) -> None:
+        self.target = target
+        self.limits = limits or Limits()
+        self.profile = profile
+        self.device = device
+        self.stop = stop or threading.Event()
+        self.who: Implementation | None = None
+        self._worker = make_worker(target, self.limits, profile, device=device)
+        self._unlimited: Worker | None = None
+        self._copies = Copies()
+        self._memory = Memory()
+        self._plan: list[Input] = []
+        self._place: dict[str, int] = {}
+        self._sent = 0
+        self._answered: set[str] = set()
+        self._max_hangs = max_hangs
+        self._lost = 0
+        self._last = ""
+
+    def start(self) -> Implementation:
+        """Start the implementation, once. Raises StartError."""
+        if self.who is None:
+            self.who = self._worker.start()
+        return self.who
+
+    def steps(self, item: Input) -> list[str]:
+        """Return the steps that are asked of an input: those that the implementation has."""
+        if self.who is None:
+            return []
+        if isinstance(item, Case):
+            return self.who.steps_of(item)
+        return [step for step in item.steps if step in self.who.steps]
+
+    def plan(self, inputs: Iterable[Input]) -> None:
+        """Say which inputs will be asked about in which order, so that requests can be sent ahead."""
+        self._plan = list(inputs)
+        self._place = {item.id: place for place, item in enumerate(self._plan)}
+
+    def run(
+        self, inputs: Iterable[Asked], result: Callable[[Asked], Result]
+    ) -> Iterator[tuple[Asked, Result]]:
+        """Plan the inputs and yield each with what ``result`` makes of it, until the run is to end.
+
+        Raises what ``result`` raises beside StoppedError, such as StartError and GivenUpError.
+        """
+        inputs = list(inputs)
+        self.plan(inputs)
+        for item in inputs:
+            try:
+                found = result(item)
+            except StoppedError:
+                return
+            yield item, found
+            if self.stop.is_set():
+                return
+
+    def answers(self, item: Input) -> dict[str, StepResult]:
+        """Ask all steps of an input. An input that cannot be had makes a harness-error of each.
+
+        Raises StartError, GivenUpError and StoppedError.
+        """
+        if self.stop.is_set():
+            raise StoppedError
+        if self._max_hangs and self._lost >= self._max_hangs * DEATHS_FOR_A_HANG:
+            raise GivenUpError(
+                f"stopped: too many cases in a row hung or died, the last was {self._last}; "
+                f"the limit is --max-hangs {self._max_hangs}, or {DEATHS_FOR_A_HANG} times as many deaths"
+            )
+        self.start()
+        try:
+            results = self._answers(item)
+        except ManifestError as err:
+            results = dict.fromkeys(self.steps(item), StepResult("harness-error", str(err)))
+        finally:
+            if isinstance(item, Case):
+                self._copies.retire(item)
+        self._answered.add(item.id)
+        self._count(item, results)
+        return results
+
+    def _count(self, item: Input, results: Mapping[str, StepResult]) -> None:
+        """Count inputs in a row that hung or died; a hang takes as long as many deaths do."""
+        ends = {result.outcome for result in results.values()} & UNSAFE
+        self._lost = self._lost + (DEATHS_FOR_A_HANG if "hang" in ends else 1) if ends else 0
+        self._last = item.id
+
+    def _answers(self, item: Input) -> dict[str, StepResult]:
+        steps, results = self.steps(item), {}
+        shown = self._shown(item)
+        if item.id in self._place and plain(item):
+            self._send_ahead(self._place[item.id])
+        if not self._change(item):  # an answer to an earlier request may have spoilt this input
+            for step in steps:
+                result = self._run(shown, step)
+                if result.outcome in UNSAFE or result.message.startswith(UNSURE):
+                    result = self._again_alone(shown, step, result)
+                results[step] = self._within_budget(shown, step, result)
+        change = self._change(item)
+        return {step: self._of_new_copy(item, step, change) for step in steps} if change else results
+
+    def _send_ahead(self, place: int) -> None:
+        """Keep the worker busy with the inputs of the plan from ``place`` on, as far as they are plain."""
+        if self._worker.in_flight > MAX_IN_FLIGHT // 2:
+            return
+        self._sent = max(self._sent, place) if self._worker.in_flight else place
+        requests: list[Request] = []
+        while self._sent < len(self._plan) and len(requests) + self._worker.in_flight < MAX_IN_FLIGHT:
+            coming = self._plan[self._sent]
+            if coming.id in self._answered or not plain(coming):
+                break
+            try:
+                path = str(self._shown(coming).path)
+            except ManifestError:
+                break  # that is told when its turn comes
+            requests += [Request(step, path) for step in self.steps(coming)]
+            self._sent += 1
+        if requests:
+            self._worker.send_ahead(requests)
+
+    def _shown(self, item: Input) -> Input:
+        """Return the input with a copy in the place of a file of the corpus. Raises ManifestError."""
+        return self._copies.shown(item) if isinstance(item, Case) else item
+
+    def _change(self, item: Input) -> str:
+        """Say what was done to the copy of an input, nothing when it is the right file."""
+        return self._copies.change(item) if isinstance(item, Case) else ""
+
+    def _of_new_copy(self, item: Input, step: str, change: str) -> StepResult:
+        """Ask a step of a copy made anew, in a fresh process: what was asked before was of another file.
+
+        Who changes that one, too, is to blame. Otherwise it may have been any file that was asked about
+        before, or what that left running. Raises ManifestError.
+        """
+        assert isinstance(item, Case)
+        self._copies.discard(item)
+        shown = self._shown(item)
+        self._worker_for(shown).renew()
+        result = self._within_budget(shown, step, self._run(shown, step))
+        own = self._change(item)
+        if own:
+            return replace(result, changed=own)
+        note = f"{change} while others were asked about; asked again of a new copy"
+        return replace(result, message=f"{result.message}; {note}".lstrip("; "))
+
+    def _run(self, item: Input, step: str, *, unlimited: bool = False) -> StepResult:
+        if self.stop.is_set():
+            raise StoppedError
+        result = self._copies.plain(self._ask(item, step, unlimited=unlimited))
+        if self.stop.is_set():  # and the process was ended for that
+            raise StoppedError
+        return result
+
+    def _ask(self, item: Input, step: str, *, unlimited: bool) -> StepResult:
+        worker, measure = self._worker_for(item, unlimited=unlimited), item.budget is not None
+        if not isinstance(item, Case) or step in ("open", "read", "device"):
+            more = {"summary": True} if counts_only(item) else None
+            return worker.ask(step, str(item.path), more, measure=measure)
+        if not measure:
+            return carry_out(worker, item)
+        metered = Metered(worker)
+        return metered.costs(carry_out(cast(Worker, metered), item))
+
+    def _again_alone(self, item: Input, step: str, first: StepResult) -> StepResult:
+        """Run a step that ended badly again in a fresh process and return what may be said of it."""
+        # A limit of address space ends what only reserves memory; alone the memory in use is watched.
+        unlimited = first.outcome == "exhausted"
+        worker = self._worker_for(item, unlimited=unlimited)
+        return asked_again(worker, lambda: self._run(item, step, unlimited=unlimited), first)
+
+    def _within_budget(self, item: Input, step: str, first: StepResult) -> StepResult:
+        """Note what exceeds the case's budget, also when it is asked alone in a fresh process.
+
+        That process is shown two small files before, so that what is loaded at the first use is no cost.
+        """
+        result = within_budget(item, first)
+        if not result.over_budget:
+            return result
+        worker = self._worker_for(item)
+        worker.renew()
+        warm_up(worker, step)
+        second = self._run(item, step)
+        clean = second.outcome not in (*UNSAFE, "harness-error")
+        return within_budget(item, cheaper(first, second) if clean else first)
+
+    def _worker_for(self, item: Input, *, unlimited: bool = False) -> Worker:
+        """Return the worker for an input, one without a limit of address space where it would not fit in."""
+        if not unlimited and item.size < self.limits.memory_bytes:
+            return self._worker
+        if self._unlimited is None:
+            self._unlimited = make_worker(
+                self.target, self.limits, self.profile, device=self.device, unlimited_address_space=True
+            )
+        return self._unlimited
+
+    def close(self) -> None:
+        """End the worker and remove the copies that it was shown."""
+        try:
+            self._worker.close()
+            if self._unlimited is not None:
+                self._unlimited.close()
+        finally:
+            self._copies.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def plain(item: Input) -> bool:
+    """True for an input that is one question about a file that is there, and nothing measured."""
+    if not isinstance(item, Case):
+        return True
+    return item.kind == "read" and item.action is None and item.budget is None and not counts_only(item)
+
+
+def counts_only(item: Input) -> bool:
+    """True for a case that knows only how many tensors there are, so that listing them would be a waste."""
+    if not isinstance(item, Case):
+        return False
+    expectations = [item.expect] if item.expect is not None else list(item.options.values())
+    return any("tensor_count" in (e.content or {}) for e in expectations)
+
+
+def within_budget(item: Input, result: StepResult) -> StepResult:
+    """Note the parts of the input's budget that a clean result exceeds."""
+    if item.budget is None or result.outcome in UNSAFE or result.outcome == "harness-error":
+        return result
+    return replace(result, over_budget=excesses(item.budget, result))
