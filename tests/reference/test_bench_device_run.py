@@ -6,6 +6,7 @@ Importing torch takes a process longer than everything else, so that by day most
 from __future__ import annotations
 
 import gc
+import importlib
 import json
 import os
 import re
@@ -66,6 +67,8 @@ class Here:
 def working_here() -> Iterator[None]:
     """Let loaders work and limits be measured in this process."""
     # Every load collects garbage, which is fast when all that is here already is left out.
+    importlib.import_module("safetensors_reference.device")
+    importlib.import_module("safetensors.torch")
     gc.collect()
     gc.freeze()
     with pytest.MonkeyPatch.context() as patch:
