@@ -25,7 +25,6 @@ from safetensors_corpus.broken.matrix import (
     fails,
     kinds,
     light_variants,
-    load,
     why,
 )
 from safetensors_corpus.broken.small_reader import READER
@@ -50,10 +49,12 @@ def few(manifest: Manifest) -> list[Case]:
 
 @pytest.mark.parametrize("name", ["writer/random-tensor-order", "writer/random-metadata-order"])
 def test_chance_does_not_decide_which_cases_a_variant_fails(
-    manifest: Manifest, tmp_path: Path, name: str
+    manifest: Manifest, stored: Matrix, tmp_path: Path, name: str
 ) -> None:
     variant = next(v for v in all_variants() if v.name == name)
-    cases = cases_for(manifest, "write")
+    failed = next(row.fails for row in stored.rows if row.name == name)
+    cases = [c for n, c in enumerate(cases_for(manifest, "write")) if c.id in failed or not n % 5]
+    assert len(cases) > 40
     assert fails(variant, cases, tmp_path) == fails(variant, cases, tmp_path)
 
 
@@ -172,11 +173,15 @@ def test_the_time_limit_ends_with_the_case(few: list[Case], tmp_path: Path) -> N
 
 def test_processes_give_what_one_process_gives(manifest: Manifest, tmp_path: Path) -> None:
     # The processes open the corpus themselves, which therefore has to lie in a folder.
-    part(manifest.root, tmp_path, [case.id for case in cases_for(manifest, "read")[::60]])
+    part(
+        manifest.root,
+        tmp_path,
+        [case.id for case in cases_for(manifest, "read") if case.area == "layout"][::6],
+    )
     small = load_manifest(tmp_path)
     variants = [v for v in all_variants() if v.name in ("reader/no-hole-check", "reader/length-32-bits")]
     alone = compute(small, variants=variants)
-    assert all(row.fails for row in alone.rows)
+    assert any(row.fails for row in alone.rows)
     counted: list[int] = []
     together = compute(small, variants=variants, jobs=2, done=lambda: counted.append(1))
     assert len(counted) == 2
