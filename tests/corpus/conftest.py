@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from safetensors_corpus import Manifest, load_manifest
 from safetensors_corpus.build import Built, build, write
+from safetensors_corpus.manifest import corpus_root
 
 
 @pytest.fixture(scope="session")
@@ -33,8 +35,9 @@ def raw(built: Built) -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def written(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the built corpus. Not to be changed."""
+    """A folder with the built corpus and its schema. Not to be changed."""
     folder = tmp_path_factory.mktemp("corpus")
+    shutil.copytree(corpus_root() / "schema", folder / "schema")
     write(built, folder)
     return folder
 
