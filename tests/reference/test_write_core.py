@@ -17,6 +17,7 @@ from safetensors_reference.writer import FILE_ORDER, Deferred, TensorData, plan
 
 from . import naive
 from .arrays import metadata, names
+from .strategies import FEWER
 from .write_support import read_official
 
 
@@ -52,6 +53,7 @@ def raw(tensor: TensorData) -> bytes:
     return bytes(tensor.data.load() if isinstance(tensor.data, Deferred) else tensor.data)
 
 
+@FEWER
 @given(tensors(), metadata())
 def test_strict_naive_and_official_reader_get_back_what_was_written(
     given_tensors: list[TensorData], strings: dict[str, str] | None
@@ -68,6 +70,7 @@ def test_strict_naive_and_official_reader_get_back_what_was_written(
     assert read_official(file) == wanted
 
 
+@FEWER
 @given(tensors(), metadata())
 def test_layout(given_tensors: list[TensorData], strings: dict[str, str] | None) -> None:
     file = plan(given_tensors, strings).to_bytes()
