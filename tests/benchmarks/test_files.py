@@ -20,13 +20,16 @@ from . import fakes
 SIZE = 3_000_000
 
 
-@pytest.fixture(params=["bytes", "sums"])
-def made(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, Path | None]:
-    path = tmp_path / "x.safetensors"
+@pytest.fixture(scope="module", params=["bytes", "sums"])
+def made(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, Path | None]:
+    """A file, and its sums where not all bytes are compared. Not to be changed."""
+    path = tmp_path_factory.mktemp(request.param) / "x.safetensors"
     files.make("llm", path, SIZE, 0)
     if request.param == "bytes":
         return path, None
-    sums = tmp_path / "x.npz"
+    sums = path.with_suffix(".npz")
     check.save_sums(path, sums)
     return path, sums
 

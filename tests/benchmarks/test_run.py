@@ -1,7 +1,12 @@
-"""Real runs on the CPU, with real loaders and with broken ones."""
+"""Runs on the CPU, with real loaders and with broken ones.
+
+Importing torch takes a process longer than everything else, so that by day most loaders work in this one.
+"""
 
 from __future__ import annotations
 
+import gc
+import importlib
 import json
 import os
 import re
@@ -9,6 +14,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -18,33 +25,95 @@ from click.testing import CliRunner, Result
 from benchmarks import ROOT
 from benchmarks.device import document as documents
 from benchmarks.device import files as bench_files
-from benchmarks.device import limits_run
+from benchmarks.device import limits, limits_run, session
 from benchmarks.device.client import Client, LoaderError
 from benchmarks.device.command import device
-from benchmarks.device.files import make
+from benchmarks.device.loader_process import Server
+from benchmarks.device.loaders import NotHere
 from benchmarks.device.machine import describe
 from safetensors_reference.writing.atomic import NotSavedError
 
 HERE = str(Path(__file__).parent)
-FAKES = ("right", "flipped", "refusing", "dying")
+FAKES = {"right": "fakes", "flipped": "fakes", "refusing": "bare"}
 START = 120.0
+
+
+class Here:
+    """Stands for ``Client``: the loader works in this process."""
+
+    def __init__(self, name: str, device: str, target: str | None, *_: object) -> None:
+        self.asked = (name, device, target)
+        self.version: str | None = None
+        self.server: Server | None = None
+
+    def ready(self) -> None:
+        try:
+            self.server = Server(*self.asked)
+        except NotHere as err:
+            raise LoaderError("missing", str(err)) from err
+        self.version = self.server.version
+
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        assert self.server is not None
+        try:
+            return self.server.answer(request)
+        except ValueError as err:
+            raise LoaderError("failed", f"ValueError: {str(err).splitlines()[0]}") from err
+
+    def close(self) -> None:
+        self.server = None
+
+
+@contextmanager
+def working_here() -> Iterator[None]:
+    """Let loaders work and limits be measured in this process."""
+    # Every load collects garbage, which is fast when all that is here already is left out.
+    importlib.import_module("safetensors_reference.device")
+    importlib.import_module("safetensors.torch")
+    gc.collect()
+    gc.freeze()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(HERE)
+        patch.setattr(session, "Client", Here)
+        patch.setattr(limits, "CHUNK", 1 << 16)
+        patch.setattr(limits_run, "run", lambda path, device, _limit: limits.measure(path, device))
+        yield
+    gc.unfreeze()
+
+
+@pytest.fixture
+def here() -> Iterator[None]:
+    with working_here():
+        yield
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> list[str]:
+    """Import paths of a process that finds the loaders and, so that it starts at once, an empty torch."""
+    (tmp_path / "bare").mkdir()
+    (tmp_path / "bare" / "torch.py").write_text("")
+    return [HERE, str(tmp_path / "bare")]
 
 
 def call(*args: str) -> Result:
     return CliRunner().invoke(device, ["--device", "cpu", *args])
 
 
-@pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Path]:
+@pytest.fixture(scope="module", params=["here", pytest.param("processes", marks=pytest.mark.nightly)])
+def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Path]:
+    """A run over two files; at night every loader has a process of its own."""
     folder = tmp_path_factory.mktemp("bench")
     report = folder / "report"
     args = ["--megabytes", "2", "--small", "50", "--warm", "2", "--report", str(report)]
     args += ["--folder", str(folder), "--file", "llm", "--file", "small", "--check-all", "1"]
     for name in ("safetensors", "safetensors-pread", "torch-load", "instanttensor"):
         args += ["--loader", name]
-    for name in FAKES:
-        args += ["--add", f"{name}=bench_device_fakes:{name}", "--path", f"{name}={HERE}"]
-    return call(*args), report
+    for name, module in FAKES.items():
+        args += ["--add", f"{name}={module}:{name}", "--path", f"{name}={HERE}"]
+    if request.param == "processes":
+        args += ["--add", "dying=bare:dying", "--path", f"dying={HERE}"]
+    with working_here() if request.param == "here" else nullcontext():
+        return call(*args), report
 
 
 @pytest.mark.nightly
@@ -71,7 +140,35 @@ def test_dry_run_measures_real_loaders_and_lists_the_others(ran: tuple[Result, P
             "failed",
             f"ValueError: cannot load stc-bench-{file['kind']}.safetensors",
         )
-        assert entries["dying"]["reason"] == "the process ended (exit status 3): out of luck"
+        if "dying" in entries:
+            assert entries["dying"]["reason"] == DIED
+
+
+DIED = "the process ended (exit status 3): out of luck"
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"), [("dying", DIED), ("refusing", "ValueError: cannot load x.safetensors")]
+)
+def test_a_loader_that_gives_nothing_says_why(bare: list[str], name: str, reason: str) -> None:
+    client = Client(name, "cpu", f"bare:{name}", bare, START)
+    try:
+        client.ready()
+        with pytest.raises(LoaderError) as caught:
+            client.ask({"path": "x.safetensors", "content": "x.safetensors"})
+        assert (caught.value.status, str(caught.value)) == ("failed", reason)
+    finally:
+        client.close()
+
+
+def test_what_a_loader_prints_is_no_answer(bare: list[str]) -> None:
+    client = Client("quiet", "cpu", "bare:quiet", bare, START)
+    try:
+        client.ready()
+        for _ in range(2):
+            assert client.ask({"path": "x", "content": "x"})["seconds"] >= 0
+    finally:
+        client.close()
 
 
 def test_samples_take_turns(ran: tuple[Result, Path]) -> None:
@@ -133,6 +230,7 @@ def test_what_is_no_document_is_told_by_name(tmp_path: Path, text: str) -> None:
     assert isinstance(result.exception, SystemExit)
 
 
+@pytest.mark.usefixtures("here")
 def test_a_file_that_cannot_be_made_costs_no_results(monkeypatch: pytest.MonkeyPatch) -> None:
     real = bench_files.make
 
@@ -149,10 +247,9 @@ def test_a_file_that_cannot_be_made_costs_no_results(monkeypatch: pytest.MonkeyP
     assert re.search(r"reference .* all bytes", result.output)
 
 
-def test_a_loader_that_hangs_is_cut_off(tmp_path: Path) -> None:
+def test_a_loader_that_hangs_is_cut_off(tmp_path: Path, bare: list[str]) -> None:
     path = tmp_path / "x.safetensors"
-    make("small", path, 0, 3)
-    client = Client("hanging", "cpu", "bench_device_fakes:hanging", [HERE], START)
+    client = Client("hanging", "cpu", "bare:hanging", bare, START)
     try:
         client.ready()
         client.limit = 0.5
@@ -165,11 +262,10 @@ def test_a_loader_that_hangs_is_cut_off(tmp_path: Path) -> None:
         client.close()
 
 
-@pytest.mark.nightly
-def test_what_the_user_set_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_user_set_holds(bare: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STC_FAKE_B", "theirs")
     given = {"STC_FAKE_A": "ours", "STC_FAKE_B": "ours"}
-    client = Client("x", "cpu", "bench_device_fakes:tells_environment", [HERE], START, given)
+    client = Client("x", "cpu", "bare:tells_environment", bare, START, given)
     try:
         client.ready()
         with pytest.raises(LoaderError, match="ours theirs"):
@@ -200,8 +296,8 @@ def test_a_device_is_named_as_its_driver_names_it(
     assert f"--id={known_as}" in asked[0]
 
 
-def test_a_loader_that_cannot_be_imported_says_so() -> None:
-    client = Client("x", "cpu", "no_such_module:load", [], START)
+def test_a_loader_that_cannot_be_imported_says_so(bare: list[str]) -> None:
+    client = Client("x", "cpu", "no_such_module:load", bare, START)
     try:
         with pytest.raises(LoaderError, match="no_such_module") as caught:
             client.ready()
@@ -210,8 +306,7 @@ def test_a_loader_that_cannot_be_imported_says_so() -> None:
         client.close()
 
 
-@pytest.mark.by_day(1)
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.nightly), signal.SIGTERM])
 def test_an_interrupt_keeps_what_was_measured(number: int, tmp_path: Path) -> None:
     report, folder = tmp_path / "report", tmp_path / "files"
     folder.mkdir()
@@ -238,7 +333,31 @@ def test_an_interrupt_keeps_what_was_measured(number: int, tmp_path: Path) -> No
     assert list(folder.iterdir()) == []
 
 
-@pytest.mark.nightly
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_in_the_middle_of_a_load_keeps_what_was_measured(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = [4]
+    real = Here.ask
+
+    def ask(self: Here, request: dict[str, Any]) -> dict[str, Any]:
+        left[0] -= 1
+        if not left[0]:
+            os.kill(os.getpid(), number)
+        return real(self, request)
+
+    monkeypatch.setattr(Here, "ask", ask)
+    result = call("--file", "small", "--small", "20", "--warm", "1000", "--no-limits",
+                  "--loader", "reference", "--folder", str(tmp_path), "--json")  # fmt: skip
+    assert result.exit_code == 130
+    document = json.loads(result.stdout)
+    assert (document["complete"], document["stopped"]) == (False, "interrupted")
+    assert [sample["kind"] for sample in document["files"][0]["samples"]] == ["first", "warm"]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("here")
 def test_time_that_is_used_up_is_told(tmp_path: Path) -> None:
     result = call("--file", "small", "--small", "20", "--budget", "1", "--no-limits", "--json",
                   "--loader", "reference", "--warm", "1000000", "--folder", str(tmp_path))  # fmt: skip
@@ -248,7 +367,11 @@ def test_time_that_is_used_up_is_told(tmp_path: Path) -> None:
     assert documents.invalid(document) is None
 
 
-def test_limits_that_fail_say_why(tmp_path: Path) -> None:
+def test_limits_that_fail_say_why(tmp_path: Path, bare: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    (Path(bare[1]) / "torch.py").write_text(
+        "uint8 = 0\nclass empty:\n    __init__ = fill_ = lambda *_, **__: None"
+    )
+    monkeypatch.setenv("PYTHONPATH", bare[1])
     (row,) = limits_run.run(tmp_path / "none", "cpu", START)
     assert row["what"] == "failed"
     assert row["reason"] == "FileNotFoundError: [Errno 2] No such file or directory: 'none'"

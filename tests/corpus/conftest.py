@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from safetensors_corpus import Manifest, load_manifest
 from safetensors_corpus.document import parsed
+from safetensors_corpus.manifest import corpus_root
 from safetensors_corpus.publish.build import Built, build, write
 
 
 @pytest.fixture(scope="session")
 def built() -> Built:
-    """The corpus as the case functions of this tree give it."""
-    return build()
+    """The corpus as the case functions of this tree give it.
+
+    The schema is held against it in ``test_build.py`` only, as that takes twice as long as the rest.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jsonschema.Draft202012Validator, "iter_errors", lambda *_: iter(()))
+        return build()
 
 
 @pytest.fixture(scope="session")
@@ -27,8 +35,9 @@ def raw(built: Built) -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def written(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the built corpus. Not to be changed."""
+    """A folder with the built corpus and its schema. Not to be changed."""
     folder = tmp_path_factory.mktemp("corpus")
+    shutil.copytree(corpus_root() / "schema", folder / "schema")
     write(built, folder)
     return folder
 

@@ -21,6 +21,8 @@ FIELDS = ["dtype", "shape", "data_offsets"]
 STRING = rb'"(?:[^"\\]|\\.)*"'
 DEEP = (rb"((?:\[){20,})[^\[\]]*(\]{20,})", rb'((?:\{"a?":){20,})(?:0|\{\})(\}{20,})')
 """Arrays and objects nested in the ways of the cases; the groups are what opens and what closes them."""
+DIMENSION = re.compile("0|[1-9][0-9]*")
+DIGITS = re.compile("[0-9]+")
 
 
 class Pairs(list[tuple[str, Any]]):
@@ -148,7 +150,7 @@ def _of_entry(value: Pairs) -> Iterator[str]:
 def _value(item: object) -> Iterator[str]:
     """What is unusual about the value of an unknown field."""
     if isinstance(item, _Spelled):
-        if not re.fullmatch("[0-9]+", item):
+        if not DIGITS.fullmatch(item):
             yield "number-form"
         elif int(item[:40]) > 2**31:
             yield "number-large"
@@ -169,7 +171,7 @@ def _of_shape(shape: list[Any]) -> Iterator[str]:
         yield "scalar"
     if len(shape) > 6:
         yield "rank"
-    if not all(isinstance(dim, _Spelled) and re.fullmatch("0|[1-9][0-9]*", dim) for dim in shape):
+    if not all(isinstance(dim, _Spelled) and DIMENSION.fullmatch(dim) for dim in shape):
         yield "dimension-form"
         return
     if "0" in shape:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from safetensors_corpus import Case, Manifest
+from safetensors_corpus.broken import matrix
 from safetensors_corpus.broken.variant import Variant
 from safetensors_corpus.judging.answer import Answer
 from safetensors_corpus.perform import failure, perform
@@ -31,18 +33,36 @@ def failures(cases: Iterable[Case], make: Callable[[], Any]) -> dict[str, str]:
     return {case: why for case, why in found.items() if why is not None}
 
 
-def uncaught(cases: Sequence[Case], variants: Iterable[Variant]) -> tuple[set[str], set[str]]:
-    """Return the variants that no case catches and the cases that no variant fails.
+@cache
+def _known() -> dict[str, frozenset[str]]:
+    """The committed matrix: variant -> the cases that it fails."""
+    return {row.name: frozenset(row.fails) for row in matrix.load()}
 
-    Each variant is tried on the cases that nobody has failed yet, and on the others only until one fails it.
+
+def _fails(case: Case, variant: Variant) -> bool:
+    with TemporaryDirectory() as folder:
+        return matrix.why(variant.make(), case, Path(folder)) is not None
+
+
+def is_caught(variant: Variant, cases: Iterable[Case]) -> bool:
+    """Say whether a variant fails one of the cases.
+
+    The committed matrix only says where to look first: what counts is what the variant does.
     """
-    missed: set[str] = set()
-    open_cases = {case.id: case for case in cases}
-    for variant in variants:
-        caught = failures(open_cases.values(), variant.make)
-        rest = (case for case in cases if case.id not in open_cases)
-        if not caught and not any(done(case, variant.make())[1] for case in rest):
-            missed.add(variant.name)
-        for case_id in caught:
-            del open_cases[case_id]
-    return missed, set(open_cases)
+    known = _known().get(variant.name, frozenset())
+    return any(_fails(case, variant) for case in sorted(cases, key=lambda case: case.id not in known))
+
+
+def cannot_fail(cases: Iterable[Case], variants: Sequence[Variant]) -> set[str]:
+    """Return the ids of the cases that no variant fails; where to look first is taken as in ``is_caught``."""
+    missed = set()
+    for case in cases:
+        likely = sorted(variants, key=lambda v: case.id not in _known().get(v.name, ()))
+        if not any(_fails(case, variant) for variant in likely):
+            missed.add(case.id)
+    return missed
+
+
+def uncaught(cases: Sequence[Case], variants: Sequence[Variant]) -> tuple[set[str], set[str]]:
+    """Return the variants that no case catches and the cases that no variant fails."""
+    return {v.name for v in variants if not is_caught(v, cases)}, cannot_fail(cases, variants)

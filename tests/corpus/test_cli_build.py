@@ -3,30 +3,38 @@
 from __future__ import annotations
 
 import json
-import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from safetensors_corpus.author.case import all_cases
 from safetensors_corpus.publish import build as build_module
-from safetensors_corpus.publish.build import Built
+from safetensors_corpus.publish.build import Built, write
 
 from .small import run
 
 
-@pytest.fixture(autouse=True)
-def prebuilt(monkeypatch: pytest.MonkeyPatch, built: Built) -> None:
-    """Build once for all of these tests."""
-    monkeypatch.setattr(build_module, "build", lambda: built)
+@pytest.fixture(scope="module", autouse=True)
+def built() -> Iterator[Built]:
+    """A corpus of every fiftieth case, built once for all of these tests."""
+    some = all_cases()[::50]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(build_module, "all_cases", lambda: some)
+        once = build_module.build()
+        patch.setattr(build_module, "build", lambda: once)
+        yield once
 
 
 @pytest.fixture
-def folder(written: Path, tmp_path: Path) -> Path:
-    """A copy of the built corpus that a test may change."""
-    return shutil.copytree(written, tmp_path / "corpus")
+def folder(built: Built, tmp_path: Path) -> Path:
+    """The built corpus in a folder that a test may change."""
+    write(built, tmp_path / "corpus")
+    return tmp_path / "corpus"
 
 
 def test_building_into_an_empty_folder_writes_everything_once(tmp_path: Path, built: Built) -> None:
+    assert len(built.files) > 30
     first = run("build", "-o", tmp_path / "new")
     assert first.exit_code == 0
     assert f"{len(built.files)} files written, 0 removed" in first.stdout

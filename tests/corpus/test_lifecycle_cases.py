@@ -29,12 +29,10 @@ def cases(manifest: Manifest) -> list[Case]:
 def answers(written: Path) -> dict[str, Rows]:
     """What each real reader does: name -> case id -> outcome, failure and option."""
     names = ("official-mmap", "official-pread", "reference-copy", "reference-mmap")
-    command = [sys.executable, "-m", "tests.corpus.hold_adapters", str(written)]
-    running = [subprocess.Popen([*command, name], cwd=ROOT, stdout=subprocess.PIPE) for name in names]
-    return {
-        name: json.loads(process.communicate(timeout=300)[0])
-        for name, process in zip(names, running, strict=True)
-    }
+    command = [sys.executable, "-m", "tests.corpus.hold_adapters", str(written), *names]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, timeout=300, check=True)
+    rows: dict[str, Rows] = json.loads(done.stdout)
+    return rows
 
 
 def failed(rows: Rows) -> set[str]:

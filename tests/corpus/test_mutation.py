@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from safetensors_corpus import load_manifest
-from safetensors_corpus.cli import mutants as cli_mutants
+from safetensors_corpus import Manifest, cli_mutants, load_manifest
 from safetensors_corpus.cli.mutants import mutants as command
 from safetensors_corpus.manifest import Expectation
 from safetensors_corpus.mutation import result as results
@@ -306,6 +305,12 @@ def test_several_at_a_time_all_end() -> None:
 # What a case demands
 
 
+@pytest.fixture(scope="module")
+def shipped() -> Manifest:
+    """The corpus as it is committed."""
+    return load_manifest()
+
+
 def answer(codes: tuple[str, ...] = (), **header: Any) -> Any:
     return SimpleNamespace(
         header=SimpleNamespace(**header) if header else None, faults=[SimpleNamespace(code=c) for c in codes]
@@ -330,9 +335,9 @@ def test_a_refusal_needs_the_first_code_when_hardened(
     assert objection(answer(codes), Probe("x/y", b"", profile, (REFUSE,))) == said
 
 
-def test_verdict_and_content_are_held_against_the_case() -> None:
-    sound = probes_of(c for c in load_manifest().reading if c.id == "framing/no-tensors") or probes_of(
-        [c for c in load_manifest().reading if c.expect and c.expect.outcome == "accept"][:1]
+def test_verdict_and_content_are_held_against_the_case(shipped: Manifest) -> None:
+    sound = probes_of(c for c in shipped.reading if c.id == "framing/no-tensors") or probes_of(
+        [c for c in shipped.reading if c.expect and c.expect.outcome == "accept"][:1]
     )
     probe = sound[0]
     assert objection(explain(probe.data), probe) is None
@@ -342,8 +347,8 @@ def test_verdict_and_content_are_held_against_the_case() -> None:
     assert objection(changed, probe) == "content"
 
 
-def test_any_option_will_do_where_the_profile_leaves_the_choice_open() -> None:
-    open_choice = [c for c in load_manifest().reading if c.choice == "number-range"][:1]
+def test_any_option_will_do_where_the_profile_leaves_the_choice_open(shipped: Manifest) -> None:
+    open_choice = [c for c in shipped.reading if c.choice == "number-range"][:1]
     demands = {p.profile: len(p.demands) for p in probes_of(open_choice)}
     assert demands == {"hardened": 1, "official": 1, "text": 2}
 
@@ -410,23 +415,31 @@ def test_the_corpus_notices_nearly_all_faults_that_a_case_could_show() -> None:
     assert committed["score"] >= 0.98
 
 
-def test_cases_that_notice_faults_exist() -> None:
-    assert set(results.load_result()["killers"].values()) <= set(load_manifest().by_id)
+def test_cases_that_notice_faults_exist(shipped: Manifest) -> None:
+    assert set(results.load_result()["killers"].values()) <= set(shipped.by_id)
 
 
-def test_a_sample_of_mutants_still_ends_as_committed(current: dict[str, Mutant]) -> None:
+@pytest.mark.parametrize(
+    ("mutants", "tried"),
+    [(12, 150), pytest.param(40, 900, marks=pytest.mark.nightly)],
+    ids=["day", "night"],
+)
+def test_a_sample_of_mutants_still_ends_as_committed(
+    current: dict[str, Mutant], shipped: Manifest, mutants: int, tried: int
+) -> None:
     warm()
     statuses = committed_outcomes(results.load_result())
-    names = sorted(statuses)
-    sample = names[:: len(names) // 20]
-    probes = probes_of(load_manifest().cases)
     killers = results.load_result()["killers"]
+    names = sorted(statuses)
+    sample = names[:: len(names) // mutants]
+    needed = {killers[n] for n in sample if n in killers} | {c.id for c in shipped.reading[:tried]}
+    probes = probes_of(c for c in shipped.reading if c.id in needed)
     # Of a mutant that is noticed only the case that did it is tried; survivors face a part of the corpus.
     work = [
         (
             n,
             reader_loader(current[n]),
-            [p for p in probes if p.id == killers[n]] if n in killers else probes[:300],
+            [p for p in probes if p.id == killers[n]] if n in killers else probes[:tried],
         )
         for n in sample
     ]
@@ -437,10 +450,10 @@ def test_a_sample_of_mutants_still_ends_as_committed(current: dict[str, Mutant])
 
 
 @pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> list[Mutant]:
+def small(monkeypatch: pytest.MonkeyPatch, current: dict[str, Mutant]) -> list[Mutant]:
     """Three mutants instead of all: two that are noticed, one that is not."""
-    chosen = [m for m in reader_mutants() if m.name.startswith("header.layout:check_layout:compare:")][:2]
-    chosen += [m for m in reader_mutants() if m.name == "header.layout:Range:text:1"]
+    chosen = [m for name, m in current.items() if name.startswith("layout:check_layout:compare:")][:2]
+    chosen.append(current["layout:Range:text:1"])
     outcomes = {m.name: Outcome("killed", "layout/a", "verdict") for m in chosen[:2]}
     outcomes[chosen[2].name] = Outcome("survived")
     monkeypatch.setattr(results, "all_mutants", lambda modules=(): chosen)

@@ -12,11 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from .naive import BITS
 
+FEWER = settings(max_examples=settings().max_examples // 2)
+"""For the tests whose examples take longest: half of what the profile says."""
 NAMES = (
     "",
     "a",

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from safetensors_reference import explain, read_header
 
 from .naive import BITS
+from .strategies import FEWER
 from .support import ABCD, W, entry, make
 
 U64 = 2**64 - 1
@@ -42,6 +43,7 @@ def test_a_range_of_exactly_the_right_size_is_the_only_one_accepted(dtype: str, 
         assert codes == ([] if given_size == size else ["OFF_SIZE_MISMATCH"])
 
 
+@FEWER
 @given(st.sampled_from(sorted(BITS)), st.lists(st.integers(0, 5), max_size=4))
 def test_the_size_is_the_product_of_the_dimensions_times_the_width(dtype: str, shape: list[int]) -> None:
     count = 1
@@ -79,6 +81,7 @@ def test_shapes_at_the_edges_are_valid_and_kept(dtype: str, shape: tuple[int, ..
     assert read_header(data).tensors["w"].shape == shape
 
 
+@FEWER
 @given(st.permutations([0, U64, 2, 1]))
 def test_overflow_beside_a_zero_does_not_depend_on_the_order_under_hardened(shape: list[int]) -> None:
     """Rule SHP-06 asks for one verdict whatever the order of the dimensions."""
@@ -86,6 +89,7 @@ def test_overflow_beside_a_zero_does_not_depend_on_the_order_under_hardened(shap
     assert [(f.code, f.rule) for f in explain(data).faults] == [("SHP_OVERFLOW", "SHP-06")]
 
 
+@FEWER
 @given(st.permutations([0, U64, 2, 1]))
 def test_overflow_beside_a_zero_depends_on_its_place_under_official(shape: list[int]) -> None:
     """The official library multiplies from left to right."""
@@ -167,6 +171,7 @@ def test_names_that_look_alike_stay_apart() -> None:
     assert list(read_header(make(header)).tensors) == names
 
 
+@FEWER
 @given(st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=4), st.booleans())
 def test_metadata_comes_back_unchanged(metadata: dict[str, str], ascii_only: bool) -> None:
     text = json.dumps({"__metadata__": metadata}, ensure_ascii=ascii_only)

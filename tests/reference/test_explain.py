@@ -26,7 +26,7 @@ from safetensors_reference.sharded.read import explain_index
 
 from . import naive
 from .naive import Content
-from .strategies import Model, models, mutants
+from .strategies import FEWER, Model, models, mutants
 from .support import ABCD, W, entry, make
 
 READER_FAMILIES = ("FRM", "HDR", "ENT", "DTY", "SHP", "OFF", "MET")
@@ -58,6 +58,7 @@ def agrees(data: bytes) -> Explanation:
     return explanation
 
 
+@FEWER
 @given(models())
 def test_valid_files_are_valid_and_say_what_was_written(model: Model) -> None:
     explanation = agrees(model.file)
@@ -70,11 +71,13 @@ def test_valid_files_are_valid_and_say_what_was_written(model: Model) -> None:
     assert header.data_size == len(model.data)
 
 
+@FEWER
 @given(st.binary(max_size=64))
 def test_random_bytes_get_the_verdict_of_the_naive_reader(data: bytes) -> None:
     agrees(data)
 
 
+@FEWER
 @given(st.binary(max_size=48))
 def test_random_header_bytes_get_the_verdict_of_the_naive_reader(header: bytes) -> None:
     agrees(make(b"{" + header + b"}"))
@@ -84,6 +87,7 @@ def test_verdict_and_content_equal_those_of_the_naive_reader() -> None:
     """Nearly every fault code and both verdicts occur, or this would be agreement about nothing."""
     seen: Counter[str] = Counter()
 
+    @FEWER
     @given(mutants())
     def collect(data: bytes) -> None:
         explanation = agrees(data)
@@ -96,6 +100,7 @@ def test_verdict_and_content_equal_those_of_the_naive_reader() -> None:
     assert 20 < seen["valid"] < sum(seen.values()) - seen["valid"]
 
 
+@FEWER
 @given(mutants())
 def test_faults_are_well_formed_ordered_and_inside_the_file(data: bytes) -> None:
     explanation = explain(data)
@@ -110,6 +115,7 @@ def test_faults_are_well_formed_ordered_and_inside_the_file(data: bytes) -> None
         assert len(fault.message) < 2500
 
 
+@FEWER
 @given(mutants())
 def test_hardened_tolerates_nothing_and_is_the_strictest_profile(data: bytes) -> None:
     hardened = explain(data, "hardened")
@@ -121,6 +127,7 @@ def test_hardened_tolerates_nothing_and_is_the_strictest_profile(data: bytes) ->
             assert content(other) == content(hardened)
 
 
+@FEWER
 @given(mutants(), st.sampled_from(PROFILES))
 def test_a_tolerated_fault_is_one_that_a_choice_of_the_profile_tolerates(
     data: bytes, profile: ProfileName
@@ -133,6 +140,7 @@ def test_a_tolerated_fault_is_one_that_a_choice_of_the_profile_tolerates(
     assert (explanation.header is not None) == (explanation.faults == [])
 
 
+@FEWER
 @given(models().filter(lambda m: len(m.file) > 0), st.data())
 def test_no_file_stays_valid_when_its_end_is_cut(model: Model, data: st.DataObject) -> None:
     """Every byte belongs to the prefix, the header or a tensor, so a shorter file is another one (OFF-04)."""
@@ -140,6 +148,7 @@ def test_no_file_stays_valid_when_its_end_is_cut(model: Model, data: st.DataObje
     assert not explain(whole[: data.draw(st.integers(0, len(whole) - 1))]).valid
 
 
+@FEWER
 @given(models(), st.binary(min_size=1, max_size=4))
 def test_no_file_stays_valid_when_bytes_are_appended(model: Model, more: bytes) -> None:
     faults = explain(model.file + more).faults
@@ -148,6 +157,7 @@ def test_no_file_stays_valid_when_bytes_are_appended(model: Model, more: bytes) 
     ]
 
 
+@FEWER
 @given(models(), st.binary(min_size=1, max_size=64))
 def test_data_bytes_never_change_the_verdict(model: Model, noise: bytes) -> None:
     data = (noise * (len(model.data) + 1))[: len(model.data)]
@@ -185,6 +195,7 @@ FAULTY = {
 }
 
 
+@FEWER
 @given(st.lists(st.sampled_from(sorted(FAULTY)), unique=True, min_size=1))
 def test_every_faulty_entry_of_a_file_is_reported_under_its_own_name(codes: list[str]) -> None:
     members = [f'"{code}":{FAULTY[code]}' for code in codes]

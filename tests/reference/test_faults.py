@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from safetensors_reference.rules.faults import Fault, JsonPath, quote, render_path, shorten
 
+from .strategies import FEWER
+
 
 @pytest.mark.parametrize(
     ("path", "text"),
@@ -31,6 +33,7 @@ def test_paths_are_json_paths_of_rfc_9535(path: JsonPath, text: str) -> None:
     assert render_path(path) == text
 
 
+@FEWER
 @given(st.lists(st.text(max_size=20) | st.integers(0, 99), max_size=4).map(tuple))
 def test_a_rendered_path_reads_back(path: JsonPath) -> None:
     text = render_path(path)
@@ -55,6 +58,7 @@ def test_long_keys_of_a_path_are_cut() -> None:
     assert text.endswith("['shape']")
 
 
+@FEWER
 @given(st.text(max_size=200), st.integers(1, 100))
 def test_shortening_keeps_the_beginning_and_says_the_length(text: str, limit: int) -> None:
     short = shorten(text, limit)
@@ -65,6 +69,7 @@ def test_shortening_keeps_the_beginning_and_says_the_length(text: str, limit: in
         assert f"({len(text):,} characters)" in short
 
 
+@FEWER
 @given(st.text(max_size=60))
 def test_quoted_names_are_json_strings_of_one_readable_line(text: str) -> None:
     quoted = quote(text)

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from safetensors_reference.hexview import hexview
 
+from .strategies import FEWER
+
 
 def parse(view: str) -> tuple[dict[int, int], set[int]]:
     """Read a view back: file position -> byte shown, and the positions marked."""
@@ -42,6 +44,7 @@ def test_unprintable_bytes_are_dots() -> None:
     assert hexview(b"\x00\x1b\x7f\xffA", 0, 0).endswith("  ....A")
 
 
+@FEWER
 @given(st.binary(min_size=1, max_size=200), st.integers(0, 4), st.data())
 def test_positions_bytes_and_marks_are_true(data: bytes, rows: int, draw: st.DataObject) -> None:
     base = rows * 16
@@ -57,6 +60,7 @@ def test_positions_bytes_and_marks_are_true(data: bytes, rows: int, draw: st.Dat
         assert end - 1 in shown or end - start > 48 or end == start
 
 
+@FEWER
 @given(st.binary(min_size=1, max_size=200), st.data())
 def test_a_short_range_is_shown_whole_with_context(data: bytes, draw: st.DataObject) -> None:
     start = draw.draw(st.integers(0, len(data) - 1))

@@ -23,6 +23,7 @@ from safetensors_reference.header.json_text import (
 )
 
 from .naive import Number, Pairs
+from .strategies import FEWER
 from .support import ABCD, W, make
 
 Report = tuple[str, str, str, int, int, str | None]
@@ -85,6 +86,7 @@ pieces = st.sampled_from(
 )  # fmt: skip
 
 
+@FEWER
 @given(json_values, st.booleans(), st.sampled_from([None, 1, "\t"]))
 def test_json_is_read_like_the_standard_library_reads_it(
     value: Any, ascii_only: bool, indent: int | str
@@ -97,6 +99,7 @@ def test_json_is_read_like_the_standard_library_reads_it(
     assert end == len(data)
 
 
+@FEWER
 @given(st.lists(pieces, max_size=9).map(b"".join))
 def test_a_fault_is_reported_exactly_when_the_standard_library_refuses(data: bytes) -> None:
     node, reports, end = read(data)
@@ -111,6 +114,7 @@ def test_a_fault_is_reported_exactly_when_the_standard_library_refuses(data: byt
     assert meaning(node) == expected
 
 
+@FEWER
 @given(
     st.lists(pieces, max_size=9).map(lambda parts: b'"' + b"".join(p for p in parts if p[:1] != b'"') + b'"')
 )
@@ -126,6 +130,7 @@ def test_strings_are_decoded_like_the_standard_library_decodes_them(data: bytes)
         assert node.text == expected
 
 
+@FEWER
 @given(json_values)
 def test_every_node_says_where_it_stands(value: Any) -> None:
     data = json.dumps(value, indent=2).encode()
@@ -144,6 +149,7 @@ def test_every_node_says_where_it_stands(value: Any) -> None:
     check(root)
 
 
+@FEWER
 @given(st.binary(max_size=40))
 def test_reports_lie_inside_the_data_and_are_one_readable_line(data: bytes) -> None:
     _, reports, end = read(data)
@@ -313,6 +319,7 @@ def test_other_spellings_are_not_plain_integers(text: str) -> None:
     assert not plain_integer(node)
 
 
+@FEWER
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_numbers_keep_their_spelling(value: float) -> None:
     text = repr(value)
@@ -323,6 +330,7 @@ def test_numbers_keep_their_spelling(value: float) -> None:
     assert math.copysign(1, float(node.text)) == math.copysign(1, value)
 
 
+@FEWER
 @given(
     st.sampled_from(["", "-"]),
     st.integers(0, 2000),

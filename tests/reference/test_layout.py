@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from safetensors_reference.header.layout import Range, check_layout, draw_layout
 
 from .naive import BreachError, covered_once
+from .strategies import FEWER
 
 Pair = tuple[int, int]
 
@@ -32,6 +33,7 @@ def codes(pairs: list[Pair], size: int, complete: bool = True) -> list[tuple[str
 small_pairs = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=5)
 
 
+@FEWER
 @given(small_pairs, st.integers(0, 7))
 def test_no_fault_means_that_every_byte_is_covered_exactly_once(pairs: list[Pair], size: int) -> None:
     faults = codes(pairs, size)
@@ -55,11 +57,13 @@ def tilings(draw: st.DrawFn) -> tuple[list[Pair], int]:
     return draw(st.permutations(pairs)), cuts[-1]
 
 
+@FEWER
 @given(tilings())
 def test_tilings_are_valid_in_any_order(tiling: tuple[list[Pair], int]) -> None:
     assert codes(*tiling) == []
 
 
+@FEWER
 @given(tilings(), st.data())
 def test_moving_one_edge_of_a_tiling_is_always_noticed(
     tiling: tuple[list[Pair], int], data: st.DataObject
@@ -77,6 +81,7 @@ def test_moving_one_edge_of_a_tiling_is_always_noticed(
         assert codes(moved, size) != []
 
 
+@FEWER
 @given(small_pairs, st.integers(0, 7), st.randoms(use_true_random=False))
 def test_the_order_of_the_header_does_not_change_which_rules_are_broken(
     pairs: list[Pair], size: int, rng: object
@@ -87,6 +92,7 @@ def test_the_order_of_the_header_does_not_change_which_rules_are_broken(
     assert sorted(c for c, _ in codes(pairs, size)) == sorted(c for c, _ in codes(shuffled, size))
 
 
+@FEWER
 @given(small_pairs, st.integers(0, 7))
 def test_unknown_ground_is_never_called_a_hole_or_trailing(pairs: list[Pair], size: int) -> None:
     found = {c for c, _ in codes(pairs, size, complete=False)}
@@ -173,6 +179,7 @@ def test_the_end_of_a_cut_drawing_counts_the_ranges_that_are_not_shown() -> None
     assert drawing.endswith("… 2 more = end of file")
 
 
+@FEWER
 @given(small_pairs, st.integers(0, 7), st.text(max_size=60))
 def test_a_drawing_is_one_readable_line_whatever_the_names(pairs: list[Pair], size: int, name: str) -> None:
     hostile = [Range(name, begin, end, 0, 0, "U8") for begin, end in pairs]

@@ -29,7 +29,7 @@ from safetensors_reference.rules.dtypes import DTYPE_BITS
 from safetensors_reference.rules.errors import AccessError, NoSuchTensorError, UnsupportedDtypeError
 from safetensors_reference.source import PathSource
 
-from .strategies import Model, models
+from .strategies import FEWER, Model, models
 from .support import make
 
 _HEADER = (
@@ -66,6 +66,7 @@ def two(tmp_path: Path) -> Path:
     return path
 
 
+@FEWER
 @given(models())
 def test_every_way_of_loading_gives_the_bytes_of_the_file(model: Model) -> None:
     data = model.file

@@ -16,7 +16,7 @@ from safetensors_reference.header import read as parse_module
 from safetensors_reference.header.model import Header, rows
 
 from . import naive
-from .strategies import Model, models, mutants
+from .strategies import FEWER, Model, models, mutants
 from .support import make
 
 Prover = Callable[[bytes, int], Header | None]
@@ -67,6 +67,7 @@ def confirm(prover: Prover, data: bytes) -> Header | None:
 
 @pytest.mark.parametrize("name", PROVERS)
 def test_what_is_proved_has_no_fault_and_means_the_same(name: str) -> None:
+    @FEWER
     @given(mutants())
     def check(data: bytes) -> None:
         confirm(PROVERS[name], data)
@@ -76,6 +77,7 @@ def test_what_is_proved_has_no_fault_and_means_the_same(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["standard", "lean"])
 def test_valid_headers_are_proved_however_they_are_spelled(name: str) -> None:
+    @FEWER
     @given(models())
     def check(model: Model) -> None:
         # A minus sign that may be escaped is the one legal spelling that the counting does not follow.

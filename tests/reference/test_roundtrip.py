@@ -15,6 +15,7 @@ from safetensors_reference import read_header
 from safetensors_reference import torch as ours_torch
 
 from .arrays import Sample, dicts, metadata
+from .strategies import FEWER
 
 
 def raw(tensor: Any) -> bytes:
@@ -25,6 +26,7 @@ def raw(tensor: Any) -> bytes:
     return bytes(tensor.tobytes())
 
 
+@FEWER
 @given(dicts(), metadata())
 def test_our_writer_to_the_official_reader(
     samples: dict[str, Sample], strings: dict[str, str] | None
@@ -36,6 +38,7 @@ def test_our_writer_to_the_official_reader(
     }
 
 
+@FEWER
 @given(dicts(("plain",)), metadata())
 def test_the_official_writer_to_our_readers(
     samples: dict[str, Sample], strings: dict[str, str] | None

@@ -20,6 +20,7 @@ from safetensors_reference.header.model import TensorInfo
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 from safetensors_reference.rules.errors import AccessError
 
+from .strategies import FEWER
 from .support import make
 
 WIDTHS = {"U8": "u1", "I16": "<i2", "F32": "<f4", "C64": "<c8"}
@@ -29,6 +30,7 @@ def info_of(array: np.ndarray[Any, Any], dtype: str) -> TensorInfo:
     return TensorInfo("w", dtype, array.shape, 0, array.nbytes)
 
 
+@FEWER
 @given(st.data())
 def test_a_slice_is_the_same_slice_of_the_whole_and_reads_no_more_than_its_rows(data: st.DataObject) -> None:
     dtype = data.draw(st.sampled_from(sorted(WIDTHS)))
@@ -140,6 +142,7 @@ def packed_questions(draw: st.DrawFn) -> tuple[str, tuple[int, ...], tuple[int |
     return dtype, shape, tuple(index)
 
 
+@FEWER
 @given(packed_questions())
 @example(("F4", (1, 2, 5), (slice(None), 0, slice(0, 2))))
 @example(("F4", (2, 2, 5), (slice(1, 2), 0, slice(0, 4))))

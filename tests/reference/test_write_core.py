@@ -18,6 +18,7 @@ from safetensors_reference.writing.writer import FILE_ORDER, Deferred, TensorDat
 
 from . import naive
 from .arrays import metadata, names
+from .strategies import FEWER
 from .write_support import read_official
 
 
@@ -53,6 +54,7 @@ def raw(tensor: TensorData) -> bytes:
     return bytes(tensor.data.load() if isinstance(tensor.data, Deferred) else tensor.data)
 
 
+@FEWER
 @given(tensors(), metadata())
 def test_strict_naive_and_official_reader_get_back_what_was_written(
     given_tensors: list[TensorData], strings: dict[str, str] | None
@@ -69,6 +71,7 @@ def test_strict_naive_and_official_reader_get_back_what_was_written(
     assert read_official(file) == wanted
 
 
+@FEWER
 @given(tensors(), metadata())
 def test_layout(given_tensors: list[TensorData], strings: dict[str, str] | None) -> None:
     file = plan(given_tensors, strings).to_bytes()

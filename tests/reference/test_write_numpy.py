@@ -24,6 +24,7 @@ from safetensors_reference.rules.errors import WriteError
 from safetensors_reference.writing.numpy import save, save_file
 
 from .arrays import LAYOUTS, NUMPY_TYPES, Sample, content, dicts, lay_out, metadata
+from .strategies import FEWER
 from .write_support import Row, listing, read_official
 
 
@@ -35,6 +36,7 @@ def wanted(samples: dict[str, Sample]) -> dict[str, Row]:
     return {name: (s.dtype, s.shape, s.raw) for name, s in samples.items()}
 
 
+@FEWER
 @given(dicts(), metadata())
 def test_the_official_reader_gets_back_what_was_saved(
     samples: dict[str, Sample], strings: dict[str, str] | None
@@ -49,6 +51,7 @@ def test_the_official_reader_gets_back_what_was_saved(
         assert (explanation.header.data_start + info.begin) % np.dtype(NUMPY_TYPES[info.dtype]).itemsize == 0
 
 
+@FEWER
 @given(dicts(("plain", "read-only")), metadata(max_size=1))
 def test_bytes_are_those_of_the_official_writer(
     samples: dict[str, Sample], strings: dict[str, str] | None
@@ -64,6 +67,7 @@ def test_bytes_are_those_of_the_official_writer(
     assert found == wanted(samples)
 
 
+@FEWER
 @given(dicts(), metadata())
 def test_order_of_arguments_does_not_matter(
     samples: dict[str, Sample], strings: dict[str, str] | None
@@ -72,6 +76,7 @@ def test_order_of_arguments_does_not_matter(
     assert save(dict(reversed(arrays(samples).items())), turned) == save(arrays(samples), strings)
 
 
+@FEWER
 @given(dicts(("plain",)))
 def test_saving_what_was_loaded_changes_nothing(samples: dict[str, Sample]) -> None:
     # The official NumPy reader names no eight-bit floats, so this takes the types it has (WRT-13).

@@ -12,6 +12,8 @@ from hypothesis.strategies import DrawFn
 
 from safetensors_reference.writing.overlap import Place, groups, share
 
+from .strategies import FEWER
+
 
 def place(
     name: str,
@@ -43,6 +45,7 @@ def spots(draw: DrawFn) -> tuple[Place, set[int]]:
     return place(name, address, itemsize, shape, strides), covered(address, itemsize, shape, strides)
 
 
+@FEWER
 @given(spots())
 def test_extent_and_density(spot: tuple[Place, set[int]]) -> None:
     here, bytes_ = spot
@@ -50,11 +53,13 @@ def test_extent_and_density(spot: tuple[Place, set[int]]) -> None:
     assert here.dense == (len(bytes_) == here.end - here.address)
 
 
+@FEWER
 @given(spots(), spots())
 def test_sharing(a: tuple[Place, set[int]], b: tuple[Place, set[int]]) -> None:
     assert share(a[0], b[0]) == share(b[0], a[0]) == bool(a[1] & b[1])
 
 
+@FEWER
 @given(st.lists(spots(), max_size=6, unique_by=lambda spot: spot[0].name))
 def test_groups(spots_: list[tuple[Place, set[int]]]) -> None:
     # Merge sets of bytes until no two touch each other.

@@ -19,6 +19,7 @@ from safetensors_reference.rules.errors import WriteError
 from safetensors_reference.writing.torch import save, save_file
 
 from .arrays import metadata, names
+from .strategies import FEWER
 from .write_support import Row, read_official
 
 TORCH_TYPES: dict[str, torch.dtype] = {
@@ -107,6 +108,7 @@ def wanted(drawn: dict[str, tuple[torch.Tensor, Row]]) -> dict[str, Row]:
     return {name: row for name, (_, row) in drawn.items()}
 
 
+@FEWER
 @given(dicts(), metadata())
 def test_the_official_reader_gets_back_what_was_saved(
     drawn: dict[str, tuple[torch.Tensor, Row]], strings: dict[str, str] | None
@@ -118,6 +120,7 @@ def test_the_official_reader_gets_back_what_was_saved(
     assert header.metadata == strings
 
 
+@FEWER
 @given(dicts(("plain", "offset")), metadata(max_size=1))
 def test_bytes_are_those_of_the_official_writer(
     drawn: dict[str, tuple[torch.Tensor, Row]], strings: dict[str, str] | None

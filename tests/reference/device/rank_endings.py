@@ -22,7 +22,7 @@ def interrupt(delay: float) -> threading.Timer:
     return timer
 
 
-def at_random_moments(_folder: Path, path: str) -> Answer:
+def at_random_moments(_folder: Path, path: str, turns: int) -> Answer:
     """One rank after the other is interrupted somewhere in a load; both get through the next one."""
     limits(1 << 20, 1 << 20)
     rng = random.Random(3)
@@ -32,7 +32,7 @@ def at_random_moments(_folder: Path, path: str) -> Answer:
         start = time.monotonic()
         whole = {n: plain(t) for n, t in model.load(wanted).items()}
         usual = time.monotonic() - start
-        for turn in range(16):
+        for turn in range(turns):
             delay = 0.01 + rng.random() * usual
             timer = interrupt(delay) if turn % 2 == dist.get_rank() else None
 
@@ -76,7 +76,7 @@ def hanging(_folder: Path, path: str, where: str) -> Answer:
     me = dist.get_rank() == 1
     with opened(path, 1.5) as model:
         place, name = (os, "preadv") if where == "reading" else (dist, "broadcast")
-        with broken(place, name, 2 if me else -1, partial(time.sleep, 6)):
+        with broken(place, name, 2 if me else -1, partial(time.sleep, 5)):
             return caught(lambda: model.load(dict.fromkeys(model)))
 
 

@@ -26,6 +26,7 @@ from safetensors_reference.header.model import TensorInfo
 from safetensors_reference.rules.errors import AccessError
 
 from ..naive import BITS
+from ..strategies import FEWER
 
 worlds = st.integers(1, 7)
 codes = st.sampled_from(sorted(BITS))
@@ -49,6 +50,7 @@ def bytes_of(cut: Cut, rank: int) -> list[int]:
     return [start + k for start in starts for k in range(share.run)]
 
 
+@FEWER
 @given(st.integers(0, 100), worlds)
 def test_bounds_are_those_of_torch(size: int, world: int) -> None:
     sizes = [len(part) for part in torch.empty(size).chunk(world)]
@@ -57,6 +59,7 @@ def test_bounds_are_those_of_torch(size: int, world: int) -> None:
     assert [begin for begin, _ in bounds(size, world)][1:] == [end for _, end in bounds(size, world)][:-1]
 
 
+@FEWER
 @given(infos(), st.data(), worlds)
 def test_a_share_has_the_bytes_of_its_elements(info: TensorInfo, data: st.DataObject, world: int) -> None:
     dim = data.draw(st.integers(-len(info.shape), len(info.shape) - 1))
@@ -80,6 +83,7 @@ def test_a_share_has_the_bytes_of_its_elements(info: TensorInfo, data: st.DataOb
     assert sorted(b for rank in range(world) for b in bytes_of(cut, rank)) == list(range(info.nbytes))
 
 
+@FEWER
 @given(infos(), st.data(), worlds)
 def test_uneven_sizes_are_refused_unless_asked_for(info: TensorInfo, data: st.DataObject, world: int) -> None:
     dim = data.draw(st.integers(0, len(info.shape) - 1))
@@ -136,6 +140,7 @@ def test_which_way_a_tensor_goes() -> None:
     }  # fmt: skip
 
 
+@FEWER
 @given(st.dictionaries(st.integers(0, 50), st.integers(0, 1000), max_size=20), worlds)
 def test_spread_is_even(sizes: dict[int, int], world: int) -> None:
     owners = spread(sizes, world)
@@ -167,6 +172,7 @@ def requests(draw: st.DrawFn) -> tuple[list[Known], list[Item], int]:
     return files, items, world
 
 
+@FEWER
 @given(requests(), st.integers(1, 400), st.randoms())
 def test_every_rank_gets_every_byte_once(
     request: tuple[list[Known], list[Item], int], limit: int, shuffler: object
@@ -213,6 +219,7 @@ def test_every_rank_gets_every_byte_once(
             assert (begin, end - begin) == (placed.at, prod(shape) * BITS[code] // 8)
 
 
+@FEWER
 @given(requests())
 def test_files_are_read_by_one_rank_each_where_there_are_enough(
     request: tuple[list[Known], list[Item], int],

@@ -23,7 +23,7 @@ from safetensors_reference.device.ring import Slot
 from safetensors_reference.torch import load as load_bytes
 
 from ..naive import BITS
-from ..strategies import Model, models
+from ..strategies import FEWER, Model, models
 from ..support import make
 from .support import (
     DEVICES,
@@ -41,6 +41,7 @@ from .support import (
 )
 
 
+@FEWER
 @given(
     models(),
     st.data(),

@@ -11,7 +11,7 @@ from safetensors_reference.header.model import Header
 from safetensors_reference.header.read import read_header
 
 from ..naive import BITS
-from ..strategies import Model, models
+from ..strategies import FEWER, Model, models
 from .support import data_of, file_of
 
 alignments = st.sampled_from([1, 2, 16, 64, 256])
@@ -36,6 +36,7 @@ def header_of(model: Model) -> Header:
     return read_header(model.file)
 
 
+@FEWER
 @given(models(least=1), st.data(), alignments, st.integers(1, 40), st.sampled_from([None, 1, 4, 16]))
 def test_every_wanted_byte_goes_to_its_tensor_and_no_other_is_read(
     model: Model, data: st.DataObject, align: int, chunk: int, grid: int | None
@@ -65,6 +66,7 @@ def test_every_wanted_byte_goes_to_its_tensor_and_no_other_is_read(
     assert plan.size == len(expected) + plan.gaps
 
 
+@FEWER
 @given(models(least=1))
 def test_a_layout_that_is_aligned_is_kept(model: Model) -> None:
     plan = make_plan(header_of(model))
