@@ -61,6 +61,15 @@ def test_the_list_of_updates_fits_its_schema() -> None:
     check_schema("vendor.dependabot", ROOT / ".github" / "dependabot.yml")
 
 
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / ".github" / "ISSUE_TEMPLATE").iterdir()), ids=lambda p: p.name
+)
+def test_a_form_for_issues_fits_its_schema(path: Path) -> None:
+    check_schema(
+        "vendor.github-issue-config" if path.name == "config.yml" else "vendor.github-issue-forms", path
+    )
+
+
 def test_a_wrong_action_would_not_fit(tmp_path: Path) -> None:
     wrong = ROOT.joinpath("action.yml").read_text().replace("using: composite", "using: composit")
     (tmp_path / "action.yml").write_text(wrong)

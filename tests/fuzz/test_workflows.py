@@ -13,7 +13,6 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 from packaging.requirements import Requirement
 
-from safetensors_corpus.publish.build import CORPUS_VERSION
 from safetensors_reference.main import main
 
 FOLDER = Path(__file__).resolve().parents[2] / ".github" / "workflows"
@@ -185,11 +184,3 @@ def test_what_workflows_install_of_others_has_digests() -> None:
             ["--require-hashes", "-r", ".github/requirements.txt"],
             ["--no-deps", "--no-build-isolation", "-e", "."],
         ]
-
-
-def test_the_changelog_knows_the_versions_of_suite_and_corpus() -> None:
-    text = (FOLDER.parents[1] / "CHANGELOG.md").read_text()
-    suite, corpus = text.split("\n## Corpus\n")
-    project = tomllib.loads((FOLDER.parents[1] / "pyproject.toml").read_text())["project"]
-    assert re.findall(r"^### ([\d.]+)", suite, re.MULTILINE)[0] == project["version"]
-    assert re.findall(r"^### ([\d.]+)", corpus, re.MULTILINE)[0] == CORPUS_VERSION
