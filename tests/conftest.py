@@ -19,7 +19,7 @@ sys.dont_write_bytecode = False
 # Shared runners are too uneven for a deadline per example, and a file with many tensors is not small.
 settings.register_profile(
     "default",
-    max_examples=100,
+    max_examples=300,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from safetensors_corpus.document import read_document
 from safetensors_corpus.manifest import corpus_root
 
 FEW = (
@@ -33,7 +34,7 @@ def layouts(case: dict[str, Any]) -> bool:
 def corpus_of(folder: Path, wanted: Callable[[dict[str, Any]], bool]) -> Path:
     """Write the cases that are wanted into a new folder as a corpus."""
     root = corpus_root()
-    manifest = json.loads((root / "corpus.json").read_bytes())
+    manifest = read_document(root).raw
     manifest["cases"] = [case for case in manifest["cases"] if wanted(case)]
     assert len(manifest["cases"]) > 10
     folder.mkdir()

@@ -39,6 +39,7 @@ from safetensors_conformance.worker import process
 from safetensors_conformance.worker.outcome import KEPT_CONTENT
 from safetensors_conformance.worker.worker import StartError
 from safetensors_corpus import Case, load_manifest
+from safetensors_corpus.document import read_document
 
 from .hostile_support import IDS, PID_FILE, host, program, run
 from .support import TRIGGER, committed
@@ -255,7 +256,7 @@ def test_limits_that_a_reader_sets_do_not_reach_the_next_file(cases: list[Case])
 def copied(tmp_path: Path) -> list[Case]:
     """The cases over a corpus that may be spoiled; two cases more use the trigger's file."""
     manifest = committed()
-    raw = json.loads((manifest.root / "corpus.json").read_bytes())
+    raw = read_document(manifest.root).raw
     raw["cases"] = [c for c in raw["cases"] if c["id"] in IDS]
     (tmp_path / "corpus.json").write_text(json.dumps(raw), encoding="utf-8")
     for case_id in IDS:

@@ -18,6 +18,7 @@ from safetensors_corpus.author.resource import RecipeBuilder
 from safetensors_corpus.author.slice import SliceBuilder
 from safetensors_corpus.author.write import WriteBuilder
 from safetensors_corpus.cli import corpus
+from safetensors_corpus.document import read_document
 from safetensors_corpus.manifest import corpus_root
 
 LICENSE = b"Apache-2.0, in short.\n"
@@ -153,7 +154,7 @@ def small_corpus(folder: Path) -> dict[str, Any]:
 @cache
 def _frame() -> dict[str, Any]:
     """Everything of the real manifest but its cases."""
-    real = json.loads((corpus_root() / "corpus.json").read_bytes())
+    real = read_document(corpus_root()).raw
     return {key: value for key, value in real.items() if key != "cases"}
 
 

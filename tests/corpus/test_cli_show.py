@@ -12,6 +12,7 @@ import pytest
 
 from safetensors_corpus.cli.listing import table
 from safetensors_corpus.cli.show import case_lines
+from safetensors_corpus.document import read_document
 from safetensors_corpus.manifest import Manifest, load_manifest
 from safetensors_corpus.publish.show import SHOWN, spelled_text, step_text
 
@@ -160,7 +161,7 @@ def test_a_long_file_is_cut(folder: Path, tmp_path: Path) -> None:
 
 
 def test_as_json_the_row_of_the_manifest(folder: Path) -> None:
-    raw = json.loads((folder / "corpus.json").read_text())
+    raw = read_document(folder).raw
     for case in raw["cases"]:
         assert json.loads(run("show", "-c", folder, case["id"], "--json").stdout) == case
 

@@ -13,6 +13,7 @@ import pytest
 
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus.author.builders import BUILDERS, new_builder
+from safetensors_corpus.document import read_document
 from safetensors_corpus.manifest import corpus_root
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
@@ -27,7 +28,7 @@ needs_node = pytest.mark.skipif(NODE is None, reason="needs Node 20, which is no
 def folder(written: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The built corpus, reading cases only, so that each run is short."""
     root = tmp_path_factory.mktemp("free")
-    raw = json.loads((written / "corpus.json").read_text())
+    raw = read_document(written).raw
     raw["cases"] = [c for c in raw["cases"] if c["kind"] == "read"]
     (root / "corpus.json").write_text(json.dumps(raw))
     (root / "files").symlink_to(written / "files")
@@ -38,7 +39,7 @@ def folder(written: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def some(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A part of these cases, every one with complex numbers among them."""
     root = tmp_path_factory.mktemp("some")
-    raw = json.loads((folder / "corpus.json").read_text())
+    raw = read_document(folder).raw
     needed = ("header/name-decomposed", "framing/one-tensor")
     raw["cases"] = [
         c
@@ -53,7 +54,7 @@ def some(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def reading(some: Path, manifest: Manifest) -> list[Case]:
     """The same, as Python reads them."""
-    return [manifest.by_id[row["id"]] for row in json.loads((some / "corpus.json").read_text())["cases"]]
+    return [manifest.by_id[row["id"]] for row in read_document(some).raw["cases"]]
 
 
 def node(manifest: Path, reader: Path | str, tmp_path: Path) -> tuple[int, list[str], dict[str, int]]:
@@ -136,7 +137,7 @@ def test_wrong_tensors_are_noticed(some: Path, tmp_path: Path, change: str, case
 
 @needs_node
 def test_the_required_option_of_a_choice_is_demanded(some: Path, tmp_path: Path) -> None:
-    raw = json.loads((some / "corpus.json").read_text())
+    raw = read_document(some).raw
     free = next(
         c
         for c in raw["cases"]
@@ -173,7 +174,7 @@ export function open(bytes) {
 def test_a_name_with_half_a_surrogate_pair_is_kept_replaced_or_wrong(
     some: Path, tmp_path: Path, changed: str, right: bool
 ) -> None:
-    raw = json.loads((some / "corpus.json").read_text())
+    raw = read_document(some).raw
     cases = [c for c in raw["cases"] if c["expect"].get("choice") == "lone-surrogates"]
     cases = [c for c in cases if c["id"].startswith("header/")]  # the program does not compare metadata
     (tmp_path / "files").symlink_to(some / "files")
@@ -201,7 +202,7 @@ def test_what_a_reader_lacks_is_unsupported(some: Path, tmp_path: Path) -> None:
 def test_a_corrupted_file_is_no_case(written: Path, tmp_path: Path, damage: object) -> None:
     root = tmp_path / "corpus"
     (root / "files/framing").mkdir(parents=True)
-    raw = json.loads((written / "corpus.json").read_text())
+    raw = read_document(written).raw
     case = next(c for c in raw["cases"] if c["id"] == "framing/one-tensor")
     (root / "corpus.json").write_text(json.dumps({**raw, "cases": [case]}))
     file = root / case["input"]["file"]
@@ -232,7 +233,7 @@ def test_every_kind_of_recipe_part_is_expanded_as_in_python(tmp_path: Path) -> N
     ]
     length: dict[str, object] = {"hex": recipe.size(parts).to_bytes(8, "little").hex()}
     parts = [length, *parts, {"repeat": {"hex": "0102"}, "count": 5000}, {"zeros": 60_000}]
-    raw = json.loads((corpus_root() / "corpus.json").read_text())
+    raw = read_document(corpus_root()).raw
     case = next(c for c in raw["cases"] if c["id"] == "framing/one-tensor")
     content = {
         "tensors": [{"name": "w", "dtype": "U8", "shape": [70000], "nbytes": 70000, "sha256": "0" * 64}],

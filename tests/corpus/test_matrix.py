@@ -30,6 +30,7 @@ from safetensors_corpus.broken.matrix import (
 )
 from safetensors_corpus.broken.variant import Panic, all_variants, reading
 from safetensors_corpus.cli.matrix import matrix as command
+from safetensors_corpus.document import read_document
 from safetensors_corpus.manifest import corpus_root
 
 DAY = 15
@@ -117,7 +118,7 @@ def test_heavy_cases_are_left_out(manifest: Manifest, stored: Matrix) -> None:
 
 def part(root: Path, folder: Path, ids: Collection[str]) -> None:
     """Copy some cases of a corpus."""
-    raw = json.loads((root / "corpus.json").read_bytes())
+    raw = read_document(root).raw
     raw["cases"] = [row for row in raw["cases"] if row["id"] in ids]
     (folder / "corpus.json").write_text(json.dumps(raw), encoding="utf-8")
     for row in raw["cases"]:

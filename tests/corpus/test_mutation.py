@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from safetensors_corpus import Manifest, cli_mutants, load_manifest
+from safetensors_corpus import Manifest, load_manifest
+from safetensors_corpus.cli import mutants as cli_mutants
 from safetensors_corpus.cli.mutants import mutants as command
 from safetensors_corpus.manifest import Expectation
 from safetensors_corpus.mutation import result as results

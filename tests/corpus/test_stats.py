@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from safetensors_corpus.document import read_document
 from safetensors_corpus.manifest import corpus_root
 from safetensors_corpus.publish import stats as stats_module
 from safetensors_corpus.publish.stats import coverage_errors, load_reasons, rule_coverage, statistics
@@ -173,5 +174,5 @@ def test_reasons_are_sentences_and_stand_in_the_order_of_the_rules() -> None:
 
 
 def test_the_manifest_knows_the_rules_of_the_rule_book() -> None:
-    manifest = json.loads((corpus_root() / "corpus.json").read_text())
+    manifest = read_document(corpus_root()).raw
     assert [r["id"] for r in manifest["rules"]] == list(rule_book().rules)

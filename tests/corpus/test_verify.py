@@ -153,7 +153,7 @@ def test_a_schema_that_is_none(folder: Path, content: str) -> None:
     assert lines(folder)[0].startswith("schema schema/corpus.schema.json: not a JSON Schema")
 
 
-@pytest.mark.parametrize("content", [None, "", "[]", "[" * 100_000, '{"schema_version": 2}', "\udcff"])
+@pytest.mark.parametrize("content", [None, "", "[]", "[" * 100_000, '{"schema_version": 3}', "\udcff"])
 def test_no_usable_manifest_is_exit_status_2(folder: Path, content: str | None) -> None:
     path = folder / "corpus.json"
     path.unlink()

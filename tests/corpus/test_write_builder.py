@@ -100,7 +100,7 @@ def test_texts_that_json_cannot_carry_are_spelled_in_parts() -> None:
     assert [t["name"] for t in action["tensors"]] == [
         "plain é",
         {"parts": [{"hex": "61eda080"}]},
-        {"parts": [{"repeat": {"hex": "6e"}, "count": SPELLED + 1}]},
+        {"parts": [{"repeat": {"text": "n"}, "count": SPELLED + 1}]},
         7,
         {"parts": [{"repeat": {"text": "x"}, "count": 9}]},
     ]

@@ -22,7 +22,7 @@ from safetensors_corpus.author.case import all_cases
 from safetensors_corpus.author.file import FileBuilder
 from safetensors_corpus.broken import matrix
 from safetensors_corpus.cases.from_fuzzing import FILE, case_of, found_cases
-from safetensors_corpus.document import parsed
+from safetensors_corpus.document import parsed, read_document
 from safetensors_corpus.manifest import corpus_root
 from safetensors_corpus.publish import build as building
 from safetensors_fuzz.after import news as promote_news
@@ -44,7 +44,7 @@ LAYOUT = "layout/"
 def some(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The committed results, cut down: the cases about the layout, and some surviving mutants."""
     folder = tmp_path_factory.mktemp("some")
-    cases = json.loads((corpus_root() / "corpus.json").read_bytes())
+    cases = read_document(corpus_root()).raw
     cases["cases"] = [case for case in cases["cases"] if case["id"].startswith(LAYOUT)]
     mutants = json.loads((corpus_root() / "mutants.json").read_bytes())
     mutants["survivors"] = [m for m in mutants["survivors"] if m["name"].startswith("header.layout:")][:6]
@@ -235,7 +235,7 @@ def test_ids_that_a_case_cannot_have_are_refused(
 
 
 def test_an_id_of_a_withdrawn_case_stays_taken(checkout: Checkout, quick: None) -> None:
-    raw = json.loads((checkout.corpus / "corpus.json").read_bytes())
+    raw = read_document(checkout.corpus).raw
     raw["cases"][0]["status"] = "withdrawn"
     (checkout.corpus / "corpus.json").unlink()
     (checkout.corpus / "corpus.json").write_text(json.dumps(raw))
@@ -367,7 +367,7 @@ def _build(folder: Path, *more: str) -> dict[str, Any]:
     command = [sys.executable, "-c", BUILD, "build", *more]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
-    raw = json.loads((folder / "corpus.json").read_bytes())
+    raw = read_document(folder).raw
     return {row["id"]: row for row in raw["cases"]}
 
 

@@ -18,8 +18,8 @@ from hypothesis.strategies import DrawFn
 
 from .naive import BITS
 
-FEWER = settings(max_examples=settings().max_examples // 2)
-"""For the tests whose examples take longest: half of what the profile says."""
+FEWER = settings(max_examples=settings().max_examples // 3)
+"""For the tests whose examples take longest: a third of what the profile says."""
 NAMES = (
     "",
     "a",

@@ -32,7 +32,9 @@ BROKEN = make(f'{{"w":{W},"v":{W},"":7}}', ABCD)
 
 def modules() -> Iterator[ModuleType]:
     """Every module of the project; adapters as far as the library that they call is there."""
-    for package in (importlib.import_module(f"safetensors_{name}") for name in PACKAGES):
+    for package in map(
+        importlib.import_module, (*(f"safetensors_{name}" for name in PACKAGES), "benchmarks")
+    ):
         yield package
         for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}.", onerror=lambda _: None):
             if found.name.endswith("__main__"):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
 import pytest
 
+from safetensors_corpus.document import read_document
 from safetensors_reference import rule_book
 
 ROOT = Path(__file__).parents[2]
@@ -47,7 +47,7 @@ def references() -> dict[str, list[str]]:
                 continue
             for rule_id in set(RULE_ID.findall(path.read_text(encoding="utf-8"))):
                 found.setdefault(rule_id, []).append(name)
-    corpus = json.loads((ROOT / "corpus" / "corpus.json").read_text(encoding="utf-8"))
+    corpus = read_document(ROOT / "corpus").raw
     for case in corpus["cases"]:
         for rule_id in case["rules"]:
             found.setdefault(rule_id, []).append(case["id"])
