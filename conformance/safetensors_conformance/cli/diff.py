@@ -136,8 +136,9 @@ def diff(
     inputs: Sequence[Input]
     manifest = None if files else corpus(corpus_path)
     if manifest is None:
-        inputs, problems = given, _ = of_files(files)
-        confinement = confinement.showing(*places_of(given))
+        files_given, problems = of_files(files)
+        inputs = files_given
+        confinement = confinement.showing(*places_of(files_given))
     else:
         wanted = kinds or (KINDS if cases else ("read",))
         inputs, problems = checked(c for c in select(manifest, cases) if c.kind in wanted)

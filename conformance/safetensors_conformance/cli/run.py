@@ -184,7 +184,7 @@ def _opened(manifest: Manifest, folder: Path | None, *, strict: bool, full: bool
 
 
 def _report(results: RunResults, unwritten: str, interrupted: int | None) -> None:
-    """Print the summary, and why a run ended early. Nothing is printed where nobody listens any more."""
+    """Print the summary, and why a run ended early. A terminal that is gone is no error then."""
     with contextlib.suppress(OSError) if interrupted else contextlib.nullcontext():
         for line in results.summary():
             click.echo(line)
@@ -238,6 +238,7 @@ def _run_one(
         add({"problem": session.problem})
         return True
     failed = False
+    # Stale entries and overdue reviews fail a whole run; who tries a few cases is after something else.
     complaint = session.baseline_complaint() if whole else session.baseline_error
     if complaint is not None:
         click.echo(complaint)
@@ -255,9 +256,10 @@ def _run_one(
                         text = repeats.told(assessment.row, assessment.text)
                         click.echo(f"{text}\n" if "\n" in text else text)
     except GivenUpError as err:
-        add({"problem": str(err)})
+        add({"problem": str(err)})  # what was found until then still counts, choices included
     for row in _choices(verdicts, session.profile):
         add({"choice": row})
+        # Who names a few cases asks about these; that they contradict others is the matter of a whole run.
         if row["verdict"] == "choice-inconsistent" and whole:
             failed = True
             click.echo(

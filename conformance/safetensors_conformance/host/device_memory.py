@@ -94,7 +94,7 @@ class Buffers:
             raise NotThereError("its tensors are buffers of the CPU")
 
     def enter_thread(self) -> None:
-        """There is one device."""
+        """Do nothing: there is one device."""
 
     def place(self, tensor: Any) -> str:
         """Return the device that a tensor lies on. Raises TypeError for what is no buffer."""

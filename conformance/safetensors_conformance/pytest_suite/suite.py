@@ -19,7 +19,7 @@ from ..run.cases import GivenUpError
 from ..run.options import RunOptions
 from ..run.results import ReportError, RunResults
 from ..run.session import RunSession
-from ..verdict.judge import judge_choice
+from ..verdict.judge import CaseVerdict, judge_choice
 from ..verdict.message import Repeats
 from ..worker.confinement import Confinement
 from ..worker.device import DEVICE_NAMES, is_device
@@ -211,17 +211,26 @@ class Suite:
         if complaint is not None:
             pytest.fail(complaint, pytrace=False)
 
-    def run_step(self, selector: str, case: Case, step: str, item: pytest.Item) -> None:
-        """Run one step of one case and pass, fail or expect the failure."""
-        item.user_properties += case_properties(case)
-        session = self._ready(selector, item)
+    def _verdict(self, session: RunSession, case: Case, item: pytest.Item) -> CaseVerdict:
+        """Return the verdict on a case, which other items may have asked for before.
+
+        An implementation that does not start again fails the item; one that was given up skips it and all
+        that come after it.
+        """
         try:
-            verdict = session.judge(case)
+            return session.judge(case)
         except StartError as err:
             pytest.fail(str(err), pytrace=False)
         except GivenUpError as err:
             session.problem = str(err)
-            self._ready(selector, item)
+            self._ready(session.target.selector, item)
+            raise
+
+    def run_step(self, selector: str, case: Case, step: str, item: pytest.Item) -> None:
+        """Run one step of one case and pass, fail or expect the failure."""
+        item.user_properties += case_properties(case)
+        session = self._ready(selector, item)
+        verdict = self._verdict(session, case, item)
         assessment = session.assess(verdict, step)
         judged = verdict.steps[step].verdict
         self._send(item, session, {"result": assessment.row})
@@ -237,11 +246,7 @@ class Suite:
         """Fail when the answers to the cases of an open choice contradict each other."""
         session = self._ready(selector, item)
         cases = [c for c in self.manifest.cases if c.choice == choice and not self.leaves_out(c)]
-        try:
-            verdicts = [session.judge(c) for c in cases if session.steps(c)]
-        except GivenUpError as err:
-            session.problem = str(err)
-            self._ready(selector, item)
+        verdicts = [self._verdict(session, c, item) for c in cases if session.steps(c)]
         verdict, detail = judge_choice(choice, verdicts)
         row = {"choice": choice, "verdict": verdict, "detail": detail}
         self._send(item, session, {"choice": row})

@@ -78,7 +78,7 @@ def small_files() -> Iterator[tuple[str, str]]:
 
 
 def warm_up(worker: Worker, step: str) -> None:
-    """Ask for the small files, by the step if it is one of a whole file. The answers are nobody's concern."""
+    """Ask for the small files, by the step if it is one of a whole file. The answers are not used."""
     with small_files() as paths:
         for path in paths:
             worker.ask(step if step in ("open", "read") else "read", path)

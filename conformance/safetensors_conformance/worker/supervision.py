@@ -170,7 +170,7 @@ class Kept:
     """A program with a keeper."""
 
     def __init__(self, keeper: socket.socket, ours: tuple[int, int, int]) -> None:
-        """Wait for the start. Raises OSError, or _NoSupervisorError when nobody answers."""
+        """Wait for the start. Raises OSError, or _NoSupervisorError when none answers."""
         self.stdin, self.stdout, self.stderr = ours
         self.status: int | None = None
         self.spent: float | None = None
