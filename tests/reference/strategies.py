@@ -18,7 +18,7 @@ from hypothesis.strategies import DrawFn
 
 from .naive import BITS
 
-FEWER = settings(max_examples=settings.default.max_examples // 3)
+FEWER = settings(max_examples=settings().max_examples // 3)
 """For the tests whose examples take longest: a third of what the profile says."""
 NAMES = (
     "",
