@@ -23,7 +23,7 @@ from safetensors_reference.sharded.write import write_index
 from safetensors_reference.writing.atomic import write_file
 from safetensors_reference.writing.writer import TensorData, plan
 
-from .strategies import mutants
+from .strategies import FEWER, mutants
 from .support import entry, make
 
 HUGE = 10**5000  # Python refuses to write it in digits
@@ -143,6 +143,7 @@ def test_a_slice_of_more_dimensions_than_numpy_holds_is_refused(rank: int) -> No
         assert (caught.value.code, caught.value.rule) == ("LIM_RANK", "SHP-10")
 
 
+@FEWER
 @given(mutants(), st.sampled_from(["np", "raw"]), st.sampled_from(ODD))
 def test_whatever_a_file_holds_reading_ends_in_a_documented_error(
     data: bytes, framework: str, odd: Any

@@ -77,7 +77,6 @@ def test_random_bytes_get_the_verdict_of_the_naive_reader(data: bytes) -> None:
     agrees(data)
 
 
-@FEWER
 @given(st.binary(max_size=48))
 def test_random_header_bytes_get_the_verdict_of_the_naive_reader(header: bytes) -> None:
     agrees(make(b"{" + header + b"}"))
