@@ -165,7 +165,7 @@ def test_everything_that_is_allowed_is_found_in_some_case(
     # What is not seen by day may stand in a case that only the night looks at.
     larger = {case.choice for case in manifest.cases if limit < case.size <= LARGEST}
     seen: dict[str, set[str]] = {}
-    for case, found in look(manifest, LARGEST):
+    for case, found in looked_at:
         seen.setdefault(case.choice or "", set()).update(found)
     expected = {choice: about for choice, about in ABOUT.items() if choice not in larger}
     assert len(expected) > 20

@@ -11,8 +11,6 @@ from .correct.holder import Answer, GoneError, Handle, SmallHolder
 from .correct.writer import RESERVED, slug
 from .variant import Variant
 
-# ruff: noqa: D102 - what each method does wrong is said on its class
-
 
 class ZerosForMissingBytes(Handle):
     """Fills up with zeros what the file no longer has, as the last page of a mapping does."""

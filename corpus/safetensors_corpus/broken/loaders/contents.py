@@ -19,7 +19,6 @@ class SkipsMissing(SmallLoader):
     """Goes on without the shards that are not there."""
 
     def shard(self, folder: Path, name: str) -> dict[str, Row]:
-        """Return the tensors of one shard."""
         try:
             return super().shard(folder, name)
         except OSError:
@@ -30,7 +29,6 @@ class GoesByFiles(SmallLoader):
     """Goes through the files of the folder and loads those that the index names, spelled as they are."""
 
     def shards(self, folder: Path, names: Sequence[str]) -> dict[str, dict[str, Row]]:
-        """Return the tensors of each shard."""
         found = {path.name for path in folder.iterdir()}
         return {name: self.shard(folder, name) if name in found else {} for name in names}
 
@@ -39,7 +37,6 @@ class SkipsBroken(SmallLoader):
     """Goes on without the shards that are broken."""
 
     def shard(self, folder: Path, name: str) -> dict[str, Row]:
-        """Return the tensors of one shard."""
         try:
             return super().shard(folder, name)
         except Refused:
@@ -50,7 +47,6 @@ class Unset(SmallLoader):
     """Reserves memory for tensors that it does not find and leaves it as it is."""
 
     def chosen(self, pairs: Sequence[tuple[str, str]], shards: Mapping[str, Mapping[str, Row]]) -> list[Row]:
-        """Return the tensors."""
         blank = {"dtype": "F32", "shape": [2], "nbytes": 8, "sha256": "0" * 64}
         return [shards[shard].get(tensor, {"name": tensor, **blank}) for tensor, shard in pairs]
 
@@ -59,7 +55,6 @@ class LooksEverywhere(SmallLoader):
     """Takes a tensor that is not in its shard from another one."""
 
     def chosen(self, pairs: Sequence[tuple[str, str]], shards: Mapping[str, Mapping[str, Row]]) -> list[Row]:
-        """Return the tensors."""
         found = {tensor: row for rows in shards.values() for tensor, row in rows.items()}
         self.demand("tensor-missing", all(tensor in found for tensor, _ in pairs))
         return [shards[shard].get(tensor, found[tensor]) for tensor, shard in pairs]
@@ -69,7 +64,6 @@ class SkipsAndLooks(LooksEverywhere):
     """Looks for the tensors of a missing shard in the others."""
 
     def shard(self, folder: Path, name: str) -> dict[str, Row]:
-        """Return the tensors of one shard."""
         return super().shard(folder, name) if self.path(folder, name).exists() else {}
 
 
@@ -77,7 +71,6 @@ class LastShardWins(SmallLoader):
     """Loads everything that the shards hold, one after the other."""
 
     def chosen(self, pairs: Sequence[tuple[str, str]], shards: Mapping[str, Mapping[str, Row]]) -> list[Row]:
-        """Return the tensors."""
         super().chosen(pairs, shards)
         return list({tensor: row for rows in shards.values() for tensor, row in rows.items()}.values())
 
@@ -86,7 +79,6 @@ class FirstShardWins(SmallLoader):
     """Loads everything that the shards hold and keeps the first copy."""
 
     def chosen(self, pairs: Sequence[tuple[str, str]], shards: Mapping[str, Mapping[str, Row]]) -> list[Row]:
-        """Return the tensors."""
         super().chosen(pairs, shards)
         backwards = reversed(list(shards.values()))
         return list({tensor: row for rows in backwards for tensor, row in rows.items()}.values())
@@ -96,7 +88,6 @@ class AllFiles(LastShardWins):
     """Loads every file of the folder that has the suffix."""
 
     def shards(self, folder: Path, names: Sequence[str]) -> dict[str, dict[str, Row]]:
-        """Return the tensors of each shard."""
         found = sorted(path.name for path in folder.glob(f"*{SUFFIX}"))
         return super().shards(folder, [*names, *(name for name in found if name not in names)])
 
@@ -105,7 +96,6 @@ class SearchesFolders(SmallLoader):
     """Looks for a shard in all folders when it is not where it should be."""
 
     def path(self, folder: Path, name: str) -> Path:
-        """Return where a shard lies."""
         path = super().path(folder, name)
         return path if path.exists() else next(iter(folder.parent.rglob(name)), path)
 
@@ -114,7 +104,6 @@ class Patterns(SmallLoader):
     """Takes the name of a shard for a pattern."""
 
     def path(self, folder: Path, name: str) -> Path:
-        """Return where a shard lies."""
         found = [path for path in sorted(folder.iterdir()) if fnmatch.fnmatch(path.name, name)]
         return found[0] if found else super().path(folder, name)
 
@@ -123,7 +112,6 @@ class OpensFolders(SmallLoader):
     """Takes a folder for the shards in it."""
 
     def shard(self, folder: Path, name: str) -> dict[str, Row]:
-        """Return the tensors of one shard."""
         path = self.path(folder, name)
         if not path.is_dir():
             return super().shard(folder, name)
@@ -137,7 +125,6 @@ class FirstOnly(SmallLoader):
     """Loads the first shard and forgets the others."""
 
     def chosen(self, pairs: Sequence[tuple[str, str]], shards: Mapping[str, Mapping[str, Row]]) -> list[Row]:
-        """Return the tensors."""
         first = shards[pairs[0][1]] if pairs else {}
         return [row for row in super().chosen(pairs, shards) if row in first.values()]
 
@@ -146,7 +133,6 @@ class NamesArePaths(SmallLoader):
     """Refuses tensors whose names look like paths."""
 
     def chosen(self, pairs: Sequence[tuple[str, str]], shards: Mapping[str, Mapping[str, Row]]) -> list[Row]:
-        """Return the tensors."""
         self.demand("tensor-name", all(t and t.isascii() and "/" not in t for t, _ in pairs))
         return super().chosen(pairs, shards)
 
@@ -155,7 +141,6 @@ class NamesAreShards(SmallLoader):
     """Takes a tensor called like a file or a member of the index for that."""
 
     def chosen(self, pairs: Sequence[tuple[str, str]], shards: Mapping[str, Mapping[str, Row]]) -> list[Row]:
-        """Return the tensors."""
         skipped = (*shards, "weight_map", "metadata")
         return [row for row in super().chosen(pairs, shards) if row["name"] not in skipped]
 
@@ -164,7 +149,6 @@ class LooseTensors(SmallLoader):
     """Compares names of tensors without case, accents and what follows a dot."""
 
     def chosen(self, pairs: Sequence[tuple[str, str]], shards: Mapping[str, Mapping[str, Row]]) -> list[Row]:
-        """Return the tensors."""
         rows = []
         for tensor, shard in pairs:
             plain = unicodedata.normalize("NFC", tensor).casefold().partition(".weight")[0]
@@ -179,7 +163,6 @@ class SingleFile(SmallLoader):
     """Takes an index with one shard for a mistake."""
 
     def shards(self, folder: Path, names: Sequence[str]) -> dict[str, dict[str, Row]]:
-        """Return the tensors of each shard."""
         self.demand("several", len(names) != 1)
         return super().shards(folder, names)
 
@@ -188,7 +171,6 @@ class FirstIndex(SmallLoader):
     """Reads the first index of the folder, whichever is given."""
 
     def index(self, path: Path) -> dict[str, Any]:
-        """Return the tensors of a checkpoint."""
         found = sorted(path.parent.glob("*.index.json"), key=lambda other: (other == path, other.name))
         return super().index(found[0])
 

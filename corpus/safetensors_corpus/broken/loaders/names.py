@@ -20,7 +20,6 @@ class JoinsBelow(SmallLoader):
     """Refuses names that leave the folder as plain text and allows those below it."""
 
     def shard_name(self, name: object) -> str:
-        """Return the name of a shard."""
         if not isinstance(name, str) or ".." in name:
             raise Refused("two-dots")
         return super().shard_name(name)
@@ -30,7 +29,6 @@ class ResolvesInside(SmallLoader):
     """Resolves the path and refuses what lies outside, so that a long way round is allowed."""
 
     def path(self, folder: Path, name: str) -> Path:
-        """Return where a shard lies."""
         path = (folder / name).resolve()
         self.demand("outside", path.is_relative_to(folder.resolve()))
         return path
@@ -40,7 +38,6 @@ class LastPart(SmallLoader):
     """Takes the last part of a path for the name of the shard."""
 
     def path(self, folder: Path, name: str) -> Path:
-        """Return where a shard lies."""
         return folder / name.replace("\\", "/").rstrip("/").rpartition("/")[2]
 
 
@@ -48,7 +45,6 @@ class DropsParents(SmallLoader):
     """Removes the dots that lead upwards and goes on with what is left."""
 
     def path(self, folder: Path, name: str) -> Path:
-        """Return where a shard lies."""
         return folder / name.replace("../", "").lstrip("/")
 
 
@@ -56,7 +52,6 @@ class WindowsPaths(SmallLoader):
     """Takes backslashes for separators on every system and forgets drives and hosts."""
 
     def path(self, folder: Path, name: str) -> Path:
-        """Return where a shard lies."""
         rest = name.removeprefix("\\\\localhost").removeprefix("C:").replace("\\", "/")
         return folder.parent / rest.lstrip("/") if rest.startswith("/") else folder / rest
 
@@ -65,7 +60,6 @@ class Unquotes(SmallLoader):
     """Decodes percent escapes of names that it has checked."""
 
     def path(self, folder: Path, name: str) -> Path:
-        """Return where a shard lies."""
         return folder / unquote(unquote(name))
 
 
@@ -73,7 +67,6 @@ class Folds(SmallLoader):
     """Folds wide letters of names that it has checked."""
 
     def path(self, folder: Path, name: str) -> Path:
-        """Return where a shard lies."""
         return folder / unicodedata.normalize("NFKC", name)
 
 
@@ -81,7 +74,6 @@ class CStrings(SmallLoader):
     """Ends names at the first NUL and drops the line feed at the end."""
 
     def shard_name(self, name: object) -> str:
-        """Return the name of a shard."""
         if not isinstance(name, str):
             raise Refused("shard-string")
         return super().shard_name(name.partition("\0")[0].rstrip("\n"))
@@ -91,7 +83,6 @@ class Home(SmallLoader):
     """Opens the folder for the home directory, which it takes the one of the checkpoint for."""
 
     def path(self, folder: Path, name: str) -> Path:
-        """Return where a shard lies."""
         return folder / name.removeprefix("~/")
 
 
@@ -99,7 +90,6 @@ class Addresses(SmallLoader):
     """Takes names with separators for addresses and asks a mirror, which is the folder above."""
 
     def path(self, folder: Path, name: str) -> Path:
-        """Return where a shard lies."""
         if name.startswith("file:"):
             return Path(urlsplit(name).path)
         where = name.removeprefix("https://localhost/").replace("../", "").replace("/resolve/main/", "/")
@@ -111,7 +101,6 @@ class TidiesNames(SmallLoader):
     """Drops dots, spaces, queries and fragments at the end of a name."""
 
     def shard_name(self, name: object) -> str:
-        """Return the name of a shard."""
         if not isinstance(name, str):
             raise Refused("shard-string")
         return super().shard_name(name.partition("?")[0].partition("#")[0].rstrip(". "))
@@ -129,7 +118,6 @@ class Pickles(SmallLoader):
     """Loads a pickle where it finds one."""
 
     def shard(self, folder: Path, name: str) -> dict[str, Row]:
-        """Return the tensors of one shard."""
         path = self.path(folder, name)
         data = path.read_bytes()
         if data[:2] != b"\x80\x02":
@@ -142,7 +130,6 @@ class ByConvention(SmallLoader):
     """Refuses every name that does not follow the convention."""
 
     def shard_name(self, name: object) -> str:
-        """Return the name of a shard."""
         name = super().shard_name(name)
         self.demand("convention", re.fullmatch(r"model-\d{5}-of-\d{5}\.safetensors", name) is not None)
         return name
@@ -152,12 +139,10 @@ class SkipsStrangers(SmallLoader):
     """Skips what is no string, and goes on without what it cannot open."""
 
     def weight_map(self, members: Mapping[str, object]) -> list[tuple[str, str]]:
-        """Return the pairs of tensor and shard."""
         pairs = self.pairs_of("weight-map-object", members["weight_map"])
         return super().weight_map({"weight_map": Pairs(pair for pair in pairs if type(pair[1]) is str)})
 
     def shard(self, folder: Path, name: str) -> dict[str, Row]:
-        """Return the tensors of one shard."""
         path = self.path(folder, name)
         return super().shard(folder, name) if path.is_file() and path.suffix != ".json" else {}
 

@@ -19,7 +19,6 @@ class Detects(SmallLoader):
     """Finds out the encoding by itself, as Python's json module does with bytes."""
 
     def decode(self, raw: bytes) -> str:
-        """Return the text of the index."""
         try:
             return raw.decode(json.detect_encoding(raw))
         except UnicodeDecodeError as err:
@@ -30,7 +29,6 @@ class Latin(SmallLoader):
     """Reads the index in the encoding of the system, which is Latin-1."""
 
     def decode(self, raw: bytes) -> str:
-        """Return the text of the index."""
         return raw.decode("latin-1")
 
 
@@ -38,7 +36,6 @@ class Replaces(SmallLoader):
     """Leaves out what is not UTF-8."""
 
     def decode(self, raw: bytes) -> str:
-        """Return the text of the index."""
         return raw.decode("utf-8", "ignore")
 
 
@@ -46,7 +43,6 @@ class EndsAtNul(SmallLoader):
     """Takes the text to end at the first NUL."""
 
     def decode(self, raw: bytes) -> str:
-        """Return the text of the index."""
         return super().decode(raw.partition(b"\0")[0])
 
 
@@ -54,7 +50,6 @@ class EmptyForUnreadable(SmallLoader):
     """Takes a text that it cannot read for an index without tensors."""
 
     def members(self, text: str) -> Pairs:
-        """Return the members of the index."""
         try:
             return super().members(text)
         except Refused:
@@ -65,7 +60,6 @@ class FirstWins(SmallLoader):
     """Keeps the first of two entries."""
 
     def unique(self, pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-        """Return the pairs."""
         return list(dict(reversed(pairs)).items())
 
 
@@ -73,7 +67,6 @@ class Merges(SmallLoader):
     """Joins several maps into one."""
 
     def members(self, text: str) -> Pairs:
-        """Return the members of the index."""
         members = super().members(text)
         maps = [value for key, value in members if key == "weight_map" and isinstance(value, Pairs)]
         joined = Pairs(dict(pair for pairs in maps for pair in pairs).items())
@@ -84,7 +77,6 @@ class AnyMap(SmallLoader):
     """Searches the whole index for a weight_map, whatever its case, and takes the first."""
 
     def weight_map(self, members: Mapping[str, object]) -> list[tuple[str, str]]:
-        """Return the pairs of tensor and shard."""
         for key, value in members.items():
             if key.lower() == "weight_map":
                 return super().weight_map({"weight_map": value})
@@ -97,7 +89,6 @@ class LastMember(SmallLoader):
     """Takes the last member of the index for the map."""
 
     def weight_map(self, members: Mapping[str, object]) -> list[tuple[str, str]]:
-        """Return the pairs of tensor and shard."""
         self.demand("weight-map", "weight_map" in members)
         return super().weight_map({"weight_map": list(members.values())[-1]})
 

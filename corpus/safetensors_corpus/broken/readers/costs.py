@@ -41,7 +41,6 @@ class BelievesEverything:
     """Parses the header with a lenient parser and checks nothing."""
 
     def read(self, path: Path) -> dict[str, Any]:
-        """Return the names alone."""
         data = path.read_bytes()
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")].decode("utf-8", "replace"))
         names = [name for name in header if name != "__metadata__"]
@@ -63,7 +62,6 @@ class FindsNothing:
     """Takes every file and finds no tensor in it."""
 
     def read(self, path: Path) -> dict[str, Any]:  # noqa: ARG002 - it does not look
-        """Return nothing."""
         return {"tensors": [], "metadata": None}
 
 

@@ -167,7 +167,6 @@ class FirstForAll(SmallReader):
     """Returns the bytes of the first tensor for every one."""
 
     def described(self, tensor: Tensor, data: bytes) -> dict[str, Any]:
-        """Return the row of a tensor."""
         return super().described(replace(tensor, begin=0, end=tensor.end - tensor.begin), data)
 
 
@@ -175,7 +174,6 @@ class DataInHeaderOrder(SmallReader):
     """Cuts the data in the order of the header, by size."""
 
     def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
-        """Return tensors and metadata."""
         tensors, metadata = super().entries(members)
         place, moved = 0, []
         for tensor in tensors:
@@ -189,7 +187,6 @@ class SearchesHeader(SmallReader):
     """Takes the last thing in the file that looks like a header for it."""
 
     def content(self, file: bytes) -> dict[str, Any]:
-        """Return the content."""
         last = [m.start() for m in re.finditer(rb"(?=[^\0].\0{6}\{)", file, re.DOTALL)][-1:]
         return super().content(file[last[0] :] if last else file)
 
@@ -198,7 +195,6 @@ class PolyglotRefused(SmallReader):
     """Refuses data in which another format begins."""
 
     def split(self, file: bytes) -> tuple[bytes, bytes]:
-        """Return header and data."""
         header, data = super().split(file)
         self.demand("other-format", b"%PDF" not in data and b"PK\x03\x04" not in data)
         return header, data

@@ -31,11 +31,9 @@ class Renaming(SmallReader):
     told_as: Callable[[str], str] = str
 
     def dtype(self, value: object) -> str:
-        """Return the dtype code."""
         return super().dtype(self.read_as(value) if type(value) is str else value)
 
     def tensor(self, name: str, fields: Mapping[str, object]) -> Tensor:
-        """Return the tensor under another code."""
         found = super().tensor(name, fields)
         return replace(found, dtype=self.told_as(found.dtype))
 
@@ -47,7 +45,6 @@ class SizeUnchecked(SmallReader):
     of: str = ""
 
     def tensor(self, name: str, fields: Mapping[str, object]) -> Tensor:
-        """Return the tensor."""
         reader = READER.without("range-size") if fields["dtype"] == self.of else READER
         return SmallReader.tensor(reader, name, fields)
 
@@ -56,7 +53,6 @@ class UnknownSkipped(SmallReader):
     """Passes over tensors of an unknown dtype, bytes and all."""
 
     def entry(self, name: str, value: object) -> Tensor | None:
-        """Return the tensor."""
         if (
             isinstance(value, Pairs)
             and type(dtype := dict(value).get("dtype")) is str
@@ -79,7 +75,6 @@ class ObjectForm(SmallReader):
     """Takes a dtype in the form of an object of one key."""
 
     def dtype(self, value: object) -> str:
-        """Return the dtype code."""
         if isinstance(value, Pairs) and len(value) == 1 and value[0][1] is None:
             return super().dtype(value[0][0])
         return super().dtype(value)
@@ -89,7 +84,6 @@ class FirstKey(SmallReader):
     """Takes the first string that it finds in the place of the dtype."""
 
     def dtype(self, value: object) -> str:
-        """Return the dtype code."""
         while isinstance(value, list) and value:
             value = value[0]
             value = value[0] if isinstance(value, tuple) else value
@@ -100,7 +94,6 @@ class LastValue(SmallReader):
     """Takes the value in an object for the dtype."""
 
     def dtype(self, value: object) -> str:
-        """Return the dtype code."""
         return super().dtype(value[-1][1] if isinstance(value, Pairs) and value else value)
 
 
@@ -108,7 +101,6 @@ class Coerced(SmallReader):
     """Takes what is no string for U8."""
 
     def dtype(self, value: object) -> str:
-        """Return the dtype code."""
         return super().dtype(value if type(value) is str else "F32")
 
 
@@ -116,7 +108,6 @@ class ByNumber(SmallReader):
     """Takes a number for an index into its table."""
 
     def dtype(self, value: object) -> str:
-        """Return the dtype code."""
         if isinstance(value, Number | bool):
             return "F32"
         if value is None or isinstance(value, list):

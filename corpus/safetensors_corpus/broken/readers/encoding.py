@@ -128,7 +128,6 @@ class ListOfOne(SmallReader):
     """Unpacks an array around the header object."""
 
     def members(self, header: bytes) -> Pairs:
-        """Return the members of the object."""
         text = header.strip(b" ")
         whole = text.startswith(b"[{") and text.endswith(b"}]")
         return super().members(text[1:-1] if whole else header)
@@ -138,7 +137,6 @@ class MergesObjects(SmallReader):
     """Reads objects one after the other as one."""
 
     def members(self, header: bytes) -> Pairs:
-        """Return the members of all objects."""
         text, at, found = self.decode(header), 0, Pairs()
         while text[at : at + 1] == "{":
             value, at = self.grammar.value(text, at)
@@ -153,7 +151,6 @@ class NotBraceIsEmpty(SmallReader):
     """Takes a header that does not begin with a brace for one without tensors."""
 
     def members(self, header: bytes) -> Pairs:
-        """Return the members."""
         return super().members(header) if header[:1] == b"{" else Pairs()
 
     def check_layout(self, tensors: object, size: int) -> None:

@@ -20,7 +20,6 @@ class Patching(SmallReader):
     patch: Callable[[dict[str, object]], dict[str, object]] = dict
 
     def tensor(self, name: str, fields: Mapping[str, object]) -> Tensor:
-        """Return the tensor of the patched fields."""
         return super().tensor(name, self.patch(dict(fields)))
 
 
@@ -28,7 +27,6 @@ class Positional(SmallReader):
     """Takes an entry written as an array."""
 
     def entry(self, name: str, value: object) -> Tensor | None:
-        """Return the tensor."""
         if isinstance(value, list) and not isinstance(value, Pairs):
             self.demand("entry-elements", len(value) >= len(FIELDS))
             value = Pairs(zip(FIELDS, value, strict=False))
@@ -39,7 +37,6 @@ class AnyArray(SmallReader):
     """Takes an entry written as an array, and each element for the field that it looks like."""
 
     def entry(self, name: str, value: object) -> Tensor | None:
-        """Return the tensor."""
         if isinstance(value, list) and not isinstance(value, Pairs):
             inner = [item for item in value if isinstance(item, Pairs)]
             if inner:
@@ -52,79 +49,64 @@ class AnyArray(SmallReader):
         return super().entry(name, value)
 
 
+@dataclass(frozen=True)
 class Skipping(SmallReader):
     """Passes over entries that it does not understand, and does not ask whom their bytes belong to."""
 
-    skips: Callable[[object], bool] = staticmethod(lambda value: not isinstance(value, Pairs))
+    skips: Callable[[object], bool] = bool
 
     def entry(self, name: str, value: object) -> Tensor | None:
-        """Return the tensor."""
         return None if self.skips(value) else super().entry(name, value)
 
 
-class SkippingNull(Skipping):
-    """Passes over null."""
-
-    skips: Callable[[object], bool] = staticmethod(lambda value: value is None)
+def _incomplete(value: object) -> bool:
+    return isinstance(value, Pairs) and not set(FIELDS) <= set(dict(value))
 
 
-class SkippingEmpty(Skipping):
-    """Passes over entries without fields."""
-
-    skips: Callable[[object], bool] = staticmethod(lambda value: value == [])
+SKIPPING: tuple[tuple[str, str, Callable[[object], bool]], ...] = (
+    ("skipped", "Passes over entries that are no objects.", lambda value: not isinstance(value, Pairs)),
+    ("null-skipped", "Passes over entries that are null.", lambda value: value is None),
+    ("empty-skipped", "Passes over entries without fields.", lambda value: value == []),
+    ("incomplete-skipped", "Passes over entries that lack a field.", _incomplete),
+)
 
 
 class NotAnObjectCrashes(SmallReader):
     """Looks for fields in whatever the entry is."""
 
     def entry(self, name: str, value: object) -> Tensor | None:
-        """Return the tensor."""
         if not isinstance(value, Pairs):
             raise Panic("no object")
         return super().entry(name, value)
 
 
-class KnownSizeOnly(SmallReader):
-    """Uses the range of a tensor in place of what its entry lacks."""
+def _is_array(value: object) -> bool:
+    return isinstance(value, list) and not isinstance(value, Pairs)
 
-    lacking: str = ""
 
-    def has_shape(self, fields: Mapping[str, object]) -> bool:
-        """Tell whether there is a shape."""
-        return "shape" in fields
+@dataclass(frozen=True)
+class FlatShape(SmallReader):
+    """Takes the range of a tensor for its shape where there is none that it understands."""
+
+    understands: Callable[[Mapping[str, object]], bool] = lambda fields: "shape" in fields
 
     def entry(self, name: str, value: object) -> Tensor | None:
-        """Return the tensor."""
         if isinstance(value, Pairs):
             fields = dict(value)
-            if self.lacking == "shape" and not self.has_shape(fields) and "data_offsets" in fields:
+            if not self.understands(fields) and "data_offsets" in fields:
                 begin, end = self.offsets(fields["data_offsets"])
                 size = (end - begin) * 8 // WIDTHS.get(str(fields.get("dtype")), 8)
                 value = Pairs([*(f for f in value if f[0] != "shape"), ("shape", [Number(size)])])
-            if self.lacking == "dtype" and "dtype" not in fields:
-                value = Pairs([*value, ("dtype", "F32")])
         return super().entry(name, value)
 
 
-class WithoutShape(KnownSizeOnly):
-    """Takes a missing shape for a flat one."""
-
-    lacking: str = "shape"
-
-
-class AnyShape(WithoutShape):
-    """Takes a shape that is no array for a flat one."""
-
-    def has_shape(self, fields: Mapping[str, object]) -> bool:
-        """Tell whether there is an array."""
-        shape = fields.get("shape")
-        return isinstance(shape, list) and not isinstance(shape, Pairs)
-
-
-class WithoutDtype(KnownSizeOnly):
+class WithoutDtype(SmallReader):
     """Takes a missing dtype for F32."""
 
-    lacking: str = "dtype"
+    def entry(self, name: str, value: object) -> Tensor | None:
+        if isinstance(value, Pairs) and "dtype" not in dict(value):
+            value = Pairs([*value, ("dtype", "F32")])
+        return super().entry(name, value)
 
 
 @dataclass(frozen=True)
@@ -134,12 +116,10 @@ class WithoutOffsets(SmallReader):
     end: list[int] = field(default_factory=lambda: [0])
 
     def content(self, file: bytes) -> dict[str, Any]:
-        """Return the content."""
         self.end[0] = 0
         return super().content(file)
 
     def entry(self, name: str, value: object) -> Tensor | None:
-        """Return the tensor."""
         if isinstance(value, Pairs) and {"dtype", "shape"} <= (fields := dict(value)).keys():
             if "data_offsets" not in fields:
                 shape = self.shape(fields["shape"])
@@ -155,7 +135,6 @@ class KeepsUnknown(SmallReader):
     """Reports unknown fields as metadata."""
 
     def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
-        """Return tensors and metadata."""
         tensors, metadata = super().entries(members)
         for key, value in members:
             for inner, item in value if isinstance(value, Pairs) and key != "__metadata__" else []:
@@ -168,7 +147,6 @@ class UnknownCrashes(SmallReader):
     """Has no place for a field that it does not know."""
 
     def entry(self, name: str, value: object) -> Tensor | None:
-        """Return the tensor."""
         if isinstance(value, Pairs) and any(key not in FIELDS for key, _ in value):
             raise Panic("unknown field")
         return super().entry(name, value)
@@ -178,7 +156,6 @@ class FieldsInOrder(SmallReader):
     """Takes fields in one order only."""
 
     def entry(self, name: str, value: object) -> Tensor | None:
-        """Return the tensor."""
         if isinstance(value, Pairs):
             self.demand("field-order", [key for key, _ in value] == list(FIELDS))
         return super().entry(name, value)
@@ -188,7 +165,6 @@ class FieldsByPlace(SmallReader):
     """Takes the fields by their place and not by their names."""
 
     def entry(self, name: str, value: object) -> Tensor | None:
-        """Return the tensor."""
         if isinstance(value, Pairs) and len(value) == len(FIELDS):
             value = Pairs(zip(FIELDS, [item for _, item in value], strict=True))
         return super().entry(name, value)
@@ -198,7 +174,6 @@ class FewTensors(SmallReader):
     """Has room for few tensors."""
 
     def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
-        """Return tensors and metadata."""
         self.demand("few-tensors", len(members) <= 256)
         return super().entries(members)
 
@@ -207,7 +182,6 @@ class NoTensors(SmallReader):
     """Refuses a file without tensors."""
 
     def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
-        """Return tensors and metadata."""
         tensors, metadata = super().entries(members)
         self.demand("no-tensors", bool(tensors))
         return tensors, metadata
@@ -240,18 +214,12 @@ VARIANTS = (
     reading("entry-positional", "Takes an array for an entry, by position.", Positional()),
     reading("entry-any-array", "Takes an array for an entry, by the look of its elements.",
             AnyArray().without(*NO_LAYOUT)),
-    reading("entry-skipped", "Passes over entries that are no objects.", Skipping().without(*NO_LAYOUT)),
-    reading("entry-null-skipped", "Passes over entries that are null.", SkippingNull().without(*NO_LAYOUT)),
-    reading("entry-empty-skipped", "Passes over entries without fields.",
-            SkippingEmpty().without(*NO_LAYOUT)),
+    *(reading(f"entry-{name}", about, Skipping(skips=skips).without(*NO_LAYOUT))
+      for name, about, skips in SKIPPING),
     reading("entry-not-object-crash", "Crashes on an entry that is no object.", NotAnObjectCrashes()),
-    reading("entry-incomplete-skipped", "Passes over entries that lack a field.",
-            type("Incomplete", (SmallReader,), {"entry": lambda self, name,
-             value: None if isinstance(value, Pairs)
-                 and not set(FIELDS) <= set(dict(value)) else SmallReader.entry(self, name, value)})()
-            .without(*NO_LAYOUT)),
-    reading("shape-optional", "Takes a missing shape for a flat one.", WithoutShape()),
-    reading("shape-of-any-type", "Takes a shape that is no array for a flat one.", AnyShape()),
+    reading("shape-optional", "Takes a missing shape for a flat one.", FlatShape()),
+    reading("shape-of-any-type", "Takes a shape that is no array for a flat one.",
+            FlatShape(understands=lambda fields: _is_array(fields.get("shape")))),
     reading("dtype-optional", "Takes a missing dtype for F32.", WithoutDtype()),
     reading("offsets-optional", "Lays out tensors without offsets in a row.",
             WithoutOffsets().without("field-unknown")),

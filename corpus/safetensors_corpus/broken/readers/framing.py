@@ -25,7 +25,6 @@ class AllocatesFirst(SmallReader):
     """Allocates as much as the prefix says before it looks at cap and file."""
 
     def split(self, file: bytes) -> tuple[bytes, bytes]:
-        """Return header and data."""
         allocate(self.length(file[:8]))
         return super().split(file)
 
@@ -34,7 +33,6 @@ class ZeroFilled(SmallReader):
     """Reads into a zeroed buffer and does not notice that it got less; the text ends at the first NUL."""
 
     def split(self, file: bytes) -> tuple[bytes, bytes]:
-        """Return header and data."""
         length = self.length(file[:8])
         self.demand("header-cap", length <= self.cap)
         header = allocate(length)
@@ -46,7 +44,6 @@ class WrappingEnd(SmallReader):
     """Computes the end of the header in 64 bits, without a cap in front."""
 
     def split(self, file: bytes) -> tuple[bytes, bytes]:
-        """Return header and data."""
         length = self.length(file[:8])
         self.demand("header-past-end", (8 + length) % 2**64 <= len(file))
         allocate(length)
@@ -57,7 +54,6 @@ class FallsBack(SmallReader):
     """Takes a file whose header it cannot read for something else to load, and loads nothing."""
 
     def content(self, file: bytes) -> dict[str, Any]:
-        """Return the content of a file."""
         try:
             header = self.split(file)[0]
         except Refused:
@@ -69,7 +65,6 @@ class SearchesBrace(SmallReader):
     """Looks for the first brace in the file and takes the eight bytes before it for the length."""
 
     def split(self, file: bytes) -> tuple[bytes, bytes]:
-        """Return header and data."""
         return super().split(file[max(file.find(b"{") - 8, 0) :])
 
 
@@ -77,7 +72,6 @@ class IgnoresLength(SmallReader):
     """Takes the header to end where its object and the spaces behind it end."""
 
     def split(self, file: bytes) -> tuple[bytes, bytes]:
-        """Return header and data."""
         self.demand("length-prefix", len(file) > 8)
         text = file[8:].decode("utf-8", "surrogateescape")
         _, end = self.grammar.value(text, 0)
@@ -91,7 +85,6 @@ class DataBehindBrace(SmallReader):
     """Reads the header by its length, but takes the data to begin behind the brace and the spaces."""
 
     def split(self, file: bytes) -> tuple[bytes, bytes]:
-        """Return header and data."""
         header, data = super().split(file)
         shown = header[: header.rfind(b"}") + 1]
         spaces = re.compile(b" *").match(header, len(shown))
@@ -102,7 +95,6 @@ class LengthFromBrace(SmallReader):
     """Skips whitespace before the header and counts the length from the brace."""
 
     def split(self, file: bytes) -> tuple[bytes, bytes]:
-        """Return header and data."""
         header, _ = super().split(file)
         blank = len(header) - len(header.lstrip(b" \t\n\r"))
         return header[blank:], file[8 + blank + len(header) :]
@@ -112,7 +104,6 @@ class RoundedStart(SmallReader):
     """Takes the data to begin at the next multiple of eight."""
 
     def split(self, file: bytes) -> tuple[bytes, bytes]:
-        """Return header and data."""
         header, _ = super().split(file)
         return header, file[(8 + len(header) + 7) // 8 * 8 :]
 
@@ -121,7 +112,6 @@ class LengthOfAll(SmallReader):
     """Takes the length to count the prefix as well."""
 
     def split(self, file: bytes) -> tuple[bytes, bytes]:
-        """Return header and data."""
         length = self.length(file[:8])
         self.demand("header-past-end", length <= len(file))
         return file[8:length], file[length:]
@@ -131,7 +121,6 @@ class ShortFileIsEmpty(SmallReader):
     """Takes a file without a complete length prefix for one without tensors."""
 
     def split(self, file: bytes) -> tuple[bytes, bytes]:
-        """Return header and data."""
         return (b"{}", b"") if len(file) < 8 else super().split(file)
 
 
@@ -147,7 +136,6 @@ class BareJson(SmallReader):
     """Takes a file that begins with a brace for a header without length prefix."""
 
     def split(self, file: bytes) -> tuple[bytes, bytes]:
-        """Return header and data."""
         if file[:1] == b"{":
             end = file.rfind(b"}") + 1
             return file[:end], file[end:].lstrip(b" ")

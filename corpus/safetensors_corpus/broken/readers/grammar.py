@@ -1,16 +1,17 @@
-"""Broken readers: JSON that is taken although the grammar forbids it (HDR-07, HDR-14 to HDR-18).
+"""Broken readers: JSON that is taken although the grammar forbids it (HDR-06, HDR-07, HDR-14 to HDR-18).
 
 All of them skip unknown fields, which is an allowed choice, so that a fault inside such a field shows too.
+The last ones pick the header to pieces instead of parsing it.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ..correct.json import ESCAPES, HALF, WORDS, Grammar, Number, join_surrogates, paired
-from ..correct.reader import IGNORING, utf8
+from ..correct.json import ESCAPES, HALF, WORDS, Grammar, Number, Pairs, Refused, join_surrogates, paired
+from ..correct.reader import IGNORING, SmallReader, utf8
 from ..variant import Panic, reading
 from .entries import FieldsByPlace
 
@@ -88,7 +89,6 @@ class FixedStack(Grammar):
     """Keeps the levels of nesting in an array of 127 and does not look at its end."""
 
     def value(self, text: str, at: int, level: int = 1) -> tuple[object, int]:
-        """Return a value."""
         if level > 127 and text[at : at + 1] in ("{", "["):
             raise Panic("stack of 127 levels")
         return super().value(text, at, level)
@@ -107,13 +107,69 @@ class RawBackslash(Grammar):
     """Knows no escapes: a backslash stands for itself, also in front of a quote."""
 
     def escape(self, text: str, at: int) -> tuple[str, int]:  # noqa: ARG002
-        """Return the backslash."""
         return "\\", at
 
 
 NOT_PARSED = Grammar(left_out=ALL_FORGIVING, raw="", number=r"[^\s,\]\}\"':\[\{]+", convert=_unchecked,
                      space=COMMENT, quotes="\"'", finish=paired)  # fmt: skip
 HAND_WRITTEN = FieldsByPlace(decode=latin_1, grammar=replace(NOT_PARSED, escapes={}))
+
+
+@dataclass(frozen=True)
+class Scans(SmallReader):
+    """Where it cannot parse the header, looks for the words of an entry and takes what stands behind them."""
+
+    word: str = r'"(?:[^"\\]|\\.)*"|[^\s"\'{}\[\]:,]+'
+
+    def members(self, header: bytes) -> Pairs:
+        """Return the members, or those that the words make up."""
+        try:
+            return super().members(header)
+        except Refused:
+            return self.scanned(header)
+
+    def scanned(self, header: bytes) -> Pairs:
+        """Return the members that the words make up."""
+        tokens = [(m[0].strip('"'), m.start()) for m in re.finditer(self.word, self.decode(header))]
+        found = Pairs()
+        words = [token for token, _ in tokens]
+        place = 0
+        while "dtype" in words[place:] or "shape" in words[place:]:
+            starts = [
+                words.index(key, place) for key in ("dtype", "shape", "data_offsets") if key in words[place:]
+            ]
+            first = min(starts)
+            name = words[first - 1] if first > place else ""
+            fields, place = self.fields(words, first)
+            found.append((name, fields))
+        return found
+
+    def fields(self, words: list[str], place: int) -> tuple[Pairs, int]:
+        """Return the three fields that begin at ``place`` and the place behind them."""
+        fields: dict[str, object] = {}
+        while place < len(words) and words[place] not in fields and len(fields) < 3:
+            key = words[place]
+            place += 1
+            if key == "dtype":
+                fields[key] = words[place] if place < len(words) else ""
+                place += 1
+            elif key in ("shape", "data_offsets"):
+                numbers = []
+                while place < len(words) and re.fullmatch("[0-9]+", words[place]):
+                    numbers.append(Number(words[place]))
+                    place += 1
+                fields[key] = numbers
+            elif fields:
+                place += 1
+            if (
+                place < len(words)
+                and words[place] not in ("dtype", "shape", "data_offsets")
+                and len(fields) < 3
+            ):
+                place += 1
+        return Pairs(fields.items()), place
+
+
 VARIANTS = (
     reading(
         "json-hand-written",
@@ -144,5 +200,11 @@ VARIANTS = (
         "json-unchecked",
         "Picks values out of a header that it does not check.",
         replace(IGNORING, grammar=NOT_PARSED),
+    ),
+    reading("json-scanned", "Looks for words and numbers in a header that it cannot parse.", Scans()),
+    reading(
+        "json-scanned-loosely",
+        "Looks for words and numbers in such a header, in any encoding, and takes any dtype.",
+        Scans(word=r"[\w+-]+", decode=latin_1).without("dtype-known"),
     ),
 )

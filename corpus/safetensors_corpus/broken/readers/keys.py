@@ -52,7 +52,6 @@ class ComparesSpelling(SmallReader):
     """Looks for repeated keys before it decodes escapes; then the last one wins."""
 
     def members(self, header: bytes) -> Pairs:
-        """Return the members of the header object."""
         spelled = replace(READER, grammar=SPELLED).members(header)
         READER.without("field-missing", "field-unknown").entries(spelled)
         return super().members(header)
@@ -62,7 +61,6 @@ class ComparesNeighbours(SmallReader):
     """Compares a name with its predecessor only."""
 
     def members(self, header: bytes) -> Pairs:
-        """Return the members of the header object."""
         found = super().members(header)
         names = [name for name, _ in found]
         READER.demand("name-twice", all(a != b for a, b in pairwise(names)))
@@ -82,7 +80,6 @@ class KeepsBoth(SmallReader):
         return out
 
     def content(self, file: bytes) -> dict[str, object]:
-        """Return the content."""
         found = super().content(file)
         rows = [row | {"name": re.sub("(?:\0again)+\\Z", "", row["name"])} for row in found["tensors"]]
         return found | {"tensors": rows}

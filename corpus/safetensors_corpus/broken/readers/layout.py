@@ -1,9 +1,9 @@
-"""Broken readers: how byte ranges cover the data buffer (OFF-04 to OFF-12)."""
+"""Broken readers: how byte ranges cover the data buffer (OFF-04 to OFF-12), and where they are aligned."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..correct.reader import READER, SmallReader, Tensor, by_offset
@@ -48,6 +48,7 @@ class FirstFree(SmallReader):
         )
 
 
+@dataclass(frozen=True)
 class Gaps(SmallReader):
     """Tolerates small gaps."""
 
@@ -63,17 +64,10 @@ class Gaps(SmallReader):
         super().check_layout(moved, place if place < size <= place + self.largest else size)
 
 
-class Gaps63(Gaps):
-    """Tolerates gaps of an alignment of 64."""
-
-    largest: int = 63
-
-
 class AlignedGaps(SmallReader):
     """Expects each tensor to begin at a multiple of eight."""
 
     def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
-        """Check with rounded ends."""
         rounded = [replace(t, end=-(-t.end // 8) * 8 if t.end < size else t.end) for t in tensors]
         super().check_layout(rounded, size)
 
@@ -91,7 +85,6 @@ class WrappedSum(SmallReader):
     """Compares the sum of the sizes in 64 bits."""
 
     def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
-        """Check the sum."""
         self.demand("sum", sum(t.end - t.begin for t in tensors) % 2**64 == size)
 
 
@@ -103,29 +96,22 @@ class LastEnd(SmallReader):
         self.demand("past-end", not tensors or tensors[-1].end <= size)
 
 
+@dataclass(frozen=True)
 class Position(SmallReader):
     """Checks positions in the file with sums that wrap."""
 
     bits: int = 64
 
     def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
-        """Check each end by itself."""
         for tensor in tensors:
             self.demand("past-end", (tensor.end + 128) % 2**self.bits <= size + 128)
             self.demand("past-end", (tensor.begin + 128) % 2**self.bits <= size + 128)
-
-
-class Position32(Position):
-    """Positions of 32 bits."""
-
-    bits: int = 32
 
 
 class SignedPosition(SmallReader):
     """Compares positions as signed numbers, so that large ones are negative and below every size."""
 
     def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
-        """Check each end by itself."""
         for tensor in tensors:
             signed = tensor.end - 2**64 if tensor.end >= 2**63 else tensor.end
             self.demand("past-end", signed <= size)
@@ -135,7 +121,6 @@ class EmptyRefused(SmallReader):
     """Refuses tensors without bytes."""
 
     def tensor(self, name: str, fields: Mapping[str, object]) -> Tensor:
-        """Return the tensor."""
         found = super().tensor(name, fields)
         self.demand("empty", found.begin < found.end)
         return found
@@ -145,7 +130,6 @@ class EmptyAnywhere(SmallReader):
     """Does not ask where tensors without bytes lie."""
 
     def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
-        """Check those that have bytes."""
         super().check_layout([t for t in tensors if t.begin < t.end], size)
 
 
@@ -162,7 +146,6 @@ class EmptyDropped(SmallReader):
     """Loses tensors without bytes."""
 
     def content(self, file: bytes) -> dict[str, Any]:
-        """Return the content."""
         found = super().content(file)
         return found | {"tensors": [row for row in found["tensors"] if row["nbytes"] > 0]}
 
@@ -171,7 +154,6 @@ class EmptyAtZero(SmallReader):
     """Expects tensors without bytes at the start of the buffer."""
 
     def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
-        """Check."""
         super().check_layout(tensors, size)
         self.demand("empty-at-zero", all(t.begin == 0 for t in tensors if t.begin == t.end))
 
@@ -246,6 +228,29 @@ ORDERS = (
     ("by-text", "Sorts offsets as text.", _by_text),
     ("same-range-once", "Looks at each range once.", _same_range_once),
 )
+
+
+class Aligned(SmallReader):
+    """Refuses tensors that do not lie at a multiple of their element size."""
+
+    def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
+        super().check_layout(tensors, size)
+        self.demand("aligned", all(t.begin % (self.widths[t.dtype] // 8 or 1) == 0 for t in tensors))
+
+
+class AlignedInFile(SmallReader):
+    """Casts a pointer into the file, which has to be aligned."""
+
+    def content(self, file: bytes) -> dict[str, Any]:
+        header, data = self.split(file)
+        tensors, _ = self.entries(self.members(header))
+        self.check_layout(tensors, len(data))
+        for t in tensors:
+            if (8 + len(header) + t.begin) % (self.widths[t.dtype] // 8 or 1) != 0 and t.end > t.begin:
+                raise Panic("misaligned pointer")
+        return super().content(file)
+
+
 VARIANTS = (
     *(reading(f"order-{name}", about, replace(READER, order=order)) for name, about, order in ORDERS),
     reading("no-hole-check", "Does not notice bytes before or between tensors.", READER.without("hole")),
@@ -260,14 +265,14 @@ VARIANTS = (
     reading("last-range-only", "Checks the last range and the end.", LastOnly()),
     reading("first-range-free", "Lets the first range begin anywhere.", FirstFree()),
     reading("gaps-below-8", "Tolerates gaps of up to 7 bytes.", Gaps()),
-    reading("gaps-below-64", "Tolerates gaps of up to 63 bytes.", Gaps63()),
+    reading("gaps-below-64", "Tolerates gaps of up to 63 bytes.", Gaps(largest=63)),
     reading("gaps-aligned", "Expects gaps that align tensors to 8 bytes.", AlignedGaps()),
     reading("gap-of-one-behind", "Tolerates one byte behind the last tensor.", TrailingTolerated()),
     reading("sum-of-sizes", "Compares the sum of the ranges with the data.", SumOnly()),
     reading("sum-of-sizes-wraps", "Compares the sum of the ranges in 64 bits.", WrappedSum()),
     reading("last-end-only", "Compares the end of the last entry with the file.", LastEnd()),
     reading("position-wraps-at-2p64", "Adds offsets to the start of the data in 64 bits.", Position()),
-    reading("position-wraps-at-2p32", "Adds offsets to the start of the data in 32 bits.", Position32()),
+    reading("position-wraps-at-2p32", "Adds offsets to the start of the data in 32 bits.", Position(bits=32)),
     reading("position-signed", "Compares offsets as signed numbers.", SignedPosition()),
     reading("past-end-crash", "Cuts the data behind its end.", PastEndCrash()),
     reading("past-end-allocated", "Allocates what a range asks for before it looks at the file.",
@@ -277,4 +282,6 @@ VARIANTS = (
     reading("empty-in-bounds", "Asks only that tensors without bytes lie in the buffer.", EmptyInBounds()),
     reading("empty-dropped", "Loses tensors without bytes.", EmptyDropped()),
     reading("empty-at-zero", "Expects tensors without bytes at the start.", EmptyAtZero()),
+    reading("aligned-offsets", "Refuses tensors at odd offsets.", Aligned()),
+    reading("aligned-pointers", "Crashes on data that is not aligned in the file.", AlignedInFile()),
 )  # fmt: skip

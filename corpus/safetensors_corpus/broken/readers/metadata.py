@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..correct.json import Pairs, Refused
@@ -21,7 +21,6 @@ class Dropped(SmallReader):
     """Loses the map."""
 
     def metadata(self, value: object) -> dict[str, Any] | None:
-        """Return nothing."""
         super().metadata(value)
         return None
 
@@ -30,7 +29,6 @@ class Unchecked(SmallReader):
     """Does not look at the metadata at all."""
 
     def metadata(self, value: object) -> dict[str, Any] | None:  # noqa: ARG002
-        """Return nothing."""
         return None
 
 
@@ -38,7 +36,6 @@ class NullIsText(SmallReader):
     """Turns null into a map of its own making."""
 
     def metadata(self, value: object) -> dict[str, Any] | None:
-        """Return the map."""
         return {"": "null"} if value is None else super().metadata(value)
 
 
@@ -46,7 +43,6 @@ class NullCrashes(SmallReader):
     """Follows a null pointer where the map should be."""
 
     def metadata(self, value: object) -> dict[str, Any] | None:
-        """Return the map."""
         if value is None:
             raise Panic("null pointer")
         return super().metadata(value)
@@ -56,7 +52,6 @@ class AsText(SmallReader):
     """Turns every value into text."""
 
     def metadata(self, value: object) -> dict[str, Any] | None:
-        """Return the map."""
         if isinstance(value, Pairs):
             value = Pairs([(key, item if type(item) is str else str(item)) for key, item in value])
         return super().metadata(value)
@@ -66,7 +61,6 @@ class OnlyStrings(SmallReader):
     """Keeps the values that are strings and drops the others."""
 
     def metadata(self, value: object) -> dict[str, Any] | None:
-        """Return the map."""
         if isinstance(value, Pairs):
             value = Pairs([(key, item) for key, item in value if type(item) is str])
         return super().metadata(value)
@@ -76,7 +70,6 @@ class Demanding(SmallReader):
     """Refuses files whose metadata is not as it expects."""
 
     def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
-        """Return tensors and metadata."""
         tensors, metadata = super().entries(members)
         self.demand("metadata-format", metadata is None or "format" in metadata)
         return tensors, metadata
@@ -86,7 +79,6 @@ class First(SmallReader):
     """Looks for the metadata in the first place only; elsewhere it is no tensor either."""
 
     def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
-        """Return tensors and metadata."""
         self.demand("metadata-first", all(key != RESERVED for key, _ in members[1:]))
         return super().entries(members)
 
@@ -95,7 +87,6 @@ class AsTensor(SmallReader):
     """Takes what looks like a tensor for a tensor, whatever its key."""
 
     def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
-        """Return tensors and metadata."""
         for key, value in members:
             if key == RESERVED and isinstance(value, Pairs) and "data_offsets" in dict(value):
                 return replace(READER, reserved=lambda _: False).entries(members)
@@ -106,7 +97,6 @@ class LooksAlikeCrash(AsTensor):
     """As before, and relies on what it finds."""
 
     def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
-        """Return tensors and metadata."""
         try:
             return super().entries(members)
         except Refused as err:
@@ -120,7 +110,6 @@ class Obeys(SmallReader):
     """Lets the map decide about the tensors."""
 
     def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
-        """Return tensors and metadata."""
         tensors, metadata = super().entries(members)
         said = metadata or {}
         return [
@@ -132,7 +121,6 @@ class Converts(SmallReader):
     """Reads values that hold JSON as what they hold."""
 
     def metadata(self, value: object) -> dict[str, Any] | None:
-        """Return the map."""
         found = super().metadata(value)
         for key, text in (found or {}).items():
             if text[:1] in ("{", "["):
@@ -144,7 +132,6 @@ class FromFormat(SmallReader):
     """Refuses files that another framework wrote."""
 
     def metadata(self, value: object) -> dict[str, Any] | None:
-        """Return the map."""
         found = super().metadata(value)
         self.demand("metadata-format", (found or {}).get("format", "np") == "np")
         return found
@@ -154,7 +141,6 @@ class Spills(SmallReader):
     """Takes the map for part of the header: its keys are names."""
 
     def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
-        """Return tensors and metadata."""
         inner = [m for key, value in members if key == RESERVED and isinstance(value, Pairs) for m in value]
         names = [key for key, _ in members]
         self.demand("name-twice", not any(key in names for key, _ in inner))
@@ -169,7 +155,6 @@ class StringMapsSkipped(SmallReader):
     """Takes every map of strings for metadata, whatever its key."""
 
     def entry(self, name: str, value: object) -> Tensor | None:
-        """Return the tensor."""
         return None if _no_entry(value) else super().entry(name, value)
 
 
@@ -179,30 +164,30 @@ class KeysLimited(SmallReader):
     limits: tuple[int, int] = (100, 4096)
 
     def metadata(self, value: object) -> dict[str, Any] | None:
-        """Return the map."""
         found = super().metadata(value)
         keys, length = self.limits
         self.demand("metadata-limit", len(found or {}) <= keys)
         return {key: text[:length] for key, text in found.items()} if found is not None else None
 
 
-class FirstOf(SmallReader):
+class EmptyIsEntry(SmallReader):
+    """Takes an empty map for an entry, which it is not."""
+
+    def metadata(self, value: object) -> dict[str, Any] | None:
+        return super().metadata(value if value != [] else None)
+
+
+@dataclass(frozen=True)
+class OneOf(SmallReader):
     """Checks one value of the map only, the first or the last."""
 
     which: int = 0
 
     def metadata(self, value: object) -> dict[str, Any] | None:
-        """Return the map."""
         if isinstance(value, Pairs) and value:
             self.demand("metadata-value", type(value[self.which][1]) is str)
             return LAX.metadata(value)
         return super().metadata(value)
-
-
-class LastOf(FirstOf):
-    """Checks the last value only."""
-
-    which: int = -1
 
 
 VARIANTS = (
@@ -210,8 +195,8 @@ VARIANTS = (
     reading("metadata-unchecked", "Does not look at the metadata.", Unchecked().without("metadata-twice")),
     reading("metadata-any-type", "Takes metadata that is no object.", READER.without("metadata-map")),
     reading("metadata-any-value", "Takes values of every type.", READER.without("metadata-value")),
-    reading("metadata-first-value-checked", "Checks the first value only.", FirstOf()),
-    reading("metadata-last-value-checked", "Checks the last value only.", LastOf()),
+    reading("metadata-first-value-checked", "Checks the first value only.", OneOf()),
+    reading("metadata-last-value-checked", "Checks the last value only.", OneOf(which=-1)),
     reading("metadata-values-as-text", "Turns values of every type into text.", AsText()),
     reading("metadata-strings-only", "Drops values that are no strings.", OnlyStrings()),
     reading("metadata-null-as-text", "Turns null into a map.", NullIsText()),
@@ -222,9 +207,7 @@ VARIANTS = (
     reading("metadata-as-tensor", "Takes an entry under the metadata key for a tensor.", AsTensor()),
     reading("metadata-like-tensor-crash", "Crashes on metadata that looks like an entry.", LooksAlikeCrash()),
     reading("metadata-not-reserved", "Knows no metadata key.", _reserved(lambda _: False)),
-    reading("metadata-empty-as-tensor", "Takes an empty map for an entry.",
-            type("EmptyAsTensor", (SmallReader,), {"metadata": lambda self, value: SmallReader.metadata(
-                self, value if value != [] else None)})()),
+    reading("metadata-empty-as-tensor", "Takes an empty map for an entry.", EmptyIsEntry()),
     reading("metadata-key-any-case", "Takes the metadata key in any case.",
             _reserved(lambda key: key.lower() == RESERVED)),
     reading("metadata-key-stripped", "Takes the metadata key with spaces or NUL around it.",

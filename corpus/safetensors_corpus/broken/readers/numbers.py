@@ -1,6 +1,6 @@
 """Broken readers: numbers that JSON does not know, and what becomes of them (HDR-07, HDR-18, SHP-02, OFF-02).
 
-As in ``read_grammar``, all of them skip unknown fields, so that a number in such a field shows too.
+As in ``grammar``, all of them skip unknown fields, so that a number in such a field shows too.
 """
 
 from __future__ import annotations
@@ -70,7 +70,6 @@ class Clamped(SmallReader):
     """Cuts the data at offsets that may lie anywhere behind it."""
 
     def content(self, file: bytes) -> dict[str, Any]:
-        """Return the content."""
         size = len(self.split(file)[1])
 
         def clamped(value: object) -> int:

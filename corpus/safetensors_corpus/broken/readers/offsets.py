@@ -20,6 +20,7 @@ class BeginOnly(SmallReader):
         return replace(found, end=found.begin + self.size(self.widths[found.dtype], found.shape))
 
 
+@dataclass(frozen=True)
 class WrappedRange(SmallReader):
     """Subtracts the offsets in unsigned integers."""
 
@@ -33,17 +34,10 @@ class WrappedRange(SmallReader):
         return found
 
 
-class WrappedRange32(WrappedRange):
-    """Differences of 32 bits."""
-
-    bits: int = 32
-
-
 class FromFile(SmallReader):
     """Takes offsets that fit no other way to count from the start of the file."""
 
     def content(self, file: bytes) -> dict[str, Any]:
-        """Return the content."""
         try:
             return super().content(file)
         except Refused:
@@ -61,7 +55,6 @@ class LengthSecond(SmallReader):
     """Takes the second offset for a length."""
 
     def offsets(self, value: object) -> tuple[int, int]:
-        """Return begin and end."""
         begin, length = super().offsets(value)
         return begin, begin + length
 
@@ -70,7 +63,6 @@ class EitherOrder(SmallReader):
     """Turns reversed offsets round."""
 
     def offsets(self, value: object) -> tuple[int, int]:
-        """Return begin and end."""
         begin, end = sorted(super().offsets(value))
         return begin, end
 
@@ -82,7 +74,6 @@ class AnyPair(SmallReader):
     convert: Callable[[object], object] = lambda value: value
 
     def offsets(self, value: object) -> tuple[int, int]:
-        """Return begin and end."""
         return super().offsets(self.convert(value))
 
 
@@ -117,7 +108,6 @@ class EndOptional(SmallReader):
     """Completes a range without end."""
 
     def tensor(self, name: str, fields: Mapping[str, object]) -> Tensor:
-        """Return the tensor."""
         offsets = fields["data_offsets"]
         if not isinstance(offsets, list) or len(offsets) < 2:
             offsets = offsets if isinstance(offsets, list) and offsets else [Number(0)]
@@ -131,7 +121,6 @@ class PairCrash(SmallReader):
     """Takes the elements of a pair without looking how many there are."""
 
     def offsets(self, value: object) -> tuple[int, int]:
-        """Return begin and end."""
         if isinstance(value, list) and len(value) < 2:
             raise Panic("index out of range")
         return super().offsets(value)
@@ -141,7 +130,6 @@ class ReversedCrash(SmallReader):
     """Cuts the data from begin to end, whichever is larger."""
 
     def tensor(self, name: str, fields: Mapping[str, object]) -> Tensor:
-        """Return the tensor."""
         try:
             return super().tensor(name, fields)
         except Refused as err:
@@ -154,7 +142,6 @@ class BySize(SmallReader):
     """Reads as many bytes as the shape asks for, past the range."""
 
     def described(self, tensor: Tensor, data: bytes) -> dict[str, Any]:
-        """Return the row."""
         end = tensor.begin + self.size(self.widths[tensor.dtype], tensor.shape)
         return super().described(replace(tensor, end=min(end, len(data))), data)
 
@@ -163,7 +150,6 @@ class AtLeast(SmallReader):
     """Asks that the range holds the tensor."""
 
     def tensor(self, name: str, fields: Mapping[str, object]) -> Tensor:
-        """Return the tensor."""
         found = super().tensor(name, fields)
         size = self.size(self.widths[found.dtype], found.shape)
         self.demand("range-holds-tensor", found.end - found.begin >= size)
@@ -174,7 +160,6 @@ class AtMost(SmallReader):
     """Asks that the tensor takes up the range."""
 
     def tensor(self, name: str, fields: Mapping[str, object]) -> Tensor:
-        """Return the tensor."""
         found = super().tensor(name, fields)
         size = self.size(self.widths[found.dtype], found.shape)
         self.demand("tensor-fills-range", found.end - found.begin <= size)
@@ -185,7 +170,6 @@ class FirstSize(SmallReader):
     """Compares range and shape of the first tensor in the header only."""
 
     def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
-        """Return tensors and metadata."""
         first = [m for m in members if not self.reserved(m[0])][:1]
         super().entries(Pairs(first))
         return SmallReader.entries(READER.without("range-size"), members)
@@ -214,7 +198,7 @@ VARIANTS = (
     reading("range-wraps-at-2p64", "Subtracts offsets in 64 bits.",
             WrappedRange().without("reversed", "range-size", *ANYWHERE)),
     reading("range-wraps-at-2p32", "Subtracts offsets in 32 bits.",
-            WrappedRange32().without("reversed", "range-size", *ANYWHERE)),
+            WrappedRange(bits=32).without("reversed", "range-size", *ANYWHERE)),
     reading("no-size-check", "Does not compare range and shape.", READER.without("range-size")),
     reading("size-check-too-large-only", "Refuses only ranges that are too small.",
             AtLeast().without("range-size")),

@@ -16,7 +16,6 @@ class FirstPartOnly(SmallSlicer):
     """Heeds the first index and forgets the others."""
 
     def axis(self, size: int, part: Any, dim: int) -> Axis:
-        """Return the positions."""
         return super().axis(size, part if dim == 0 else slice(None), dim)
 
 
@@ -24,7 +23,6 @@ class LastDimensions(SmallSlicer):
     """Lets fewer indices count for the last dimensions."""
 
     def parts(self, shape: Sequence[int], index: tuple[Any, ...]) -> list[Any]:
-        """Return one part for each dimension."""
         return super().parts(shape, index if Ellipsis in index or not index else (..., *index))
 
 
@@ -41,7 +39,6 @@ class DotsForOne(SmallSlicer):
     """Takes an ellipsis for exactly one dimension."""
 
     def parts(self, shape: Sequence[int], index: tuple[Any, ...]) -> list[Any]:
-        """Return one part for each dimension."""
         return super().parts(shape, tuple(slice(None) if part is Ellipsis else part for part in index))
 
 
@@ -49,7 +46,6 @@ class NoDots(SmallSlicer):
     """Knows no ellipsis."""
 
     def parts(self, shape: Sequence[int], index: tuple[Any, ...]) -> list[Any]:
-        """Return one part for each dimension."""
         self.demand("ellipsis", Ellipsis not in index)
         return super().parts(shape, index)
 
@@ -58,7 +54,6 @@ class NeedsIndex(SmallSlicer):
     """Refuses the empty tuple."""
 
     def parts(self, shape: Sequence[int], index: tuple[Any, ...]) -> list[Any]:
-        """Return one part for each dimension."""
         self.demand("no-index", index != ())
         return super().parts(shape, index)
 
@@ -67,7 +62,6 @@ class Extra(SmallSlicer):
     """Forgets what there is too much of, and applies indices to a scalar in vain."""
 
     def parts(self, shape: Sequence[int], index: tuple[Any, ...]) -> list[Any]:
-        """Return one part for each dimension."""
         return super().parts(shape, index)[: len(shape)]
 
 
@@ -75,7 +69,6 @@ class Converts(SmallSlicer):
     """Makes an integer of whatever it gets: of numbers, texts and lists."""
 
     def number(self, value: Any) -> int:
-        """Return a number."""
         if isinstance(value, list):
             value = value[0] if value else 0
         try:
@@ -88,7 +81,6 @@ class SkipsUnknown(SmallSlicer):
     """Takes everything that is neither integer nor range for the whole dimension."""
 
     def axis(self, size: int, part: Any, dim: int) -> Axis:
-        """Return the positions."""
         known = isinstance(part, (int, slice)) and type(part) is not bool
         return super().axis(size, part if known else slice(None), dim)
 
@@ -97,7 +89,6 @@ class Lists(SmallSlicer):
     """Picks the positions of a list without looking whether they are there."""
 
     def axis(self, size: int, part: Any, dim: int) -> Axis:
-        """Return the positions."""
         if not isinstance(part, list):
             return super().axis(size, part, dim)
         return [place + size if place < 0 else place for place in part], True
@@ -107,7 +98,6 @@ class Masks(SmallSlicer):
     """Takes a truth value for a mask of the dimension that it stands at."""
 
     def axis(self, size: int, part: Any, dim: int) -> Axis:
-        """Return the positions."""
         return (range(size if part else 0), True) if type(part) is bool else super().axis(size, part, dim)
 
 
@@ -115,7 +105,6 @@ class ColumnMajor(SmallSlicer):
     """Takes the first dimension for the one that runs fastest."""
 
     def strides(self, shape: Sequence[int]) -> list[int]:
-        """Return the strides."""
         return super().strides(shape[::-1])[::-1]
 
 
@@ -123,7 +112,6 @@ class OnePiece(SmallSlicer):
     """Reads what it wants in one piece from the first element on."""
 
     def runs(self, axes: Sequence[Axis], strides: Sequence[int]) -> list[tuple[int, int]]:
-        """Return one run."""
         runs = super().runs(axes, strides)
         return [(runs[0][0], sum(count for _, count in runs))] if runs else []
 
@@ -143,7 +131,6 @@ class BigEndian(SmallSlicer):
     """Gives elements with their bytes turned round."""
 
     def gather(self, tensor: Tensor, axes: Sequence[Axis], data: bytes, begin: int) -> bytes:
-        """Return the bytes."""
         raw, width = super().gather(tensor, axes, data, begin), max(self.width(tensor.dtype) // 8, 1)
         return b"".join(raw[at : at + width][::-1] for at in range(0, len(raw), width))
 
@@ -155,7 +142,6 @@ class Moved(SmallSlicer):
     what: str = ""
 
     def slice(self, path: Path, name: str, index: tuple[Any, ...]) -> Slice:
-        """Return dtype, shape and bytes of a part of a tensor."""
         file = path.read_bytes()
         tensors, data = self.tensors(file)
         tensor, place = self.named(tensors, name), 0
@@ -175,7 +161,6 @@ class FirstForUnknown(SmallSlicer):
     """Gives the first tensor for one that is not there."""
 
     def named(self, tensors: Sequence[Tensor], name: str) -> Tensor:
-        """Return a tensor."""
         return next((tensor for tensor in tensors if tensor.name == name), tensors[0])
 
 
@@ -183,7 +168,6 @@ class LooseNames(SmallSlicer):
     """Compares names without case, space, accents and what follows the length asked for."""
 
     def named(self, tensors: Sequence[Tensor], name: str) -> Tensor:
-        """Return a tensor."""
         for tensor in tensors:
             if tensor.name == name or tensor.name.casefold() == name.casefold().strip():
                 return tensor
@@ -194,7 +178,6 @@ class PathNames(SmallSlicer):
     """Refuses names that look like paths or attributes, or are empty."""
 
     def named(self, tensors: Sequence[Tensor], name: str) -> Tensor:
-        """Return a tensor."""
         self.demand("name", name.isascii() and name.isidentifier())
         return super().named(tensors, name)
 
@@ -203,7 +186,6 @@ class NeedsAllDtypes(SmallSlicer):
     """Loads all tensors before it cuts one, in a framework without packed and rare types."""
 
     def named(self, tensors: Sequence[Tensor], name: str) -> Tensor:
-        """Return a tensor."""
         self.demand("dtypes", not any(t.dtype.startswith(("F4", "F6", "F8_E8", "F8_E4M3F")) for t in tensors))
         return super().named(tensors, name)
 
@@ -212,7 +194,6 @@ class PackedToBytes(SmallSlicer):
     """Rounds the ends of a packed part to whole bytes."""
 
     def runs(self, axes: Sequence[Axis], strides: Sequence[int]) -> list[tuple[int, int]]:
-        """Return runs."""
         runs = super().runs(axes, strides)
         if "end-in-byte" not in self.left_out:
             return runs
@@ -223,7 +204,6 @@ class NoPacked(SmallSlicer):
     """Refuses to cut along the last dimension of a packed tensor."""
 
     def gather(self, tensor: Tensor, axes: Sequence[Axis], data: bytes, begin: int) -> bytes:
-        """Return the bytes."""
         whole = not axes or len(axes[-1][0]) == tensor.shape[-1]
         self.demand("packed", self.width(tensor.dtype) % 8 == 0 or whole)
         return super().gather(tensor, axes, data, begin)

@@ -14,7 +14,6 @@ class NoNegatives(SmallSlicer):
     """Does not count from the end."""
 
     def integer(self, size: int, value: int) -> int:
-        """Return the position."""
         if value < 0:
             raise Refused("negative")
         return super().integer(size, value)
@@ -24,7 +23,6 @@ class MinusFromLast(SmallSlicer):
     """Counts negative integers from the last element, so that -1 is the one before it."""
 
     def integer(self, size: int, value: int) -> int:
-        """Return the position."""
         return super().integer(size, value) if value >= 0 else max(super().integer(size, value) - 1, 0)
 
 
@@ -32,7 +30,6 @@ class Nearest(SmallSlicer):
     """Takes the nearest element for one that is not there."""
 
     def integer(self, size: int, value: int) -> int:
-        """Return the position."""
         return super().integer(size, min(max(value, -size), max(size - 1, 0)))
 
 
@@ -40,7 +37,6 @@ class Around(SmallSlicer):
     """Begins anew behind the last element."""
 
     def integer(self, size: int, value: int) -> int:
-        """Return the position."""
         return value % max(size, 1)
 
 
@@ -94,7 +90,6 @@ class KeepsDimension(SmallSlicer):
     """Keeps the dimension that an integer takes away."""
 
     def axis(self, size: int, part: Any, dim: int) -> Axis:
-        """Return the positions."""
         return super().axis(size, part, dim)[0], True
 
 
@@ -102,7 +97,6 @@ class Squeezes(SmallSlicer):
     """Takes every dimension of length 1 away."""
 
     def shape(self, axes: Sequence[Axis]) -> list[int]:
-        """Return the shape of the result."""
         return [size for size in super().shape(axes) if size != 1]
 
 
@@ -110,7 +104,6 @@ class ScalarIsVector(SmallSlicer):
     """Gives a scalar the shape [1]."""
 
     def shape(self, axes: Sequence[Axis]) -> list[int]:
-        """Return the shape of the result."""
         return super().shape(axes) or [1]
 
 
@@ -118,7 +111,6 @@ class InclusiveStop(SmallSlicer):
     """Gives the element at the stop as well."""
 
     def range(self, size: int, start: Any, stop: Any, step: int) -> Sequence[int]:
-        """Return the positions."""
         more = None if stop is None or not 0 <= stop < size else stop + 1
         return super().range(size, start, more, step)
 
@@ -127,7 +119,6 @@ class OpenStartIsOne(SmallSlicer):
     """Starts an open range at its second element."""
 
     def range(self, size: int, start: Any, stop: Any, step: int) -> Sequence[int]:
-        """Return the positions."""
         return super().range(size, 1 if start is None and stop is not None else start, stop, step)
 
 
@@ -135,7 +126,6 @@ class OpenStopIsLast(SmallSlicer):
     """Stops an open range before its last element."""
 
     def range(self, size: int, start: Any, stop: Any, step: int) -> Sequence[int]:
-        """Return the positions."""
         return super().range(size, start, -1 if stop is None and start is not None else stop, step)
 
 
@@ -156,7 +146,6 @@ class ReadsBefore(ReadsOn):
     """Fits only the stop, and reads what lies before the tensor."""
 
     def bound(self, size: int, value: Any, low: int, high: int, default: int) -> int:
-        """Return the bound."""
         return min(super().bound(size, value, low, high, default), high)
 
 
@@ -164,7 +153,6 @@ class StopAboveStart(SmallSlicer):
     """Exchanges start and stop when they stand the wrong way round."""
 
     def range(self, size: int, start: Any, stop: Any, step: int) -> Sequence[int]:
-        """Return the positions."""
         places = super().range(size, start, stop, step)
         if not places and isinstance(start, int) and isinstance(stop, int) and start > stop >= 0:
             return super().range(size, stop, start, step)
@@ -175,7 +163,6 @@ class Underflows(SmallSlicer):
     """Computes the length of a range without sign and allocates as much."""
 
     def range(self, size: int, start: Any, stop: Any, step: int) -> Sequence[int]:
-        """Return the positions. Raises MemoryError."""
         if isinstance(start, int) and isinstance(stop, int) and start > stop >= 0 < step:
             raise MemoryError(f"{(stop - start) % 2**64} elements")
         return super().range(size, start, stop, step)
@@ -185,7 +172,6 @@ class EmptyIsAll(SmallSlicer):
     """Takes a range of no length for one without bounds."""
 
     def range(self, size: int, start: Any, stop: Any, step: int) -> Sequence[int]:
-        """Return the positions."""
         return super().range(size, start, stop, step) or range(size)
 
 
@@ -193,7 +179,6 @@ class EmptyIsOne(SmallSlicer):
     """Gives one element at least."""
 
     def range(self, size: int, start: Any, stop: Any, step: int) -> Sequence[int]:
-        """Return the positions."""
         places = super().range(size, start, stop, step)
         return places or range(min(places.start, max(size - 1, 0)), places.start + 1)  # type: ignore[attr-defined]
 
@@ -202,7 +187,6 @@ class RefusesEmpty(SmallSlicer):
     """Refuses to give no elements."""
 
     def gather(self, tensor: Any, axes: Sequence[Axis], data: bytes, begin: int) -> bytes:
-        """Return the bytes."""
         raw = super().gather(tensor, axes, data, begin)
         self.demand("empty", bool(raw))
         return raw
@@ -212,7 +196,6 @@ class IgnoresStep(SmallSlicer):
     """Takes every step for 1."""
 
     def range(self, size: int, start: Any, stop: Any, step: int) -> Sequence[int]:  # noqa: ARG002
-        """Return the positions."""
         return super().range(size, start, stop, 1)
 
 
@@ -220,7 +203,6 @@ class RoundsStepsDown(SmallSlicer):
     """Leaves out the rest of a range that the step does not divide."""
 
     def range(self, size: int, start: Any, stop: Any, step: int) -> Sequence[int]:
-        """Return the positions."""
         places = super().range(size, start, stop, 1)
         return super().range(size, start, stop, step)[: len(places) // abs(step)]
 
@@ -229,7 +211,6 @@ class ForwardSteps(SmallSlicer):
     """Overlooks the sign of a step."""
 
     def range(self, size: int, start: Any, stop: Any, step: int) -> Sequence[int]:
-        """Return the positions."""
         return super().range(size, start, stop, abs(step))
 
 
@@ -237,7 +218,6 @@ class StepZeroIsOne(SmallSlicer):
     """Takes a step of 0 for none."""
 
     def range(self, size: int, start: Any, stop: Any, step: int) -> Sequence[int]:
-        """Return the positions."""
         return super().range(size, start, stop, step or 1)
 
 
@@ -245,7 +225,6 @@ class StepZeroHangs(SmallSlicer):
     """Walks a range in steps of 0."""
 
     def range(self, size: int, start: Any, stop: Any, step: int) -> Sequence[int]:
-        """Return the positions. Raises TimeoutError."""
         if step == 0:
             raise TimeoutError("never arrives")
         return super().range(size, start, stop, step)
@@ -255,7 +234,6 @@ class EndCountsFromFront(SmallSlicer):
     """Takes the sign of a negative bound away."""
 
     def bound(self, size: int, value: Any, low: int, high: int, default: int) -> int:
-        """Return the bound."""
         return super().bound(size, None if value is None else abs(self.number(value)), low, high, default)
 
 

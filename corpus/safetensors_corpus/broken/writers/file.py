@@ -10,8 +10,6 @@ from typing import Any
 from ...writing import GivenTensor
 from ..correct.writer import Row, SmallWriter, variants
 
-# ruff: noqa: D102 - what each method does wrong is said on its class
-
 
 class TargetTruncatedFirst(SmallWriter):
     """Opens the target and writes into it, piece by piece."""

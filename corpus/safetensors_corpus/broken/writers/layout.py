@@ -12,8 +12,6 @@ from ...writing import GivenTensor
 from ..correct.reader import WIDTHS
 from ..correct.writer import RESERVED, RefusedError, Row, SmallWriter, variants
 
-# ruff: noqa: D102 - what each method does wrong is said on its class
-
 
 class NoPadding(SmallWriter):
     """Leaves the header as long as it is."""

@@ -8,8 +8,6 @@ from ...writing import GivenTensor
 from ..correct.reader import WIDTHS
 from ..correct.writer import Row, SmallWriter, variants
 
-# ruff: noqa: D102 - what each method does wrong is said on its class
-
 
 class StridesIgnored(SmallWriter):
     """Writes the memory from the first element on as it lies."""

@@ -11,8 +11,6 @@ from typing import Any
 from ...writing import GivenTensor
 from ..correct.writer import RESERVED, Row, SmallWriter, variants
 
-# ruff: noqa: D102 - what each method does wrong is said on its class
-
 
 class ReservedNameWritten(SmallWriter):
     """Writes a tensor under the reserved name."""

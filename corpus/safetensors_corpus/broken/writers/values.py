@@ -10,8 +10,6 @@ from ..correct.writer import Row, SmallWriter, variants
 
 FRAMEWORK = {"F32": "float32", "F64": "float64", "F16": "float16", "BOOL": "bool", "U8": "uint8"}
 
-# ruff: noqa: D102 - what each method does wrong is said on its class
-
 
 class FrameworkDtypes(SmallWriter):
     """Writes the dtype names of a framework."""

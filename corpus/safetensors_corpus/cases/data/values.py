@@ -1,55 +1,222 @@
-"""Data: single values at the edges of their dtype, and BOOL bytes by place."""
+"""Data: byte order, element order, and values that come back bit for bit, at the edges of their dtype too."""
 
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
+
+from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from ...author.case import ACCEPT, accepts, chooses, reject
+from ...author.file import FileBuilder, pattern
 from ...author.parts import rare
 
-if TYPE_CHECKING:
-    from ...author.file import FileBuilder
+KNOWN: dict[str, tuple[str, tuple[int | float, ...]]] = {
+    "BOOL": ("BBBB", (1, 0, 0, 1)),
+    "U8": ("BBBB", (0, 1, 200, 255)),
+    "I8": ("bbbb", (0, 1, -2, -128)),
+    "U16": ("HHHH", (0, 1, 0x1234, 65535)),
+    "I16": ("hhhh", (0, 1, -2, -32768)),
+    "F16": ("eeee", (1.0, -2.0, 0.5, 65504.0)),
+    "BF16": ("HHHH", (0x3F80, 0xC000, 0x3F00, 0x4049)),
+    "U32": ("IIII", (0, 1, 0x12345678, 2**32 - 1)),
+    "I32": ("iiii", (0, 1, -2, -(2**31))),
+    "F32": ("ffff", (1.0, -2.0, 0.5, 3.140625)),
+    "C64": ("ffffffff", (1.0, 2.0, -3.0, 4.0, 5.0, -6.0, 0.0, 7.5)),
+    "F64": ("dddd", (1.0, -2.0, 0.5, 3.141592653589793)),
+    "U64": ("QQQQ", (0, 1, 0x123456789ABCDEF0, 2**64 - 1)),
+    "I64": ("qqqq", (0, 1, -2, -(2**63))),
+}
+"""dtype -> struct codes and four values; BF16 as bit patterns of 1, -2, 0.5 and 3.140625."""
+FLOATS = {"f16": "F16", "bf16": "BF16", "f32": "F32", "f64": "F64"}
+PARTS = {"F16": (5, 10), "BF16": (8, 7), "F32": (8, 23), "F64": (11, 52)}
+"""dtype -> width of exponent and of fraction in bits."""
 
-FLOATS = {"f16": (5, 10), "bf16": (8, 7), "f32": (8, 23), "f64": (11, 52)}
-"""dtype in lower case -> bits of exponent and of fraction."""
 
-
-def _float(f: FileBuilder, slug_parts: tuple[int, int], values: list[tuple[int, int, int]]) -> None:
-    """Add a float tensor from fields of sign, exponent and fraction."""
-    exponent_bits, fraction_bits = slug_parts
-    dtype = next(name for name, parts in FLOATS.items() if parts == slug_parts).upper()
+def _bits(f: FileBuilder, dtype: str, values: list[tuple[int, int, int]]) -> None:
+    """Add a float tensor from (sign, exponent, fraction) bit fields; -1 stands for all ones."""
+    exponent_bits, fraction_bits = PARTS[dtype]
     size = (1 + exponent_bits + fraction_bits) // 8
-    words = [(s << exponent_bits | e) << fraction_bits | m for s, e, m in values]
-    f.tensor("w", dtype, [len(values)], b"".join(w.to_bytes(size, "little") for w in words))
+    data = b""
+    for sign, exponent, fraction in values:
+        high = sign << exponent_bits | exponent & (1 << exponent_bits) - 1
+        data += (high << fraction_bits | fraction & (1 << fraction_bits) - 1).to_bytes(size, "little")
+    f.tensor("w", dtype, [len(values)], data)
+
+
+@accepts(
+    "DAT-01",
+    "DAT-06",
+    importance="high",
+    over={k.lower(): k for k in KNOWN},
+    ahead=rare({k.lower(): k for k in KNOWN}),
+    bugs={
+        "i16": ("FB-66",),
+        "u16": ("FB-66",),
+        "i32": ("FB-83", "FB-221"),
+        "u32": ("FB-221",),
+        "i64": ("FB-66",),
+        "u64": ("FB-66",),
+    },
+)
+def known_values(f: FileBuilder, value: str) -> None:
+    """Four known $value elements, least significant byte first.
+
+    No element reads the same in the other byte order by accident, so swapped bytes show.
+    """
+    codes, numbers = KNOWN[value]
+    f.tensor("w", value, [4], struct.pack("<" + codes, *numbers))
+
+
+@accepts("DTY-08", "DAT-01")
+def complex_parts(f: FileBuilder) -> None:
+    """A complex number of real part 1 and imaginary part 2, the real part first."""
+    f.tensor("w", "C64", [1], struct.pack("<ff", 1.0, 2.0))
+
+
+@accepts("DTY-14", "DAT-01", importance="high", bugs=("FB-127",))
+def u16_beside_bf16(f: FileBuilder) -> None:
+    """The same bytes as U16 and as BF16.
+
+    Frameworks without one of the two have stored it under the other's name; the dtype must survive.
+    """
+    data = struct.pack("<HHH", 0x3F80, 0x4000, 0xBF80)
+    f.tensor("a", "U16", [3], data)
+    f.tensor("b", "BF16", [3], data)
+
+
+@accepts("DAT-02", "DAT-03", importance="high", over={"i32": ("I32", "i"), "f64": ("F64", "d")})
+def row_major(f: FileBuilder, value: tuple[str, str]) -> None:
+    """The numbers 0 to 23 of dtype $slug in the shape [2, 3, 4], the last index running fastest.
+
+    Three different dimensions show any exchange of axes.
+    """
+    dtype, code = value
+    f.tensor("w", dtype, [2, 3, 4], struct.pack(f"<24{code}", *range(24)))
+
+
+@accepts("DAT-03", "DAT-02")
+def rows_without_padding(f: FileBuilder) -> None:
+    """Five rows of three bytes follow one another without a gap.
+
+    Image and graphics code likes rows on four-byte boundaries.
+    """
+    f.tensor("w", "U8", [5, 3], bytes(range(1, 16)))
 
 
 @accepts("DAT-04", importance="high", over=FLOATS)
-def nan_with_each_bit(f: FileBuilder, value: tuple[int, int]) -> None:
+def nan_payloads(f: FileBuilder, value: str) -> None:
+    """$value NaNs of both signs, quiet and signalling, with payloads.
+
+    Passing a NaN through a floating-point register, or through another width, may change its bits.
+    """
+    top = 1 << (PARTS[value][1] - 1)
+    _bits(f, value, [(0, -1, top), (1, -1, top), (0, -1, top | 5), (0, -1, 1), (1, -1, 3), (1, -1, -1)])
+
+
+@accepts("DAT-04", over=FLOATS)
+def infinities_and_zeros(f: FileBuilder, value: str) -> None:
+    """Infinity and zero in $value, each with both signs."""
+    _bits(f, value, [(0, -1, 0), (1, -1, 0), (0, 0, 0), (1, 0, 0)])
+
+
+@accepts("DAT-04", over=FLOATS)
+def subnormals(f: FileBuilder, value: str) -> None:
+    """The smallest and largest subnormal $value numbers, and the smallest normal one.
+
+    Code compiled for fast arithmetic flushes them to zero.
+    """
+    _bits(f, value, [(0, 0, 1), (1, 0, 1), (0, 0, -1), (1, 0, -1), (0, 1, 0)])
+
+
+@accepts("DTY-08", "DAT-04")
+def complex_nan(f: FileBuilder) -> None:
+    """Complex numbers with NaN, infinity and negative zero in one part each."""
+    words = (0x7FA00001, 0x3F800000, 0x7F800000, 0x80000000, 0x80000000, 0xFFC00005)
+    f.tensor("w", "C64", [3], struct.pack("<6I", *words))
+
+
+BYTES = {
+    k.lower().replace("_", "-"): k for k, bits in DTYPE_BITS.items() if bits <= 8 and k not in ("BOOL", "U8")
+}
+
+
+@accepts("DAT-06", "DAT-04", over=BYTES, ahead=rare(BYTES))
+def every_byte(f: FileBuilder, value: str) -> None:
+    """All 256 byte values in order, then the first 32 backwards, as $value."""
+    f.tensor("w", value, [(256 + 32) * 8 // DTYPE_BITS[value]], bytes(range(256)) + bytes(range(31, -1, -1)))
+
+
+@accepts("DAT-06", over={"zeros": 0, "ones": 255})
+def one_byte_value(f: FileBuilder, value: int) -> None:
+    """A tensor of bytes that are all $value."""
+    f.tensor("w", "F32", [16], bytes([value]) * 64)
+
+
+@accepts("DAT-06", "FRM-01")
+def looks_like_header(f: FileBuilder) -> None:
+    """The data begins with a length prefix and a header of its own.
+
+    Everything behind the header is data; searching it for braces finds a second file.
+    """
+    inner = FileBuilder()
+    inner.tensor("inner", "F32", [2])
+    data = inner.render()
+    f.tensor("outer", "U8", [len(data)], data)
+
+
+@accepts("DAT-06", importance="high")
+def each_tensor_its_own_bytes(f: FileBuilder) -> None:
+    """Twelve tensors of one size whose order by name is not that in the file."""
+    for index in range(12):
+        name = f"layer.{index}.weight"
+        f.tensor(name, "F16", [2, 3], pattern(name, 12))
+
+
+@chooses(
+    "bool-bytes",
+    "DAT-05",
+    options={"keep": ACCEPT, "normalise": ACCEPT, "reject": reject("UNCLASSIFIED")},
+    importance="high",
+    over={
+        "2": b"\x00\x01\x02\x01",
+        "255": b"\x00\x01\xff\x01",
+        "128": b"\x80\x01\x00\x01",
+        "all-values": bytes(range(256)),
+    },
+)
+def bool_bytes(f: FileBuilder, value: bytes) -> None:
+    """BOOL elements stored as bytes other than 0 and 1: $slug.
+
+    Languages whose booleans have only two bit patterns must not use such a byte as it is.
+    """
+    f.tensor("w", "BOOL", [len(value)], value, views={"normalise": bytes(min(b, 1) for b in value)})
+
+
+@accepts("DAT-04", importance="high", over=FLOATS)
+def nan_with_each_bit(f: FileBuilder, dtype: str) -> None:
     """Not-a-number values with every single bit of the fraction, in both signs: $slug.
 
     A NaN made quiet, or replaced by the one of the processor, loses its bit.
     """
-    ones = (1 << value[0]) - 1
-    _float(f, value, [(sign, ones, 1 << bit) for sign in (0, 1) for bit in range(value[1])])
+    _bits(f, dtype, [(sign, -1, 1 << bit) for sign in (0, 1) for bit in range(PARTS[dtype][1])])
 
 
 @accepts("DAT-04", over=FLOATS)
-def largest_and_smallest(f: FileBuilder, value: tuple[int, int]) -> None:
+def largest_and_smallest(f: FileBuilder, dtype: str) -> None:
     """The largest finite, the smallest normal and the values next to one, in both signs: $slug.
 
     A detour through a narrower type turns the largest into infinity and the smallest into zero.
     """
-    exponent, fraction = value
+    exponent, fraction = PARTS[dtype]
     bias, full = (1 << (exponent - 1)) - 1, (1 << fraction) - 1
     rows = [((1 << exponent) - 2, full), (1, 0), (bias, 1), (bias - 1, full)]
-    _float(f, value, [(sign, e, m) for sign in (0, 1) for e, m in rows])
+    _bits(f, dtype, [(sign, e, m) for sign in (0, 1) for e, m in rows])
 
 
-@accepts("DAT-04", over={"f16": FLOATS["f16"], "bf16": FLOATS["bf16"]})
-def every_exponent(f: FileBuilder, value: tuple[int, int]) -> None:
+@accepts("DAT-04", over={"f16": "F16", "bf16": "BF16"})
+def every_exponent(f: FileBuilder, dtype: str) -> None:
     """One value of each exponent, the reserved ones included, in both signs: $slug."""
-    _float(f, value, [(sign, e, 1) for sign in (0, 1) for e in range(1 << value[0])])
+    _bits(f, dtype, [(sign, e, 1) for sign in (0, 1) for e in range(1 << PARTS[dtype][0])])
 
 
 @accepts("DAT-06", "DAT-04")

@@ -1,12 +1,13 @@
-"""Entries: what stands under a tensor's name, the three fields of it, and the names themselves."""
+"""Entries: what stands under a tensor's name, its three fields, and values that only look like an entry."""
 
 from __future__ import annotations
 
+import json
 from itertools import permutations
 from typing import TYPE_CHECKING
 
 from ...author.case import ACCEPT, accepts, chooses, reject, rejects
-from ...author.parts import PLACES, RARE
+from ...author.parts import ENTRY, PLACES, RARE
 
 if TYPE_CHECKING:
     from ...author.file import FileBuilder
@@ -307,3 +308,35 @@ def thousand_tensors(f: FileBuilder) -> None:
     """A thousand tensors of one byte each."""
     for index in range(1000):
         f.tensor(f"{index:x}", "U8", [1])
+
+
+@rejects("ENT-01", codes="ENT_NOT_OBJECT")
+def value_is_entry_as_text(f: FileBuilder) -> None:
+    """The value is a string that holds the text of a complete entry.
+
+    A reader that parses strings once more, as some do with metadata, finds a tensor there.
+    """
+    f.tensor("w", "F32", [2], value=json.dumps(ENTRY))
+
+
+@rejects("SHP-01", "ENT-01", codes="SHP_BAD_TYPE", over={"alone": "[null]", "behind-two": "[2,null]"})
+def dimension_null_beside_empty_range(f: FileBuilder, shape: str) -> None:
+    """The shape is $value, and the range is empty.
+
+    A reader that takes null for zero finds nothing wrong with the size.
+    """
+    f.tensor("w", "F32", [0], fields={"shape": shape})
+
+
+@chooses(
+    "unknown-entry-fields",
+    "DAT-03",
+    options={"reject": reject("ENT_UNKNOWN_FIELD"), "ignore": ACCEPT},
+    over={"column-major": "[1,2]", "row-major": "[3,1]"},
+)
+def strides_of_matrix(f: FileBuilder, strides: str) -> None:
+    """A field that the format does not have gives strides to a matrix: $slug.
+
+    Elements are stored row by row whatever it says.
+    """
+    f.tensor("w", "F32", [2, 3], fields={"strides": strides})

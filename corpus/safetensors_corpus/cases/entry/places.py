@@ -1,11 +1,11 @@
-"""Entries: faults of the first, the middle and the last of three, and near misses that are sound."""
+"""Entries: faults of the first, the middle and the last of three, near misses, and names that come again."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from ...author.case import ACCEPT, accepts, chooses, reject, rejects
-from ...author.parts import PLACES
+from ...author.parts import PLACES, header_text
 
 if TYPE_CHECKING:
     from ...author.file import FileBuilder
@@ -135,3 +135,17 @@ def names_like_misspelled_fields(f: FileBuilder) -> None:
 def capital_letter_in_entry(f: FileBuilder, value: int) -> None:
     """The $slug of three entries spells its shape with a capital letter."""
     _three(f, value, {"shape": None, "Shape": "[1]"})
+
+
+@rejects(
+    "ENT-01",
+    "HDR-09",
+    codes=("ENT_NOT_OBJECT", "HDR_DUP_KEY"),
+    over={"null": "null", "number": "0", "string": '"F32"'},
+)
+def no_entry_and_then_again(f: FileBuilder, value: str) -> None:
+    """The name of a tensor stands twice, first with a value that is no entry ($slug).
+
+    Keeping the last of two values must not forgive what was wrong with the first.
+    """
+    header_text(f, f'{{"w":{value},"w":ENTRY}}')

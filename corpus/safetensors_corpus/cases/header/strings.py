@@ -1,14 +1,18 @@
-"""Header: its strings, with control characters and escapes."""
+"""Header: its strings, with control characters, and escapes: all that JSON has and near misses of them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from ...author.case import accepts, chooses, rejects
-from ...author.parts import LONE_OPTIONS, header_text, named_with_escapes
+from ...author.parts import ENTRY, LONE_OPTIONS, header_text, named_with_escapes
 
 if TYPE_CHECKING:
     from ...author.file import FileBuilder
+
+BAD = ("HDR_NOT_JSON", "HDR_NOT_UTF8")
+C0 = "".join(chr(n) for n in range(32))
+C0_ESCAPED = "".join(f"\\u{n:04x}" for n in range(32))
 
 
 @rejects("HDR-14", codes="HDR_NOT_JSON", over={"nul": "\0", "tab": "\t", "line-feed": "\n", "1f": "\x1f"})
@@ -66,3 +70,146 @@ def escape_text(f: FileBuilder, value: str) -> None:
     Readers that replace, drop or keep it give the tensor different names.
     """
     named_with_escapes(f, "w", value)
+
+
+@rejects(
+    "HDR-15",
+    codes=BAD,
+    over={
+        "letter-a": r"\a",
+        "digit-zero": r"\0",
+        "apostrophe": r"\'",
+        "brace": r"\{",
+        "emoji": "\\\U0001f300",
+        "no-digits": r"\u",
+        "braces": r"\u{77}",
+        "wide-digits": "\\u\uff10\uff10\uff17\uff17",
+    },
+)
+def escape_of_another_kind(f: FileBuilder, value: str) -> None:
+    """A tensor name holds an escape that JSON does not have: $slug.
+
+    Lenient decoders keep the backslash, drop it or guess; the name then depends on the reader.
+    """
+    header_text(f, f'{{"w{value}x":ENTRY}}')
+
+
+@chooses(
+    "lone-surrogates",
+    options=LONE_OPTIONS,
+    over={
+        "before-short-escape": r"\ud800\/",
+        "before-another": r"\ud800\ud800",
+        "before-bmp-escape": r"\ud800\u0041",
+        "before-backslash-text": r"\ud800\\udc00",
+        "before-raw-character": r"\ud83dx",
+    },
+)
+@rejects("HDR-15", codes=BAD, over={"before-unknown-escape": r"\uD800\uD800\x"})
+def high_surrogate(f: FileBuilder, value: str) -> None:
+    """A tensor name holds the escape of a high surrogate without its other half: $slug.
+
+    The escape alone is no character. Joining it with whatever follows gives one that nobody wrote.
+    """
+    named_with_escapes(f, "w", value)
+
+
+@chooses(
+    "lone-surrogates",
+    options=LONE_OPTIONS,
+    over={"behind-pair": r"\ud83d\ude00\ude00", "behind-letter": r"a\udfff"},
+)
+def low_surrogate(f: FileBuilder, value: str) -> None:
+    """A tensor name holds the escape of a low surrogate that no high one precedes: $slug."""
+    named_with_escapes(f, "w", value)
+
+
+@rejects(
+    "HDR-15",
+    codes=(*BAD, "ENT_MISSING_FIELD", "ENT_UNKNOWN_FIELD", "DTY_UNKNOWN"),
+    over={
+        "dtype": ENTRY.replace("F32", r"\F32"),
+        "dtype-name": ENTRY.replace("dtype", r"\dtype"),
+        "shape-name": ENTRY.replace("shape", r"\u0073hap\u65"),
+        "unknown-field-name": ENTRY.replace("}", r',"\x":0}'),
+    },
+)
+def escape_of_another_kind_in(f: FileBuilder, value: str) -> None:
+    """An escape that JSON does not have stands in the entry: $slug."""
+    header_text(f, f'{{"w":{value}}}')
+
+
+@rejects(
+    "HDR-14",
+    codes="HDR_NOT_JSON",
+    over={"carriage-return": "\r", "escape": "\x1b"},
+)
+def raw_control_at_end_of_name(f: FileBuilder, value: str) -> None:
+    """A tensor name ends with an unescaped control character: $slug."""
+    header_text(f, f'{{"w{value}":ENTRY}}')
+
+
+@rejects("HDR-15", "HDR-14", codes="HDR_NOT_JSON", over={"line-feed": "\n", "nul": "\0"})
+def backslash_before_raw(f: FileBuilder, value: str) -> None:
+    """A tensor name holds a backslash and behind it a raw control character: $slug.
+
+    Some languages continue a string over the line end in this way, JSON does not.
+    """
+    header_text(f, f'{{"a\\{value}b":ENTRY}}')
+
+
+@rejects("HDR-14", codes=("HDR_NOT_JSON", "DTY_UNKNOWN"), over={"tab": "\t", "nul": "\0"})
+def raw_control_in_dtype(f: FileBuilder, value: str) -> None:
+    """A dtype ends with an unescaped control character: $slug.
+
+    As a C string, or trimmed, the dtype is a known code.
+    """
+    header_text(f, '{"w":' + ENTRY.replace("F32", "F32" + value) + "}")
+
+
+@accepts(
+    "HDR-15",
+    over={
+        "lengths-in-utf8": ("\x60\u012a\u12ab", r"\u0060\u012a\u12AB"),
+        "mixed-case-pair": ("\U0001f600", r"\uD83d\uDE00"),
+        "lowest-pair": ("\U00010000", r"\ud800\udc00"),
+        "noncharacters": ("\uffff\ufffe\ufdd0\U0010fffe", r"\uffff\ufffe\ufdd0\udbff\udffe"),
+        "line-separators": ("\u2028\u2029", r"\u2028\u2029"),
+        "backslash-before-u": ("\\u0000", r"\\u0000"),
+        "backslash-before-surrogate": ("\\ud800", r"\\ud800"),
+        "escape-behind-backslash": ("\\\n", r"\\\n"),
+        "digits-behind-escape": ("\x0041", r"\u000041"),
+    },
+)
+@accepts("HDR-14", "HDR-15", over={"all-controls": (C0, C0_ESCAPED)})
+def escapes(f: FileBuilder, value: tuple[str, str]) -> None:
+    """A tensor name written with escapes that are all valid: $slug.
+
+    Decoding twice, or not at all, gives another name.
+    """
+    f.tensor(value[0], "F32", [2], key=f'"{value[1]}"')
+
+
+@accepts("HDR-15", "ENT-10")
+def five_thousand_escapes(f: FileBuilder) -> None:
+    """A tensor name of five thousand characters, each of them escaped.
+
+    Buffers made for the length of the decoded text are too short for the written one.
+    """
+    f.tensor("w" * 5000, "F32", [2], key='"' + r"\u0077" * 5000 + '"')
+
+
+@accepts("HDR-19", "HDR-15", "HDR-05")
+def mark_escaped_beside_plain_name(f: FileBuilder) -> None:
+    """Two names differ by a byte-order mark in front, which is written as an escape.
+
+    Within a string the mark is a character like any other.
+    """
+    f.tensor("w", "F32", [1])
+    f.tensor("\ufeffw", "F32", [1], key=r'"\ufeffw"')
+
+
+@accepts("DAT-06", "HDR-05")
+def mark_at_start_of_data(f: FileBuilder) -> None:
+    """The data begins with the bytes of a byte-order mark."""
+    f.tensor("w", "U8", [8], b"\xef\xbb\xbfmarked"[:8])

@@ -1,14 +1,13 @@
-"""Layout: what is permitted, any order in the header, any alignment, empty tensors anywhere."""
+"""Layout: what is permitted, to the very edge.
+
+Any order in the header, any alignment, empty tensors anywhere, sound to the byte.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from ...author.case import accepts
+from ...author.case import accepts, rejects
+from ...author.file import FileBuilder, pattern
 from ...author.parts import rare
-
-if TYPE_CHECKING:
-    from ...author.file import FileBuilder
 
 
 @accepts("OFF-05", "DAT-06", smoke=True)
@@ -99,3 +98,108 @@ def empty_tensors_at_every_boundary(f: FileBuilder) -> None:
         f.tensor(f"x{index}", "U8", [0])
         if index < 2:
             f.tensor("ab"[index], "F32", [2])
+
+
+@accepts("OFF-09", "HDR-17", over={"at-end": False, "between": True})
+def empty_listed_before_its_predecessor(f: FileBuilder, value: bool) -> None:
+    """An empty tensor is listed in front of the tensor at whose end it lies ($slug).
+
+    Sorted by their ends alone the two keep the order of the header, and the empty one seems to leave a hole.
+    """
+    f.tensor("a", "F32", [2])
+    f.tensor("empty", "F32", [0], at=0)
+    if value:
+        f.tensor("b", "F32", [2])
+
+
+@accepts("OFF-09", "SHP-04", "OFF-03")
+def ranges_of_no_byte_and_of_one(f: FileBuilder) -> None:
+    """Ranges whose end equals the begin take turns with ranges of one byte.
+
+    An end that must be larger than the begin is one demand too many.
+    """
+    for index in range(6):
+        f.tensor(f"t{index}", "U8", [index % 2])
+
+
+@accepts("OFF-04", "OFF-08", importance="high", over={str(n): n for n in (4095, 4096, 4097, 65536)})
+def file_size(f: FileBuilder, value: int) -> None:
+    """The last range ends with the file, which has $value bytes.
+
+    At the end of a memory page the byte behind the file may not be mapped at all.
+    """
+    larger = FileBuilder()
+    larger.tensor("a", "U8", [16])
+    larger.tensor("b", "U8", [value])  # of as many digits, so that its header has the length wanted
+    f.tensor("a", "U8", [16])
+    f.tensor("b", "U8", [2 * value - len(larger.render())])
+
+
+@accepts("OFF-06", "OFF-07")
+def ranges_touch(f: FileBuilder) -> None:
+    """Ranges of one byte touch but do not overlap; no two neighbours stand together in the header."""
+    for index, place in enumerate((0, 0, 2, 1, 0, 3)):
+        f.tensor("abcdef"[index], "U8", [1], at=place)
+
+
+@accepts("OFF-12", "OFF-11")
+def tensor_as_padding(f: FileBuilder) -> None:
+    """A tensor of seven bytes takes the place of the padding that would align its successor.
+
+    Bytes for alignment are permitted where a tensor owns them.
+    """
+    f.tensor("a", "U8", [1])
+    f.tensor("padding", "U8", [7], bytes(7))
+    f.tensor("b", "F64", [1])
+
+
+@accepts("OFF-13", "OFF-04")
+def offsets_around_2p15(f: FileBuilder) -> None:
+    """Ranges begin at 32,766, 32,767 and 32,768, where 16 bits with a sign end."""
+    f.tensor("a", "U8", [32_766], bytes(32_766))
+    for name in "bcd":
+        f.tensor(name, "U8", [1])
+
+
+@accepts("OFF-09", "SHP-04", "OFF-10", "ENT-11")
+def many_names_with_empty_ranges(f: FileBuilder) -> None:
+    """Four hundred tensors without bytes stand at one offset, beside one of sixteen bytes.
+
+    Many names for one range are refused because the range is not empty; these cost nothing.
+    """
+    f.tensor("w", "U8", [16])
+    for index in range(400):
+        f.tensor(f"{index:x}", "U8", [0])
+
+
+@accepts("FRM-04", "LIM-02")
+def header_larger_than_data(f: FileBuilder) -> None:
+    """A header of twenty thousand bytes stands before one byte of data, and all of it is there."""
+    f.padding = b" " * 20_003
+    f.tensor("w", "U8", [1])
+
+
+@rejects("OFF-09", "OFF-10", codes=("OFF_OVERLAP", "OFF_HOLE"), importance="high")
+def one_of_many_empty_ranges_inside(f: FileBuilder) -> None:
+    """Of ten tensors without bytes one stands a byte inside its neighbour, the others on its border."""
+    f.tensor("a", "U8", [4])
+    f.tensor("b", "U8", [4])
+    for index in range(10):
+        place = 5 if index == 6 else 4
+        f.tensor(f"empty{index}", "F32", [0], begin=place, end=place)
+
+
+@rejects("OFF-05", "DAT-03", codes="OFF_SIZE_MISMATCH", importance="high")
+def rows_padded(f: FileBuilder) -> None:
+    """Five rows of three bytes stand in steps of four, as image code likes them.
+
+    There are no strides; the range is larger than shape and dtype call for.
+    """
+    f.tensor("w", "U8", [5, 3], pattern("w", 20))
+
+
+@rejects("OFF-08", "FRM-01", codes="OFF_TRAILING", importance="high")
+def file_padded_to_page(f: FileBuilder) -> None:
+    """Zeros behind the last tensor bring the file to 4,096 bytes."""
+    f.tensor("w", "F32", [2])
+    f.trailer = bytes(4096 - len(f.render()))

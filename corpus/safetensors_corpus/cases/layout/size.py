@@ -1,4 +1,7 @@
-"""Layout: the range of a tensor against its shape and its place."""
+"""Layout: the range of a tensor against its shape and its place, in one tensor or in pairs.
+
+Positions meet the ends of integers; some of the ranges were reported from real readers.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from ...author.file import FileBuilder, pattern
 from ...author.parts import PLACES, three_tensors
 
 MLX = "https://github.com/ml-explore/mlx/issues/3363"
+ANY = ("OFF_SIZE_MISMATCH", "OFF_OVERLAP", "OFF_HOLE", "OFF_TRAILING", "OFF_OUT_OF_BOUNDS")
 
 
 def _places(**values: int) -> dict[str, tuple[int, int]]:
@@ -69,3 +73,182 @@ SHIFTED = ("OFF_HOLE", "OFF_OVERLAP", "OFF_OUT_OF_BOUNDS")
 def range_shifted(f: FileBuilder, value: int) -> None:
     """The range of the $slug of three tensors lies four bytes too far back; its size is right."""
     three_tensors(f, value, begin=8 * value + 4, end=8 * value + 12)
+
+
+@rejects(
+    "OFF-06",
+    codes="OFF_OVERLAP",
+    importance="critical",
+    over={"larger-first": (1, 0), "larger-middle": (1, 1)},
+)
+@rejects("OFF-04", codes="OFF_OUT_OF_BOUNDS", importance="critical", over={"larger-last": (1, 2)})
+@rejects(
+    "OFF-07",
+    codes="OFF_HOLE",
+    importance="critical",
+    over={"smaller-first": (-1, 0), "smaller-middle": (-1, 1)},
+)
+@rejects("OFF-08", codes="OFF_TRAILING", importance="critical", over={"smaller-last": (-1, 2)})
+def shape_and_range(f: FileBuilder, value: tuple[int, int]) -> None:
+    """Shape and range of one of three tensors agree on one element too many or too few: $slug.
+
+    Each tensor is sound by itself. Only its neighbours or the end of the file give it away.
+    """
+    more, place = value
+    for index, name in enumerate("abc"):
+        if index == place:
+            f.tensor(name, "F32", [2 + more], pattern(name, 8), end=8 * index + 8 + 4 * more)
+        else:
+            f.tensor(name, "F32", [2])
+
+
+@rejects("OFF-05", "OFF-08", codes=ANY, importance="critical", over=_places(larger=1))
+@rejects("OFF-05", "OFF-04", codes=ANY, importance="critical", over=_places(smaller=-1))
+def shape_and_file(f: FileBuilder, value: tuple[int, int]) -> None:
+    """The shape of one of three tensors and the file agree on four bytes more or fewer: $slug.
+
+    The ranges are as if nothing had happened. Adding up shapes instead of checking them finds no fault.
+    """
+    more, place = value
+    for index, name in enumerate("abc"):
+        f.tensor(name, "F32", [2 + more if index == place else 2], pattern(name, 8))
+    if more > 0:
+        f.trailer = bytes(4)
+    else:
+        f.cut = 4
+
+
+@rejects(
+    "OFF-05",
+    "OFF-06",
+    codes=ANY,
+    importance="critical",
+    over={"larger-first": (4, 0), "larger-middle": (4, 1)},
+)
+@rejects(
+    "OFF-05",
+    "OFF-07",
+    codes=ANY,
+    importance="critical",
+    over={"smaller-first": (-4, 0), "smaller-middle": (-4, 1)},
+)
+def range_and_file(f: FileBuilder, value: tuple[int, int]) -> None:
+    """The range of one of three tensors and the file agree on four bytes more or fewer: $slug.
+
+    Shape and neighbours are right; the sum of the ranges is just the size of the data.
+    """
+    more, place = value
+    three_tensors(f, place, end=8 * place + 8 + more)
+    if more > 0:
+        f.trailer = bytes(4)
+    else:
+        f.cut = 4
+
+
+HEADER = 128
+
+
+@rejects(
+    "OFF-13",
+    "OFF-04",
+    codes=("OFF_OUT_OF_BOUNDS", "OFF_HOLE"),
+    importance="critical",
+    over={
+        "2p31-less-8": 2**31 - 8,
+        "2p31": 2**31,
+        "2p32-less-8": 2**32 - 8,
+        "2p63-less-8": 2**63 - 8,
+        "2p64-plus-64": 2**64 + 64,
+    },
+)
+def position_behind_header(f: FileBuilder, value: int) -> None:
+    """Counted from the start of the file, the range of the last of three tensors begins at $slug.
+
+    The sum meets the end of an integer type, or wraps into the text of the header.
+    """
+    begin = value - 8 - HEADER * 2
+    f.tensor("a", "U8", [4])
+    f.tensor("b", "U8", [4])
+    f.tensor("c", "U8", [8], b"", begin=begin, end=begin + 8)
+    f.padding = b""
+    f.padding = b" " * (HEADER * 2 - int.from_bytes(f.render()[:8], "little"))
+
+
+@rejects("OFF-04", "OFF-13", codes=("OFF_OUT_OF_BOUNDS", "OFF_HOLE"), importance="critical")
+def range_at_2p53_plus_1(f: FileBuilder) -> None:
+    """A range of one byte begins at 2^53 + 1, an offset that no double holds."""
+    f.tensor("a", "U8", [8])
+    f.tensor("b", "U8", [1], b"", begin=2**53 + 1, end=2**53 + 2)
+
+
+@rejects("OFF-06", codes="OFF_OVERLAP", importance="high", over={"whole": (0, 8), "part": (4, 12)})
+def last_over_first(f: FileBuilder, value: tuple[int, int]) -> None:
+    """The last of three tensors in the header lies over the first: $slug.
+
+    Comparing each tensor only with its neighbour in the header misses it.
+    """
+    f.tensor("a", "U8", [8])
+    f.tensor("b", "U8", [8])
+    f.tensor("c", "U8", [8], b"", begin=value[0], end=value[1])
+
+
+@rejects("OFF-06", codes="OFF_OVERLAP", importance="high")
+def one_over_all(f: FileBuilder) -> None:
+    """One tensor covers the whole data, two others each a half of it.
+
+    The two halves, and the whole alone, would both be valid files.
+    """
+    f.tensor("all", "U8", [16])
+    f.tensor("a", "U8", [8], b"", begin=0, end=8)
+    f.tensor("b", "U8", [8], b"", begin=8, end=16)
+
+
+@rejects("OFF-07", codes="OFF_HOLE", importance="high")
+def hole_filled_with_spaces(f: FileBuilder) -> None:
+    """Eight spaces stand between two tensors and belong to neither.
+
+    Spaces are padding in the header only.
+    """
+    f.tensor("a", "F32", [2])
+    f.gap(8, 0x20)
+    f.tensor("b", "F32", [2])
+
+
+@rejects("OFF-12", "OFF-11", codes="OFF_HOLE", importance="high", over={"4096": 4096})
+def hole_before_aligned_last(f: FileBuilder, value: int) -> None:
+    """Zeros bring the last of three tensors to a multiple of $value bytes."""
+    f.tensor("a", "U8", [3])
+    f.tensor("b", "F16", [1])
+    f.gap(-f.position % value)
+    f.tensor("c", "F64", [1])
+
+
+@rejects(
+    "OFF-05",
+    codes="OFF_SIZE_MISMATCH",
+    importance="critical",
+    bugs=("FB-58", "FB-130"),
+    issue="https://github.com/antirez/ds4/pull/543",
+)
+def square_of_128_range_of_128_bytes(f: FileBuilder) -> None:
+    """An F8_E4M3 tensor of 128 rows and 128 columns has bytes for one row.
+
+    Converting to a wider dtype goes by the shape and takes the other rows from foreign memory.
+    """
+    f.tensor("w", "F8_E4M3", [128, 128], pattern("w", 128))
+
+
+@rejects(
+    "OFF-05",
+    codes="OFF_SIZE_MISMATCH",
+    importance="critical",
+    bugs=("FB-89",),
+    over={"f32-as-bytes": ("F32", [8, 8], 64), "i64-as-halves": ("I64", [8], 16)},
+)
+def quarter_of_shape(f: FileBuilder, value: tuple[str, list[int], int]) -> None:
+    """Range and file hold a quarter of what the shape needs: $slug.
+
+    Code that takes every element for one width finds the size right for another dtype.
+    """
+    dtype, shape, size = value
+    f.tensor("w", dtype, shape, pattern("w", size))

@@ -1,4 +1,4 @@
-"""Metadata: the reserved key, those like it, and repeated keys."""
+"""Metadata: the reserved key, those like it, and repeated keys, one of them a great many times."""
 
 from __future__ import annotations
 
@@ -108,3 +108,17 @@ def reserved_key_twice(f: FileBuilder, value: tuple[str, str, str]) -> None:
     f.member(KEY, first)
     f.tensor("w", "F32", [2])
     f.member(key, second)
+
+
+@chooses(
+    "duplicate-metadata-keys",
+    "LIM-04",
+    options={"reject": reject("HDR_DUP_KEY"), "last-wins": ACCEPT, "first-wins": ACCEPT},
+)
+def key_ten_thousand_times(f: FileBuilder) -> None:
+    """The metadata holds the empty key 10,002 times, and a tensor follows.
+
+    Collecting each repetition must not push out what stands behind them.
+    """
+    f.metadata({"": ""}, raw="{" + ",".join(['"":""'] * 10_002) + "}")
+    f.tensor("w", "F32", [2])

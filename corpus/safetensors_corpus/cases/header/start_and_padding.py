@@ -1,4 +1,4 @@
-"""Header: its bytes from the first to the last: encoding, opening brace, padding."""
+"""Header: its first byte, its padding, and the space between its tokens."""
 
 from __future__ import annotations
 
@@ -12,64 +12,7 @@ if TYPE_CHECKING:
 
 START = ("HDR_BAD_START", "HDR_NOT_JSON", "HDR_NOT_OBJECT")
 PADDING = ("HDR_BAD_PADDING", "HDR_NOT_JSON")
-
-
-# Encoding
-
-
-@rejects(
-    "HDR-01",
-    codes=("HDR_NOT_UTF8", "HDR_NOT_JSON"),
-    over={
-        "ff": b"\xff",
-        "sequence-cut": b"\xe2\x82",
-        "overlong-slash": b"\xc0\xaf",
-        "overlong-nul": b"\xc0\x80",
-        "surrogate": b"\xed\xa0\x80",
-        "surrogate-pair": b"\xed\xa0\xbd\xed\xb8\x80",
-        "above-10ffff": b"\xf4\x90\x80\x80",
-    },
-)
-def name_bytes(f: FileBuilder, value: bytes) -> None:
-    """A tensor name with bytes that are not UTF-8 ($slug).
-
-    A decoder that drops or replaces such bytes gives the tensor another name, perhaps that of a neighbour.
-    """
-    header_text(f, b'{"' + value + b'":ENTRY}')
-
-
-@rejects("HDR-01", codes=("HDR_NOT_UTF8", "ENT_UNKNOWN_FIELD", "HDR_NOT_JSON"))
-def ignored_field_bytes(f: FileBuilder) -> None:
-    """Bytes that are not UTF-8 in a field that nobody needs."""
-    header_text(f, ENTRY.join(('{"w":', "}")).encode().replace(b"}}", b',"x":"\xff"}}'))
-
-
-@rejects("HDR-01", codes=("HDR_NOT_UTF8", *PADDING))
-def sequence_cut_at_end(f: FileBuilder) -> None:
-    """The last header byte begins a UTF-8 sequence that the data would have to finish."""
-    f.tensor("w", "F32", [2])
-    f.padding = b" \xc3"
-
-
-@rejects(
-    "HDR-01",
-    "HDR-05",
-    codes=("HDR_NOT_UTF8", *START),
-    over={"byte-order-mark-little-endian": b"\xff\xfe", "byte-order-mark-big-endian": b"\xfe\xff"},
-)
-@rejects("HDR-07", "HDR-01", codes=("HDR_NOT_JSON", "HDR_NOT_UTF8"), over={"little-endian": b""})
-@rejects("HDR-02", "HDR-01", codes=(*START, "HDR_NOT_UTF8"), over={"big-endian": b"\0"})
-def utf16(f: FileBuilder, value: bytes) -> None:
-    """The header text in UTF-16 ($slug).
-
-    Libraries that guess the encoding of JSON read it without complaint.
-    """
-    big = value in (b"\0", b"\xfe\xff")
-    text = f'{{"w":{ENTRY}}}'.encode("utf-16-be" if big else "utf-16-le")
-    header_text(f, value + text if len(value) == 2 else text)
-
-
-# First byte and padding
+NOT_JSON = ("HDR_NOT_JSON",)
 
 
 @rejects("HDR-02", "HDR-06", codes=START, smoke=True)
@@ -178,3 +121,104 @@ def padding_uncounted(f: FileBuilder) -> None:
     f.padding = b""
     f.gap(6, 0x20)
     f.tensor("w", "F32", [2], begin=0, end=8)
+
+
+@rejects(
+    "HDR-06",
+    "HDR-02",
+    codes=("HDR_NOT_OBJECT", "HDR_BAD_START", "HDR_NOT_JSON"),
+    over={"minus": "-1", "true": "true", "false": "false", **{f"digit-{d}": f"{d}0" for d in range(1, 10)}},
+)
+def value_for_object(f: FileBuilder, value: str) -> None:
+    """The header is the JSON value `$value`, not an object.
+
+    Software that keys on the brace to tell a header from other JSON has to know every way a value can begin.
+    """
+    f.header = value.encode()
+
+
+@rejects("HDR-01", "HDR-02", codes=("HDR_NOT_UTF8", "HDR_BAD_START", "HDR_NOT_JSON"))
+def first_byte_outside_utf8(f: FileBuilder) -> None:
+    """The byte 0xFF in front of the opening brace, which no UTF-8 text contains."""
+    header_text(f, b'\xff{"w":ENTRY}')
+
+
+@rejects(
+    "HDR-07",
+    "HDR-08",
+    codes=NOT_JSON,
+    over={
+        "vertical-tab": "\v",
+        "file-separator": "\x1c",
+        "zero-width-space": "\u200b",
+        "word-joiner": "\u2060",
+        "ideographic-space": "\u3000",
+        "backslash-line-feed": "\\\n",
+    },
+)
+def space_of_another_kind(f: FileBuilder, value: str) -> None:
+    """A character that JSON does not count as whitespace stands behind a colon: $slug.
+
+    Functions that trim or split text take several of these for spaces.
+    """
+    header_text(f, f'{{"w":{value}ENTRY}}')
+
+
+@rejects(
+    "HDR-07",
+    "HDR-08",
+    codes=("HDR_NOT_JSON", "SHP_BAD_TYPE"),
+    over={"form-feed": "\f", "no-break-space": "\xa0"},
+)
+def space_of_another_kind_in_empty_shape(f: FileBuilder, value: str) -> None:
+    """The brackets of an empty shape hold a character that is no JSON whitespace: $slug."""
+    f.tensor("w", "F32", [], fields={"shape": f"[{value}]"})
+
+
+@accepts("HDR-08", over={"space": " ", "line-feed": "\n", "carriage-return": "\r"})
+def one_space_between_tokens(f: FileBuilder, value: str) -> None:
+    """One whitespace character of the same kind stands between any two tokens: $slug."""
+    tokens = '{ "w" : { "dtype" : "F32" , "shape" : [ 2 ] , "data_offsets" : [ 0 , 8 ] } }'
+    header_text(f, tokens.replace(" ", value))
+
+
+@accepts("HDR-08")
+def long_space_between_tokens(f: FileBuilder) -> None:
+    """Ten thousand line feeds, tabs and spaces stand between two tokens."""
+    header_text(f, '{"w":' + "\n\t " * 10_000 + "ENTRY}")
+
+
+@accepts("HDR-08", "MET-03", "SHP-03", "SHP-01")
+def space_in_empty_containers(f: FileBuilder) -> None:
+    """An empty metadata map and an empty shape have whitespace between their brackets."""
+    f.metadata({}, raw="{ \t\r\n}")
+    f.tensor("w", "F32", [], fields={"shape": "[ \t\r\n]"})
+
+
+@accepts("HDR-08", "MET-01")
+def space_around_metadata(f: FileBuilder) -> None:
+    """Whitespace stands between any two tokens of the metadata."""
+    f.metadata({"a": "b", "c": "d"}, raw=' \n{\t"a" \r: "b"\n,\t"c" :\r"d" } ')
+    f.tensor("w", "F32", [2])
+
+
+@accepts("HDR-19", "ENT-08")
+def space_inside_strings_only(f: FileBuilder) -> None:
+    """Names of spaces alone, of no-break spaces and with spaces at both ends come back untouched."""
+    for name in (" ", "  ", "\xa0", " a ", "\u3000", "\\n"):
+        f.tensor(name, "U8", [4])
+
+
+@rejects("HDR-07", "HDR-08", codes=("HDR_NOT_JSON", "SHP_BAD_TYPE"))
+def space_inside_a_word(f: FileBuilder) -> None:
+    """A line break splits a number in two.
+
+    Whitespace separates tokens; inside one it makes two tokens without a comma.
+    """
+    f.tensor("w", "U8", [10], fields={"shape": "[1\n0]"})
+
+
+@rejects("HDR-14", codes=("HDR_NOT_JSON", "ENT_MISSING_FIELD", "ENT_UNKNOWN_FIELD"))
+def line_break_in_field_name(f: FileBuilder) -> None:
+    """A field name is broken over two lines."""
+    header_text(f, '{"w":' + ENTRY.replace("data_", "data_\n") + "}")

@@ -1,0 +1,232 @@
+"""Header: its encoding, bytes that are not UTF-8, characters at the edges of UTF-8, and surrogate pairs."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import TYPE_CHECKING
+
+from ...author.case import accepts, chooses, rejects
+from ...author.parts import ENTRY, LONE_OPTIONS, header_text, named_with_escapes
+
+if TYPE_CHECKING:
+    from ...author.file import FileBuilder
+
+START = ("HDR_BAD_START", "HDR_NOT_JSON", "HDR_NOT_OBJECT")
+NOT_UTF8 = ("HDR_NOT_UTF8", "HDR_NOT_JSON")
+EDGES = "\x7f\x80\u07ff\u0800\ud7ff\ue000\ufffd\U00010000\U0010ffff"
+"""First and last characters of each length in UTF-8, and those next to the surrogates."""
+
+
+@rejects(
+    "HDR-01",
+    codes=("HDR_NOT_UTF8", "HDR_NOT_JSON"),
+    over={
+        "ff": b"\xff",
+        "sequence-cut": b"\xe2\x82",
+        "overlong-slash": b"\xc0\xaf",
+        "overlong-nul": b"\xc0\x80",
+        "surrogate": b"\xed\xa0\x80",
+        "surrogate-pair": b"\xed\xa0\xbd\xed\xb8\x80",
+        "above-10ffff": b"\xf4\x90\x80\x80",
+    },
+)
+def name_bytes(f: FileBuilder, value: bytes) -> None:
+    """A tensor name with bytes that are not UTF-8 ($slug).
+
+    A decoder that drops or replaces such bytes gives the tensor another name, perhaps that of a neighbour.
+    """
+    header_text(f, b'{"' + value + b'":ENTRY}')
+
+
+@rejects("HDR-01", codes=("HDR_NOT_UTF8", "ENT_UNKNOWN_FIELD", "HDR_NOT_JSON"))
+def ignored_field_bytes(f: FileBuilder) -> None:
+    """Bytes that are not UTF-8 in a field that nobody needs."""
+    header_text(f, ENTRY.join(('{"w":', "}")).encode().replace(b"}}", b',"x":"\xff"}}'))
+
+
+@rejects("HDR-01", codes=("HDR_NOT_UTF8", "HDR_BAD_PADDING", "HDR_NOT_JSON"))
+def sequence_cut_at_end(f: FileBuilder) -> None:
+    """The last header byte begins a UTF-8 sequence that the data would have to finish."""
+    f.tensor("w", "F32", [2])
+    f.padding = b" \xc3"
+
+
+@rejects(
+    "HDR-01",
+    "HDR-05",
+    codes=("HDR_NOT_UTF8", *START),
+    over={"byte-order-mark-little-endian": b"\xff\xfe", "byte-order-mark-big-endian": b"\xfe\xff"},
+)
+@rejects("HDR-07", "HDR-01", codes=("HDR_NOT_JSON", "HDR_NOT_UTF8"), over={"little-endian": b""})
+@rejects("HDR-02", "HDR-01", codes=(*START, "HDR_NOT_UTF8"), over={"big-endian": b"\0"})
+def utf16(f: FileBuilder, value: bytes) -> None:
+    """The header text in UTF-16 ($slug).
+
+    Libraries that guess the encoding of JSON read it without complaint.
+    """
+    big = value in (b"\0", b"\xfe\xff")
+    text = f'{{"w":{ENTRY}}}'.encode("utf-16-be" if big else "utf-16-le")
+    header_text(f, value + text if len(value) == 2 else text)
+
+
+@rejects(
+    "HDR-01",
+    codes=NOT_UTF8,
+    over={
+        "continuation-alone": b"\x80",
+        "two-bytes-cut": b"\xc3",
+        "three-bytes-cut-to-one": b"\xe2",
+        "four-bytes-cut-to-three": b"\xf0\x9f\xa4",
+        "four-bytes-interrupted": b"\xf0\x9f\xa4a\x97",
+        "overlong-three-bytes": b"\xe0\x80\xaf",
+        "overlong-quote": b"\xc0\xa2",
+        "windows-1252-quotes": b"\x93\x94",
+        "latin-1-letter": b"\xe9a",
+    },
+)
+def bytes_in_name(f: FileBuilder, value: bytes) -> None:
+    """A tensor name holds bytes that are not UTF-8: $slug.
+
+    Decoders that replace, skip or guess give the tensor different names.
+    """
+    header_text(f, b'{"w' + value + b'":ENTRY}')
+
+
+@rejects(
+    "HDR-01",
+    codes=(*NOT_UTF8, "ENT_MISSING_FIELD", "ENT_UNKNOWN_FIELD", "DTY_UNKNOWN"),
+    over={
+        "dtype": ENTRY.encode().replace(b"F32", b"F32\xff"),
+        "field-name": ENTRY.encode().replace(b"shape", b"shap\xe9"),
+        "between-tokens": ENTRY.encode().replace(b":[2]", b":\xa0[2]"),
+        "digit-overlong": ENTRY.encode().replace(b"[2]", b"[\xc0\xb2]"),
+        "escape": ENTRY.encode().replace(b"F32", b"\\u00\xe53"),
+    },
+)
+def bytes_in_entry(f: FileBuilder, value: bytes) -> None:
+    """A tensor entry holds bytes that are not UTF-8: $slug."""
+    header_text(f, b'{"w":' + value + b"}")
+
+
+@rejects("HDR-01", codes=(*NOT_UTF8, "HDR_BAD_PADDING"), over={"ff": b"\xff", "no-break-space": b"\xa0"})
+def bytes_in_padding(f: FileBuilder, value: bytes) -> None:
+    """A byte that is not UTF-8 stands in the padding: $slug."""
+    f.padding = b"  " + value
+    f.tensor("w", "F32", [2])
+
+
+@rejects("HDR-07", "HDR-01", codes=NOT_UTF8[::-1], over={"little-endian": "utf-32-le"})
+@rejects("HDR-02", "HDR-01", codes=(*START, "HDR_NOT_UTF8"), over={"big-endian": "utf-32-be"})
+@rejects("HDR-01", "HDR-05", codes=("HDR_NOT_UTF8", *START), over={"with-mark": "utf-32-le-mark"})
+def utf32(f: FileBuilder, value: str) -> None:
+    """The header text in UTF-32: $slug."""
+    raw = f'{{"w":{ENTRY}}}'.encode(value.removesuffix("-mark"))
+    header_text(f, (b"\xff\xfe\0\0" if value.endswith("-mark") else b"") + raw)
+
+
+@rejects("HDR-02", codes=(*START, "HDR_NOT_UTF8"))
+def utf7(f: FileBuilder) -> None:
+    """The header text in UTF-7, whose braces are spelled in letters."""
+    letters = b64encode(f'{{"w":{ENTRY}}}'.encode("utf-16-be")).rstrip(b"=")
+    header_text(f, b"+" + letters + b"-")
+
+
+@rejects("HDR-01", "HDR-02", codes=("HDR_NOT_UTF8", *START))
+def ebcdic(f: FileBuilder) -> None:
+    """The header text in EBCDIC."""
+    header_text(f, f'{{"w":{ENTRY}}}'.encode("cp037"))
+
+
+@rejects("HDR-14", "HDR-01", codes=("HDR_NOT_JSON", "HDR_NOT_UTF8"), over={"little": "le", "big": "be"})
+def utf16_in_name(f: FileBuilder, value: str) -> None:
+    """One tensor name is written in UTF-16, all the rest in UTF-8: $slug-endian.
+
+    The bytes are UTF-8 as well, but every second one is a raw NUL.
+    """
+    header_text(f, b'{"' + "weight".encode(f"utf-16-{value}") + b'":ENTRY}')
+
+
+@accepts("HDR-01", "ENT-08")
+def edges_of_utf8_in_name(f: FileBuilder) -> None:
+    """A name holds the first and last characters of each length in UTF-8.
+
+    Wrong limits in a hand-written decoder show at the edges.
+    """
+    f.tensor(EDGES, "F32", [2])
+
+
+@accepts("HDR-01", "MET-04")
+def edges_of_utf8_in_metadata(f: FileBuilder) -> None:
+    """Metadata key and value hold the first and last characters of each length in UTF-8."""
+    f.metadata({EDGES: EDGES[::-1]})
+    f.tensor("w", "F32", [2])
+
+
+@accepts(
+    "HDR-19",
+    "HDR-01",
+    over={
+        "utf-7": "+AHc-",
+        "mojibake": "\xc3\xa9",
+    },
+)
+def name_like_decoding_fault(f: FileBuilder, value: str) -> None:
+    """A name that looks as if it had been decoded wrongly: $slug.
+
+    It is valid text; a reader that repairs it renames the tensor.
+    """
+    f.tensor(value, "F32", [2])
+
+
+@accepts(
+    "HDR-15",
+    "HDR-19",
+    over={
+        "upper-dc00": ("\U0001f400", r"\uD83D\uDC00"),
+        "upper-dfff": ("\U0010ffff", r"\uDBFF\uDFFF"),
+        "upper-deaa": ("\U0001f6aa", r"\uD83D\uDEAA"),
+        "lower-deaa": ("\U0001f6aa", r"\ud83d\udeaa"),
+        "upper-ddff": ("\U0001f5ff", r"\uD83D\uDDFF"),
+        "lower-de99": ("\U0001f699", r"\ud83d\ude99"),
+    },
+)
+def digits_of_pair(f: FileBuilder, value: tuple[str, str]) -> None:
+    """A tensor name that is one surrogate pair, written with these digits: $slug.
+
+    A table of hexadecimal digits with a gap turns a valid name into a fault, or into another name.
+    """
+    f.tensor(value[0], "F32", [2], key=f'"{value[1]}"')
+
+
+@accepts(
+    "HDR-15", "HDR-19", over={"last-before": ("\ud7ff", r"\ud7ff"), "first-behind": ("\ue000", r"\ue000")}
+)
+def escape_beside_surrogates(f: FileBuilder, value: tuple[str, str]) -> None:
+    """A tensor name that is the character next to the surrogates, as an escape ($slug).
+
+    A range with its end one too far refuses a valid name.
+    """
+    f.tensor(value[0], "F32", [2], key=f'"{value[1]}"')
+
+
+@chooses(
+    "lone-surrogates",
+    options=LONE_OPTIONS,
+    over={
+        "two-low": r"\udc00\udc00",
+        "last-before-surrogates": r"\ud7ff\udc00",
+        "escaped-letter": r"\u0041\udc00",
+    },
+)
+def low_surrogate_without_high(f: FileBuilder, value: str) -> None:
+    """A low surrogate behind an escape that is no high surrogate ($slug).
+
+    Taking any two escapes for a pair computes a character from them that nobody wrote.
+    """
+    named_with_escapes(f, "", value)
+
+
+@rejects("HDR-14", codes="HDR_NOT_JSON")
+def six_raw_tabs_in_name(f: FileBuilder) -> None:
+    r"""Six unescaped tabs in a tensor name, as many bytes as a \u escape has."""
+    header_text(f, '{"a\t\t\t\t\t\tb":ENTRY}')
