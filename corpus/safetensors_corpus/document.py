@@ -23,6 +23,7 @@ from safetensors_reference.rules.faults import shorten
 from safetensors_reference.source import read_whole
 
 from . import recipe
+from .steps import KINDS
 
 SCHEMA_VERSION = 2
 READABLE = (1, 2)
@@ -30,8 +31,6 @@ READABLE = (1, 2)
 MANIFEST = "corpus.json"
 FILES, RECIPES = "files", "recipes"
 """Folders of the stored inputs, and of those made of recipes in a copy that has them."""
-KINDS = ("read", "slice", "write", "index", "lifecycle", "resource")
-"""Kinds of case, by what is done with the input."""
 LARGEST_MANIFEST = 64 << 20
 """Largest ``corpus.json`` in bytes that is read."""
 LONGEST_NUMBER = 64
@@ -206,7 +205,6 @@ _ACTIONS: Mapping[str, Any] = {
         "script": [{"step": str, "tensor?": str, "size?": SIZE, "bytes?": _PARTS, "at?": SIZE}],
     },
 }
-_ACTION_OF = {"slice": "slice", "write": "write", "lifecycle": "lifecycle"}
 _NEEDS = {
     "open": (),
     "close": (),
@@ -219,7 +217,7 @@ _NEEDS = {
 }
 _CASE = {
     "id": CASE_ID,
-    "kind?": KINDS,
+    "kind?": tuple(KINDS),
     "title": str,
     "description": str,
     "rules": [str],
@@ -471,7 +469,7 @@ def _items(metadata: Mapping[str, Any]) -> list[Any]:
 
 def action_faults(kind: str, given: Any) -> Iterator[str]:
     """Yield what is wrong with what a case of a kind does beyond opening and reading its input."""
-    wanted = _ACTION_OF.get(kind)
+    wanted = kind if kind in KINDS and KINDS[kind].acts else None
     if given is None:
         if wanted:
             yield "has no action"

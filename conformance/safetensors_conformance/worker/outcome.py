@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from safetensors_corpus import steps
 from safetensors_corpus.judging.answer import OUTCOMES, UNSAFE, Answer, Outcome
 from safetensors_corpus.judging.bounded import bounded, size_of
 from safetensors_corpus.manifest import LARGEST_IN_MEMORY
@@ -13,9 +14,8 @@ from safetensors_corpus.manifest import LARGEST_IN_MEMORY
 if TYPE_CHECKING:
     from safetensors_corpus import Case
 
-STEPS = ("open", "read", "slice", "write", "index", "lifecycle", "device")
-"""The steps: validate and list, hand out every tensor, hand out a part of one, write a file, load through an
-index, hold a file open while somebody else changes it, and load onto a device, when one is asked for."""
+STEPS = tuple(steps.STEPS)
+"""Names of the steps, in the order in which they are asked."""
 
 
 class Check(NamedTuple):

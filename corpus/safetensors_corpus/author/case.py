@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from string import Template
 from typing import TYPE_CHECKING, Any, Literal
 
+from ..steps import KINDS
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -36,16 +38,6 @@ AREAS = {
 }
 """Areas of the corpus, in the order of the format, and the kind of their cases. Modules of an area stand in
 ``cases/AREA``; what fuzzing found is data, and names its area itself."""
-
-STEPS = {
-    "read": ("open", "read"),
-    "slice": ("slice",),
-    "write": ("write",),
-    "index": ("index",),
-    "lifecycle": ("lifecycle",),
-    "resource": ("open",),
-}
-"""Kind of case -> the steps it is run with when it does not say."""
 
 Importance = Literal["low", "medium", "high", "critical"]
 
@@ -176,7 +168,7 @@ def _register(
                     arguments=(value,) if over else (),
                     level=level,
                     importance=importance,
-                    steps=STEPS[AREAS[area]] if steps is None else tuple(steps),
+                    steps=KINDS[AREAS[area]].steps if steps is None else tuple(steps),
                     smoke=smoke,
                     bugs=tuple(_shown(bugs, slug)),
                     heavy=heavy,

@@ -11,14 +11,14 @@ from pathlib import Path
 import click
 
 from ..author.case import AREAS
-from ..document import KINDS
 from ..manifest import Case
+from ..steps import KINDS
 from .common import did_you_mean, expects, folder_option, load, matches, raw_manifest
 
 
 @click.command("list", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("pattern", default="")
-@click.option("--kind", type=click.Choice(KINDS), help="Only cases of this kind.")
+@click.option("--kind", type=click.Choice(tuple(KINDS)), help="Only cases of this kind.")
 @click.option("--area", metavar="AREA", help="Only cases of this area, the part of the id before the slash.")
 @click.option("--rule", metavar="RULE", help="Only cases that carry this rule, such as OFF-07.")
 @click.option("--choice", metavar="CHOICE", help="Only cases of this choice.")

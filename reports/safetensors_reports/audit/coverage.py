@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from safetensors_corpus.judging.verdicts import fails, kind_of, worst
+from safetensors_corpus.steps import ONE_STEP_KINDS
 from safetensors_reference import rule_book
 from safetensors_reference.rules.pages import AREAS
 
@@ -151,5 +152,5 @@ def _missing(case: Case, reasons: dict[str, int], unsure: set[str]) -> str:
 def _kinds(record: RunRecord) -> set[str]:
     """Return the kinds of case that an implementation has a step for."""
     steps = set(record.implementation.get("steps", ()))
-    kinds = {"slice", "write", "index", "lifecycle"} & steps
+    kinds = steps.intersection(ONE_STEP_KINDS)
     return kinds | {"resource"} if steps & {"open", "read"} else kinds

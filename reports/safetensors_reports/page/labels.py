@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from safetensors_corpus import steps
 from safetensors_corpus.judging.verdicts import STRICT_FAILING
 
 from ..audit.coverage import LETTERS
@@ -24,24 +25,13 @@ COLUMNS = (
 )
 """Verdict -> head of its column in the order of the verdict band."""
 
-STEPS = {
-    "open": "header only",
-    "read": "with the data",
-    "slice": "parts of tensors",
-    "write": "written files",
-    "index": "sharded models",
-    "lifecycle": "files that change",
-    "device": "tensors on a device",
-}
+STEPS = {name: step.looks_at for name, step in steps.STEPS.items()}
 """Step -> what it looks at."""
 
 NOT_ASKED = {
     "heavy": "heavy: they need much memory or disk (--heavy)",
     "data": "about data and values: it hands out no data",
-    "slice": "requests for parts of tensors: it takes none",
-    "write": "writer's calls: it writes no files",
-    "index": "sharded models: it reads no index",
-    "lifecycle": "files that change while open: its adapter has no such step",
+    **{kind: steps.STEPS[kind].not_asked for kind in steps.ONE_STEP_KINDS},
     "resource": "budgets of time and memory for a step it lacks",
 }
 """Reason for cases that were not asked -> words."""

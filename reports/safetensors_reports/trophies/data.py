@@ -13,13 +13,14 @@ from typing import Any
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from safetensors_corpus.steps import CASE_STEPS
 from safetensors_reference.source import read_whole
 
 from ..history.model import TURNS, turn_of
 from ..project_names import same_project
 from ..schemas import schema_error
 from ..text import visible
-from .model import STEPS, Expectations
+from .model import Expectations
 
 LARGEST_DOCUMENT = 64 << 20
 """Most bytes of a trend or descriptor that is read."""
@@ -142,7 +143,7 @@ def load_baselines(root: Path) -> list[Expectations]:
 def _check_row(path: Path, row: Any) -> None:
     if not isinstance(row, dict) or not isinstance(row.get("case"), str):
         raise TrophyError(f"{path}: an entry has no 'case'")
-    if not all(isinstance(row.get(key, ""), str) for key in (*STEPS, "issue", "versions", "profile")):
+    if not all(isinstance(row.get(key, ""), str) for key in (*CASE_STEPS, "issue", "versions", "profile")):
         raise TrophyError(f"{path}, {row['case']}: verdicts, issue, versions and profile must be strings")
     try:
         SpecifierSet(row.get("versions", ""))

@@ -16,12 +16,12 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from safetensors_corpus.judging.verdicts import STRICT_FAILING, kind_of
+from safetensors_corpus.steps import CASE_STEPS
 
 from ..project_names import report_key, same_project
 
 Row = Mapping[str, Any]
 Kind = Literal["gone", "came", "there"]
-STEPS = ("open", "read", "slice", "write", "index", "lifecycle")
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,9 @@ def _expected(baseline: Expectations, named: Mapping[str, Sequence[Row]]) -> Ite
         holds = SpecifierSet(row.get("versions", "")).contains(version, prereleases=True)
         if row.get("profile") or not holds:
             continue
-        if not any(kind_of(row[step]) in STRICT_FAILING - {"harness-error"} for step in STEPS if step in row):
+        if not any(
+            kind_of(row[step]) in STRICT_FAILING - {"harness-error"} for step in CASE_STEPS if step in row
+        ):
             continue
         for case in _covered(row["case"], named):
             for bug in named[case]:

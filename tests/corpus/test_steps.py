@@ -1,0 +1,33 @@
+"""Everything that names the steps and kinds and cannot read them from the table agrees with it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from safetensors_corpus import perform
+from safetensors_corpus.author.builders import BUILDERS
+from safetensors_corpus.author.case import AREAS
+from safetensors_corpus.document import _ACTIONS
+from safetensors_corpus.manifest import corpus_root
+from safetensors_corpus.steps import CASE_STEPS, KINDS, ONE_STEP_KINDS, STEPS
+
+
+def test_kinds_take_steps_of_the_table() -> None:
+    assert all(kind.name == name and set(kind.steps) <= STEPS.keys() for name, kind in KINDS.items())
+    assert set(CASE_STEPS) == STEPS.keys() - {"device"}
+    assert {name for name, step in STEPS.items() if step.not_asked} == set(ONE_STEP_KINDS)
+
+
+def test_every_kind_has_an_area_a_builder_and_a_performance() -> None:
+    assert set(AREAS.values()) == BUILDERS.keys() == perform._ACTIONS.keys() == KINDS.keys()
+    assert {name for name, kind in KINDS.items() if kind.acts} == _ACTIONS.keys()
+
+
+def test_the_schema_of_the_manifest_has_the_same_kinds_and_steps() -> None:
+    schema: dict[str, Any] = json.loads((corpus_root() / "schema" / "corpus.schema.json").read_text())
+    case = schema["$defs"]["case"]["properties"]
+    assert case["kind"]["enum"] == list(KINDS)
+    assert case["steps"]["items"]["enum"] == list(CASE_STEPS)
+    actions = [schema["$defs"][ref["$ref"].split("/")[-1]] for ref in case["action"]["oneOf"]]
+    assert {action["properties"]["do"]["const"] for action in actions} == _ACTIONS.keys()
