@@ -40,7 +40,7 @@ def some(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A part of these cases, every one with complex numbers among them."""
     root = tmp_path_factory.mktemp("some")
     raw = read_document(folder).raw
-    needed = ("header/name-decomposed", "framing/one-tensor")
+    needed = ("entry/two-names-composed-and-decomposed", "framing/one-tensor")
     raw["cases"] = [
         c
         for n, c in enumerate(raw["cases"])
@@ -118,7 +118,7 @@ def test_a_reader_that_accepts_everything_fails_what_must_be_refused(
 @pytest.mark.parametrize(
     ("change", "case"),
     [
-        ("t.name = t.name.normalize()", "header/name-decomposed"),
+        ("t.name = t.name.normalize()", "entry/two-names-composed-and-decomposed"),
         ("t.shape = t.shape.filter((d) => d !== 1n)", "shape/"),
         ("t.dtype = t.dtype.replace('BF16', 'F16')", "dtype/"),
     ],

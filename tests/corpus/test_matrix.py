@@ -122,6 +122,8 @@ def part(root: Path, folder: Path, ids: Collection[str]) -> None:
     raw["cases"] = [row for row in raw["cases"] if row["id"] in ids]
     (folder / "corpus.json").write_text(json.dumps(raw), encoding="utf-8")
     for row in raw["cases"]:
+        if "recipe" in row["input"]:
+            continue
         target = folder / row["input"]["file"]
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes((root / row["input"]["file"]).read_bytes())
