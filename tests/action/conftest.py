@@ -1,4 +1,4 @@
-"""The corpora that jobs run, each made once."""
+"""The corpora that jobs run, each made once, and a job that many look at."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from .cases import corpus_of, few, layouts
+from .job import LENIENT, Job, pull_request
 
 
 @pytest.fixture(scope="session")
@@ -19,3 +20,11 @@ def few_cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def layout_cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Some hundreds of files to read, enough for a run that is interrupted on its way."""
     return corpus_of(tmp_path_factory.mktemp("layouts") / "corpus", layouts)
+
+
+@pytest.fixture(scope="session")
+def lenient(tmp_path_factory: pytest.TempPathFactory, few_cases: Path) -> Job:
+    """A whole job for a pull request, with a reader that takes nearly everything."""
+    folder = tmp_path_factory.mktemp("lenient")
+    job = Job(folder, "pull_request", pull_request(), corpus=few_cases)
+    return job.run(implementation=LENIENT, fuzz_executions="10", upload_sarif="true", comment="true")

@@ -102,7 +102,7 @@ class Job:
         } | given
         for step in STEPS:
             key = step.get("id", step["name"])
-            if not self._wanted(step.get("if", "success()")):
+            if not self.wanted(step):
                 self.outcome[key] = "skipped"
                 continue
             if "uses" in step:
@@ -207,9 +207,9 @@ class Job:
     def _filled(self, text: str) -> str:
         return re.sub(r"\$\{\{ ([a-z0-9._-]+) \}\}", lambda m: self._value(m[1]), text)
 
-    def _wanted(self, condition: str) -> bool:
+    def wanted(self, step: dict[str, Any]) -> bool:
         """Decide an ``if:``; without ``always()`` a step is left out after a failure, as the service does."""
-        parts = condition.split(" && ")
+        parts = step.get("if", "success()").split(" && ")
         if "always()" not in parts and not self.ok:
             return False
         for part in parts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from .api import Api, served
-from .job import ROOT, STEPS, TOKEN, Job, pull_request
+from .job import ROOT, STEPS, TOKEN, Job
 
 MARKER = "<!-- safetensors-conformance: {} -->\n"
 NAME = "safetensors-conformance"
@@ -22,11 +23,12 @@ def api() -> Iterator[Api]:
         yield api
 
 
-@pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory, few_cases: Path) -> Job:
+@pytest.fixture
+def done(lenient: Job) -> Job:
     """A job with a report, whose comment step is run again by each test."""
-    job = Job(tmp_path_factory.mktemp("done"), "pull_request", pull_request(), corpus=few_cases)
-    return job.run(implementation="reference", fuzz_executions="0", comment="true")
+    job = copy.copy(lenient)
+    job.env, job.outcome, job.outputs = {}, {**lenient.outcome}, {**lenient.outputs}
+    return job
 
 
 def comment(job: Job, api: Api) -> Job:
@@ -39,7 +41,6 @@ def comment(job: Job, api: Api) -> Job:
 
 
 def test_without_a_service_the_comment_is_a_warning(done: Job) -> None:
-    assert done.ok
     assert done.outcome["Comment on the pull request"] == "success"
     (warning,) = done.annotations("warning")
     assert warning.startswith("no comment: ")

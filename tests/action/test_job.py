@@ -15,7 +15,7 @@ from safetensors_corpus import load_manifest
 from safetensors_corpus.judging.verdicts import SECURITY, fails
 from safetensors_reports.record.run import read_record
 
-from .job import LENIENT, TOKEN, Job, pull_request
+from .job import LENIENT, STEPS, TOKEN, Job, pull_request
 
 SARIF = "github/codeql-action/upload-sarif"
 ARTIFACT = "actions/upload-artifact"
@@ -31,13 +31,6 @@ class Strict(Reference):
             raise ValueError("not today")
         return super().read(path)
 """
-
-
-@pytest.fixture(scope="module")
-def lenient(tmp_path_factory: pytest.TempPathFactory, few_cases: Path) -> Job:
-    """A whole job with a reader that takes nearly everything."""
-    job = Job(tmp_path_factory.mktemp("lenient"), corpus=few_cases)
-    return job.run(implementation=LENIENT, fuzz_executions="10", upload_sarif="true")
 
 
 def rows(job: Job) -> Iterator[dict[str, Any]]:
@@ -68,7 +61,7 @@ def test_a_reader_with_failures_fails_the_job_and_is_reported(lenient: Job) -> N
         "report": "success",
         "upload": "success",
         "Keep the report": "success",
-        "Comment on the pull request": "skipped",
+        "Comment on the pull request": "success",
         "outcome": "failure",
     }
     assert any(row["case"] == "layout/hole-between-two" for row in rows(lenient))
@@ -104,6 +97,7 @@ def fork(tmp_path_factory: pytest.TempPathFactory, few_cases: Path) -> Job:
     return job.run(implementation="reference", fuzz_executions="20", upload_sarif="true", comment="true")
 
 
+@pytest.mark.nightly
 def test_a_reader_without_failures_passes(fork: Job) -> None:
     assert fork.outputs["outcome"] == {"result": "passed", "findings": "0"}
     assert fork.ok
@@ -111,6 +105,7 @@ def test_a_reader_without_failures_passes(fork: Job) -> None:
     assert "reference" in fork.summary
 
 
+@pytest.mark.nightly
 def test_without_the_right_to_write_nothing_is_uploaded(fork: Job) -> None:
     assert fork.outputs["report"] == {"sarif": "true"}
     assert SARIF not in fork.used
@@ -141,6 +136,7 @@ def excused(lenient: Job, tmp_path_factory: pytest.TempPathFactory, few_cases: P
 def test_a_complete_baseline_lets_the_job_pass(excused: Job) -> None:
     assert (excused.ok, excused.outcome["Fuzz"]) == (True, "skipped")
     assert excused.outputs["outcome"]["result"] == "passed"
+    assert excused.annotations("error") == []
     # The report knows the baseline too: nothing is new.
     assert "0 new" in excused.summary
 
@@ -154,21 +150,37 @@ def test_a_complete_baseline_excuses_security_failures_too(excused: Job) -> None
     assert excused.decide("security") == "passed"
 
 
-@pytest.mark.by_day(1)
+def test_a_baseline_whose_review_is_due_excuses_no_security_failures(lenient: Job, excused: Job) -> None:
+    path = excused.repository / "known.toml"
+    kept = path.read_text()
+    baseline(lenient, path, dt.datetime.now(dt.UTC).date() - dt.timedelta(days=1))
+    try:
+        assert excused.decide("security") == "failed"
+    finally:
+        path.write_text(kept)
+    assert "review is due for" in "\n".join(excused.annotations("error"))
+
+
+def run_and_decide(job: Job, **inputs: str) -> str:
+    """Run the corpus and decide, as if it had been reported, which takes longer; return the result."""
+    job.run(until="run", fuzz_executions="0", **inputs)
+    Path(job.outputs["check"]["work"], "report.status").write_text("0")
+    return job.decide(inputs["fail_on"])
+
+
 @pytest.mark.parametrize(
     ("days", "leave_out", "decisions"),
     [
-        (30, 1, {
+        pytest.param(30, 1, {
             "failures": ("failed", "no baseline expects"),
             "security": ("failed", "1 results are security failures"),
             "never": ("passed", ""),
-        }),
-        (-1, 0, {
+        }, id="incomplete"),
+        pytest.param(-1, 0, {
             "security": ("failed", "review is due for"),
             "failures": ("failed", "its baseline is not right"),
-        }),
+        }, id="overdue", marks=pytest.mark.nightly),
     ],
-    ids=["incomplete", "overdue"],
 )  # fmt: skip
 def test_what_the_baseline_does_not_excuse(
     lenient: Job,
@@ -184,9 +196,7 @@ def test_what_the_baseline_does_not_excuse(
     (record,) = lenient.report.glob("runs/*.jsonl")
     baseline(lenient, job.repository / f"{record.stem}.baseline.toml", day, leave_out)
     (fail_on, (result, says)), *others = decisions.items()
-    job.run(implementation=LENIENT, fuzz_executions="0", fail_on=fail_on)
-    assert job.outputs["outcome"]["result"] == result
-    assert job.ok == (result == "passed")
+    assert run_and_decide(job, implementation=LENIENT, fail_on=fail_on) == result
     assert says in "\n".join(job.annotations("error"))
     for fail_on, (result, says) in others:
         assert job.decide(fail_on) == result
@@ -196,9 +206,8 @@ def test_what_the_baseline_does_not_excuse(
 def test_security_leaves_wrong_refusals_alone(tmp_path: Path, few_cases: Path) -> None:
     job = Job(tmp_path, corpus=few_cases)
     (job.repository / "adapter" / "strict.py").write_text(STRICT)
-    job.run(implementation="py:adapter/strict.py:Strict", fuzz_executions="0", fail_on="security")
+    assert run_and_decide(job, implementation="py:adapter/strict.py:Strict", fail_on="security") == "passed"
     assert {row["verdict"] for row in rows(job)} & {"wrong-reject", *SECURITY} == {"wrong-reject"}
-    assert job.outputs["outcome"]["result"] == "passed"
     assert job.decide("failures") == "failed"
 
 
@@ -213,16 +222,35 @@ def test_what_cannot_be_run_fails_the_job_always(tmp_path: Path, few_cases: Path
     assert "adapter/none.py does not exist" in job.summary
 
 
-HOSTILE = [
-    "'; touch pwned1; '\"; touch pwned2; \" $(touch pwned3) `touch pwned4` | touch pwned5 & touch pwned6 #",
-    "--help $PATH ${{ github.token }} ::error::pwned",
-]
+HOSTILE = {
+    "shell": (
+        "'; touch pwned1; '\"; touch pwned2; \" $(touch pwned3) `touch pwned4` "
+        "| touch pwned5 & touch pwned6 #"
+    ),
+    "option": "--help $PATH ${{ github.token }} ::error::pwned; touch pwned7; $(touch pwned8)",
+}
 
 
-@pytest.mark.by_day(4)
-@pytest.mark.parametrize("text", HOSTILE, ids=["shell", "option"])
+REFUSED = ("baseline", "name", "profile")
+"""Inputs in which no such text is taken; a run starts with the others, which takes longer."""
+
+
 @pytest.mark.parametrize(
-    "names", [("implementation", "report"), ("baseline",), ("name",), ("profile",)], ids=" and ".join
+    ("names", "text"),
+    [
+        *(
+            pytest.param((name,), text, id=f"{name}-{id_}")
+            for name in REFUSED
+            for id_, text in HOSTILE.items()
+        ),
+        pytest.param(("implementation", "report"), HOSTILE["option"], id="implementation and report-option"),
+        pytest.param(
+            ("implementation", "report"),
+            HOSTILE["shell"],
+            id="implementation and report-shell",
+            marks=pytest.mark.nightly,
+        ),
+    ],
 )
 def test_hostile_inputs_execute_nothing(
     tmp_path: Path, few_cases: Path, names: tuple[str, ...], text: str
@@ -235,8 +263,13 @@ def test_hostile_inputs_execute_nothing(
     assert TOKEN not in job.log
 
 
-@pytest.mark.by_day(1)
-@pytest.mark.parametrize("text", HOSTILE, ids=["shell", "option"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(HOSTILE["shell"], id="shell"),
+        pytest.param(HOSTILE["option"], id="option", marks=pytest.mark.nightly),
+    ],
+)
 def test_hostile_steps_of_fuzzing_execute_nothing(tmp_path: Path, text: str) -> None:
     job = Job(tmp_path).run(until="install", implementation="reference", fuzz_steps=text)
     Path(job.outputs["check"]["work"], "run.status").write_text("0")  # as if the corpus had been run
@@ -331,6 +364,13 @@ def test_without_the_right_to_write_uploads_are_left_out(
     assert (job.outputs["check"]["sarif"], job.outputs["check"]["comment"]) == ("false", "false")
     notices = job.annotations("notice")
     assert len([line for line in notices if why in line]) == 2
+    # As if all else had been done: what was made is kept, and nothing is uploaded.
+    job.outcome |= {"install": "success", "report": "success"}
+    job.outputs["report"] = {"sarif": "true"}
+    wanted = {step["name"]: job.wanted(step) for step in STEPS}
+    assert wanted["Keep the report"]
+    assert not wanted["Show the findings under code scanning"]
+    assert not wanted["Comment on the pull request"]
 
 
 def test_an_interrupted_run_is_reported(tmp_path: Path, layout_cases: Path) -> None:
