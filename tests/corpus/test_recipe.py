@@ -177,6 +177,27 @@ def test_a_part_that_the_schema_forbids_is_refused(part: Part, words: str, tmp_p
         recipe.write([part], tmp_path / "file")
 
 
+@pytest.mark.parametrize(
+    ("part", "key"),
+    [
+        ({"zeros": recipe.LARGEST_FILE}, "zeros"),
+        ({"repeat": {"hex": ""}, "count": recipe.LARGEST_MADE}, "count"),
+        ({"each": "", "count": 1, "first": 1 << 64}, "first"),
+    ],
+)
+def test_the_largest_numbers_are_taken_and_none_above(part: Part, key: str) -> None:
+    recipe.check(part)
+    with pytest.raises(ValueError, match=f"{key} is .*, the most is"):
+        recipe.check({**part, key: part[key] + 1})
+
+
+def test_a_file_is_expanded_up_to_what_memory_is_meant_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recipe, "LARGEST_MADE", 6)
+    assert recipe.expand([{"zeros": 5}, {"text": "a"}]) == bytes(5) + b"a"
+    with pytest.raises(ValueError, match="gives 7 bytes, the most in memory is 6"):
+        recipe.expand([{"zeros": 6}, {"text": "a"}])
+
+
 def test_descriptions_are_short_whatever_the_part(manifest: Manifest) -> None:
     for case in manifest.cases:
         for line in recipe.describe(case.input.recipe).splitlines():
