@@ -108,7 +108,7 @@ profile = "text"
 
 def test_reviews_become_due(tmp_path: Path) -> None:
     baseline = load_baseline(write(tmp_path, GOOD), "1.0", None)
-    assert overdue(baseline, dt.date(2098, 1, 1)) == []
+    assert overdue(baseline, dt.date(2099, 1, 1)) == []
     assert [e.case for e in overdue(baseline, dt.date(2099, 1, 2))] == ["layout/hole-between-two"]
 
 

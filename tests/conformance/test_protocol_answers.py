@@ -207,3 +207,32 @@ def test_a_null_is_a_field_left_out() -> None:
     assert (result.exception, result.documented, result.checks, result.cpu_ms) == (None, None, (), None)
     assert not result.has_metadata
     assert parse_run({**answer, "metadata": None}, 1).has_metadata
+
+
+START = {"protocol": 1, "implementation": {"name": "r"}, "steps": ["read"]}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"protocol": None}, "it speaks protocol None"),
+        ({"protocol": True}, "it speaks protocol True"),
+        ({"protocol": 2}, "it speaks protocol 2"),
+        ({"lacks": "dtype-f4"}, '"lacks" must be a list'),
+        ({"lacks": [5]}, '"lacks" must be a list'),
+        ({"lacks": ["x" * 101]}, '"lacks" must be a list'),
+    ],
+)
+def test_a_start_that_says_too_little_or_too_much_is_refused(change: dict[str, Any], words: str) -> None:
+    assert parse_start({**START, "lacks": ["x" * 100]}, "r").lacks == {"x" * 100}
+    with pytest.raises(ProtocolError, match=words):
+        parse_start({**START, **change}, "r")
+
+
+def test_times_and_repeated_metadata_keys_are_taken_as_they_are() -> None:
+    answer = {"seq": 7, "outcome": "accept", "tensors": [], "cpu_ms": 0}
+    answer["metadata_items"] = [["a", "1"], ["a", "2"]]
+    found = parse_run(answer, 7)
+    assert found.metadata == {"a": ["1", "2"]}
+    assert found.cpu_ms == 0
+    assert parse_run({**answer, "cpu_ms": -1}, 7).cpu_ms is None

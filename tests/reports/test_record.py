@@ -348,9 +348,12 @@ def test_expected_failures_count_cases_that_fail_and_are_listed(make: type[Make]
         make.result("a/half", "wrong-content"),
         make.result("a/stale", "pass", expected_failure=True),
         make.result("a/new", "unsafe"),
+        make.result("a/missed-recommendation", "not-strict", expected_failure=True),
+        make.result("a/half-recommendation", "not-strict", step="open", expected_failure=True),
+        make.result("a/half-recommendation", "not-strict"),
     )
-    assert record.expected_cases() == {"a/listed"}
-    assert record.expected_failures == 1
+    assert record.expected_cases() == {"a/listed", "a/missed-recommendation"}
+    assert record.expected_failures == 2
 
 
 def test_not_run_is_what_the_corpus_has_more(make: type[Make]) -> None:
