@@ -18,7 +18,7 @@ import jsonschema
 import pytest
 
 from safetensors_corpus import Case, Manifest
-from safetensors_corpus.author.builders import new_builder
+from safetensors_corpus.author.builders import BUILDERS, new_builder
 from safetensors_corpus.author.case import ACCEPT, AREAS, Accept, CaseFunction, Reject
 from safetensors_corpus.author.file import HEAVY, LONG_RECIPE, MAX_FILE, USUAL_FILE, FileBuilder
 from safetensors_corpus.document import parsed
@@ -438,6 +438,12 @@ def test_a_case_is_heavy_when_it_says_so_or_its_input_is_large(
 
     built = build_one(monkeypatch, case_function(body=body, heavy=heavy))
     assert parsed(Path("corpus.json"), built.files["corpus.json"])["cases"][0]["heavy"] is expected
+
+
+def test_a_kind_without_a_builder_is_an_error_that_names_the_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(BUILDERS, "read")
+    with pytest.raises(ValueError, match="case framing/x: cases of kind 'read' have no builder"):
+        build_one(monkeypatch, case_function())
 
 
 @pytest.mark.parametrize("area", AREAS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -140,9 +141,19 @@ def test_check_prints_contradictions_and_fails(tmp_path: Path, monkeypatch: pyte
     result = run("stats", "-c", tmp_path, "--check")
     assert result.exit_code == 1
     assert "FRM-01: no case demands reject, and coverage.toml gives no reason" in result.stdout
-    assert "contradictions between cases and coverage.toml" in result.stdout
+    assert "contradictions between rules, cases and coverage.toml" in result.stdout
     monkeypatch.setattr("safetensors_corpus.cli.stats.coverage_errors", lambda *_: [])
     assert run("stats", "-c", tmp_path, "--check").exit_code == 0
+
+
+def test_check_notices_rules_that_are_not_built_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run("stats", "--check").exit_code == 0
+    book = rule_book()
+    rules = {**book.rules, "HDR-99": replace(book.rules["HDR-01"], id="HDR-99")}
+    monkeypatch.setattr("safetensors_corpus.cli.stats.rule_book", lambda: replace(book, rules=rules))
+    result = run("stats", "--check")
+    assert result.exit_code == 1
+    assert "corpus.json is of other rules than the rule book (HDR-99): build it" in result.stdout
 
 
 def test_a_broken_table_of_reasons_is_an_error_message(

@@ -26,5 +26,7 @@ BUILDERS: dict[str, Callable[[], Builder]] = {
 
 
 def new_builder(kind: str) -> Builder:
-    """Return an empty builder for a case of this kind."""
+    """Return an empty builder for a case of this kind. Raises ValueError for a kind that has none."""
+    if kind not in BUILDERS:
+        raise ValueError(f"cases of kind {kind!r} have no builder in author/builders.py")
     return BUILDERS[kind]()

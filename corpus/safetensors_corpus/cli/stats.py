@@ -10,6 +10,8 @@ from typing import Any
 
 import click
 
+from safetensors_reference import rule_book
+
 from ..publish.stats import coverage_errors, load_reasons, statistics, stored_bytes
 from .common import UnusableError, byte_count, folder_option, load, raw_manifest
 
@@ -39,10 +41,14 @@ def stats(as_json: bool, check: bool, root: Path | None) -> None:
         raise UnusableError(f"coverage.toml: {err}") from err
     if check:
         errors = coverage_errors(raw, reasons)
+        if root is None and (
+            late := sorted(rule_book().rules.keys() ^ {rule["id"] for rule in raw["rules"]})
+        ):
+            errors.append(f"corpus.json is of other rules than the rule book ({', '.join(late)}): build it")
         for error in errors:
             click.echo(error)
         if errors:
-            click.echo(f"{len(errors)} contradictions between cases and coverage.toml")
+            click.echo(f"{len(errors)} contradictions between rules, cases and coverage.toml")
             raise SystemExit(1)
         click.echo("every side of every must-rule is covered or has its reason")
         return

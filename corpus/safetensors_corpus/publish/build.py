@@ -53,8 +53,8 @@ def build() -> Built:
     out: dict[str, bytes] = {}
     rows = []
     for case in all_cases():
-        builder = new_builder(case.kind)
         try:
+            builder = new_builder(case.kind)
             case.body(builder, *case.arguments)
             stored, files = builder.stored(case.id)
             rows.append(_row(case, builder, stored, files))
