@@ -29,8 +29,8 @@ from safetensors_reference.rules.dtypes import DTYPE_BITS
 from safetensors_reference.rules.errors import AccessError, NoSuchTensorError, UnsupportedDtypeError
 from safetensors_reference.source import PathSource
 
-from .strategies import FEWER, Model, models
-from .support import make
+from ..strategies import FEWER, Model, models
+from ..support import make
 
 _HEADER = (
     '{"b":{"dtype":"I64","shape":[1],"data_offsets":[8,16]},"__metadata__":{"k":"v"},'

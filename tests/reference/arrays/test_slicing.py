@@ -20,8 +20,8 @@ from safetensors_reference.header.model import TensorInfo
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 from safetensors_reference.rules.errors import AccessError
 
-from .strategies import FEWER
-from .support import make
+from ..strategies import FEWER
+from ..support import make
 
 WIDTHS = {"U8": "u1", "I16": "<i2", "F32": "<f4", "C64": "<c8"}
 

@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 from safetensors_reference.check.cli import SHOWN, check
 from safetensors_reference.main import main
 
-from .support import ABCD, W, entry, make
+from ..support import ABCD, W, entry, make
 
 VALID = make(f'{{"w":{W}}}', ABCD)
 TWO = make(f'{{"w":{W},"w":{W}}}', ABCD + b"!!!!")

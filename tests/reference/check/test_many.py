@@ -29,8 +29,8 @@ from safetensors_reference.check.output import printable
 from safetensors_reference.check.result import CheckResult, check_input
 from safetensors_reference.rules.book import ProfileName
 
-from .strategies import Model, models
-from .support import ABCD, W, entry, make
+from ..strategies import Model, models
+from ..support import ABCD, W, entry, make
 
 VALID = make(f'{{"w":{W}}}', ABCD)
 BROKEN = make(f'{{"w":{W},"w":{W}}}', ABCD + b"!!!!")

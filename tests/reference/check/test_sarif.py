@@ -26,7 +26,7 @@ from safetensors_reference.rules.book import ProfileName
 from safetensors_reference.rules.cwe import CWE_NAMES, CWE_OF_CODE
 from safetensors_reference.rules.sarif import message_text
 
-from .support import ABCD, W, entry, make
+from ..support import ABCD, W, entry, make
 
 BOOK = rule_book()
 VALID = make(f'{{"w":{W}}}', ABCD)

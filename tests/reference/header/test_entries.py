@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from safetensors_reference import explain, read_header
 
-from .naive import BITS
-from .strategies import FEWER
-from .support import ABCD, W, entry, make
+from ..naive import BITS
+from ..strategies import FEWER
+from ..support import ABCD, W, entry, make
 
 U64 = 2**64 - 1
 

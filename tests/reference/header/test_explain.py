@@ -24,10 +24,10 @@ from safetensors_reference.rules.book import ProfileName
 from safetensors_reference.rules.errors import AccessError
 from safetensors_reference.sharded.read import explain_index
 
-from . import naive
-from .naive import Content
-from .strategies import FEWER, Model, models, mutants
-from .support import ABCD, W, entry, make
+from .. import naive
+from ..naive import Content
+from ..strategies import FEWER, Model, models, mutants
+from ..support import ABCD, W, entry, make
 
 READER_FAMILIES = ("FRM", "HDR", "ENT", "DTY", "SHP", "OFF", "MET")
 

@@ -15,8 +15,8 @@ from safetensors_reference import HEADER_CAP, explain, rule_book
 from safetensors_reference.rules.book import ProfileName
 from safetensors_reference.rules.faults import JsonPath
 
-from . import naive
-from .support import ABCD, Marked, W, entry, make, marked
+from .. import naive
+from ..support import ABCD, Marked, W, entry, make, marked
 
 U64 = 2**64 - 1
 DEEP = 126

@@ -22,9 +22,9 @@ from safetensors_reference.header.json_text import (
     whole_number,
 )
 
-from .naive import Number, Pairs
-from .strategies import FEWER
-from .support import ABCD, W, make
+from ..naive import Number, Pairs
+from ..strategies import FEWER
+from ..support import ABCD, W, make
 
 Report = tuple[str, str, str, int, int, str | None]
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from safetensors_reference.header.layout import Range, check_layout, draw_layout
 
-from .naive import BreachError, covered_once
-from .strategies import FEWER
+from ..naive import BreachError, covered_once
+from ..strategies import FEWER
 
 Pair = tuple[int, int]
 

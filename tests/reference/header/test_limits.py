@@ -9,7 +9,7 @@ import pytest
 from safetensors_reference import explain
 from safetensors_reference.header.explain import FAULT_LIMIT
 
-from .support import make
+from ..support import make
 
 
 @pytest.mark.parametrize("number", [b"1", b"-1.5e-3", b"0 "])

@@ -27,8 +27,8 @@ from safetensors_reference.rules.book import ProfileName
 from safetensors_reference.rules.errors import AccessError
 from safetensors_reference.sharded.read import explain_index
 
-from .strategies import FEWER, mutants
-from .support import W, make
+from ..strategies import FEWER, mutants
+from ..support import W, make
 
 explain_module = vars(parse)["explain_source"].__globals__
 FIXED = 300_000

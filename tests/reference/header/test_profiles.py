@@ -11,9 +11,9 @@ from hypothesis import given
 from safetensors_reference import PROFILES, explain, rule_book
 from safetensors_reference.rules.book import ProfileName
 
-from .naive import Content
-from .strategies import FEWER, mutants
-from .support import ABCD, W, entry, make
+from ..naive import Content
+from ..strategies import FEWER, mutants
+from ..support import ABCD, W, entry, make
 
 U64 = 2**64 - 1
 SEEN = Content({"w": ("U8", (4,), 0, 4)}, None)

@@ -17,9 +17,9 @@ from safetensors_reference.header import read as parse_module
 from safetensors_reference.header.model import Header, rows
 from safetensors_reference.rules.book import ProfileName
 
-from . import naive
-from .strategies import FEWER, Model, models, mutants
-from .support import make
+from .. import naive
+from ..strategies import FEWER, Model, models, mutants
+from ..support import make
 
 Prover = Callable[[bytes, int], Header | None]
 

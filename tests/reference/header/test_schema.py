@@ -16,8 +16,8 @@ from safetensors_corpus import load_manifest
 from safetensors_reference import DTYPE_BITS, explain, rule_book
 from safetensors_reference.header.schema import SCHEMA_CODES, header_schema
 
-from .strategies import FEWER
-from .support import make
+from ..strategies import FEWER
+from ..support import make
 
 SCHEMA = header_schema()
 VALIDATOR = Draft202012Validator(SCHEMA)
@@ -57,7 +57,7 @@ def codes(data: bytes) -> set[str]:
 def test_the_schema_is_a_schema_and_speaks_the_words_of_the_rule_book() -> None:
     Draft202012Validator.check_schema(SCHEMA)
     assert SCHEMA["$schema"] == "https://json-schema.org/draft/2020-12/schema"
-    path = Path(__file__).parents[2] / "docs" / "header.schema.json"
+    path = Path(__file__).parents[3] / "docs" / "header.schema.json"
     committed = json.loads(path.read_text(encoding="utf-8"))
     assert committed == SCHEMA
     assert committed["$defs"]["dtype"]["enum"] == list(DTYPE_BITS)

@@ -8,7 +8,7 @@ import pytest
 
 from safetensors_reference import DTYPE_BITS
 
-from .naive import BITS
+from ..naive import BITS
 
 
 def test_codes_and_widths() -> None:

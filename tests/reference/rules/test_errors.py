@@ -24,7 +24,7 @@ from safetensors_reference.sharded.read import InvalidIndexError, explain_index,
 from safetensors_reference.writing.atomic import NotSavedError, write_file
 from safetensors_reference.writing.tied import StateMismatchError
 
-from .support import ABCD, W, make
+from ..support import ABCD, W, make
 
 PACKAGES = ("reference", "corpus", "reports", "conformance", "fuzz")
 BROKEN = make(f'{{"w":{W},"v":{W},"":7}}', ABCD)

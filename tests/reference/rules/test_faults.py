@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from safetensors_reference.rules.faults import Fault, JsonPath, quote, render_path, shorten
 
-from .strategies import FEWER
+from ..strategies import FEWER
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from safetensors_reference.rules.pages import AREAS, escape, linked, rules_page,
 
 BOOK = rule_book()
 PAGE = rules_page()
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 DISPUTED = disputed_page()
 MARKDOWN = MarkdownIt("commonmark").enable("table")
 

@@ -10,7 +10,7 @@ import pytest
 from safetensors_corpus.document import read_document
 from safetensors_reference import rule_book
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 FOLDERS = ("reference", "corpus/safetensors_corpus", "conformance", "reports", "fuzz", "tests", "docs")
 SUFFIXES = {".py", ".toml", ".md", ".json"}
 LISTINGS = {
@@ -22,7 +22,7 @@ LISTINGS = {
     "docs/disputed.md",
     "docs/header.schema.json",
     "tests/fuzz/test_grammar.py",
-    "tests/reference/test_rules_referred.py",
+    "tests/reference/rules/test_referred.py",
 }
 RULE_ID = re.compile(r"\b[A-Z]{3}-\d\d\b")
 

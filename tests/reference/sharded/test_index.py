@@ -586,7 +586,7 @@ def test_all_faults_are_collected_in_the_order_of_the_index(model: Model) -> Non
 
 def test_every_code_of_an_index_is_one_that_the_rules_give() -> None:
     """The codes that this file provokes are all that there are."""
-    text = Path(__file__).read_text() + (Path(__file__).parent / "test_shards_names.py").read_text()
+    text = Path(__file__).read_text() + (Path(__file__).parent / "test_names.py").read_text()
     for code in rule_book().codes:
         if code.startswith("IDX"):
             assert f'"{code}"' in text

@@ -23,7 +23,7 @@ from safetensors_reference.writing.atomic import write_file
 from safetensors_reference.writing.numpy import save_file
 from safetensors_reference.writing.torch import save_file as save_torch
 
-from .write_support import NOBODY, OLD, listing, ordinary_user, public_file, read_official
+from .support import NOBODY, OLD, listing, ordinary_user, public_file, read_official
 
 
 @pytest.fixture

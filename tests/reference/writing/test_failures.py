@@ -21,7 +21,7 @@ from safetensors_reference.writing.atomic import NotSavedError, write_file
 from safetensors_reference.writing.numpy import save_file
 from safetensors_reference.writing.writer import Deferred, TensorData, plan
 
-from .write_support import OLD, listing, ordinary_user, public_file, read_official, untouched
+from .support import OLD, listing, ordinary_user, public_file, read_official, untouched
 
 
 @pytest.fixture

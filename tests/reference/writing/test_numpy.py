@@ -23,9 +23,9 @@ from safetensors_reference.arrays.packed import PackedTensor
 from safetensors_reference.rules.errors import WriteError
 from safetensors_reference.writing.numpy import save, save_file
 
-from .arrays import LAYOUTS, NUMPY_TYPES, Sample, content, dicts, lay_out, metadata
-from .strategies import FEWER
-from .write_support import Row, listing, read_official
+from ..strategies import FEWER
+from .samples import LAYOUTS, NUMPY_TYPES, Sample, content, dicts, lay_out, metadata
+from .support import Row, listing, read_official
 
 
 def arrays(samples: dict[str, Sample]) -> dict[str, Any]:

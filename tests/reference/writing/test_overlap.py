@@ -12,7 +12,7 @@ from hypothesis.strategies import DrawFn
 
 from safetensors_reference.writing.overlap import Place, groups, share
 
-from .strategies import FEWER
+from ..strategies import FEWER
 
 
 def place(

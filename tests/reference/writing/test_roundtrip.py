@@ -14,8 +14,8 @@ from safetensors_reference import numpy as ours_numpy
 from safetensors_reference import read_header
 from safetensors_reference import torch as ours_torch
 
-from .arrays import Sample, dicts, metadata
-from .strategies import FEWER
+from ..strategies import FEWER
+from .samples import Sample, dicts, metadata
 
 
 def raw(tensor: Any) -> bytes:

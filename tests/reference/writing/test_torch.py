@@ -18,9 +18,9 @@ from safetensors_reference.arrays.packed import PackedTensor
 from safetensors_reference.rules.errors import WriteError
 from safetensors_reference.writing.torch import save, save_file
 
-from .arrays import metadata, names
-from .strategies import FEWER
-from .write_support import Row, read_official
+from ..strategies import FEWER
+from .samples import metadata, names
+from .support import Row, read_official
 
 TORCH_TYPES: dict[str, torch.dtype] = {
     "BOOL": torch.bool,

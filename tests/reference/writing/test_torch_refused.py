@@ -14,7 +14,7 @@ from safetensors_reference.arrays.packed import PackedTensor
 from safetensors_reference.rules.errors import WriteError
 from safetensors_reference.writing.torch import save, save_file
 
-from .write_support import listing, read_official
+from .support import listing, read_official
 
 # ---- sharing ----
 

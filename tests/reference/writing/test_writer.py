@@ -16,10 +16,10 @@ from safetensors_reference.rules.errors import WriteError
 from safetensors_reference.writing import writer
 from safetensors_reference.writing.writer import FILE_ORDER, Deferred, TensorData, plan
 
-from . import naive
-from .arrays import metadata, names
-from .strategies import FEWER
-from .write_support import read_official
+from .. import naive
+from ..strategies import FEWER
+from .samples import metadata, names
+from .support import read_official
 
 
 def u8(name: str, size: int = 1) -> TensorData:

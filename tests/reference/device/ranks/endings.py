@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch.distributed as dist
 
-from .rank_scenes import Answer, broken, caught, limits, opened, plain, usable
+from .scenes import Answer, broken, caught, limits, opened, plain, usable
 
 
 def interrupt(delay: float) -> threading.Timer:

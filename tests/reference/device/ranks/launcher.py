@@ -28,8 +28,8 @@ import pytest
 import torch
 import torch.distributed as dist
 
-PROGRAM = ["-m", "tests.reference.device.ranks"]
-SCENES = ["rank_scenes", "rank_endings"]
+PROGRAM = ["-m", "tests.reference.device.ranks.launcher"]
+SCENES = ["scenes", "endings"]
 LIMIT = 45
 """Seconds after which a rank is ended by an alarm."""
 
@@ -44,7 +44,7 @@ class Launcher:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            cwd=Path(__file__).parents[3],
+            cwd=Path(__file__).parents[4],
             env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
         )
 

@@ -25,8 +25,8 @@ from safetensors_reference.device.ranks.plan import (
 from safetensors_reference.header.model import TensorInfo
 from safetensors_reference.rules.errors import AccessError
 
-from ..naive import BITS
-from ..strategies import FEWER
+from ...naive import BITS
+from ...strategies import FEWER
 
 worlds = st.integers(1, 7)
 codes = st.sampled_from(sorted(BITS))

@@ -15,9 +15,9 @@ import torch
 from safetensors_reference.device.ranks.model import ShardedModel
 from safetensors_reference.rules.errors import AccessError
 
-from ..naive import BITS
-from .ranks import Launcher
-from .support import data_of, file_of, write
+from ...naive import BITS
+from ..support import data_of, file_of, write
+from .launcher import Launcher
 
 Tensors = list[tuple[str, str, list[int]]]
 SMALL: Tensors = [("a", "F32", [8, 6]), ("b", "BF16", [4, 10, 2]), ("c", "I64", [12]), ("d", "U8", [40])]
