@@ -15,7 +15,7 @@ from .inputs import CheckInput
 if TYPE_CHECKING:
     from ..rules.book import ProfileName
     from ..rules.faults import Fault
-    from ..sharded.findings import Note
+    from ..sharded.index import Note
     from ..sharded.read import IndexExplanation
 
 Status = Literal["valid", "invalid", "unreadable"]

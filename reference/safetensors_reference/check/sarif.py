@@ -29,7 +29,7 @@ from ..rules.sarif import (
 
 if TYPE_CHECKING:
     from ..rules.faults import Fault, JsonPath
-    from ..sharded.findings import Note
+    from ..sharded.index import Note
     from .result import CheckResult
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"

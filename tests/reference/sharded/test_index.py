@@ -19,7 +19,6 @@ from safetensors.numpy import save_file
 from safetensors_reference import Explanation, InvalidFileError, UnreadableError, rule_book
 from safetensors_reference.rules.errors import InvalidError
 from safetensors_reference.rules.faults import Fault, render_path
-from safetensors_reference.sharded import findings as shard_findings
 from safetensors_reference.sharded import index as shard_index
 from safetensors_reference.sharded.read import (
     IndexExplanation,
@@ -520,7 +519,7 @@ def test_text_without_meaning_costs_a_small_multiple_of_its_size(tmp_path: Path,
 def test_faults_have_a_limit_that_is_told(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     model.weight_map.update({f"n{i}": i for i in range(20)})
     assert len(model.explain().faults) == 20
-    monkeypatch.setattr(shard_findings, "FAULT_LIMIT", 7)
+    monkeypatch.setattr(shard_index, "FAULT_LIMIT", 7)
     seen = model.explain()
     assert (len(seen.faults), seen.complete) == (7, False)
     assert "no more faults" in seen.faults[-1].message
