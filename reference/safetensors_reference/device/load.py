@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 import torch
 
+from ..arrays.packed import PackedTensor
+from ..arrays.torch_types import TORCH_DTYPES
 from ..arrays.torch_views import TorchTensor, make_views
 from ..buffers import check_unchanged
 from ..header.read import header_of
@@ -23,18 +25,16 @@ from ..rules.errors import AccessError, NoSuchTensorError
 from ..rules.faults import quote
 from ..source import PathSource
 from . import gds as by_gds
-from .arguments import check_numbers
-from .direct import DirectReader
+from .arguments import check_numbers, check_rows
 from .engine import Engine, open_engine
 from .errors import DeviceError, let_go, reason
 from .plan import MAX_ALIGN, Plan, make_plan
-from .reading import PlainReader, Reader
+from .readers import DirectReader, PlainReader, Reader
 from .ring import shared_ring
 from .transfer import Target, Transfer
-from .views import check_rows, cloned, converted
 
 PathLike = str | os.PathLike[str]
-MOST_THREADS = 12
+MAX_THREADS = 12
 """Threads by default, where there are as many cores."""
 CPU_ALIGN = 64
 """Alignment in bytes of what torch allocates on the CPU."""
@@ -266,7 +266,7 @@ def transfer(
         return
     ring = shared_ring(engine.pinned, engine.staging)
     chunk = min(chunk or (ring.slot_bytes if engine.pinned else CPU_CHUNK), ring.slot_bytes)
-    threads = threads or min(MOST_THREADS, max(2, _cores()))
+    threads = threads or min(MAX_THREADS, max(2, _cores()))
     Transfer(targets, engine, ring, chunk).run(min(threads, -(-total // chunk)))
 
 
@@ -303,5 +303,25 @@ def _tensors(
 
 def _asked_for(tensor: TorchTensor, settings: _Settings) -> TorchTensor:
     if settings.dtype is not None:
-        tensor = converted(tensor, settings.dtype, settings.all_dtypes)
-    return cloned(tensor) if settings.clone else tensor
+        tensor = _converted(tensor, settings.dtype, settings.all_dtypes)
+    return _cloned(tensor) if settings.clone else tensor
+
+
+def _converted(tensor: TorchTensor, dtype: torch.dtype, all_dtypes: bool) -> TorchTensor:
+    """Return ``tensor`` as ``dtype`` if it is floating or all are to be converted, else as it is.
+
+    Packed elements are never converted: torch does not say which half of a byte comes first (DTY-11).
+    """
+    if isinstance(tensor, PackedTensor) or tensor.dtype == TORCH_DTYPES.get("F4"):
+        return tensor
+    return tensor.to(dtype) if all_dtypes or tensor.dtype.is_floating_point else tensor
+
+
+def _cloned(tensor: TorchTensor) -> TorchTensor:
+    """Return the tensor in memory of its own."""
+    if isinstance(tensor, PackedTensor):
+        return PackedTensor(tensor.dtype, tensor.shape, tensor.raw.clone())
+    if not tensor.numel():
+        return tensor
+    # As bytes, for torch cannot copy every dtype.
+    return tensor.reshape(-1).view(torch.uint8).clone().view(tensor.dtype).view(tensor.shape)

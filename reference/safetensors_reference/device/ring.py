@@ -26,7 +26,7 @@ from .errors import DeviceError, reason
 PAGE = 4096
 SLOT_BYTES = 8 << 20
 SLOTS = 24
-LARGEST = 1 << 50
+MAX_RING = 1 << 50
 
 
 class Mark(Protocol):
@@ -169,7 +169,7 @@ def configure(slots: int = SLOTS, slot_bytes: int = SLOT_BYTES) -> None:
     Raises AccessError for other sizes, and when a ring of another size is there already.
     """
     global _size  # noqa: PLW0603 - one ring per process is the point
-    if type(slots) is not int or type(slot_bytes) is not int or max(slots, slot_bytes) > LARGEST:
+    if type(slots) is not int or type(slot_bytes) is not int or max(slots, slot_bytes) > MAX_RING:
         given = f"{repr(slots)[:40]} and {repr(slot_bytes)[:40]}"
         raise AccessError(f"slots and slot_bytes are whole numbers that memory has room for, not {given}")
     if slots < 1 or slot_bytes < 4 * PAGE or slot_bytes % PAGE:

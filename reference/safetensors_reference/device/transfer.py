@@ -18,7 +18,7 @@ from ..rules.errors import SafetensorsError
 from .engine import Engine, Lane
 from .errors import DeviceError, let_go, reason
 from .plan import Chunk, Segment
-from .reading import Reader
+from .readers import Reader
 from .ring import Ring
 
 

@@ -26,15 +26,16 @@ from safetensors_reference.writing.tied import StateMismatchError
 
 from ..support import ABCD, W, make
 
-PACKAGES = ("reference", "corpus", "reports", "conformance", "fuzz")
+PACKAGES = [
+    *(f"safetensors_{name}" for name in ("reference", "corpus", "reports", "conformance", "fuzz")),
+    "benchmarks",
+]
 BROKEN = make(f'{{"w":{W},"v":{W},"":7}}', ABCD)
 
 
 def modules() -> Iterator[ModuleType]:
     """Every module of the project; adapters as far as the library that they call is there."""
-    for package in map(
-        importlib.import_module, (*(f"safetensors_{name}" for name in PACKAGES), "benchmarks")
-    ):
+    for package in map(importlib.import_module, PACKAGES):
         yield package
         for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}.", onerror=lambda _: None):
             if found.name.endswith("__main__"):
@@ -111,7 +112,7 @@ def test_every_exception_survives_pickling(kind: type[BaseException], protocol: 
 
 def test_every_package_has_exceptions_to_look_at() -> None:
     found = exceptions()
-    assert {kind.__module__.split(".")[0] for kind in found} == {f"safetensors_{name}" for name in PACKAGES}
+    assert {kind.__module__.split(".")[0] for kind in found} == set(PACKAGES)
     assert {InvalidFileError, UnreadableError, NotSavedError, *MAKERS} <= set(found)
 
 

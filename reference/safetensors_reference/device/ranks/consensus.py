@@ -8,16 +8,18 @@ rank that is gone is one whose note is missing. There is such a store whatever t
 from __future__ import annotations
 
 import json
+import signal
+import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple
+from types import FrameType, TracebackType
+from typing import Any, NamedTuple, Self
 
 import torch.distributed as dist
 
 from ...rules.errors import AccessError, SafetensorsError
 from ..errors import reason
-from .interrupts import Gate
 
 LINGER = 5.0
 """Seconds for which a rank that failed stays, so that the others can read why: it may host the store."""
@@ -63,6 +65,74 @@ class Note(NamedTuple):
     code: str | None = None
     rule: str | None = None
     broken: bool = False
+
+
+class Gate:
+    """Holds back Ctrl-C where a rank that dropped out would leave the others in the middle of something.
+
+    A first one is raised only while files are read; elsewhere it waits until the others can be told. A second
+    one is raised at once. While it is entered in the main thread, the only one that gets SIGINT, the gate
+    stands in for the handler.
+
+    Attributes:
+        insisted: whether a second Ctrl-C was raised.
+    """
+
+    def __init__(self) -> None:
+        self.insisted = False
+        self._old: Callable[[int, FrameType | None], Any] | None = None
+        self._came = False
+        self._held = False
+        self._open = False
+
+    def __enter__(self) -> Self:
+        self.insisted = self._came = self._held = self._open = False
+        if threading.current_thread() is threading.main_thread():
+            old = signal.getsignal(signal.SIGINT)
+            if callable(old):
+                self._old = old
+                signal.signal(signal.SIGINT, self._handle)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        old, self._old = self._old, None
+        if old is not None:
+            signal.signal(signal.SIGINT, old)
+            if self._held and error is None:
+                old(signal.SIGINT, None)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        first, self._came = not self._came, True
+        if first and not self._open:
+            self._held = True
+            return
+        self.insisted = not first
+        self._open = self._held = False
+        if self._old is not None:
+            self._old(number, frame)
+
+    def attempt(self, do: Callable[..., object], *args: object) -> BaseException | None:
+        """Call ``do``, in which Ctrl-C is raised, and return what it raises, for the others to be told first.
+
+        A Ctrl-C held back before comes instead of the call.
+        """
+        try:
+            self._open = True
+            if self._held and self._old is not None:
+                self._held = False
+                self._old(signal.SIGINT, None)
+            do(*args)
+        except BaseException as err:
+            return err
+        finally:
+            self._open = False
+        return None
+
+    def held(self) -> BaseException | None:
+        """Return the Ctrl-C that is held back, if any."""
+        return self.attempt(int) if self._held else None
 
 
 class RollCall:

@@ -19,14 +19,12 @@ from ...header.model import Row, TensorInfo
 from ...rules.book import ProfileName
 from ...rules.errors import AccessError, NoSuchTensorError
 from ...rules.faults import quote
-from ..arguments import check_numbers
+from ..arguments import check_numbers, check_rows
 from ..engine import open_engine
 from ..errors import DeviceError, let_go, reason
-from ..views import check_rows
 from .consensus import Note, RankError, RollCall, name_ranks
-from .cut import Uneven
 from .files import OpenFile, PathLike, check_same, fact_of, open_files
-from .plan import Item, make_item, make_load_plan, row
+from .plan import Item, Uneven, make_item, make_load_plan, row
 from .rounds import Rounds
 
 __all__ = ["RankError", "ShardedModel"]

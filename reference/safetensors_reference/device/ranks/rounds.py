@@ -21,7 +21,7 @@ from ..engine import Engine
 from ..errors import DeviceError, reason
 from ..load import allocate, ready, transfer
 from ..plan import Segment
-from ..reading import PlainReader
+from ..readers import PlainReader
 from ..transfer import Target
 from .consensus import GLANCE, RollCall
 from .files import OpenFile

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from safetensors_reference.device.ranks.interrupts import Gate
+from safetensors_reference.device.ranks.consensus import Gate
 
 
 @pytest.fixture(autouse=True)

@@ -10,11 +10,14 @@ import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from safetensors_reference.device.ranks.cut import Cut, bounds, cut_along, cut_whole
 from safetensors_reference.device.ranks.plan import (
     SHORTEST_RUN,
+    Cut,
     Item,
     Known,
+    bounds,
+    cut_along,
+    cut_whole,
     make_item,
     make_load_plan,
     own_segments,
