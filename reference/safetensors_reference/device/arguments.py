@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 import torch
 
-from ..arrays.torch_types import torch_dtype
-from ..arrays.torch_views import make
+from ..arrays.torch import make, torch_dtype
 from ..header.model import Row
 from ..rules.dtypes import DTYPE_BITS
 from ..rules.errors import AccessError

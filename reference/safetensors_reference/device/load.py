@@ -16,8 +16,7 @@ from typing import NamedTuple
 import torch
 
 from ..arrays.packed import PackedTensor
-from ..arrays.torch_types import TORCH_DTYPES
-from ..arrays.torch_views import TorchTensor, make_views
+from ..arrays.torch import TORCH_DTYPES, TorchTensor, make_views
 from ..buffers import check_unchanged
 from ..header.read import header_of
 from ..rules.book import ProfileName

@@ -21,12 +21,11 @@ from rich.console import Console
 from safetensors.numpy import save
 
 from safetensors_reference import explain, read_header
-from safetensors_reference.arrays.alignment import alignment
 from safetensors_reference.check import cli
 from safetensors_reference.check import progress as check_progress
 from safetensors_reference.check.inputs import CheckInput, find_inputs
 from safetensors_reference.check.output import printable
-from safetensors_reference.check.result import CheckResult, check_input
+from safetensors_reference.check.result import CheckResult, alignment, check_input
 from safetensors_reference.rules.book import ProfileName
 
 from ..strategies import Model, models

@@ -21,8 +21,8 @@ from safetensors_reference import InvalidFileError, UnreadableError, explain, re
 from safetensors_reference.device.ranks.consensus import RankError
 from safetensors_reference.rules.errors import InvalidError, SafetensorsError
 from safetensors_reference.sharded.read import InvalidIndexError, explain_index, open_index
+from safetensors_reference.torch import StateMismatchError
 from safetensors_reference.writing.atomic import NotSavedError, write_file
-from safetensors_reference.writing.tied import StateMismatchError
 
 from ..support import ABCD, W, make
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from safetensors_reference.writing.overlap import Place, groups, share
+from safetensors_reference.writing.torch import Place, groups, share
 
 from ..strategies import FEWER
 

@@ -17,7 +17,7 @@ from torch import nn
 
 from safetensors_reference import explain
 from safetensors_reference.rules.errors import UnsupportedDtypeError, WriteError
-from safetensors_reference.writing.tied import StateMismatchError, load_model, save_model
+from safetensors_reference.torch import StateMismatchError, load_model, save_model
 from safetensors_reference.writing.writer import TensorData, plan
 
 

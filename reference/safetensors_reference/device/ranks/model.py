@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import torch
 
-from ...arrays.torch_views import TorchTensor, make_views
+from ...arrays.torch import TorchTensor, make_views
 from ...header.model import Row, TensorInfo
 from ...rules.book import ProfileName
 from ...rules.errors import AccessError, NoSuchTensorError
