@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from safetensors_reference.check.cli import SHOWN, check
+from safetensors_reference.check.cli import MAX_FAULTS, check
 from safetensors_reference.main import main
 
 from ..support import ABCD, W, entry, make
@@ -113,7 +113,7 @@ def test_a_fault_of_a_choice_names_it_and_a_tolerated_one_is_noted(tmp_path: Pat
 
 
 def test_many_faults_are_cut_unless_all_are_asked_for(tmp_path: Path) -> None:
-    assert SHOWN == 20
+    assert MAX_FAULTS == 20
     header = "{" + ",".join(f'"t{i}":null' for i in range(25)) + "}"
     path = write(tmp_path, "many", make(header))
     cut = run(path).stdout
@@ -126,7 +126,7 @@ def test_many_faults_are_cut_unless_all_are_asked_for(tmp_path: Path) -> None:
 
 
 def test_exactly_the_limit_is_not_called_cut(tmp_path: Path) -> None:
-    path = write(tmp_path, "many", make("{" + ",".join(f'"t{i}":null' for i in range(SHOWN)) + "}"))
+    path = write(tmp_path, "many", make("{" + ",".join(f'"t{i}":null' for i in range(MAX_FAULTS)) + "}"))
     assert "--all" not in run(path).stdout
 
 

@@ -21,8 +21,7 @@ from rich.console import Console
 from safetensors.numpy import save
 
 from safetensors_reference import explain, read_header
-from safetensors_reference.check import cli
-from safetensors_reference.check import progress as check_progress
+from safetensors_reference.check import cli, output
 from safetensors_reference.check.inputs import CheckInput, find_inputs
 from safetensors_reference.check.output import printable
 from safetensors_reference.check.result import CheckResult, alignment, check_input
@@ -375,10 +374,10 @@ def test_on_one_terminal_the_bar_steps_aside_for_results(tree: Path) -> None:
 def test_the_bar_moves_but_not_for_every_file(
     monkeypatch: pytest.MonkeyPatch, pause: float, drawn: bool
 ) -> None:
-    monkeypatch.setattr(check_progress, "REFRESH", pause)
+    monkeypatch.setattr(output, "REFRESH", pause)
     out = StringIO()
     console = Console(file=out, force_terminal=True, color_system=None)
-    with check_progress.ProgressBar(3, console) as bar:
+    with output.ProgressBar(3, console) as bar:
         for _ in range(3):
             bar.advance()
     assert all((f"{n}/3" in out.getvalue()) == drawn for n in (1, 2))
