@@ -79,6 +79,10 @@ class Choice:
             return self.required
         return self.positions[profile]
 
+    def takers(self, option: str | None) -> list[str]:
+        """Return the profiles that take an option; None asks for those that leave the choice open."""
+        return [profile for profile in PROFILES if self.positions[profile] == option]
+
 
 @dataclass(frozen=True)
 class RuleBook:

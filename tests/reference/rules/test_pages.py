@@ -19,8 +19,16 @@ from safetensors_reference import PROFILES, rule_book
 from safetensors_reference.main import main
 from safetensors_reference.rules.book import BASES
 from safetensors_reference.rules.cli import PAGES, docs_folder, rules
-from safetensors_reference.rules.disputed import choices_of, disputed_page, state
-from safetensors_reference.rules.pages import AREAS, escape, linked, rules_page, source_links
+from safetensors_reference.rules.pages import (
+    AREAS,
+    choices_of,
+    disputed_page,
+    escape,
+    linked,
+    rules_page,
+    source_links,
+    state,
+)
 
 BOOK = rule_book()
 PAGE = rules_page()
