@@ -453,8 +453,8 @@ def test_a_sample_of_mutants_still_ends_as_committed(
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch, current: dict[str, Mutant]) -> list[Mutant]:
     """Three mutants instead of all: two that are noticed, one that is not."""
-    chosen = [m for name, m in current.items() if name.startswith("layout:check_layout:compare:")][:2]
-    chosen.append(current["layout:Range:text:1"])
+    chosen = [m for name, m in current.items() if name.startswith("header.layout:check_layout:compare:")][:2]
+    chosen.append(current["header.layout:Range:text:1"])
     outcomes = {m.name: Outcome("killed", "layout/a", "verdict") for m in chosen[:2]}
     outcomes[chosen[2].name] = Outcome("survived")
     monkeypatch.setattr(results, "all_mutants", lambda modules=(): chosen)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -157,8 +159,6 @@ def contradiction(**changes: object) -> RuleBook:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"rule_level": "shall"}, "level of rule FRM-01 is 'shall'"),
-        ({"rule_basis": "custom"}, "basis of rule FRM-01 is 'custom'"),
         ({"rule_choice": "no-such"}, "unknown choice 'no-such'"),
         ({"rule_codes": ("NO_SUCH",)}, "unknown code 'NO_SUCH'"),
         ({"choice_rule": "NOP-01"}, "unknown rule 'NOP-01'"),
@@ -175,15 +175,32 @@ def test_data_files_that_contradict_each_other_are_refused(changes: dict[str, ob
         rules._check(contradiction(**changes))
 
 
-@pytest.mark.parametrize(("name", "table"), [("rules.toml", "rule"), ("choices.toml", "choice")])
-def test_an_id_that_stands_twice_is_refused(monkeypatch: pytest.MonkeyPatch, name: str, table: str) -> None:
+def altered(monkeypatch: pytest.MonkeyPatch, name: str, change: Callable[[dict[str, Any]], object]) -> None:
+    """Have a data file changed before it is read."""
     load = rules._read
 
-    def doubled(which: str) -> dict[str, object]:
-        raw = dict(load(which))
-        rows = raw.get(table)
-        return raw | {table: [*rows, rows[0]]} if which == name and isinstance(rows, list) else raw
+    def read(which: str) -> dict[str, Any]:
+        raw = load(which)
+        if which == name:
+            change(raw)
+        return raw
 
-    monkeypatch.setattr(rules, "_read", doubled)
-    with pytest.raises(ValueError, match="stands twice"):
+    monkeypatch.setattr(rules, "_read", read)
+
+
+@pytest.mark.parametrize(("name", "table"), [("rules.toml", "rule"), ("choices.toml", "choice")])
+def test_an_id_that_stands_twice_is_refused(monkeypatch: pytest.MonkeyPatch, name: str, table: str) -> None:
+    altered(monkeypatch, name, lambda raw: raw[table].append(raw[table][0]))
+    with pytest.raises(ValueError, match=rf"{name}: {table} \S+ stands twice"):
+        rule_book.__wrapped__()
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("level", "shall"), ("basis", "custom"), ("codes", "HDR_DUP_KEY"), ("title", None)]
+)
+def test_a_rule_of_another_form_is_refused(
+    monkeypatch: pytest.MonkeyPatch, field: str, value: str | None
+) -> None:
+    altered(monkeypatch, "rules.toml", lambda raw: raw["rule"][2].update({field: value}))
+    with pytest.raises(ValueError, match=rf"rules.toml: .*\$\[2\]\.{field}"):
         rule_book.__wrapped__()
