@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..header.schema import header_schema_text
 from .book import BASES, PROFILES, Choice, Rule, rule_book
 from .pages import disputed_page, rules_page
+from .schema import header_schema_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
