@@ -18,15 +18,15 @@ import torch
 from ..arrays.packed import PackedTensor
 from ..arrays.torch import TORCH_DTYPES, TorchTensor, make_views
 from ..buffers import check_unchanged
+from ..header.model import Header
 from ..header.read import header_of
 from ..rules.book import ProfileName
-from ..rules.errors import AccessError, NoSuchTensorError
+from ..rules.errors import AccessError
 from ..rules.faults import quote
 from ..source import PathSource
 from . import gds as by_gds
-from .arguments import check_numbers, check_rows
 from .engine import Engine, open_engine
-from .errors import DeviceError, let_go, reason
+from .errors import DeviceError, check_request, check_rows, let_go, no_such_tensor, reason
 from .plan import MAX_ALIGN, Plan, make_plan
 from .readers import DirectReader, PlainReader, Reader
 from .ring import shared_ring
@@ -150,12 +150,10 @@ class _Settings:
 
     def check(self) -> None:
         """Raise AccessError for what cannot be asked for."""
-        if sys.byteorder != "little":
-            raise AccessError("this machine is big-endian, and tensors on a device are the file's bytes")
+        check_request(threads=self.threads, chunk=self.chunk)
         powers = [1 << n for n in range(MAX_ALIGN.bit_length())]
         if self.align is not None and (type(self.align) is not int or self.align not in powers):
             raise AccessError(f"align must be a power of two up to {MAX_ALIGN}, not {self.align!r}")
-        check_numbers(threads=self.threads, chunk=self.chunk)
         if self.dtype is not None and not isinstance(self.dtype, torch.dtype):
             raise AccessError(f"dtype must be a type of torch, not {self.dtype!r}")
         if self.direct and self.gds:
@@ -207,11 +205,7 @@ def _open(paths: Iterable[PathLike], settings: _Settings, stack: ExitStack) -> l
     files: list[_File] = []
     owners: dict[str, str] = {}
     for path in paths:
-        if not isinstance(path, (str, os.PathLike)):
-            raise AccessError(f"a device loads from paths, not from {type(path).__name__}")
-        source = PathSource(path)
-        stack.callback(source.close)
-        header = header_of(source, settings.profile)
+        source, header = open_valid(path, settings.profile, stack)
         here = None if names is None else names & header.tensors.keys()
         for tensor in header.tensors if here is None else here:
             if tensor in owners:
@@ -221,11 +215,17 @@ def _open(paths: Iterable[PathLike], settings: _Settings, stack: ExitStack) -> l
         check_rows(source.name, plan.rows, settings.dtype, settings.all_dtypes)
         files.append(_File(source, plan))
     if names is not None and len(owners) < len(names):
-        where = files[0].source.name if len(files) == 1 else f"{len(files)} files"
-        first = min(names - owners.keys(), key=str)
-        shown = quote(first) if isinstance(first, str) else repr(first)[:80]
-        raise NoSuchTensorError(f"{where}: no tensor {shown}")
+        raise no_such_tensor([file.source.name for file in files], min(names - owners.keys(), key=str))
     return files
+
+
+def open_valid(path: PathLike, profile: ProfileName, stack: ExitStack) -> tuple[PathSource, Header]:
+    """Open a file for as long as ``stack`` lasts, and validate its header."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise AccessError(f"a device loads from paths, not from {type(path).__name__}")
+    source = PathSource(path)
+    stack.callback(source.close)
+    return source, header_of(source, profile)
 
 
 def _reader(file: _File, settings: _Settings, stack: ExitStack) -> Reader:

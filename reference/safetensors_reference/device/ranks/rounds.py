@@ -17,6 +17,7 @@ import torch.distributed as dist
 
 from ...buffers import check_unchanged
 from ...rules.errors import SafetensorsError
+from ...source import PathSource
 from ..engine import Engine
 from ..errors import DeviceError, reason
 from ..load import allocate, ready, transfer
@@ -24,10 +25,17 @@ from ..plan import Segment
 from ..readers import PlainReader
 from ..transfer import Target
 from .consensus import GLANCE, RollCall
-from .files import OpenFile
-from .plan import PLACE, Batch, Item, LoadPlan, own_segments
+from .plan import PLACE, Batch, Item, Known, LoadPlan, own_segments
 
 WORDS = {8: torch.int64, 4: torch.int32, 2: torch.int16, 1: torch.uint8}
+
+
+class OpenFile(NamedTuple):
+    """A file: where its bytes come from, what its header says, and a digest of header and size."""
+
+    source: PathSource
+    known: Known
+    digest: str
 
 
 class Pieces(NamedTuple):
