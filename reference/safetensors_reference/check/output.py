@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 STATUSES: tuple[Status, ...] = ("valid", "invalid", "unreadable")
 
-_MANY = "the file has more faults than are worth collecting"
 MAX_NOTES = 3
 """Notes of one kind that are printed; a cache of the Hub has one for each shard."""
 REFRESH = 0.1
@@ -97,7 +96,8 @@ def _print_faults(console: Console, result: CheckResult, limit: int | None) -> N
     if limit is not None and len(faults) > limit:
         console.print(f"  … and {len(faults) - limit:,} more; --all prints them")
     if not result.complete:
-        why = "there is not enough memory" if faults[-1].code == "LIM_MEMORY" else _MANY
+        memory = faults[-1].code == "LIM_MEMORY"
+        why = "there is not enough memory" if memory else "the file has too many faults"
         console.print(f"  reading stopped here: {why}")
     seen = result.explanation
     if seen is not None and seen.ranges and seen.data_start is not None:

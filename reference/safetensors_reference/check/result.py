@@ -1,4 +1,4 @@
-"""The result of checking one file or one index: what was found, as a value and as JSON."""
+"""The result of checking one file or one index, as a value and as JSON."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 Status = Literal["valid", "invalid", "unreadable"]
 INDEX_END = ".index.json"
-"""How the name of an index ends; everything else is taken for a safetensors file."""
+"""End of the name of an index; everything else is taken for a safetensors file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """How the data of one file is aligned in memory terms: statistics, never faults (OFF-11).
+    """Alignment of the data of one file: statistics, never faults (OFF-11).
 
     Attributes:
         data_start: file position of the first data byte.
@@ -69,7 +69,7 @@ def alignment(header: Header) -> Alignment:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What is known about one input.
+    """Result of checking one input.
 
     Attributes:
         name: the path as it was given or found.
@@ -108,7 +108,7 @@ class CheckResult:
 
     @property
     def notes(self) -> list[Note]:
-        """What is legitimate in an index and worth knowing."""
+        """Notes on an index: legitimate, and worth knowing."""
         return [] if self.index is None else self.index.notes
 
     @property

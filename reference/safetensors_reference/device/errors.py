@@ -25,11 +25,11 @@ def reason(err: BaseException) -> str:
     return f"{type(err).__name__}: {lines[0][:200]}" if lines else type(err).__name__
 
 
-def let_go(err: BaseException, handled: BaseException | None = None) -> None:
+def release_frames(err: BaseException, handled: BaseException | None = None) -> None:
     """Forget what the finished frames of an error and of what led to it hold.
 
-    Whoever keeps the error would else keep the buffer that the frames had in hand. ``handled`` is an error
-    that was there before and is somebody else's.
+    An error that is kept would else keep the buffer that the frames had in hand. ``handled`` is an error that
+    was there before and is not ours.
     """
     seen = {id(handled)}
     todo: list[BaseException | None] = [err]

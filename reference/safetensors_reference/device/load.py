@@ -26,7 +26,7 @@ from ..rules.faults import quote
 from ..source import PathSource
 from . import gds as by_gds
 from .engine import Engine, open_engine
-from .errors import DeviceError, check_request, check_rows, let_go, no_such_tensor, reason
+from .errors import DeviceError, check_request, check_rows, no_such_tensor, reason, release_frames
 from .plan import MAX_ALIGN, Plan, make_plan
 from .readers import DirectReader, PlainReader, Reader
 from .ring import shared_ring
@@ -195,7 +195,7 @@ def _load(
         except BaseException as err:
             # Whoever keeps the error must not keep the memory.
             buffers.clear()
-            let_go(err, handled)
+            release_frames(err, handled)
             raise
 
 

@@ -134,13 +134,13 @@ class Ring:
             self._changed.notify_all()
 
     def wake(self) -> None:
-        """Have everybody who waits for a slot ask again whether to stop."""
+        """Have all who wait for a slot ask again whether to stop."""
         with self._changed:
             self._changed.notify_all()
 
     @property
     def free(self) -> int:
-        """How many of the slots made are in nobody's hands."""
+        """Number of the slots made that are not in use."""
         with self._changed:
             return len(self._free)
 

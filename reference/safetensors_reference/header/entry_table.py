@@ -107,7 +107,7 @@ def _range(
 
 
 class Tensors(Rows):
-    """What entries without a fault say, by name."""
+    """Entries without a fault, by name."""
 
     def __init__(self, entries: Entries) -> None:
         self._entries = entries

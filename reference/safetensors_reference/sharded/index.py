@@ -76,7 +76,7 @@ class Findings:
 
 
 class Mapped(NamedTuple):
-    """Where the weight_map puts a tensor.
+    """Place of a tensor according to the weight_map.
 
     ``shard`` is None when the value is no string; ``start`` and ``end`` are the bytes of the value.
     """
@@ -105,7 +105,7 @@ class Mention(NamedTuple):
 
 @dataclass(slots=True)
 class IndexText:
-    """What an index says.
+    """Content of an index.
 
     Attributes:
         weight_map: tensor name -> where it is mapped to, in file order; of a repeated name the first.

@@ -50,7 +50,7 @@ class InvalidIndexError(InvalidError["IndexExplanation"]):
 
 @dataclass(slots=True)
 class IndexExplanation:
-    """What the strict reader found in one index and its shards.
+    """Findings of the strict reader in one index and its shards.
 
     Attributes:
         name: path of the index.
@@ -255,18 +255,18 @@ def _check_surplus(text: IndexText, name: str, shards: list[str], findings: Find
         # No member of the map is at fault but the lack of one, so the place is where it would be added.
         start = end = text.map_end
         path: tuple[str, ...] = (WEIGHT_MAP,)
-        told: str | None = "the index does not map"
+        mismatch: str | None = "the index does not map"
     else:
         start, end = mapped.start, mapped.end
         path = (WEIGHT_MAP, name)
         # A value that is no string is reported already; where that tensor belongs is unknown.
-        told = None if mapped.shard is None else f"the index maps to {quote(mapped.shard)}"
+        mismatch = None if mapped.shard is None else f"the index maps to {quote(mapped.shard)}"
     if mapped is not None and mapped.shard in shards:
         right = mapped.shard
     else:
         right = shards[0]
-        if told is not None:
-            message = f"{quote(right)} holds tensor {quote(name)}, which {told}"
+        if mismatch is not None:
+            message = f"{quote(right)} holds tensor {quote(name)}, which {mismatch}"
             findings.add(Fault("IDX_TENSOR_UNINDEXED", "IDX-10", message, start, end, path))
     for shard in shards:
         if shard != right:

@@ -97,7 +97,7 @@ def save_sharded(
     is killed half-way there may be no index, but never one that does not fit its shards.
 
     Shards of an earlier save that now has another number of shards are not removed. A process that is killed
-    leaves ``.safetensors-*.tmp`` with shards that nobody knows of, which may be deleted, or, while it puts
+    leaves ``.safetensors-*.tmp`` with shards that belong to no model, which may be deleted, or, while it puts
     them in place, ``.safetensors-*.old`` with what stood there before.
 
     Args:

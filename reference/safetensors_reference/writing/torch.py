@@ -191,7 +191,7 @@ class Place:
 
     @property
     def dense(self) -> bool:
-        """Whether every byte from the first to the last belongs to the tensor."""
+        """True when every byte from the first to the last belongs to the tensor."""
         step = self.itemsize
         for length, stride in reversed(self.dims):
             if stride > step:

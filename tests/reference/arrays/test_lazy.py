@@ -265,8 +265,8 @@ def test_a_file_that_is_replaced_or_removed_keeps_its_old_content(two: Path, mod
 @pytest.fixture
 def in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have small copies made as large ones are: in pieces, by four threads."""
-    monkeypatch.setattr(buffers_module, "LARGE", 1)
-    monkeypatch.setattr(buffers_module, "PIECE", 4099)
+    monkeypatch.setattr(buffers_module, "THREADED_FROM", 1)
+    monkeypatch.setattr(buffers_module, "MAX_READ", 4099)
     monkeypatch.setattr(buffers_module, "THREADS", 4)
 
 

@@ -225,7 +225,7 @@ def test_a_tensor_that_there_is_no_memory_for_is_an_error_of_access(
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOMEM, "Cannot allocate memory")
 
-    size = buffers.LARGE
+    size = buffers.THREADED_FROM
     path = tmp_path / "large"
     path.write_bytes(
         make(f'{{"w":{{"dtype":"U8","shape":[{size}],"data_offsets":[0,{size}]}}}}', bytes(size))

@@ -60,7 +60,7 @@ def mode(path: Path) -> int:
     [[], [0], [1], [1, 0, 2], [10] * 9, [99, 100, 101, 5], [5, 1000, 5], [64, 64], [63, 1, 64, 0, 200]],
 )
 def test_pieces_of_all_sizes(sizes: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("SMALL", 64), ("JOINED", 128), ("PIECE", 100)):
+    for name, value in (("JOINED_BELOW", 64), ("FLUSH_FROM", 128), ("MAX_WRITE", 100)):
         monkeypatch.setattr(atomic, name, value)
     chunks = [bytes([i % 251]) * size for i, size in enumerate(sizes)]
     path = tmp_path / "file"
@@ -84,7 +84,7 @@ def test_the_system_may_take_less_than_asked(tmp_path: Path) -> None:
 
 
 def test_large_chunks_are_not_copied() -> None:
-    data = np.zeros(atomic.PIECE + 5, np.uint8)
+    data = np.zeros(atomic.MAX_WRITE + 5, np.uint8)
     first, second = atomic._pieces([data.data])
     assert np.shares_memory(np.frombuffer(first, np.uint8), data)
     assert len(second) == 5
@@ -138,7 +138,7 @@ def test_the_temporary_file_of_a_private_file_is_private(target: Path) -> None:
     seen: list[int] = []
 
     def chunks() -> Iterator[bytes]:
-        yield bytes(atomic.JOINED)
+        yield bytes(atomic.FLUSH_FROM)
         seen.extend(mode(p) for p in target.parent.iterdir() if p != target)
 
     write_file(target, chunks())

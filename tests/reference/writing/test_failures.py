@@ -41,7 +41,7 @@ class TroubleError(Exception):
     pass
 
 
-def failing(error: BaseException, before: int = 3 * atomic.JOINED) -> Iterator[bytes]:
+def failing(error: BaseException, before: int = 3 * atomic.FLUSH_FROM) -> Iterator[bytes]:
     yield bytes(before)
     raise error
 
@@ -61,7 +61,7 @@ def test_an_exception_leaves_everything_as_it_was(error: BaseException, exists: 
 
 def test_ctrl_c(target: Path) -> None:
     def chunks() -> Iterator[bytes]:
-        yield bytes(3 * atomic.JOINED)
+        yield bytes(3 * atomic.FLUSH_FROM)
         signal.raise_signal(signal.SIGINT)
         yield b"never"
 
@@ -81,10 +81,10 @@ def largest_file(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-@pytest.mark.parametrize("allowed", [0, 1, atomic.PIECE - 1, atomic.PIECE + 4096])
+@pytest.mark.parametrize("allowed", [0, 1, atomic.MAX_WRITE - 1, atomic.MAX_WRITE + 4096])
 def test_a_file_the_system_cuts_off(allowed: int, target: Path) -> None:
     with largest_file(allowed), pytest.raises(NotSavedError) as caught:
-        write_file(target, [bytes(atomic.PIECE), bytes(atomic.PIECE)])
+        write_file(target, [bytes(atomic.MAX_WRITE), bytes(atomic.MAX_WRITE)])
     assert caught.value.errno == errno.EFBIG
     assert str(target) in str(caught.value)
     assert untouched(target)
@@ -228,7 +228,7 @@ def test_a_path_with_a_zero_byte(tmp_path: Path) -> None:
 
 
 def test_data_that_turn_out_too_short_leave_the_old_file(target: Path) -> None:
-    rows = [TensorData("a", "U8", (2 * atomic.JOINED,), bytes(2 * atomic.JOINED))]
+    rows = [TensorData("a", "U8", (2 * atomic.FLUSH_FROM,), bytes(2 * atomic.FLUSH_FROM))]
     rows.append(TensorData("z", "U8", (2,), Deferred(2, lambda: b"1")))
     with pytest.raises(WriteError, match="the data have 1 bytes"):
         write_file(target, plan(rows).chunks())

@@ -1,4 +1,4 @@
-"""How ranks tell one another how they fare: by the store of their process group, never by a collective.
+"""Agreement of the ranks on success or failure: by the store of their process group, never by a collective.
 
 Before anything collective every rank posts a note, and goes on when it has those of all others and all of
 them are good. So an error of one rank becomes an error of all, no collective is left half done by it, and a
@@ -21,13 +21,13 @@ import torch.distributed as dist
 from ...rules.errors import AccessError, SafetensorsError
 from ..errors import reason
 
-LINGER = 5.0
-"""Seconds for which a rank that failed stays, so that the others can read why: it may host the store."""
-GLANCE = 1.0
+GRACE = 5.0
+"""Seconds for which a rank that failed stays for the others to read its error: it may host the store."""
+NEWS_INTERVAL = 1.0
 """Seconds between looks for bad news while collectives are under way."""
-PAUSE = 1e-4
-LONGEST_PAUSE = 0.02
-TEXT = 1000
+MIN_PAUSE = 1e-4
+MAX_PAUSE = 0.02
+MAX_TEXT = 1000
 """Characters of an error that travel."""
 
 _groups: dict[str, int] = {}
@@ -48,11 +48,11 @@ class RankError(SafetensorsError, RuntimeError):
 
 
 class Note(NamedTuple):
-    """What one rank says in one step.
+    """Message of one rank in one step.
 
     Attributes:
         fact: what has to be the same on all ranks.
-        shown: that for people.
+        shown: the same for people.
         error: text of what went wrong, None when all is well.
         code: of the error.
         rule: of the error.
@@ -166,7 +166,7 @@ class RollCall:
         self._step = 0
 
     def agree(self, error: BaseException | None = None, fact: str = "", shown: str = "") -> list[Note]:
-        """Tell all ranks how this one fares, and return what every rank says, in the order of ranks.
+        """Report to all ranks how this one fares, and return the notes of all, in the order of ranks.
 
         Raises ``error`` if there is one, else RankError when another rank has one or says nothing in time.
         """
@@ -192,12 +192,12 @@ class RollCall:
     def wait(self, done: Callable[[], bool], seconds: float) -> bool:
         """Wait until ``done()`` is true, and return False when it is not in time."""
         end = time.monotonic() + seconds
-        pause = PAUSE
+        pause = MIN_PAUSE
         while not done():
             if time.monotonic() >= end:
                 return False
             time.sleep(pause)
-            pause = min(pause * 1.5, LONGEST_PAUSE)
+            pause = min(pause * 1.5, MAX_PAUSE)
         return True
 
     def bad_news(self) -> bool:
@@ -209,7 +209,7 @@ class RollCall:
         )
 
     def give_up(self, error: BaseException) -> RankError | None:
-        """Tell the others that collectives failed here, and return who is to blame, None if nobody is known.
+        """Report that collectives failed here; return the error of the rank to blame, None if none is known.
 
         The group counts as unusable from now on.
         """
@@ -218,7 +218,7 @@ class RollCall:
         self._step += 1
         try:
             self._post(_note_of(error, True))
-            self.wait(self._complete, min(LINGER, self.timeout))
+            self.wait(self._complete, min(GRACE, self.timeout))
             missing = self._missing()
             notes = {r: self._read(self._step, r) for r in range(self.world) if r not in missing}
         except RankError as err:
@@ -233,7 +233,7 @@ class RollCall:
         return self._failed(notes, bad) if bad else None
 
     def drop_out(self) -> None:
-        """Tell the others that this rank was interrupted between two steps; the group is unusable now."""
+        """Report that this rank was interrupted between two steps; the group is unusable now."""
         if self.broken is None:
             self._step += 1
             with suppress(RankError):
@@ -241,11 +241,11 @@ class RollCall:
             self._mark_broken()
 
     def leave(self, error: BaseException | None) -> None:
-        """Say that this rank takes part in nothing more; others that wait for it learn why."""
+        """Report that this rank takes part in nothing more; ranks that wait for it learn why."""
         if self.broken is None:
             self._step += 1
             text = "closed the files" if error is None else f"left: {reason(error)}"
-            with suppress(RankError):  # when nobody is left to be told
+            with suppress(RankError):  # no other rank is left
                 self._post(Note(error=text, broken=True))
             self.broken = "the files are closed"
 
@@ -256,7 +256,7 @@ class RollCall:
             self._post(note)
             self._call(lambda: self._store.set(f"{self._step}/seen/{self.rank}", "1"))
             if others:
-                self.wait(lambda: self._check(others), min(LINGER, self.timeout))
+                self.wait(lambda: self._check(others), min(GRACE, self.timeout))
 
     def _key(self, step: int, rank: int) -> str:
         return f"{step}/{rank}"
@@ -323,7 +323,7 @@ def name_ranks(ranks: list[int]) -> str:
 
 
 def _note_of(error: BaseException, broken: bool) -> Note:
-    text = str(error)[:TEXT] if isinstance(error, SafetensorsError) else reason(error)[:TEXT]
+    text = str(error)[:MAX_TEXT] if isinstance(error, SafetensorsError) else reason(error)[:MAX_TEXT]
     if isinstance(error, KeyboardInterrupt):
         text = "interrupted (KeyboardInterrupt)"
     code, rule = getattr(error, "code", None), getattr(error, "rule", None)

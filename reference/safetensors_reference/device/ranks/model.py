@@ -24,7 +24,7 @@ from ...rules.faults import quote
 from ...sharded.names import INDEX_SUFFIX
 from ...sharded.read import open_index
 from ..engine import open_engine
-from ..errors import DeviceError, check_request, check_rows, let_go, no_such_tensor, reason
+from ..errors import DeviceError, check_request, check_rows, no_such_tensor, reason, release_frames
 from ..load import PathLike, open_valid
 from .consensus import Note, RankError, RollCall, name_ranks
 from .plan import Item, Known, Uneven, make_item, make_load_plan, row
@@ -165,7 +165,7 @@ class ShardedModel:
             if item.way == "own":
                 return self._finished([item], [name], talk=False)[name]
         except BaseException as err:
-            let_go(err, handled)
+            release_frames(err, handled)
             raise
         return self.load({name: dim})[name]
 
@@ -200,7 +200,7 @@ class ShardedModel:
                 return self._finished(items, wanted, talk=True)
         except BaseException as err:
             # Whoever keeps the error must not keep the memory.
-            let_go(err, handled)
+            release_frames(err, handled)
             self._dropped(err)
             raise
 

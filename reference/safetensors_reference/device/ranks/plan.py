@@ -28,15 +28,15 @@ Uneven = Literal["refuse", "split"]
 Way = Literal["own", "broadcast", "scatter"]
 ROUND_BYTES = 256 << 20
 """Bytes that one rank reads in a round, or one tensor if that is larger."""
-SHORTEST_RUN = 16 << 10
+MIN_RUN = 16 << 10
 """Runs from this size in bytes on are read by the rank that wants them. With files in the page cache that is
 faster from about 4 KiB on; the rest is for disks, where reads of single pages are slow."""
-PLACE = 64
+ALIGNMENT = 64
 """Every tensor begins at a multiple of this in the buffer."""
 
 
 class Share(NamedTuple):
-    """What one rank gets of a tensor.
+    """Share of one rank in a tensor.
 
     Attributes:
         shape: of the slice, in elements.
@@ -139,7 +139,7 @@ def _axis(where: str, info: TensorInfo, dim: int) -> int:
 
 
 class Known(NamedTuple):
-    """What a plan needs of a file: its name for errors, where its data begin, and the tensors it may load."""
+    """A file as a plan needs it: its name for errors, the start of its data, and the tensors it may load."""
 
     name: str
     data_start: int
@@ -193,7 +193,7 @@ def make_item(file: Known, number: int, name: str, dim: int | None, world: int, 
         cut = cut_whole(info, world)
         return Item(info, number, cut, "own" if world == 1 else "broadcast")
     cut = cut_along(file.name, info, dim, world, uneven)
-    alone = cut.runs == 1 or cut.shares[0].run >= SHORTEST_RUN
+    alone = cut.runs == 1 or cut.shares[0].run >= MIN_RUN
     return Item(info, number, cut, "own" if alone else "scatter")
 
 
@@ -244,7 +244,7 @@ def _place(way: Way, source: int, items: Iterable[Item], at: int) -> Batch:
     cursor = at
     for item in items:
         placed.append(item._replace(at=cursor))
-        cursor += item.cut.room + -item.cut.room % PLACE
+        cursor += item.cut.room + -item.cut.room % ALIGNMENT
     return Batch(way, source, at, cursor - at, placed)
 
 

@@ -24,8 +24,8 @@ from ..load import allocate, ready, transfer
 from ..plan import Segment
 from ..readers import PlainReader
 from ..transfer import Target
-from .consensus import GLANCE, RollCall
-from .plan import PLACE, Batch, Item, Known, LoadPlan, own_segments
+from .consensus import NEWS_INTERVAL, RollCall
+from .plan import ALIGNMENT, Batch, Item, Known, LoadPlan, own_segments
 
 WORDS = {8: torch.int64, 4: torch.int32, 2: torch.int16, 1: torch.uint8}
 
@@ -39,7 +39,7 @@ class OpenFile(NamedTuple):
 
 
 class Pieces(NamedTuple):
-    """What a rank reads to scatter it: whole tensors, and made of them a block for each: uint8[world, n]."""
+    """Memory of a rank that scatters: whole tensors as read, and a block for each rank: uint8[world, n]."""
 
     whole: torch.Tensor
     blocks: torch.Tensor
@@ -203,14 +203,14 @@ class Rounds:
 
 def _until_done(works: Sequence[Any], call: RollCall) -> Callable[[], bool]:
     """Return what tells whether all works are done; now and then it looks for bad news."""
-    next_glance = monotonic() + GLANCE
+    next_glance = monotonic() + NEWS_INTERVAL
 
     def done() -> bool:
         nonlocal next_glance
         if all(work.is_completed() for work in works):
             return True
         if monotonic() > next_glance:
-            next_glance = monotonic() + GLANCE
+            next_glance = monotonic() + NEWS_INTERVAL
             if call.bad_news():
                 raise RuntimeError("another rank gave up")
         return False
@@ -219,7 +219,7 @@ def _until_done(works: Sequence[Any], call: RollCall) -> Callable[[], bool]:
 
 
 def _place(size: int) -> int:
-    return size + -size % PLACE
+    return size + -size % ALIGNMENT
 
 
 def _divide(batch: Batch, pieces: Pieces) -> None:

@@ -108,7 +108,7 @@ def limits(most: int, shortest: int) -> None:
     """Make rounds and runs small."""
     smaller = partial(distributed_plan.make_load_plan, limit=most)
     setattr(distributed, "make_load_plan", smaller)  # noqa: B010
-    distributed_plan.SHORTEST_RUN = shortest
+    distributed_plan.MIN_RUN = shortest
 
 
 def opened(paths: Any, timeout: float = 20, **options: Any) -> ShardedModel:

@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from safetensors_reference.device.ranks.plan import (
-    SHORTEST_RUN,
+    MIN_RUN,
     Cut,
     Item,
     Known,
@@ -125,8 +125,8 @@ def test_the_whole_tensor_is_everybodys() -> None:
 
 
 def test_which_way_a_tensor_goes() -> None:
-    wide = info_of("U8", [4, 2 * SHORTEST_RUN])
-    narrow = info_of("U8", [4, 2 * SHORTEST_RUN - 2])
+    wide = info_of("U8", [4, 2 * MIN_RUN])
+    narrow = info_of("U8", [4, 2 * MIN_RUN - 2])
     flat = info_of("U8", [1, 1, 10])
     known = Known("f", 8, {"wide": wide, "narrow": narrow, "flat": flat})
     ways = {
