@@ -20,7 +20,8 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import wraps
 from itertools import chain
 from operator import itemgetter
 from typing import Any
@@ -42,6 +43,32 @@ _parse = json.JSONDecoder().raw_decode
 _METADATA_FIRST = b'{"__metadata__":'
 
 
+Prover = Callable[[bytes, int], Header | None]
+
+
+def _prover(prove_form: Prover) -> Prover:
+    """Make a prover of a function that may raise whatever bytes without the form of a header lead to."""
+
+    @wraps(prove_form)
+    def run(raw: bytes, data_size: int) -> Header | None:
+        if raw[:1] != b"{" or not affordable(raw):  # HDR-02
+            return None
+        # A header is a tree of a million small objects and no cycle: the collector would walk it time and again.
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            return prove_form(raw, data_size)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, MemoryError):
+            # Not the form of a header, or not JSON at all: the explaining path says what is wrong.
+            return None
+        finally:
+            if collecting:
+                gc.enable()
+
+    return run
+
+
+@_prover
 def prove(raw: bytes, data_size: int) -> Header | None:
     """Return the header when it provably has no fault, else None.
 
@@ -49,29 +76,17 @@ def prove(raw: bytes, data_size: int) -> Header | None:
         raw: the N header bytes.
         data_size: number of bytes of the data buffer.
     """
-    if raw[:1] != b"{" or not affordable(raw):  # HDR-02
+    if len(raw) >= LEAN_FROM:
+        return _prove_lean(raw, data_size)
+    text = raw.decode("utf-8")
+    top, end = _parse(text)
+    if text[end:].strip(" "):  # only spaces may follow (HDR-03)
         return None
-    # A header is a tree of a million small objects and no cycle: the collector would walk it again and again.
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        if len(raw) >= LEAN_FROM:
-            return _prove_lean(raw, data_size)
-        text = raw.decode("utf-8")
-        top, end = _parse(text)
-        if text[end:].strip(" "):  # only spaces may follow (HDR-03)
-            return None
-        metadata = top.pop("__metadata__", None)
-        strings = _metadata_strings(metadata)
-        if not _counts_agree(raw, top, metadata, strings) or not _layout_proved(top, data_size):
-            return None
-        return Header(len(raw), ParsedEntries(top), metadata, data_size)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, MemoryError):
-        # Not the form of a header, or not JSON at all: the explaining path says what is wrong.
+    metadata = top.pop("__metadata__", None)
+    strings = _metadata_strings(metadata)
+    if not _counts_agree(raw, top, metadata, strings) or not _layout_proved(top, data_size):
         return None
-    finally:
-        if collecting:
-            gc.enable()
+    return Header(len(raw), ParsedEntries(top), metadata, data_size)
 
 
 def affordable(raw: bytes) -> bool:
@@ -255,26 +270,19 @@ class _StructEntries(ParsedEntries):
             yield name, entry.dtype, entry.shape, *entry.data_offsets
 
 
+@_prover
 def prove_fast(raw: bytes, data_size: int) -> Header | None:
     """Like ``prove``; None also when the metadata are not the first member."""
-    if raw[:1] != b"{" or not affordable(raw) or not raw.rstrip(b" ").endswith(b"}"):
+    if not raw.rstrip(b" ").endswith(b"}"):
         return None
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        metadata, body = _split_metadata(raw)
-        top = _decode(body)
-        if "__metadata__" in top:
-            return None  # not first, or twice
-        strings = _metadata_strings(metadata)
-        if not _counts_agree(raw, top, metadata, strings) or not _structs_proved(top, data_size):
-            return None
-        return Header(len(raw), _StructEntries(top), metadata, data_size)
-    except (ValueError, KeyError, TypeError, RecursionError, MemoryError):
+    metadata, body = _split_metadata(raw)
+    top = _decode(body)
+    if "__metadata__" in top:
+        return None  # not first, or twice
+    strings = _metadata_strings(metadata)
+    if not _counts_agree(raw, top, metadata, strings) or not _structs_proved(top, data_size):
         return None
-    finally:
-        if collecting:
-            gc.enable()
+    return Header(len(raw), _StructEntries(top), metadata, data_size)
 
 
 def _split_metadata(raw: bytes) -> tuple[dict[str, str] | None, bytes]:

@@ -13,12 +13,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
-from ..header.entries import U64_MAX
-from ..header.explain import RESERVED
 from ..header.read import read_header
 from ..rules.errors import WriteError
 from ..rules.faults import quote, shown
 from ..writing.atomic import NotSavedError, write_file
+from ..writing.writer import U64_MAX, check_name
 from .index import INDEX_CAP, METADATA, TOTAL_SIZE, WEIGHT_MAP, Findings, read_index_text
 from .names import INDEX_SUFFIX, name_faults, shard_name
 
@@ -183,7 +182,7 @@ def _index_text(
     """Return the text of the index. Raises WriteError when it cannot be written."""
     given = total_size
     for name in weight_map:
-        _check_tensor_name(name)
+        check_name(name)
     for shard in dict.fromkeys(weight_map.values()):
         _check_shard_name(shard)
     try:
@@ -216,16 +215,6 @@ def _index_text(
     for fault in findings.faults:
         raise WriteError(fault.message, fault.code, fault.rule)
     return data
-
-
-def _check_tensor_name(name: object) -> None:
-    if not isinstance(name, str):
-        text = f"a tensor name must be a string, not {type(name).__name__}"
-        raise WriteError(text, "WRT_BAD_NAME", "WRT-10")
-    if name == RESERVED:
-        raise WriteError(f"the name {RESERVED} is reserved for metadata", "WRT_BAD_NAME", "WRT-06")
-    if any("\ud800" <= char <= "\udfff" for char in name):
-        raise WriteError(f"tensor name {quote(name)} has no UTF-8 form", "WRT_BAD_NAME", "WRT-10")
 
 
 def _check_target(path: Path) -> None:

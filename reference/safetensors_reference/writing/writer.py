@@ -112,7 +112,7 @@ def plan(tensors: Iterable[TensorData], metadata: Mapping[str, str] | None = Non
     rows: list[tuple[int, bytes, TensorData]] = []
     names: set[str] = set()
     for tensor in tensors:
-        raw = _check_name(tensor.name)
+        raw = check_name(tensor.name)
         if tensor.name in names:
             raise WriteError(f"two tensors named {quote(tensor.name)}", "WRT_BAD_NAME", "HDR-09")
         names.add(tensor.name)
@@ -174,7 +174,8 @@ def _encode(text: object, what: str, code: str) -> bytes:
         raise WriteError(f"{what} has no UTF-8 form: {at}", code, "WRT-10") from None
 
 
-def _check_name(name: object) -> bytes:
+def check_name(name: object) -> bytes:
+    """Return a tensor name as UTF-8. Raises WriteError for one that cannot be written (WRT-06, WRT-10)."""
     raw = _encode(name, "a tensor name", "WRT_BAD_NAME")
     if name == RESERVED:
         raise WriteError(f"the name {RESERVED} is reserved for metadata", "WRT_BAD_NAME", "WRT-06")
