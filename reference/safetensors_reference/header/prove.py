@@ -53,7 +53,7 @@ def _prover(prove_form: Prover) -> Prover:
     def run(raw: bytes, data_size: int) -> Header | None:
         if raw[:1] != b"{" or not affordable(raw):  # HDR-02
             return None
-        # A header is a tree of a million small objects and no cycle: the collector would walk it time and again.
+        # A header is a tree of a million small objects and no cycle: the collector would walk it in vain.
         collecting = gc.isenabled()
         gc.disable()
         try:

@@ -6,13 +6,15 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from safetensors_reference import PROFILES, rule_book
+from safetensors_reference import DTYPE_BITS, PROFILES, rule_book
 from safetensors_reference.rules import book as rules
 from safetensors_reference.rules.book import BASES, RuleBook
+
+from ..naive import BITS
 
 BOOK = rule_book()
 RULE_ID = r"[A-Z]{3}-\d\d"
@@ -204,3 +206,13 @@ def test_a_rule_of_another_form_is_refused(
     altered(monkeypatch, "rules.toml", lambda raw: raw["rule"][2].update({field: value}))
     with pytest.raises(ValueError, match=rf"rules.toml: .*\$\[2\]\.{field}"):
         rule_book.__wrapped__()
+
+
+def test_codes_and_widths() -> None:
+    assert dict(DTYPE_BITS) == BITS
+    assert len(DTYPE_BITS) == 22
+
+
+def test_the_table_cannot_be_changed() -> None:
+    with pytest.raises(TypeError):
+        cast(Any, DTYPE_BITS)["F128"] = 128
