@@ -16,7 +16,7 @@ from .buffers import Mode
 from .header.model import TensorInfo, rows
 from .rules.book import ProfileName
 from .rules.errors import SafetensorsError, UnsupportedDtypeError, WriteError
-from .rules.faults import quote
+from .rules.faults import quote, quote_some
 from .source import SourceLike
 from .writing.torch import Place, check, groups, places, save, save_file
 from .writing.writer import refused
@@ -111,8 +111,7 @@ def save_model(
     notes: dict[str, str] = {}
     for kept, dropped in list(_aliases(state)):
         if kept is None:
-            shown = ", ".join(map(quote, dropped[:8]))
-            text = f"tensors share memory that none of them holds completely: {shown}"
+            text = f"tensors share memory that none of them holds completely: {quote_some(dropped)}"
             raise WriteError(text, "WRT_SHARED_STORAGE", "WRT-16")
         for name in dropped:
             notes[name] = kept
@@ -211,6 +210,5 @@ def _mismatch(model: torch.nn.Module, missing: list[str], unexpected: list[str])
     lines = [f"{type(model).__name__} and the file do not hold the same tensors"]
     for what, names in (("missing in the file", missing), ("unexpected in the file", unexpected)):
         if names:
-            shown = ", ".join(map(quote, names[:8])) + (f", … ({len(names):,})" if len(names) > 8 else "")
-            lines.append(f"{what}: {shown}")
+            lines.append(f"{what}: {quote_some(names)}")
     return StateMismatchError("; ".join(lines), missing, unexpected)

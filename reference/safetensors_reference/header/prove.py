@@ -29,9 +29,9 @@ from typing import Any
 import msgspec
 
 from ..rules.dtypes import DTYPE_BITS
+from .entries import U64_MAX
 from .model import Header, ParsedEntries, TensorInfo
 
-U64_MAX = 2**64 - 1
 LEAN_FROM = 1 << 20
 """Header length in bytes from which memory counts for more than speed."""
 SMALL = 64 << 10

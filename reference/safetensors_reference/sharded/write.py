@@ -13,11 +13,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
+from ..header.entries import U64_MAX
 from ..header.read import read_header
 from ..rules.errors import WriteError
 from ..rules.faults import quote, shown
 from ..writing.atomic import NotSavedError, write_file
-from ..writing.writer import U64_MAX, check_name
+from ..writing.writer import check_name
 from .index import INDEX_CAP, METADATA, TOTAL_SIZE, WEIGHT_MAP, Findings, read_index_text
 from .names import INDEX_SUFFIX, name_faults, shard_name
 

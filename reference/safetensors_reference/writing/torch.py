@@ -15,14 +15,12 @@ import torch
 from ..arrays.packed import PackedTensor
 from ..arrays.torch import CODES, TorchTensor
 from ..rules.errors import WriteError
-from ..rules.faults import quote
+from ..rules.faults import quote_some
 from .atomic import write_file
 from .numpy import check_packed
 from .writer import Deferred, FilePlan, TensorData, plan, refused, unsupported
 
 _WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-MAX_NAMES = 8
-"""Names that an error lists."""
 MAX_WORK = 1_000_000
 """Effort spent on one pair of views before they count as sharing; real layouts need a handful of steps."""
 
@@ -61,10 +59,7 @@ def plan_file(tensors: Mapping[str, TorchTensor], metadata: Mapping[str, str] | 
     shared = groups(places(tensors))
     if shared:
         names = sorted(place.name for place in shared[0])
-        shown = ", ".join(quote(name) for name in names[:MAX_NAMES]) + (
-            ", …" if len(names) > MAX_NAMES else ""
-        )
-        text = f"{len(names)} tensors share memory: {shown}; save_model stores such tensors once"
+        text = f"{len(names)} tensors share memory: {quote_some(names)}; save_model stores such tensors once"
         raise WriteError(text, "WRT_SHARED_STORAGE", "WRT-16")
     return out
 

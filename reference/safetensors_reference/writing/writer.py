@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 
+from ..header.entries import U64_MAX
 from ..header.explain import RESERVED
+from ..header.layout import show_shape
 from ..rules.book import HEADER_CAP
 from ..rules.dtypes import DTYPE_BITS
 from ..rules.errors import WriteError
 from ..rules.faults import quote, shown
+from .atomic import Bytes
 
-Bytes = bytes | bytearray | memoryview
-
-U64_MAX = 2**64 - 1
 ALIGNMENT = 8
 """The header is padded to a multiple of this many bytes (WRT-02)."""
 
@@ -211,8 +211,7 @@ def _check_size(tensor: TensorData) -> None:
 def _size_mismatch(tensor: TensorData, found: int) -> WriteError:
     bits = prod(tensor.shape) * DTYPE_BITS[tensor.dtype]
     need = f"{bits:,} bits, not a whole number of bytes" if bits % 8 else f"{bits // 8:,} bytes"
-    shown = f"{str(list(tensor.shape[:8]))[:-1]}{', …' if len(tensor.shape) > 8 else ''}]"
-    text = f"{tensor.dtype} {shown} needs {need}; the data have {found:,} bytes"
+    text = f"{tensor.dtype} {show_shape(tensor.shape)} needs {need}; the data have {found:,} bytes"
     return refused(tensor.name, text, "WRT_SIZE_MISMATCH", "WRT-17")
 
 
