@@ -57,8 +57,8 @@ class FileSource:
     """A source over an open binary file object, read by position. Several threads may read at the same time.
 
     A file that is opened by Python itself is read past its object, which leaves its position alone. Any
-    other object has one position for everybody: sources over the same object take turns, but whoever else
-    moves it must keep away while a source reads.
+    other object has one position for everybody: sources over the same object take turns, but it must not be
+    moved otherwise while a source reads.
     """
 
     def __init__(self, file: BinaryIO, name: str) -> None:

@@ -193,7 +193,7 @@ def _load(
                 check_unchanged(file.source)
             return _tensors(files, buffers, settings)
         except BaseException as err:
-            # Whoever keeps the error must not keep the memory.
+            # An error that is kept must not keep the memory.
             buffers.clear()
             release_frames(err, handled)
             raise

@@ -6,7 +6,7 @@ from then on.
 
 A worker holds one slot at a time, and never while it waits for another, so loads cannot block one another.
 Slots are given to workers in the order in which they asked. A slot comes back as soon as its copy is queued,
-with a mark behind that copy; who gets it next waits for the mark.
+with a mark behind that copy; the worker that gets it next waits for the mark.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def configure(slots: int = SLOTS, slot_bytes: int = SLOT_BYTES) -> None:
 
 
 def _forget() -> None:
-    """Start afresh in a forked child: pinned memory, and whoever held a lock, stayed with the parent.
+    """Start afresh in a forked child: pinned memory, and the holders of locks, stayed with the parent.
 
     The parent's slots are never freed here: torch would ask CUDA, which a child must not, and end it.
     """

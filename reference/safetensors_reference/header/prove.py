@@ -90,7 +90,7 @@ def prove(raw: bytes, data_size: int) -> Header | None:
 
 
 def affordable(raw: bytes) -> bool:
-    """Tell by what it is filled with whether a parser turns a header into a few times its size (LIM-03).
+    """Return whether a parser turns a header into a few times its size, to judge by its characters (LIM-03).
 
     A parser makes an object of whatever it meets, wanted or not: an empty object of two bytes takes 64, a key
     of three bytes a hundred. What is not like the entries of tensors is left to the explaining path, which
@@ -168,7 +168,7 @@ def _layout_proved(top: dict[str, Any], data_size: int) -> bool:
 
 
 def _covered(ranges: Iterable[Collection[int]], data_size: int) -> bool:
-    """Tell whether ranges, put in order, follow one another from 0 to ``data_size``."""
+    """Return whether ranges, put in order, follow one another from 0 to ``data_size``."""
     at = 0
     for begin, end in sorted(ranges):  # type: ignore[type-var] # all tuples, or all lists
         if begin != at:

@@ -70,9 +70,9 @@ class Note(NamedTuple):
 class Gate:
     """Holds back Ctrl-C where a rank that dropped out would leave the others in the middle of something.
 
-    A first one is raised only while files are read; elsewhere it waits until the others can be told. A second
-    one is raised at once. While it is entered in the main thread, the only one that gets SIGINT, the gate
-    stands in for the handler.
+    A first one is raised only while files are read; elsewhere it waits until it can be reported to the others.
+    A second one is raised at once. While it is entered in the main thread, the only one that gets SIGINT, the
+    gate stands in for the handler.
 
     Attributes:
         insisted: whether a second Ctrl-C was raised.
@@ -114,7 +114,7 @@ class Gate:
             self._old(number, frame)
 
     def attempt(self, do: Callable[..., object], *args: object) -> BaseException | None:
-        """Call ``do``, in which Ctrl-C is raised, and return what it raises, for the others to be told first.
+        """Call ``do``, in which Ctrl-C is raised, and return what it raises, to be reported first.
 
         A Ctrl-C held back before comes instead of the call.
         """
@@ -138,7 +138,7 @@ class Gate:
 class RollCall:
     """The steps of one object that all ranks of a group have.
 
-    Objects are told apart by counting, so all ranks make theirs in the same order.
+    Objects are numbered by counting, so all ranks make theirs in the same order.
     """
 
     def __init__(self, group: Any, timeout: float) -> None:
@@ -227,7 +227,7 @@ class RollCall:
         if missing:
             text = f"{name_ranks(missing)} ended or hung during a collective operation ({reason(error)})"
             return RankError(text, tuple(missing))
-        # Who did not give up itself is closer to the cause.
+        # A rank that did not give up itself is closer to the cause.
         bad = [rank for rank, note in sorted(notes.items()) if note.error is not None and rank != self.rank]
         bad.sort(key=lambda rank: notes[rank].broken)
         return self._failed(notes, bad) if bad else None

@@ -199,7 +199,7 @@ class ShardedModel:
                 _check_request(self._call.agree(error, fact, "" if error else _shown(wanted)))
                 return self._finished(items, wanted, talk=True)
         except BaseException as err:
-            # Whoever keeps the error must not keep the memory.
+            # An error that is kept must not keep the memory.
             release_frames(err, handled)
             self._dropped(err)
             raise

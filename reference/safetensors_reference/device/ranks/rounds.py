@@ -202,7 +202,7 @@ class Rounds:
 
 
 def _until_done(works: Sequence[Any], call: RollCall) -> Callable[[], bool]:
-    """Return what tells whether all works are done; now and then it looks for bad news."""
+    """Return a function: are all works done? Now and then it looks for bad news."""
     next_glance = monotonic() + NEWS_INTERVAL
 
     def done() -> bool:
