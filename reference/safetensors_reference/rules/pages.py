@@ -116,7 +116,7 @@ def state(choice: Choice) -> str:
 
 
 def _render(template: str, book: RuleBook) -> str:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
     def counts(area: str = "") -> str:
         """Count the rules of an area, or all, by level and then by basis."""
@@ -127,8 +127,9 @@ def _render(template: str, book: RuleBook) -> str:
     def rules_with(code: str) -> list[str]:
         return [rule.id for rule in book.rules.values() if code in rule.codes]
 
-    env = Environment(  # noqa: S701 - Markdown has escapes of its own
+    env = Environment(
         loader=PackageLoader(__package__),
+        autoescape=select_autoescape(()),  # Markdown has escapes of its own
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

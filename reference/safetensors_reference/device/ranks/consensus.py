@@ -70,7 +70,7 @@ class Note(NamedTuple):
 class Gate:
     """Holds back Ctrl-C where a rank that dropped out would leave the others in the middle of something.
 
-    A first one is raised only while files are read; elsewhere it waits until it can be reported to the others.
+    A first one is raised only while files are read; elsewhere it waits until the others can be informed.
     A second one is raised at once. While it is entered in the main thread, the only one that gets SIGINT, the
     gate stands in for the handler.
 
