@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterator, Mapping
 import torch
 
 from .arrays.lazy import TensorFile
-from .arrays.torch import TorchTensor, make, make_views
+from .arrays.torch import TorchFramework, TorchTensor, make_views
 from .buffers import Mode
-from .header.model import TensorInfo, rows
+from .header.model import rows
 from .rules.book import ProfileName
 from .rules.errors import SafetensorsError, UnsupportedDtypeError, WriteError
 from .rules.faults import quote, quote_some
@@ -22,19 +22,6 @@ from .writing.torch import Place, check, groups, places, save, save_file
 from .writing.writer import refused
 
 __all__ = ["TorchFramework", "load", "load_file", "load_model", "save", "save_file", "save_model"]
-
-
-class TorchFramework:
-    """Makes torch tensors on the CPU.
-
-    F4 becomes torch's packed type with the last dimension halved where that is even; F6, and F4 otherwise,
-    become ``PackedTensor``.
-    """
-
-    def make(self, info: TensorInfo, raw: memoryview) -> TorchTensor:
-        """Return a tensor over the bytes; they are copied when their address does not suit the dtype."""
-        data = torch.frombuffer(raw, dtype=torch.uint8) if len(raw) else torch.empty(0, dtype=torch.uint8)
-        return make(info.name, info.dtype, info.shape, data)
 
 
 def load(data: bytes | bytearray | memoryview, profile: ProfileName = "hardened") -> dict[str, TorchTensor]:

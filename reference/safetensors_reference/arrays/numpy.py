@@ -1,14 +1,23 @@
-"""Dtype codes and NumPy types, both ways. Types that NumPy lacks come from ml_dtypes when it is installed."""
+"""NumPy arrays over the bytes of a data buffer, and the NumPy types of dtype codes.
+
+Types that NumPy lacks come from ml_dtypes when it is installed.
+"""
 
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from ..header.model import TensorInfo
 from ..rules.dtypes import DTYPE_BITS
-from ..rules.errors import UnsupportedDtypeError
+from ..rules.errors import AccessError, UnsupportedDtypeError
+from .packed import PackedTensor
 
+Array = npt.NDArray[Any]
+NumpyTensor = Array | PackedTensor[npt.NDArray[np.uint8]]
 MAX_RANK = 64
 """Most dimensions that NumPy holds (SHP-10)."""
 
@@ -69,3 +78,34 @@ def numpy_dtype(code: str) -> np.dtype[np.generic]:
 def code_of(dtype: np.dtype[np.generic]) -> str | None:
     """Return the dtype code of a NumPy type in any byte order, None when the format has none."""
     return _codes().get(dtype.newbyteorder("<") if dtype.byteorder == ">" else dtype)
+
+
+class NumpyFramework:
+    """Makes NumPy arrays. F4 and F6 become ``PackedTensor``; BF16 and eight-bit floats need ml_dtypes."""
+
+    def make(self, info: TensorInfo, raw: memoryview) -> NumpyTensor:
+        """Return an aligned, writable array; the bytes are copied when their address does not suit."""
+        data = np.frombuffer(raw, np.uint8) if len(raw) else np.empty(0, np.uint8)
+        if DTYPE_BITS[info.dtype] < 8:
+            return PackedTensor(info.dtype, info.shape, _writable(data))
+        dtype = numpy_dtype(info.dtype)
+        if len(info.shape) > MAX_RANK:
+            text = f"{len(info.shape)} dimensions, NumPy holds {MAX_RANK}"
+            raise AccessError(f"tensor {info.name[:80]!r}: {text}", "LIM_RANK", "SHP-10")
+        if not len(raw):
+            return self._empty(info, dtype)
+        if data.ctypes.data % dtype.alignment:
+            data = data.copy()
+        return _writable(data).view(dtype).reshape(info.shape)
+
+    @staticmethod
+    def _empty(info: TensorInfo, dtype: np.dtype[Any]) -> Array:
+        try:
+            return np.empty(info.shape, dtype)
+        except (ValueError, OverflowError) as err:
+            text = f"tensor {info.name[:80]!r}: NumPy cannot hold the shape {list(info.shape[:8])}: {err}"
+            raise AccessError(text, "API_DTYPE_UNSUPPORTED", "SHP-08") from err
+
+
+def _writable(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    return data if data.flags.writeable else data.copy()

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import torch
 
-from ..header.model import Row
+from ..header.model import Row, TensorInfo
 from ..rules.dtypes import DTYPE_BITS
 from ..rules.errors import AccessError, UnsupportedDtypeError
 from .packed import PackedTensor
@@ -106,6 +106,19 @@ def make_views(wanted: Iterable[Row], data: torch.Tensor) -> dict[str, TorchTens
         whole, first, size = buffer
         out[name] = whole.as_strided(shape, stride, first + begin // size)
     return out
+
+
+class TorchFramework:
+    """Makes torch tensors on the CPU.
+
+    F4 becomes torch's packed type with the last dimension halved where that is even; F6, and F4 otherwise,
+    become ``PackedTensor``.
+    """
+
+    def make(self, info: TensorInfo, raw: memoryview) -> TorchTensor:
+        """Return a tensor over the bytes; they are copied when their address does not suit the dtype."""
+        data = torch.frombuffer(raw, dtype=torch.uint8) if len(raw) else torch.empty(0, dtype=torch.uint8)
+        return make(info.name, info.dtype, info.shape, data)
 
 
 _Typed = tuple[torch.Tensor, int, int]

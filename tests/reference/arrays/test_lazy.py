@@ -177,7 +177,7 @@ def test_writing_to_a_tensor_changes_neither_file_nor_other_tensors(
 def test_one_dtype_that_the_library_lacks_leaves_the_others_readable(
     monkeypatch: pytest.MonkeyPatch, framework: str
 ) -> None:
-    from safetensors_reference.arrays import numpy_types
+    from safetensors_reference.arrays import numpy as numpy_types
     from safetensors_reference.arrays import torch as torch_types
 
     table = {k: v for k, v in numpy_types._table().items() if k != "BF16"}
