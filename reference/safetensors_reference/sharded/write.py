@@ -17,7 +17,7 @@ from ..header.entries import U64_MAX
 from ..header.read import read_header
 from ..rules.errors import WriteError
 from ..rules.faults import quote, shown
-from ..writing.atomic import NotSavedError, write_file
+from ..writing.atomic import NotSavedError, not_saved, write_file
 from ..writing.writer import check_name
 from .index import INDEX_CAP, METADATA, TOTAL_SIZE, WEIGHT_MAP, Findings, read_index_text
 from .names import INDEX_SUFFIX, name_faults, shard_name
@@ -144,9 +144,7 @@ def save_sharded(
     except OSError as err:
         if isinstance(err, NotSavedError):
             raise
-        error = NotSavedError(f"{index}: not saved: {err.strerror or err}")
-        error.errno = err.errno
-        raise error from err
+        raise not_saved(index, err) from err
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

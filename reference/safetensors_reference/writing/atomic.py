@@ -83,11 +83,12 @@ def write_file(path: str | os.PathLike[str], chunks: Iterable[Bytes]) -> None:
     except SafetensorsError:
         raise
     except OSError as err:
-        raise _not_saved(path, err) from err
+        raise not_saved(path, err) from err
     _sync_directory(target.parent)
 
 
-def _not_saved(path: str | os.PathLike[str], err: OSError) -> NotSavedError:
+def not_saved(path: str | os.PathLike[str], err: OSError) -> NotSavedError:
+    """Return the error for what the operating system refused while ``path`` was saved."""
     error = NotSavedError(f"{os.fspath(path)}: not saved: {err.strerror or err}")
     error.errno = err.errno
     return error

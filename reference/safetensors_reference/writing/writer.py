@@ -85,7 +85,8 @@ class FilePlan:
         """
         yield self.head
         for tensor in self.tensors:
-            view = _view(tensor.name, _load(tensor.data))
+            data = tensor.data if isinstance(tensor.data, Bytes) else tensor.data.load()
+            view = _view(tensor.name, data)
             if view.nbytes != _size(tensor.data):
                 raise _size_mismatch(tensor, view.nbytes)
             yield view
@@ -116,7 +117,8 @@ def plan(tensors: Iterable[TensorData], metadata: Mapping[str, str] | None = Non
         if tensor.name in names:
             raise WriteError(f"two tensors named {quote(tensor.name)}", "WRT_BAD_NAME", "HDR-09")
         names.add(tensor.name)
-        _check_dtype(tensor)
+        if not isinstance(tensor.dtype, str) or tensor.dtype not in _RANK:
+            raise unsupported(tensor.name, f"the format has no dtype {shown(tensor.dtype, 40)}")
         _check_size(tensor)
         rows.append((_RANK[tensor.dtype], raw, tensor))
     rows.sort(key=lambda row: row[:2])
@@ -182,11 +184,6 @@ def check_name(name: object) -> bytes:
     return raw
 
 
-def _check_dtype(tensor: TensorData) -> None:
-    if not isinstance(tensor.dtype, str) or tensor.dtype not in _RANK:
-        raise unsupported(tensor.name, f"the format has no dtype {shown(tensor.dtype, 40)}")
-
-
 def _check_size(tensor: TensorData) -> None:
     """Check that shape and dtype give the size of the data (WRT-17), without wrapping (WRT-20)."""
     elements = 1
@@ -217,10 +214,6 @@ def _size_mismatch(tensor: TensorData, found: int) -> WriteError:
 
 def _size(data: Bytes | Deferred) -> int:
     return memoryview(data).nbytes if isinstance(data, Bytes) else data.nbytes
-
-
-def _load(data: Bytes | Deferred) -> Bytes:
-    return data if isinstance(data, Bytes) else data.load()
 
 
 def _view(name: str, data: Bytes) -> memoryview:
