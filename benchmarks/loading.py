@@ -55,13 +55,12 @@ def header(rounds: int, largest: int, as_json: bool) -> None:
 
     \b
     standard     read_header with the standard library only
-    accelerated  read_header with msgspec, when it is installed
+    accelerated  read_header with msgspec
     """
     try:
         from safetensors import safe_open
     except ImportError as err:
         raise click.ClickException('needs the official library: pip install -e ".[official]"') from err
-    from safetensors_reference.header.accelerator import AVAILABLE
     from safetensors_reference.header.read import read_header
 
     table: dict[int, dict[str, Any]] = {}
@@ -82,9 +81,8 @@ def header(rounds: int, largest: int, as_json: bool) -> None:
             def accelerated(name: str = name) -> object:
                 return list(read_header(name).tensors)
 
-            ways: dict[str, Callable[[], object]] = {OFFICIAL: official, "standard": standard}
-            if AVAILABLE:
-                ways["accelerated"] = accelerated
+            ways: dict[str, Callable[[], object]]
+            ways = {OFFICIAL: official, "standard": standard, "accelerated": accelerated}
             times = interleaved(ways, rounds, max(1, 2_000 // count))
             table[count] = {
                 "official_us": round(statistics.median(times[OFFICIAL]) * 1e6, 1),

@@ -23,9 +23,9 @@ from .source import PathSource, Source, UnreadableError, shorter
 
 Mode = Literal["copy", "mmap"]
 
-LARGE = 8 << 20
+THREADED_FROM = 8 << 20
 """Buffers from this size in bytes on are filled by several threads."""
-PIECE = 8 << 20
+MAX_READ = 8 << 20
 MADV_POPULATE_WRITE = 23
 _madvise = ctypes.CDLL(None).madvise if sys.platform == "linux" else None
 THREADS = min(4, max(2, os.cpu_count() or 2))
@@ -38,7 +38,7 @@ def read_range(source: Source, start: int, count: int) -> memoryview:
     MemoryError.
     """
     check_unchanged(source)
-    if count < LARGE or not isinstance(source, PathSource):
+    if count < THREADED_FROM or not isinstance(source, PathSource):
         return memoryview(_small(source, start, count))
     try:
         memory = mmap.mmap(-1, count, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -60,7 +60,7 @@ def _small(source: Source, start: int, count: int) -> bytearray:
 
 def _fill(source: PathSource, start: int, view: memoryview) -> None:
     """Read the whole range with several threads; the first error stops all of them."""
-    pieces = iter(range(0, len(view), PIECE))
+    pieces = iter(range(0, len(view), MAX_READ))
     lock = threading.Lock()
     errors: list[BaseException] = []
 
@@ -71,7 +71,7 @@ def _fill(source: PathSource, start: int, view: memoryview) -> None:
                     at = next(pieces, None)
                 if at is None:
                     return
-                piece = view[at : at + PIECE]
+                piece = view[at : at + MAX_READ]
                 populate(ctypes.addressof(ctypes.c_char.from_buffer(piece)), len(piece))
                 _read_into(source, start + at, piece)
         except BaseException as err:  # handed to the caller below

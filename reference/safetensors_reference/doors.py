@@ -22,11 +22,11 @@ def safe_open(
     if not isinstance(framework, str):
         raise AccessError(f"framework must be 'np', 'pt' or 'raw', not {shown(framework)}")
     if framework in ("np", "numpy"):
-        from .numpy import NumpyFramework
+        from .arrays.numpy import NumpyFramework
 
         return TensorFile(what, NumpyFramework(), mode, profile)
     if framework in ("pt", "torch", "pytorch"):
-        from .torch import TorchFramework
+        from .arrays.torch import TorchFramework
 
         return TensorFile(what, TorchFramework(), mode, profile)
     if framework == "raw":

@@ -1,8 +1,13 @@
-"""The ``stc`` command. Each package adds its own commands through an entry-point group."""
+"""The ``stc`` command, and a type of option that its commands share.
+
+Each package adds its own commands through an entry-point group.
+"""
 
 from __future__ import annotations
 
+import math
 from importlib.metadata import entry_points, version
+from typing import Any
 
 import click
 
@@ -23,6 +28,19 @@ class Commands(click.Group):
             assert isinstance(command, click.Command)
             return command
         return None
+
+
+class SecondsRange(click.FloatRange):
+    """Seconds from ``least`` up to a day."""
+
+    def __init__(self, least: float = 0.001) -> None:
+        super().__init__(least, 86_400)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return a number. NaN compares with nothing, and so is in every range of click's."""
+        if not math.isfinite(float(click.FLOAT.convert(value, param, ctx))):
+            self.fail(f"{value} is no number of seconds", param, ctx)
+        return float(super().convert(value, param, ctx))
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

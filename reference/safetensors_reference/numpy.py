@@ -2,57 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
-
 from .arrays.lazy import TensorFile, load_all
-from .arrays.numpy_types import MAX_RANK, numpy_dtype
-from .arrays.packed import PackedTensor
+from .arrays.numpy import NumpyFramework, NumpyTensor
 from .buffers import Mode
-from .header.model import TensorInfo
 from .rules.book import ProfileName
-from .rules.dtypes import DTYPE_BITS
-from .rules.errors import AccessError
 from .source import SourceLike
 from .writing.numpy import save, save_file
 
 __all__ = ["NumpyFramework", "load", "load_file", "save", "save_file"]
-
-Array = npt.NDArray[Any]
-NumpyTensor = Array | PackedTensor[npt.NDArray[np.uint8]]
-
-
-class NumpyFramework:
-    """Makes NumPy arrays. F4 and F6 become ``PackedTensor``; BF16 and eight-bit floats need ml_dtypes."""
-
-    def make(self, info: TensorInfo, raw: memoryview) -> NumpyTensor:
-        """Return an aligned, writable array; the bytes are copied when their address does not suit."""
-        data = np.frombuffer(raw, np.uint8) if len(raw) else np.empty(0, np.uint8)
-        if DTYPE_BITS[info.dtype] < 8:
-            return PackedTensor(info.dtype, info.shape, _writable(data))
-        dtype = numpy_dtype(info.dtype)
-        if len(info.shape) > MAX_RANK:
-            text = f"{len(info.shape)} dimensions, NumPy holds {MAX_RANK}"
-            raise AccessError(f"tensor {info.name[:80]!r}: {text}", "LIM_RANK", "SHP-10")
-        if not len(raw):
-            return self._empty(info, dtype)
-        if data.ctypes.data % dtype.alignment:
-            data = data.copy()
-        return _writable(data).view(dtype).reshape(info.shape)
-
-    @staticmethod
-    def _empty(info: TensorInfo, dtype: np.dtype[Any]) -> Array:
-        try:
-            return np.empty(info.shape, dtype)
-        except (ValueError, OverflowError) as err:
-            text = f"tensor {info.name[:80]!r}: NumPy cannot hold the shape {list(info.shape[:8])}: {err}"
-            raise AccessError(text, "API_DTYPE_UNSUPPORTED", "SHP-08") from err
-
-
-def _writable(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    return data if data.flags.writeable else data.copy()
 
 
 def load(data: bytes | bytearray | memoryview, profile: ProfileName = "hardened") -> dict[str, NumpyTensor]:

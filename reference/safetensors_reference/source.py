@@ -1,4 +1,4 @@
-"""Where the bytes come from: a path, a bytes-like object or a seekable binary file object."""
+"""Sources of bytes: a path, a bytes-like object or a seekable binary file object."""
 
 from __future__ import annotations
 
@@ -57,36 +57,36 @@ class FileSource:
     """A source over an open binary file object, read by position. Several threads may read at the same time.
 
     A file that is opened by Python itself is read past its object, which leaves its position alone. Any
-    other object has one position for everybody: sources over the same object take turns, but whoever else
-    moves it must keep away while a source reads.
+    other object has one position for everybody: sources over the same object take turns, but it must not be
+    moved otherwise while a source reads.
     """
 
     def __init__(self, file: BinaryIO, name: str) -> None:
         self._file = file
         self.name = name
         self._lock = _lock_of(file)
-        with self._lock, self._told("cannot be read by position"):
+        with self._lock, self._unreadable("cannot be read by position"):
             self.size = file.seek(0, os.SEEK_END)
         if type(self.size) is not int or self.size < 0:
             raise UnreadableError(f"{name}: cannot be read by position: seek() gave no position")
 
     def read(self, start: int, count: int) -> bytes:
         """Return ``count`` bytes from ``start`` on. Raises UnreadableError, also for a file that was cut."""
-        with self._told("cannot be read"):
+        with self._unreadable("cannot be read"):
             direct = _has_descriptor(self._file)
         if direct:
             return _read_all(self._positioned, self.name, start, count)
         with self._lock:
-            with self._told("cannot be read"):
+            with self._unreadable("cannot be read"):
                 self._file.seek(start)
             return _read_all(self._next, self.name, start, count)
 
     def _positioned(self, start: int, count: int) -> bytes:
-        with self._told("cannot be read"):
+        with self._unreadable("cannot be read"):
             return os.pread(self._file.fileno(), count, start)
 
     def _next(self, start: int, count: int) -> bytes:  # noqa: ARG002 - the object knows where it stands
-        with self._told("cannot be read"):
+        with self._unreadable("cannot be read"):
             part: object = self._file.read(count)
         if not isinstance(part, bytes) or len(part) > count:
             found = f"{len(part):,} bytes" if isinstance(part, bytes) else type(part).__name__
@@ -94,7 +94,7 @@ class FileSource:
         return part
 
     @contextmanager
-    def _told(self, what: str) -> Iterator[None]:
+    def _unreadable(self, what: str) -> Iterator[None]:
         """Turn the errors of a file object, such as of a closed one, into UnreadableError."""
         try:
             yield
@@ -150,7 +150,7 @@ class PathSource:
         except TypeError as err:
             raise UnreadableError(f"not a path: {shown(path)}") from err
         try:
-            # Without waiting: a FIFO would otherwise hang until somebody writes to it (API-13).
+            # Without waiting: a FIFO would otherwise hang until it is written to (API-13).
             self.fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except (OSError, ValueError) as err:
             reason = getattr(err, "strerror", None) or err

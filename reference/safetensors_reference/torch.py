@@ -1,31 +1,27 @@
-"""Reading and writing with torch. The names are those of the official library's ``safetensors.torch``."""
+"""Reading and writing with torch. The names are those of the official library's ``safetensors.torch``.
+
+Of the tensors of a model that share memory, as tied weights do, ``save_model`` stores one (WRT-16).
+"""
 
 from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping
 
 import torch
 
 from .arrays.lazy import TensorFile
-from .arrays.torch_views import TorchTensor, make, make_views
+from .arrays.torch import TorchFramework, TorchTensor, make_views
 from .buffers import Mode
-from .header.model import TensorInfo, rows
+from .header.model import rows
 from .rules.book import ProfileName
+from .rules.errors import SafetensorsError, UnsupportedDtypeError, WriteError
+from .rules.faults import quote, quote_some
 from .source import SourceLike
-from .writing.torch import save, save_file
+from .writing.torch import Place, check, groups, places, save, save_file
+from .writing.writer import refused
 
-__all__ = ["TorchFramework", "load", "load_file", "save", "save_file"]
-
-
-class TorchFramework:
-    """Makes torch tensors on the CPU.
-
-    F4 becomes torch's packed type with the last dimension halved where that is even; F6, and F4 otherwise,
-    become ``PackedTensor``.
-    """
-
-    def make(self, info: TensorInfo, raw: memoryview) -> TorchTensor:
-        """Return a tensor over the bytes; they are copied when their address does not suit the dtype."""
-        data = torch.frombuffer(raw, dtype=torch.uint8) if len(raw) else torch.empty(0, dtype=torch.uint8)
-        return make(info.name, info.dtype, info.shape, data)
+__all__ = ["TorchFramework", "load", "load_file", "load_model", "save", "save_file", "save_model"]
 
 
 def load(data: bytes | bytearray | memoryview, profile: ProfileName = "hardened") -> dict[str, TorchTensor]:
@@ -55,3 +51,151 @@ def load_file(
         raw = file.data()
         data = torch.frombuffer(raw, dtype=torch.uint8) if len(raw) else torch.empty(0, dtype=torch.uint8)
         return make_views(rows(file.header.tensors), data)
+
+
+class StateMismatchError(SafetensorsError, RuntimeError):
+    """A model and a file do not hold the same tensors.
+
+    Attributes:
+        missing: names that the model has and the file has not.
+        unexpected: names that the file has and the model has not.
+    """
+
+    code = "API_NO_SUCH_TENSOR"
+    rule = "API-02"
+
+    def __init__(self, message: str, missing: list[str], unexpected: list[str]) -> None:
+        super().__init__(message)
+        self.missing = missing
+        self.unexpected = unexpected
+
+
+def save_model(
+    model: torch.nn.Module,
+    path: str | os.PathLike[str],
+    metadata: Mapping[str, str] | None = None,
+    force_contiguous: bool = True,
+) -> None:
+    """Save the state of ``model``; of tensors that share memory the one that holds all of it is stored.
+
+    Each name left out is noted in the metadata, left-out name -> stored name, unless the caller's metadata
+    use the key already. Where several tensors hold all of the shared memory, the first name is stored.
+
+    Args:
+        model: its ``state_dict`` is saved.
+        path: target, replaced as a whole.
+        metadata: strings to strings.
+        force_contiguous: False refuses tensors that are not contiguous, which are else written row-major.
+
+    Raises:
+        WriteError: as ``save_file``; also WRT_SHARED_STORAGE when tensors share memory that none
+            of them holds completely.
+        NotSavedError: the file cannot be written.
+    """
+    state: dict[str, torch.Tensor] = dict(model.state_dict())
+    for name, tensor in state.items():
+        check(name, tensor)
+    notes: dict[str, str] = {}
+    for kept, dropped in list(_aliases(state)):
+        if kept is None:
+            text = f"tensors share memory that none of them holds completely: {quote_some(dropped)}"
+            raise WriteError(text, "WRT_SHARED_STORAGE", "WRT-16")
+        for name in dropped:
+            notes[name] = kept
+            del state[name]
+    if not force_contiguous:
+        for name, tensor in state.items():
+            if not tensor.is_contiguous():
+                raise refused(name, "the tensor is not contiguous", "WRT_NOT_CONTIGUOUS", "WRT-07")
+    if notes and (metadata is None or isinstance(metadata, Mapping)):
+        metadata = {**notes, **(metadata or {})}
+    save_file(state, path, metadata)
+
+
+def load_model(
+    model: torch.nn.Module,
+    path: str | os.PathLike[str],
+    strict: bool = True,
+    device: str | int | torch.device = "cpu",
+) -> tuple[list[str], list[str]]:
+    """Load a file into ``model``, whatever name of each group of tied tensors the file holds.
+
+    Args:
+        model: changed in place; its tensors keep their device and dtype.
+        path: the file.
+        strict: whether names that only the model or only the file has are an error.
+        device: where the tensors of the file are put before they are copied into the model.
+
+    Returns:
+        (missing, unexpected): names that only the model has and names that only the file has, each sorted.
+        A name whose memory was loaded under another name is not missing; a second name for one memory is
+        unexpected.
+
+    Raises:
+        StateMismatchError: names differ and ``strict``. What fits was loaded all the same.
+        InvalidFileError, UnreadableError, UnsupportedDtypeError: the file cannot be loaded.
+        RuntimeError: a tensor has another shape than the model's (torch's own error).
+    """
+    loaded = _read(path, device)
+    state: dict[str, torch.Tensor] = dict(model.state_dict())
+    aliases = list(_aliases({name: t for name, t in state.items() if _in_memory(name, t)}, loaded))
+    result = model.load_state_dict(loaded, strict=False)
+    missing, unexpected = set(result.missing_keys), set(result.unexpected_keys)
+    for kept, dropped in aliases:
+        for name in dropped if kept is not None else ():
+            if name in missing:
+                missing.remove(name)
+            else:
+                unexpected.add(name)
+    if strict and (missing or unexpected):
+        raise _mismatch(model, sorted(missing), sorted(unexpected))
+    return sorted(missing), sorted(unexpected)
+
+
+def _aliases(
+    state: Mapping[str, torch.Tensor], preferred: Collection[str] = ()
+) -> Iterator[tuple[str | None, list[str]]]:
+    """Yield (name to keep, names to leave out) for each group of tensors that share memory.
+
+    The name is None, and the group is left out whole, when no tensor of it holds all of the memory.
+    """
+    for group in groups(places(state)):
+        begin, end = min(p.address for p in group), max(p.end for p in group)
+        whole = [p.name for p in group if _holds(p, state[p.name], begin, end)]
+        kept = min(whole, key=lambda name: (name not in preferred, name), default=None)
+        yield kept, sorted(p.name for p in group if p.name != kept)
+
+
+def _in_memory(name: str, tensor: object) -> bool:
+    try:
+        check(name, tensor)
+    except WriteError:
+        return False
+    return True
+
+
+def _holds(place: Place, tensor: torch.Tensor, begin: int, end: int) -> bool:
+    """Return whether a tensor holds every byte from ``begin`` to ``end``, and each once."""
+    return (
+        place.address == begin
+        and place.end == end
+        and place.dense
+        and tensor.numel() * tensor.element_size() == end - begin
+    )
+
+
+def _read(path: str | os.PathLike[str], device: str | int | torch.device) -> dict[str, torch.Tensor]:
+    out: dict[str, torch.Tensor] = {}
+    for name, tensor in load_file(path).items():
+        if not isinstance(tensor, torch.Tensor):
+            raise UnsupportedDtypeError(f"tensor {quote(name)}: torch has no type for its packed elements")
+        out[name] = tensor.to(device)
+    return out
+
+
+def _mismatch(model: torch.nn.Module, missing: list[str], unexpected: list[str]) -> StateMismatchError:
+    lines = [f"{type(model).__name__} and the file do not hold the same tensors"]
+    for what, names in (("missing in the file", missing), ("unexpected in the file", unexpected)):
+        if names:
+            lines.append(f"{what}: {quote_some(names)}")
+    return StateMismatchError("; ".join(lines), missing, unexpected)

@@ -77,7 +77,7 @@ def test_fingerprints_are_of_rule_verdict_and_case_alone() -> None:
 
 
 def test_sarif_keeps_the_worst_within_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("safetensors_reports.audit.export.sarif.RESULTS", 3)
+    monkeypatch.setattr("safetensors_reports.audit.export.sarif.MAX_RESULTS", 3)
     document = everything()
     (made,) = sarif_log(document)["runs"]
     assert [r["properties"]["id"] for r in made["results"]] == [f["id"] for f in document["findings"][:3]]

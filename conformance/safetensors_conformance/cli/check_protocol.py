@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from safetensors_reference.seconds import SecondsRange
+from safetensors_reference.main import SecondsRange
 
 from ..implementations.environment import InstallError, prepare
 from ..protocol_check.report import Check, check_protocol

@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from safetensors_corpus import Manifest
+from safetensors_reference.main import SecondsRange
 from safetensors_reference.rules.book import PROFILES
-from safetensors_reference.seconds import SecondsRange
 from safetensors_reports.differences.markdown import diff_markdown
 from safetensors_reports.differences.report import DiffReport, Who, document
 from safetensors_reports.differences.signatures import Differences, evaluate

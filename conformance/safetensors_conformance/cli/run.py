@@ -15,8 +15,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus.cli.common import UnusableError
+from safetensors_reference.main import SecondsRange
 from safetensors_reference.rules.book import PROFILES, rule_book
-from safetensors_reference.seconds import SecondsRange
 
 from ..implementations.selectors import Target
 from ..run.baseline import BaselineError, check_owner

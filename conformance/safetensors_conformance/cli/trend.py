@@ -12,8 +12,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from safetensors_corpus import Manifest
 from safetensors_corpus.cli.common import UnusableError
+from safetensors_reference.main import SecondsRange
 from safetensors_reference.rules.book import PROFILES
-from safetensors_reference.seconds import SecondsRange
 from safetensors_reports.history.markdown import trend_markdown
 from safetensors_reports.history.model import Trend, VersionRun, trend_document
 from safetensors_reports.history.model import trend as hold_together

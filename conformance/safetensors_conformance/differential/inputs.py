@@ -7,7 +7,8 @@ from pathlib import Path
 
 from safetensors_corpus import Case, ManifestError
 from safetensors_reference import UnreadableError, explain, rule_book
-from safetensors_reference.check.inputs import INDEX_SUFFIX, find_inputs
+from safetensors_reference.check.inputs import find_inputs
+from safetensors_reference.sharded.names import INDEX_SUFFIX
 from safetensors_reports.differences.signatures import About
 
 from ..run.cases import GivenFile, Input, plain

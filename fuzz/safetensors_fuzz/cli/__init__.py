@@ -14,8 +14,8 @@ from safetensors_conformance.cli.common import confined
 from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.worker import Limits
 from safetensors_reference import PROFILES
+from safetensors_reference.main import SecondsRange
 from safetensors_reference.rules.book import ProfileName
-from safetensors_reference.seconds import SecondsRange
 from safetensors_reports.text import visible
 
 from ..engines.config import ENGINES, STEPS, Engine, Order

@@ -12,7 +12,7 @@ from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus.cli.common import UnusableError
 from safetensors_reference import PROFILES, rule_book
-from safetensors_reference.seconds import SecondsRange
+from safetensors_reference.main import SecondsRange
 from safetensors_reports.text import visible
 
 from ..after.replay import Answer, exit_status

@@ -19,7 +19,7 @@ from ..header.model import TensorInfo
 from ..rules.dtypes import DTYPE_BITS
 from ..rules.errors import AccessError
 from ..rules.faults import shown
-from .numpy_types import MAX_RANK
+from .numpy import MAX_RANK
 
 
 def take(

@@ -10,14 +10,13 @@ from rich.console import Console
 
 from ..rules.book import PROFILES, ProfileName
 from .inputs import CheckInput, find_inputs
-from .output import final_line, print_brief, print_result, shown_name, unreadable_line
-from .progress import ProgressBar
+from .output import ProgressBar, final_line, print_brief, print_result, shown_name, unreadable_line
 from .result import CheckResult, Status, check_input
 
 if TYPE_CHECKING:
     from .sarif import SarifLog
 
-SHOWN = 20
+MAX_FAULTS = 20
 """Faults printed per file; --all prints the rest."""
 
 EXIT_STATUS = {"valid": 0, "invalid": 1, "unreadable": 2}
@@ -43,7 +42,7 @@ INTERRUPTED = 130
     help="Whose answer to take where readers legitimately differ.",
 )
 @click.option(
-    "--all", "show_all", is_flag=True, help=f"Print every fault, not only the first {SHOWN} of a file."
+    "--all", "show_all", is_flag=True, help=f"Print every fault, not only the first {MAX_FAULTS} of a file."
 )
 @click.option("-q", "--quiet", is_flag=True, help="One line for each file with faults, none for a valid one.")
 def check(
@@ -92,7 +91,7 @@ def check(
                         if as_json:
                             click.echo(result.to_json())
                         else:
-                            _print(console, result, None if show_all else SHOWN, quiet)
+                            _print(console, result, None if show_all else MAX_FAULTS, quiet)
                 bar.advance()
     except KeyboardInterrupt:
         interrupted = True

@@ -1,4 +1,4 @@
-"""What ``stc check`` is asked to check: files, directories and patterns become a list of files."""
+"""Inputs of ``stc check``: files, directories and patterns become a list of files."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..sharded.names import INDEX_SUFFIX, SUFFIX
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-
-FILE_SUFFIX = ".safetensors"
-INDEX_SUFFIX = ".safetensors.index.json"
 
 
 @dataclass(frozen=True, slots=True)
 class CheckInput:
-    """One thing to check. ``problem`` says why there is nothing to check in it, None for a file."""
+    """A file to check, or with a ``problem`` the reason why there is nothing to check under this name."""
 
     name: str
     problem: str | None = None
@@ -61,9 +60,9 @@ def _walk(folder: str) -> Iterator[CheckInput]:
     for place, folders, files in os.walk(folder, onerror=refused):
         folders.sort()
         for name in sorted(files):
-            if name.endswith((FILE_SUFFIX, INDEX_SUFFIX)):
+            if name.endswith((SUFFIX, INDEX_SUFFIX)):
                 empty = False
                 yield CheckInput(os.path.join(place, name))  # noqa: PTH118 - spelled as above
     yield from problems
     if empty and not problems:
-        yield CheckInput(folder, f"no *{FILE_SUFFIX} or *{INDEX_SUFFIX} in this directory")
+        yield CheckInput(folder, f"no *{SUFFIX} or *{INDEX_SUFFIX} in this directory")

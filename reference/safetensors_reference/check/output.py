@@ -1,10 +1,15 @@
-"""What ``stc check`` prints about one file for people."""
+"""Output of ``stc check`` for people: what is printed about a file, and the progress bar."""
 
 from __future__ import annotations
 
+import sys
+import time
 from collections import Counter
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Self
 
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from ..header.layout import draw_layout
@@ -14,19 +19,17 @@ from ..rules.faults import quote, render_path
 from ..source import UnreadableError, open_source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from rich.console import Console
+    from collections.abc import Iterable, Iterator
 
     from ..rules.faults import Fault
     from .result import CheckResult, Status
 
-
 STATUSES: tuple[Status, ...] = ("valid", "invalid", "unreadable")
 
-_MANY = "the file has more faults than are worth collecting"
-NOTES = 3
+MAX_NOTES = 3
 """Notes of one kind that are printed; a cache of the Hub has one for each shard."""
+REFRESH = 0.1
+"""Seconds between two drawings of the bar."""
 
 
 def shown_name(name: str) -> str:
@@ -55,11 +58,11 @@ def print_result(console: Console, result: CheckResult, limit: int | None) -> No
     said: Counter[str] = Counter()
     for note in result.notes:
         said[note.rule] += 1
-        if said[note.rule] <= NOTES:
+        if said[note.rule] <= MAX_NOTES:
             console.print(f"{name}: note: {printable(note.message)} ({note.rule})")
     for rule, count in said.items():
-        if count > NOTES:
-            console.print(f"{name}: note: … and {count - NOTES:,} more of this kind ({rule})")
+        if count > MAX_NOTES:
+            console.print(f"{name}: note: … and {count - MAX_NOTES:,} more of this kind ({rule})")
     if result.faults:
         _print_faults(console, result, limit)
     else:
@@ -93,7 +96,8 @@ def _print_faults(console: Console, result: CheckResult, limit: int | None) -> N
     if limit is not None and len(faults) > limit:
         console.print(f"  … and {len(faults) - limit:,} more; --all prints them")
     if not result.complete:
-        why = "there is not enough memory" if faults[-1].code == "LIM_MEMORY" else _MANY
+        memory = faults[-1].code == "LIM_MEMORY"
+        why = "there is not enough memory" if memory else "the file has too many faults"
         console.print(f"  reading stopped here: {why}")
     seen = result.explanation
     if seen is not None and seen.ranges and seen.data_start is not None:
@@ -134,3 +138,57 @@ def final_line(statuses: Iterable[Status], total: int | None = None) -> str:
     done = counts.total()
     files = f"{done:,} files" if total is None else f"interrupted after {done:,} of {total:,} files"
     return f"{files}: " + ", ".join(f"{counts[status]:,} {status}" for status in STATUSES)
+
+
+class ProgressBar:
+    """A bar over ``total`` files on standard error. Off a terminal, and for a single file, it does nothing.
+
+    Results go to standard output while the bar stands on standard error. Where both are the same terminal,
+    the bar has to step aside for them: ``hidden()``.
+    """
+
+    def __init__(self, total: int, console: Console | None = None) -> None:
+        console = console or Console(stderr=True)
+        self.enabled = console.is_terminal and total > 1
+        # rich would otherwise lead standard output to standard error, also when that goes to a file.
+        self._bar = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            auto_refresh=False,
+            redirect_stdout=False,
+            redirect_stderr=False,
+            disable=not self.enabled,
+        )
+        self._task = self._bar.add_task("checking", total=total)
+        self._drawn = time.monotonic()
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    @contextmanager
+    def hidden(self, *, to_stderr: bool = False) -> Iterator[None]:
+        """Take the bar away while a result is printed, to standard output unless ``to_stderr``."""
+        if not self.enabled or not (to_stderr or sys.stdout.isatty()):
+            yield
+            return
+        self._bar.stop()
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+            self._bar.start()
+
+    def advance(self) -> None:
+        """Count one file as done."""
+        self._bar.advance(self._task)
+        if self.enabled and time.monotonic() - self._drawn > REFRESH:
+            self._drawn = time.monotonic()
+            self._bar.refresh()

@@ -1,4 +1,4 @@
-"""The result of checking one file or one index: what was found, as a value and as JSON."""
+"""The result of checking one file or one index, as a value and as JSON."""
 
 from __future__ import annotations
 
@@ -6,26 +6,70 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from ..arrays.alignment import Alignment, alignment
 from ..header.explain import Explanation, explain
 from ..rules.faults import render_path
 from ..source import UnreadableError
 from .inputs import CheckInput
 
 if TYPE_CHECKING:
+    from ..header.model import Header
     from ..rules.book import ProfileName
     from ..rules.faults import Fault
-    from ..sharded.findings import Note
+    from ..sharded.index import Note
     from ..sharded.read import IndexExplanation
 
 Status = Literal["valid", "invalid", "unreadable"]
 INDEX_END = ".index.json"
-"""How the name of an index ends; everything else is taken for a safetensors file."""
+"""End of the name of an index; everything else is taken for a safetensors file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """Alignment of the data of one file: statistics, never faults (OFF-11).
+
+    Attributes:
+        data_start: file position of the first data byte.
+        tensors: number of tensors in the file.
+        unaligned: how many of them begin at a file position that is no multiple of their element size. Packed
+            elements count as one byte, and an empty tensor is never unaligned: it has no element anywhere.
+    """
+
+    data_start: int
+    tensors: int
+    unaligned: int
+
+    def to_dict(self) -> dict[str, int]:
+        """Return the statistics as a JSON-serialisable dict."""
+        return {
+            "data_start": self.data_start,
+            "data_start_mod_8": self.data_start % 8,
+            "data_start_mod_64": self.data_start % 64,
+            "unaligned_tensors": self.unaligned,
+        }
+
+    def __str__(self) -> str:
+        """Say it in one line for people."""
+        if not self.tensors:
+            return f"data starts at {self.data_start:,}; no tensors"
+        if not self.unaligned:
+            return f"data starts at {self.data_start:,}; all tensors aligned"
+        return f"data starts at {self.data_start:,}; {self.unaligned:,} of {self.tensors:,} tensors unaligned"
+
+
+def alignment(header: Header) -> Alignment:
+    """Return the alignment statistics of a header."""
+    start = header.data_start
+    unaligned = sum(
+        (start + tensor.begin) % max(tensor.bits // 8, 1) != 0
+        for tensor in header.tensors.values()
+        if tensor.nbytes
+    )
+    return Alignment(start, len(header.tensors), unaligned)
 
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What is known about one input.
+    """Result of checking one input.
 
     Attributes:
         name: the path as it was given or found.
@@ -64,7 +108,7 @@ class CheckResult:
 
     @property
     def notes(self) -> list[Note]:
-        """What is legitimate in an index and worth knowing."""
+        """Notes on an index: legitimate, and worth knowing."""
         return [] if self.index is None else self.index.notes
 
     @property

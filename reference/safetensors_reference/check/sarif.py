@@ -19,7 +19,7 @@ from ..rules.book import rule_book
 from ..rules.cwe import CWE_OF_CODE
 from ..rules.faults import render_path
 from ..rules.sarif import (
-    RESULTS,
+    MAX_RESULTS,
     RULE_INDEX,
     cwe_reference,
     message_text,
@@ -29,12 +29,12 @@ from ..rules.sarif import (
 
 if TYPE_CHECKING:
     from ..rules.faults import Fault, JsonPath
-    from ..sharded.findings import Note
+    from ..sharded.index import Note
     from .result import CheckResult
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 FINGERPRINT = "brokenRuleInFile/v1"
-WORST = ("error", "warning", "note", "none")
+LEVELS = ("error", "warning", "note", "none")
 
 Json = dict[str, object]
 
@@ -105,7 +105,7 @@ class SarifLog:
         Of more than 25,000 results those that matter least are left out, and the log says how many.
         """
         # The sort is stable: within a level the order of the files stays.
-        kept = sorted(self._results, key=lambda r: WORST.index(str(r["level"])))[:RESULTS]
+        kept = sorted(self._results, key=lambda r: LEVELS.index(str(r["level"])))[:MAX_RESULTS]
         left = len(self._results) - len(kept)
         notes = list(self._notifications)
         if left:

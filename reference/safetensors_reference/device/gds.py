@@ -22,8 +22,8 @@ from .plan import Segment, cut_on_grid
 from .ring import PAGE
 from .transfer import run_threads
 
-PIECE = 64 << 20
-IN_FLIGHT = 4
+MAX_READ = 64 << 20
+MAX_QUEUED = 4
 
 
 def import_kvikio() -> Any:
@@ -80,10 +80,10 @@ class _Reading:
             self.errors.append(failed)
 
     def _read(self, file: Any) -> None:
-        for chunk in cut_on_grid(self._segments, PIECE, PAGE):
+        for chunk in cut_on_grid(self._segments, MAX_READ, PAGE):
             if self.stop.is_set():
                 return
-            if len(self._queue) >= IN_FLIGHT:
+            if len(self._queue) >= MAX_QUEUED:
                 self._wait()
             at = chunk.reads[0].file_at
             into = self._memory[chunk.at : chunk.at + chunk.size]

@@ -15,26 +15,25 @@ from typing import NamedTuple
 
 import torch
 
-from ..arrays.torch_views import TorchTensor, make_views
+from ..arrays.packed import PackedTensor
+from ..arrays.torch import TORCH_DTYPES, TorchTensor, make_views
 from ..buffers import check_unchanged
+from ..header.model import Header
 from ..header.read import header_of
 from ..rules.book import ProfileName
-from ..rules.errors import AccessError, NoSuchTensorError
+from ..rules.errors import AccessError
 from ..rules.faults import quote
 from ..source import PathSource
 from . import gds as by_gds
-from .arguments import check_numbers
-from .direct import DirectReader
 from .engine import Engine, open_engine
-from .errors import DeviceError, let_go, reason
+from .errors import DeviceError, check_request, check_rows, no_such_tensor, reason, release_frames
 from .plan import MAX_ALIGN, Plan, make_plan
-from .reading import PlainReader, Reader
+from .readers import DirectReader, PlainReader, Reader
 from .ring import shared_ring
 from .transfer import Target, Transfer
-from .views import check_rows, cloned, converted
 
 PathLike = str | os.PathLike[str]
-MOST_THREADS = 12
+MAX_THREADS = 12
 """Threads by default, where there are as many cores."""
 CPU_ALIGN = 64
 """Alignment in bytes of what torch allocates on the CPU."""
@@ -151,12 +150,10 @@ class _Settings:
 
     def check(self) -> None:
         """Raise AccessError for what cannot be asked for."""
-        if sys.byteorder != "little":
-            raise AccessError("this machine is big-endian, and tensors on a device are the file's bytes")
+        check_request(threads=self.threads, chunk=self.chunk)
         powers = [1 << n for n in range(MAX_ALIGN.bit_length())]
         if self.align is not None and (type(self.align) is not int or self.align not in powers):
             raise AccessError(f"align must be a power of two up to {MAX_ALIGN}, not {self.align!r}")
-        check_numbers(threads=self.threads, chunk=self.chunk)
         if self.dtype is not None and not isinstance(self.dtype, torch.dtype):
             raise AccessError(f"dtype must be a type of torch, not {self.dtype!r}")
         if self.direct and self.gds:
@@ -196,9 +193,9 @@ def _load(
                 check_unchanged(file.source)
             return _tensors(files, buffers, settings)
         except BaseException as err:
-            # Whoever keeps the error must not keep the memory.
+            # An error that is kept must not keep the memory.
             buffers.clear()
-            let_go(err, handled)
+            release_frames(err, handled)
             raise
 
 
@@ -208,11 +205,7 @@ def _open(paths: Iterable[PathLike], settings: _Settings, stack: ExitStack) -> l
     files: list[_File] = []
     owners: dict[str, str] = {}
     for path in paths:
-        if not isinstance(path, (str, os.PathLike)):
-            raise AccessError(f"a device loads from paths, not from {type(path).__name__}")
-        source = PathSource(path)
-        stack.callback(source.close)
-        header = header_of(source, settings.profile)
+        source, header = open_valid(path, settings.profile, stack)
         here = None if names is None else names & header.tensors.keys()
         for tensor in header.tensors if here is None else here:
             if tensor in owners:
@@ -222,11 +215,17 @@ def _open(paths: Iterable[PathLike], settings: _Settings, stack: ExitStack) -> l
         check_rows(source.name, plan.rows, settings.dtype, settings.all_dtypes)
         files.append(_File(source, plan))
     if names is not None and len(owners) < len(names):
-        where = files[0].source.name if len(files) == 1 else f"{len(files)} files"
-        first = min(names - owners.keys(), key=str)
-        shown = quote(first) if isinstance(first, str) else repr(first)[:80]
-        raise NoSuchTensorError(f"{where}: no tensor {shown}")
+        raise no_such_tensor([file.source.name for file in files], min(names - owners.keys(), key=str))
     return files
+
+
+def open_valid(path: PathLike, profile: ProfileName, stack: ExitStack) -> tuple[PathSource, Header]:
+    """Open a file for as long as ``stack`` lasts, and validate its header."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise AccessError(f"a device loads from paths, not from {type(path).__name__}")
+    source = PathSource(path)
+    stack.callback(source.close)
+    return source, header_of(source, profile)
 
 
 def _reader(file: _File, settings: _Settings, stack: ExitStack) -> Reader:
@@ -266,7 +265,7 @@ def transfer(
         return
     ring = shared_ring(engine.pinned, engine.staging)
     chunk = min(chunk or (ring.slot_bytes if engine.pinned else CPU_CHUNK), ring.slot_bytes)
-    threads = threads or min(MOST_THREADS, max(2, _cores()))
+    threads = threads or min(MAX_THREADS, max(2, _cores()))
     Transfer(targets, engine, ring, chunk).run(min(threads, -(-total // chunk)))
 
 
@@ -303,5 +302,25 @@ def _tensors(
 
 def _asked_for(tensor: TorchTensor, settings: _Settings) -> TorchTensor:
     if settings.dtype is not None:
-        tensor = converted(tensor, settings.dtype, settings.all_dtypes)
-    return cloned(tensor) if settings.clone else tensor
+        tensor = _converted(tensor, settings.dtype, settings.all_dtypes)
+    return _cloned(tensor) if settings.clone else tensor
+
+
+def _converted(tensor: TorchTensor, dtype: torch.dtype, all_dtypes: bool) -> TorchTensor:
+    """Return ``tensor`` as ``dtype`` if it is floating or all are to be converted, else as it is.
+
+    Packed elements are never converted: torch does not say which half of a byte comes first (DTY-11).
+    """
+    if isinstance(tensor, PackedTensor) or tensor.dtype == TORCH_DTYPES.get("F4"):
+        return tensor
+    return tensor.to(dtype) if all_dtypes or tensor.dtype.is_floating_point else tensor
+
+
+def _cloned(tensor: TorchTensor) -> TorchTensor:
+    """Return the tensor in memory of its own."""
+    if isinstance(tensor, PackedTensor):
+        return PackedTensor(tensor.dtype, tensor.shape, tensor.raw.clone())
+    if not tensor.numel():
+        return tensor
+    # As bytes, for torch cannot copy every dtype.
+    return tensor.reshape(-1).view(torch.uint8).clone().view(tensor.dtype).view(tensor.shape)

@@ -1,4 +1,4 @@
-"""Where every byte of a file goes in the one buffer that its tensors share, worked out before any is read.
+"""Plan of the one buffer that the tensors of a file share: the place of every byte, before any is read.
 
 Nothing here touches files, memory or devices. Positions are bytes: ``file_at`` counts in the file, ``at`` in
 the buffer. The length of the header plays no part: bytes are read from wherever they stand to wherever they

@@ -6,7 +6,7 @@ from then on.
 
 A worker holds one slot at a time, and never while it waits for another, so loads cannot block one another.
 Slots are given to workers in the order in which they asked. A slot comes back as soon as its copy is queued,
-with a mark behind that copy; who gets it next waits for the mark.
+with a mark behind that copy; the worker that gets it next waits for the mark.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .errors import DeviceError, reason
 PAGE = 4096
 SLOT_BYTES = 8 << 20
 SLOTS = 24
-LARGEST = 1 << 50
+MAX_RING = 1 << 50
 
 
 class Mark(Protocol):
@@ -134,13 +134,13 @@ class Ring:
             self._changed.notify_all()
 
     def wake(self) -> None:
-        """Have everybody who waits for a slot ask again whether to stop."""
+        """Have all who wait for a slot ask again whether to stop."""
         with self._changed:
             self._changed.notify_all()
 
     @property
     def free(self) -> int:
-        """How many of the slots made are in nobody's hands."""
+        """Number of the slots made that are not in use."""
         with self._changed:
             return len(self._free)
 
@@ -169,7 +169,7 @@ def configure(slots: int = SLOTS, slot_bytes: int = SLOT_BYTES) -> None:
     Raises AccessError for other sizes, and when a ring of another size is there already.
     """
     global _size  # noqa: PLW0603 - one ring per process is the point
-    if type(slots) is not int or type(slot_bytes) is not int or max(slots, slot_bytes) > LARGEST:
+    if type(slots) is not int or type(slot_bytes) is not int or max(slots, slot_bytes) > MAX_RING:
         given = f"{repr(slots)[:40]} and {repr(slot_bytes)[:40]}"
         raise AccessError(f"slots and slot_bytes are whole numbers that memory has room for, not {given}")
     if slots < 1 or slot_bytes < 4 * PAGE or slot_bytes % PAGE:
@@ -182,7 +182,7 @@ def configure(slots: int = SLOTS, slot_bytes: int = SLOT_BYTES) -> None:
 
 
 def _forget() -> None:
-    """Start afresh in a forked child: pinned memory, and whoever held a lock, stayed with the parent.
+    """Start afresh in a forked child: pinned memory, and the holders of locks, stayed with the parent.
 
     The parent's slots are never freed here: torch would ask CUDA, which a child must not, and end it.
     """

@@ -1,8 +1,8 @@
 """Moving chunks from files to a device with several threads, all or nothing.
 
 The calling thread only waits, so that Ctrl-C finds it there and nowhere else. The first error stops all
-workers; each of them waits for its own queued copies before it lets go of the buffer, whether somebody still
-waits for it or not.
+workers; each of them waits for its own queued copies before it lets go of the buffer, also when its own end
+is no longer waited for.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import torch
 
 from ..rules.errors import SafetensorsError
 from .engine import Engine, Lane
-from .errors import DeviceError, let_go, reason
+from .errors import DeviceError, reason, release_frames
 from .plan import Chunk, Segment
-from .reading import Reader
+from .readers import Reader
 from .ring import Ring
 
 
@@ -59,7 +59,7 @@ class Transfer:
             # Jobs that are left and errors that are not raised hold this object, and with it the buffers.
             self._jobs = iter(())
             for err in self._errors[1:]:
-                let_go(err)
+                release_frames(err)
 
     def _halt(self) -> None:
         self._stop.set()
@@ -107,7 +107,7 @@ class Transfer:
                 slot.mark = lane.copy(into, slot.memory[start : start + chunk.size])
             finally:
                 # Without a mark if the copy failed: should it be queued for all that, it carries whatever is
-                # in the slot by then, but to a buffer that nobody will see.
+                # in the slot by then, but to a buffer that is never handed out.
                 self._ring.give(slot)
         except SafetensorsError:
             raise

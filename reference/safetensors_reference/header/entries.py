@@ -27,7 +27,7 @@ MANY_KEYS = 10_000
 
 @dataclass(slots=True)
 class Entry:
-    """What one tensor entry says; a field is None when it is missing or not understood."""
+    """One tensor entry as it was read; a field is None when it is missing or not understood."""
 
     name: str
     dtype: str | None = None

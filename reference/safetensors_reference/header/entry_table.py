@@ -86,7 +86,7 @@ class Entries(Sequence[Entry]):
     def __len__(self) -> int:
         return len(self._record_of)
 
-    def __getitem__(self, number: int) -> Entry:  # type: ignore[override] # no slices: nobody needs them
+    def __getitem__(self, number: int) -> Entry:  # type: ignore[override] # no slices: they are not needed
         record = self._record_of[number]
         known = self._known[record]
         places = self._places[4 * record : 4 * record + 4]
@@ -107,7 +107,7 @@ def _range(
 
 
 class Tensors(Rows):
-    """What entries without a fault say, by name."""
+    """Entries without a fault, by name."""
 
     def __init__(self, entries: Entries) -> None:
         self._entries = entries
@@ -140,7 +140,7 @@ class Ranges(Sequence[Range]):
     def __len__(self) -> int:
         return len(self._first) + len(self._numbers)
 
-    def __getitem__(self, index: int) -> Range:  # type: ignore[override] # no slices: nobody needs them
+    def __getitem__(self, index: int) -> Range:  # type: ignore[override] # no slices: they are not needed
         first = len(self._first)
         if index >= first:
             return self._entries.range(self._numbers[index - first], self._base)

@@ -38,7 +38,7 @@ class InvalidFileError(InvalidError["Explanation"]):
 
 @dataclass(slots=True)
 class Explanation:
-    """What the strict reader found in one file.
+    """Findings of the strict reader in one file.
 
     Attributes:
         name: name of the input, for messages.
@@ -113,7 +113,7 @@ def explain_source(source: Source, profile: ProfileName = "hardened") -> Explana
 
 
 class _TooManyError(Exception):
-    """There are more faults than anybody wants to see."""
+    """More faults than are collected."""
 
 
 class _Explainer:

@@ -6,7 +6,7 @@ It differs from general JSON libraries in what a header needs: byte positions of
 Whether keys repeat is decided by the caller, who knows what the object means.
 
 A node is many times as large as its text (LIM-03). So a container of more than ``SHORT`` bytes keeps no
-nodes: its text is checked once, and read again, a member at a time, by whoever wants to know what it holds.
+nodes: its text is checked once, and read again, a member at a time, when its content is wanted.
 """
 
 from __future__ import annotations

@@ -11,21 +11,27 @@ most of that at the speed of a memory scan:
   for the metadata key and two for each of its items. A repeated or unknown key at any level, however it is
   escaped, leaves more quotes in the text than those;
 - a minus sign can stand only inside names and metadata (SHP-02, OFF-02).
+
+``prove_fast`` has msgspec decode and type-check the entries, at about twice the speed from a hundred tensors
+on. It proves less, and never anything else.
 """
 
 from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import wraps
 from itertools import chain
 from operator import itemgetter
 from typing import Any
 
+import msgspec
+
 from ..rules.dtypes import DTYPE_BITS
+from .entries import U64_MAX
 from .model import Header, ParsedEntries, TensorInfo
 
-U64_MAX = 2**64 - 1
 LEAN_FROM = 1 << 20
 """Header length in bytes from which memory counts for more than speed."""
 SMALL = 64 << 10
@@ -34,8 +40,35 @@ SMALL = 64 << 10
 _WIDTHS = dict(DTYPE_BITS)  # a plain dict is looked up faster than the read-only view
 _FIELDS = itemgetter("dtype", "shape", "data_offsets")
 _parse = json.JSONDecoder().raw_decode
+_METADATA_FIRST = b'{"__metadata__":'
 
 
+Prover = Callable[[bytes, int], Header | None]
+
+
+def _prover(prove_form: Prover) -> Prover:
+    """Make a prover of a function that may raise whatever bytes without the form of a header lead to."""
+
+    @wraps(prove_form)
+    def run(raw: bytes, data_size: int) -> Header | None:
+        if raw[:1] != b"{" or not affordable(raw):  # HDR-02
+            return None
+        # A header is a tree of a million small objects and no cycle: the collector would walk it in vain.
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            return prove_form(raw, data_size)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, MemoryError):
+            # Not the form of a header, or not JSON at all: the explaining path says what is wrong.
+            return None
+        finally:
+            if collecting:
+                gc.enable()
+
+    return run
+
+
+@_prover
 def prove(raw: bytes, data_size: int) -> Header | None:
     """Return the header when it provably has no fault, else None.
 
@@ -43,33 +76,21 @@ def prove(raw: bytes, data_size: int) -> Header | None:
         raw: the N header bytes.
         data_size: number of bytes of the data buffer.
     """
-    if raw[:1] != b"{" or not affordable(raw):  # HDR-02
+    if len(raw) >= LEAN_FROM:
+        return _prove_lean(raw, data_size)
+    text = raw.decode("utf-8")
+    top, end = _parse(text)
+    if text[end:].strip(" "):  # only spaces may follow (HDR-03)
         return None
-    # A header is a tree of a million small objects and no cycle: the collector would walk it again and again.
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        if len(raw) >= LEAN_FROM:
-            return _prove_lean(raw, data_size)
-        text = raw.decode("utf-8")
-        top, end = _parse(text)
-        if text[end:].strip(" "):  # only spaces may follow (HDR-03)
-            return None
-        metadata = top.pop("__metadata__", None)
-        strings = _metadata_strings(metadata)
-        if not _counts_agree(raw, top, metadata, strings) or not _layout_proved(top, data_size):
-            return None
-        return Header(len(raw), ParsedEntries(top), metadata, data_size)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, MemoryError):
-        # Not the form of a header, or not JSON at all: the explaining path says what is wrong.
+    metadata = top.pop("__metadata__", None)
+    strings = _metadata_strings(metadata)
+    if not _counts_agree(raw, top, metadata, strings) or not _layout_proved(top, data_size):
         return None
-    finally:
-        if collecting:
-            gc.enable()
+    return Header(len(raw), ParsedEntries(top), metadata, data_size)
 
 
 def affordable(raw: bytes) -> bool:
-    """Tell by what it is filled with whether a parser turns a header into a few times its size (LIM-03).
+    """Return whether a parser turns a header into a few times its size, to judge by its characters (LIM-03).
 
     A parser makes an object of whatever it meets, wanted or not: an empty object of two bytes takes 64, a key
     of three bytes a hundred. What is not like the entries of tensors is left to the explaining path, which
@@ -141,12 +162,18 @@ def _layout_proved(top: dict[str, Any], data_size: int) -> bool:
             at = end
         else:
             in_order = False
-    if not in_order:
-        at = 0
-        for begin, end in sorted(entry["data_offsets"] for entry in top.values()):
-            if begin != at:
-                return False
-            at = end
+    if in_order:
+        return at == data_size
+    return _covered((entry["data_offsets"] for entry in top.values()), data_size)
+
+
+def _covered(ranges: Iterable[Collection[int]], data_size: int) -> bool:
+    """Return whether ranges, put in order, follow one another from 0 to ``data_size``."""
+    at = 0
+    for begin, end in sorted(ranges):  # type: ignore[type-var] # all tuples, or all lists
+        if begin != at:
+            return False
+        at = end
     return at == data_size
 
 
@@ -188,13 +215,8 @@ def _prove_lean(raw: bytes, data_size: int) -> Header | None:
         top[name] = TensorInfo(name, *entry)
         in_order = in_order and entry[2] == at
         at = entry[3]
-    if not in_order:
-        at = 0
-        for begin, end in sorted((t.begin, t.end) for t in top.values()):
-            if begin != at:
-                return None
-            at = end
-    return Header(len(raw), top, metadata, data_size) if at == data_size else None
+    proved = at == data_size if in_order else _covered(((t.begin, t.end) for t in top.values()), data_size)
+    return Header(len(raw), top, metadata, data_size) if proved else None
 
 
 class _Compactor:
@@ -222,3 +244,81 @@ class _Compactor:
         if end - begin != known[2]:
             raise ValueError
         return known[0], known[1], begin, end
+
+
+class _Entry(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    dtype: str
+    shape: tuple[int, ...]
+    data_offsets: tuple[int, int]
+
+
+_decode = msgspec.json.Decoder(dict[str, _Entry]).decode
+
+
+class _StructEntries(ParsedEntries):
+    """Entries as msgspec made them."""
+
+    __slots__ = ()
+
+    def __getitem__(self, name: str) -> TensorInfo:
+        entry = self.raw[name]
+        return TensorInfo(name, entry.dtype, entry.shape, *entry.data_offsets)
+
+    def rows(self) -> Iterator[tuple[str, str, Any, int, int]]:
+        """Yield (name, dtype, shape, begin, end)."""
+        for name, entry in self.raw.items():
+            yield name, entry.dtype, entry.shape, *entry.data_offsets
+
+
+@_prover
+def prove_fast(raw: bytes, data_size: int) -> Header | None:
+    """Like ``prove``; None also when the metadata are not the first member."""
+    if not raw.rstrip(b" ").endswith(b"}"):
+        return None
+    metadata, body = _split_metadata(raw)
+    top = _decode(body)
+    if "__metadata__" in top:
+        return None  # not first, or twice
+    strings = _metadata_strings(metadata)
+    if not _counts_agree(raw, top, metadata, strings) or not _structs_proved(top, data_size):
+        return None
+    return Header(len(raw), _StructEntries(top), metadata, data_size)
+
+
+def _split_metadata(raw: bytes) -> tuple[dict[str, str] | None, bytes]:
+    """Cut the metadata off the front, where writers put it; the rest then has one type."""
+    if not raw.startswith(_METADATA_FIRST):
+        return None, raw
+    at = len(_METADATA_FIRST)
+    end = raw.index(b"}", at) + 1
+    # A brace inside a string ends the cut too early: the piece is then no JSON and nothing is proved.
+    metadata = json.loads(raw[at:end].decode("utf-8"))
+    if metadata is None:
+        raise ValueError
+    # What follows must be the next member or the end, so that the cut mends no missing or spare comma.
+    if raw[end : end + 2] == b',"':
+        return metadata, b"{" + raw[end + 1 :]
+    if raw[end : end + 1] == b"}":
+        return metadata, b"{" + raw[end:]
+    raise ValueError
+
+
+def _structs_proved(top: dict[str, _Entry], data_size: int) -> bool:
+    sizes: dict[tuple[str, tuple[int, ...]], int] = {}
+    at = 0
+    in_order = True
+    for entry in top.values():
+        key = (entry.dtype, entry.shape)
+        size = sizes.get(key)
+        if size is None:
+            size = sizes[key] = tensor_size(*key)
+        begin, end = entry.data_offsets
+        if end - begin != size:
+            return False
+        if begin == at:
+            at = end
+        else:
+            in_order = False
+    if in_order:
+        return at == data_size
+    return _covered((entry.data_offsets for entry in top.values()), data_size)

@@ -6,10 +6,9 @@ import os
 
 from ..rules.book import HEADER_CAP, ProfileName
 from ..source import PathSource, Source, SourceLike, open_source
-from .accelerator import prove_fast
 from .explain import InvalidFileError, check_profile, explain_source
 from .model import Header
-from .prove import prove
+from .prove import prove, prove_fast
 
 
 def read_header(what: SourceLike, profile: ProfileName = "hardened", *, accelerate: bool = True) -> Header:
@@ -18,7 +17,7 @@ def read_header(what: SourceLike, profile: ProfileName = "hardened", *, accelera
     Args:
         what: the file; only its length prefix and header are read.
         profile: whose options to take where readers legitimately differ.
-        accelerate: whether msgspec may be used when it is installed; the result is the same.
+        accelerate: whether msgspec may be used; the result is the same.
 
     Raises:
         InvalidFileError: the file breaks rules; the error holds all faults.

@@ -1,7 +1,7 @@
 """Strings and maps of strings in about as many bytes as their text (rule LIM-03).
 
 A Python object takes ten to forty times a short text that it stands for, and how short and how many the
-texts of a header are is the choice of whoever wrote it. Here they stand one behind the other in one buffer,
+texts of a header are is the choice of its author. Here they stand one behind the other in one buffer,
 and objects are made when they are asked for.
 """
 

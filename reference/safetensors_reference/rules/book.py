@@ -10,7 +10,9 @@ import tomllib
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from typing import Literal, get_args
+from typing import Any, Literal
+
+import msgspec
 
 Level = Literal["must", "should", "may"]
 Basis = Literal["text", "official", "ours"]
@@ -46,8 +48,8 @@ class Rule:
     text: str
     official: str
     hardened: str
-    choice: str | None
-    codes: tuple[str, ...]
+    choice: str | None = None
+    codes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -68,8 +70,8 @@ class Choice:
     description: str
     options: dict[str, str]
     positions: dict[str, str | None]
-    required: str | None
-    limit: bool
+    required: str | None = None
+    limit: bool = False
     settled: tuple[str, ...] = ()
     points: tuple[int, ...] = ()
 
@@ -78,6 +80,10 @@ class Choice:
         if profile is None:
             return self.required
         return self.positions[profile]
+
+    def takers(self, option: str | None) -> list[str]:
+        """Return the profiles that take an option; None asks for those that leave the choice open."""
+        return [profile for profile in PROFILES if self.positions[profile] == option]
 
 
 @dataclass(frozen=True)
@@ -93,65 +99,42 @@ class RuleBook:
     points: dict[int, str] = field(default_factory=dict)
 
 
-def _read(name: str) -> dict[str, object]:
+def _read(name: str) -> dict[str, Any]:
     return tomllib.loads(files("safetensors_reference.rules").joinpath(name).read_text(encoding="utf-8"))
+
+
+def _by_id(name: str, raw: object, rows_type: type[list[Any]]) -> dict[str, Any]:
+    """Return id -> row of a data file. Raises ValueError for another form, or an id that stands twice."""
+    try:
+        rows = msgspec.convert(raw, rows_type)
+    except msgspec.ValidationError as err:
+        raise ValueError(f"{name}: {err}") from err
+    found: dict[str, Any] = {}
+    for row in rows:
+        if row.id in found:
+            raise ValueError(f"{name}: {type(row).__name__.lower()} {row.id} stands twice")
+        found[row.id] = row
+    return found
 
 
 @cache
 def rule_book() -> RuleBook:
     """Load the rule book once per process. Raises ValueError when the data files contradict each other."""
-    raw_rules = _read("rules.toml")
-    raw_choices = _read("choices.toml")
-    codes = {str(k): str(v) for k, v in raw_rules["codes"].items()}  # type: ignore[attr-defined]
-    rules: dict[str, Rule] = {}
-    for row in raw_rules["rule"]:  # type: ignore[attr-defined]
-        rule = Rule(
-            id=row["id"],
-            level=row["level"],
-            basis=row["basis"],
-            title=row["title"],
-            statement=row["statement"],
-            source=row["source"],
-            text=row["text"],
-            official=row["official"],
-            hardened=row["hardened"],
-            choice=row.get("choice"),
-            codes=tuple(row.get("codes", ())),
-        )
-        if rule.id in rules:
-            raise ValueError(f"rules.toml: rule {rule.id} stands twice")
-        rules[rule.id] = rule
-    choices: dict[str, Choice] = {}
-    for row in raw_choices["choice"]:  # type: ignore[attr-defined]
-        choice = Choice(
-            id=row["id"],
-            title=row["title"],
-            rule=row["rule"],
-            description=row["description"],
-            options=dict(row["options"]),
-            positions={p: row["positions"].get(p) for p in PROFILES},
-            required=row.get("required"),
-            limit=row.get("limit", False),
-            settled=tuple(row.get("settled", ())),
-            points=tuple(row.get("point", ())),
-        )
-        if choice.id in choices:
-            raise ValueError(f"choices.toml: choice {choice.id} stands twice")
-        choices[choice.id] = choice
-    points = {int(k): str(v) for k, v in raw_choices["points"].items()}  # type: ignore[attr-defined]
-    book = RuleBook(rules, choices, codes, points)
+    rules, choices = _read("rules.toml"), _read("choices.toml")
+    for row in choices["choice"]:
+        row["positions"] = {profile: row["positions"].get(profile) for profile in PROFILES}
+    book = RuleBook(
+        _by_id("rules.toml", rules["rule"], list[Rule]),
+        _by_id("choices.toml", choices["choice"], list[Choice]),
+        rules["codes"],
+        {int(number): title for number, title in choices["points"].items()},
+    )
     _check(book)
     return book
 
 
 def _check(book: RuleBook) -> None:
     for rule in book.rules.values():
-        for name, value, known in (
-            ("level", rule.level, get_args(Level)),
-            ("basis", rule.basis, get_args(Basis)),
-        ):
-            if value not in known:
-                raise ValueError(f"rules.toml: {name} of rule {rule.id} is {value!r} and not one of {known}")
         if rule.choice is not None and rule.choice not in book.choices:
             raise ValueError(f"rules.toml: rule {rule.id} names an unknown choice {rule.choice!r}")
         for code in rule.codes:

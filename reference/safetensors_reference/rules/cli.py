@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..header.schema import header_schema_text
 from .book import BASES, PROFILES, Choice, Rule, rule_book
-from .disputed import disputed_page
-from .pages import rules_page
+from .pages import disputed_page, rules_page
+from .schema import header_schema_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -114,8 +113,7 @@ def _choice(choice: Choice) -> Iterator[str]:
     if choice.settled:
         yield f"  settled: nobody defends another answer; shown by the cases of {', '.join(choice.settled)}"
     for option, meaning in choice.options.items():
-        takers = [profile for profile in PROFILES if choice.positions[profile] == option]
-        notes = ", ".join([*takers, *(["required"] if choice.required == option else [])])
+        notes = ", ".join([*choice.takers(option), *(["required"] if choice.required == option else [])])
         yield f"  {option}: {meaning}{f' ({notes})' if notes else ''}"
 
 

@@ -23,7 +23,7 @@ class PortableError(Exception):
 
 
 _SYSTEM = ("errno", "strerror", "filename", "filename2")
-"""What an OSError holds outside its ``__dict__``."""
+"""Attributes that an OSError holds outside its ``__dict__``."""
 
 
 def _rebuilt(
@@ -90,7 +90,7 @@ class WriteError(SafetensorsError, ValueError):
 
 
 class Explained(Protocol):
-    """What an error needs of what was found in an input: whose faults they are."""
+    """Findings in an input, as far as an error needs them."""
 
     name: str
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 JsonPath = tuple[str | int, ...]
@@ -31,6 +32,12 @@ def shorten(text: str, limit: int = 80) -> str:
 def quote(text: str, limit: int = 80) -> str:
     """Quote a name for people: JSON escapes for everything unprintable, cut at ``limit`` characters."""
     return json.dumps(shorten(text, limit), ensure_ascii=not text.isprintable())
+
+
+def quote_some(names: Sequence[str], limit: int = 8) -> str:
+    """Quote the first ``limit`` names, saying how many there are when some are left out."""
+    tail = f", … ({len(names):,})" if len(names) > limit else ""
+    return ", ".join(map(quote, names[:limit])) + tail
 
 
 def shown(value: object, limit: int = 80) -> str:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 AREAS = ("FRM", "HDR", "ENT", "DTY", "SHP", "OFF", "MET", "LIM", "IDX")
 """Areas whose rules a file can break; the others speak about programs only."""
 
-RESULTS = 25_000
+MAX_RESULTS = 25_000
 """Most results of a run that GitHub takes; a log with more is refused as a whole."""
 
 LEVELS = {"must": "error", "should": "warning", "may": "note"}

@@ -2,34 +2,81 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import codecs
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..header.entries import describe
-from ..header.json_text import Abandon
+from ..header.json_text import Abandon, JsonReader, Node
 from ..rules.faults import Fault, quote
-from .findings import Note
-from .json_text import IndexJsonReader, not_utf8
 from .names import name_faults
 
 if TYPE_CHECKING:
-    from ..header.json_text import Node
+    from collections.abc import Callable
+
+    from ..header.json_text import Kind, Report
     from ..rules.faults import JsonPath
-    from .findings import Findings
 
 INDEX_CAP = 100_000_000
 """Largest index in bytes that is read (IDX-13), the same as for a header; real ones reach 13.5 MB."""
 METADATA_CAP = 10_000_000
 """Largest metadata object of an index in bytes (LIM-06)."""
+FAULT_LIMIT = 100_000
+"""Most faults that are collected. An index can be nothing but faults, each larger than its text."""
 
 WEIGHT_MAP = "weight_map"
 METADATA = "metadata"
 TOTAL_SIZE = "total_size"
 _BOM = b"\xef\xbb\xbf"
+_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something legitimate that is worth knowing, such as a shard behind a symbolic link (IDX-06).
+
+    Attributes:
+        rule: id of the rule that leaves it open.
+        message: what was found, in one line of bounded length.
+        start: first byte of the index concerned; equal to ``end`` where there is none.
+        end: one past the last byte of the index concerned.
+        path: place in the index.
+    """
+
+    rule: str
+    message: str
+    start: int
+    end: int
+    path: JsonPath | None = None
+
+
+@dataclass(slots=True)
+class Findings:
+    """Collects faults, faults that the profile tolerates, and notes."""
+
+    faults: list[Fault] = field(default_factory=list)
+    tolerated: list[Fault] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    full: bool = False
+
+    def add(self, fault: Fault, tolerated: bool = False) -> None:
+        """Take in a fault. Raises Abandon with the last one that is collected, which says so."""
+        into = self.tolerated if tolerated else self.faults
+        into.append(fault)
+        if len(self.faults) + len(self.tolerated) >= FAULT_LIMIT:
+            into[-1] = replace(fault, message=f"{fault.message} (no more faults are collected)")
+            self.full = True
+            raise Abandon
+
+    def sort(self) -> None:
+        """Put everything in the order of the bytes concerned."""
+        self.faults.sort(key=lambda f: (f.start, f.end))
+        self.tolerated.sort(key=lambda f: (f.start, f.end))
+        self.notes.sort(key=lambda n: (n.start, n.end))
 
 
 class Mapped(NamedTuple):
-    """Where the weight_map puts a tensor.
+    """Place of a tensor according to the weight_map.
 
     ``shard`` is None when the value is no string; ``start`` and ``end`` are the bytes of the value.
     """
@@ -58,7 +105,7 @@ class Mention(NamedTuple):
 
 @dataclass(slots=True)
 class IndexText:
-    """What an index says.
+    """Content of an index.
 
     Attributes:
         weight_map: tensor name -> where it is mapped to, in file order; of a repeated name the first.
@@ -94,7 +141,7 @@ class _Reader:
     def __init__(self, data: bytes, findings: Findings) -> None:
         self.data = data
         self.findings = findings
-        self.json = IndexJsonReader(data, self._syntax, self._repeated)
+        self.json = _IndexJson(data, self._syntax, self._repeated)
         self.member: JsonPath = ()
         self.out = IndexText()
         self.mapped = False
@@ -151,7 +198,7 @@ class _Reader:
         self._add("HDR_DUP_KEY", "IDX-12", text, key.start, key.end, self.member)
 
     def _utf8(self) -> None:
-        bad = not_utf8(self.data)
+        bad = _not_utf8(self.data)
         if bad is not None:
             start, end, reason = bad
             text = f"bytes {self.data[start:end].hex(' ')} are not UTF-8: {reason}"
@@ -231,3 +278,61 @@ class _Reader:
             self._add("LIM_METADATA", "LIM-06", text, value.start, end, path)
         else:
             self.out.metadata = self.data[value.start : end]
+
+
+class _IndexJson(JsonReader):
+    """Reads the root object with ``members(1)``, and an object that is a member of it with ``members(2)``.
+
+    An index may be as large as a header, and nodes cost many times their text. So the two maps are handed on
+    member by member, and whatever has no meaning is checked and dropped.
+
+    ``members(1)`` hands out objects and arrays unread, as empty nodes: the caller must read or ``skip`` one
+    before asking for the next member. Containers further down are checked against the grammar and for keys
+    that come twice, which go to ``duplicate(key)``; their nodes come out empty.
+    """
+
+    def __init__(self, data: bytes, report: Report, duplicate: Callable[[Node], None]) -> None:
+        super().__init__(data, report)
+        self._duplicate = duplicate
+
+    def value(self, depth: int) -> Node:
+        """Read one value; ``depth`` counts the containers around it."""
+        self.skip_space()
+        if self._peek() not in (b"{", b"["):
+            return super().value(depth)
+        kind: Kind = "object" if self._peek() == b"{" else "array"
+        node = Node(kind, [], self.pos, self.pos)
+        if depth > 1:
+            self._drop(node, depth + 1)
+        return node
+
+    def skip(self, node: Node) -> None:
+        """Read a member of the root object to its end, if it is an object or array."""
+        if node.kind in ("object", "array"):
+            self._drop(node, 2)
+
+    def _drop(self, node: Node, depth: int) -> None:
+        """Read the container that starts at ``pos`` and keep nothing of it but its end."""
+        if node.kind == "array":
+            for _ in self.elements(depth):
+                pass
+        else:
+            seen: set[str] = set()
+            for key, _ in self.members(depth):
+                if key.text in seen:
+                    self._duplicate(key)
+                seen.add(key.text)
+        node.end = self.pos
+
+
+def _not_utf8(data: bytes) -> tuple[int, int, str] | None:
+    """Return (start, end, reason) of the first bytes that are not UTF-8, without holding a decoded copy."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    for start in range(0, len(data), _BLOCK):
+        pending = len(decoder.getstate()[0])
+        try:
+            decoder.decode(data[start : start + _BLOCK], start + _BLOCK >= len(data))
+        except UnicodeDecodeError as err:
+            at = start - pending + err.start
+            return at, at + err.end - err.start, err.reason
+    return None

@@ -1,6 +1,6 @@
-"""What a shard may be called: a bare file name that ends in ``.safetensors`` (IDX-04, IDX-05, IDX-07).
+"""Names of shards: bare file names that end in ``.safetensors`` (IDX-04, IDX-05, IDX-07).
 
-Names come from a file that somebody else wrote, and a loader opens what they name. So a name is judged as
+Names come from a file of a stranger, and a loader opens what they name. So a name is judged as
 text, the same way on every system and before anything of the file system is touched.
 """
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 SUFFIX = ".safetensors"
 INDEX_SUFFIX = ".safetensors.index.json"
-LONGEST_NAME = 255
+MAX_NAME = 255
 """Characters in the longest file name; no common file system has room for more."""
 
 
@@ -27,12 +27,12 @@ def name_faults(name: str) -> Iterator[tuple[str, str, str]]:
     """Yield (code, rule, what is wrong) for everything that forbids ``name`` as the name of a shard.
 
     Separators are refused in any place, so that ``./x`` and ``sub/x`` are no shard names either. Percent
-    escapes are never decoded; a name that would leave the directory if somebody did is refused.
+    escapes are never decoded; a name that would leave the directory if a loader did is refused.
     """
     reason = _not_bare(name)
     if reason is not None:
         yield "IDX_BAD_FILENAME", "IDX-04", reason
-        if name in ("", ".", "..") or len(name) > LONGEST_NAME:
+        if name in ("", ".", "..") or len(name) > MAX_NAME:
             return
     elif "%" in name:
         reason = _not_bare(_decoded(name))
@@ -48,7 +48,7 @@ def _not_bare(name: str) -> str | None:
         return "is empty"
     if name in (".", ".."):
         return "is a directory"
-    if len(name) > LONGEST_NAME:
+    if len(name) > MAX_NAME:
         return f"has {len(name):,} characters, more than a file name can have"
     for char in name:
         if char in "/\\":

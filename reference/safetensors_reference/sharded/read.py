@@ -8,25 +8,40 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..header.entries import describe
 from ..header.explain import Explanation, check_profile, explain
-from ..header.json_text import Abandon
+from ..header.json_text import Abandon, plain_integer
 from ..rules.book import ProfileName
 from ..rules.errors import InvalidError
 from ..rules.faults import Fault, quote, shown
 from ..source import Source, UnreadableError, open_source
-from .contents import check_contents
-from .findings import Findings, Note
-from .index import INDEX_CAP, IndexText, Mention, read_index_text
+from .index import (
+    INDEX_CAP,
+    METADATA,
+    TOTAL_SIZE,
+    WEIGHT_MAP,
+    Findings,
+    IndexText,
+    Mention,
+    Note,
+    read_index_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ..header.json_text import Node
     from ..header.model import Header, TensorInfo
 
 IndexPath = str | os.PathLike[str]
+
+_WHOLE = re.compile(r"(0|[1-9][0-9]*)\.0+")
+_DIGITS = 20
+"""Longest number that is converted; 2^64 has that many digits."""
 
 
 class InvalidIndexError(InvalidError["IndexExplanation"]):
@@ -35,7 +50,7 @@ class InvalidIndexError(InvalidError["IndexExplanation"]):
 
 @dataclass(slots=True)
 class IndexExplanation:
-    """What the strict reader found in one index and its shards.
+    """Findings of the strict reader in one index and its shards.
 
     Attributes:
         name: path of the index.
@@ -168,7 +183,7 @@ def open_index(path: IndexPath, profile: ProfileName = "hardened") -> ShardedHea
 
 def _number(text: str) -> int | float:
     # int() refuses thousands of digits with an error of its own.
-    return int(text) if len(text) <= 20 else float(text)
+    return int(text) if len(text) <= _DIGITS else float(text)
 
 
 def _shards(text: IndexText, out: IndexExplanation, findings: Findings) -> None:
@@ -179,7 +194,7 @@ def _shards(text: IndexText, out: IndexExplanation, findings: Findings) -> None:
             _shard(folder, shard, mention, out, findings)
     headers = {name: seen.header for name, seen in out.shards.items() if seen.header is not None}
     out.sizes = {name: header.data_size for name, header in headers.items()}
-    check_contents(text, headers, findings)
+    _check_contents(text, headers, findings)
 
 
 def _shard(folder: str, shard: str, mention: Mention, out: IndexExplanation, findings: Findings) -> None:
@@ -208,3 +223,93 @@ def _shard(folder: str, shard: str, mention: Mention, out: IndexExplanation, fin
         for fault in faults:
             message = f"{quote(shard)} at byte {fault.start:,}: {fault.message}"
             findings.add(replace(fault, message=message, start=start, end=end, path=where), tolerated)
+
+
+def _check_contents(text: IndexText, headers: Mapping[str, Header], findings: Findings) -> None:
+    """Compare the map with the tensors that the shards hold (IDX-03, IDX-09 to IDX-11, IDX-14).
+
+    ``headers`` holds the shards that could be read, by name. Nothing is claimed about the others.
+    """
+    holders: dict[str, list[str]] = {}
+    for shard, header in headers.items():
+        for name in header.tensors:
+            holders.setdefault(name, []).append(shard)
+    for name, mapped in text.weight_map.items():
+        found_in = holders.get(name, [])
+        if mapped.shard is not None and mapped.shard in headers and mapped.shard not in found_in:
+            others = ", ".join(quote(s) for s in found_in[:3])
+            message = f"{quote(mapped.shard)} holds no tensor {quote(name)}"
+            if others:
+                message += f"; it is in {others}"
+            path = (WEIGHT_MAP, name)
+            findings.add(Fault("IDX_TENSOR_MISSING", "IDX-09", message, mapped.start, mapped.end, path))
+    for name, shards in holders.items():
+        _check_surplus(text, name, shards, findings)
+    _check_total(text, headers, holders, findings)
+
+
+def _check_surplus(text: IndexText, name: str, shards: list[str], findings: Findings) -> None:
+    """Report a tensor in shards that the index does not map it to, and second copies of a tensor."""
+    mapped = text.weight_map.get(name)
+    if mapped is None:
+        # No member of the map is at fault but the lack of one, so the place is where it would be added.
+        start = end = text.map_end
+        path: tuple[str, ...] = (WEIGHT_MAP,)
+        mismatch: str | None = "the index does not map"
+    else:
+        start, end = mapped.start, mapped.end
+        path = (WEIGHT_MAP, name)
+        # A value that is no string is reported already; where that tensor belongs is unknown.
+        mismatch = None if mapped.shard is None else f"the index maps to {quote(mapped.shard)}"
+    if mapped is not None and mapped.shard in shards:
+        right = mapped.shard
+    else:
+        right = shards[0]
+        if mismatch is not None:
+            message = f"{quote(right)} holds tensor {quote(name)}, which {mismatch}"
+            findings.add(Fault("IDX_TENSOR_UNINDEXED", "IDX-10", message, start, end, path))
+    for shard in shards:
+        if shard != right:
+            message = f"{quote(shard)} holds tensor {quote(name)}, which {quote(right or '')} holds too"
+            findings.add(Fault("IDX_TENSOR_DUPLICATE", "IDX-11", message, start, end, path))
+
+
+def _check_total(
+    text: IndexText, headers: Mapping[str, Header], holders: Mapping[str, list[str]], findings: Findings
+) -> None:
+    """Check total_size (IDX-03): the bytes of all tensors, each counted once."""
+    node = text.total_size
+    if node is None or node.kind == "invalid":
+        return
+    path = (METADATA, TOTAL_SIZE)
+    claimed = _whole(node)
+    if claimed is None:
+        message = f"total_size is {describe(node)}, not a number of bytes"
+        findings.add(Fault("IDX_SIZE_MISMATCH", "IDX-03", message, node.start, node.end, path))
+        return
+    if not plain_integer(node):
+        message = f"total_size is spelled {node.text[:24]}, not as a plain integer"
+        findings.notes.append(Note("IDX-03", message, node.start, node.end, path))
+    if set(text.shards) - set(headers) or any(
+        m.shard is None or m.shard not in holders.get(name, ()) for name, m in text.weight_map.items()
+    ):
+        return
+    mapped = sum(headers[m.shard].tensors[name].nbytes for name, m in text.weight_map.items() if m.shard)
+    # A surplus is reported by itself; the total may count it or not.
+    surplus = sum(
+        headers[s[0]].tensors[name].nbytes for name, s in holders.items() if name not in text.weight_map
+    )
+    if claimed not in (mapped, mapped + surplus):
+        message = f"total_size is {claimed:,}, the tensors have {mapped:,} bytes"
+        findings.add(Fault("IDX_SIZE_MISMATCH", "IDX-03", message, node.start, node.end, path))
+
+
+def _whole(node: Node) -> int | None:
+    """Return the value of a whole number from 0 on, ``12.0`` included; None for anything else."""
+    if plain_integer(node) and len(node.text) <= _DIGITS:
+        return int(node.text)
+    if node.kind == "number" and len(node.text) <= 2 * _DIGITS:
+        match = _WHOLE.fullmatch(node.text)
+        if match is not None and len(match[1]) <= _DIGITS:
+            return int(match[1])
+    return None

@@ -6,21 +6,21 @@ import json
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Callable, Mapping
 from operator import index as as_int
 from pathlib import Path
-from typing import TypeVar
+from types import TracebackType
+from typing import Self, TypeVar
 
 from ..header.entries import U64_MAX
-from ..header.explain import RESERVED
 from ..header.read import read_header
 from ..rules.errors import WriteError
 from ..rules.faults import quote, shown
-from ..writing.atomic import NotSavedError, write_file
-from .findings import Findings
-from .index import INDEX_CAP, METADATA, TOTAL_SIZE, WEIGHT_MAP, read_index_text
+from ..writing.atomic import NotSavedError, not_saved, write_file
+from ..writing.writer import check_name
+from .index import INDEX_CAP, METADATA, TOTAL_SIZE, WEIGHT_MAP, Findings, read_index_text
 from .names import INDEX_SUFFIX, name_faults, shard_name
-from .replace import Replacing, check_target
 
 Tensor = TypeVar("Tensor")
 Directory = str | os.PathLike[str]
@@ -97,7 +97,7 @@ def save_sharded(
     is killed half-way there may be no index, but never one that does not fit its shards.
 
     Shards of an earlier save that now has another number of shards are not removed. A process that is killed
-    leaves ``.safetensors-*.tmp`` with shards that nobody knows of, which may be deleted, or, while it puts
+    leaves ``.safetensors-*.tmp`` with shards that belong to no model, which may be deleted, or, while it puts
     them in place, ``.safetensors-*.old`` with what stood there before.
 
     Args:
@@ -129,13 +129,13 @@ def save_sharded(
     folder = index.parent / f".safetensors-{tag}.tmp"
     try:
         for target in (index, *targets):
-            check_target(target)
+            _check_target(target)
         folder.mkdir()
         total = 0
         for shard, names in shards.items():
             save_file({name: tensors[name] for name in names}, folder / shard)
             total += _saved(folder / shard, names)
-        with Replacing(index.parent / f".safetensors-{tag}.old") as replacing:
+        with _Replacing(index.parent / f".safetensors-{tag}.old") as replacing:
             # The old index goes first: it must not describe a mixture of old and new shards.
             replacing.remove(index)
             for target in targets:
@@ -144,9 +144,7 @@ def save_sharded(
     except OSError as err:
         if isinstance(err, NotSavedError):
             raise
-        error = NotSavedError(f"{index}: not saved: {err.strerror or err}")
-        error.errno = err.errno
-        raise error from err
+        raise not_saved(index, err) from err
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -183,7 +181,7 @@ def _index_text(
     """Return the text of the index. Raises WriteError when it cannot be written."""
     given = total_size
     for name in weight_map:
-        _check_tensor_name(name)
+        check_name(name)
     for shard in dict.fromkeys(weight_map.values()):
         _check_shard_name(shard)
     try:
@@ -218,11 +216,58 @@ def _index_text(
     return data
 
 
-def _check_tensor_name(name: object) -> None:
-    if not isinstance(name, str):
-        text = f"a tensor name must be a string, not {type(name).__name__}"
-        raise WriteError(text, "WRT_BAD_NAME", "WRT-10")
-    if name == RESERVED:
-        raise WriteError(f"the name {RESERVED} is reserved for metadata", "WRT_BAD_NAME", "WRT-06")
-    if any("\ud800" <= char <= "\udfff" for char in name):
-        raise WriteError(f"tensor name {quote(name)} has no UTF-8 form", "WRT_BAD_NAME", "WRT-10")
+def _check_target(path: Path) -> None:
+    """Raise NotSavedError when something other than a file or a symbolic link stands at ``path``."""
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    # A directory would be moved and deleted with everything in it.
+    if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
+        raise NotSavedError(f"{path}: not saved: not a regular file")
+
+
+class _Replacing:
+    """Moves several files to their names: all of them, or none and what stood there is put back.
+
+    What is replaced waits in the directory ``aside``, on the same file system, and is deleted when the block
+    succeeds. It stays there only if it cannot be put back. A symbolic link is replaced and not followed: in
+    the caches of the Hub it leads to a file that other revisions share.
+    """
+
+    def __init__(self, aside: Path) -> None:
+        self._aside = aside
+        self._done: list[tuple[Path, bool]] = []
+
+    def __enter__(self) -> Self:
+        self._aside.mkdir()
+        return self
+
+    def remove(self, path: Path) -> None:
+        """Take away what stands at ``path``, if anything does. Raises NotSavedError unless it is a file."""
+        _check_target(path)
+        existed = os.path.lexists(path)
+        # Noted before it is done, because an interrupt may come in between.
+        self._done.append((path, existed))
+        if existed:
+            path.replace(self._aside / path.name)
+
+    def move(self, source: Path, path: Path) -> None:
+        """Put ``source`` in the place of ``path``."""
+        self.remove(path)
+        source.replace(path)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            shutil.rmtree(self._aside, ignore_errors=True)
+            return
+        # In reverse, so that what was taken away first comes back when all the rest is there again.
+        for path, existed in reversed(self._done):
+            old = self._aside / path.name
+            if os.path.lexists(old):
+                old.replace(path)
+            elif not existed:
+                path.unlink(missing_ok=True)
+        self._aside.rmdir()

@@ -21,17 +21,17 @@ from ..rules.faults import shown
 
 Bytes = bytes | bytearray | memoryview
 
-PIECE = 16 << 20
+MAX_WRITE = 16 << 20
 """Largest write in bytes: an interrupt is answered after at most one of these."""
-SMALL = 64 << 10
+JOINED_BELOW = 64 << 10
 """Chunks below this size in bytes are joined: a system call for each small tensor would cost most of all."""
-JOINED = 1 << 20
+FLUSH_FROM = 1 << 20
 """Size in bytes at which joined chunks are written."""
 
 
 _NAMELESS = getattr(os, "O_TMPFILE", 0)
 FDS = Path("/proc/self/fd")
-"""Where the open files of this process have a path."""
+"""Folder in which the open files of this process have a path."""
 
 
 class NotSavedError(SafetensorsError, OSError):
@@ -54,7 +54,7 @@ def write_file(path: str | os.PathLike[str], chunks: Iterable[Bytes]) -> None:
     Whatever goes wrong, an exception from ``chunks`` or an interrupt included, the target stays untouched and
     no temporary file remains. After SIGKILL or a power loss a file ``.safetensors-*.tmp`` may remain beside
     the target: where the file system has no files without a name, and else between the two system calls that
-    replace an old file. Nobody uses it any more; it may be deleted.
+    replace an old file. It is not used any more and may be deleted.
 
     Raises:
         NotSavedError: the target is not a regular file, is read-only, or cannot be written.
@@ -63,7 +63,7 @@ def write_file(path: str | os.PathLike[str], chunks: Iterable[Bytes]) -> None:
         raise NotSavedError(f"not saved: not a path: {shown(path)}")
     try:
         target, old = _target(Path(path))
-        # The name cannot be guessed, and O_EXCL ("x") follows no link somebody may have put there.
+        # The name cannot be guessed, and O_EXCL ("x") follows no link that may have been put there.
         temporary = target.with_name(f".safetensors-{secrets.token_hex(16)}.tmp")
         try:
             with _create(target.parent, temporary, old) as file:
@@ -83,11 +83,12 @@ def write_file(path: str | os.PathLike[str], chunks: Iterable[Bytes]) -> None:
     except SafetensorsError:
         raise
     except OSError as err:
-        raise _not_saved(path, err) from err
+        raise not_saved(path, err) from err
     _sync_directory(target.parent)
 
 
-def _not_saved(path: str | os.PathLike[str], err: OSError) -> NotSavedError:
+def not_saved(path: str | os.PathLike[str], err: OSError) -> NotSavedError:
+    """Return the error for what the operating system refused while ``path`` was saved."""
     error = NotSavedError(f"{os.fspath(path)}: not saved: {err.strerror or err}")
     error.errno = err.errno
     return error
@@ -160,15 +161,15 @@ def _pieces(chunks: Iterable[Bytes]) -> Iterator[Bytes]:
     joined = bytearray()
     for chunk in chunks:
         view = memoryview(chunk)
-        small = len(view) < SMALL
+        small = len(view) < JOINED_BELOW
         if small:
             joined += view
-        if joined and (not small or len(joined) >= JOINED):
+        if joined and (not small or len(joined) >= FLUSH_FROM):
             yield joined
             joined = bytearray()
         if not small:
-            for start in range(0, len(view), PIECE):
-                yield view[start : start + PIECE]
+            for start in range(0, len(view), MAX_WRITE):
+                yield view[start : start + MAX_WRITE]
     if joined:
         yield joined
 

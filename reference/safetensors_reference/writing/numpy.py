@@ -7,16 +7,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from ..arrays.numpy_types import code_of, numpy_dtype
+from ..arrays.numpy import Array, NumpyTensor, code_of, numpy_dtype
 from ..arrays.packed import PackedTensor
 from ..rules.dtypes import DTYPE_BITS
 from .atomic import write_file
 from .writer import Deferred, FilePlan, TensorData, plan, refused, unsupported
-
-Array = npt.NDArray[Any]
-NumpyTensor = Array | PackedTensor[npt.NDArray[np.uint8]]
 
 
 def save(tensors: Mapping[str, NumpyTensor], metadata: Mapping[str, str] | None = None) -> bytes:

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from ..arrays.packed import PackedTensor
-from ..arrays.torch_types import CODES
+from ..arrays.torch import CODES, TorchTensor
 from ..rules.errors import WriteError
-from ..rules.faults import quote
+from ..rules.faults import quote_some
 from .atomic import write_file
 from .numpy import check_packed
-from .overlap import Place, groups
 from .writer import Deferred, FilePlan, TensorData, plan, refused, unsupported
 
-TorchTensor: TypeAlias = torch.Tensor | PackedTensor[torch.Tensor]
-
 _WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-_SHOWN = 8
+MAX_WORK = 1_000_000
+"""Effort spent on one pair of views before they count as sharing; real layouts need a handful of steps."""
 
 
 def save(tensors: Mapping[str, TorchTensor], metadata: Mapping[str, str] | None = None) -> bytes:
@@ -45,7 +46,7 @@ def save_file(
         metadata: strings to strings; None writes no map, not an empty one.
 
     Raises:
-        WriteError: something cannot be written: tensors that share memory (``tied.save_model`` stores such
+        WriteError: something cannot be written: tensors that share memory (``save_model`` stores such
             tensors once), sparse or quantised tensors, tensors without data. Nothing was written.
         NotSavedError: the file cannot be written. The target is as it was before.
     """
@@ -58,8 +59,7 @@ def plan_file(tensors: Mapping[str, TorchTensor], metadata: Mapping[str, str] | 
     shared = groups(places(tensors))
     if shared:
         names = sorted(place.name for place in shared[0])
-        shown = ", ".join(quote(name) for name in names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
-        text = f"{len(names)} tensors share memory: {shown}; save_model stores such tensors once"
+        text = f"{len(names)} tensors share memory: {quote_some(names)}; save_model stores such tensors once"
         raise WriteError(text, "WRT_SHARED_STORAGE", "WRT-16")
     return out
 
@@ -146,3 +146,100 @@ def _raw(tensor: torch.Tensor) -> memoryview:
     words = plain.view(_WORDS[plain.element_size()]).cpu().contiguous().reshape(-1).numpy()
     part = tensor.element_size() // (2 if tensor.is_complex() else 1)
     return np.ascontiguousarray(words.view(f"=i{part}"), dtype=f"<i{part}").view(np.uint8).data
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The memory in which the elements of one tensor lie.
+
+    Views of one storage need not have a byte in common, as the rows or columns of one matrix have not; those
+    are independent tensors. Only a common byte makes two tensors share.
+
+    Attributes:
+        name: name of the tensor.
+        device: memory that the address is in.
+        address: first byte.
+        itemsize: bytes of one element.
+        dims: (length, stride in bytes) of each dimension, longest stride first. Dimensions that reach no
+            further byte, of length 1 or stride 0, are left out.
+    """
+
+    name: str
+    device: str
+    address: int
+    itemsize: int
+    dims: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(
+        cls, name: str, device: str, address: int, itemsize: int, shape: Iterable[int], strides: Iterable[int]
+    ) -> Place:
+        """Make a place; ``shape`` has no zeros, ``strides`` count elements and are not negative."""
+        dims = [(d, s * itemsize) for d, s in zip(shape, strides, strict=True) if d > 1 and s > 0]
+        dims.sort(key=lambda dim: dim[1], reverse=True)
+        return cls(name, device, address, itemsize, tuple(dims))
+
+    @property
+    def end(self) -> int:
+        """One past the last byte."""
+        return self.address + self.itemsize + sum((length - 1) * stride for length, stride in self.dims)
+
+    @property
+    def dense(self) -> bool:
+        """True when every byte from the first to the last belongs to the tensor."""
+        step = self.itemsize
+        for length, stride in reversed(self.dims):
+            if stride > step:
+                return False
+            step = stride * (length - 1) + step
+        return True
+
+
+def groups(places: Iterable[Place]) -> list[list[Place]]:
+    """Return the groups of places that share bytes, directly or through others; each has two or more."""
+    ordered = sorted(places, key=lambda p: (p.device, p.address, p.name))
+    parent = list(range(len(ordered)))
+
+    def root(index: int) -> int:
+        while parent[index] != index:
+            parent[index] = parent[parent[index]]
+            index = parent[index]
+        return index
+
+    reaching: list[int] = []  # earlier places that end behind the start of this one
+    for index, place in enumerate(ordered):
+        reaching = [
+            i for i in reaching if ordered[i].device == place.device and ordered[i].end > place.address
+        ]
+        for other in reaching:
+            if root(other) != root(index) and share(ordered[other], place):
+                parent[root(index)] = root(other)
+        reaching.append(index)
+    found: dict[int, list[Place]] = {}
+    for index, place in enumerate(ordered):
+        found.setdefault(root(index), []).append(place)
+    return [group for group in found.values() if len(group) > 1]
+
+
+def share(a: Place, b: Place) -> bool:
+    """Return whether two places have a byte in common."""
+    if a.device != b.device or a.end <= b.address or b.end <= a.address:
+        return False
+    if a.dense and b.dense:
+        return True
+    try:
+        return bool(np.shares_memory(_phantom(a), _phantom(b), max_work=MAX_WORK))  # type: ignore[arg-type] # any limit is fine
+    except np.exceptions.TooHardError:
+        return True
+
+
+def _phantom(place: Place) -> npt.NDArray[np.void]:
+    """Return an array that lies at ``place``, for arithmetic only: its elements are never looked at."""
+    interface = {
+        "version": 3,
+        "data": (place.address, True),
+        "shape": tuple(length for length, _ in place.dims),
+        "strides": tuple(stride for _, stride in place.dims),
+        "typestr": f"|V{place.itemsize}",
+    }
+    return np.asarray(SimpleNamespace(__array_interface__=interface))

@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 
+from ..header.entries import U64_MAX
 from ..header.explain import RESERVED
+from ..header.layout import show_shape
 from ..rules.book import HEADER_CAP
 from ..rules.dtypes import DTYPE_BITS
 from ..rules.errors import WriteError
 from ..rules.faults import quote, shown
+from .atomic import Bytes
 
-Bytes = bytes | bytearray | memoryview
-
-U64_MAX = 2**64 - 1
 ALIGNMENT = 8
 """The header is padded to a multiple of this many bytes (WRT-02)."""
 
@@ -85,7 +85,8 @@ class FilePlan:
         """
         yield self.head
         for tensor in self.tensors:
-            view = _view(tensor.name, _load(tensor.data))
+            data = tensor.data if isinstance(tensor.data, Bytes) else tensor.data.load()
+            view = _view(tensor.name, data)
             if view.nbytes != _size(tensor.data):
                 raise _size_mismatch(tensor, view.nbytes)
             yield view
@@ -112,11 +113,12 @@ def plan(tensors: Iterable[TensorData], metadata: Mapping[str, str] | None = Non
     rows: list[tuple[int, bytes, TensorData]] = []
     names: set[str] = set()
     for tensor in tensors:
-        raw = _check_name(tensor.name)
+        raw = check_name(tensor.name)
         if tensor.name in names:
             raise WriteError(f"two tensors named {quote(tensor.name)}", "WRT_BAD_NAME", "HDR-09")
         names.add(tensor.name)
-        _check_dtype(tensor)
+        if not isinstance(tensor.dtype, str) or tensor.dtype not in _RANK:
+            raise unsupported(tensor.name, f"the format has no dtype {shown(tensor.dtype, 40)}")
         _check_size(tensor)
         rows.append((_RANK[tensor.dtype], raw, tensor))
     rows.sort(key=lambda row: row[:2])
@@ -174,16 +176,12 @@ def _encode(text: object, what: str, code: str) -> bytes:
         raise WriteError(f"{what} has no UTF-8 form: {at}", code, "WRT-10") from None
 
 
-def _check_name(name: object) -> bytes:
+def check_name(name: object) -> bytes:
+    """Return a tensor name as UTF-8. Raises WriteError for one that cannot be written (WRT-06, WRT-10)."""
     raw = _encode(name, "a tensor name", "WRT_BAD_NAME")
     if name == RESERVED:
         raise WriteError(f"the name {RESERVED} is reserved for metadata", "WRT_BAD_NAME", "WRT-06")
     return raw
-
-
-def _check_dtype(tensor: TensorData) -> None:
-    if not isinstance(tensor.dtype, str) or tensor.dtype not in _RANK:
-        raise unsupported(tensor.name, f"the format has no dtype {shown(tensor.dtype, 40)}")
 
 
 def _check_size(tensor: TensorData) -> None:
@@ -210,17 +208,12 @@ def _check_size(tensor: TensorData) -> None:
 def _size_mismatch(tensor: TensorData, found: int) -> WriteError:
     bits = prod(tensor.shape) * DTYPE_BITS[tensor.dtype]
     need = f"{bits:,} bits, not a whole number of bytes" if bits % 8 else f"{bits // 8:,} bytes"
-    shown = f"{str(list(tensor.shape[:8]))[:-1]}{', …' if len(tensor.shape) > 8 else ''}]"
-    text = f"{tensor.dtype} {shown} needs {need}; the data have {found:,} bytes"
+    text = f"{tensor.dtype} {show_shape(tensor.shape)} needs {need}; the data have {found:,} bytes"
     return refused(tensor.name, text, "WRT_SIZE_MISMATCH", "WRT-17")
 
 
 def _size(data: Bytes | Deferred) -> int:
     return memoryview(data).nbytes if isinstance(data, Bytes) else data.nbytes
-
-
-def _load(data: Bytes | Deferred) -> Bytes:
-    return data if isinstance(data, Bytes) else data.load()
 
 
 def _view(name: str, data: Bytes) -> memoryview:

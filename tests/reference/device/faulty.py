@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from safetensors_reference import buffers
-from safetensors_reference.arrays import torch_views
+from safetensors_reference.arrays import torch as torch_views
 from safetensors_reference.device import load as load_module
 from safetensors_reference.device import load_file
 from safetensors_reference.device.engine import CpuEngine, CpuLane

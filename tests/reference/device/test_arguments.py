@@ -146,7 +146,7 @@ def test_a_big_endian_machine_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
 def test_what_torch_lacks_or_cannot_hold_is_known_before_anything_is_allocated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from safetensors_reference.arrays import torch_types
+    from safetensors_reference.arrays import torch as torch_types
 
     engine = CountingEngine()
     install(monkeypatch, engine)

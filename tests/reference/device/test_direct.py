@@ -13,7 +13,7 @@ import pytest
 
 from safetensors_reference import UnreadableError
 from safetensors_reference.device import load_file
-from safetensors_reference.device.direct import DirectReader
+from safetensors_reference.device.readers import DirectReader
 from safetensors_reference.rules.errors import AccessError
 from safetensors_reference.source import PathSource
 

@@ -75,7 +75,7 @@ class Kvikio(ModuleType):
 def kvikio(monkeypatch: pytest.MonkeyPatch) -> Kvikio:
     module = Kvikio()
     monkeypatch.setitem(sys.modules, "kvikio", module)
-    monkeypatch.setattr(gds, "PIECE", 100)
+    monkeypatch.setattr(gds, "MAX_READ", 100)
     return module
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from safetensors_reference import read_header
 from safetensors_reference.arrays.packed import PackedTensor
-from safetensors_reference.device import load_file, reading
+from safetensors_reference.device import load_file, readers
 from safetensors_reference.device.engine import CpuEngine
 from safetensors_reference.device.ring import Slot
 from safetensors_reference.torch import load as load_bytes
@@ -147,7 +147,7 @@ def test_reads_go_by_chunks_and_not_by_tensors(tmp_path: Path, monkeypatch: pyte
 def test_more_gaps_in_a_chunk_than_a_system_call_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "MOST_PIECES", 16)
+    monkeypatch.setattr(readers, "MAX_PIECES", 16)
     file = file_of([t for i in range(100) for t in ((f"u{i}", "U8", [3]), (f"f{i}", "F64", [2]))])
     tensors = load_file(write(tmp_path, file), device="cpu")
     assert b"".join(map(raw_bytes, tensors.values())) == data_of(file)

@@ -1,4 +1,4 @@
-"""How ranks tell one another how they fare: by the store of their process group, never by a collective.
+"""Agreement of the ranks on success or failure: by the store of their process group, never by a collective.
 
 Before anything collective every rank posts a note, and goes on when it has those of all others and all of
 them are good. So an error of one rank becomes an error of all, no collective is left half done by it, and a
@@ -8,24 +8,26 @@ rank that is gone is one whose note is missing. There is such a store whatever t
 from __future__ import annotations
 
 import json
+import signal
+import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple
+from types import FrameType, TracebackType
+from typing import Any, NamedTuple, Self
 
 import torch.distributed as dist
 
 from ...rules.errors import AccessError, SafetensorsError
 from ..errors import reason
-from .interrupts import Gate
 
-LINGER = 5.0
-"""Seconds for which a rank that failed stays, so that the others can read why: it may host the store."""
-GLANCE = 1.0
+GRACE = 5.0
+"""Seconds for which a rank that failed stays for the others to read its error: it may host the store."""
+NEWS_INTERVAL = 1.0
 """Seconds between looks for bad news while collectives are under way."""
-PAUSE = 1e-4
-LONGEST_PAUSE = 0.02
-TEXT = 1000
+MIN_PAUSE = 1e-4
+MAX_PAUSE = 0.02
+MAX_TEXT = 1000
 """Characters of an error that travel."""
 
 _groups: dict[str, int] = {}
@@ -46,11 +48,11 @@ class RankError(SafetensorsError, RuntimeError):
 
 
 class Note(NamedTuple):
-    """What one rank says in one step.
+    """Message of one rank in one step.
 
     Attributes:
         fact: what has to be the same on all ranks.
-        shown: that for people.
+        shown: the same for people.
         error: text of what went wrong, None when all is well.
         code: of the error.
         rule: of the error.
@@ -65,10 +67,78 @@ class Note(NamedTuple):
     broken: bool = False
 
 
+class Gate:
+    """Holds back Ctrl-C where a rank that dropped out would leave the others in the middle of something.
+
+    A first one is raised only while files are read; elsewhere it waits until the others can be informed.
+    A second one is raised at once. While it is entered in the main thread, the only one that gets SIGINT, the
+    gate stands in for the handler.
+
+    Attributes:
+        insisted: whether a second Ctrl-C was raised.
+    """
+
+    def __init__(self) -> None:
+        self.insisted = False
+        self._old: Callable[[int, FrameType | None], Any] | None = None
+        self._came = False
+        self._held = False
+        self._open = False
+
+    def __enter__(self) -> Self:
+        self.insisted = self._came = self._held = self._open = False
+        if threading.current_thread() is threading.main_thread():
+            old = signal.getsignal(signal.SIGINT)
+            if callable(old):
+                self._old = old
+                signal.signal(signal.SIGINT, self._handle)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        old, self._old = self._old, None
+        if old is not None:
+            signal.signal(signal.SIGINT, old)
+            if self._held and error is None:
+                old(signal.SIGINT, None)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        first, self._came = not self._came, True
+        if first and not self._open:
+            self._held = True
+            return
+        self.insisted = not first
+        self._open = self._held = False
+        if self._old is not None:
+            self._old(number, frame)
+
+    def attempt(self, do: Callable[..., object], *args: object) -> BaseException | None:
+        """Call ``do``, in which Ctrl-C is raised, and return what it raises, to be reported first.
+
+        A Ctrl-C held back before comes instead of the call.
+        """
+        try:
+            self._open = True
+            if self._held and self._old is not None:
+                self._held = False
+                self._old(signal.SIGINT, None)
+            do(*args)
+        except BaseException as err:
+            return err
+        finally:
+            self._open = False
+        return None
+
+    def held(self) -> BaseException | None:
+        """Return the Ctrl-C that is held back, if any."""
+        return self.attempt(int) if self._held else None
+
+
 class RollCall:
     """The steps of one object that all ranks of a group have.
 
-    Objects are told apart by counting, so all ranks make theirs in the same order.
+    Objects are numbered by counting, so all ranks make theirs in the same order.
     """
 
     def __init__(self, group: Any, timeout: float) -> None:
@@ -96,7 +166,7 @@ class RollCall:
         self._step = 0
 
     def agree(self, error: BaseException | None = None, fact: str = "", shown: str = "") -> list[Note]:
-        """Tell all ranks how this one fares, and return what every rank says, in the order of ranks.
+        """Report to all ranks how this one fares, and return the notes of all, in the order of ranks.
 
         Raises ``error`` if there is one, else RankError when another rank has one or says nothing in time.
         """
@@ -122,12 +192,12 @@ class RollCall:
     def wait(self, done: Callable[[], bool], seconds: float) -> bool:
         """Wait until ``done()`` is true, and return False when it is not in time."""
         end = time.monotonic() + seconds
-        pause = PAUSE
+        pause = MIN_PAUSE
         while not done():
             if time.monotonic() >= end:
                 return False
             time.sleep(pause)
-            pause = min(pause * 1.5, LONGEST_PAUSE)
+            pause = min(pause * 1.5, MAX_PAUSE)
         return True
 
     def bad_news(self) -> bool:
@@ -139,7 +209,7 @@ class RollCall:
         )
 
     def give_up(self, error: BaseException) -> RankError | None:
-        """Tell the others that collectives failed here, and return who is to blame, None if nobody is known.
+        """Report that collectives failed here; return the error of the rank to blame, None if none is known.
 
         The group counts as unusable from now on.
         """
@@ -148,7 +218,7 @@ class RollCall:
         self._step += 1
         try:
             self._post(_note_of(error, True))
-            self.wait(self._complete, min(LINGER, self.timeout))
+            self.wait(self._complete, min(GRACE, self.timeout))
             missing = self._missing()
             notes = {r: self._read(self._step, r) for r in range(self.world) if r not in missing}
         except RankError as err:
@@ -157,13 +227,13 @@ class RollCall:
         if missing:
             text = f"{name_ranks(missing)} ended or hung during a collective operation ({reason(error)})"
             return RankError(text, tuple(missing))
-        # Who did not give up itself is closer to the cause.
+        # A rank that did not give up itself is closer to the cause.
         bad = [rank for rank, note in sorted(notes.items()) if note.error is not None and rank != self.rank]
         bad.sort(key=lambda rank: notes[rank].broken)
         return self._failed(notes, bad) if bad else None
 
     def drop_out(self) -> None:
-        """Tell the others that this rank was interrupted between two steps; the group is unusable now."""
+        """Report that this rank was interrupted between two steps; the group is unusable now."""
         if self.broken is None:
             self._step += 1
             with suppress(RankError):
@@ -171,11 +241,11 @@ class RollCall:
             self._mark_broken()
 
     def leave(self, error: BaseException | None) -> None:
-        """Say that this rank takes part in nothing more; others that wait for it learn why."""
+        """Report that this rank takes part in nothing more; ranks that wait for it learn why."""
         if self.broken is None:
             self._step += 1
             text = "closed the files" if error is None else f"left: {reason(error)}"
-            with suppress(RankError):  # when nobody is left to be told
+            with suppress(RankError):  # no other rank is left
                 self._post(Note(error=text, broken=True))
             self.broken = "the files are closed"
 
@@ -186,7 +256,7 @@ class RollCall:
             self._post(note)
             self._call(lambda: self._store.set(f"{self._step}/seen/{self.rank}", "1"))
             if others:
-                self.wait(lambda: self._check(others), min(LINGER, self.timeout))
+                self.wait(lambda: self._check(others), min(GRACE, self.timeout))
 
     def _key(self, step: int, rank: int) -> str:
         return f"{step}/{rank}"
@@ -253,7 +323,7 @@ def name_ranks(ranks: list[int]) -> str:
 
 
 def _note_of(error: BaseException, broken: bool) -> Note:
-    text = str(error)[:TEXT] if isinstance(error, SafetensorsError) else reason(error)[:TEXT]
+    text = str(error)[:MAX_TEXT] if isinstance(error, SafetensorsError) else reason(error)[:MAX_TEXT]
     if isinstance(error, KeyboardInterrupt):
         text = "interrupted (KeyboardInterrupt)"
     code, rule = getattr(error, "code", None), getattr(error, "rule", None)

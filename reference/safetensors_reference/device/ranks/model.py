@@ -6,6 +6,8 @@ Importing this module imports torch. On the CPU the group's backend is gloo, on 
 from __future__ import annotations
 
 import hashlib
+import json
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -14,20 +16,19 @@ from typing import Any, Self
 
 import torch
 
-from ...arrays.torch_views import TorchTensor, make_views
+from ...arrays.torch import TorchTensor, make_views
 from ...header.model import Row, TensorInfo
 from ...rules.book import ProfileName
-from ...rules.errors import AccessError, NoSuchTensorError
+from ...rules.errors import AccessError
 from ...rules.faults import quote
-from ..arguments import check_numbers
+from ...sharded.names import INDEX_SUFFIX
+from ...sharded.read import open_index
 from ..engine import open_engine
-from ..errors import DeviceError, let_go, reason
-from ..views import check_rows
+from ..errors import DeviceError, check_request, check_rows, no_such_tensor, reason, release_frames
+from ..load import PathLike, open_valid
 from .consensus import Note, RankError, RollCall, name_ranks
-from .cut import Uneven
-from .files import OpenFile, PathLike, check_same, fact_of, open_files
-from .plan import Item, make_item, make_load_plan, row
-from .rounds import Rounds
+from .plan import Item, Known, Uneven, make_item, make_load_plan, row
+from .rounds import OpenFile, Rounds
 
 __all__ = ["RankError", "ShardedModel"]
 
@@ -90,7 +91,8 @@ class ShardedModel:
         try:
             with self._call.gate as gate:
                 error = gate.attempt(self._open, paths, profile)
-                check_same(self._files, self._call.agree(error, fact_of(self._files)))
+                digests = json.dumps([file.digest for file in self._files])
+                _check_same(self._files, self._call.agree(error, digests))
         except BaseException as err:
             self._stack.close()
             self._dropped(err)
@@ -99,17 +101,15 @@ class ShardedModel:
 
     def _open(self, paths: PathLike | Sequence[PathLike], profile: ProfileName) -> None:
         self._check_arguments()
-        self._files = open_files(paths, profile, self._stack)
+        self._files = _open_files(paths, profile, self._stack)
         if not self._files:
             raise AccessError("there are no files to load")
         self._owners = {name: n for n, file in enumerate(self._files) for name in file.known.tensors}
 
     def _check_arguments(self) -> None:
-        if sys.byteorder != "little":
-            raise AccessError("this machine is big-endian, and tensors on a device are the file's bytes")
+        check_request(threads=self._options[0], chunk=self._options[1])
         if self._uneven not in ("refuse", "split"):
             raise AccessError(f"uneven must be 'refuse' or 'split', not {self._uneven!r}")
-        check_numbers(threads=self._options[0], chunk=self._options[1])
         kind = open_engine(self._device).device.type
         backends = self._call.backends
         if f"{kind}:" not in backends:
@@ -165,7 +165,7 @@ class ShardedModel:
             if item.way == "own":
                 return self._finished([item], [name], talk=False)[name]
         except BaseException as err:
-            let_go(err, handled)
+            release_frames(err, handled)
             raise
         return self.load({name: dim})[name]
 
@@ -199,8 +199,8 @@ class ShardedModel:
                 _check_request(self._call.agree(error, fact, "" if error else _shown(wanted)))
                 return self._finished(items, wanted, talk=True)
         except BaseException as err:
-            # Whoever keeps the error must not keep the memory.
-            let_go(err, handled)
+            # An error that is kept must not keep the memory.
+            release_frames(err, handled)
             self._dropped(err)
             raise
 
@@ -239,9 +239,7 @@ class ShardedModel:
         """Return the number of the file that holds a tensor. Raises NoSuchTensorError."""
         number = self._owners.get(name) if isinstance(name, str) else None
         if number is None:
-            where = self._files[0].source.name if len(self._files) == 1 else f"{len(self._files)} files"
-            shown = quote(name) if isinstance(name, str) else repr(name)[:80]
-            raise NoSuchTensorError(f"{where}: no tensor {shown}")
+            raise no_such_tensor([file.source.name for file in self._files], name)
         return number
 
     def _finished(self, items: list[Item], order: Iterable[str], talk: bool) -> dict[str, TorchTensor]:
@@ -290,3 +288,55 @@ def _check_request(notes: Sequence[Note]) -> None:
     if odd:
         text = f"{name_ranks(odd)} ask for {notes[odd[0]].shown}, rank 0 for {notes[0].shown}"
         raise RankError(f"the ranks make different calls: {text}", tuple(odd))
+
+
+def _open_files(
+    paths: PathLike | Sequence[PathLike], profile: ProfileName, stack: ExitStack
+) -> list[OpenFile]:
+    """Open one file, several, or those of an index, and validate them; ``stack`` closes them.
+
+    Raises InvalidFileError, InvalidIndexError, UnreadableError, or AccessError when two files have a tensor
+    of the same name.
+    """
+    files: list[OpenFile] = []
+    owners: dict[str, str] = {}
+    for path in _shards_of(paths, profile):
+        source, header = open_valid(path, profile, stack)
+        for tensor in header.tensors:
+            if tensor in owners:
+                raise AccessError(f"{source.name}: tensor {quote(tensor)} is in {owners[tensor]} too")
+            owners[tensor] = source.name
+        seen = hashlib.sha256(source.read(0, header.data_start))
+        seen.update(source.size.to_bytes(8, "little"))
+        known = Known(source.name, header.data_start, header.tensors)
+        files.append(OpenFile(source, known, seen.hexdigest()[:32]))
+    return files
+
+
+def _shards_of(paths: PathLike | Sequence[PathLike], profile: ProfileName) -> list[PathLike]:
+    """Return the paths of all files, those of an index in place of it."""
+    try:
+        given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    except TypeError as err:
+        raise AccessError(f"paths must be a path or a list of paths, not {type(paths).__name__}") from err
+    index = os.fspath(given[0]) if len(given) == 1 and isinstance(given[0], (str, os.PathLike)) else ""
+    if not index.endswith(INDEX_SUFFIX):
+        return given
+    folder = os.path.dirname(index)  # noqa: PTH120 - a link to an index does not move its shards
+    shards = open_index(index, profile).shards
+    return [os.path.join(folder, shard) for shard in shards]  # noqa: PTH118 - spelled as in the index
+
+
+def _check_same(files: Sequence[OpenFile], notes: Sequence[Note]) -> None:
+    """Raise RankError when a rank has other files than rank 0: fewer, more, or of another header or size."""
+    first = json.loads(notes[0].fact)
+    others = [json.loads(note.fact) for note in notes]
+    odd = [rank for rank, seen in enumerate(others) if len(seen) != len(first)]
+    if odd:
+        counts = f"{len(others[odd[0]]):,} files on rank {odd[0]}, {len(first):,} on rank 0"
+        raise RankError(f"the ranks have different files: {counts}", tuple(odd))
+    for number, digest in enumerate(first):
+        odd = [rank for rank, seen in enumerate(others) if seen[number] != digest]
+        if odd:
+            text = f"header or size on {name_ranks(odd)} differ from rank 0's; give all ranks the same file"
+            raise RankError(f"{files[number].source.name}: {text}", tuple(odd))

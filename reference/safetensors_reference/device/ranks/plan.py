@@ -1,4 +1,6 @@
-"""Who reads what, when, and where it goes, worked out alike on every rank before any byte is read.
+"""The plan of a load by several ranks: cuts, reads and places, worked out alike on every rank beforehand.
+
+A slice along dimension ``dim`` is a run of bytes, repeated once for every index into the dimensions before.
 
 Tensors go three ways. ``own``: each rank reads what it needs itself, without communication. ``broadcast``:
 one rank reads and all get the same. ``scatter``: one rank reads and each gets its slice; this takes the place
@@ -13,24 +15,131 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from math import prod
+from operator import index
 from typing import Literal, NamedTuple
 
 from ...header.model import Row, TensorInfo
+from ...rules.errors import AccessError
+from ...rules.faults import quote
 from ..plan import Segment
-from .cut import Cut, Uneven, cut_along, cut_whole
 
+Uneven = Literal["refuse", "split"]
 Way = Literal["own", "broadcast", "scatter"]
 ROUND_BYTES = 256 << 20
 """Bytes that one rank reads in a round, or one tensor if that is larger."""
-SHORTEST_RUN = 16 << 10
+MIN_RUN = 16 << 10
 """Runs from this size in bytes on are read by the rank that wants them. With files in the page cache that is
 faster from about 4 KiB on; the rest is for disks, where reads of single pages are slow."""
-PLACE = 64
+ALIGNMENT = 64
 """Every tensor begins at a multiple of this in the buffer."""
 
 
+class Share(NamedTuple):
+    """Share of one rank in a tensor.
+
+    Attributes:
+        shape: of the slice, in elements.
+        first: where its first run begins, in bytes from the start of the tensor.
+        run: bytes of each run.
+    """
+
+    shape: tuple[int, ...]
+    first: int
+    run: int
+
+
+class Cut(NamedTuple):
+    """A tensor as it is divided among the ranks.
+
+    Attributes:
+        runs: how many runs a share consists of.
+        step: bytes from the start of one run to that of the next.
+        shares: one for each rank.
+        whole: True when every rank gets all of it.
+    """
+
+    runs: int
+    step: int
+    shares: tuple[Share, ...]
+    whole: bool
+
+    @property
+    def room(self) -> int:
+        """Bytes of the largest share, the first."""
+        return self.runs * self.shares[0].run
+
+
+def bounds(size: int, world: int) -> list[tuple[int, int]]:
+    """Return (first index, end) for each of ``world`` ranks, as ``torch.chunk`` cuts a dimension of ``size``.
+
+    Every rank has ``ceil(size / world)`` of them while they last, so the last ranks may have fewer or none.
+    """
+    most = -(-size // world)
+    return [(min(rank * most, size), min((rank + 1) * most, size)) for rank in range(world)]
+
+
+def cut_whole(info: TensorInfo, world: int) -> Cut:
+    """Return the cut that gives every rank the whole tensor."""
+    return Cut(1, info.nbytes, (Share(info.shape, 0, info.nbytes),) * world, True)
+
+
+def cut_along(file: str, info: TensorInfo, dim: int, world: int, uneven: Uneven = "refuse") -> Cut:
+    """Return the cut of a tensor along dimension ``dim`` among ``world`` ranks.
+
+    Args:
+        file: its name, for errors.
+        info: the tensor.
+        dim: the dimension; negative ones count from the last.
+        world: number of ranks.
+        uneven: ``split`` allows a size that is no multiple of ``world``, see ``bounds``.
+
+    Raises AccessError for a scalar or a dimension that is not there (API_SLICE_OUT_OF_RANGE), for an uneven
+    size, and for a cut through a byte that several elements share (API_SLICE_UNSUPPORTED, API-08).
+    """
+    where = f"{file}: tensor {quote(info.name)}"
+    axis = _axis(where, info, dim)
+    size = info.shape[axis]
+    if size % world and uneven != "split":
+        text = f"dimension {axis} of size {size:,} cannot be cut evenly among {world:,} ranks"
+        hint = "uneven='split' cuts it as torch.chunk does"
+        raise AccessError(f"{where}: {text}; {hint}", "API_SLICE_UNSUPPORTED", "API-07")
+    inner = prod(info.shape[axis + 1 :]) * info.bits
+    # Without elements there are no bytes to cut, however many rows there are.
+    runs = prod(info.shape[:axis]) if info.nbytes else 1
+    if world == 1:
+        return Cut(1, info.nbytes, (Share(info.shape, 0, info.nbytes),), False)
+    row = size * inner if info.nbytes else 0
+    shares = []
+    for begin, end in bounds(size, world):
+        first, bits = (begin * inner, (end - begin) * inner) if info.nbytes else (0, 0)
+        if first % 8 or bits % 8 or (runs > 1 and row % 8):
+            text = f"{info.dtype} {list(info.shape)} cut along dimension {axis} among {world:,} ranks"
+            reason = "cuts through bytes that elements share"
+            raise AccessError(f"{where}: {text} {reason}", "API_SLICE_UNSUPPORTED", "API-08")
+        shape = (*info.shape[:axis], end - begin, *info.shape[axis + 1 :])
+        shares.append(Share(shape, first // 8, bits // 8))
+    return Cut(runs, row // 8, tuple(shares), False)
+
+
+def _axis(where: str, info: TensorInfo, dim: int) -> int:
+    """Return ``dim`` counted from the front."""
+    # True is an integer to Python and a mistake here.
+    if isinstance(dim, bool) or not hasattr(dim, "__index__"):
+        raise AccessError(f"{where}: a dimension is a number, not {repr(dim)[:80]}")
+    number = index(dim)
+    rank = len(info.shape)
+    if not rank:
+        text = f"{where}: a scalar has no dimension to cut; get_tensor gives it to every rank"
+        raise AccessError(text, "API_SLICE_OUT_OF_RANGE", "API-07")
+    if not -rank <= number < rank:
+        text = f"{where}: no dimension {number}, the shape is {list(info.shape)}"
+        raise AccessError(text, "API_SLICE_OUT_OF_RANGE", "API-07")
+    return number % rank
+
+
 class Known(NamedTuple):
-    """What a plan needs of a file: its name for errors, where its data begin, and the tensors it may load."""
+    """A file as a plan needs it: its name for errors, the start of its data, and the tensors it may load."""
 
     name: str
     data_start: int
@@ -84,7 +193,7 @@ def make_item(file: Known, number: int, name: str, dim: int | None, world: int, 
         cut = cut_whole(info, world)
         return Item(info, number, cut, "own" if world == 1 else "broadcast")
     cut = cut_along(file.name, info, dim, world, uneven)
-    alone = cut.runs == 1 or cut.shares[0].run >= SHORTEST_RUN
+    alone = cut.runs == 1 or cut.shares[0].run >= MIN_RUN
     return Item(info, number, cut, "own" if alone else "scatter")
 
 
@@ -135,7 +244,7 @@ def _place(way: Way, source: int, items: Iterable[Item], at: int) -> Batch:
     cursor = at
     for item in items:
         placed.append(item._replace(at=cursor))
-        cursor += item.cut.room + -item.cut.room % PLACE
+        cursor += item.cut.room + -item.cut.room % ALIGNMENT
     return Batch(way, source, at, cursor - at, placed)
 
 

@@ -17,21 +17,29 @@ import torch.distributed as dist
 
 from ...buffers import check_unchanged
 from ...rules.errors import SafetensorsError
+from ...source import PathSource
 from ..engine import Engine
 from ..errors import DeviceError, reason
 from ..load import allocate, ready, transfer
 from ..plan import Segment
-from ..reading import PlainReader
+from ..readers import PlainReader
 from ..transfer import Target
-from .consensus import GLANCE, RollCall
-from .files import OpenFile
-from .plan import PLACE, Batch, Item, LoadPlan, own_segments
+from .consensus import NEWS_INTERVAL, RollCall
+from .plan import ALIGNMENT, Batch, Item, Known, LoadPlan, own_segments
 
 WORDS = {8: torch.int64, 4: torch.int32, 2: torch.int16, 1: torch.uint8}
 
 
+class OpenFile(NamedTuple):
+    """A file: where its bytes come from, what its header says, and a digest of header and size."""
+
+    source: PathSource
+    known: Known
+    digest: str
+
+
 class Pieces(NamedTuple):
-    """What a rank reads to scatter it: whole tensors, and made of them a block for each: uint8[world, n]."""
+    """Memory of a rank that scatters: whole tensors as read, and a block for each rank: uint8[world, n]."""
 
     whole: torch.Tensor
     blocks: torch.Tensor
@@ -194,15 +202,15 @@ class Rounds:
 
 
 def _until_done(works: Sequence[Any], call: RollCall) -> Callable[[], bool]:
-    """Return what tells whether all works are done; now and then it looks for bad news."""
-    next_glance = monotonic() + GLANCE
+    """Return a function: are all works done? Now and then it looks for bad news."""
+    next_glance = monotonic() + NEWS_INTERVAL
 
     def done() -> bool:
         nonlocal next_glance
         if all(work.is_completed() for work in works):
             return True
         if monotonic() > next_glance:
-            next_glance = monotonic() + GLANCE
+            next_glance = monotonic() + NEWS_INTERVAL
             if call.bad_news():
                 raise RuntimeError("another rank gave up")
         return False
@@ -211,7 +219,7 @@ def _until_done(works: Sequence[Any], call: RollCall) -> Callable[[], bool]:
 
 
 def _place(size: int) -> int:
-    return size + -size % PLACE
+    return size + -size % ALIGNMENT
 
 
 def _divide(batch: Batch, pieces: Pieces) -> None:

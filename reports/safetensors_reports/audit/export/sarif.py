@@ -12,7 +12,7 @@ from safetensors_reference.check.sarif import SCHEMA, message
 from safetensors_reference.rules.cwe import CWE_NAMES
 from safetensors_reference.rules.sarif import (
     LEVELS,
-    RESULTS,
+    MAX_RESULTS,
     cwe_reference,
     message_text,
     rule_name,
@@ -51,7 +51,7 @@ Json = dict[str, Any]
 
 def sarif_log(report: Report) -> Json:
     """Return the log of a report's findings."""
-    found = report["findings"][:RESULTS]
+    found = report["findings"][:MAX_RESULTS]
     about = dict(report["rules"])
     if any(finding["rule"] is None for finding in found):
         about[slug(NOT_KNOWN)] = NO_RULE

@@ -1,0 +1,145 @@
+"""Torch tensors over the bytes of a data buffer, wherever these lie, and the torch types of dtype codes.
+
+Importing this module imports torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+import torch
+
+from ..header.model import Row, TensorInfo
+from ..rules.dtypes import DTYPE_BITS
+from ..rules.errors import AccessError, UnsupportedDtypeError
+from .packed import PackedTensor
+
+TorchTensor: TypeAlias = "torch.Tensor | PackedTensor[torch.Tensor]"
+
+_NAMES = {
+    "BOOL": "bool",
+    "U8": "uint8",
+    "I8": "int8",
+    "U16": "uint16",
+    "I16": "int16",
+    "F16": "float16",
+    "BF16": "bfloat16",
+    "U32": "uint32",
+    "I32": "int32",
+    "F32": "float32",
+    "U64": "uint64",
+    "I64": "int64",
+    "F64": "float64",
+    "C64": "complex64",
+    "F8_E4M3": "float8_e4m3fn",
+    "F8_E5M2": "float8_e5m2",
+    "F8_E8M0": "float8_e8m0fnu",
+    "F8_E4M3FNUZ": "float8_e4m3fnuz",
+    "F8_E5M2FNUZ": "float8_e5m2fnuz",
+    # Two four-bit elements of the last dimension in one element of torch.
+    "F4": "float4_e2m1fn_x2",
+}
+
+# Older releases of torch lack the newest types; a tensor of such a type then fails on its own (DTY-07).
+TORCH_DTYPES: dict[str, torch.dtype] = {
+    code: getattr(torch, name) for code, name in _NAMES.items() if hasattr(torch, name)
+}
+CODES: dict[torch.dtype, str] = {dtype: code for code, dtype in TORCH_DTYPES.items()}
+
+
+def torch_dtype(code: str) -> torch.dtype:
+    """Return the torch type of a dtype code. Raises UnsupportedDtypeError when this torch has none."""
+    dtype = TORCH_DTYPES.get(code)
+    if dtype is None:
+        raise UnsupportedDtypeError(f"dtype {code} has no type in torch {torch.__version__}")
+    return dtype
+
+
+def make(name: str, code: str, shape: Sequence[int], data: torch.Tensor) -> TorchTensor:
+    """Return a tensor of dtype ``code`` and ``shape`` over the one-dimensional bytes ``data``."""
+    if DTYPE_BITS[code] < 8 and not halves(code, shape):
+        return PackedTensor(code, tuple(shape), data)
+    dtype = torch_dtype(code)
+    if halves(code, shape):
+        shape = (*shape[:-1], shape[-1] // 2)
+    try:
+        if data.numel() == 0:
+            return torch.empty(tuple(shape), dtype=dtype, device=data.device)
+        if data.data_ptr() % dtype.itemsize or data.storage_offset() % dtype.itemsize:
+            data = data.clone()
+        return data.view(dtype).reshape(tuple(shape))
+    except (RuntimeError, OverflowError, TypeError) as err:
+        text = (
+            f"tensor {name[:80]!r}: torch cannot hold the shape {list(shape[:8])}: {str(err).splitlines()[0]}"
+        )
+        raise AccessError(text, "API_DTYPE_UNSUPPORTED", "SHP-08") from err
+
+
+def halves(code: str, shape: Sequence[int]) -> bool:
+    """Return whether torch's packed type holds this tensor: F4 with an even last dimension (DTY-12)."""
+    return code == "F4" and code in TORCH_DTYPES and len(shape) > 0 and shape[-1] % 2 == 0
+
+
+def make_views(wanted: Iterable[Row], data: torch.Tensor) -> dict[str, TorchTensor]:
+    """Return name -> tensor over ``data``, the buffer of the rows: one-dimensional uint8.
+
+    The buffer is seen as each dtype once, and every tensor is one strided view of that, the cheapest thing
+    torch has. Where bytes do not lie as their dtype needs, ``make`` copies them.
+
+    Raises as ``make`` does.
+    """
+    out: dict[str, TorchTensor] = {}
+    typed: dict[str, _Typed | None] = {}
+    strides: dict[tuple[int, ...], tuple[int, ...]] = {}
+    for name, code, dims, begin, end in wanted:
+        if code not in typed:
+            typed[code] = _typed(code, data)
+        buffer = typed[code]
+        if buffer is None or begin == end or begin % buffer[2]:
+            out[name] = make(name, code, dims, data[begin:end])
+            continue
+        shape = tuple(dims)
+        stride = strides.get(shape)
+        if stride is None:
+            stride = strides[shape] = _contiguous(shape)
+        whole, first, size = buffer
+        out[name] = whole.as_strided(shape, stride, first + begin // size)
+    return out
+
+
+class TorchFramework:
+    """Makes torch tensors on the CPU.
+
+    F4 becomes torch's packed type with the last dimension halved where that is even; F6, and F4 otherwise,
+    become ``PackedTensor``.
+    """
+
+    def make(self, info: TensorInfo, raw: memoryview) -> TorchTensor:
+        """Return a tensor over the bytes; they are copied when their address does not suit the dtype."""
+        data = torch.frombuffer(raw, dtype=torch.uint8) if len(raw) else torch.empty(0, dtype=torch.uint8)
+        return make(info.name, info.dtype, info.shape, data)
+
+
+_Typed = tuple[torch.Tensor, int, int]
+"""The buffer as a dtype, its place in the storage in elements, and the bytes of an element."""
+
+
+def _typed(code: str, data: torch.Tensor) -> _Typed | None:
+    """Return the buffer as a dtype, None where every tensor is made on its own."""
+    if DTYPE_BITS[code] < 8 or code not in TORCH_DTYPES:
+        return None
+    dtype = TORCH_DTYPES[code]
+    if data.data_ptr() % dtype.itemsize or data.storage_offset() % dtype.itemsize:
+        return None
+    view = data[: data.numel() - data.numel() % dtype.itemsize].view(dtype)
+    return view, view.storage_offset(), dtype.itemsize
+
+
+def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
+    out: list[int] = []
+    step = 1
+    for dim in reversed(shape):
+        out.append(step)
+        step *= dim
+    return tuple(reversed(out))

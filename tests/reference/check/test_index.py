@@ -1,0 +1,190 @@
+"""``stc check`` on the index of a sharded model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from safetensors.numpy import save_file
+
+from safetensors_reference.check.cli import check
+from safetensors_reference.sharded.read import check_index
+
+from .test_sarif import check_structure
+
+SHARDS = [f"model-{n:05}-of-00005.safetensors" for n in range(1, 6)]
+INDEX = "model.safetensors.index.json"
+
+
+def run(*args: str | Path) -> Result:
+    result = CliRunner().invoke(check, [str(a) for a in args], env={"NO_COLOR": "1"})
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def write_index(folder: Path, weight_map: dict[str, str], name: str = INDEX) -> Path:
+    path = folder / name
+    path.write_text(json.dumps({"metadata": {"total_size": 40}, "weight_map": weight_map}))
+    return path
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """Five shards with one tensor of eight bytes each, and their index."""
+    for number, shard in enumerate(SHARDS):
+        save_file({f"t{number}": np.zeros(2, np.float32)}, tmp_path / shard)
+    return write_index(tmp_path, {f"t{n}": shard for n, shard in enumerate(SHARDS)})
+
+
+def only(result: Result) -> dict[str, Any]:
+    (line,) = result.stdout.splitlines()
+    row: dict[str, Any] = json.loads(line)
+    return row
+
+
+def test_a_valid_index_is_one_line(model: Path) -> None:
+    result = run(model)
+    assert result.stdout == f"{model}: valid, 5 tensors in 5 shards, 40 bytes of data\n"
+    assert (result.stderr, result.exit_code) == ("", 0)
+
+
+def test_json_of_a_valid_index(model: Path) -> None:
+    assert only(run("--json", model)) == {
+        "file": str(model),
+        "readable": True,
+        "valid": True,
+        "profile": "hardened",
+        "kind": "index",
+        "size": model.stat().st_size,
+        "tensors": 5,
+        "shards": 5,
+        "header_length": None,
+        "data_size": 40,
+        "alignment": None,
+        "complete": True,
+        "faults": [],
+        "tolerated": [],
+        "notes": [],
+    }
+    assert only(run("--json", model.parent / SHARDS[0]))["kind"] == "file"
+
+
+def test_a_directory_is_checked_with_its_index_and_its_shards(model: Path) -> None:
+    result = run(model.parent)
+    assert result.exit_code == 0
+    assert result.stderr == "6 files: 6 valid, 0 invalid, 0 unreadable\n"
+    assert "5 tensors in 5 shards" in result.stdout
+
+
+def test_faults_of_an_index_show_its_own_bytes(model: Path) -> None:
+    (model.parent / SHARDS[2]).unlink()
+    faults = check_index(model)
+    assert [f.code for f in faults] == ["IDX_SHARD_MISSING"]
+    result = run(model)
+    assert result.exit_code == 1
+    assert f"{model}: 1 fault" in result.stdout
+    assert "IDX-08 (must)" in result.stdout
+    text = model.read_bytes()[faults[0].start : faults[0].end].decode()
+    assert text == f'"{SHARDS[2]}"'
+    assert "^^" in result.stdout
+    row = only(run("--json", model))
+    assert (row["valid"], row["tensors"], row["data_size"], row["shards"]) == (False, None, None, 4)
+    assert row["faults"] == [f.to_dict() for f in faults]
+
+
+def test_a_fault_in_a_shard_makes_the_index_invalid_too(model: Path) -> None:
+    shard = model.parent / SHARDS[1]
+    shard.write_bytes(shard.read_bytes() + b"!!!!")
+    result = run("-q", model.parent)
+    assert result.exit_code == 1
+    assert result.stdout.splitlines() == [
+        f"{shard}: 1 fault: OFF_TRAILING",
+        f"{model}: 1 fault: OFF_TRAILING",
+    ]
+
+
+def test_an_index_with_too_many_faults_says_so(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("safetensors_reference.sharded.index.FAULT_LIMIT", 2)
+    write_index(model.parent, {f"x{n}": f"{n}.bin" for n in range(9)})
+    assert "reading stopped here" in run(model).stdout
+    assert only(run("--json", model))["complete"] is False
+
+
+def test_a_profile_holds_for_the_shards_of_an_index(model: Path) -> None:
+    shard = model.parent / SHARDS[0]
+    data = shard.read_bytes()
+    length = int.from_bytes(data[:8], "little") + 1
+    shard.write_bytes(length.to_bytes(8, "little") + b" " + data[8:])
+    assert run(model).exit_code == 1
+    official = run("--profile", "official", model)
+    assert official.exit_code == 0
+    assert f"{model}: note: " in official.stdout
+    assert "HDR-02, tolerated by profile official" in official.stdout
+
+
+def test_notes_are_printed_bounded_and_complete_in_json(model: Path, tmp_path: Path) -> None:
+    """The snapshots in a cache of the Hub hold nothing but links."""
+    snapshot = tmp_path / "snapshot"
+    snapshot.mkdir()
+    for name in (*SHARDS, INDEX):
+        (snapshot / name).symlink_to(Path("..") / name)
+    result = run(snapshot / INDEX)
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert [line.endswith("(IDX-06)") for line in lines] == [True] * 4 + [False]
+    assert "… and 2 more of this kind" in lines[3]
+    notes = only(run("--json", snapshot / INDEX))["notes"]
+    assert [note["rule"] for note in notes] == ["IDX-06"] * 5
+    assert notes[0]["path"] == "$['weight_map']['t0']"
+    assert run("-q", snapshot / INDEX).stdout == ""
+    assert set(notes[0]) == {"rule", "message", "start", "end", "path"}
+    assert model.read_bytes()[notes[0]["start"] : notes[0]["end"]].decode() == f'"{SHARDS[0]}"'
+    for shard in SHARDS[:2]:
+        (snapshot / shard).unlink()
+        (tmp_path / shard).rename(snapshot / shard)
+    assert "of this kind" not in run(snapshot / INDEX).stdout
+
+
+@pytest.mark.parametrize("name", [INDEX, "other.index.json"])
+def test_an_index_is_told_by_the_end_of_its_name(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("{}")
+    assert only(run("--json", tmp_path / name))["faults"][0]["code"] == "IDX_NO_WEIGHT_MAP"
+    (tmp_path / "x.json").write_text("{}")
+    assert only(run("--json", tmp_path / "x.json"))["faults"][0]["code"] == "FRM_TOO_SHORT"
+
+
+def test_an_index_that_cannot_be_read(tmp_path: Path) -> None:
+    result = run(tmp_path / INDEX)
+    assert result.exit_code == 2
+    assert f"{tmp_path / INDEX}: " in result.stderr
+    assert only(run("--json", tmp_path / INDEX))["readable"] is False
+
+
+@pytest.mark.parametrize(
+    "name", ["../a\x1b[31m.safetensors", "\u202ex", "a\nb.safetensors", "[red]x.safetensors"]
+)
+def test_hostile_names_in_an_index_reach_the_terminal_escaped(tmp_path: Path, name: str) -> None:
+    path = write_index(tmp_path, {name: name})
+    result = run(path)
+    assert result.exit_code == 1
+    assert all(line.isprintable() for line in result.output.split("\n"))
+
+
+def test_sarif_has_the_faults_of_an_index_and_its_notes(model: Path, tmp_path: Path) -> None:
+    (tmp_path / SHARDS[2]).unlink()
+    (tmp_path / SHARDS[1]).rename(tmp_path / "blob")
+    (tmp_path / SHARDS[1]).symlink_to("blob")
+    run("--sarif", tmp_path / "out.sarif", model)
+    log = json.loads((tmp_path / "out.sarif").read_text())
+    check_structure(log)
+    fault, note = log["runs"][0]["results"]
+    assert (fault["ruleId"], fault["level"]) == ("IDX-08", "error")
+    assert (note["ruleId"], note["kind"], note["level"]) == ("IDX-06", "informational", "none")
+    region = note["locations"][0]["physicalLocation"]["region"]
+    start, length = region["byteOffset"], region["byteLength"]
+    assert model.read_bytes()[start : start + length].decode() == f'"{SHARDS[1]}"'
+    assert fault["partialFingerprints"] != note["partialFingerprints"]

@@ -1,0 +1,259 @@
+"""What ranks do, each function in all processes of a group at once."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import os
+import shutil
+import signal
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from safetensors_reference.arrays.packed import PackedTensor
+from safetensors_reference.device.engine import CpuEngine
+from safetensors_reference.device.ranks import model as distributed
+from safetensors_reference.device.ranks import plan as distributed_plan
+from safetensors_reference.device.ranks import rounds as distributed_rounds
+from safetensors_reference.device.ranks.model import ShardedModel
+from safetensors_reference.rules.errors import AccessError, SafetensorsError
+
+Answer = dict[str, Any]
+
+
+def plain(tensor: Any) -> tuple[str, tuple[int, ...], bytes]:
+    """What a tensor is, in terms that need no torch: type, shape and bytes."""
+    if isinstance(tensor, PackedTensor):
+        return (tensor.dtype, tensor.shape, tensor.raw.numpy().tobytes())
+    flat = tensor.contiguous().reshape(-1)
+    raw = flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
+    return (str(tensor.dtype), tuple(tensor.shape), raw)
+
+
+def caught(do: Callable[[], Any]) -> Answer:
+    """Call ``do`` and describe the error it raises, and how long that took."""
+    start = time.monotonic()
+    try:
+        do()
+    except BaseException as err:
+        ranks = getattr(err, "ranks", None)
+        seen = {"type": type(err).__name__, "text": str(err), "code": getattr(err, "code", None)}
+        return {**seen, "ranks": ranks, "seconds": time.monotonic() - start}
+    return {"type": None, "text": "", "seconds": time.monotonic() - start}
+
+
+def usable() -> bool:
+    """Whether a collective of the whole group works."""
+    total = torch.tensor([dist.get_rank() + 1])
+    dist.all_reduce(total)
+    world = dist.get_world_size()
+    return bool(total.item() == world * (world + 1) // 2)
+
+
+def fail(err: BaseException) -> Callable[[], None]:
+    def act() -> None:
+        raise err
+
+    return act
+
+
+@contextmanager
+def broken(where: object, name: str, turn: int, act: Callable[[], None]) -> Iterator[None]:
+    """Have a function do something first, at its ``turn``-th call."""
+    real = getattr(where, name)
+    left = [turn]
+
+    def call(*args: Any, **options: Any) -> Any:
+        left[0] -= 1
+        if left[0] == 0:
+            act()
+        return real(*args, **options)
+
+    setattr(where, name, call)
+    try:
+        yield
+    finally:
+        setattr(where, name, real)
+
+
+class Memory:
+    """Counts the buffers of the device that were made and that are gone."""
+
+    def __init__(self) -> None:
+        self.made = 0
+        self.gone = 0
+
+    def allocate(self, _engine: CpuEngine, size: int) -> torch.Tensor:
+        memory = np.empty(size + 256, np.uint8)
+        weakref.finalize(memory, self._went)
+        self.made += 1
+        start = -memory.ctypes.data % 256
+        return torch.from_numpy(memory)[start : start + size]
+
+    def _went(self) -> None:
+        self.gone += 1
+
+
+def limits(most: int, shortest: int) -> None:
+    """Make rounds and runs small."""
+    smaller = partial(distributed_plan.make_load_plan, limit=most)
+    setattr(distributed, "make_load_plan", smaller)  # noqa: B010
+    distributed_plan.MIN_RUN = shortest
+
+
+def opened(paths: Any, timeout: float = 20, **options: Any) -> ShardedModel:
+    return ShardedModel(paths, device="cpu", timeout=timeout, **options)
+
+
+def everything(_folder: Path, paths: Any, uneven: str, most: int, shortest: int) -> Answer:
+    """Every tensor whole and along every dimension: one by one, from either end, and in large loads."""
+    limits(most, shortest)
+    out: Answer = {}
+    with opened(paths, uneven=uneven) as model:
+        for name in model:
+            rank = len(model.info(name).shape)
+            out[f"{name}|None"] = model.get_tensor(name)
+            for axis in range(rank):
+                try:
+                    out[f"{name}|{axis}"] = model.get_sharded(name, axis)
+                except AccessError as err:
+                    out[f"{name}|{axis}"] = str(err)
+                else:
+                    assert plain(out[f"{name}|{axis}"]) == plain(model.get_sharded(name, axis - rank))
+        for turn in range(4):
+            wanted: dict[str, int | None] = {}
+            for number, name in enumerate(model):
+                choices = [None, *range(len(model.info(name).shape))]
+                dim = choices[(number + turn) % len(choices)]
+                if not isinstance(out[f"{name}|{dim}"], str):
+                    wanted[name] = dim
+            if dist.get_rank() % 2:
+                wanted = dict(reversed(wanted.items()))
+            loaded = model.load(wanted)
+            assert list(loaded) == list(wanted)
+            for name, dim in wanted.items():
+                assert plain(loaded[name]) == plain(out[f"{name}|{dim}"]), (name, dim)
+    del model
+    gc.collect()
+    return {key: value if isinstance(value, str) else plain(value) for key, value in out.items()}
+
+
+def part_of_the_ranks(_folder: Path, path: str) -> Answer:
+    """Ranks 1 and 3 load; 0 and 2 do not."""
+    group = dist.new_group([1, 3])
+    rank = dist.get_rank()
+    if rank in (1, 3):
+        with opened(path, group=group) as model:
+            return {"rank": model.rank, "got": {n: plain(t) for n, t in model.load({"a": 1, "b": 0}).items()}}
+    return caught(lambda: opened(path, group=group))
+
+
+def kept_errors(_folder: Path, path: str) -> Answer:
+    """Errors are kept; the memory of the loads that raised them is not. Tensors keep theirs."""
+    limits(200, 1 << 20)
+    me = dist.get_rank() == 1
+    memory = Memory()
+    CpuEngine.allocate = lambda self, size: memory.allocate(self, size)  # type: ignore[method-assign]
+    kept: list[BaseException] = []
+    made: list[int] = []
+    with opened(path) as model:
+        wanted = {name: len(model.info(name).shape) - 1 for name in model}
+        for turn in (1, 3, 5):
+            with broken(os, "preadv", turn if me else -1, fail(OSError(errno.EIO, "Input/output error"))):
+                try:
+                    model.load(wanted)
+                except SafetensorsError as err:
+                    kept.append(err)
+            made.append(memory.made)
+        gc.collect()
+        lost = memory.made - memory.gone
+        tensors = model.load(wanted)
+    gc.collect()
+    held = memory.made - memory.gone
+    last = tensors.popitem()
+    tensors.clear()
+    gc.collect()
+    one = memory.made - memory.gone
+    raw = plain(last[1])
+    del last
+    gc.collect()
+    none = memory.made - memory.gone
+    return {
+        "errors": len(kept), "made": made, "lost": lost, "held": held, "one": one, "none": none, "raw": raw
+    }  # fmt: skip
+
+
+def other_backend(_folder: Path, path: str) -> Answer:
+    group = dist.new_group([0, 1], backend="cuda:gloo")
+    return caught(lambda: opened(path, group=group))
+
+
+def errors(folder: Path, path: str, other: str, second: str) -> Answer:
+    """One error after another on rank 1; after each the group works and so does the next load."""
+    limits(200, 1 << 20)
+    me = dist.get_rank() == 1
+    out: Answer = {}
+
+    def note(name: str, do: Callable[[], Any]) -> None:
+        out[name] = caught(do)
+        assert usable(), name
+
+    note("other header", lambda: opened(other if me else path))
+    note("no file", lambda: opened(str(folder / "none") if me else path))
+    note("fewer files", lambda: opened([path] if me else [path, second]))
+    note("argument", lambda: opened(path, threads=0 if me else 1))
+    with opened(path) as model:
+        wanted = dict.fromkeys(model)
+        whole = {n: plain(t) for n, t in model.load(wanted).items()}
+
+        def works() -> None:
+            assert {n: plain(t) for n, t in model.load(wanted).items()} == whole
+
+        note("other call", lambda: model.get_tensor("a" if me else "b"))
+        note("no tensor", lambda: model.load({"none" if me else "a": None}))
+        works()
+        disk = fail(OSError(errno.EIO, "Input/output error"))
+        for turn in (1, 3, 5):
+            with broken(os, "preadv", turn if me else -1, disk):
+                note(f"read {turn}", lambda: model.load(wanted))
+            works()
+        with broken(CpuEngine, "allocate", 1 if me else -1, fail(torch.OutOfMemoryError("no memory left"))):
+            note("memory", lambda: model.load(wanted))
+        works()
+        with broken(distributed_rounds, "check_unchanged", 2 if me else -1, fail(KeyboardInterrupt())):
+            note("interrupt", lambda: model.load(wanted))
+        works()
+        # A real Ctrl-C on rank 1 while it waits for the others.
+        with broken(os, "preadv", -1 if me else 1, partial(time.sleep, 1)):
+            if me:
+                threading.Timer(0.4, partial(os.kill, os.getpid(), signal.SIGINT)).start()
+            note("ctrl-c", lambda: model.load(wanted))
+        works()
+    copy = folder / f"copy{dist.get_rank()}.safetensors"
+    shutil.copy(path, copy)
+    with opened(copy) as model:
+        if me:
+            os.truncate(copy, copy.stat().st_size - 1)
+        note("cut", lambda: model.load(wanted))
+
+    def left() -> None:
+        with opened(path) as model:
+            if me:
+                model.get_sharded("d", 0)
+            model.get_tensor("a")
+
+    note("left", left)
+    note("left and gone on", lambda: opened(path).close())
+    model.close()
+    note("closed", lambda: model.get_tensor("a"))
+    return out

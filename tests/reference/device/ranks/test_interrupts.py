@@ -1,0 +1,117 @@
+"""Ctrl-C held back: when it is raised, when not, and that the old handler comes back."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from safetensors_reference.device.ranks.consensus import Gate
+
+
+@pytest.fixture(autouse=True)
+def handler() -> Iterator[None]:
+    """Whatever happens, the handler is the same afterwards."""
+    before = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    signal.signal(signal.SIGINT, before)
+
+
+def interrupt() -> None:
+    signal.raise_signal(signal.SIGINT)
+
+
+def test_the_first_one_waits_for_the_next_attempt_and_comes_once() -> None:
+    done: list[int] = []
+    with Gate() as gate:
+        assert gate.held() is None
+        interrupt()
+        assert isinstance(gate.attempt(done.append, 1), KeyboardInterrupt)
+        assert gate.attempt(done.append, 2) is None
+        assert gate.held() is None
+        assert not gate.insisted
+    assert done == [2]
+
+
+def test_it_is_handed_out_on_demand() -> None:
+    with Gate() as gate:
+        interrupt()
+        assert isinstance(gate.held(), KeyboardInterrupt)
+        assert gate.held() is None
+
+
+def test_inside_an_attempt_it_is_raised_at_once() -> None:
+    done: list[int] = []
+
+    def work() -> None:
+        interrupt()
+        done.append(1)
+
+    with Gate() as gate:
+        assert isinstance(gate.attempt(work), KeyboardInterrupt)
+        assert not gate.insisted
+    assert not done
+
+
+def test_a_second_one_is_raised_anywhere() -> None:
+    with Gate() as gate:
+        interrupt()
+        for _ in range(2):
+            with pytest.raises(KeyboardInterrupt):
+                interrupt()
+            assert gate.insisted
+        assert gate.held() is None
+
+
+def through(passed: list[int], error: BaseException | None) -> None:
+    with Gate():
+        interrupt()
+        passed.append(1)
+        if error is not None:
+            raise error
+
+
+def test_one_that_is_still_held_comes_at_the_end_unless_there_is_an_error() -> None:
+    passed: list[int] = []
+    with pytest.raises(KeyboardInterrupt):
+        through(passed, None)
+    with pytest.raises(KeyError):
+        through(passed, KeyError())
+    assert passed == [1, 1]
+
+
+def test_other_errors_are_returned() -> None:
+    with Gate() as gate:
+        assert isinstance(gate.attempt(int, "x"), ValueError)
+        assert gate.attempt(int, "1") is None
+
+
+def test_the_handler_of_the_program_is_called() -> None:
+    calls: list[int] = []
+    old = signal.signal(signal.SIGINT, lambda number, _frame: calls.append(number))
+    try:
+        with Gate() as gate:
+            interrupt()
+            assert not calls
+            assert gate.attempt(int) is None
+            assert calls == [signal.SIGINT]
+    finally:
+        signal.signal(signal.SIGINT, old)
+
+
+def test_another_thread_changes_no_handler() -> None:
+    seen: list[object] = []
+
+    def work() -> None:
+        with Gate() as gate:
+            seen.append(signal.getsignal(signal.SIGINT))
+            seen.append(gate.attempt(int))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [signal.default_int_handler, None]

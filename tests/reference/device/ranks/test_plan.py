@@ -1,0 +1,240 @@
+"""Cuts and plans of sharded loading, without any process: against torch's own cuts and byte by byte."""
+
+from __future__ import annotations
+
+import itertools
+from math import prod
+
+import pytest
+import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from safetensors_reference.device.ranks.plan import (
+    MIN_RUN,
+    Cut,
+    Item,
+    Known,
+    bounds,
+    cut_along,
+    cut_whole,
+    make_item,
+    make_load_plan,
+    own_segments,
+    row,
+    sources,
+    spread,
+)
+from safetensors_reference.header.model import TensorInfo
+from safetensors_reference.rules.errors import AccessError
+
+from ...naive import BITS
+from ...strategies import FEWER
+
+worlds = st.integers(1, 7)
+codes = st.sampled_from(sorted(BITS))
+
+
+def info_of(code: str, shape: list[int], begin: int = 0, name: str = "t") -> TensorInfo:
+    return TensorInfo(name, code, tuple(shape), begin, begin + prod(shape) * BITS[code] // 8)
+
+
+@st.composite
+def infos(draw: st.DrawFn, least: int = 1) -> TensorInfo:
+    code, shape = draw(codes), draw(st.lists(st.integers(0, 9), min_size=least, max_size=4))
+    assume(prod(shape) * BITS[code] % 8 == 0)
+    return info_of(code, shape)
+
+
+def bytes_of(cut: Cut, rank: int) -> list[int]:
+    """The bytes of the tensor that a rank gets, in order."""
+    share = cut.shares[rank]
+    starts = [share.first + i * cut.step for i in range(cut.runs)]
+    return [start + k for start in starts for k in range(share.run)]
+
+
+@FEWER
+@given(st.integers(0, 100), worlds)
+def test_bounds_are_those_of_torch(size: int, world: int) -> None:
+    sizes = [len(part) for part in torch.empty(size).chunk(world)]
+    sizes += [0] * (world - len(sizes))
+    assert [end - begin for begin, end in bounds(size, world)] == sizes
+    assert [begin for begin, _ in bounds(size, world)][1:] == [end for _, end in bounds(size, world)][:-1]
+
+
+@FEWER
+@given(infos(), st.data(), worlds)
+def test_a_share_has_the_bytes_of_its_elements(info: TensorInfo, data: st.DataObject, world: int) -> None:
+    dim = data.draw(st.integers(-len(info.shape), len(info.shape) - 1))
+    numbers = torch.arange(prod(info.shape)).reshape(info.shape)
+    parts = list(numbers.chunk(world, dim))
+    parts += [parts[0].narrow(dim, 0, 0)] * (world - len(parts))
+    bits = BITS[info.dtype]
+    wanted = [[e * bits + k for e in part.reshape(-1).tolist() for k in range(bits)] for part in parts]
+    grouped = [[run[i : i + 8] for i in range(0, len(run), 8)] for run in wanted]
+    whole = all(g == list(range(g[0], g[0] + 8)) and g[0] % 8 == 0 for run in grouped for g in run)
+    try:
+        cut = cut_along("f", info, dim, world, "split")
+    except AccessError as err:
+        assert (whole, err.code) == (False, "API_SLICE_UNSUPPORTED")  # noqa: PT017 - it depends on the data
+        return
+    assert whole
+    for rank in range(world):
+        assert bytes_of(cut, rank) == [g[0] // 8 for g in grouped[rank]]
+        assert cut.shares[rank].shape == tuple(parts[rank].shape)
+        assert cut.runs * cut.shares[rank].run <= cut.room
+    assert sorted(b for rank in range(world) for b in bytes_of(cut, rank)) == list(range(info.nbytes))
+
+
+@FEWER
+@given(infos(), st.data(), worlds)
+def test_uneven_sizes_are_refused_unless_asked_for(info: TensorInfo, data: st.DataObject, world: int) -> None:
+    dim = data.draw(st.integers(0, len(info.shape) - 1))
+    if info.shape[dim] % world:
+        text = f"dimension {dim} of size {info.shape[dim]} cannot be cut evenly among {world} ranks"
+        with pytest.raises(AccessError, match=f'^f: tensor "t": {text}; uneven=') as caught:
+            cut_along("f", info, dim, world)
+        assert caught.value.code == "API_SLICE_UNSUPPORTED"
+    elif BITS[info.dtype] >= 8:
+        assert cut_along("f", info, dim, world) == cut_along("f", info, dim, world, "split")
+
+
+@pytest.mark.parametrize(
+    ("shape", "dim", "code", "text"),
+    [
+        ([], 0, "API_SLICE_OUT_OF_RANGE", "a scalar has no dimension to cut"),
+        ([], -1, "API_SLICE_OUT_OF_RANGE", "a scalar has no dimension to cut"),
+        ([4, 4], 2, "API_SLICE_OUT_OF_RANGE", r"no dimension 2, the shape is \[4, 4\]"),
+        ([4, 4], -3, "API_SLICE_OUT_OF_RANGE", "no dimension -3"),
+        ([4, 4], True, "UNCLASSIFIED", "a dimension is a number, not True"),
+        ([4, 4], 1.0, "UNCLASSIFIED", "a dimension is a number, not 1.0"),
+        ([4, 4], "0", "UNCLASSIFIED", "a dimension is a number, not '0'"),
+    ],
+)
+def test_dimensions_that_are_none(shape: list[int], dim: int, code: str, text: str) -> None:
+    with pytest.raises(AccessError, match=text) as caught:
+        cut_along("f", info_of("F32", shape), dim, 2)
+    assert caught.value.code == code
+
+
+def test_the_whole_tensor_is_everybodys() -> None:
+    info = info_of("BF16", [3, 5])
+    cut = cut_whole(info, 4)
+    assert [bytes_of(cut, rank) for rank in range(4)] == [list(range(30))] * 4
+    assert {share.shape for share in cut.shares} == {(3, 5)}
+
+
+def test_which_way_a_tensor_goes() -> None:
+    wide = info_of("U8", [4, 2 * MIN_RUN])
+    narrow = info_of("U8", [4, 2 * MIN_RUN - 2])
+    flat = info_of("U8", [1, 1, 10])
+    known = Known("f", 8, {"wide": wide, "narrow": narrow, "flat": flat})
+    ways = {
+        (name, dim, world): make_item(known, 0, name, dim, world, "refuse").way
+        for name, dim, world in [
+            ("wide", 0, 2), ("wide", 1, 2), ("narrow", 0, 2), ("narrow", 1, 2), ("flat", 2, 2),
+            ("narrow", None, 2), ("narrow", 1, 1), ("narrow", None, 1),
+        ]
+    }  # fmt: skip
+    assert ways == {
+        ("wide", 0, 2): "own", ("wide", 1, 2): "own", ("narrow", 0, 2): "own", ("narrow", 1, 2): "scatter",
+        ("flat", 2, 2): "own", ("narrow", None, 2): "broadcast", ("narrow", 1, 1): "own",
+        ("narrow", None, 1): "own",
+    }  # fmt: skip
+
+
+@FEWER
+@given(st.dictionaries(st.integers(0, 50), st.integers(0, 1000), max_size=20), worlds)
+def test_spread_is_even(sizes: dict[int, int], world: int) -> None:
+    owners = spread(sizes, world)
+    assert owners.keys() == sizes.keys()
+    loads = [sum(size for key, size in sizes.items() if owners[key] == rank) for rank in range(world)]
+    assert max(loads) - min(loads) <= max(sizes.values(), default=0)
+    assert spread(dict(reversed(sizes.items())), world) == owners
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> tuple[list[Known], list[Item], int]:
+    """Files, what is asked of them, and the number of ranks."""
+    world = draw(worlds)
+    files, items = [], []
+    for number in range(draw(st.integers(1, 4))):
+        tensors: dict[str, TensorInfo] = {}
+        at = 0
+        for i in range(draw(st.integers(0, 5))):
+            code = draw(st.sampled_from(["U8", "F32", "C64", "BF16"]))
+            shape = draw(st.lists(st.integers(0, 6), max_size=3))
+            info = info_of(code, shape, at, f"{number}.{i}")
+            tensors[info.name] = info
+            at = info.end
+        files.append(Known(f"file {number}", draw(st.integers(10, 99)), tensors))
+        for name, info in tensors.items():
+            if draw(st.booleans()):
+                dims = st.none() | st.integers(0, len(info.shape) - 1) if info.shape else st.none()
+                items.append(make_item(files[-1], number, name, draw(dims), world, "split"))
+    return files, items, world
+
+
+@FEWER
+@given(requests(), st.integers(1, 400), st.randoms())
+def test_every_rank_gets_every_byte_once(
+    request: tuple[list[Known], list[Item], int], limit: int, shuffler: object
+) -> None:
+    files, items, world = request
+    plan = make_load_plan(items, world, limit)
+    shuffled = list(items)
+    shuffler.shuffle(shuffled)  # type: ignore[attr-defined]
+    assert make_load_plan(shuffled, world, limit) == plan
+    assert plan.places.keys() == {item.info.name for item in items}
+    batches = list(itertools.chain(*plan.rounds))
+    moved = [item for batch in batches for item in batch.items]
+    assert sorted(i.info.name for i in moved) == sorted(i.info.name for i in items if i.info.nbytes)
+    # Batches follow one another in the buffer; rooms lie inside and apart.
+    assert [batch.at for batch in batches] == [0, *itertools.accumulate(b.size for b in batches)][:-1]
+    assert plan.size == sum(batch.size for batch in batches)
+    for batch in batches:
+        cursor = batch.at
+        for item in batch.items:
+            assert item == plan.places[item.info.name]
+            assert item.at >= cursor
+            assert item.at % 64 == 0
+            assert item.way == batch.way
+            cursor = item.at + item.cut.room
+        assert cursor <= batch.at + batch.size
+        assert (batch.source == -1) == (batch.way == "own")
+    for batches_of_round in plan.rounds:
+        for source in range(-1, world):
+            read = [i.read for b in batches_of_round if b.source == source for i in b.items]
+            assert len(read) <= 1 or sum(read) <= limit
+    for item in items:
+        for rank in range(world):
+            placed = plan.places[item.info.name]
+            known = files[item.file]
+            segments = own_segments(known, placed, rank) if item.info.nbytes else []
+            got = [s.file_at + k for s in segments for k in range(s.size)]
+            start = known.data_start + item.info.begin
+            assert got == [start + b for b in bytes_of(item.cut, rank)] * bool(item.info.nbytes)
+            assert [s.at - placed.at for s in segments] == [
+                i * item.cut.shares[rank].run for i in range(len(segments))
+            ]
+            name, code, shape, begin, end = row(placed, rank)
+            assert (name, code, shape) == (item.info.name, item.info.dtype, item.cut.shares[rank].shape)
+            assert (begin, end - begin) == (placed.at, prod(shape) * BITS[code] // 8)
+
+
+@FEWER
+@given(requests())
+def test_files_are_read_by_one_rank_each_where_there_are_enough(
+    request: tuple[list[Known], list[Item], int],
+) -> None:
+    _, items, world = request
+    sent = [item for item in items if item.way != "own"]
+    owners = sources(sent, world)
+    by_file: dict[int, set[int]] = {}
+    for item, owner in zip(sent, owners, strict=True):
+        by_file.setdefault(item.file, set()).add(owner)
+    if len(by_file) >= world:
+        assert all(len(ranks) == 1 for ranks in by_file.values())
+    loads = [sum(i.read for i, o in zip(sent, owners, strict=True) if o == rank) for rank in range(world)]
+    units = [sum(i.read for i in sent if i.file == f) for f in by_file]
+    assert max(loads, default=0) - min(loads, default=0) <= max(units, default=0)

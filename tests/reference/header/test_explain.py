@@ -1,0 +1,415 @@
+"""The explaining reader against the naive one, on random files and random breakages of them."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from safetensors_reference import (
+    HEADER_CAP,
+    PROFILES,
+    Explanation,
+    InvalidFileError,
+    explain,
+    read_header,
+    rule_book,
+)
+from safetensors_reference.header.explain import FAULT_LIMIT
+from safetensors_reference.rules.book import ProfileName
+from safetensors_reference.rules.errors import AccessError
+from safetensors_reference.sharded.read import explain_index
+
+from .. import naive
+from ..naive import Content
+from ..strategies import FEWER, Model, models, mutants
+from ..support import ABCD, W, entry, make
+
+READER_FAMILIES = ("FRM", "HDR", "ENT", "DTY", "SHP", "OFF", "MET")
+
+
+def content(explanation: Explanation) -> Content:
+    """What the reader saw, in the naive reader's terms."""
+    header = explanation.header
+    assert header is not None
+    rows = header.tensors.values()
+    assert [t.name for t in rows] == list(header.tensors)
+    return Content({t.name: (t.dtype, t.shape, t.begin, t.end) for t in rows}, header.metadata)
+
+
+def naive_content(data: bytes) -> Content | None:
+    try:
+        return naive.read(data)
+    except naive.BreachError:
+        return None
+
+
+def agrees(data: bytes) -> Explanation:
+    """Assert that both readers say the same about ``data``."""
+    explanation = explain(data)
+    expected = naive_content(data)
+    assert explanation.valid == (expected is not None), explanation.faults
+    if expected is not None:
+        assert content(explanation) == expected
+    return explanation
+
+
+@FEWER
+@given(models())
+def test_valid_files_are_valid_and_say_what_was_written(model: Model) -> None:
+    explanation = agrees(model.file)
+    assert explanation.faults == []
+    assert content(explanation) == Content(model.tensors, model.metadata)
+    header = explanation.header
+    assert header is not None
+    assert header.length == len(model.header)
+    assert model.file[header.data_start :] == model.data
+    assert header.data_size == len(model.data)
+
+
+@FEWER
+@given(st.binary(max_size=64))
+def test_random_bytes_get_the_verdict_of_the_naive_reader(data: bytes) -> None:
+    agrees(data)
+
+
+@given(st.binary(max_size=48))
+def test_random_header_bytes_get_the_verdict_of_the_naive_reader(header: bytes) -> None:
+    agrees(make(b"{" + header + b"}"))
+
+
+def test_verdict_and_content_equal_those_of_the_naive_reader() -> None:
+    """Nearly every fault code and both verdicts occur, or this would be agreement about nothing."""
+    seen: Counter[str] = Counter()
+
+    @given(mutants())
+    def collect(data: bytes) -> None:
+        explanation = agrees(data)
+        seen.update({f.code for f in explanation.faults} or {"valid"})
+
+    collect()
+    reachable = {c for c in rule_book().codes if c.startswith(READER_FAMILIES)}
+    # A few hundred examples may miss a rare breakage, never most of them.
+    assert len(reachable & set(seen)) >= len(reachable) - 6, sorted(reachable - set(seen))
+    assert 20 < seen["valid"] < sum(seen.values()) - seen["valid"]
+
+
+@FEWER
+@given(mutants())
+def test_faults_are_well_formed_ordered_and_inside_the_file(data: bytes) -> None:
+    explanation = explain(data)
+    book = rule_book()
+    places = [(f.start, f.end) for f in explanation.faults]
+    assert places == sorted(places)
+    for fault in explanation.faults:
+        assert 0 <= fault.start <= fault.end <= len(data)
+        assert fault.code in book.rules[fault.rule].codes
+        assert fault.choice is None or fault.choice in book.choices
+        assert fault.message.isprintable(), "a message is one line and controls no terminal"
+        assert len(fault.message) < 2500
+
+
+@FEWER
+@given(mutants())
+def test_hardened_tolerates_nothing_and_is_the_strictest_profile(data: bytes) -> None:
+    hardened = explain(data, "hardened")
+    assert hardened.tolerated == []
+    if hardened.valid:
+        for profile in PROFILES:
+            other = explain(data, profile)
+            assert other.valid
+            assert content(other) == content(hardened)
+
+
+@FEWER
+@given(mutants(), st.sampled_from(PROFILES))
+def test_a_tolerated_fault_is_one_that_a_choice_of_the_profile_tolerates(
+    data: bytes, profile: ProfileName
+) -> None:
+    explanation = explain(data, profile)
+    for fault in explanation.tolerated:
+        assert fault.choice is not None
+        choice = rule_book().choices[fault.choice]
+        assert (choice.positions[profile] or choice.positions["hardened"]) != "reject"
+    assert (explanation.header is not None) == (explanation.faults == [])
+
+
+@FEWER
+@given(models().filter(lambda m: len(m.file) > 0), st.data())
+def test_no_file_stays_valid_when_its_end_is_cut(model: Model, data: st.DataObject) -> None:
+    """Every byte belongs to the prefix, the header or a tensor, so a shorter file is another one (OFF-04)."""
+    whole = model.file
+    assert not explain(whole[: data.draw(st.integers(0, len(whole) - 1))]).valid
+
+
+@FEWER
+@given(models(), st.binary(min_size=1, max_size=4))
+def test_no_file_stays_valid_when_bytes_are_appended(model: Model, more: bytes) -> None:
+    faults = explain(model.file + more).faults
+    assert [(f.code, f.start, f.end) for f in faults] == [
+        ("OFF_TRAILING", len(model.file), len(model.file) + len(more))
+    ]
+
+
+@FEWER
+@given(models(), st.binary(min_size=1, max_size=64))
+def test_data_bytes_never_change_the_verdict(model: Model, noise: bytes) -> None:
+    data = (noise * (len(model.data) + 1))[: len(model.data)]
+    explanation = explain(model.file[: len(model.file) - len(model.data)] + data)
+    assert content(explanation) == Content(model.tensors, model.metadata)
+
+
+def test_independent_faults_are_all_collected() -> None:
+    header = f'{{"w":{W},"w":{W},"z":{entry("F33", "[0]", "[4,4]")}}}'
+    data = make(header, ABCD + b"!!")
+    found = {(f.code, f.start, f.end) for f in explain(data).faults}
+    again, unknown = data.rindex(b'"w"'), data.index(b'"F33"')
+    assert found == {
+        ("HDR_DUP_KEY", again, again + 3),
+        ("DTY_UNKNOWN", unknown, unknown + 5),
+        ("OFF_TRAILING", len(data) - 2, len(data)),
+    }
+
+
+FAULTY = {
+    "DTY_UNKNOWN": entry("F33", "[0]", "[4,4]"),
+    "DTY_BAD_TYPE": '{"dtype":7,"shape":[0],"data_offsets":[4,4]}',
+    "DTY_SUBBYTE": entry("F4", "[1]", "[4,4]"),
+    "SHP_BAD_TYPE": entry("U8", '"0"', "[4,4]"),
+    "SHP_OVERFLOW": entry("U8", "[4294967296,4294967296]", "[4,4]"),
+    "ENT_BAD_INTEGER": entry("U8", "[-0]", "[4,4]"),
+    "ENT_MISSING_FIELD": '{"dtype":"U8","shape":[0]}',
+    "ENT_UNKNOWN_FIELD": '{"dtype":"U8","shape":[0],"data_offsets":[4,4],"x":1}',
+    "ENT_NOT_OBJECT": "null",
+    "OFF_BAD_PAIR": entry("U8", "[0]", "[4]"),
+    "OFF_REVERSED": entry("U8", "[0]", "[4,3]"),
+    "OFF_OUT_OF_BOUNDS": entry("U8", "[0]", "[5,5]"),
+    "OFF_SIZE_MISMATCH": entry("U8", "[1]", "[4,4]"),
+    "OFF_OVERLAP": entry("U8", "[0]", "[2,2]"),
+}
+
+
+@FEWER
+@given(st.lists(st.sampled_from(sorted(FAULTY)), unique=True, min_size=1))
+def test_every_faulty_entry_of_a_file_is_reported_under_its_own_name(codes: list[str]) -> None:
+    members = [f'"{code}":{FAULTY[code]}' for code in codes]
+    explanation = explain(make("{" + ",".join([f'"w":{W}', *members]) + "}", ABCD))
+    # Where a range is unknown, bytes in front of another range are not claimed to be a hole.
+    found = {(f.code, f.path[0]) for f in explanation.faults if f.path and f.code != "OFF_HOLE"}
+    assert found == {(code, code) for code in codes}
+    known = "OFF_OUT_OF_BOUNDS" in codes and not {
+        "ENT_MISSING_FIELD",
+        "ENT_NOT_OBJECT",
+        "OFF_BAD_PAIR",
+        "OFF_REVERSED",
+    } & set(codes)
+    assert ("OFF_HOLE" in {f.code for f in explanation.faults}) == known
+
+
+def test_two_entries_of_one_name_that_cover_the_data_leave_no_hole() -> None:
+    header = f'{{"w":{W},"w":{entry(offsets="[4,8]")}}}'
+    assert [f.code for f in explain(make(header, b"abcdefgh")).faults] == ["HDR_DUP_KEY"]
+
+
+def test_a_reversed_range_is_reported_although_its_name_comes_again() -> None:
+    header = f'{{"w":{entry(offsets="[4,0]")},"w":{W}}}'
+    assert {f.code for f in explain(make(header, ABCD)).faults} == {"HDR_DUP_KEY", "OFF_REVERSED"}
+
+
+def test_a_repeated_metadata_key_is_reported_although_its_first_value_is_no_string() -> None:
+    data = make('{"__metadata__":{"k":1,"k":"v"}}')
+    assert {f.code for f in explain(data).faults} == {"MET_VALUE_NOT_STRING", "HDR_DUP_KEY"}
+
+
+def test_holes_are_not_claimed_where_the_range_of_an_entry_is_unknown() -> None:
+    a, c = entry("U8", "[2]", "[0,2]"), entry("U8", "[2]", "[4,6]")
+    header = f'{{"a":{a},"b":{{"dtype":"U8","shape":[2]}},"c":{c}}}'
+    assert [f.code for f in explain(make(header, b"abcdef")).faults] == ["ENT_MISSING_FIELD"]
+
+
+@pytest.mark.parametrize("before", [0, 1, 2, 3])
+def test_utf8_is_checked_across_the_blocks_in_which_it_is_read(before: int) -> None:
+    """The header is decoded in blocks of a mebibyte; a character may lie on the border."""
+    start = b'{"__metadata__":{"k":"'
+    fill = b"x" * (2**20 - len(start) - before)
+    assert explain(make(start + fill + "😀".encode() + b'"}}')).valid
+    cut = make(start + fill + "😀".encode()[:3] + b'y"}}')
+    fault = explain(cut).faults[0]
+    assert fault.code == "HDR_NOT_UTF8"
+    assert (fault.start, fault.end) == (cut.index(b"\xf0"), cut.index(b"y"))
+
+
+@pytest.mark.parametrize("length", [HEADER_CAP, HEADER_CAP + 1, 2**40, 2**63, 2**64 - 1])
+def test_a_claimed_header_length_allocates_nothing(length: int, tmp_path: Path) -> None:
+    path = tmp_path / "claim.safetensors"
+    path.write_bytes(make("{}      ", length=length))
+    tracemalloc.start()
+    try:
+        explanation = explain(path)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert not explanation.valid
+    assert peak < 1_000_000
+
+
+def test_the_data_buffer_is_not_read(tmp_path: Path) -> None:
+    size = 2**33
+    header = make(f'{{"w":{entry("U8", f"[{size}]", f"[0,{size}]")}}}')
+    path = tmp_path / "sparse.safetensors"
+    with path.open("wb") as file:
+        file.write(header)
+        file.truncate(len(header) + size)
+    tracemalloc.start()
+    try:
+        explanation = explain(path)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert explanation.valid
+    assert peak < 1_000_000
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b"x" * 20_000, id="plain"),
+        pytest.param(
+            b"\\n" * 10_000,
+            id="escapes",
+        ),
+        pytest.param(
+            b"\x01" * 20_000,
+            id="control-characters",
+        ),
+    ],
+)
+def test_a_long_string_costs_a_small_multiple_of_its_size(body: bytes) -> None:
+    """Rule LIM-03 suggests less than 20 times the header."""
+    data = make(b'{"__metadata__":{"k":"' + body + b'"}}')
+    tracemalloc.start()
+    try:
+        explain(data)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 20 * len(data)
+
+
+def test_messages_and_paths_stay_short_when_names_are_long() -> None:
+    name = "n" * 1_000_000
+    long, other = entry("X" * 1_000_000, "[1]", "[9,8]"), entry("U8", "[7]", "[3,4]")
+    data = make(f'{{"{name}":{long},"{name}":null,"b":{other}}}')
+    explanation = explain(data)
+    assert len(explanation.faults) >= 4
+    for fault in explanation.faults:
+        assert len(str(fault.to_dict())) < 2000
+
+
+def same_result(data: bytes, profile: ProfileName, accelerate: bool) -> None:
+    explanation = explain(data, profile)
+    if explanation.header is None:
+        with pytest.raises(InvalidFileError) as caught:
+            read_header(data, profile, accelerate=accelerate)
+        assert caught.value.explanation.faults == explanation.faults
+        return
+    header = read_header(data, profile, accelerate=accelerate)
+    assert dict(header.tensors) == dict(explanation.header.tensors)
+    assert header.length == explanation.header.length
+    assert header.metadata == explanation.header.metadata
+    assert header.data_size == explanation.header.data_size
+
+
+@pytest.mark.parametrize("accelerate", [False, True])
+@pytest.mark.parametrize(
+    "header",
+    [
+        r'{"\u002d":{"dtype":"U8","shape":[-0],"data_offsets":[0,0]}}',
+        r'{"__metadata__":{"k":"\u002D"},"w":{"dtype":"U8","shape":[0],"data_offsets":[-0,0]}}',
+    ],
+)
+def test_read_header_finds_minus_zero_beside_an_escaped_minus_sign(header: str, accelerate: bool) -> None:
+    same_result(make(header), "hardened", accelerate)
+
+
+def test_read_header_raises_with_all_faults_and_a_short_text() -> None:
+    data = make(f'{{"w":{W},"w":{W}}}', ABCD + b"!")
+    with pytest.raises(InvalidFileError) as caught:
+        read_header(data)
+    assert {f.code for f in caught.value.explanation.faults} == {"HDR_DUP_KEY", "OFF_TRAILING"}
+    for part in ("<bytes>", "HDR_DUP_KEY", "HDR-09", "1 more"):
+        assert part in str(caught.value)
+
+
+def test_read_header_returns_the_header_of_a_valid_file() -> None:
+    header = read_header(make(f'{{"w":{W}}}', ABCD))
+    info = header.tensors["w"]
+    assert (info.name, info.dtype, info.shape, info.begin, info.end) == ("w", "U8", (4,), 0, 4)
+    assert (info.nbytes, info.bits) == (4, 8)
+    assert header.metadata is None
+
+
+def test_no_metadata_and_empty_metadata_are_told_apart() -> None:
+    assert read_header(make("{}")).metadata is None
+    assert read_header(make('{"__metadata__":{}}')).metadata == {}
+
+
+@pytest.mark.parametrize("profile", ["nonsense", None, [], "Hardened"])
+def test_a_profile_that_is_none_is_told_whatever_the_file_is(tmp_path: Path, profile: Any) -> None:
+    index = tmp_path / "model.safetensors.index.json"
+    index.write_text("{}")
+    good = make("{}")
+    for read in (read_header, explain):
+        for data in (good, b"broken", b""):
+            with pytest.raises(AccessError, match="profile must be one of text, official, hardened, not"):
+                read(data, profile)
+    with pytest.raises(AccessError, match="profile must be one of"):
+        explain_index(index, profile)
+
+
+@pytest.mark.parametrize("number", [b"1", b"-1.5e-3", b"0 "])
+def test_a_long_array_in_an_ignored_field_costs_a_small_multiple_of_its_size(number: bytes) -> None:
+    body = b",".join([number] * 200_000)
+    data = make(b'{"w":{"dtype":"U8","shape":[0],"data_offsets":[0,0],"x":[' + body + b"]}}")
+    tracemalloc.start()
+    try:
+        explanation = explain(data, "official")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert explanation.valid
+    assert peak < 10 * len(data)
+
+
+def test_a_number_out_of_range_is_found_in_a_long_array() -> None:
+    body = b"1," * 10_000 + b"1e999"
+    data = make(b'{"w":{"dtype":"U8","shape":[0],"data_offsets":[0,0],"x":[' + body + b"]}}")
+    assert [(f.code, f.rule) for f in explain(data, "official").faults] == [("HDR_NOT_JSON", "HDR-18")]
+
+
+def test_a_long_shape_means_the_same_as_a_short_one() -> None:
+    shape = b"[" + b"1, " * 5_000 + b"2]"
+    data = make(b'{"w":{"dtype":"U8","shape":' + shape + b',"data_offsets":[0,2]}}', b"ab")
+    header = explain(data).header
+    assert header is not None
+    assert header.tensors["w"].shape == (1,) * 5_000 + (2,)
+    bad = make(
+        b'{"w":{"dtype":"U8","shape":' + shape.replace(b"2]", b"2.0]") + b',"data_offsets":[0,2]}}', b"ab"
+    )
+    (fault,) = explain(bad).faults
+    assert (fault.code, bad[fault.start : fault.end]) == ("ENT_BAD_INTEGER", b"2.0")
+
+
+def test_collecting_stops_at_a_limit_and_says_so() -> None:
+    data = make(b'{"__metadata__":{"k":"' + b"\x01a" * (FAULT_LIMIT + 10) + b'"}}')
+    explanation = explain(data)
+    assert len(explanation.faults) == FAULT_LIMIT
+    assert explanation.cut
+    assert not explanation.valid
+    few = explain(make(b'{"__metadata__":{"k":"' + b"\x01a" * 10 + b'"}}'))
+    assert (len(few.faults), few.cut) == (10, False)

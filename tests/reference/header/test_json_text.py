@@ -1,0 +1,358 @@
+"""The JSON reader: RFC 8259 to the letter, byte positions, and work that stays bounded."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from decimal import Decimal
+from typing import Any, Never
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from safetensors_reference import explain
+from safetensors_reference.header.json_text import (
+    MAX_DEPTH,
+    Abandon,
+    JsonReader,
+    Node,
+    plain_integer,
+    whole_number,
+)
+
+from ..naive import Number, Pairs
+from ..strategies import FEWER
+from ..support import ABCD, W, make
+
+Report = tuple[str, str, str, int, int, str | None]
+
+
+def read(data: bytes) -> tuple[Node | None, list[Report], int]:
+    """Read one value; None when the reader gave up. Also the reports, and where it stopped."""
+    reports: list[Report] = []
+    reader = JsonReader(data, lambda *report: reports.append(report))
+    try:
+        node = reader.value(0)
+    except Abandon:
+        return None, reports, reader.pos
+    reader.skip_space()
+    return node, reports, reader.pos
+
+
+def meaning(node: Node) -> object:
+    """A node as the standard library would give it, with numbers as text and objects as pairs."""
+    if node.kind == "object":
+        return Pairs((key.text, meaning(value)) for key, value in node.members)
+    if node.kind == "array":
+        return [meaning(item) for item in node.items]
+    if node.kind == "string":
+        return node.text
+    if node.kind == "number":
+        return Number(node.text)
+    return {"true": True, "false": False, "null": None}[node.kind]
+
+
+def refuse(word: str) -> Never:
+    raise ValueError(word)
+
+
+def standard(data: bytes) -> object:
+    """The same through the standard library. Raises ValueError for what is not strict JSON."""
+    value = json.loads(
+        data.decode(), object_pairs_hook=Pairs, parse_int=Number, parse_float=Number, parse_constant=refuse
+    )
+    json.dumps(value, ensure_ascii=False).encode()  # lone surrogates do not encode
+    return value
+
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+pieces = st.sampled_from(
+    [
+        b"{", b"}", b"[", b"]", b",", b":", b'"', b'""', b'"a"', b'"\\', b"\\u00e9", b"\\ud800",
+        b"\\udc00", b"\\n", b"\\/", b"\\x", b" ", b"\n", b"\t", b"\x0b", b"\xc2\xa0", "é".encode(),
+        "😀".encode(), b"\x00", b"\x1f", b"\x7f", b"'", b"/", b"_", b"0", b"1", b"00", b"-", b"+", b".",
+        b"e", b"E5", b"12", b"-0", b"1.5", b"1e-5", b"null", b"true", b"nul", b"NaN",
+    ]
+)  # fmt: skip
+
+
+@FEWER
+@given(json_values, st.booleans(), st.sampled_from([None, 1, "\t"]))
+def test_json_is_read_like_the_standard_library_reads_it(
+    value: Any, ascii_only: bool, indent: int | str
+) -> None:
+    data = json.dumps(value, ensure_ascii=ascii_only, indent=indent).encode()
+    node, reports, end = read(data)
+    assert reports == []
+    assert node is not None
+    assert meaning(node) == standard(data)
+    assert end == len(data)
+
+
+@FEWER
+@given(st.lists(pieces, max_size=9).map(b"".join))
+def test_a_fault_is_reported_exactly_when_the_standard_library_refuses(data: bytes) -> None:
+    node, reports, end = read(data)
+    try:
+        expected = standard(data)
+    except ValueError:
+        assert reports or end < len(data)
+        return
+    assert reports == []
+    assert node is not None
+    assert end == len(data)
+    assert meaning(node) == expected
+
+
+@FEWER
+@given(
+    st.lists(pieces, max_size=9).map(lambda parts: b'"' + b"".join(p for p in parts if p[:1] != b'"') + b'"')
+)
+def test_strings_are_decoded_like_the_standard_library_decodes_them(data: bytes) -> None:
+    node, reports, end = read(data)
+    try:
+        expected = standard(data)
+    except ValueError:
+        assert reports or end < len(data)
+    else:
+        assert (reports, end) == ([], len(data))
+        assert node is not None
+        assert node.text == expected
+
+
+@FEWER
+@given(json_values)
+def test_every_node_says_where_it_stands(value: Any) -> None:
+    data = json.dumps(value, indent=2).encode()
+
+    def check(node: Node) -> None:
+        assert standard(data[node.start : node.end]) == meaning(node)
+        assert data[node.start : node.end].strip() == data[node.start : node.end]
+        for child in node.items if node.kind == "array" else []:
+            check(child)
+        for pair in node.members if node.kind == "object" else []:
+            check(pair[0])
+            check(pair[1])
+
+    root, _, _ = read(data)
+    assert root is not None
+    check(root)
+
+
+@FEWER
+@given(st.binary(max_size=40))
+def test_reports_lie_inside_the_data_and_are_one_readable_line(data: bytes) -> None:
+    _, reports, end = read(data)
+    assert end <= len(data)
+    for code, rule, message, start, stop, _ in reports:
+        assert (code, rule[:4]) in {("HDR_NOT_JSON", "HDR-"), ("HDR_TOO_DEEP", "HDR-")}
+        assert 0 <= start <= stop <= len(data)
+        assert message.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("text", "decoded"),
+    [
+        (rb'"\" \\ \/ \b \f \n \r \t"', '" \\ / \b \f \n \r \t'),
+        (rb'"\u0041\u00e9\u20ac"', "Aé€"),
+        (rb'"\ud83d\ude00"', "\U0001f600"),
+        (rb'"\uD83D\uDE00"', "\U0001f600"),
+        (rb'"\udbff\udfff"', "\U0010ffff"),
+        (rb'"\u0000"', "\0"),
+        (rb'"\\u0041"', "\\u0041"),
+        (b'"\x7f"', "\x7f"),
+        ('"\u2028\ufeff\uffff"'.encode(), "\u2028\ufeff\uffff"),
+    ],
+)
+def test_escapes_give_the_characters_that_json_defines(text: bytes, decoded: str) -> None:
+    node, reports, _ = read(text)
+    assert reports == []
+    assert node is not None
+    assert node.text == decoded
+
+
+@pytest.mark.parametrize(
+    ("text", "bad"),
+    [
+        (rb'"\ud800"', [rb"\ud800"]),
+        (rb'"\udc00"', [rb"\udc00"]),
+        (rb'"\udc00\ud800"', [rb"\udc00", rb"\ud800"]),
+        (rb'"\ud800\ud800\udc00"', [rb"\ud800"]),
+        (rb'"\ud800x\udc00"', [rb"\ud800", rb"\udc00"]),
+        (rb'"\ud800\n"', [rb"\ud800"]),
+        (rb'"\ud800\\udc00"', [rb"\ud800"]),
+        (rb'"\x41\a\U0041\u12\'"', [rb"\x", rb"\a", rb"\U", rb"\u", rb"\'"]),
+        (b'"\\\xc3\xa9"', [b"\\\xc3"]),
+    ],
+)
+def test_bad_escapes_are_all_reported_at_their_bytes(text: bytes, bad: list[bytes]) -> None:
+    _, reports, end = read(text)
+    assert [(rule, text[start:stop]) for _, rule, _, start, stop, _ in reports] == [
+        ("HDR-15", b) for b in bad
+    ]
+    for _, _, _, start, stop, choice in reports:
+        lone = re.fullmatch(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}", text[start:stop])
+        assert choice == ("lone-surrogates" if lone else None)
+    assert end == len(text), "reading goes on behind the string"
+
+
+@pytest.mark.parametrize("code", range(0x20))
+def test_every_raw_control_character_is_reported_and_its_escape_is_not(code: int) -> None:
+    raw = b'"a' + bytes([code]) + b'b"'
+    _, reports, _ = read(raw)
+    assert [(c, r, start, stop) for c, r, _, start, stop, _ in reports] == [("HDR_NOT_JSON", "HDR-14", 2, 3)]
+    assert f"U+{code:04X}" in reports[0][2]
+    _, reports, _ = read(b'"a\\u%04xb"' % code)
+    assert reports == []
+
+
+@pytest.mark.parametrize("byte", [0x1B, 0x0A, 0x0D, 0x07, 0x7F, 0x9B])
+def test_a_bad_escape_of_a_control_character_does_not_reach_the_terminal(byte: int) -> None:
+    _, reports, _ = read(b'"\\' + bytes([byte]) + b'[31m"')
+    assert [rule for _, rule, *_ in reports] == ["HDR-15"]
+    assert reports[0][2].isprintable()
+    assert reports[0][2].isascii()
+
+
+def test_reading_goes_on_after_a_fault_that_leaves_the_structure_clear() -> None:
+    text = rb'{"a":01,"b":"\x","c":nul,"d":[1,],"e":NaN,}'
+    node, reports, end = read(text)
+    assert node is not None
+    assert [key.text for key, _ in node.members] == ["a", "b", "c", "d", "e"]
+    assert [text[start:stop] for *_, start, stop, _ in reports] == [b"01", rb"\x", b"nul", b",", b"NaN", b","]
+    assert end == len(text)
+
+
+@pytest.mark.parametrize(("opener", "closer"), [(b"[", b"]"), (b'{"":', b"}")])
+def test_the_depth_limit_is_exact_and_reported_once_where_it_is_passed(opener: bytes, closer: bytes) -> None:
+    assert MAX_DEPTH == 127
+    inner = b"0" if opener != b"[" else b""
+    node, reports, _ = read(opener * 127 + inner + closer * 127)
+    assert node is not None
+    assert reports == []
+    node, reports, _ = read(opener * 128 + inner + closer * 128)
+    assert node is None
+    at = len(opener) * 127
+    assert [(code, start, stop) for code, _, _, start, stop, _ in reports] == [("HDR_TOO_DEEP", at, at + 1)]
+
+
+def test_siblings_do_not_add_up_to_depth() -> None:
+    data = b"[" + b",".join([b"[" * 126 + b"]" * 126] * 3) + b"]"
+    _, reports, end = read(data)
+    assert (reports, end) == ([], len(data))
+
+
+@pytest.mark.parametrize("depth", [128, 100_000, 1_000_000])
+def test_hostile_depth_ends_without_running_out_of_stack(depth: int) -> None:
+    data = make(b'{"w":{"x":' + b"[" * depth)
+    assert [f.code for f in explain(data).faults] == ["HDR_TOO_DEEP"]
+
+
+def test_unknown_fields_of_a_header_may_nest_to_level_127_in_all() -> None:
+    """The header and the entry are two levels of it."""
+    for arrays, codes in ((125, []), (126, ["HDR_TOO_DEEP"])):
+        deep = "[" * arrays + "]" * arrays
+        data = make(f'{{"w":{W[:-1]},"x":{deep}}}}}', ABCD)
+        assert [f.code for f in explain(data, "official").faults] == codes
+
+
+MILLION = "7" * 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("header", "code"),
+    [
+        ('{"w":{"dtype":"U8","shape":[%s],"data_offsets":[0,4]}}', "ENT_BAD_INTEGER"),
+        ('{"w":{"dtype":"U8","shape":[4],"data_offsets":[0,%s]}}', "ENT_BAD_INTEGER"),
+        ('{"w":{"dtype":"U8","shape":[0%s],"data_offsets":[0,4]}}', "HDR_NOT_JSON"),
+        ('{"w":{"dtype":"U8","shape":[4e%s],"data_offsets":[0,4]}}', "ENT_BAD_INTEGER"),
+        ('{"w":{"dtype":%s,"shape":[4],"data_offsets":[0,4]}}', "DTY_BAD_TYPE"),
+        ('{"w":{"dtype":"U8","shape":[4],"data_offsets":%s}}', "OFF_BAD_PAIR"),
+        ('{"w":%s}', "ENT_NOT_OBJECT"),
+        ('{"__metadata__":%s}', "MET_NOT_MAP"),
+        ('{"__metadata__":{"k":%s}}', "MET_VALUE_NOT_STRING"),
+        ('{"w":{"dtype":"U8","shape":[4],"data_offsets":[0,4],"x":%s}}', "HDR_NOT_JSON"),
+        ('{"w":{"dtype":"U8","shape":[4],"data_offsets":[0,4],"x":[-1e%s]}}', "HDR_NOT_JSON"),
+    ],
+)
+def test_a_number_of_a_million_digits_is_refused_without_hanging(header: str, code: str) -> None:
+    explanation = explain(make(header % MILLION, ABCD), "official")
+    assert code in {f.code for f in explanation.faults}
+    assert all(len(f.message) < 500 for f in explanation.faults)
+
+
+def test_a_long_number_that_is_in_range_is_no_fault_in_an_ignored_field() -> None:
+    """Digits behind the point make a number long, not large."""
+    data = make(f'{{"w":{W[:-1]},"x":0.{MILLION}}}}}', ABCD)
+    assert explain(data, "official").valid
+
+
+@pytest.mark.parametrize(
+    "body", [b'"' * 100_001, b"\\" * 100_001, b'\\"' * 50_000, b"\\ud83d" * 20_000, b"{" * 5, b"," * 99]
+)
+def test_unclosed_and_repetitive_text_ends(body: bytes) -> None:
+    data = make(b'{"' + body)
+    assert not explain(data).valid
+
+
+@pytest.mark.parametrize("text", ["0", "1", "10", "18446744073709551616", "9" * 5000])
+def test_plain_integers(text: str) -> None:
+    node, _, _ = read(text.encode())
+    assert node is not None
+    assert plain_integer(node)
+
+
+@pytest.mark.parametrize("text", ["-0", "-1", "1.0", "1e0", "1E0", "0.0", "null", '"1"', "01", "+1"])
+def test_other_spellings_are_not_plain_integers(text: str) -> None:
+    node, _, _ = read(text.encode())
+    assert node is not None
+    assert not plain_integer(node)
+
+
+@FEWER
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_numbers_keep_their_spelling(value: float) -> None:
+    text = repr(value)
+    node, reports, _ = read(text.encode())
+    assert reports == []
+    assert node is not None
+    assert node.text == text
+    assert math.copysign(1, float(node.text)) == math.copysign(1, value)
+
+
+@FEWER
+@given(
+    st.sampled_from(["", "-"]),
+    st.integers(0, 2000),
+    st.none() | st.text("0123456789", min_size=1, max_size=5),
+    st.none() | st.integers(-9, 9),
+    st.sampled_from(["", "0", "000"]),
+)
+def test_a_whole_number_is_told_from_a_fraction_however_it_is_spelled(
+    sign: str, whole: int, fraction: str | None, exponent: int | None, zeros: str
+) -> None:
+    text = f"{sign}{whole}" + (f".{fraction}" if fraction else "")
+    if exponent is not None:
+        text += f"e{'-' if exponent < 0 else '+'}{zeros}{abs(exponent)}"
+    value = Decimal(text)
+    assert whole_number(text) == (value >= 0 and value == value.to_integral_value())
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [("1e" + "9" * 100_000, True), ("1e-" + "9" * 100_000, False), ("0e-" + "9" * 50, True)],
+    ids=["large", "small", "zero"],
+)
+def test_a_whole_number_is_told_without_converting_a_long_exponent(text: str, whole: bool) -> None:
+    assert whole_number(text) == whole
+    assert whole_number("1" * 100_000 + ".0") is True

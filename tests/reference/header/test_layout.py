@@ -1,0 +1,188 @@
+"""The data buffer: every byte belongs to exactly one tensor."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from safetensors_reference.header.layout import Range, check_layout, draw_layout
+
+from ..naive import BreachError, covered_once
+from ..strategies import FEWER
+
+Pair = tuple[int, int]
+
+
+def ranges(*pairs: Pair) -> list[Range]:
+    """Ranges named a, b, c ..., declared at file bytes 100..101, 110..111, 120..121 ..."""
+    return [
+        Range(chr(97 + i % 26), begin, end, 100 + 10 * i, 101 + 10 * i, f"U8[{end - begin}]")
+        for i, (begin, end) in enumerate(pairs)
+    ]
+
+
+def codes(pairs: list[Pair], size: int, complete: bool = True) -> list[tuple[str, str | None]]:
+    """Code and tensor of each fault."""
+    faults = check_layout(ranges(*pairs), 50, size, complete)
+    return [(f.code, None if f.path is None else str(f.path[0])) for f in faults]
+
+
+small_pairs = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=5)
+
+
+@FEWER
+@given(small_pairs, st.integers(0, 7))
+def test_no_fault_means_that_every_byte_is_covered_exactly_once(pairs: list[Pair], size: int) -> None:
+    faults = codes(pairs, size)
+    if any(begin > end for begin, end in pairs):
+        assert "OFF_REVERSED" in {c for c, _ in faults}
+        return
+    try:
+        covered_once(pairs, size)
+    except BreachError:
+        assert faults
+    else:
+        assert faults == []
+
+
+@st.composite
+def tilings(draw: st.DrawFn) -> tuple[list[Pair], int]:
+    """Ranges that tile a buffer, in any order, empty ones among them."""
+    cuts = sorted(draw(st.lists(st.integers(0, 8), max_size=6)))
+    cuts = [0, *cuts]
+    pairs = list(itertools.pairwise(cuts))
+    return draw(st.permutations(pairs)), cuts[-1]
+
+
+@FEWER
+@given(tilings())
+def test_tilings_are_valid_in_any_order(tiling: tuple[list[Pair], int]) -> None:
+    assert codes(*tiling) == []
+
+
+@FEWER
+@given(tilings(), st.data())
+def test_moving_one_edge_of_a_tiling_is_always_noticed(
+    tiling: tuple[list[Pair], int], data: st.DataObject
+) -> None:
+    pairs, size = tiling
+    if not pairs:
+        return
+    at = data.draw(st.integers(0, len(pairs) - 1))
+    begin, end = pairs[at]
+    begin, end = data.draw(
+        st.sampled_from([(begin + 1, end), (begin, end + 1), (max(begin - 1, 0), end), (begin, end - 1)])
+    )
+    if (begin, end) != pairs[at]:
+        moved = [*pairs[:at], (begin, end), *pairs[at + 1 :]]
+        assert codes(moved, size) != []
+
+
+@FEWER
+@given(small_pairs, st.integers(0, 7), st.randoms(use_true_random=False))
+def test_the_order_of_the_header_does_not_change_which_rules_are_broken(
+    pairs: list[Pair], size: int, rng: object
+) -> None:
+    assert hasattr(rng, "shuffle")
+    shuffled = list(pairs)
+    rng.shuffle(shuffled)
+    assert sorted(c for c, _ in codes(pairs, size)) == sorted(c for c, _ in codes(shuffled, size))
+
+
+@FEWER
+@given(small_pairs, st.integers(0, 7))
+def test_unknown_ground_is_never_called_a_hole_or_trailing(pairs: list[Pair], size: int) -> None:
+    found = {c for c, _ in codes(pairs, size, complete=False)}
+    assert not found & {"OFF_HOLE", "OFF_TRAILING"}
+    assert found == {c for c, _ in codes(pairs, size)} - {"OFF_HOLE", "OFF_TRAILING"}
+
+
+@pytest.mark.parametrize(
+    ("pairs", "size", "expected"),
+    [
+        ([], 0, []),
+        ([], 1, [("OFF_TRAILING", None)]),
+        ([(0, 4), (4, 8)], 8, []),
+        ([(4, 8), (0, 4)], 8, []),
+        ([(0, 0)], 0, []),
+        ([(0, 0), (0, 4), (4, 4), (4, 8), (8, 8), (8, 8)], 8, []),
+        ([(0, 4), (2, 2)], 4, [("OFF_OVERLAP", "b")]),
+        ([(0, 4), (5, 5)], 4, [("OFF_OUT_OF_BOUNDS", "b"), ("OFF_HOLE", "b")]),
+        ([(1, 4)], 4, [("OFF_HOLE", "a")]),
+        ([(0, 3), (4, 8)], 8, [("OFF_HOLE", "b")]),
+        ([(0, 4), (3, 8)], 8, [("OFF_OVERLAP", "b")]),
+        ([(0, 8), (2, 4)], 8, [("OFF_OVERLAP", "b")]),
+        ([(0, 8), (2, 4), (4, 8)], 8, [("OFF_OVERLAP", "b"), ("OFF_OVERLAP", "c")]),
+        ([(0, 4), (0, 4), (0, 4)], 4, [("OFF_OVERLAP", "b"), ("OFF_OVERLAP", "c")]),
+        ([(0, 4)], 3, [("OFF_OUT_OF_BOUNDS", "a")]),
+        ([(0, 4)], 5, [("OFF_TRAILING", None)]),
+        ([(4, 0)], 4, [("OFF_REVERSED", "a")]),
+        ([(0, 4), (6, 8)], 9, [("OFF_HOLE", "b"), ("OFF_TRAILING", None)]),
+        ([(0, 2**64 - 1)], 4, [("OFF_OUT_OF_BOUNDS", "a")]),
+    ],
+)
+def test_faults_name_the_tensor_that_does_not_fit(
+    pairs: list[Pair], size: int, expected: list[tuple[str, str | None]]
+) -> None:
+    assert codes(pairs, size) == expected
+
+
+def test_a_chain_of_ranges_whose_sum_passes_64_bits_is_out_of_bounds() -> None:
+    """Rule OFF-13: eight tensors of 2^61-1 bytes and one of 7 end at 2^64-1, so 8+N+end would wrap."""
+    step = 2**61 - 1
+    pairs = [(i * step, (i + 1) * step) for i in range(8)] + [(8 * step, 8 * step + 7)]
+    assert pairs[-1][1] == 2**64 - 1
+    assert {c for c, _ in codes(pairs, 16)} == {"OFF_OUT_OF_BOUNDS"}
+
+
+def test_faults_of_a_range_point_at_its_declaration_and_trailing_bytes_at_themselves() -> None:
+    hole, trailing = check_layout(ranges((0, 4), (5, 8)), 50, 10, True)
+    assert (hole.start, hole.end, hole.path) == (110, 111, ("b", "data_offsets"))
+    assert (trailing.start, trailing.end, trailing.path) == (58, 60, None)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "size", "drawing"),
+    [
+        ([(0, 4), (8, 12)], 12, '0 |"a": U8[4]| 4 |hole: 4 bytes| 8 |"b": U8[4]| 12 = end of file'),
+        ([], 0, "0 = end of file"),
+        ([], 3, "0 |trailing: 3 bytes| 3 = end of file"),
+        ([(0, 4)], 6, '0 |"a": U8[4]| 4 |trailing: 2 bytes| 6 = end of file'),
+        ([(0, 4)], 3, '0 |"a": U8[4]| 4 but the file ends at 3'),
+        ([(0, 4), (2, 6)], 6, '0 |"a": U8[4]| 4 back to 2 |"b": U8[4]| 6 = end of file'),
+        ([(4, 6), (0, 4)], 6, '0 |"b": U8[4]| 4 |"a": U8[2]| 6 = end of file'),
+        (
+            [(0, 8), (2, 4), (8, 9)],
+            9,
+            '0 |"a": U8[8]| 8 back to 2 |"b": U8[2]| 4 |"c": U8[1]| 9 = end of file',
+        ),
+    ],
+)
+def test_the_drawing_shows_tensors_holes_overlaps_and_the_end(
+    pairs: list[Pair], size: int, drawing: str
+) -> None:
+    assert draw_layout(ranges(*pairs), size) == drawing
+
+
+def test_the_drawing_is_cut_and_says_how_much_is_left_out() -> None:
+    pairs = [(i, i + 1) for i in range(20)]
+    drawing = draw_layout(ranges(*pairs), 20, limit=3)
+    assert drawing == '0 |"a": U8[1]| 1 |"b": U8[1]| 2 |"c": U8[1]| 3 … 17 more = end of file'
+
+
+def test_the_end_of_a_cut_drawing_counts_the_ranges_that_are_not_shown() -> None:
+    """The range that begins last need not be the one that ends last."""
+    drawing = draw_layout(ranges((0, 1), (1, 100), (2, 3)), 100, limit=1)
+    assert drawing.endswith("… 2 more = end of file")
+
+
+@FEWER
+@given(small_pairs, st.integers(0, 7), st.text(max_size=60))
+def test_a_drawing_is_one_readable_line_whatever_the_names(pairs: list[Pair], size: int, name: str) -> None:
+    hostile = [Range(name, begin, end, 0, 0, "U8") for begin, end in pairs]
+    drawing = draw_layout(hostile, size)
+    assert drawing.isprintable()
+    assert len(drawing) < 3000

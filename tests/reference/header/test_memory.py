@@ -1,0 +1,252 @@
+"""What a header costs: a small multiple of its size whatever it holds, and an answer where memory ends."""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import pickle
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.headers import KINDS, written
+from benchmarks.memory import memory
+from safetensors_reference import InvalidFileError, buffers, explain, read_header, source
+from safetensors_reference.doors import safe_open
+from safetensors_reference.header import entries
+from safetensors_reference.header import json_text as jsontext
+from safetensors_reference.header import read as parse
+from safetensors_reference.header.prove import LEAN_FROM
+from safetensors_reference.header.texts import Names, Strings, Texts
+from safetensors_reference.rules.book import ProfileName
+from safetensors_reference.rules.errors import AccessError
+from safetensors_reference.sharded.read import explain_index
+
+from ..strategies import FEWER, mutants
+from ..support import W, make
+
+explain_module = vars(parse)["explain_source"].__globals__
+FIXED = 300_000
+"""Bytes that any reading may take, however short the header is."""
+
+
+def peak(call: Callable[[], object]) -> int:
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        kind if number % 4 == 0 else pytest.param(kind, marks=pytest.mark.nightly)
+        for number, kind in enumerate(KINDS)
+    ],
+)
+def test_every_kind_of_header_costs_less_than_ten_times_its_size(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(explain_module, "FAULT_LIMIT", 100)
+    monkeypatch.setattr(entries, "MANY_KEYS", 100)
+    data = written(kind, 40_000)
+    explain(data, "official")  # what is loaded once is no matter of the header
+    assert peak(lambda: explain(data, "official")) < 10 * len(data) + FIXED
+
+
+@pytest.mark.parametrize("accelerate", [True, False])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "tensors",
+        pytest.param("shape of ones", marks=pytest.mark.nightly),
+        "unknown array of objects",
+        pytest.param("metadata keys repeated", marks=pytest.mark.nightly),
+        "metadata of numbers",
+    ],
+)
+def test_reading_a_long_header_costs_less_than_ten_times_its_size(
+    kind: str, accelerate: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(explain_module, "FAULT_LIMIT", 100)
+    data = written(kind, LEAN_FROM + 10_000)
+
+    def read() -> None:
+        try:
+            read_header(data, accelerate=accelerate)
+        except InvalidFileError:
+            assert not explain(data).valid
+
+    assert peak(read) < 10 * len(data) + FIXED
+
+
+@FEWER
+@given(mutants())
+def test_a_container_means_the_same_whether_its_nodes_are_kept_or_not(data: bytes) -> None:
+    limit = jsontext.SHORT
+    profiles: tuple[ProfileName, ...] = ("official", "hardened")
+    for profile in profiles:
+        try:
+            jsontext.SHORT = 1 << 30
+            kept = explain(data, profile)
+            jsontext.SHORT = 0
+            dropped = explain(data, profile)
+        finally:
+            jsontext.SHORT = limit
+        assert replace(dropped, header=None) == replace(kept, header=None)
+        assert dropped.header == kept.header
+        assert pickle.loads(pickle.dumps(dropped)) == kept
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        (b'[[],{"a b":[0,{"\\n":1e999}]},"1e999"]', ("w", "x", 1, "a b", 1, "\n")),
+        (b'{"k":"v","":[{},[0],-1e400]}', ("w", "x", "", 2)),
+        (b"[1" + b"0" * 309 + b"]", ("w", "x", 0)),
+    ],
+)
+@pytest.mark.parametrize("limit", [0, 1 << 30])
+def test_a_number_out_of_range_is_told_by_its_path_at_any_depth(
+    text: bytes, path: tuple[object, ...], limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jsontext, "SHORT", limit)
+    data = make(b'{"w":{"dtype":"U8","shape":[0],"data_offsets":[0,0],"x":' + text + b"}}")
+    (fault,) = explain(data, "official").faults
+    assert (fault.rule, fault.path) == ("HDR-18", path)
+
+
+@pytest.mark.parametrize("depth", [126, 127])
+def test_nothing_is_moved_over_that_is_nested_too_deeply(depth: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The header and the entry are two levels of it."""
+    monkeypatch.setattr(jsontext, "SHORT", 0)
+    for inner in ("[]", "{}", "[[]]", '{"k":[]}'):
+        levels = depth - 2 - inner.count("[") - inner.count("{")
+        text = "[" * levels + f"0,{inner}" + "]" * levels
+        codes = [f.code for f in explain(make(f'{{"w":{W[:-1]},"x":{text}}}}}', b"abcd"), "official").faults]
+        assert codes == []
+        deeper = f"[0,{text}]" if depth == 127 else f"[0,[0,{text}]]"
+        data = make(f'{{"w":{W[:-1]},"x":{deeper}}}}}', b"abcd")
+        assert [f.code for f in explain(data, "official").faults] == ["HDR_TOO_DEEP"]
+
+
+texts = st.text(st.characters() | st.integers(0xD800, 0xDFFF).map(chr), max_size=4)
+
+
+@FEWER
+@given(st.lists(st.tuples(texts, texts), max_size=60))
+def test_a_compact_map_is_a_map(items: list[tuple[str, str]]) -> None:
+    compact, plain = Texts(), dict[str, str]()
+    for key, value in items:
+        compact.set(key, value)
+        plain[key] = value
+    for one in (compact, pickle.loads(pickle.dumps(compact))):
+        assert list(one.items()) == list(plain.items())
+        assert all(one[key] == value for key, value in plain.items())
+        assert ("not there" in one) is ("not there" in plain)
+        assert 1 not in one
+
+
+def test_metadata_of_many_keys_are_a_map_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = make('{"__metadata__":{"a":"1","b":"2","c":"\\n"}}')
+    few = explain(data).header
+    monkeypatch.setattr(entries, "MANY_KEYS", 2)
+    many = explain(data).header
+    assert few is not None
+    assert many is not None
+    assert type(few.metadata) is dict
+    assert few == many
+    with safe_open(data, "raw") as file:
+        assert type(file.metadata()) is dict
+
+
+@FEWER
+@given(st.lists(texts, unique=True, max_size=60), st.data())
+def test_a_hidden_name_is_never_found(names: list[str], data: st.DataObject) -> None:
+    hidden = data.draw(st.sets(st.sampled_from(names))) if names else set()
+    compact = Names()
+    for number, name in enumerate(names):
+        assert compact.find(name) is None
+        assert compact.add(name, hidden=name in hidden) == number
+    assert list(compact.texts) == names
+    for number, name in enumerate(names):
+        assert compact.find(name) == (None if name in hidden else number)
+
+
+@FEWER
+@given(st.lists(st.lists(st.integers(0, 2**64 - 1), max_size=5)), st.integers(0, 30_000))
+def test_numbers_come_back(rows: list[list[int]], long: int) -> None:
+    strings = Strings()
+    rows = [*rows, list(range(long))]
+    for row in rows:
+        strings.append_numbers(row)
+    assert [tuple(strings.numbers(i)) for i in range(len(rows))] == [tuple(row) for row in rows]
+    assert [len(strings.numbers(i)) for i in range(len(rows))] == [len(row) for row in rows]
+
+
+def no_memory(*_: object) -> None:
+    raise MemoryError
+
+
+def test_a_header_that_there_is_no_memory_for_is_an_answer(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    data = make(f'{{"w":{W}}}', b"abcd")
+    (tmp_path / "a.safetensors").write_bytes(data)
+    index = tmp_path / "model.safetensors.index.json"
+    index.write_text('{"metadata":{},"weight_map":{"w":"a.safetensors"}}')
+    assert explain_index(index).valid
+    monkeypatch.setattr(entries.EntryReader, "entry", no_memory)
+    (fault,) = explain(data).faults
+    assert (fault.code, fault.rule) == ("LIM_MEMORY", "LIM-06")
+    (fault,) = explain_index(index).faults
+    assert fault.code == "LIM_MEMORY"
+    monkeypatch.setattr(
+        source.MemorySource, "read", lambda self, start, count: no_memory() if count > 8 else data[:8]
+    )
+    with pytest.raises(InvalidFileError) as caught:
+        read_header(data)
+    assert caught.value.code == "LIM_MEMORY"
+    monkeypatch.setattr(source.PathSource, "read", no_memory)
+    (fault,) = explain_index(index).faults
+    assert (fault.code, fault.rule) == ("LIM_MEMORY", "LIM-06")
+
+
+def test_a_tensor_that_there_is_no_memory_for_is_an_error_of_access(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    size = buffers.THREADED_FROM
+    path = tmp_path / "large"
+    path.write_bytes(
+        make(f'{{"w":{{"dtype":"U8","shape":[{size}],"data_offsets":[0,{size}]}}}}', bytes(size))
+    )
+    with safe_open(path, "raw") as opened:
+        reads = (lambda: opened.get_tensor("w"), opened.data, lambda: opened.get_slice("w")[:])
+        assert [read().nbytes for read in reads] == [size] * 3
+        monkeypatch.setattr(mmap, "mmap", full)
+        for read in reads:
+            with pytest.raises(AccessError, match="not enough memory") as caught:
+                read()
+            assert (caught.value.code, caught.value.rule) == ("LIM_MEMORY", "LIM-06")
+            assert str(path) in str(caught.value)
+
+
+def test_the_bench_prints_a_line_for_each_kind() -> None:
+    from click.testing import CliRunner
+
+    arguments = ["--kinds", "--kind", "tensors", "--kind", "deep", "--rounds", "1", "--size", "20000"]
+    assert CliRunner().invoke(memory, arguments).exit_code == 2
+    arguments[4] = "shape of ones"
+    done = CliRunner().invoke(memory, arguments)
+    assert done.exit_code == 0, done.output
+    assert [line[:13] for line in done.output.splitlines()[-2:]] == ["tensors      ", "shape of ones"]

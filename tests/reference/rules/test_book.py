@@ -1,0 +1,218 @@
+"""The rule book: complete, consistent, and with the positions that the research gives."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from safetensors_reference import DTYPE_BITS, PROFILES, rule_book
+from safetensors_reference.rules import book as rules
+from safetensors_reference.rules.book import BASES, RuleBook
+
+from ..naive import BITS
+
+BOOK = rule_book()
+RULE_ID = r"[A-Z]{3}-\d\d"
+POSITIONS = {
+    # choice: text, official, hardened; "-" where the text leaves it open
+    "leading-whitespace": ("reject", "accept", "reject"),
+    "trailing-whitespace": ("reject", "accept", "reject"),
+    "duplicate-tensor-names": ("reject", "last-wins", "reject"),
+    "duplicate-metadata-keys": ("reject", "last-wins", "reject"),
+    "lone-surrogates": ("-", "reject", "reject"),
+    "deep-nesting": ("-", "reject", "reject"),
+    "entry-as-array": ("reject", "accept", "reject"),
+    "unknown-entry-fields": ("-", "ignore", "reject"),
+    "dtype-as-object": ("reject", "accept", "reject"),
+    "zero-dim-overflow": ("-", "by-position", "reject"),
+    "metadata-null": ("reject", "absent", "reject"),
+    "bool-bytes": ("keep", "keep", "keep"),
+    "header-cap": ("-", "accept", "accept"),
+    "large-ignored-field": ("-", "ignore", "reject"),
+    "long-number": ("-", "reject", "reject"),
+    "integer-spelling": ("-", "reject", "reject"),
+    "zero-length-header": ("reject", "reject", "reject"),
+}
+OF_READING = {choice.id for choice in BOOK.choices.values() if choice.rule[:3] not in ("WRT", "API", "IDX")}
+"""Choices that a reader of one file's header meets."""
+
+
+def test_every_requirement_of_the_research_is_a_rule() -> None:
+    families = Counter(rule_id[:3] for rule_id in BOOK.rules)
+    assert families == {
+        "FRM": 10, "HDR": 20, "ENT": 11, "DTY": 15, "SHP": 11, "OFF": 15, "MET": 10, "DAT": 9, "LIM": 10,
+        "WRT": 20, "API": 19, "IDX": 16,
+    }  # fmt: skip
+    for family, count in families.items():
+        assert [r for r in BOOK.rules if r.startswith(family)] == [
+            f"{family}-{n:02}" for n in range(1, count + 1)
+        ]
+
+
+@pytest.mark.parametrize("rule", BOOK.rules.values(), ids=lambda r: r.id)
+def test_a_rule_says_everything_that_is_printed_about_it(rule: rules.Rule) -> None:
+    assert rule.level in ("must", "should", "may")
+    for text in (rule.title, rule.statement, rule.source, rule.text, rule.official, rule.hardened):
+        assert text.strip() == text != ""
+        assert "\n" not in text
+    assert rule.statement.endswith(".")
+    assert rule.choice is None or BOOK.choices[rule.choice].rule == rule.id
+    assert set(rule.codes) <= set(BOOK.codes)
+
+
+@pytest.mark.parametrize("rule", BOOK.rules.values(), ids=lambda r: r.id)
+def test_only_what_the_text_asks_for_is_based_on_it(rule: rules.Rule) -> None:
+    """A silent text can be a basis only when the same field says what the statement follows from."""
+    assert rule.basis in BASES
+    if rule.basis == "text":
+        derived = re.search(rf"follows from ({RULE_ID}|JSON)|README prose", rule.text)
+        assert "silent" not in rule.text or derived, rule.text
+    else:
+        assert not rule.text.startswith(("requires it", "follows from", "allows it")), rule.text
+
+
+def test_what_a_rule_follows_from_has_no_weaker_basis() -> None:
+    derived = 0
+    for rule in BOOK.rules.values():
+        named = re.findall(RULE_ID, rule.text.partition("follows from")[2])
+        derived += bool(named)
+        if rule.basis == "text":
+            assert {BOOK.rules[name].basis for name in named} <= {"text"}, rule.id
+    assert derived > 10
+
+
+def test_the_index_is_a_convention_of_others() -> None:
+    assert {rule.basis for rule in BOOK.rules.values() if rule.id.startswith("IDX-")} == {"ours"}
+
+
+@pytest.mark.parametrize("choice", BOOK.choices.values(), ids=lambda c: c.id)
+def test_a_choice_has_options_for_every_profile_and_belongs_to_its_rule(choice: rules.Choice) -> None:
+    assert len(choice.options) >= 2
+    assert set(choice.positions) == set(PROFILES)
+    if choice.id in OF_READING:
+        # The reference has to answer it, and hardened is what it takes by default.
+        assert choice.positions["official"] is not None
+        assert choice.positions["hardened"] is not None
+    assert {choice.required, *choice.positions.values()} - {None} <= set(choice.options)
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", choice.id)
+    assert choice.title
+    assert choice.description.endswith(".")
+
+
+def test_an_option_is_demanded_without_a_profile_only_where_the_text_takes_it_or_all_agree() -> None:
+    for choice in BOOK.choices.values():
+        assert choice.expected(None) == choice.required
+        if choice.settled:
+            assert {choice.positions["text"], choice.positions["hardened"]} <= {choice.required, None}
+            assert not choice.limit
+        elif choice.required is not None:
+            assert choice.required == choice.positions["text"]
+
+
+def test_the_disputed_points_are_36_and_each_has_its_choices() -> None:
+    assert sorted(BOOK.points) == list(range(1, 37))
+    answered = {point for choice in BOOK.choices.values() for point in choice.points}
+    assert answered == set(BOOK.points)
+    assert all(title.strip() == title != "" for title in BOOK.points.values())
+
+
+@pytest.mark.parametrize("choice", POSITIONS)
+def test_positions_are_those_of_the_research(choice: str) -> None:
+    expected = [None if option == "-" else option for option in POSITIONS[choice]]
+    assert [BOOK.choices[choice].positions[p] for p in PROFILES] == expected
+    assert [BOOK.choices[choice].expected(p) for p in PROFILES] == expected
+
+
+def test_every_code_belongs_to_a_rule_and_is_explained() -> None:
+    used = {code for rule in BOOK.rules.values() for code in rule.codes}
+    # What cannot be read or classified breaks no rule of the format.
+    assert set(BOOK.codes) - used <= {"IO_ERROR", "UNCLASSIFIED"}
+    assert all(re.fullmatch(r"[A-Z]{2,3}_[A-Z0-9_]+|UNCLASSIFIED", code) for code in BOOK.codes)
+    assert all(BOOK.codes.values())
+
+
+def test_the_header_cap_is_that_of_the_official_library() -> None:
+    assert rules.HEADER_CAP == 100_000_000
+
+
+def test_loading_is_done_once() -> None:
+    assert rule_book() is BOOK
+
+
+def contradiction(**changes: object) -> RuleBook:
+    """A rule book whose first rule or choice is changed."""
+    rule = next(iter(BOOK.rules.values()))
+    choice = next(iter(BOOK.choices.values()))
+    ours = {k.removeprefix("rule_"): v for k, v in changes.items() if k.startswith("rule_")}
+    theirs = {k.removeprefix("choice_"): v for k, v in changes.items() if k.startswith("choice_")}
+    return RuleBook(
+        {**BOOK.rules, rule.id: replace(rule, **ours)},  # type: ignore[arg-type]
+        {**BOOK.choices, choice.id: replace(choice, **theirs)},  # type: ignore[arg-type]
+        BOOK.codes,
+        BOOK.points,
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"rule_choice": "no-such"}, "unknown choice 'no-such'"),
+        ({"rule_codes": ("NO_SUCH",)}, "unknown code 'NO_SUCH'"),
+        ({"choice_rule": "NOP-01"}, "unknown rule 'NOP-01'"),
+        ({"choice_required": "maybe"}, "no option 'maybe'"),
+        ({"choice_settled": ("NOP-01",), "choice_required": "reject"}, "unknown rule 'NOP-01'"),
+        ({"choice_settled": ("HDR-02",)}, "settled, but no option is required"),
+        ({"choice_points": (37,)}, "unknown point 37"),
+        ({"choice_options": {"reject": "refuse"}}, "leaves nothing to choose"),
+        ({"choice_positions": {"text": None, "official": "maybe", "hardened": None}}, "no option 'maybe'"),
+    ],
+)
+def test_data_files_that_contradict_each_other_are_refused(changes: dict[str, object], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        rules._check(contradiction(**changes))
+
+
+def altered(monkeypatch: pytest.MonkeyPatch, name: str, change: Callable[[dict[str, Any]], object]) -> None:
+    """Have a data file changed before it is read."""
+    load = rules._read
+
+    def read(which: str) -> dict[str, Any]:
+        raw = load(which)
+        if which == name:
+            change(raw)
+        return raw
+
+    monkeypatch.setattr(rules, "_read", read)
+
+
+@pytest.mark.parametrize(("name", "table"), [("rules.toml", "rule"), ("choices.toml", "choice")])
+def test_an_id_that_stands_twice_is_refused(monkeypatch: pytest.MonkeyPatch, name: str, table: str) -> None:
+    altered(monkeypatch, name, lambda raw: raw[table].append(raw[table][0]))
+    with pytest.raises(ValueError, match=rf"{name}: {table} \S+ stands twice"):
+        rule_book.__wrapped__()
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("level", "shall"), ("basis", "custom"), ("codes", "HDR_DUP_KEY"), ("title", None)]
+)
+def test_a_rule_of_another_form_is_refused(
+    monkeypatch: pytest.MonkeyPatch, field: str, value: str | None
+) -> None:
+    altered(monkeypatch, "rules.toml", lambda raw: raw["rule"][2].update({field: value}))
+    with pytest.raises(ValueError, match=rf"rules.toml: .*\$\[2\]\.{field}"):
+        rule_book.__wrapped__()
+
+
+def test_codes_and_widths() -> None:
+    assert dict(DTYPE_BITS) == BITS
+    assert len(DTYPE_BITS) == 22
+
+
+def test_the_table_cannot_be_changed() -> None:
+    with pytest.raises(TypeError):
+        cast(Any, DTYPE_BITS)["F128"] = 128

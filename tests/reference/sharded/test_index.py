@@ -1,0 +1,645 @@
+"""Sharded indexes: every rule kept and broken, with real shards in a directory."""
+
+from __future__ import annotations
+
+import json
+import os
+import tracemalloc
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from safetensors import safe_open
+from safetensors.numpy import save_file
+
+from safetensors_reference import Explanation, InvalidFileError, UnreadableError, rule_book
+from safetensors_reference.rules.errors import InvalidError
+from safetensors_reference.rules.faults import Fault, render_path
+from safetensors_reference.sharded import index as shard_index
+from safetensors_reference.sharded.read import (
+    IndexExplanation,
+    InvalidIndexError,
+    check_index,
+    explain_index,
+    open_index,
+)
+
+A, B = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
+INDEX = "model.safetensors.index.json"
+TENSORS: dict[str, dict[str, npt.NDArray[Any]]] = {
+    A: {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.zeros(0, np.int64)},
+    B: {"c": np.array(7, np.uint8), "d": np.ones((5,), np.float16)},
+}
+TOTAL = 24 + 0 + 1 + 10
+
+
+@dataclass
+class Model:
+    """A sound sharded model; tests change what they are about and then write the index."""
+
+    folder: Path
+    weight_map: dict[str, Any] = field(default_factory=lambda: {"a": A, "b": A, "c": B, "d": B})
+    metadata: Any = field(default_factory=lambda: {"total_size": TOTAL})
+
+    def __post_init__(self) -> None:
+        for shard, tensors in TENSORS.items():
+            save_file(tensors, self.folder / shard)
+
+    @property
+    def path(self) -> Path:
+        return self.folder / INDEX
+
+    def write(self, text: str | bytes | None = None) -> Path:
+        if text is None:
+            text = json.dumps({"metadata": self.metadata, "weight_map": self.weight_map})
+        self.path.write_bytes(text.encode() if isinstance(text, str) else text)
+        return self.path
+
+    def explain(self, text: str | bytes | None = None) -> IndexExplanation:
+        seen = explain_index(self.write(text))
+        well_formed(seen)
+        return seen
+
+    def faults(self, text: str | bytes | None = None) -> list[tuple[str, str]]:
+        return [(f.code, f.rule) for f in self.explain(text).faults]
+
+    def one(self, text: str | bytes | None = None) -> tuple[Fault, bytes]:
+        """The only fault, and the bytes of the index it points to."""
+        (fault,) = self.explain(text).faults
+        return fault, self.path.read_bytes()[fault.start : fault.end]
+
+
+def well_formed(seen: IndexExplanation) -> None:
+    book = rule_book()
+    for fault in seen.faults + seen.tolerated:
+        assert fault.code in book.rules[fault.rule].codes
+        assert 0 <= fault.start <= fault.end <= seen.size
+        assert len(fault.message) < 1000
+    for note in seen.notes:
+        assert note.rule in book.rules
+        assert 0 <= note.start <= note.end <= seen.size
+    places = [(f.start, f.end) for f in seen.faults]
+    assert places == sorted(places)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Model:
+    return Model(tmp_path)
+
+
+def test_a_sound_model_has_no_faults_and_says_what_it_holds(model: Model) -> None:
+    seen = model.explain()
+    assert (seen.faults, seen.tolerated, seen.notes, seen.complete) == ([], [], [], True)
+    assert seen.weight_map == model.weight_map
+    assert list(seen.shards) == [A, B]
+    assert seen.sizes == {A: 24, B: 11}
+    assert check_index(str(model.path)) == []
+
+
+def test_open_index_gives_the_entries_of_all_shards(model: Model) -> None:
+    model.metadata["note"] = [1, {"x": "é"}, None, 2.5]
+    header = open_index(model.write())
+    assert list(header.tensors) == ["a", "b", "c", "d"]
+    assert header.total_size == TOTAL
+    assert header.metadata == model.metadata
+    for name, (shard, info) in header.tensors.items():
+        assert shard == model.weight_map[name]
+        expected = TENSORS[shard][name]
+        assert (info.name, info.shape, info.nbytes) == (name, expected.shape, expected.nbytes)
+        raw = (model.folder / shard).read_bytes()
+        begin = header.shards[shard].data_start + info.begin
+        assert raw[begin : begin + info.nbytes] == expected.tobytes()
+
+
+def test_an_index_of_the_current_directory_needs_no_folder_in_its_name(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model.write()
+    monkeypatch.chdir(model.folder)
+    assert check_index(INDEX) == []
+
+
+def test_an_empty_map_is_a_model_without_tensors(model: Model) -> None:
+    model.weight_map, model.metadata = {}, {"total_size": 0}
+    assert model.faults() == []
+    header = open_index(model.path)
+    assert (header.tensors, header.total_size, header.shards) == ({}, 0, {})
+
+
+# ---- IDX-01: a UTF-8 JSON object with a weight_map ----
+
+
+@pytest.mark.parametrize(
+    ("text", "marked"),
+    [
+        (b"", b""),
+        (b"   ", b""),
+        (b"[]", b"["),
+        (b"null", b"n"),
+        (b'"x"', b'"'),
+        (b"\xef\xbb\xbf{}", b"\xef\xbb\xbf"),
+        (b'{"weight_map":{}}x', b"x"),
+        (b'{"weight_map":{}} {}', b"{}"),
+        (b'{"weight_map":{},}', b","),
+        (b'{"weight_map":{} "x":1}', b'"'),
+        (b"{'weight_map':{}}", b"'"),
+        (b'{"weight_map":{', b""),
+        (b'{"weight_map":{"a"}}', b"}"),
+        (b'{"weight_map":{},"x":NaN}', b"NaN"),
+        (b'{"weight_map":{},"x":[1,[+2]]}', b"+2"),
+        (b'{"weight_map":{},"x":[1 2]}', b"2"),
+        (b'{"weight_map":{},"x":{"y":{"z":01}}}', b"01"),
+        (b'{"weight_map":{},"x":"\\q"}', b"\\q"),
+        (b'{"weight_map":{},"x":"\\ud800"}', b"\\ud800"),
+        (b'{"weight_map":{},"x":"\x01"}', b"\x01"),
+        (b'{"weight_map":{},"x":"\xff"}', b"\xff"),
+        (b'{"weight_map":{},"x":"\xed\xa0\x80"}', b"\xed"),
+        (b'{"weight_map":{},"x":"open}', b'"open}'),
+    ],
+)
+def test_text_that_is_no_utf8_json_object_is_refused(model: Model, text: bytes, marked: bytes) -> None:
+    faults = [f for f in model.explain(text).faults if f.code == "IDX_NOT_JSON"]
+    assert [f.rule for f in faults] == ["IDX-01"]
+    assert text[faults[0].start : faults[0].end] == marked
+    assert "header" not in faults[0].message
+
+
+@pytest.mark.parametrize(
+    "text", ['{"weight_map":{}}', ' {"weight_map" : { } }\r\n', '{"x":[],"weight_map":{}}']
+)
+def test_json_may_be_spelled_in_any_way(model: Model, text: str) -> None:
+    assert model.faults(text) == []
+
+
+def test_escapes_in_names_are_decoded(model: Model) -> None:
+    text = (
+        json.dumps({"weight_map": model.weight_map}).replace('"a"', '"\\u0061"').replace("-of-", "\\u002dof-")
+    )
+    assert model.faults(text) == []
+
+
+def test_utf8_is_checked_across_the_blocks_in_which_it_is_read(model: Model) -> None:
+    for before in range(4):
+        start = '{"weight_map":{},"x":"' + "x" * (2**20 - 22 - before)
+        assert len(start) == 2**20 - before
+        assert model.faults(start + '😀"}') == []
+        cut = start.encode() + "😀".encode()[:3] + b'y"}'
+        assert model.one(cut)[1] == "😀".encode()[:3]
+
+
+def test_deep_nesting_stops_the_reader_and_not_the_program(model: Model) -> None:
+    deep = "[" * 100_000
+    fault, at = model.one('{"weight_map":{},"x":' + deep)
+    assert (fault.code, fault.rule, fault.choice, at) == ("HDR_TOO_DEEP", "HDR-16", "deep-nesting", b"[")
+
+
+@pytest.mark.parametrize("text", ["{}", '{"a":"' + A + '"}', '{"metadata":{"weight_map":{}}}'])
+def test_a_weight_map_must_be_there(model: Model, text: str) -> None:
+    fault, at = model.one(text)
+    assert (fault.code, fault.rule, fault.path) == ("IDX_NO_WEIGHT_MAP", "IDX-01", ())
+    assert at == text.encode()
+
+
+@pytest.mark.parametrize("value", ["null", "[]", '"x"', "3", "true", '[["a","b"]]'])
+def test_a_weight_map_must_be_an_object(model: Model, value: str) -> None:
+    fault, at = model.one(f'{{"metadata":{{"total_size":0}},"weight_map":{value}}}')
+    assert (fault.code, fault.path, at.decode()) == ("IDX_NO_WEIGHT_MAP", ("weight_map",), value)
+
+
+@pytest.mark.parametrize("value", [None, 1, True, ["x"], {"file": A}])
+def test_shard_names_must_be_strings(model: Model, value: object) -> None:
+    model.weight_map["c"] = value
+    fault, at = model.one()
+    assert (fault.code, fault.rule) == ("IDX_NO_WEIGHT_MAP", "IDX-01")
+    assert fault.path is not None
+    assert render_path(fault.path) == "$['weight_map']['c']"
+    assert json.loads(at) == value
+
+
+# ---- IDX-02, IDX-03: metadata and total_size ----
+
+
+@pytest.mark.parametrize(
+    ("metadata", "noted"),
+    [({}, []), ({"total_size": TOTAL, "total_parameters": 12}, []), (None, ["IDX-02"]), ([1], ["IDX-02"])],
+)
+def test_metadata_may_hold_anything(model: Model, metadata: object, noted: list[str]) -> None:
+    model.metadata = metadata
+    seen = model.explain()
+    assert seen.faults == []
+    assert [n.rule for n in seen.notes] == noted
+
+
+def test_metadata_may_be_left_out(model: Model) -> None:
+    seen = model.explain(json.dumps({"weight_map": model.weight_map}))
+    assert seen.faults == []
+    assert [n.rule for n in seen.notes] == ["IDX-02"]
+    assert open_index(model.path).metadata is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0", str(TOTAL - 1), str(TOTAL + 1), str(2**63), str(2**64), "1" * 5000, f"-{TOTAL}", "-0",
+        f'"{TOTAL}"', "null", "true", f"{TOTAL}.5", f"{TOTAL + 1}.0", f"{TOTAL}e0", "1e999", "[35]",
+        '{"x":35}',
+    ],
+)  # fmt: skip
+def test_a_wrong_total_size_is_reported(model: Model, text: str) -> None:
+    index = json.dumps({"metadata": {"total_size": 0.5}, "weight_map": model.weight_map})
+    fault, at = model.one(index.replace("0.5", text))
+    assert (fault.code, fault.rule) == ("IDX_SIZE_MISMATCH", "IDX-03")
+    assert fault.path == ("metadata", "total_size")
+    assert at == text.encode()
+
+
+def test_a_right_total_size_with_a_point_is_noted(model: Model) -> None:
+    model.metadata = {"total_size": float(TOTAL)}
+    seen = model.explain()
+    assert seen.faults == []
+    assert [n.rule for n in seen.notes] == ["IDX-03"]
+
+
+@pytest.mark.parametrize("size", [2**40, 2**62, 10**19])
+def test_total_size_decides_about_no_memory(model: Model, size: int) -> None:
+    model.metadata = {"total_size": size}
+    path = model.write()
+    tracemalloc.start()
+    try:
+        faults = check_index(path)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert [f.code for f in faults] == ["IDX_SIZE_MISMATCH"]
+    assert peak < 1_000_000
+
+
+def test_numbers_in_metadata_may_have_any_length(model: Model) -> None:
+    text = json.dumps({"metadata": {"n": 0.5}, "weight_map": {}}).replace("0.5", "7" * 10_000)
+    assert model.faults(text) == []
+    assert open_index(model.path).metadata == {"n": float("inf")}
+
+
+def test_metadata_have_a_limit(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = len(json.dumps(model.metadata))
+    monkeypatch.setattr(shard_index, "METADATA_CAP", size)
+    assert model.faults() == []
+    monkeypatch.setattr(shard_index, "METADATA_CAP", size - 1)
+    fault, at = model.one()
+    assert (fault.code, fault.rule) == ("LIM_METADATA", "LIM-06")
+    assert json.loads(at) == model.metadata
+
+
+# ---- IDX-06, IDX-07, IDX-08: the shards as files (names: test_shards_names.py) ----
+
+
+def test_shards_behind_symbolic_links_are_read_and_noted(model: Model, tmp_path: Path) -> None:
+    """The layout of the Hub cache: a snapshot of links to blobs, the index among them."""
+    model.write()
+    snapshot = tmp_path / "snapshots" / "main"
+    snapshot.mkdir(parents=True)
+    for number, name in enumerate((A, B, INDEX)):
+        (tmp_path / name).rename(tmp_path / f"blob{number}")
+        (snapshot / name).symlink_to(f"../../blob{number}")
+    seen = explain_index(snapshot / INDEX)
+    assert seen.faults == []
+    assert [n.rule for n in seen.notes] == ["IDX-06", "IDX-06"]
+    assert "../../blob1" in seen.notes[1].message
+    text = model.weight_map
+    index = (snapshot / INDEX).read_bytes()
+    assert [index[n.start : n.end].decode() for n in seen.notes] == [f'"{text["a"]}"', f'"{text["c"]}"']
+
+
+def test_a_missing_shard_is_reported_once_where_it_is_first_named(model: Model) -> None:
+    (model.folder / B).unlink()
+    fault, at = model.one()
+    assert (fault.code, fault.rule, fault.path) == ("IDX_SHARD_MISSING", "IDX-08", ("weight_map", "c"))
+    assert at.decode() == f'"{B}"'
+    assert "does not exist" in fault.message
+
+
+def test_a_link_to_nothing_is_a_missing_shard(model: Model) -> None:
+    (model.folder / B).unlink()
+    (model.folder / B).symlink_to("gone")
+    assert model.faults() == [("IDX_SHARD_MISSING", "IDX-08")]
+
+
+def link_loop(path: Path) -> None:
+    path.symlink_to(path)
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, link_loop, lambda p: p.symlink_to("/dev/zero")])
+def test_a_shard_that_is_no_regular_file_is_refused_without_waiting(
+    model: Model, make: Callable[[Path], object]
+) -> None:
+    (model.folder / B).unlink()
+    make(model.folder / B)
+    fault, _ = model.one()
+    assert (fault.code, fault.rule) == ("IDX_SHARD_MISSING", "IDX-08")
+    assert "cannot be read" in fault.message
+    assert str(model.folder) not in fault.message
+
+
+# ---- IDX-09, IDX-10, IDX-11, IDX-14: what the shards hold ----
+
+
+def test_a_tensor_that_no_shard_holds_is_reported(model: Model) -> None:
+    model.weight_map["e"] = B
+    fault, at = model.one()
+    assert (fault.code, fault.rule, fault.path) == ("IDX_TENSOR_MISSING", "IDX-09", ("weight_map", "e"))
+    assert at.decode() == f'"{B}"'
+
+
+def test_metadata_of_a_shard_is_no_tensor(model: Model) -> None:
+    save_file(TENSORS[A], model.folder / A, metadata={"format": "np"})
+    assert model.faults() == []
+    model.weight_map["__metadata__"] = A
+    assert model.faults() == [("IDX_TENSOR_MISSING", "IDX-09")]
+
+
+def test_a_tensor_that_the_index_does_not_name_is_reported_where_it_would_be_added(model: Model) -> None:
+    del model.weight_map["d"]
+    fault, at = model.one()
+    assert (fault.code, fault.rule, fault.path, at) == (
+        "IDX_TENSOR_UNINDEXED",
+        "IDX-10",
+        ("weight_map",),
+        b"",
+    )
+    data = model.path.read_bytes()
+    assert (
+        json.loads(data[: fault.start] + f',"d":"{B}"'.encode() + data[fault.start :])["weight_map"]["d"] == B
+    )
+
+
+def test_total_size_may_count_a_surplus_tensor_or_not(model: Model) -> None:
+    del model.weight_map["d"]
+    for size, expected in ((TOTAL, False), (TOTAL - 10, False), (TOTAL - 1, True)):
+        model.metadata = {"total_size": size}
+        assert (("IDX_SIZE_MISMATCH", "IDX-03") in model.faults()) == expected
+
+
+def test_a_tensor_mapped_to_the_wrong_shard_is_missing_there_and_surplus_here(model: Model) -> None:
+    model.weight_map["d"] = A
+    seen = model.explain()
+    assert [(f.code, f.path) for f in seen.faults] == [
+        ("IDX_TENSOR_MISSING", ("weight_map", "d")),
+        ("IDX_TENSOR_UNINDEXED", ("weight_map", "d")),
+    ]
+    assert B in seen.faults[0].message
+
+
+@pytest.mark.parametrize("copy", [TENSORS[A]["a"], np.zeros(3, np.int8)])
+def test_a_second_copy_of_a_tensor_is_reported(model: Model, copy: Any) -> None:
+    save_file({**TENSORS[B], "a": copy}, model.folder / B)
+    fault, at = model.one()
+    assert (fault.code, fault.rule, fault.path) == ("IDX_TENSOR_DUPLICATE", "IDX-11", ("weight_map", "a"))
+    assert at.decode() == f'"{A}"'
+    assert B in fault.message
+
+
+def test_two_copies_that_the_index_does_not_name_are_a_surplus_and_a_second_copy(model: Model) -> None:
+    for shard in (A, B):
+        save_file({**TENSORS[shard], "x": np.zeros(1)}, model.folder / shard)
+    assert model.faults() == [("IDX_TENSOR_UNINDEXED", "IDX-10"), ("IDX_TENSOR_DUPLICATE", "IDX-11")]
+
+
+def test_two_names_of_one_shard_are_two_copies_of_its_tensors(model: Model) -> None:
+    other = "other.safetensors"
+    os.link(model.folder / B, model.folder / other)
+    model.weight_map["d"] = other
+    assert model.faults() == [("IDX_TENSOR_DUPLICATE", "IDX-11")] * 2
+
+
+# ---- IDX-12: keys are unique ----
+
+
+def test_a_tensor_name_that_comes_twice_is_reported_at_the_second(model: Model) -> None:
+    text = json.dumps({"weight_map": model.weight_map}).replace('"c"', f'"a": "{B}", "c"')
+    fault, at = model.one(text)
+    assert (fault.code, fault.rule, fault.path, at) == ("HDR_DUP_KEY", "IDX-12", ("weight_map", "a"), b'"a"')
+    assert fault.start == text.rindex('"a"')
+
+
+def test_escapes_do_not_hide_a_repeated_name(model: Model) -> None:
+    text = json.dumps({"weight_map": model.weight_map}).replace('"c"', f'"\\u0061": "{A}", "c"')
+    fault, at = model.one(text)
+    assert (fault.code, at) == ("HDR_DUP_KEY", b'"\\u0061"')
+
+
+def test_both_shards_of_a_repeated_name_are_checked(model: Model) -> None:
+    text = json.dumps({"weight_map": model.weight_map}).replace('"c"', '"a": "../x.safetensors", "c"')
+    assert model.faults(text) == [("HDR_DUP_KEY", "IDX-12"), ("IDX_BAD_FILENAME", "IDX-04")]
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ('{"weight_map":{},"weight_map":{}}', ("weight_map",)),
+        ('{"weight_map":{},"weight_map":{"a":"../x"}}', ("weight_map",)),
+        ('{"metadata":{},"weight_map":{},"metadata":{"total_size":0}}', ("metadata",)),
+        ('{"metadata":{"total_size":0,"total_size":0},"weight_map":{}}', ("metadata",)),
+        ('{"metadata":{"x":{"y":1,"y":1}},"weight_map":{}}', ("metadata",)),
+        ('{"x":[{"y":1,"y":1}],"weight_map":{}}', ("x",)),
+        ('{"x":1,"x":1,"weight_map":{}}', ("x",)),
+    ],
+)
+def test_no_key_of_the_index_comes_twice(model: Model, text: str, path: tuple[str, ...]) -> None:
+    faults = model.explain(text).faults
+    assert [(f.code, f.rule, f.path) for f in faults] == [("HDR_DUP_KEY", "IDX-12", path)]
+
+
+def test_the_same_key_in_different_objects_is_no_repetition(model: Model) -> None:
+    text = '{"metadata":{"weight_map":{},"x":[{"x":1},{"x":1}]},"weight_map":{},"x":{"x":{"x":0}}}'
+    assert model.faults(text) == []
+
+
+# ---- IDX-13: the size of an index ----
+
+
+def sparse(path: Path, size: int) -> Path:
+    with path.open("wb") as file:
+        file.truncate(size)
+    return path
+
+
+@pytest.mark.parametrize("size", [shard_index.INDEX_CAP + 1, 2**40])
+def test_an_index_above_the_cap_is_not_read(tmp_path: Path, size: int) -> None:
+    path = sparse(tmp_path / INDEX, size)
+    tracemalloc.start()
+    try:
+        seen = explain_index(path)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    well_formed(seen)
+    assert [(f.code, f.rule) for f in seen.faults] == [("LIM_MEMORY", "LIM-06")]
+    assert "IDX-13" in seen.faults[0].message
+    assert peak < 1_000_000
+
+
+def test_an_index_of_exactly_the_cap_is_read(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    from safetensors_reference.sharded import read as shards
+
+    monkeypatch.setattr(shards, "INDEX_CAP", model.write().stat().st_size)
+    assert check_index(model.path) == []
+    monkeypatch.setattr(shards, "INDEX_CAP", model.path.stat().st_size - 1)
+    assert [f.code for f in check_index(model.path)] == ["LIM_MEMORY"]
+
+
+def test_the_cap_leaves_room_for_the_largest_real_indexes() -> None:
+    assert shard_index.INDEX_CAP > 4 * 13_500_000
+
+
+@pytest.mark.parametrize(
+    "filler",
+    [
+        pytest.param("[" + "0," * 20_000 + "0]", id="array"),
+        pytest.param("[" + "[],{}," * 6_000 + "0]", id="containers"),
+        pytest.param("{" + ",".join(f'"{n}":0' for n in range(6_000)) + "}", id="object"),
+    ],
+)
+def test_text_without_meaning_costs_a_small_multiple_of_its_size(tmp_path: Path, filler: str) -> None:
+    text = f'{{"weight_map":{{}},"x":{filler}}}'
+    path = tmp_path / INDEX
+    path.write_text(text)
+    tracemalloc.start()
+    try:
+        assert check_index(path) == []
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 20 * len(text)
+
+
+def test_faults_have_a_limit_that_is_told(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    model.weight_map.update({f"n{i}": i for i in range(20)})
+    assert len(model.explain().faults) == 20
+    monkeypatch.setattr(shard_index, "FAULT_LIMIT", 7)
+    seen = model.explain()
+    assert (len(seen.faults), seen.complete) == (7, False)
+    assert "no more faults" in seen.faults[-1].message
+    model.weight_map = {f"n{i}": A for i in range(20)}
+    seen = model.explain()
+    assert (len(seen.faults), seen.complete) == (7, False)
+
+
+# ---- shards with faults, several faults, errors ----
+
+
+def test_the_faults_of_a_shard_are_faults_of_the_index(model: Model) -> None:
+    path = model.folder / B
+    path.write_bytes(path.read_bytes() + b"!")
+    fault, at = model.one()
+    assert (fault.code, fault.rule, fault.path) == ("OFF_TRAILING", "OFF-08", ("weight_map", "c"))
+    assert at.decode() == f'"{B}"'
+    assert fault.message.startswith(f'"{B}" at byte {path.stat().st_size - 1:,}: ')
+    inner = explain_index(model.path).shards[B].faults
+    assert [(f.start, f.end) for f in inner] == [(path.stat().st_size - 1, path.stat().st_size)]
+
+
+def test_a_shard_tolerated_by_the_profile_is_tolerated_in_the_index(model: Model) -> None:
+    path = model.folder / B
+    raw = path.read_bytes()
+    length = int.from_bytes(raw[:8], "little")
+    path.write_bytes((length + 1).to_bytes(8, "little") + b" " + raw[8:])
+    assert model.faults() == [("HDR_BAD_START", "HDR-02")]
+    seen = explain_index(model.path, "official")
+    assert seen.faults == []
+    assert [(f.code, f.path) for f in seen.tolerated] == [("HDR_BAD_START", ("weight_map", "c"))]
+    assert open_index(model.path, "official").total_size == TOTAL
+    with pytest.raises(InvalidIndexError):
+        open_index(model.path)
+
+
+def test_nothing_is_claimed_about_the_content_of_a_broken_shard(model: Model) -> None:
+    (model.folder / B).write_bytes(b"\x00")
+    model.metadata = {"total_size": 1}
+    assert model.faults() == [("FRM_TOO_SHORT", "FRM-03")]
+
+
+def test_all_faults_are_collected_in_the_order_of_the_index(model: Model) -> None:
+    (model.folder / B).unlink()
+    text = (
+        f'{{"metadata":{{"total_size":"x","total_size":1}},'
+        f'"weight_map":{{"a":"{A}","a":7,"b":"../b.bin","c":"{B}","z":"{A}",}}}} ?'
+    )
+    assert model.faults(text) == [
+        ("IDX_SIZE_MISMATCH", "IDX-03"),
+        ("HDR_DUP_KEY", "IDX-12"),
+        ("HDR_DUP_KEY", "IDX-12"),
+        ("IDX_NO_WEIGHT_MAP", "IDX-01"),
+        ("IDX_BAD_FILENAME", "IDX-04"),
+        ("IDX_BAD_EXTENSION", "IDX-07"),
+        ("IDX_TENSOR_UNINDEXED", "IDX-10"),
+        ("IDX_SHARD_MISSING", "IDX-08"),
+        ("IDX_TENSOR_MISSING", "IDX-09"),
+        ("IDX_NOT_JSON", "IDX-01"),
+        ("IDX_NOT_JSON", "IDX-01"),
+    ]
+
+
+def test_every_code_of_an_index_is_one_that_the_rules_give() -> None:
+    """The codes that this file provokes are all that there are."""
+    text = Path(__file__).read_text() + (Path(__file__).parent / "test_names.py").read_text()
+    for code in rule_book().codes:
+        if code.startswith("IDX"):
+            assert f'"{code}"' in text
+
+
+def test_open_index_raises_with_all_faults(model: Model) -> None:
+    model.weight_map.update(e=A, f="x.bin")
+    with pytest.raises(InvalidIndexError) as caught:
+        open_index(model.write())
+    assert [f.code for f in caught.value.explanation.faults] == ["IDX_TENSOR_MISSING", "IDX_BAD_EXTENSION"]
+    assert (caught.value.code, caught.value.rule) == ("IDX_TENSOR_MISSING", "IDX-09")
+    for part in (INDEX, "IDX_TENSOR_MISSING", "IDX-09", "1 more"):
+        assert part in str(caught.value)
+
+
+def test_an_invalid_index_and_an_invalid_file_are_told_alike() -> None:
+    fault = Fault("HDR_EMPTY", "HDR-01", "what was found", 1234, 1240)
+    index = InvalidIndexError(IndexExplanation("x", 1, "text", [fault, fault]))
+    file = InvalidFileError(Explanation("x", 1, "text", [fault, fault]))
+    assert isinstance(index, InvalidError)
+    assert isinstance(file, InvalidError)
+    assert isinstance(file, ValueError)
+    assert str(index) == str(file)
+    assert str(file) == "x: HDR_EMPTY [HDR-01] at byte 1,234: what was found (and 1 more faults)"
+    assert (file.code, file.rule) == (index.code, index.rule) == ("HDR_EMPTY", "HDR-01")
+
+
+def unreadable(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path / "absent.index.json"
+    yield tmp_path
+    os.mkfifo(tmp_path / "fifo")
+    yield tmp_path / "fifo"
+    yield Path("a\x00b")
+
+
+def test_an_index_that_cannot_be_read_is_no_invalid_one(tmp_path: Path) -> None:
+    for path in unreadable(tmp_path):
+        for function in (check_index, explain_index, open_index):
+            with pytest.raises(UnreadableError):
+                function(path)
+
+
+def test_messages_stay_short_when_names_are_long(model: Model) -> None:
+    name = "n" * 1_000_000
+    model.weight_map = {name: A, f"{name}2": name, f"{name}3": f"{name}/x"}
+    seen = model.explain()
+    assert {f.code for f in seen.faults} >= {"IDX_TENSOR_MISSING", "IDX_BAD_FILENAME"}
+    for fault in seen.faults:
+        assert len(str(fault.to_dict())) < 2000
+
+
+@pytest.mark.parametrize("keep", [0, 1])
+def test_the_model_is_what_the_official_library_sees(model: Model, keep: int) -> None:
+    header = open_index(model.write())
+    with safe_open(model.folder / (A, B)[keep], "np") as file:
+        names = {name for name, tensor in header.tensors.items() if tensor.shard == (A, B)[keep]}
+        assert names == set(file.keys())

@@ -1,0 +1,295 @@
+"""Replacing files: what stands under the name afterwards, with which permissions, through links."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+
+from safetensors_reference.writing import atomic
+from safetensors_reference.writing.atomic import write_file
+from safetensors_reference.writing.numpy import save_file
+from safetensors_reference.writing.torch import save_file as save_torch
+
+from .support import NOBODY, OLD, listing, ordinary_user, public_file, read_official
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(OLD)
+    return path
+
+
+@pytest.fixture
+def public() -> Iterator[Path]:
+    with public_file() as path:
+        yield path
+
+
+@contextmanager
+def umask(mask: int) -> Iterator[None]:
+    before = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+# ---- what is written ----
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [[], [0], [1], [1, 0, 2], [10] * 9, [99, 100, 101, 5], [5, 1000, 5], [64, 64], [63, 1, 64, 0, 200]],
+)
+def test_pieces_of_all_sizes(sizes: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("JOINED_BELOW", 64), ("FLUSH_FROM", 128), ("MAX_WRITE", 100)):
+        monkeypatch.setattr(atomic, name, value)
+    chunks = [bytes([i % 251]) * size for i, size in enumerate(sizes)]
+    path = tmp_path / "file"
+    write_file(path, iter(chunks))
+    assert path.read_bytes() == b"".join(chunks)
+    pieces = [len(piece) for piece in atomic._pieces(chunks)]
+    assert max(pieces, default=0) <= 128 + 64
+    assert 0 not in pieces
+
+
+def test_the_system_may_take_less_than_asked(tmp_path: Path) -> None:
+    taken = []
+
+    class Slow:
+        def write(self, data: memoryview) -> int:
+            taken.append(bytes(data[:3]))
+            return min(3, len(data))
+
+    atomic._write(Slow(), b"abcdefgh")  # type: ignore[arg-type]
+    assert taken == [b"abc", b"def", b"gh"]
+
+
+def test_large_chunks_are_not_copied() -> None:
+    data = np.zeros(atomic.MAX_WRITE + 5, np.uint8)
+    first, second = atomic._pieces([data.data])
+    assert np.shares_memory(np.frombuffer(first, np.uint8), data)
+    assert len(second) == 5
+
+
+def test_a_path_may_be_a_string_or_a_path_or_relative(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_file("a", [b"1"])
+    write_file(Path("b"), [b"2"])
+    write_file(tmp_path / ("c" * 255), [b"3"])
+    assert [p.read_bytes() for p in sorted(tmp_path.iterdir())] == [b"1", b"2", b"3"]
+
+
+# ---- permissions and links ----
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o022, 0o027, 0o077])
+def test_a_new_file_has_the_usual_mode(mask: int, tmp_path: Path) -> None:
+    path = tmp_path / "new"
+    with umask(mask):
+        write_file(path, [b"new"])
+        assert os.umask(mask) == mask
+    assert mode(path) == 0o666 & ~mask
+
+
+@pytest.mark.parametrize("old", [0o600, 0o640, 0o644, 0o666, 0o755])
+def test_an_existing_file_keeps_its_mode(old: int, target: Path) -> None:
+    target.chmod(old)
+    with umask(0o077):
+        write_file(target, [b"new"])
+    assert mode(target) == old
+
+
+def test_set_id_bits_are_dropped(target: Path) -> None:
+    target.chmod(0o6755)
+    write_file(target, [b"new"])
+    assert mode(target) == 0o755
+
+
+@pytest.fixture
+def named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system whose files all have names."""
+    monkeypatch.setattr(atomic, "_NAMELESS", 0)
+
+
+@pytest.mark.usefixtures("named")
+def test_the_temporary_file_of_a_private_file_is_private(target: Path) -> None:
+    target.chmod(0o644)
+    seen: list[int] = []
+
+    def chunks() -> Iterator[bytes]:
+        yield bytes(atomic.FLUSH_FROM)
+        seen.extend(mode(p) for p in target.parent.iterdir() if p != target)
+
+    write_file(target, chunks())
+    assert seen == [0o600]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_an_existing_file_keeps_its_owner(public: Path) -> None:
+    os.chown(public, NOBODY, NOBODY)
+    write_file(public, [b"new"])
+    assert (public.stat().st_uid, public.stat().st_gid) == (NOBODY, NOBODY)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become a member of a group")
+@pytest.mark.parametrize("member", [True, False])
+def test_an_existing_file_keeps_its_group_for_members(member: bool, public: Path) -> None:
+    os.chown(public, 0, 12345)
+    public.chmod(0o664 if member else 0o666)
+    before = os.getgroups()
+    os.setgroups([12345] if member else [])
+    os.setegid(NOBODY)
+    try:
+        with ordinary_user():
+            write_file(public, [b"new"])
+    finally:
+        os.setegid(0)
+        os.setgroups(before)
+    found = public.stat()
+    assert (found.st_uid, found.st_gid) == (NOBODY, 12345 if member else NOBODY)
+    assert mode(public) == (0o664 if member else 0o666)
+
+
+def test_a_link_stays_and_its_target_changes(target: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "links"
+    folder.mkdir()
+    link, second = folder / "link", folder / "second"
+    link.symlink_to(Path("..") / target.name)
+    second.symlink_to(link)
+    write_file(second, [b"new"])
+    assert second.is_symlink()
+    assert link.is_symlink()
+    assert target.read_bytes() == b"new"
+    assert listing(folder) == ["link", "second"]
+
+
+def test_a_dangling_link_gets_its_target(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to("missing")
+    write_file(link, [b"new"])
+    assert link.is_symlink()
+    assert (tmp_path / "missing").read_bytes() == b"new"
+
+
+def test_other_hard_links_keep_the_old_content(target: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    os.link(target, other)
+    write_file(target, [b"new"])
+    assert (target.read_bytes(), other.read_bytes()) == (b"new", OLD)
+
+
+# ---- saving over the file that was loaded ----
+
+
+def test_saving_numpy_maps_over_their_own_file(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    before = np.arange(100_000, dtype="<i4").reshape(100, 1000)
+    save_file({"a": before}, path)
+    start = 8 + int.from_bytes(path.read_bytes()[:8], "little")
+    mapped = np.memmap(path, "<i4", "r", offset=start, shape=before.shape)
+    save_file({"b": mapped.T, "a": mapped, "first": np.zeros(5000)}, path)
+    found = read_official(path.read_bytes())
+    assert found["a"] == ("I32", (100, 1000), before.tobytes())
+    assert found["b"] == ("I32", (1000, 100), before.T.tobytes())
+
+
+def test_saving_torch_maps_over_their_own_file(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    before = {str(i): torch.randn(100, 100) for i in range(5)}
+    save_torch(before, path)
+    loaded = safetensors.torch.load_file(path)
+    save_torch({"0": torch.zeros(3), **{f"new {k}": v for k, v in loaded.items()}}, path)
+    after = safetensors.torch.load_file(path)
+    assert all(torch.equal(after[f"new {k}"], v) for k, v in before.items())
+    assert all(torch.equal(loaded[k], v) for k, v in before.items())
+
+
+# ---- killed writers ----
+
+KILLED = """
+import os, signal, sys
+from safetensors_reference.writing.atomic import write_file
+def chunks():
+    yield bytes(3 << 20)
+    print(os.listdir(os.path.dirname(sys.argv[1])), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+write_file(sys.argv[1], chunks())
+"""
+
+
+@pytest.mark.skipif(not atomic._NAMELESS, reason="this system has no files without a name")
+@pytest.mark.parametrize("exists", [True, False])
+def test_nothing_is_left_of_a_writer_that_was_killed(exists: bool, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    if exists:
+        path.write_bytes(OLD)
+    argv = [sys.executable, "-c", KILLED, str(path)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    before = ["file"] * exists
+    assert done.stdout == f"{before}\n"
+    assert listing(tmp_path) == before
+    assert not exists or path.read_bytes() == OLD
+
+
+@pytest.mark.parametrize("how", ["nameless", "named", "no proc", "refused"])
+@pytest.mark.parametrize("exists", [True, False])
+def test_every_way_to_make_the_file_gives_the_same(
+    how: str, exists: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if how == "named":
+        monkeypatch.setattr(atomic, "_NAMELESS", 0)
+    elif how == "no proc":
+        monkeypatch.setattr(atomic, "FDS", tmp_path / "nothing")
+    elif how == "refused":
+        original = os.open
+
+        def refusing(path: Any, flags: int, *mode: Any, **more: Any) -> int:
+            if atomic._NAMELESS and flags & atomic._NAMELESS == atomic._NAMELESS:
+                raise OSError(errno.EOPNOTSUPP, "not supported")
+            return original(path, flags, *mode, **more)
+
+        monkeypatch.setattr(os, "open", refusing)
+    path = tmp_path / "file"
+    if exists:
+        path.write_bytes(OLD)
+        path.chmod(0o640)
+    with umask(0o027):
+        write_file(path, [b"new"])
+    assert path.read_bytes() == b"new"
+    assert mode(path) == 0o640
+    assert path.stat().st_nlink == 1
+    assert listing(tmp_path) == ["file"]
+
+
+def test_a_file_that_appears_meanwhile_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+
+    def chunks() -> Iterator[bytes]:
+        path.write_bytes(b"somebody else's")
+        yield b"new"
+
+    write_file(path, chunks())
+    assert path.read_bytes() == b"new"
+    assert listing(tmp_path) == ["file"]

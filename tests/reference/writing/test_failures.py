@@ -1,0 +1,235 @@
+"""Saving that fails: the old file stays, nothing else remains, and the error says what happened."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import signal
+import stat
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from safetensors_reference.rules.errors import WriteError
+from safetensors_reference.writing import atomic
+from safetensors_reference.writing.atomic import NotSavedError, write_file
+from safetensors_reference.writing.numpy import save_file
+from safetensors_reference.writing.writer import Deferred, TensorData, plan
+
+from .support import OLD, listing, ordinary_user, public_file, read_official, untouched
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(OLD)
+    return path
+
+
+@pytest.fixture
+def public() -> Iterator[Path]:
+    with public_file() as path:
+        yield path
+
+
+class TroubleError(Exception):
+    pass
+
+
+def failing(error: BaseException, before: int = 3 * atomic.FLUSH_FROM) -> Iterator[bytes]:
+    yield bytes(before)
+    raise error
+
+
+@pytest.mark.parametrize(
+    "error", [TroubleError(), MemoryError(), KeyboardInterrupt(), SystemExit(), WriteError("no")]
+)
+@pytest.mark.parametrize("exists", [True, False])
+def test_an_exception_leaves_everything_as_it_was(error: BaseException, exists: bool, target: Path) -> None:
+    if not exists:
+        target.unlink()
+    with pytest.raises(type(error)) as caught:
+        write_file(target, failing(error))
+    assert caught.value is error
+    assert untouched(target) if exists else listing(target.parent) == []
+
+
+def test_ctrl_c(target: Path) -> None:
+    def chunks() -> Iterator[bytes]:
+        yield bytes(3 * atomic.FLUSH_FROM)
+        signal.raise_signal(signal.SIGINT)
+        yield b"never"
+
+    with pytest.raises(KeyboardInterrupt):
+        write_file(target, chunks())
+    assert untouched(target)
+
+
+@contextmanager
+def largest_file(size: int) -> Iterator[None]:
+    """Let the system refuse files beyond ``size``; Python ignores the signal that goes with it."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("allowed", [0, 1, atomic.MAX_WRITE - 1, atomic.MAX_WRITE + 4096])
+def test_a_file_the_system_cuts_off(allowed: int, target: Path) -> None:
+    with largest_file(allowed), pytest.raises(NotSavedError) as caught:
+        write_file(target, [bytes(atomic.MAX_WRITE), bytes(atomic.MAX_WRITE)])
+    assert caught.value.errno == errno.EFBIG
+    assert str(target) in str(caught.value)
+    assert untouched(target)
+
+
+@contextmanager
+def small_disk(path: Path) -> Iterator[None]:
+    path.mkdir()
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "none", path], capture_output=True, check=False
+    )
+    if made.returncode:
+        pytest.skip("no file system can be mounted here")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", path], check=True)
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    folder = tmp_path / "disk"
+    with small_disk(folder):
+        target = folder / "model.safetensors"
+        target.write_bytes(OLD)
+        tensors = {"a": np.ones(100_000, np.uint8), "b": np.ones((1000, 1000), np.uint8).T}
+        with pytest.raises(NotSavedError) as caught:
+            save_file(tensors, target)
+        assert caught.value.errno == errno.ENOSPC
+        assert (caught.value.code, caught.value.rule) == ("IO_ERROR", "WRT-19")
+        assert str(target) in str(caught.value)
+        assert untouched(target)
+        save_file({"a": tensors["a"]}, target)
+        assert list(read_official(target.read_bytes())) == ["a"]
+
+
+@pytest.mark.parametrize("step", ["fsync", "fchmod"])
+def test_a_step_that_fails(step: str, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, step, fail)
+    with pytest.raises(NotSavedError, match=r"model\.safetensors: not saved: Input/output error") as caught:
+        write_file(target, [b"new"])
+    assert caught.value.errno == errno.EIO
+    assert untouched(target)
+
+
+def test_a_rename_that_fails(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.EBUSY, "Device or resource busy")
+
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(NotSavedError, match="busy"):
+        write_file(target, [b"new"])
+    assert untouched(target)
+
+
+def test_content_is_on_the_disk_before_the_rename(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[str] = []
+    fsync, replace = os.fsync, Path.replace
+
+    def spy_fsync(fd: int) -> None:
+        steps.append("directory" if stat.S_ISDIR(os.fstat(fd).st_mode) else f"file of {os.fstat(fd).st_size}")
+        fsync(fd)
+
+    def spy_replace(path: Path, other: Path) -> Path:
+        steps.append("rename")
+        return replace(path, other)
+
+    monkeypatch.setattr(os, "fsync", spy_fsync)
+    monkeypatch.setattr(Path, "replace", spy_replace)
+    write_file(target, [b"new"])
+    assert steps == ["file of 3", "rename", "directory"]
+
+
+def test_a_directory_that_cannot_be_synced_is_no_failure(
+    target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fsync = os.fsync
+
+    def fail_on_directories(fd: int) -> None:
+        if stat.S_ISDIR(os.fstat(fd).st_mode):
+            raise OSError(errno.EINVAL, "Invalid argument")
+        fsync(fd)
+
+    monkeypatch.setattr(os, "fsync", fail_on_directories)
+    write_file(target, [b"new"])
+    assert target.read_bytes() == b"new"
+
+
+def test_a_read_only_directory(public: Path) -> None:
+    public.parent.chmod(0o555)
+    with ordinary_user(), pytest.raises(NotSavedError, match="Permission denied") as caught:
+        write_file(public, [b"new"])
+    assert caught.value.errno == errno.EACCES
+    assert untouched(public)
+    public.parent.chmod(0o777)
+    with ordinary_user():
+        write_file(public, [b"new"])
+    assert public.read_bytes() == b"new"
+
+
+def test_a_read_only_file(public: Path) -> None:
+    target = public
+    target.chmod(0o444)
+    with ordinary_user(), pytest.raises(NotSavedError, match="read-only") as caught:
+        write_file(target, [b"new"])
+    assert caught.value.errno == errno.EACCES
+    assert untouched(target)
+
+
+@pytest.mark.parametrize(
+    "kind", ["directory", "fifo", "device", "missing directory", "file as directory", "loop"]
+)
+def test_targets_that_cannot_be_files(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "target"
+    if kind == "directory":
+        path.mkdir()
+    elif kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/null")
+    elif kind == "missing directory":
+        path = path / "x"
+    elif kind == "file as directory":
+        path.write_bytes(OLD)
+        path = path / "x"
+    else:
+        path.symlink_to(path)
+    before = listing(tmp_path)
+    with pytest.raises(NotSavedError) as caught:
+        write_file(path, [b"new"])
+    assert str(path) in str(caught.value)
+    assert listing(tmp_path) == before
+    assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
+
+
+def test_a_path_with_a_zero_byte(tmp_path: Path) -> None:
+    with pytest.raises(NotSavedError, match="not saved"):
+        write_file(f"{tmp_path}/a\0b", [b"new"])
+
+
+def test_data_that_turn_out_too_short_leave_the_old_file(target: Path) -> None:
+    rows = [TensorData("a", "U8", (2 * atomic.FLUSH_FROM,), bytes(2 * atomic.FLUSH_FROM))]
+    rows.append(TensorData("z", "U8", (2,), Deferred(2, lambda: b"1")))
+    with pytest.raises(WriteError, match="the data have 1 bytes"):
+        write_file(target, plan(rows).chunks())
+    assert untouched(target)

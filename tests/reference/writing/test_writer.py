@@ -1,0 +1,278 @@
+"""The framework-neutral writer: the layout of the file, its JSON, and every refusal."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
+
+from safetensors_reference import DTYPE_BITS, HEADER_CAP, explain
+from safetensors_reference.rules.errors import WriteError
+from safetensors_reference.writing import writer
+from safetensors_reference.writing.writer import FILE_ORDER, Deferred, TensorData, plan
+
+from .. import naive
+from ..strategies import FEWER
+from .samples import metadata, names
+from .support import read_official
+
+
+def u8(name: str, size: int = 1) -> TensorData:
+    return TensorData(name, "U8", (size,), bytes(size))
+
+
+def header_of(file: bytes) -> bytes:
+    return file[8 : 8 + int.from_bytes(file[:8], "little")]
+
+
+@st.composite
+def tensors(draw: DrawFn) -> list[TensorData]:
+    """Tensors of any dtype, those below a byte included, in the order drawn."""
+    out = []
+    for name in draw(st.lists(names(), unique=True, max_size=6)):
+        code = draw(st.sampled_from(sorted(naive.BITS)))
+        shape = draw(st.lists(st.integers(0, 3), max_size=3))
+        if naive.BITS[code] % 8:
+            shape.insert(len(name) % (len(shape) + 1), 4)
+        bits = naive.BITS[code]
+        for dim in shape:
+            bits *= dim
+        data = random.Random(draw(st.integers(0, 2**32 - 1))).randbytes(bits // 8)
+        deferred = draw(st.booleans())
+        out.append(
+            TensorData(name, code, tuple(shape), Deferred(len(data), lambda d=data: d) if deferred else data)  # type: ignore[misc]
+        )
+    return out
+
+
+def raw(tensor: TensorData) -> bytes:
+    return bytes(tensor.data.load() if isinstance(tensor.data, Deferred) else tensor.data)
+
+
+@FEWER
+@given(tensors(), metadata())
+def test_strict_naive_and_official_reader_get_back_what_was_written(
+    given_tensors: list[TensorData], strings: dict[str, str] | None
+) -> None:
+    file = plan(given_tensors, strings).to_bytes()
+    explanation = explain(file)
+    assert explanation.faults == []
+    content = naive.read(file)
+    assert content.metadata == strings
+    data = file[8 + int.from_bytes(file[:8], "little") :]
+    found = {n: (code, shape, data[begin:end]) for n, (code, shape, begin, end) in content.tensors.items()}
+    wanted = {t.name: (t.dtype, t.shape, raw(t)) for t in given_tensors}
+    assert found == wanted
+    assert read_official(file) == wanted
+
+
+@FEWER
+@given(tensors(), metadata())
+def test_layout(given_tensors: list[TensorData], strings: dict[str, str] | None) -> None:
+    file = plan(given_tensors, strings).to_bytes()
+    header = header_of(file)
+    assert len(header) % 8 == 0
+    tree = json.loads(header)
+    # Compact JSON: parsing and writing it again gives the same text, so there is no optional space in it.
+    again = json.dumps(tree, ensure_ascii=False, separators=(",", ":")).encode()
+    assert header == again + b" " * (-len(again) % 8)
+    if strings is not None:
+        assert next(iter(tree)) == "__metadata__"
+        assert list(tree.pop("__metadata__")) == sorted(strings, key=str.encode)
+    order = [(FILE_ORDER.index(entry["dtype"]), name.encode()) for name, entry in tree.items()]
+    assert order == sorted(order)
+    end = 0
+    for entry in tree.values():
+        assert entry["data_offsets"][0] == end
+        end = entry["data_offsets"][1]
+    assert end == len(file) - 8 - len(header)
+
+
+def test_every_dtype_has_its_place_in_the_file() -> None:
+    assert sorted(FILE_ORDER) == sorted(DTYPE_BITS) == sorted(naive.BITS)
+    widths = [DTYPE_BITS[code] for code in FILE_ORDER if code != "BOOL"]
+    assert widths[: widths.index(6)] == sorted(widths[: widths.index(6)], reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("strings", "header"),
+    [
+        (None, b"{}      "),
+        ({}, b'{"__metadata__":{}}     '),
+        ({"a": "b"}, b'{"__metadata__":{"a":"b"}}      '),
+        ({"b": "", "": "x", "a": ""}, b'{"__metadata__":{"":"x","a":"","b":""}} '),
+    ],
+)
+def test_no_tensors(strings: dict[str, str] | None, header: bytes) -> None:
+    file = plan([], strings).to_bytes()
+    assert header_of(file) == header
+    assert len(file) == 8 + len(header)
+    assert read_official(file) == {}
+    found = explain(file).header
+    assert found is not None
+    assert found.metadata == strings
+
+
+@pytest.mark.parametrize(
+    ("name", "spelled"),
+    [
+        ("é😀", "é😀"),
+        ("\x00\x1f", "\\u0000\\u001f"),
+        ("\b\t\n\f\r", "\\b\\t\\n\\f\\r"),
+        ('"\\/', '\\"\\\\/'),
+        ("\x7f\u2028\ufffe", "\x7f\u2028\ufffe"),
+    ],
+)
+def test_only_what_must_be_escaped_is(name: str, spelled: str) -> None:
+    file = plan([u8(name, 0)]).to_bytes()
+    text = f'{{"{spelled}":{{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}}}'
+    assert header_of(file).rstrip(b" ") == text.encode()
+
+
+def test_names_are_sorted_by_their_bytes() -> None:
+    # UTF-16 order, as some languages sort, would put the emoji first.
+    file = plan([u8("😀"), u8("\uffee"), u8("z"), u8("Z"), u8("")]).to_bytes()
+    assert list(json.loads(header_of(file))) == ["", "Z", "z", "\uffee", "😀"]
+
+
+def test_buffers_of_all_kinds() -> None:
+    kinds: list[Any] = [
+        b"ab",
+        bytearray(b"ab"),
+        memoryview(b"ab"),
+        memoryview(b"abcd").cast("H")[:1],
+        Deferred(2, lambda: b"ab"),
+    ]
+    file = plan(TensorData(str(i), "U8", (2,), data) for i, data in enumerate(kinds)).to_bytes()
+    assert file.endswith(b"ab" * len(kinds))
+
+
+LONE = "a\ud800"
+
+REFUSED: dict[str, tuple[TensorData, str, str]] = {
+    "reserved name": (u8("__metadata__"), "WRT_BAD_NAME", "WRT-06"),
+    "number as name": (u8(1), "WRT_BAD_NAME", "WRT-10"),  # type: ignore[arg-type]
+    "bytes as name": (u8(b"a"), "WRT_BAD_NAME", "WRT-10"),  # type: ignore[arg-type]
+    "no name": (u8(None), "WRT_BAD_NAME", "WRT-10"),  # type: ignore[arg-type]
+    "lone surrogate": (u8(LONE), "WRT_BAD_NAME", "WRT-10"),
+    "name twice": (u8("first"), "WRT_BAD_NAME", "HDR-09"),
+    "unknown dtype": (TensorData("x", "F128", (1,), bytes(16)), "WRT_UNSUPPORTED_DTYPE", "WRT-09"),
+    "lower-case dtype": (TensorData("x", "u8", (1,), bytes(1)), "WRT_UNSUPPORTED_DTYPE", "WRT-09"),
+    "too short": (TensorData("x", "F32", (2,), bytes(7)), "WRT_SIZE_MISMATCH", "WRT-17"),
+    "too long": (TensorData("x", "F32", (2,), bytes(9)), "WRT_SIZE_MISMATCH", "WRT-17"),
+    "bytes without elements": (TensorData("x", "F32", (2, 0), bytes(4)), "WRT_SIZE_MISMATCH", "WRT-17"),
+    "scalar without bytes": (TensorData("x", "U8", (), b""), "WRT_SIZE_MISMATCH", "WRT-17"),
+    "deferred too short": (TensorData("x", "U8", (2,), Deferred(1, bytes)), "WRT_SIZE_MISMATCH", "WRT-17"),
+    "half a byte": (TensorData("x", "F4", (3,), bytes(2)), "WRT_SIZE_MISMATCH", "WRT-17"),
+    "a quarter byte": (TensorData("x", "F6_E2M3", (1,), bytes(1)), "WRT_SIZE_MISMATCH", "WRT-17"),
+    "negative dimension": (TensorData("x", "U8", (-1, -1), bytes(1)), "WRT_SIZE_MISMATCH", "WRT-17"),
+    "float dimension": (TensorData("x", "U8", (1.0,), bytes(1)), "WRT_SIZE_MISMATCH", "WRT-17"),  # type: ignore[arg-type]
+    "true dimension": (TensorData("x", "U8", (True,), bytes(1)), "WRT_SIZE_MISMATCH", "WRT-17"),
+    "wraps to zero": (TensorData("x", "U8", (2**32, 2**32), b""), "SHP_OVERFLOW", "WRT-20"),
+    "wraps to its size": (TensorData("x", "F32", (2**63 + 2, 2), bytes(16)), "SHP_OVERFLOW", "WRT-20"),
+    "bits wrap": (TensorData("x", "F32", (2**62,), b""), "SHP_OVERFLOW", "WRT-20"),
+    "wraps before a zero": (TensorData("x", "U8", (2**63, 2, 0), b""), "SHP_OVERFLOW", "WRT-20"),
+    "wraps after a zero": (TensorData("x", "U8", (0, 2**63, 2), b""), "SHP_OVERFLOW", "WRT-20"),
+    "huge dimension": (TensorData("x", "U8", (0, 2**64), b""), "SHP_OVERFLOW", "WRT-20"),
+    "many dimensions": (TensorData("x", "U8", (2,) * 100_000, b""), "SHP_OVERFLOW", "WRT-20"),
+    "gaps": (TensorData("x", "U8", (2,), memoryview(b"abcd")[::2]), "WRT_NOT_CONTIGUOUS", "WRT-07"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_refused_tensors(what: str) -> None:
+    last, code, rule = REFUSED[what]
+    with pytest.raises(WriteError) as caught:
+        plan([u8("first"), last])
+    assert (caught.value.code, caught.value.rule) == (code, rule)
+
+
+def test_largest_shapes_that_are_written() -> None:
+    file = plan([TensorData("x", "F64", (0, 2**64 - 1), b""), TensorData("y", "U8", (2**32, 0, 2**31), b"")])
+    assert explain(file.to_bytes()).faults == []
+
+
+BAD_METADATA: dict[str, Any] = {
+    "number as value": {"a": 1},
+    "null as value": {"a": None},
+    "bytes as value": {"a": b"b"},
+    "number as key": {1: "a"},
+    "lone surrogate in a key": {LONE: "a"},
+    "lone surrogate in a value": {"a": LONE},
+    "map in the map": {"a": {}},
+    "list": [("a", "b")],
+    "string": "ab",
+    "pairs of characters": ["ab"],
+}
+
+
+@pytest.mark.parametrize("what", BAD_METADATA)
+def test_refused_metadata(what: str) -> None:
+    with pytest.raises(WriteError) as caught:
+        plan([], BAD_METADATA[what])
+    assert (caught.value.code, caught.value.rule) == ("WRT_BAD_METADATA", "WRT-10")
+
+
+@pytest.mark.nightly  # by day the next test says the same of a lower cap
+def test_header_cap() -> None:
+    """The largest header that is written is the largest that readers accept, exactly."""
+    rest = len(b'{"__metadata__":{"":""}}')
+    file = plan([], {"": "x" * (HEADER_CAP - rest)}).to_bytes()
+    assert int.from_bytes(file[:8], "little") == HEADER_CAP
+    assert read_official(file) == {}
+    with pytest.raises(WriteError) as caught:
+        plan([], {"": "x" * (HEADER_CAP - rest + 1)})
+    assert (caught.value.code, caught.value.rule) == ("WRT_HEADER_OVER_LIMIT", "WRT-11")
+
+
+@pytest.mark.parametrize("more", range(9))
+def test_padding_counts_towards_the_cap(more: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "HEADER_CAP", 1000)
+    strings = {"": "x" * (993 - len(b'{"__metadata__":{"":""}}') + more)}
+    if more <= 7:
+        assert len(plan([], strings).to_bytes()) == 1008
+    else:
+        with pytest.raises(WriteError):
+            plan([], strings)
+
+
+@pytest.mark.parametrize("size", [0, 1, 3])
+def test_deferred_data_of_another_size_than_announced(size: int) -> None:
+    file = plan([TensorData("x", "U8", (2,), Deferred(2, lambda: bytes(size)))])
+    with pytest.raises(WriteError) as caught:
+        file.to_bytes()
+    assert caught.value.code == "WRT_SIZE_MISMATCH"
+
+
+def test_one_deferred_copy_at_a_time() -> None:
+    alive = 0
+    most = 0
+
+    class Held(bytearray):
+        def __init__(self, size: int) -> None:
+            nonlocal alive, most
+            super().__init__(size)
+            alive += 1
+            most = max(most, alive)
+
+        def __del__(self) -> None:
+            nonlocal alive
+            alive -= 1
+
+    rows = [TensorData(str(i), "U8", (8,), Deferred(8, lambda: Held(8))) for i in range(10)]
+    assert plan(rows).to_bytes().endswith(bytes(80))
+    assert most <= 2
+
+
+def test_random_orders_give_the_same_bytes() -> None:
+    rng = random.Random(1)
+    rows = [TensorData(f"{c}{i}", c, (4,), bytes(DTYPE_BITS[c] // 2)) for c in FILE_ORDER for i in range(3)]
+    first = plan(rows).to_bytes()
+    for _ in range(5):
+        rng.shuffle(rows)
+        assert plan(rows).to_bytes() == first
