@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from safetensors_corpus.author.file import FileBuilder, json_text, pattern, size_of
 
-from ..reference import naive
+from ...reference import naive
 
 
 def parts(data: bytes) -> tuple[bytes, bytes]:

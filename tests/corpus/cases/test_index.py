@@ -22,7 +22,7 @@ from safetensors_reference.doors import safe_open
 from safetensors_reference.rules.book import rule_book
 from safetensors_reference.sharded.read import open_index
 
-from .kind_support import cannot_fail, is_caught, of_kind
+from .kinds import cannot_fail, is_caught, of_kind
 
 VARIANTS = (*loaders.VARIANTS, *loaders_contents.VARIANTS, *loaders_text.VARIANTS)
 

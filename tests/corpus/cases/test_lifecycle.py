@@ -13,9 +13,9 @@ from safetensors_corpus import Case, Manifest
 from safetensors_corpus.broken.correct.holder import SmallHolder
 from safetensors_corpus.broken.variant import all_variants
 
-from .kind_support import failures, of_kind, uncaught
+from .kinds import failures, of_kind, uncaught
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 VARIANTS = [v for v in all_variants() if v.kind == "lifecycle"]
 Rows = dict[str, tuple[str, str | None, str | None]]
 
@@ -29,7 +29,7 @@ def cases(manifest: Manifest) -> list[Case]:
 def answers(written: Path) -> dict[str, Rows]:
     """What each real reader does: name -> case id -> outcome, failure and option."""
     names = ("official-mmap", "official-pread", "reference-copy", "reference-mmap")
-    command = [sys.executable, "-m", "tests.corpus.hold_adapters", str(written), *names]
+    command = [sys.executable, "-m", "tests.corpus.cases.hold_adapters", str(written), *names]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, timeout=300, check=True)
     rows: dict[str, Rows] = json.loads(done.stdout)
     return rows

@@ -26,7 +26,7 @@ from safetensors_reference.arrays.slicing import take
 from safetensors_reference.doors import safe_open
 from safetensors_reference.rules.book import rule_book
 
-from .kind_support import cannot_fail, is_caught, of_kind
+from .kinds import cannot_fail, is_caught, of_kind
 
 VARIANTS = (*slicers.VARIANTS, *slicers_requests.VARIANTS)
 PANICS = {"slice/stop-before-start-of-both", "slice/stop-before-start-beside-integer"}

@@ -16,7 +16,7 @@ from safetensors_corpus.perform import failure
 from safetensors_reference.rules.errors import SafetensorsError
 
 from . import write_adapters as adapters
-from .kind_support import done, failures, of_kind, uncaught
+from .kinds import done, failures, of_kind, uncaught
 
 pytestmark = pytest.mark.filterwarnings("ignore:The given buffer is not writable")
 

@@ -12,7 +12,7 @@ from safetensors_corpus.author.case import all_cases
 from safetensors_corpus.publish import build as build_module
 from safetensors_corpus.publish.build import Built, write
 
-from .small import run
+from ..small import run
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -16,7 +16,7 @@ from safetensors_corpus.manifest import load_manifest
 from safetensors_corpus.publish import copy as copying
 from safetensors_corpus.publish.copy import CopyError, make_plan, perform
 
-from .small import run, save, small_corpus
+from ..small import run, save, small_corpus
 
 
 @pytest.fixture

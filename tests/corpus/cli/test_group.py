@@ -11,7 +11,7 @@ import pytest
 from safetensors_corpus.cli import COMMANDS, corpus
 from safetensors_corpus.cli.common import byte_count
 
-from .small import run
+from ..small import run
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from safetensors_corpus import Manifest, load_manifest
 from safetensors_corpus.cli.common import expects
 
-from .small import run
+from ..small import run
 
 
 def test_list_shows_every_case_with_what_it_expects(manifest: Manifest, written: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from safetensors_corpus.publish import build as build_module
 from safetensors_corpus.publish.build import Built
 
-from .small import run, small_corpus
+from ..small import run, small_corpus
 
 
 @pytest.fixture

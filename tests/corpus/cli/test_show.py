@@ -16,7 +16,7 @@ from safetensors_corpus.document import read_document
 from safetensors_corpus.manifest import Manifest, load_manifest
 from safetensors_corpus.publish.show import SHOWN, spelled_text, step_text
 
-from .small import run, small_corpus
+from ..small import run, small_corpus
 
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 

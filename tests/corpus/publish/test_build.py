@@ -30,7 +30,7 @@ from safetensors_corpus.steps import KINDS
 from safetensors_reference import PROFILES, Explanation, explain, rule_book
 from safetensors_reference.rules.book import ProfileName
 
-from ..reference import naive
+from ...reference import naive
 
 DIGEST = """
 import hashlib

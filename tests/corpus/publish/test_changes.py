@@ -18,7 +18,7 @@ from safetensors_corpus.manifest import corpus_root
 from safetensors_corpus.publish.changes import Changes, Version, compare, demand
 from safetensors_corpus.publish.release import release_files
 
-from .small import run, save, small_corpus
+from ..small import run, save, small_corpus
 
 Raw = dict[str, Any]
 SCHEMA = json.loads((corpus_root() / "schema/changes.schema.json").read_text())

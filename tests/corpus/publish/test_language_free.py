@@ -16,7 +16,7 @@ from safetensors_corpus.author.builders import BUILDERS, new_builder
 from safetensors_corpus.document import read_document
 from safetensors_corpus.manifest import corpus_root
 
-EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 PROGRAM = EXAMPLES / "corpus.mjs"
 READER = EXAMPLES / "corpus_reader.mjs"
 NODE = shutil.which("node")

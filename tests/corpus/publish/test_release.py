@@ -22,10 +22,10 @@ from safetensors_corpus.publish.build import Built
 from safetensors_corpus.publish.changes import read_version
 from safetensors_corpus.publish.release import ReleaseError, release_files, write_release
 
-from .small import LICENSE, run, save, small_corpus
+from ..small import LICENSE, run, save, small_corpus
 
 Raw = dict[str, Any]
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[3]
 
 
 @pytest.fixture

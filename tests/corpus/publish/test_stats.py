@@ -16,7 +16,7 @@ from safetensors_corpus.publish import stats as stats_module
 from safetensors_corpus.publish.stats import coverage_errors, load_reasons, rule_coverage, statistics
 from safetensors_reference.rules.book import rule_book
 
-from .small import run, small_corpus
+from ..small import run, small_corpus
 
 Raw = dict[str, Any]
 Reasons = dict[str, dict[str, str]]

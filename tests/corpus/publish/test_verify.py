@@ -12,7 +12,7 @@ import pytest
 
 from safetensors_corpus.manifest import corpus_root
 
-from .small import run, save, small_corpus
+from ..small import run, save, small_corpus
 
 Raw = dict[str, Any]
 
