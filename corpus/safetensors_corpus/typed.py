@@ -1,0 +1,161 @@
+"""Documents as typed models: values decoded, misfits in words, and the JSON Schemas of models.
+
+Models are ``msgspec.Struct``. The descriptions in their schemas are their docstrings: what stands above
+``Attributes:`` is about the object, the lines below it about its fields.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import difflib
+import inspect
+import re
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+import msgspec
+
+from safetensors_reference.rules.faults import shorten
+
+Model = TypeVar("Model")
+ADDRESS = "https://safetensors-conformance.example/schema/"
+"""Where the ids of published schemas begin."""
+_KINDS = {
+    "str": "a text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
+    "null": "null",
+    "date": "a date like 2027-06-01",
+    "datetime": "a date with a time",
+}
+_LONE = re.compile("[\ud800-\udfff]")
+
+
+class MisfitError(ValueError):
+    """A value is not as its model has it; the text says where and what is wrong, on one line of ASCII."""
+
+
+def typed(value: object, model: type[Model]) -> Model:
+    """Return a value made of dicts, lists, texts, numbers and dates as its model. Raises MisfitError.
+
+    Numbers that are not finite, nesting and repeated keys are for whoever reads the text: they are not
+    looked at.
+    """
+    try:
+        try:
+            return msgspec.convert(value, model, builtin_types=(dt.date, dt.datetime))
+        except UnicodeEncodeError:  # a lone surrogate where a key or one of several words stands
+            return msgspec.convert(_without_surrogates(value), model, builtin_types=(dt.date, dt.datetime))
+    except msgspec.ValidationError as err:
+        raise MisfitError(_in_words(str(err), model)) from err
+    except RecursionError as err:
+        raise MisfitError("nested too deeply") from err
+
+
+def _without_surrogates(value: Any) -> Any:
+    if isinstance(value, str):
+        return _LONE.sub("\ufffd", value)
+    if isinstance(value, dict):
+        return {_without_surrogates(k): _without_surrogates(v) for k, v in value.items()}
+    return [_without_surrogates(v) for v in value] if isinstance(value, list) else value
+
+
+def _in_words(said: str, model: Any) -> str:
+    """Return what msgspec says of a misfit as the field, a colon and a sentence without its subject."""
+    said, _, where = said.rpartition(" - at ") if " - at " in said else (said, "", "")
+    where = where.replace("`", "").replace("key in ", "a key of ").replace("$.", "").replace("$", "the whole")
+    return f"{where}: {_sentence(said, where, model)}" if where else _sentence(said, where, model)
+
+
+def _sentence(said: str, where: str, model: Any) -> str:
+    if found := re.fullmatch(r"Expected `(.*)`, got `(.*)`", said):
+        wanted = " or ".join(_KINDS.get(kind, kind) for kind in found[1].split(" | "))
+        return f"must be {wanted}, not {_KINDS.get(found[2], found[2])}"
+    if found := re.fullmatch(r"Object missing required field `(.*)`", said):
+        return f"has no {found[1]!r}"
+    if found := re.fullmatch(r"Object contains unknown field `(.*)`", said, re.DOTALL):
+        names = sorted(name for form in _forms(model, where) for name in form.get("properties", ()))
+        near = difflib.get_close_matches(found[1], names, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
+        return f"unknown key {_quoted(found[1])}; {hint}"
+    if found := re.fullmatch(r"Invalid (?:enum )?value (.*)", said, re.DOTALL):
+        known = [str(value) for form in _forms(model, where) for value in form.get("enum", ())]
+        return f"must be {' or '.join(known) or 'one of those that are known'}, not {_quoted(found[1])}"
+    if found := re.fullmatch(r"Expected `(\w+)` (?:of (length) )?([<>]=?) (\d+)", said):
+        kind = f"{_KINDS.get(found[1], found[1])}{' of length' if found[2] else ''}"
+        return f"must be {kind} {found[3]} {int(found[4]):,}"
+    if found := re.fullmatch(r"Expected `str` matching regex (.*)", said):
+        return f"must be a text of the form {found[1]}"
+    return shorten(said[:1].lower() + said[1:], 300)
+
+
+def _quoted(text: str) -> str:
+    return ascii(shorten(text.removeprefix("'").removesuffix("'"), 60))
+
+
+def _forms(model: Any, where: str) -> list[dict[str, Any]]:
+    """Return the schemas that a model has for what stands at a place, such as ``entry[0].name``."""
+    forms, parts = msgspec.json.schema_components([model], ref_template="{name}")
+
+    def opened(form: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        yield form
+        for inner in (*form.get("anyOf", ()), *([parts[form["$ref"]]] if "$ref" in form else ())):
+            yield from opened(inner)
+
+    found = list(opened(forms[0]))
+    for step in re.findall(r"[A-Za-z_]\w*|\[", where.removeprefix("a key of ")):
+        keys = ("items", "additionalProperties")
+        inside = (
+            [f.get(k) for f in found for k in keys]
+            if step == "["
+            else [f.get("properties", {}).get(step) for f in found]
+        )
+        found = [form for inner in inside if isinstance(inner, dict) for form in opened(inner)]
+    return found
+
+
+def json_schema(name: str, title: str, model: Any, about: str = "") -> dict[str, Any]:
+    """Return the published JSON Schema of a model.
+
+    Args:
+        name: of the file, before ``.schema.json``.
+        title: of the schema.
+        model: a struct, or a union of structs.
+        about: description of the whole; of a struct, its docstring by default.
+    """
+    (root,), parts = msgspec.json.schema_components([model], ref_template="#/$defs/{name}")
+    parts = {key: _described(part) for key, part in sorted(parts.items())}
+    if "$ref" in root:
+        root = parts.pop(root["$ref"].rpartition("/")[2])
+    root.pop("discriminator", None)  # a word of OpenAPI
+    about = about or root.get("description", "")
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"{ADDRESS}{name}.schema.json"}
+    return {
+        **head,
+        "title": title,
+        "description": about,
+        **_rest(root),
+        **({"$defs": parts} if parts else {}),
+    }
+
+
+def _rest(root: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in root.items() if key not in ("title", "description")}
+
+
+def _described(part: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a struct with its docstring put where it speaks of."""
+    about, _, fields = inspect.cleandoc(part.get("description", "")).partition("\n\nAttributes:\n")
+    for name, text in re.findall(r"^    (\w+): (.*(?:\n     .*)*)", fields, re.MULTILINE):
+        part["properties"][name] = {"description": _one_line(text), **part["properties"][name]}
+    for form in part.get("properties", {}).values():
+        if not form.get("default", True):
+            form.pop("default")  # it says the same as a field that is left out
+    return {**part, **({"description": _one_line(about)} if about else {})}
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.replace("``", "`").split())

@@ -1,0 +1,30 @@
+"""The published schemas of typed models are those that the models give."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from safetensors_conformance.implementations.descriptor import Descriptor
+from safetensors_corpus.typed import json_schema
+
+ROOT = Path(__file__).parents[1]
+CONFORMANCE = ROOT / "conformance" / "safetensors_conformance" / "schemas"
+SCHEMAS: list[tuple[Path, str, Any]] = [
+    (CONFORMANCE / "implementation.schema.json", "Descriptor of an implementation", Descriptor),
+]
+
+
+@pytest.mark.parametrize(("path", "title", "model"), SCHEMAS, ids=[path.name for path, _, _ in SCHEMAS])
+def test_a_published_schema_is_that_of_its_model(path: Path, title: str, model: Any) -> None:
+    made = json_schema(path.name.partition(".")[0], title, model)
+    Draft202012Validator.check_schema(made)
+    text = json.dumps(made, indent=1) + "\n"
+    if "WRITE_SCHEMAS" in os.environ:
+        path.write_text(text, encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == text, "run: WRITE_SCHEMAS=1 pytest tests/test_schemas.py"
