@@ -12,11 +12,14 @@ from jsonschema import Draft202012Validator
 
 from safetensors_conformance.implementations.descriptor import Descriptor
 from safetensors_corpus.typed import json_schema
+from safetensors_reports.history.document import TrendDocument
 
 ROOT = Path(__file__).parents[1]
+REPORTS = ROOT / "reports" / "safetensors_reports" / "schemas"
 CONFORMANCE = ROOT / "conformance" / "safetensors_conformance" / "schemas"
 SCHEMAS: list[tuple[Path, str, Any]] = [
     (CONFORMANCE / "implementation.schema.json", "Descriptor of an implementation", Descriptor),
+    (REPORTS / "trend.schema.json", "Trend over versions, version 1", TrendDocument),
 ]
 
 
