@@ -13,19 +13,31 @@ from jsonschema import Draft202012Validator
 from safetensors_conformance.implementations.descriptor import Descriptor
 from safetensors_corpus.typed import json_schema
 from safetensors_reports.history.document import TrendDocument
+from safetensors_reports.record.line import Choice, Footer, Header, Problem, Result
 
 ROOT = Path(__file__).parents[1]
 REPORTS = ROOT / "reports" / "safetensors_reports" / "schemas"
 CONFORMANCE = ROOT / "conformance" / "safetensors_conformance" / "schemas"
+ABOUT = {
+    "record": "A run of one implementation is a file of JSON lines in UTF-8: one header, then results, "
+    "choices and problems as they come, one footer. No footer: the run was truncated. Readers ignore "
+    "properties they do not know."
+}
 SCHEMAS: list[tuple[Path, str, Any]] = [
     (CONFORMANCE / "implementation.schema.json", "Descriptor of an implementation", Descriptor),
+    (
+        REPORTS / "record.schema.json",
+        "Run record, version 1: one line",
+        Header | Result | Choice | Problem | Footer,
+    ),
     (REPORTS / "trend.schema.json", "Trend over versions, version 1", TrendDocument),
 ]
 
 
 @pytest.mark.parametrize(("path", "title", "model"), SCHEMAS, ids=[path.name for path, _, _ in SCHEMAS])
 def test_a_published_schema_is_that_of_its_model(path: Path, title: str, model: Any) -> None:
-    made = json_schema(path.name.partition(".")[0], title, model)
+    name = path.name.partition(".")[0]
+    made = json_schema(name, title, model, ABOUT.get(name, ""))
     Draft202012Validator.check_schema(made)
     text = json.dumps(made, indent=1) + "\n"
     if "WRITE_SCHEMAS" in os.environ:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import difflib
 import inspect
+import json
 import re
 from collections.abc import Iterator
 from typing import Any, TypeVar
@@ -81,14 +82,14 @@ def _sentence(said: str, where: str, model: Any) -> str:
         near = difflib.get_close_matches(found[1], names, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
         return f"unknown key {_quoted(found[1])}; {hint}"
+    known = [str(value) for form in _forms(model, where) for value in form.get("enum", ())]
     if found := re.fullmatch(r"Invalid (?:enum )?value (.*)", said, re.DOTALL):
-        known = [str(value) for form in _forms(model, where) for value in form.get("enum", ())]
         return f"must be {' or '.join(known) or 'one of those that are known'}, not {_quoted(found[1])}"
     if found := re.fullmatch(r"Expected `(\w+)` (?:of (length) )?([<>]=?) (\d+)", said):
         kind = f"{_KINDS.get(found[1], found[1])}{' of length' if found[2] else ''}"
         return f"must be {kind} {found[3]} {int(found[4]):,}"
     if found := re.fullmatch(r"Expected `str` matching regex (.*)", said):
-        return f"must be a text of the form {found[1]}"
+        return f"must be {' or '.join(known) or f'a text of the form {found[1]}'}"
     return shorten(said[:1].lower() + said[1:], 300)
 
 
@@ -131,30 +132,30 @@ def json_schema(name: str, title: str, model: Any, about: str = "") -> dict[str,
     if "$ref" in root:
         root = parts.pop(root["$ref"].rpartition("/")[2])
     root.pop("discriminator", None)  # a word of OpenAPI
-    about = about or root.get("description", "")
+    about = about or root.pop("description", "")
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"{ADDRESS}{name}.schema.json"}
-    return {
-        **head,
-        "title": title,
-        "description": about,
-        **_rest(root),
-        **({"$defs": parts} if parts else {}),
-    }
+    defs = {"$defs": {_lower(key): part for key, part in parts.items()}} if parts else {}
+    text = json.dumps({**head, "title": title, "description": about, **root, **defs})
+    made: dict[str, Any] = json.loads(re.sub(r"(?<=#/\$defs/)\w+", lambda found: _lower(found[0]), text))
+    return made
 
 
-def _rest(root: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in root.items() if key not in ("title", "description")}
+def _lower(name: str) -> str:
+    return name[:1].lower() + name[1:]
 
 
 def _described(part: dict[str, Any]) -> dict[str, Any]:
     """Return the schema of a struct with its docstring put where it speaks of."""
-    about, _, fields = inspect.cleandoc(part.get("description", "")).partition("\n\nAttributes:\n")
+    about, _, fields = inspect.cleandoc(part.pop("description", "")).partition("\n\nAttributes:\n")
     for name, text in re.findall(r"^    (\w+): (.*(?:\n     .*)*)", fields, re.MULTILINE):
         part["properties"][name] = {"description": _one_line(text), **part["properties"][name]}
     for form in part.get("properties", {}).values():
         if not form.get("default", True):
             form.pop("default")  # it says the same as a field that is left out
-    return {**part, **({"description": _one_line(about)} if about else {})}
+    said = {"description": _one_line(about)} if about else {}
+    return said | {
+        key: value for key, value in part.items() if key != "title" and (key, value) != ("required", [])
+    }
 
 
 def _one_line(text: str) -> str:

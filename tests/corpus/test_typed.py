@@ -100,5 +100,5 @@ def test_the_schema_takes_its_descriptions_from_docstrings() -> None:
         "type": "integer",
         "minimum": 0,
     }
-    assert made["$defs"]["Inner"]["required"] == ["name"]
+    assert made["$defs"]["inner"]["required"] == ["name"]
     assert made["additionalProperties"] is False

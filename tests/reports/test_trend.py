@@ -127,7 +127,7 @@ def test_the_document_obeys_its_schema(make: type[Make]) -> None:
     notes = {"c0": Note("\ud800`|", ("OFF-07",), (BUG, Bug("FB-9", "y")))}
     result = trend("lib", "s", "c", runs, notes)
     assert schema_error("trend", json.loads(json.dumps(trend_document(result)))) is None
-    assert set(schema("trend")["$defs"]["ChangeRow"]["properties"]["turn"]["enum"]) == set(TURNS)
+    assert set(schema("trend")["$defs"]["changeRow"]["properties"]["turn"]["enum"]) == set(TURNS)
     trend_markdown(result).encode()
     "\n".join(trend_text(result)).encode()
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct, field
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 from msgspec.structs import replace
 from packaging.version import InvalidVersion, Version
 
@@ -107,7 +107,7 @@ class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     homepage: Address
     issues: Address
     entries: Annotated[tuple[Entry, ...], Meta(min_length=1)] = field(name="entry")
-    install: Install | None = None
+    install: Install | UnsetType = UNSET
     limit_address_space: bool = True
     note: str = ""
 

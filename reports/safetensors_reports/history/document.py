@@ -8,10 +8,11 @@ from msgspec import UNSET, Meta, Struct, UnsetType, to_builtins
 
 from safetensors_corpus.judging.verdicts import VERDICTS
 
-from .model import Passage, Trend, Turn, VersionRun
+from .model import TURNS, Passage, Trend, Turn, VersionRun
 
 Count = Annotated[int, Meta(ge=0)]
 Verdicts = Annotated[dict[str, Count], Meta(extra_json_schema={"propertyNames": {"enum": list(VERDICTS)}})]
+Turns = Annotated[dict[Turn, Count], Meta(extra_json_schema={"propertyNames": {"enum": list(TURNS)}})]
 
 
 class BugRow(Struct, frozen=True):
@@ -58,7 +59,7 @@ class PassageRow(Struct, frozen=True):
 
     before: str
     after: str
-    counts: dict[Turn, Count]
+    counts: Turns
     only_before: Count
     only_after: Count
     changes: tuple[ChangeRow, ...]
