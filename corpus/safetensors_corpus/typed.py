@@ -36,7 +36,16 @@ _LONE = re.compile("[\ud800-\udfff]")
 
 
 class MisfitError(ValueError):
-    """A value is not as its model has it; the text says where and what is wrong, on one line of ASCII."""
+    """A value is not as its model has it; the text says where and what is wrong, on one line of ASCII.
+
+    Attributes:
+        where: the place, such as ``entry[0].name``; empty for the whole.
+        why: a sentence whose subject is what stands there.
+    """
+
+    def __init__(self, where: str, why: str) -> None:
+        super().__init__(f"{where}: {why}" if where else why)
+        self.where, self.why = where, why
 
 
 def typed(value: object, model: type[Model]) -> Model:
@@ -49,11 +58,14 @@ def typed(value: object, model: type[Model]) -> Model:
         try:
             return msgspec.convert(value, model, builtin_types=(dt.date, dt.datetime))
         except UnicodeEncodeError:  # a lone surrogate where a key or one of several words stands
-            return msgspec.convert(_without_surrogates(value), model, builtin_types=(dt.date, dt.datetime))
+            value = _without_surrogates(value)
+            return msgspec.convert(value, model, builtin_types=(dt.date, dt.datetime))
     except msgspec.ValidationError as err:
-        raise MisfitError(_in_words(str(err), model)) from err
+        said, _, place = str(err).rpartition(" - at ") if " - at " in str(err) else (str(err), "", "")
+        where = re.sub(r"\$\.?", "", place.replace("`", "").replace("key in", "a key of"))
+        raise MisfitError(where, _sentence(said, value, model, where)) from err
     except RecursionError as err:
-        raise MisfitError("nested too deeply") from err
+        raise MisfitError("", "nested too deeply") from err
 
 
 def _without_surrogates(value: Any) -> Any:
@@ -64,37 +76,49 @@ def _without_surrogates(value: Any) -> Any:
     return [_without_surrogates(v) for v in value] if isinstance(value, list) else value
 
 
-def _in_words(said: str, model: Any) -> str:
-    """Return what msgspec says of a misfit as the field, a colon and a sentence without its subject."""
-    said, _, where = said.rpartition(" - at ") if " - at " in said else (said, "", "")
-    where = where.replace("`", "").replace("key in ", "a key of ").replace("$.", "").replace("$", "the whole")
-    return f"{where}: {_sentence(said, where, model)}" if where else _sentence(said, where, model)
-
-
-def _sentence(said: str, where: str, model: Any) -> str:
-    if found := re.fullmatch(r"Expected `(.*)`, got `(.*)`", said):
-        wanted = " or ".join(_KINDS.get(kind, kind) for kind in found[1].split(" | "))
-        return f"must be {wanted}, not {_KINDS.get(found[2], found[2])}"
+def _sentence(said: str, value: object, model: Any, where: str) -> str:
+    """Return what msgspec says of a misfit as a sentence without its subject, or one of its own."""
     if found := re.fullmatch(r"Object missing required field `(.*)`", said):
         return f"has no {found[1]!r}"
+    forms = _forms(model, where)
     if found := re.fullmatch(r"Object contains unknown field `(.*)`", said, re.DOTALL):
-        names = sorted(name for form in _forms(model, where) for name in form.get("properties", ()))
+        names = sorted(name for form in forms for name in form.get("properties", ()))
         near = difflib.get_close_matches(found[1], names, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
-        return f"unknown key {_quoted(found[1])}; {hint}"
-    known = [str(value) for form in _forms(model, where) for value in form.get("enum", ())]
-    if found := re.fullmatch(r"Invalid (?:enum )?value (.*)", said, re.DOTALL):
-        return f"must be {' or '.join(known) or 'one of those that are known'}, not {_quoted(found[1])}"
+        return f"unknown key {shown(found[1])}; {hint}"
+    got = re.search(r", got `(.*)`$", said)
+    there = _at(value, where) or (_KINDS.get(got[1], got[1]) if got else "")
+    but = f", not {there}" if there else ""
+    known = [str(word) for form in forms for word in form.get("enum", ())]
+    if known and not got:
+        return f"must be {' or '.join(known)}{but}"
+    if found := re.fullmatch(r"Expected `(.*)`, got `.*`", said):
+        wanted = " or ".join(_KINDS.get(kind, kind) for kind in found[1].split(" | "))
+        return f"must be {wanted}{but}"
     if found := re.fullmatch(r"Expected `(\w+)` (?:of (length) )?([<>]=?) (\d+)", said):
         kind = f"{_KINDS.get(found[1], found[1])}{' of length' if found[2] else ''}"
-        return f"must be {kind} {found[3]} {int(found[4]):,}"
-    if found := re.fullmatch(r"Expected `str` matching regex (.*)", said):
-        return f"must be {' or '.join(known) or f'a text of the form {found[1]}'}"
+        return f"must be {kind} {found[3]} {int(found[4]):,}{but}"
+    if found := re.fullmatch(r"Expected `str` matching regex '(.*)'", said):
+        return f"must be a text of the form {found[1]}{but}"
     return shorten(said[:1].lower() + said[1:], 300)
 
 
-def _quoted(text: str) -> str:
-    return ascii(shorten(text.removeprefix("'").removesuffix("'"), 60))
+def _at(value: Any, where: str) -> str:
+    """Return the text, number or other word at a place, empty for another value or an unknown place."""
+    for name, number in re.findall(r"([A-Za-z_]\w*)|\[([\d.]+)\]", where):
+        if name not in value if name else number == "...":
+            return ""
+        value = value[name] if name else value[int(number)]
+    return "" if isinstance(value, (dict, list, dt.date)) else shown(value)
+
+
+def shown(value: object) -> str:
+    """Return a text, number or other word of JSON in ASCII on one line, cut."""
+    if isinstance(value, str):
+        return ascii(shorten(value, 120))
+    if type(value) is int and abs(value) >= 10**64:
+        return "a whole number of many digits"
+    return json.dumps(value)
 
 
 def _forms(model: Any, where: str) -> list[dict[str, Any]]:
@@ -107,7 +131,7 @@ def _forms(model: Any, where: str) -> list[dict[str, Any]]:
             yield from opened(inner)
 
     found = list(opened(forms[0]))
-    for step in re.findall(r"[A-Za-z_]\w*|\[", where.removeprefix("a key of ")):
+    for step in re.findall(r"[A-Za-z_]\w*|\[", where):
         keys = ("items", "additionalProperties")
         inside = (
             [f.get(k) for f in found for k in keys]
