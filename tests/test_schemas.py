@@ -12,6 +12,7 @@ from jsonschema import Draft202012Validator
 
 from safetensors_conformance.implementations.descriptor import Descriptor
 from safetensors_corpus.typed import json_schema
+from safetensors_reports.fuzz_finding import FindingDocument
 from safetensors_reports.history.document import TrendDocument
 from safetensors_reports.record.line import Choice, Footer, Header, Problem, Result
 
@@ -25,6 +26,11 @@ ABOUT = {
 }
 SCHEMAS: list[tuple[Path, str, Any]] = [
     (CONFORMANCE / "implementation.schema.json", "Descriptor of an implementation", Descriptor),
+    (
+        ROOT / "fuzz" / "safetensors_fuzz" / "schemas" / "finding.schema.json",
+        "Finding of a fuzzing run, version 1",
+        FindingDocument,
+    ),
     (
         REPORTS / "record.schema.json",
         "Run record, version 1: one line",
