@@ -9,9 +9,8 @@ from pathlib import Path
 
 from common import Settings, annotate, kept_status, load_settings, output
 
-from safetensors_conformance.run.baseline import load_baseline, overdue
+from safetensors_conformance.run.baseline import BaselineError, load_baseline, overdue
 from safetensors_corpus.judging.verdicts import SECURITY
-from safetensors_reports.baseline import BaselineError
 from safetensors_reports.record.run import RecordError, RunRecord, read_record
 
 

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from safetensors_conformance.run.baseline import load_baseline, overdue, own_baselines
+from safetensors_conformance.run.baseline import BaselineError, load_baseline, overdue, own_baselines
 from safetensors_conformance.run.baseline_update import failing_steps, unexplained, update
 from safetensors_corpus import load_manifest
-from safetensors_reports.baseline import BaselineError
 
 GOOD = """
 implementation = "x"

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from safetensors_conformance.cli.impl import impl
 from safetensors_conformance.cli.run import run
 from safetensors_conformance.implementations.selectors import resolve
-from safetensors_conformance.run.baseline import load_baseline
+from safetensors_conformance.run.baseline import BaselineError, load_baseline
 from safetensors_conformance.run.baseline_update import failing_steps, update
 from safetensors_conformance.run.options import RunOptions
 from safetensors_conformance.run.results import ImplementationResults
@@ -20,7 +20,6 @@ from safetensors_conformance.run.session import RunSession
 from safetensors_conformance.worker.device import is_device
 from safetensors_conformance.worker.outcome import STEPS
 from safetensors_corpus import load_manifest
-from safetensors_reports.baseline import BaselineError
 from safetensors_reports.record.device_checks import CHECKS
 from safetensors_reports.record.run import read_record
 from safetensors_reports.schemas import schema

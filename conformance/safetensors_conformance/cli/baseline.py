@@ -9,9 +9,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from safetensors_reports.baseline import BaselineError
-
-from ..run.baseline import load_baseline
+from ..run.baseline import BaselineError, load_baseline
 from ..run.options import RunOptions
 from ..run.results import RunResults, baseline_path
 from ..run.session import RunSession, result_row, result_rows

@@ -11,12 +11,12 @@ import click
 from safetensors_corpus import Manifest, ManifestError, load_manifest
 from safetensors_corpus.cli.common import UnusableError
 from safetensors_reports.audit.inputs import AuditError
-from safetensors_reports.baseline import BaselineError
 from safetensors_reports.page.publish import INDEX, pages, publication, published, stale
 from safetensors_reports.record.run import RecordError, RunRecord, read_record
 from safetensors_reports.text import listed, visible
 
 from ..implementations.descriptor import descriptors
+from ..run.baseline import BaselineError
 from .report_files import known_failures, read_inputs, write_texts
 from .run import run
 

@@ -20,11 +20,11 @@ from safetensors_reports.audit.export.intoto import statements
 from safetensors_reports.audit.export.sarif import sarif_log
 from safetensors_reports.audit.inputs import REPORT, AuditError, FuzzFinding, load_report
 from safetensors_reports.audit.stable_text import slug
-from safetensors_reports.baseline import BaselineError
 from safetensors_reports.page.html import report_html
 from safetensors_reports.record.run import LEFT_OUT_NAMED, RecordError, RunRecord
 from safetensors_reports.text import plural, visible
 
+from ..run.baseline import BaselineError
 from .report_files import known_failures, read_inputs, write_texts
 
 MAX_ARTIFACT = 4 << 30

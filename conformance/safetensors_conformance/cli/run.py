@@ -17,10 +17,9 @@ from safetensors_corpus import Case, Manifest
 from safetensors_corpus.cli.common import UnusableError
 from safetensors_reference.rules.book import PROFILES, rule_book
 from safetensors_reference.seconds import SecondsRange
-from safetensors_reports.baseline import BaselineError
 
 from ..implementations.selectors import Target
-from ..run.baseline import check_owner
+from ..run.baseline import BaselineError, check_owner
 from ..run.cases import GivenUpError, StoppedError
 from ..run.interruption import Interruption
 from ..run.options import RunOptions

@@ -12,10 +12,9 @@ import pytest
 from safetensors_corpus import Case, Manifest, ManifestError, load_manifest
 from safetensors_reference.rules.book import rule_book
 from safetensors_reference.rules.cwe import CWE_OF_CODE
-from safetensors_reports.baseline import BaselineError
 
 from ..implementations.selectors import SelectorError, Target, resolve
-from ..run.baseline import check_owner
+from ..run.baseline import BaselineError, check_owner
 from ..run.cases import GivenUpError
 from ..run.options import RunOptions
 from ..run.results import ReportError, RunResults

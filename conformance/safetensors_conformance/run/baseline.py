@@ -31,6 +31,16 @@ from safetensors_reports.baseline import BaselineError, Expected, read_baseline
 from ..implementations.descriptor import descriptors
 from ..worker.device import kind_of_device
 
+__all__ = [
+    "Baseline",
+    "BaselineError",
+    "check_owner",
+    "load_baseline",
+    "name_in_records",
+    "overdue",
+    "own_baselines",
+]
+
 MAX_GLOB_CASES = 20
 """Most cases that one glob may cover."""
 

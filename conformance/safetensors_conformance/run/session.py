@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from safetensors_corpus import Case, ManifestError
 from safetensors_corpus.judging.verdicts import effect_of, fails
-from safetensors_reports.baseline import BaselineError
 from safetensors_reports.text import visible
 
 from ..implementations.environment import InstallError, prepare
@@ -20,7 +19,7 @@ from ..verdict.message import explain_failure
 from ..verdict.uninitialised_memory import with_heap_note
 from ..worker.outcome import Implementation
 from ..worker.worker import Limits, StartError
-from .baseline import Baseline, load_baseline, overdue
+from .baseline import Baseline, BaselineError, load_baseline, overdue
 from .cases import CaseRunner, GivenUpError
 from .results import baseline_path, header_row
 
