@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+
+import msgspec
+
+from .typed import typed
 
 FAMILIES = {
     "framing": "Length prefix and framing",
@@ -39,8 +42,7 @@ FAMILIES = {
 """Kind of mistake -> its name for people, in the order of a reader's work."""
 
 
-@dataclass(frozen=True)
-class FieldBug:
+class FieldBug(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One reported bug.
 
     Attributes:
@@ -63,15 +65,13 @@ class FieldBug:
     date: str
     family: str
     trigger: str
-    versions: str
-    fixed: str
-    not_shown: str
+    versions: str = ""
+    fixed: str = ""
+    not_shown: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return the row of the manifest."""
-        row = asdict(self)
-        row["references"] = list(self.references)
-        return row
+        return {**msgspec.structs.asdict(self), "references": list(self.references)}
 
 
 def reference_url(reference: str) -> str | None:
@@ -91,20 +91,9 @@ def field_bugs() -> Mapping[str, FieldBug]:
     out: dict[str, FieldBug] = {}
     for raw in tomllib.loads(path.read_text(encoding="utf-8"))["bug"]:
         try:
-            bug = FieldBug(
-                raw["id"],
-                raw["project"],
-                raw["language"],
-                tuple(raw["references"]),
-                raw["date"],
-                raw["family"],
-                raw["trigger"],
-                raw.get("versions", ""),
-                raw.get("fixed", ""),
-                raw.get("not_shown", ""),
-            )
-        except KeyError as err:
-            raise ValueError(f"field bug {raw.get('id')}: {err} is missing") from err
+            bug = typed(raw, FieldBug)
+        except ValueError as err:
+            raise ValueError(f"field bug {raw.get('id')}: {err}") from err
         if bug.id in out:
             raise ValueError(f"field bug {bug.id} stands twice")
         if bug.family not in FAMILIES:

@@ -2,7 +2,7 @@
 # Builds every target of this folder into $OUT, each with its seed corpus, dictionary and options.
 
 project="$SRC/safetensors-conformance"
-pip3 install "$project[official,fast]"
+pip3 install "$project[official]"
 
 targets=()
 for path in "$project"/fuzz/oss-fuzz/fuzz_*.py; do

@@ -62,7 +62,7 @@ def test_an_entry_that_matches_nothing_and_a_glob_that_hides_too_much_are_told(t
         ("[[expected]]\ncase = 'a/b'", "says no verdict"),
         ("[[expected]]\ncase = 'a/b'\nread = 'pass'", "no failing verdict"),
         ("[[expected]]\ncase = 'a/b'\nread = 'broken'", "no failing verdict"),
-        ("[[expected]]\ncase = 'a/b'\nread = 'wrong-reject'\nreason = 'x'", "unknown keys reason"),
+        ("[[expected]]\ncase = 'a/b'\nread = 'wrong-reject'\nreason = 'x'", "unknown key 'reason'"),
         ("[[expected]]\ncase = 'a/b'\nread = 'wrong-reject'\nversions = 'new'", "no version specifier"),
         ("[[expected]]\ncase = 'a/b'\nread = 'wrong-reject'\nreview_by = 'soon'", "must be a date"),
         ("[[expected]]\ncase = 'a/b'\nread = 'wrong-reject'\n" * 2, "listed twice"),

@@ -125,7 +125,7 @@ def test_a_folder_that_cannot_be_written_is_one_clear_error(
 def test_npm_packages_need_npm(monkeypatch: pytest.MonkeyPatch, env: Environment) -> None:
     monkeypatch.setenv("PATH", "")
     with pytest.raises(InstallError, match=r"needs Node\.js"):
-        make(replace(env, descriptor=replace(env.descriptor, manager="npm")))
+        make(replace(env, descriptor=descriptors()["jax-js"]))
 
 
 @pytest.mark.parametrize("before", [None, 0o755, 0o777, 0o700])

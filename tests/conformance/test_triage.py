@@ -82,15 +82,18 @@ def test_entries_for_other_implementations_are_not_in_force(tmp_path: Path) -> N
     [
         ("known = 1", "write each entry as"),
         ("[[expected]]", "unknown key 'expected'"),
-        ("[[known]]", "needs 'signature'"),
+        ("[[known]]", "has no 'signature'"),
         (ENTRY.replace("reason", "raison"), "unknown key 'raison'"),
         (ENTRY.replace('"known"', '" "'), "needs 'reason'"),
         (ENTRY.replace("OFF_HOLE: accept a; reject b", "*"), "matches everything"),
         (ENTRY.replace("https://example.org/1", "later"), "must be a URL"),
         (ENTRY.replace("https://example.org/1", "unreported"), "needs a 'why'"),
-        (ENTRY.replace("2027-01-01", '"soon"'), "needs 'review_by' as a date"),
-        (ENTRY.replace("2027-01-01", "2027-01-01T00:00:00"), "needs 'review_by' as a date"),
-        (ENTRY + "between = 3", "list of names"),
+        (ENTRY.replace("2027-01-01", '"soon"'), "review_by: must be a date like 2027-06-01, not 'soon'"),
+        (
+            ENTRY.replace("2027-01-01", "2027-01-01T00:00:00"),
+            "review_by: must be a date like 2027-06-01, not a date with",
+        ),
+        (ENTRY + "between = 3", "between: must be a list, not 3"),
         ("[[known", "t.toml: "),
     ],
 )
@@ -152,4 +155,4 @@ def test_a_broken_triage_file_is_said_before_anything_runs(tmp_path: Path) -> No
     (tmp_path / "t.toml").write_text("[[known]]")
     result = call("--triage", tmp_path / "t.toml")
     assert result.exit_code == 2
-    assert "needs 'signature'" in result.stderr
+    assert "has no 'signature'" in result.stderr

@@ -113,7 +113,7 @@ trigger = "Something."
     [
         (COMPLETE + COMPLETE, "FB-01 stands twice"),
         (COMPLETE.replace('family = "dtype"', 'family = "odd"'), "FB-01: unknown family 'odd'"),
-        (COMPLETE.replace('date = "2024"\n', ""), "FB-01: 'date' is missing"),
+        (COMPLETE.replace('date = "2024"\n', ""), "FB-01: has no 'date'"),
     ],
 )
 def test_a_broken_table_is_refused(

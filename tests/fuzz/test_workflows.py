@@ -174,7 +174,7 @@ def test_what_workflows_install_of_others_has_digests() -> None:
     project = tomllib.loads((FOLDER.parents[1] / "pyproject.toml").read_text())
     extras = project["project"]["optional-dependencies"]
     wanted = [*project["project"]["dependencies"], *project["build-system"]["requires"]]
-    for line in (*wanted, *(line for name in ("official", "fast", "fuzz") for line in extras[name])):
+    for line in (*wanted, *(line for name in ("official", "fuzz") for line in extras[name])):
         need = Requirement(line)
         if need.marker is None or need.marker.evaluate({"python_version": "3.11"}):
             assert versions[need.name] in need.specifier, line

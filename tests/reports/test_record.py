@@ -79,12 +79,12 @@ def test_written_lines_fulfil_the_published_schema(tmp_path: Path, make: type[Ma
 
 
 def test_schema_and_vocabulary_are_the_same() -> None:
-    plain = schema("record")["$defs"]["verdict"]["anyOf"][0]["enum"]
-    assert {*plain, "choice", "deviation"} == set(VERDICTS)
-    (deviations,) = [
-        e["pattern"] for e in schema("record")["$defs"]["verdict"]["anyOf"] if "deviation" in str(e)
-    ]
-    assert deviations == f"^deviation:({'|'.join(DEVIATIONS)})$"
+    verdict = Draft202012Validator(schema("record")["$defs"]["result"]["properties"]["verdict"])
+    more = {"choice": ["accept", "a|b"], "deviation": DEVIATIONS}
+    good = [f"{v}:{m}" for v, ms in more.items() for m in ms] + [v for v in VERDICTS if v not in more]
+    assert all(verdict.is_valid(v) for v in good)
+    bad = ["choice", "choice:", "choice:a||b", "deviation", "deviation:x", "pass:x", "fine", ""]
+    assert not any(verdict.is_valid(v) for v in bad)
 
 
 def test_each_line_is_on_disk_before_the_next(tmp_path: Path, make: type[Make]) -> None:
@@ -154,8 +154,8 @@ def _written(path: Path, make: type[Make], text: str) -> Path:
         ("HEADER\nHEADER\n", 2, "second header"),
         ("HEADER\nFOOTER\nRESULT\n", 3, "after the footer"),
         ('{"type": "header", "record": 2}\n', 1, "record version 2"),
-        ('{"type": "header", "record": 1}\n', 1, "required"),
-        ('{"type": "header", "record": true}\n', 1, "bad header: $"),
+        ('{"type": "header", "record": 1}\n', 1, "has no 'suite'"),
+        ('{"type": "header", "record": true}\n', 1, "bad header: record: must be a whole number"),
     ],
 )
 def test_what_is_no_record_or_several_names_the_line(
@@ -177,7 +177,7 @@ def test_a_header_says_who_was_tested(tmp_path: Path, make: type[Make], field: s
     del header["implementation"][field]
     path = tmp_path / "run.jsonl"
     path.write_text(json.dumps(header) + "\n")
-    with pytest.raises(RecordError, match=f"implementation.*'{field}' is a required property"):
+    with pytest.raises(RecordError, match=f"implementation: has no '{field}'"):
         read_record(path)
 
 
@@ -192,7 +192,7 @@ def test_a_header_says_who_was_tested(tmp_path: Path, make: type[Make], field: s
         ("HEADER\n[]\n", 2, "not a line of a run record"),
         ('HEADER\n{"type": "news"}\n', 2, "not a line of a run record"),
         ('HEADER\n{"type": ["header"]}\n', 2, "not a line of a run record"),
-        ('HEADER\n{"type": "result", "case": "a/b"}\n', 2, "required"),
+        ('HEADER\n{"type": "result", "case": "a/b"}\n', 2, "has no 'step'"),
         ("HEADER\n" + "[" * 100_000 + "\n", 2, "not a line of JSON"),
         ("HEADER\n" + "[" * 500 + "]" * 500 + "\n", 2, "nested too deeply"),
         ("HEADER\n" + '{"type": "problem", "message": ' + "9" * 5000 + "}\n", 2, "not a line of JSON"),

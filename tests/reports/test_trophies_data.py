@@ -9,7 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import to_builtins
 
+from safetensors_corpus.typed import typed
+from safetensors_reports.baseline import Expected
+from safetensors_reports.history.document import TrendDocument
 from safetensors_reports.project_names import same_project
 from safetensors_reports.trophies.data import (
     IMPLEMENTATIONS,
@@ -52,6 +56,10 @@ def _trend(*changes: dict[str, Any], name: str = "lib") -> dict[str, Any]:
     return {**head, "exit_status": 0, "versions": rows, "passages": passages}
 
 
+def _typed(*changes: dict[str, Any], name: str = "lib") -> TrendDocument:
+    return typed(_trend(*changes, name=name), TrendDocument)
+
+
 def _corpus(*bugs: tuple[str, str]) -> dict[str, Any]:
     table = [
         {"id": i, "project": "Lib", "references": [f"o/lib#{i[3:]}"], "versions": v, "trigger": "Wrong."}
@@ -88,7 +96,7 @@ def _said(found: Trophies) -> list[tuple[str, str, str, str]]:
 def test_only_a_case_that_failed_and_does_not_any_more_shows_a_fix(
     change: dict[str, str], versions: str, expected: list[tuple[str, str, str, str]]
 ) -> None:
-    found = trophies(_corpus(("FB-1", versions)), [_trend({**CHANGE, **change})], [])
+    found = trophies(_corpus(("FB-1", versions)), [_typed({**CHANGE, **change})], [])
     assert _said(found) == expected
 
 
@@ -102,7 +110,7 @@ def test_of_two_bugs_of_one_case_only_the_one_that_turns_is_credited() -> None:
 
 
 def test_another_project_of_the_same_case_is_not_credited() -> None:
-    assert _said(trophies(_corpus(("FB-1", "<2")), [_trend(CHANGE, name="other")], [])) == []
+    assert _said(trophies(_corpus(("FB-1", "<2")), [_typed(CHANGE, name="other")], [])) == []
     assert same_project("huggingface-hub:index", "huggingface_hub")
     assert not same_project("safetensors-arch", "safetensors")
 
@@ -123,8 +131,9 @@ def test_another_project_of_the_same_case_is_not_credited() -> None:
     ],
 )
 def test_what_a_baseline_says(row: dict[str, str], versions: str, seen: bool) -> None:
-    full = {"case": "layout/a", "read": "unsafe", "issue": "https://github.com/o/lib/issues/1", **row}
-    found = trophies(_corpus(("FB-1", versions)), [], [Expectations("lib", "2.0", (full,))])
+    full: dict[str, Any] = {"case": "layout/a", "issue": "https://github.com/o/lib/issues/1", **row}
+    entry = Expected(steps={"read": full.pop("read", "unsafe")}, **full)
+    found = trophies(_corpus(("FB-1", versions)), [], [Expectations("lib", "2.0", (entry,))])
     assert _said(found) == ([("FB-1", "there", "", "2.0")] if seen else [])
 
 
@@ -138,7 +147,7 @@ def test_reports_are_compared_without_their_owner() -> None:
 
 def test_a_bug_that_came_and_stayed_on_the_page() -> None:
     change = {**CHANGE, "turn": "broken", "before": "pass", "after": "unsafe"}
-    found = trophies(_corpus(("FB-1", ">=2")), [_trend(change)], [])
+    found = trophies(_corpus(("FB-1", ">=2")), [_typed(change)], [])
     assert "| `lib` 2.0 (not in 1.0) | `lib` no later version run; 1 of 2 cases |" in render(found)
 
 
@@ -146,7 +155,7 @@ def test_a_bug_that_came_and_stayed_on_the_page() -> None:
     ("versions", "status"), [("<1", "not run"), ("<3", "no change seen"), ("", "versions not recorded")]
 )
 def test_why_nothing_was_seen(versions: str, status: str) -> None:
-    found = trophies(_corpus(("FB-1", versions)), [_trend()], [])
+    found = trophies(_corpus(("FB-1", versions)), [_typed()], [])
     assert f"| Lib | {status} | FB-1 |" in render(found)
     assert "| Lib | not run | FB-1 |" in render(trophies(_corpus(("FB-1", versions)), [], []))
 
@@ -155,11 +164,13 @@ def test_what_has_no_public_report_and_what_is_wrong_are_not_published() -> None
     full = _trend({**CHANGE, "detail": "read /tmp/x in 3 s"}, {**CHANGE, "case": "layout/b", "bugs": []})
     full["versions"][0] |= {"counts": {"unsafe": 2}, "remarks": ["fails 2 of the most basic files"]}
     full["passages"][0]["counts"] = {**COUNTS, "fixed": 2}
-    out = published(full)
-    assert out["passages"][0]["changes"] == [CHANGE]
-    assert out["passages"][0]["counts"] == {**COUNTS, "fixed": 1}
-    assert [(row["counts"], row["remarks"]) for row in out["versions"]] == [({}, []), ({}, [])]
-    assert full["versions"][0]["counts"] == {"unsafe": 2}, "the original stays"
+    whole = typed(full, TrendDocument)
+    out = published(whole)
+    (passage,) = out.passages
+    assert to_builtins(passage.changes) == (CHANGE | {"rules": ("OFF-07",), "bugs": tuple(CHANGE["bugs"])},)
+    assert passage.counts == {**COUNTS, "fixed": 1}
+    assert [(row.counts, row.remarks) for row in out.versions] == [({}, ()), ({}, ())]
+    assert whole.versions[0].counts == {"unsafe": 2}, "the original stays"
     assert published(out) == out
 
 
@@ -172,8 +183,8 @@ def _broken(**parts: Any) -> dict[str, Any]:
     [
         (b"{", "not JSON"),
         (b"\xff", "not JSON"),
-        (b"[]", "is not of type 'object'"),
-        (_broken(trend=2), r"\$\.trend: 1 was expected"),
+        (b"[]", "must be an object, not a list"),
+        (_broken(trend=2), "trend: must be 1"),
         (_broken(interrupted=True), "not every version was run"),
         (_broken(passages=[]), "not those between its versions"),
         (
@@ -205,7 +216,7 @@ def test_bad_folders_of_trends_say_what_is_wrong(tmp_path: Path) -> None:
     with pytest.raises(TrophyError, match=r"holds lib, which belongs into lib\.json"):
         load_trends(tmp_path, corpus)
     path.rename(tmp_path / "lib.json")
-    assert [d["implementation"] for d in load_trends(tmp_path, corpus)] == ["lib"]
+    assert [d.implementation for d in load_trends(tmp_path, corpus)] == ["lib"]
     (tmp_path / "lib.json").write_text(json.dumps(_trend({**CHANGE, "detail": "x"})))
     with pytest.raises(TrophyError, match="more than may be published"):
         load_trends(tmp_path, corpus)
@@ -217,8 +228,12 @@ def test_bad_folders_of_trends_say_what_is_wrong(tmp_path: Path) -> None:
         ("x", '[install]\nversion = "1"', "not readable as TOML"),
         ("expected = []", '[install]\nversion = "1"', "no baseline"),
         ('implementation = "lib"\n[[expected]]\nread = "unsafe"', "", "an entry has no 'case'"),
-        ('implementation = "lib"\n[[expected]]\ncase = "a/b"\nissue = 3', "", "a/b: verdicts, issue"),
-        ('implementation = "lib"\n[[expected]]\ncase = "a/b"\nversions = "new"', "", "Invalid specifier"),
+        ('implementation = "lib"\n[[expected]]\ncase = "a/b"\nissue = 3', "", "a/b: issue: must be a text"),
+        (
+            'implementation = "lib"\n[[expected]]\ncase = "a/b"\nread = "wrong-reject"\nversions = "new"',
+            "",
+            "no version spec",
+        ),
         ('implementation = "lib:numpy"', "[install]", "version = None is no version"),
         ('implementation = "unknown"', "", r"implementation\.toml: No such file"),
     ],

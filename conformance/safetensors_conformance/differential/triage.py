@@ -16,27 +16,24 @@ from __future__ import annotations
 
 import datetime as dt
 import fnmatch
-import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors_reference.source import read_whole
+from msgspec import Struct
+
+from safetensors_corpus.typed import typed
+from safetensors_reports.baseline import UNREPORTED, read_toml
 from safetensors_reports.differences.report import Standing
 from safetensors_reports.differences.signatures import Signature
-
-from ..run.baseline import MAX_BYTES, UNREPORTED
-
-_KEYS = {"signature", "reason", "issue", "why", "review_by", "between"}
 
 
 class TriageError(Exception):
     """The triage file cannot be used; the text names file, entry and what to do."""
 
 
-@dataclass(frozen=True)
-class Known:
+class Known(Struct, frozen=True, forbid_unknown_fields=True):
     """One entry. ``between`` names the implementations of the runs that it is for; empty for all runs."""
 
     signature: str
@@ -92,7 +89,7 @@ def shipped() -> Path:
 def load_triage(path: Path, names: Sequence[str]) -> Triage:
     """Load the entries of a file that are for runs of these implementations. Raises TriageError."""
     try:
-        raw = tomllib.loads(read_whole(path, MAX_BYTES).decode())
+        raw = read_toml(path)
     except OSError as err:
         raise TriageError(str(err)) from err
     except ValueError as err:
@@ -108,23 +105,23 @@ def load_triage(path: Path, names: Sequence[str]) -> Triage:
 
 
 def _entry(path: Path, number: int, row: dict[str, Any]) -> Known:
-    where = f"{path}, entry {number} ({str(row.get('signature', 'without signature'))[:60]!r})"
-    unknown = sorted(set(row) - _KEYS)
-    if unknown:
-        raise TriageError(f"{where}: unknown key {unknown[0]!r}; there are {', '.join(sorted(_KEYS))}")
+    try:
+        entry = typed(row, Known)
+        _check(entry)
+    except ValueError as err:
+        name = str(row.get("signature", "without signature"))[:60]
+        raise TriageError(f"{path}, entry {number} ({name!r}): {err}") from err
+    return entry
+
+
+def _check(entry: Known) -> None:
+    """Raise ValueError for what a type cannot say."""
     for key in ("signature", "reason", "issue"):
-        if not isinstance(row.get(key), str) or not row[key].strip():
-            raise TriageError(f"{where}: needs {key!r} as a text")
-    if set(row["signature"]) <= set("*? "):
-        raise TriageError(f"{where}: this pattern matches everything; name what is known")
-    if not isinstance(row.get("review_by"), dt.date) or isinstance(row["review_by"], dt.datetime):
-        raise TriageError(f"{where}: needs 'review_by' as a date, such as review_by = 2027-06-01")
-    issue, why = row["issue"], row.get("why", "")
-    if issue == UNREPORTED and not (isinstance(why, str) and why.strip()):
-        raise TriageError(f"{where}: issue \"{UNREPORTED}\" needs a 'why'")
-    if issue != UNREPORTED and not issue.startswith(("https://", "http://")):
-        raise TriageError(f'{where}: issue must be a URL or "{UNREPORTED}"')
-    between = row.get("between", [])
-    if not isinstance(between, list) or any(not isinstance(x, str) for x in between):
-        raise TriageError(f"{where}: 'between' is a list of names")
-    return Known(row["signature"], row["reason"], issue, row["review_by"], str(why), frozenset(between))
+        if not getattr(entry, key).strip():
+            raise ValueError(f"needs {key!r} as a text")
+    if set(entry.signature) <= set("*? "):
+        raise ValueError("this pattern matches everything; name what is known")
+    if entry.issue == UNREPORTED and not entry.why.strip():
+        raise ValueError(f"issue \"{UNREPORTED}\" needs a 'why'")
+    if entry.issue != UNREPORTED and not entry.issue.startswith(("https://", "http://")):
+        raise ValueError(f'issue must be a URL or "{UNREPORTED}"')

@@ -6,92 +6,130 @@ of its entries, and ``expected_failures.toml`` where this project keeps a baseli
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Literal
 
-import jsonschema
+from msgspec import UNSET, Meta, Struct, UnsetType, field
+from msgspec.structs import replace
 from packaging.version import InvalidVersion, Version
+
+from safetensors_corpus.typed import typed
 
 HERE = Path(__file__).parent
 DOCUMENT = "implementation.toml"
 
-KINDS = {
+Kind = Literal["reader", "header", "validator", "scanner"]
+KINDS: dict[Kind, str] = {
     "reader": "hands out tensors",
     "header": "lists what a header says, without data",
     "validator": "says whether a file is valid",
     "scanner": "looks for what is dangerous in a file",
 }
 """Kind of implementation -> what it does. Each is judged only on what it claims."""
+Language = Literal["Rust", "C++", "C", "Python", "JavaScript", "TypeScript", "Go", "Java", "Swift"]
+Name = Annotated[str, Meta(pattern="^[a-z0-9]+(-[a-z0-9]+)*$")]
+Address = Annotated[str, Meta(extra_json_schema={"format": "uri"})]
+Some = Annotated[tuple[str, ...], Meta(min_length=1)]
+Filled = Annotated[str, Meta(min_length=1)]
 
 
 class DescriptorError(Exception):
     """A descriptor is not usable."""
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """One way of calling an implementation.
 
     Attributes:
-        name: behind the colon of the selector; empty for the default.
-        adapter: file below ``implementations/`` and object in it, ``mlx/adapter.py:Load``.
-        about: the call, in a few words.
-        areas: areas of the corpus that it claims to judge; empty for all.
-        requires: what it needs installed beyond the implementation itself.
-        version: the version that has it, where that is not the one of the implementation.
+        adapter: File in the same folder and, for Python, the object in it, ``adapter.py:Load``; once loaded,
+            below ``implementations/``.
+        about: The call, in a few words.
+        name: Behind the colon of the selector; none for the default.
+        areas: Areas of the corpus that it claims to judge; all by default.
+        requires: What this entry needs beyond the implementation itself.
+        version: Version taken for this entry when none is asked for, always in an environment of its own;
+            for what the version of the implementation does not have yet.
     """
 
-    name: str
-    adapter: str
+    adapter: Annotated[str, Meta(pattern=r"^[a-z0-9_]+\.(py:[A-Za-z_]+|mjs)$")]
     about: str
-    areas: tuple[str, ...]
-    requires: tuple[str, ...]
-    version: str = ""
+    name: Name = ""
+    areas: Some = ()
+    requires: Some = ()
+    version: Filled = ""
 
 
-@dataclass(frozen=True)
-class Descriptor:
-    """One implementation.
+class Install(Struct, frozen=True, forbid_unknown_fields=True):
+    """How an implementation is installed.
 
     Attributes:
-        name: what ``--impl`` calls it.
-        title: what its makers call it.
-        kind: a key of ``KINDS``.
-        language: of the part that parses.
-        independent: False when the parsing is done by the official library inside.
-        homepage: URL.
-        issues: URL of the issue tracker.
-        distribution: name of the package whose version counts.
-        manager: ``pip`` or ``npm``; empty for what is part of this project.
-        version: version taken when none is asked for.
-        oldest: lowest version that the adapters fit; empty where none is known that they do not.
-        requires: requirements to install, ``{version}`` standing for the version.
-        limit_address_space: False where the library reserves far more memory than it uses.
-        entries: ways of calling it, the default first.
-        note: what a user should know.
+        manager: Program that installs it.
+        version: Taken when none is asked for.
+        requires: Requirements; {version} stands for the version.
+        distribution: Package whose version counts; the name by default.
+        oldest: Lowest version that the adapters fit; older ones lack what they call and are not run.
     """
 
-    name: str
-    title: str
-    kind: str
-    language: str
-    independent: bool
-    homepage: str
-    issues: str
-    distribution: str
-    manager: str
+    manager: Literal["pip", "npm"]
     version: str
-    oldest: str
-    requires: tuple[str, ...]
-    limit_address_space: bool
-    entries: tuple[Entry, ...]
-    note: str
+    requires: Some
+    distribution: str = ""
+    oldest: Annotated[str, Meta(pattern=r"^[0-9]+(\.[0-9]+)*$")] = ""
+
+
+class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """``implementation.toml``: who makes an implementation, how it is installed and called, what it claims.
+
+    Attributes:
+        name: What --impl calls it.
+        title: What its makers call it.
+        kind: reader: hands out tensors. header: lists what a header says. validator: says whether a file is
+            valid. scanner: looks for what is dangerous.
+        language: Of the part that parses.
+        independent: False when the official library does the parsing inside.
+        homepage: Where it is described.
+        issues: Where its issues are.
+        install: Left out for what is part of this project.
+        limit_address_space: False where the library reserves far more memory than it uses.
+        entry: Ways of calling it, the default first.
+        note: What a user should know.
+    """
+
+    name: Name
+    title: Filled
+    kind: Kind
+    language: Language
+    independent: bool
+    homepage: Address
+    issues: Address
+    entries: Annotated[tuple[Entry, ...], Meta(min_length=1)] = field(name="entry")
+    install: Install | UnsetType = UNSET
+    limit_address_space: bool = True
+    note: str = ""
+
+    @property
+    def distribution(self) -> str:
+        """Name of the package whose version counts."""
+        return (self.install.distribution if self.install else "") or self.name
+
+    @property
+    def manager(self) -> str:
+        """``pip`` or ``npm``; empty for what is part of this project."""
+        return self.install.manager if self.install else ""
+
+    @property
+    def version(self) -> str:
+        """Version taken when none is asked for."""
+        return self.install.version if self.install else ""
+
+    @property
+    def oldest(self) -> str:
+        """Lowest version that the adapters fit; empty where none is known that they do not."""
+        return self.install.oldest if self.install else ""
 
     def entry(self, name: str) -> Entry | None:
         """Return the entry of this name, or None."""
@@ -115,56 +153,21 @@ class Descriptor:
 
     def requirements(self, version: str, entry: Entry) -> list[str]:
         """Return what one version and entry needs installed."""
-        return [text.replace("{version}", version) for text in (*self.requires, *entry.requires)]
+        needed = (*(self.install.requires if self.install else ()), *entry.requires)
+        return [text.replace("{version}", version) for text in needed]
 
 
 def load(path: Path) -> Descriptor:
     """Load one descriptor. Raises DescriptorError."""
     where = f"{path.parent.name}/{path.name}"
     try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as err:
+        found = typed(tomllib.loads(path.read_text(encoding="utf-8")), Descriptor)
+    except (OSError, ValueError, RecursionError) as err:
         raise DescriptorError(f"{where}: {err}") from err
-    for error in jsonschema.Draft202012Validator(schema()).iter_errors(raw):
-        raise DescriptorError(f"{where} at {error.json_path}: {error.message}")
-    install = raw.get("install", {})
-    found = Descriptor(
-        name=raw["name"],
-        title=raw["title"],
-        kind=raw["kind"],
-        language=raw["language"],
-        independent=raw["independent"],
-        homepage=raw["homepage"],
-        issues=raw["issues"],
-        distribution=install.get("distribution", raw["name"]),
-        manager=install.get("manager", ""),
-        version=install.get("version", ""),
-        oldest=install.get("oldest", ""),
-        requires=tuple(install.get("requires", ())),
-        limit_address_space=raw.get("limit_address_space", True),
-        entries=tuple(
-            Entry(
-                e.get("name", ""),
-                f"{path.parent.name}/{e['adapter']}",
-                e["about"],
-                tuple(e.get("areas", ())),
-                tuple(e.get("requires", ())),
-                e.get("version", ""),
-            )
-            for e in raw["entry"]
-        ),
-        note=raw.get("note", ""),
-    )
     if not found.fits(found.version):
         raise DescriptorError(f"{where}: install.version is older than install.oldest")
-    return found
-
-
-@cache
-def schema() -> Mapping[str, Any]:
-    """Return the JSON Schema of a descriptor."""
-    text = (HERE.parent / "schemas" / "implementation.schema.json").read_text(encoding="utf-8")
-    return MappingProxyType(json.loads(text))
+    entries = (replace(entry, adapter=f"{path.parent.name}/{entry.adapter}") for entry in found.entries)
+    return replace(found, entries=tuple(entries))
 
 
 @cache

@@ -19,77 +19,30 @@ A listed failure that passes, fails otherwise or is not run fails; so does an en
 from __future__ import annotations
 
 import datetime as dt
-import fnmatch
 import shlex
-import tomllib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.version import InvalidVersion, Version
+from msgspec.structs import replace
 
-from safetensors_corpus.judging.verdicts import SECURITY, VERDICTS, kind_of
-from safetensors_reference.source import read_whole
+from safetensors_reports.baseline import BaselineError, Expected, read_baseline
 
 from ..implementations.descriptor import descriptors
 from ..worker.device import kind_of_device
-from ..worker.outcome import STEPS
 
-MAX_BYTES = 64 << 20
-"""Most bytes of a file of expected failures or known disagreements."""
+__all__ = [
+    "Baseline",
+    "BaselineError",
+    "check_owner",
+    "load_baseline",
+    "name_in_records",
+    "overdue",
+    "own_baselines",
+]
+
 MAX_GLOB_CASES = 20
 """Most cases that one glob may cover."""
-UNREPORTED = "unreported"
-"""Value of ``issue`` for a security failure that has no public report yet; it then needs a ``why``."""
-
-_KEYS = {"case", "why", "issue", "review_by", "versions", "profile", "since", "on", *STEPS}
-
-
-class BaselineError(Exception):
-    """The baseline cannot be used; the text names the file, the entry and what to do."""
-
-
-@dataclass(frozen=True)
-class Expected:
-    """One entry: the verdicts expected of the steps of one case (or of the cases of a glob).
-
-    ``on`` limits what is expected of the step ``device`` to ``cpu`` or ``cuda``.
-    """
-
-    case: str
-    steps: dict[str, str]
-    why: str = ""
-    issue: str = ""
-    review_by: dt.date | None = None
-    versions: str = ""
-    profile: str = ""
-    on: str = ""
-
-    @property
-    def is_glob(self) -> bool:
-        """True when the entry names cases by pattern."""
-        return any(c in self.case for c in "*?[")
-
-    def covers(self, case_id: str) -> bool:
-        """True when the entry speaks of this case. A star never crosses the slash."""
-        if not self.is_glob:
-            return self.case == case_id
-        area, _, name = self.case.partition("/")
-        case_area, _, case_name = case_id.partition("/")
-        return fnmatch.fnmatchcase(case_area, area) and fnmatch.fnmatchcase(case_name, name)
-
-    def applies(self, version: str, profile: str | None) -> bool:
-        """True when the entry holds for this version of the implementation and this profile."""
-        if self.profile != (profile or ""):
-            return False
-        if not self.versions:
-            return True
-        try:
-            return SpecifierSet(self.versions).contains(Version(version), prereleases=True)
-        except InvalidVersion:
-            return False
 
 
 @dataclass(frozen=True)
@@ -141,20 +94,11 @@ def name_in_records(path: Path) -> str:
 def load_baseline(path: Path, version: str, profile: str | None, device: str | None = None) -> Baseline:
     """Load the entries of ``path`` that hold for this version, profile and device. Raises BaselineError."""
     try:
-        raw = tomllib.loads(read_whole(path, MAX_BYTES).decode())
+        _, entries = read_baseline(path)
     except OSError as err:
         raise BaselineError(
             f"baseline {err}; make one with: stc baseline update SELECTOR --file {shlex.quote(str(path))}"
         ) from err
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as err:
-        raise BaselineError(f"baseline {path}: not readable as TOML ({err}); is it truncated?") from err
-    rows = raw.get("expected", [])
-    unknown = set(raw) - {"implementation", "expected"}
-    if unknown or not isinstance(rows, list):
-        raise BaselineError(
-            f"baseline {path}: only 'implementation' and [[expected]] are known, not {unknown}"
-        )
-    entries = [_entry(path, row) for row in rows]
     active = tuple(_on(e, device) for e in entries if e.applies(version, profile))
     exact: dict[str, Expected] = {}
     for entry in active:
@@ -170,60 +114,6 @@ def _on(entry: Expected, device: str | None) -> Expected:
     if entry.on in ("", kind_of_device(device)):
         return entry
     return replace(entry, steps={step: v for step, v in entry.steps.items() if step != "device"})
-
-
-def _entry(path: Path, row: Any) -> Expected:
-    name = row.get("case") if isinstance(row, dict) else None
-    if not isinstance(name, str):
-        raise BaselineError(f"baseline {path}: an entry has no 'case'")
-    where = f"baseline {path}, {name}"
-    unknown = set(row) - _KEYS
-    if unknown:
-        raise BaselineError(f"{where}: unknown keys {', '.join(sorted(unknown))}")
-    steps: dict[str, str] = {step: row[step] for step in STEPS if step in row}
-    if not steps:
-        raise BaselineError(f'{where}: says no verdict; write e.g. read = "wrong-accept"')
-    for step, verdict in steps.items():
-        if not isinstance(verdict, str) or kind_of(verdict) not in VERDICTS or verdict == "pass":
-            raise BaselineError(f"{where}: {step} = {verdict!r} is no failing verdict")
-    review_by = row.get("review_by")
-    if review_by is not None and not isinstance(review_by, dt.date):
-        raise BaselineError(f"{where}: review_by must be a date like 2027-06-01")
-    entry = Expected(
-        name,
-        steps,
-        str(row.get("why", "")),
-        str(row.get("issue", "")),
-        review_by,
-        str(row.get("versions", "")),
-        str(row.get("profile", "")),
-        str(row.get("on", "")),
-    )
-    if entry.on and (entry.on not in ("cpu", "cuda") or "device" not in steps):
-        raise BaselineError(f'{where}: on = {entry.on!r} must be "cpu" or "cuda", beside a verdict of device')
-    _check_versions(where, entry)
-    _check_security(where, entry)
-    return entry
-
-
-def _check_versions(where: str, entry: Expected) -> None:
-    try:
-        SpecifierSet(entry.versions)
-    except InvalidSpecifier as err:
-        raise BaselineError(f"{where}: versions = {entry.versions!r} is no version specifier") from err
-
-
-def _check_security(where: str, entry: Expected) -> None:
-    """One line must not silence an audit: security entries name an issue and a date to look again."""
-    if not SECURITY.intersection(entry.steps.values()):
-        return
-    linked = entry.issue.startswith("https://")
-    explained = entry.issue == UNREPORTED and bool(entry.why.strip())
-    if not (linked or explained) or entry.review_by is None:
-        raise BaselineError(
-            f"{where}: a security verdict needs a review_by date and an issue: "
-            f"a URL, or {UNREPORTED!r} with a why"
-        )
 
 
 def overdue(baseline: Baseline, today: dt.date) -> list[Expected]:

@@ -12,10 +12,10 @@ from tomlkit.items import AoT, Table
 
 from safetensors_corpus.judging.verdicts import SECURITY, fails
 from safetensors_reference.source import read_whole
+from safetensors_reports.baseline import MAX_BYTES, Expected
 
 from ..worker.device import kind_of_device
 from ..worker.outcome import STEPS
-from .baseline import MAX_BYTES, Expected
 
 
 def failing_steps(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:

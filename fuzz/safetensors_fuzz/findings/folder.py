@@ -10,20 +10,16 @@ import json
 import secrets
 import shlex
 import shutil
-from collections.abc import Iterator, Mapping
-from functools import cache
-from importlib.resources import files
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import best_match
-
+from safetensors_corpus.typed import MisfitError, typed
 from safetensors_reference import Rule, explain, rule_book
 from safetensors_reference.rules.cwe import CWE_NAMES, CWE_OF_CODE
 from safetensors_reference.source import read_whole
 from safetensors_reports.drawing.file_svg import layout_svg
-from safetensors_reports.text import visible
+from safetensors_reports.fuzz_finding import FileRow, FindingDocument
 
 from .finding import ENTRY, Finding
 from .texts import blamed, held_against, text_of_readme, text_of_test
@@ -44,13 +40,6 @@ LARGEST_INPUT = 256 << 20
 
 class FindingError(Exception):
     """The folder holds no finding that can be used; the text names the file, and the key if there is one."""
-
-
-def finding_schema() -> dict[str, Any]:
-    """Return the schema of ``finding.json``."""
-    text = (files("safetensors_fuzz") / "schemas" / "finding.schema.json").read_text("utf-8")
-    schema: dict[str, Any] = json.loads(text)
-    return schema
 
 
 def write(finding: Finding, root: Path) -> Path:
@@ -110,7 +99,7 @@ def _contents(finding: Finding) -> dict[str, bytes]:
 
 
 def describe(finding: Finding) -> dict[str, Any]:
-    """Return ``finding.json``. Raises FindingError for what JSON cannot hold or the schema does not allow."""
+    """Return ``finding.json``. Raises FindingError for what JSON or its model cannot hold."""
     document = {
         "schema": SCHEMA,
         "slug": finding.slug,
@@ -142,7 +131,7 @@ def describe(finding: Finding) -> dict[str, Any]:
         raise FindingError(f"finding {finding.slug}: JSON cannot hold it: {err}") from err
     if not same:  # a tuple, a key that is no text: what is read back would be another finding
         raise FindingError(f"finding {finding.slug}: JSON would change its action or expectation")
-    _check(document, f"finding {finding.slug}")
+    _checked(document, f"finding {finding.slug}")
     return document
 
 
@@ -200,64 +189,56 @@ def load(path: Path) -> Finding:
     """Read a finding back: ``path`` is its folder, or the ``finding.json`` in it. Raises FindingError."""
     path = path if path.name == DOCUMENT else path / DOCUMENT
     raw = _document(path)
-    where = raw["where"]
     return Finding(
-        step=raw["step"],
-        verdict=raw["verdict"],
-        signature=raw["signature"],
-        rules=tuple(rule["id"] for rule in raw["rules"]),
-        codes=tuple(raw["codes"]),
-        expected=raw["expected"],
-        got=raw["got"],
-        versions=raw["versions"],
-        files=dict(_read_files(path, raw["files"])),
-        entry=raw["entry"],
-        action=raw["action"],
-        expectation=raw["expectation"],
-        where=None if where is None else (where["start"], where["end"]),
-        engine=raw["engine"],
-        seed=raw["seed"],
-        execs=raw["execs"],
-        size_found=raw["size"]["found"],
-        replays=raw["replays"],
-        cause=raw.get("cause", ""),
+        step=raw.step,
+        verdict=raw.verdict,
+        signature=raw.signature,
+        rules=tuple(rule.id for rule in raw.rules),
+        codes=raw.codes,
+        expected=raw.expected,
+        got=raw.got,
+        versions=raw.versions,
+        files=dict(_read_files(path, raw.files)),
+        entry=raw.entry,
+        action=raw.action,
+        expectation=raw.expectation,
+        where=None if raw.where is None else (raw.where.start, raw.where.end),
+        engine=raw.engine,
+        seed=raw.seed,
+        execs=raw.execs,
+        size_found=raw.size.found,
+        replays=raw.replays,
+        cause=raw.cause,
     )
 
 
-def _document(path: Path) -> dict[str, Any]:
+def _document(path: Path) -> FindingDocument:
     try:
         raw = json.loads(read_whole(path, LARGEST_DOCUMENT))
     except OSError as err:
         raise FindingError(f"{err}; give the folder of a finding") from err
     except (ValueError, RecursionError) as err:
         raise FindingError(f"{path}: no JSON: {err}") from err
-    _check(raw, str(path))
-    assert isinstance(raw, dict)
-    return raw
+    return _checked(raw, str(path))
 
 
-def _check(raw: object, who: str) -> None:
-    error = best_match(_validator().iter_errors(raw))
-    if error is not None:
-        key = ".".join(str(part) for part in error.absolute_path)
-        raise FindingError(f"{who}: {key + ': ' if key else ''}{visible(error.message, 300)}")
+def _checked(raw: object, who: str) -> FindingDocument:
+    try:
+        return typed(raw, FindingDocument)
+    except MisfitError as err:
+        raise FindingError(f"{who}: {err}") from err
 
 
-@cache
-def _validator() -> Draft202012Validator:
-    return Draft202012Validator(finding_schema())
-
-
-def _read_files(path: Path, rows: list[Mapping[str, Any]]) -> Iterator[tuple[str, bytes]]:
+def _read_files(path: Path, rows: Sequence[FileRow]) -> Iterator[tuple[str, bytes]]:
     for row in rows:
-        file = path.parent / row["stored"]
+        file = path.parent / row.stored
         try:
             # The document may come from anywhere; it must not make us read something else.
             if not file.resolve().is_relative_to(path.parent.resolve()):
-                raise FindingError(f"{path}: files: {row['stored']!r} lies outside of the folder")
-            data = read_whole(file, min(row["size"], LARGEST_INPUT))
+                raise FindingError(f"{path}: files: {row.stored!r} lies outside of the folder")
+            data = read_whole(file, min(row.size, LARGEST_INPUT))
         except (OSError, ValueError, RuntimeError) as err:  # RuntimeError: links in a circle
             raise FindingError(f"{file}: {getattr(err, 'strerror', None) or err}") from err
-        if len(data) != row["size"] or hashlib.sha256(data).hexdigest() != row["sha256"]:
+        if len(data) != row.size or hashlib.sha256(data).hexdigest() != row.sha256:
             raise FindingError(f"{file}: not the bytes that {DOCUMENT} describes (files: sha256, size)")
-        yield _inside(row["path"]), data
+        yield _inside(row.path), data

@@ -54,8 +54,8 @@ def shown_fuzz(items: Sequence[FuzzFinding]) -> list[FuzzFinding]:
     return [
         item
         for item in items
-        if kind_of(item.document["verdict"]) != "unsafe"
-        or all(same_project(selector.partition("==")[0], OWN) for selector in item.document["got"])
+        if kind_of(item.document.verdict) != "unsafe"
+        or all(same_project(selector.partition("==")[0], OWN) for selector in item.document.got)
     ]
 
 

@@ -108,15 +108,15 @@ def _add_fuzz(
     ran = {(r.implementation.get("selector", ""), r.implementation["version"]): label for label, r in runs}
     for item in sorted(fuzz, key=lambda f: (f.slug, f.digest)):
         document = item.document
-        for selector in sorted(document["got"]):
-            version = document["versions"].get(selector, "unknown")
+        for selector in sorted(document.got):
+            version = document.versions.get(selector, "unknown")
             alone = selector if version == "unknown" else f"{selector} {version}"
             name = selector.partition("==")[0]
             name = name if name.startswith(("py:", "cmd:", "exit:")) else name.partition(":")[0]
             key = (
                 ran.get((selector, version), alone),
-                next((rule["id"] for rule in document["rules"]), ""),
-                kind_of(document["verdict"]),
+                next((rule.id for rule in document.rules), ""),
+                kind_of(document.verdict),
             )
             groups.setdefault(key, _Group(selector, name, version)).fuzz.append(item)
 
@@ -161,7 +161,7 @@ def _finding(
         "severity": shown.severity,
         "difficulty": difficulty(shown.row["step"]),
         "weaknesses": [{"id": n, "name": CWE_NAMES[n]} for n in shown.weaknesses],
-        "steps": sorted({r["step"] for r in group.rows} | {f.document["step"] for f in group.fuzz}),
+        "steps": sorted({r["step"] for r in group.rows} | {f.document.step for f in group.fuzz}),
         "expected": _expected(shown, group.profile),
         "got": shown.got,
         "case_count": len(cases),
@@ -195,13 +195,13 @@ def _predicate(shown: Shown, rule_id: str) -> str:
 
 def _expected(shown: Shown, profile: str | None) -> str:
     if shown.item is not None:
-        return stable(shown.item.document["expected"])
+        return stable(shown.item.document.expected)
     return expected_text(shown.case, profile) if shown.case else ""
 
 
 def _reproducer(group: _Group, shown: Shown) -> str:
     if shown.item is not None:
-        return str(shown.item.document["reproduce"])
+        return shown.item.document.reproduce
     device = group.device if shown.row["step"] == "device" else None
     return reproducer(group.selector, shown.row["case"], group.profile, device)
 
@@ -211,8 +211,8 @@ def _fuzz_row(item: FuzzFinding) -> dict[str, Any]:
     return {
         "slug": item.slug,
         "digest": item.digest,
-        "size": document["size"]["now"],
-        "seed": document.get("seed"),
-        "engine": document.get("engine", ""),
-        "reproducer": document["reproduce"],
+        "size": document.size.now,
+        "seed": document.seed,
+        "engine": document.engine,
+        "reproducer": document.reproduce,
     }

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from safetensors_corpus.typed import MisfitError, typed
 from safetensors_reference import rule_book
 from safetensors_reference.source import read_whole
 
+from ..fuzz_finding import FindingPart
 from ..schemas import schema_error
 from ..text import visible
 
@@ -54,24 +56,23 @@ class FuzzFinding:
     """A finding of a fuzzing run.
 
     Attributes:
-        document: ``finding.json``, valid by the schema.
+        document: ``finding.json``.
         entry: bytes of the file that is handed over, None for a step without one.
     """
 
-    document: dict[str, Any]
+    document: FindingPart
     entry: bytes | None
 
     @property
     def slug(self) -> str:
         """Name of the finding's folder as it was written."""
-        return str(self.document["slug"])
+        return self.document.slug
 
     @property
     def digest(self) -> str:
         """Digest of the input: of the entry file, else the digits in the slug."""
-        rows = self.document["files"]
-        found = [row["sha256"] for row in rows if row["path"] == self.document["entry"]]
-        return str(found[0]) if found else self.slug
+        found = [row.sha256 for row in self.document.files if row.path == self.document.entry]
+        return found[0] if found else self.slug
 
 
 def load_json(path: Path, what: str) -> Any:
@@ -104,18 +105,19 @@ def load_fuzz_finding(path: Path) -> FuzzFinding:
     """Read a finding from its folder or its ``finding.json``. Raises AuditError."""
     path = path / DOCUMENT if path.is_dir() else path
     shown = visible(str(path))
-    document = load_json(path, "the folder of a finding that stc fuzz wrote")
-    version = document.get("schema") if isinstance(document, dict) else None
+    raw = load_json(path, "the folder of a finding that stc fuzz wrote")
+    version = raw.get("schema") if isinstance(raw, dict) else None
     if version != 1:
         raise AuditError(
             f"{shown}: finding of schema {visible(str(version), 20)}, this program reads 1; fuzz again"
         )
-    wrong = schema_error("fuzz-finding", document)
-    if wrong is not None:
-        raise AuditError(f"{shown}: {wrong}; fuzz again to write a new finding")
-    for rule in document["rules"]:
-        if rule["id"] not in rule_book().rules:
-            raise AuditError(f"{shown}: there is no rule {rule['id']}; update the older of the two")
+    try:
+        document = typed(raw, FindingPart)
+    except MisfitError as err:
+        raise AuditError(f"{shown}: {err}; fuzz again to write a new finding") from err
+    for rule in document.rules:
+        if rule.id not in rule_book().rules:
+            raise AuditError(f"{shown}: there is no rule {rule.id}; update the older of the two")
     if not _asks_again(document):
         raise AuditError(
             f"{shown}: reproduce is not the command line that asks again for this finding; fuzz again"
@@ -123,35 +125,33 @@ def load_fuzz_finding(path: Path) -> FuzzFinding:
     return FuzzFinding(document, _entry(path, document))
 
 
-def _asks_again(document: dict[str, Any]) -> bool:
+def _asks_again(document: FindingPart) -> bool:
     """Whether the command line of a finding, which people copy into a shell, is one that stc fuzz writes."""
     try:
-        words = shlex.split(document["reproduce"])
+        words = shlex.split(document.reproduce)
     except ValueError:
         return False
     options, selectors = words[4::2], words[5::2]
     return (
-        words[:4] == ["stc", "fuzz", "replay", document["slug"]]
-        and shlex.join(words) == document["reproduce"]
+        words[:4] == ["stc", "fuzz", "replay", document.slug]
+        and shlex.join(words) == document.reproduce
         and len(options) == len(selectors)
         and set(options) <= {"--impl"}
-        and set(selectors) <= document["got"].keys()
+        and set(selectors) <= document.got.keys()
     )
 
 
-def _entry(path: Path, document: dict[str, Any]) -> bytes | None:
-    row = next((r for r in document["files"] if r["path"] == document["entry"]), None)
+def _entry(path: Path, document: FindingPart) -> bytes | None:
+    row = next((r for r in document.files if r.path == document.entry), None)
     if row is None:
         return None
-    stored = path.parent / row["stored"]
+    stored = path.parent / row.stored
     try:
         # The document comes from elsewhere; what it names must not lead out of its folder.
         inside = stored.resolve().is_relative_to(path.parent.resolve())
         if not inside:
-            raise AuditError(
-                f"{visible(str(path))}: {visible(row['stored'])} lies outside the finding's folder"
-            )
-        return read_whole(stored, row["size"]) if row["size"] <= LARGEST_INPUT else None
+            raise AuditError(f"{visible(str(path))}: {visible(row.stored)} lies outside the finding's folder")
+        return read_whole(stored, row.size) if row.size <= LARGEST_INPUT else None
     except (OSError, ValueError, RuntimeError) as err:  # RuntimeError: links in a circle
         raise AuditError(
             f"{visible(str(path))}: {visible(str(err), 300)}; the finding needs its input"

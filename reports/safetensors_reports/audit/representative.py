@@ -61,14 +61,14 @@ class Shown:
     def codes(self) -> tuple[str, ...]:
         """Fault codes expected of a strict reader, the one that speaks for the input first."""
         if self.item is not None:
-            return tuple(self.item.document["codes"])
+            return self.item.document.codes
         return case_codes(self.case) if self.case else ()
 
     @property
     def size(self) -> int:
         """Size of the input in bytes."""
         if self.item is not None:
-            return int(self.item.document["size"]["now"])
+            return self.item.document.size.now
         return self.case.size if self.case else 0
 
     @cached_property
@@ -118,7 +118,7 @@ class Shown:
 
     def _request(self) -> str | None:
         """Return what was asked for besides reading the file, as JSON; None for nothing."""
-        action = self.item.document.get("action") if self.item else self.case.action if self.case else None
+        action = self.item.document.action if self.item else self.case.action if self.case else None
         return stable(json.dumps(action), REQUEST) if action else None
 
     def document(self, manifest: Manifest) -> dict[str, Any]:
@@ -140,14 +140,14 @@ class Shown:
 def of_fuzz(item: FuzzFinding, selector: str, rule: str) -> Shown:
     """Return the input of a fuzzing run's finding with what one implementation answered."""
     document = item.document
-    got = document["got"][selector]
+    got = document.got[selector]
     row = {
-        "verdict": document["verdict"],
+        "verdict": document.verdict,
         # The answer begins with the word for the outcome: "accept, 2 tensors", "crash: killed by SIGSEGV".
         "outcome": got.replace(",", ":").partition(":")[0].strip(),
         "message": got,
         "detail": got,
-        "step": document["step"],
+        "step": document.step,
         "case": item.slug,
     }
     return Shown(row, rule, item=item)

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Literal
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
@@ -20,9 +20,6 @@ from safetensors_corpus.judging.verdicts import VERDICTS, fails, kind_of
 from safetensors_reference.rules.book import rule_book
 
 from ..record.run import RunRecord
-
-TREND = 1
-"""Version of the document that is written here."""
 
 Turn = Literal["fixed", "broken", "otherwise", "choice", "gained", "lost", "unknown"]
 TURNS: dict[Turn, str] = {
@@ -239,55 +236,3 @@ def rule_title(rule: str) -> str:
     """Return the title of a rule; empty for one that is not known."""
     known = rule_book().rules.get(rule)
     return known.title if known is not None else ""
-
-
-def trend_document(result: Trend) -> dict[str, Any]:
-    """Return the trend as a JSON-serialisable document of ``trend.schema.json``."""
-    return {
-        "trend": TREND,
-        "suite": result.suite,
-        "corpus": result.corpus,
-        "implementation": result.name,
-        "interrupted": result.interrupted,
-        "exit_status": result.exit_status,
-        "versions": [_version(run) for run in result.runs],
-        "passages": [_passage_row(p) for p in result.passages],
-    }
-
-
-def _version(run: VersionRun) -> dict[str, Any]:
-    row: dict[str, Any] = {"version": run.version, "ran": run.record is not None, "counts": run.counts}
-    if run.record is None:
-        return row | {"reason": run.reason}
-    return row | {"cases": run.record.cases, "remarks": list(run.remarks)}
-
-
-def _passage_row(passage: Passage) -> dict[str, Any]:
-    return {
-        "before": passage.before,
-        "after": passage.after,
-        "counts": passage.counts,
-        "only_before": passage.only_before,
-        "only_after": passage.only_after,
-        "changes": [
-            {
-                "case": c.case,
-                "title": c.note.title,
-                "rules": list(c.note.rules),
-                "turn": c.turn,
-                "before": c.before,
-                "after": c.after,
-                "detail": c.detail,
-                "bugs": [
-                    {
-                        "bug": bug.id,
-                        "reference": bug.reference,
-                        "versions": bug.versions,
-                        "turns_here": bug.turns_between(passage.before, passage.after),
-                    }
-                    for bug in c.note.bugs
-                ],
-            }
-            for c in passage.changes
-        ],
-    }

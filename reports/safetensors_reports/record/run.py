@@ -1,7 +1,7 @@
 """Run records: JSON lines written while a run goes on, and read back by everything that reports.
 
-The format is ``schemas/record.schema.json``. A record without its footer is a truncated run: it can be read,
-and says so.
+The format is ``schemas/record.schema.json``, of the models in ``line``. A record without its footer is a
+truncated run: it can be read, and says so.
 """
 
 from __future__ import annotations
@@ -16,16 +16,14 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from safetensors_corpus.document import deep
 from safetensors_corpus.judging.verdicts import STRICT_FAILING, fails, kind_of, worst
+from safetensors_corpus.typed import MisfitError, typed
 from safetensors_reference.source import open_source, read_whole
 
-from ..schemas import schema_error
 from ..text import visible
+from .line import LINES, RECORD
 
 if TYPE_CHECKING:
     from types import TracebackType
-
-RECORD = 1
-"""Version of the format that is written and read here."""
 
 LONGEST_HEADER = 1 << 20
 """Most bytes that are read to see whose record a file is."""
@@ -346,12 +344,14 @@ def _read(line: bytes) -> tuple[Any, str | None]:
     except (ValueError, RecursionError) as err:
         return None, f"not a line of JSON ({err})"
     kind = row.get("type") if isinstance(row, dict) else None
-    if not isinstance(row, dict) or not isinstance(kind, str) or kind not in _KINDS:
+    if not isinstance(row, dict) or not isinstance(kind, str) or kind not in LINES:
         return row, "not a line of a run record"
-    error = schema_error("record", row, kind)
-    if error is None:
-        numbers = (key for key, value in row.items() if type(value) in (int, float) and abs(value) > LARGEST)
-        error = next((f"$.{key}: the number is too large" for key in numbers), None)
+    try:
+        typed(row, LINES[kind])
+    except MisfitError as err:
+        return row, f"bad {kind}: {err}"
+    numbers = (key for key, value in row.items() if type(value) in (int, float) and abs(value) > LARGEST)
+    error = next((f"{key}: the number is too large" for key in numbers), None)
     return row, f"bad {kind}: {error}" if error is not None else None
 
 
@@ -374,7 +374,7 @@ def _begin(row: Any, fault: str | None, path: Path, number: int) -> RunRecord:
         _fail(path, number, f"record version {version}, this program reads {RECORD}", "update the older one")
     if row is None:
         _fail(path, number, str(fault), "restore the file or run again")
-    if not isinstance(kind, str) or kind not in _KINDS:
+    if not isinstance(kind, str) or kind not in LINES:
         _fail(path, number, fault or "not a line of a run record", "give the .jsonl file that a run wrote")
     if kind != "header":
         _fail(path, number, f"a {kind} before the header", "keep every run in a file of its own")
@@ -396,9 +396,6 @@ def _add(record: RunRecord, row: Row, path: Path, number: int) -> None:
         record.problems.append(row["message"])
     else:
         (record.results if kind == "result" else record.choices).append(row)
-
-
-_KINDS = ("header", "result", "choice", "problem", "footer")
 
 
 def _fail(path: Path, number: int, reason: str, remedy: str) -> NoReturn:

@@ -21,15 +21,11 @@ def schema(name: str) -> dict[str, Any]:
 
 
 @cache
-def _validator(name: str, part: str) -> Draft202012Validator:
-    whole = schema(name)
-    return Draft202012Validator({"$ref": f"#/$defs/{part}", "$defs": whole["$defs"]} if part else whole)
+def _validator(name: str) -> Draft202012Validator:
+    return Draft202012Validator(schema(name))
 
 
-def schema_error(name: str, document: Any, part: str = "") -> str | None:
-    """Return in one escaped line what is wrong with a document by a published schema, None for nothing.
-
-    ``part`` names one of the schema's definitions, which is all that the document has to fit.
-    """
-    error = best_match(_validator(name, part).iter_errors(document))
+def schema_error(name: str, document: Any) -> str | None:
+    """Return in one escaped line what is wrong with a document by a published schema, None for nothing."""
+    error = best_match(_validator(name).iter_errors(document))
     return None if error is None else f"{visible(error.json_path, 100)}: {visible(error.message, 200)}"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import to_builtins
 
 from safetensors_corpus.cli.common import UnusableError, folder_option, load, raw_manifest, write_page
 from safetensors_reference.rules.cli import docs_folder
@@ -62,10 +63,12 @@ def trophies(write: bool, check: bool, add: Path | None, root: Path | None) -> N
 
 def _add(path: Path, folder: Path, manifest: dict[str, Any]) -> None:
     document = published(load_trend(path, manifest))
-    target = folder / file_name(document["implementation"])
+    target = folder / file_name(document.implementation)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        target.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", encoding="ascii")
+        target.write_text(
+            json.dumps(to_builtins(document), indent=1, allow_nan=False) + "\n", encoding="ascii"
+        )
     except OSError as err:
         raise UnusableError(f"{target}: {err.strerror or err}") from err
     click.echo(f"wrote {target}")

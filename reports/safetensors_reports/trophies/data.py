@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections import Counter
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from msgspec.structs import replace
 from packaging.version import InvalidVersion, Version
 
-from safetensors_corpus.steps import CASE_STEPS
+from safetensors_corpus.typed import MisfitError, typed
 from safetensors_reference.source import read_whole
 
+from ..baseline import MAX_BYTES, BaselineError, read_baseline, read_toml
+from ..history.document import TrendDocument
 from ..history.model import TURNS, turn_of
 from ..project_names import same_project
-from ..schemas import schema_error
 from ..text import visible
 from .model import Expectations
 
-LARGEST_DOCUMENT = 64 << 20
-"""Most bytes of a trend or descriptor that is read."""
 IMPLEMENTATIONS = Path("conformance") / "safetensors_conformance" / "implementations"
 
 
@@ -36,22 +34,22 @@ def file_name(implementation: str) -> str:
     return implementation.replace(":", "-") + ".json"
 
 
-def published(document: Mapping[str, Any]) -> dict[str, Any]:
+def published(document: TrendDocument) -> TrendDocument:
     """Return what is published of a trend: the changes that show a bug reported in public, and their number.
 
     Left out are changes without a report, counts and remarks that tell of such, and what is wrong in the
     version that fails (``detail``), for that may hold paths and amounts.
     """
     passages = []
-    for passage in document["passages"]:
-        changes = [{**change, "detail": ""} for change in passage["changes"] if change["bugs"]]
-        turns = Counter(change["turn"] for change in changes)
-        passages.append({**passage, "counts": {turn: turns[turn] for turn in TURNS}, "changes": changes})
-    versions = [{**row, "counts": {}, "remarks": []} for row in document["versions"]]
-    return {**document, "versions": versions, "passages": passages}
+    for passage in document.passages:
+        changes = tuple(replace(change, detail="") for change in passage.changes if change.bugs)
+        turns = Counter(change.turn for change in changes)
+        passages.append(replace(passage, counts={turn: turns[turn] for turn in TURNS}, changes=changes))
+    versions = tuple(replace(row, counts={}, remarks=()) for row in document.versions)
+    return replace(document, versions=versions, passages=tuple(passages))
 
 
-def load_trends(folder: Path, manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
+def load_trends(folder: Path, manifest: Mapping[str, Any]) -> list[TrendDocument]:
     """Read every published trend of a folder. Raises TrophyError."""
     paths = sorted(folder.glob("*.json"))
     if not paths:
@@ -59,10 +57,10 @@ def load_trends(folder: Path, manifest: Mapping[str, Any]) -> list[dict[str, Any
     out = []
     for path in paths:
         document = load_trend(path, manifest)
-        if path.name != file_name(document["implementation"]):
+        if path.name != file_name(document.implementation):
             raise TrophyError(
-                f"{path}: holds {visible(document['implementation'], 60)}, which belongs into "
-                f"{visible(file_name(document['implementation']), 60)}"
+                f"{path}: holds {visible(document.implementation, 60)}, which belongs into "
+                f"{visible(file_name(document.implementation), 60)}"
             )
         if document != published(document):
             raise TrophyError(
@@ -72,54 +70,48 @@ def load_trends(folder: Path, manifest: Mapping[str, Any]) -> list[dict[str, Any
     return out
 
 
-def load_trend(path: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Read one trend and hold it against its schema, itself and the corpus. Raises TrophyError."""
+def load_trend(path: Path, manifest: Mapping[str, Any]) -> TrendDocument:
+    """Read one trend and hold it against its model, itself and the corpus. Raises TrophyError."""
     try:
-        document = json.loads(read_whole(path, LARGEST_DOCUMENT))
+        document = typed(json.loads(read_whole(path, MAX_BYTES)), TrendDocument)
     except OSError as err:
         raise TrophyError(str(err)) from err
-    except ValueError as err:
+    except MisfitError as err:
+        raise TrophyError(f"{path}: {err}") from err
+    except (ValueError, RecursionError) as err:
         raise TrophyError(f"{path}: not JSON ({visible(str(err), 120)}); is it cut short?") from err
-    error = schema_error("trend", document)
-    if error is not None:
-        raise TrophyError(f"{path}: {error}")
     fault = _fault(document) or _corpus_fault(document, manifest)
     if fault:
         raise TrophyError(f"{path}: {visible(fault, 300)}")
-    return dict(document)
+    return document
 
 
-def _fault(document: Mapping[str, Any]) -> str:
-    ran = [row["version"] for row in document["versions"] if row["ran"]]
-    if document["interrupted"] or len(ran) != len(document["versions"]):
+def _fault(document: TrendDocument) -> str:
+    ran = [row.version for row in document.versions if row.ran]
+    if document.interrupted or len(ran) != len(document.versions):
         return "not every version was run; run stc trend again"
     try:
         [Version(v) for v in ran]
     except InvalidVersion as err:
         return f"{err}: versions must be of one kind to be put in order"
-    if [(p["before"], p["after"]) for p in document["passages"]] != list(pairwise(ran)):
+    if [(p.before, p.after) for p in document.passages] != list(pairwise(ran)):
         return "its passages are not those between its versions"
-    for passage in document["passages"]:
-        for change in passage["changes"]:
-            if turn_of(change["before"], change["after"]) != change["turn"]:
-                return (
-                    f"{change['case']} is called {change['turn']}, "
-                    f"but went from {change['before']} to {change['after']}"
-                )
+    for change in (c for passage in document.passages for c in passage.changes):
+        if turn_of(change.before, change.after) != change.turn:
+            return f"{change.case} is called {change.turn}, but went from {change.before} to {change.after}"
     return ""
 
 
-def _corpus_fault(document: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
-    name = document["implementation"]
+def _corpus_fault(document: TrendDocument, manifest: Mapping[str, Any]) -> str:
     cases = {case["id"]: case for case in manifest["cases"]}
-    for passage in document["passages"]:
-        for change in passage["changes"]:
-            case = cases.get(change["case"])
-            if case is None:
-                return f"{change['case']} is no case of the corpus; run stc trend again"
-            own = {row["bug"] for row in case["affects"] if same_project(name, row["project"])}
-            if {row["bug"] for row in change["bugs"]} != own:
-                return f"{change['case']} names other bugs in the corpus; run stc trend again"
+    for change in (c for passage in document.passages for c in passage.changes):
+        case = cases.get(change.case)
+        if case is None:
+            return f"{change.case} is no case of the corpus; run stc trend again"
+        rows = case["affects"]
+        own = {row["bug"] for row in rows if same_project(document.implementation, row["project"])}
+        if {row.bug for row in change.bugs} != own:
+            return f"{change.case} names other bugs in the corpus; run stc trend again"
     return ""
 
 
@@ -130,39 +122,24 @@ def load_baselines(root: Path) -> list[Expectations]:
     """
     out = []
     for path in sorted((root / IMPLEMENTATIONS).glob("*/expected_failures*.toml")):
-        raw = _toml(path)
-        name, rows = raw.get("implementation"), raw.get("expected", [])
-        if not isinstance(name, str) or not isinstance(rows, list):
+        try:
+            name, entries = read_baseline(path)
+            version = _newest(path.with_name("implementation.toml"))
+        except (OSError, BaselineError) as err:
+            raise TrophyError(str(err)) from err
+        if not name:
             raise TrophyError(f"{path}: no baseline; 'implementation' and [[expected]] are needed")
-        for row in rows:
-            _check_row(path, row)
-        out.append(Expectations(name, _newest(path.with_name("implementation.toml")), tuple(rows)))
+        out.append(Expectations(name, version, entries))
     return out
 
 
-def _check_row(path: Path, row: Any) -> None:
-    if not isinstance(row, dict) or not isinstance(row.get("case"), str):
-        raise TrophyError(f"{path}: an entry has no 'case'")
-    if not all(isinstance(row.get(key, ""), str) for key in (*CASE_STEPS, "issue", "versions", "profile")):
-        raise TrophyError(f"{path}, {row['case']}: verdicts, issue, versions and profile must be strings")
-    try:
-        SpecifierSet(row.get("versions", ""))
-    except InvalidSpecifier as err:
-        raise TrophyError(f"{path}, {row['case']}: {err}") from err
-
-
 def _newest(path: Path) -> str:
-    version = _toml(path).get("install", {}).get("version")
+    """Return the version in a descriptor. Raises OSError and TrophyError."""
+    try:
+        version = read_toml(path).get("install", {}).get("version")
+    except (ValueError, AttributeError) as err:
+        raise TrophyError(f"{path}: not readable as a descriptor ({err})") from err
     try:
         return str(Version(version))
     except (InvalidVersion, TypeError) as err:
         raise TrophyError(f"{path}: install.version = {version!r} is no version") from err
-
-
-def _toml(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(read_whole(path, LARGEST_DOCUMENT).decode())
-    except OSError as err:
-        raise TrophyError(str(err)) from err
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as err:
-        raise TrophyError(f"{path}: not readable as TOML ({err})") from err

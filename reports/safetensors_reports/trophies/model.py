@@ -7,7 +7,6 @@ the conformance package lists what fails in the newest version. What neither of 
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -18,6 +17,8 @@ from packaging.version import Version
 from safetensors_corpus.judging.verdicts import STRICT_FAILING, kind_of
 from safetensors_corpus.steps import CASE_STEPS
 
+from ..baseline import Expected
+from ..history.document import TrendDocument
 from ..project_names import report_key, same_project
 
 Row = Mapping[str, Any]
@@ -26,11 +27,11 @@ Kind = Literal["gone", "came", "there"]
 
 @dataclass(frozen=True)
 class Expectations:
-    """A baseline: failures expected of the newest version of an implementation, as the rows of its file."""
+    """A baseline: failures expected of the newest version of an implementation."""
 
     implementation: str
     version: str
-    rows: tuple[Row, ...]
+    entries: tuple[Expected, ...]
 
 
 @dataclass(frozen=True)
@@ -88,12 +89,12 @@ class Trophies:
         return "no change seen" if bug["versions"] else "versions not recorded"
 
 
-def trophies(manifest: Row, trends: Iterable[Row], baselines: Iterable[Expectations]) -> Trophies:
+def trophies(manifest: Row, trends: Iterable[TrendDocument], baselines: Iterable[Expectations]) -> Trophies:
     """Put together what trends and baselines say of the bugs of a corpus.
 
     Args:
         manifest: ``corpus.json``.
-        trends: checked documents of ``trend.schema.json``.
+        trends: checked documents.
         baselines: expected failures of newest versions.
     """
     table = {bug["id"]: bug for bug in manifest["field_bugs"]}
@@ -109,8 +110,8 @@ def trophies(manifest: Row, trends: Iterable[Row], baselines: Iterable[Expectati
     found: dict[tuple[str, str, Kind, str, str], list[str]] = {}
     versions: dict[str, set[str]] = {}
     for document in trends:
-        name = document["implementation"]
-        versions.setdefault(name, set()).update(v["version"] for v in document["versions"] if v["ran"])
+        name = document.implementation
+        versions.setdefault(name, set()).update(v.version for v in document.versions if v.ran)
         for bug_id, case, kind, before, after in _turned(document, named):
             found.setdefault((bug_id, name, kind, before, after), []).append(case)
     for baseline in baselines:
@@ -132,18 +133,20 @@ def trophies(manifest: Row, trends: Iterable[Row], baselines: Iterable[Expectati
     )
 
 
-def _turned(document: Row, named: Mapping[str, Sequence[Row]]) -> Iterator[tuple[str, str, Kind, str, str]]:
-    name = document["implementation"]
-    for passage in document["passages"]:
-        before, after = passage["before"], passage["after"]
-        for change in passage["changes"]:
-            own = [b for b in named.get(change["case"], ()) if same_project(name, b["project"])]
-            if change["turn"] == "fixed":
+def _turned(
+    document: TrendDocument, named: Mapping[str, Sequence[Row]]
+) -> Iterator[tuple[str, str, Kind, str, str]]:
+    for passage in document.passages:
+        before, after = passage.before, passage.after
+        for change in passage.changes:
+            bugs = named.get(change.case, ())
+            own = [bug for bug in bugs if same_project(document.implementation, bug["project"])]
+            if change.turn == "fixed":
                 for bug in credited(own, before, after):
-                    yield bug["id"], change["case"], "gone", before, after
-            elif change["turn"] == "broken":
+                    yield bug["id"], change.case, "gone", before, after
+            elif change.turn == "broken":
                 for bug in credited(own, after, before):
-                    yield bug["id"], change["case"], "came", before, after
+                    yield bug["id"], change.case, "came", before, after
 
 
 def credited(bugs: Sequence[Row], failing: str, other: str) -> list[Row]:
@@ -160,32 +163,15 @@ def _affects(bug: Row, version: str) -> bool:
 
 
 def _expected(baseline: Expectations, named: Mapping[str, Sequence[Row]]) -> Iterator[tuple[str, str]]:
-    version = Version(baseline.version)
-    for row in baseline.rows:
-        holds = SpecifierSet(row.get("versions", "")).contains(version, prereleases=True)
-        if row.get("profile") or not holds:
+    for entry in baseline.entries:
+        kinds = {kind_of(entry.steps[step]) for step in CASE_STEPS if step in entry.steps}
+        if not entry.applies(baseline.version, None) or not kinds & (STRICT_FAILING - {"harness-error"}):
             continue
-        if not any(
-            kind_of(row[step]) in STRICT_FAILING - {"harness-error"} for step in CASE_STEPS if step in row
-        ):
-            continue
-        for case in _covered(row["case"], named):
+        for case in filter(entry.covers, named):
             for bug in named[case]:
                 own = same_project(baseline.implementation, bug["project"])
-                if (
-                    own
-                    and _affects(bug, baseline.version)
-                    and reported_as(row.get("issue", ""), bug["references"])
-                ):
+                if own and _affects(bug, baseline.version) and reported_as(entry.issue, bug["references"]):
                     yield bug["id"], case
-
-
-def _covered(pattern: str, cases: Iterable[str]) -> list[str]:
-    area, _, name = pattern.partition("/")
-    if not any(c in pattern for c in "*?["):
-        return [case for case in cases if case == pattern]
-    split = [(case, *case.partition("/")[::2]) for case in cases]
-    return [c for c, a, n in split if fnmatch.fnmatchcase(a, area) and fnmatch.fnmatchcase(n, name)]
 
 
 def reported_as(issue: str, references: Iterable[str]) -> bool:

@@ -1,7 +1,8 @@
 """Real readers as implementations of lifecycle cases, each case in a process of its own.
 
 A reader that maps the file can be ended by a signal.
-``python -m tests.corpus.cases.hold_adapters CORPUS NAME...`` prints one JSON object: name -> case id -> [outcome, failure or None, option or None].
+``python -m tests.corpus.cases.hold_adapters CORPUS NAME...`` prints one JSON object:
+name -> case id -> [outcome, failure or None, option or None].
 """
 
 from __future__ import annotations

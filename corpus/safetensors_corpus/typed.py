@@ -1,0 +1,186 @@
+"""Documents as typed models: values decoded, misfits in words, and the JSON Schemas of models.
+
+Models are ``msgspec.Struct``. The descriptions in their schemas are their docstrings: what stands above
+``Attributes:`` is about the object, the lines below it about its fields.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import difflib
+import inspect
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+import msgspec
+
+from safetensors_reference.rules.faults import shorten
+
+Model = TypeVar("Model")
+ADDRESS = "https://safetensors-conformance.example/schema/"
+"""Where the ids of published schemas begin."""
+_KINDS = {
+    "str": "a text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
+    "null": "null",
+    "date": "a date like 2027-06-01",
+    "datetime": "a date with a time",
+}
+_LONE = re.compile("[\ud800-\udfff]")
+
+
+class MisfitError(ValueError):
+    """A value is not as its model has it; the text says where and what is wrong, on one line of ASCII.
+
+    Attributes:
+        where: the place, such as ``entry[0].name``; empty for the whole.
+        why: a sentence whose subject is what stands there.
+    """
+
+    def __init__(self, where: str, why: str) -> None:
+        super().__init__(f"{where}: {why}" if where else why)
+        self.where, self.why = where, why
+
+
+def typed(value: object, model: type[Model]) -> Model:
+    """Return a value made of dicts, lists, texts, numbers and dates as its model. Raises MisfitError.
+
+    Numbers that are not finite, nesting and repeated keys are for whoever reads the text: they are not
+    looked at.
+    """
+    try:
+        try:
+            return msgspec.convert(value, model, builtin_types=(dt.date, dt.datetime))
+        except UnicodeEncodeError:  # a lone surrogate where a key or one of several words stands
+            value = _without_surrogates(value)
+            return msgspec.convert(value, model, builtin_types=(dt.date, dt.datetime))
+    except msgspec.ValidationError as err:
+        said, _, place = str(err).rpartition(" - at ") if " - at " in str(err) else (str(err), "", "")
+        where = re.sub(r"\$\.?", "", place.replace("`", "").replace("key in", "a key of"))
+        raise MisfitError(where, _sentence(said, value, model, where)) from err
+    except RecursionError as err:
+        raise MisfitError("", "nested too deeply") from err
+
+
+def _without_surrogates(value: Any) -> Any:
+    if isinstance(value, str):
+        return _LONE.sub("\ufffd", value)
+    if isinstance(value, dict):
+        return {_without_surrogates(k): _without_surrogates(v) for k, v in value.items()}
+    return [_without_surrogates(v) for v in value] if isinstance(value, list) else value
+
+
+def _sentence(said: str, value: object, model: Any, where: str) -> str:
+    """Return what msgspec says of a misfit as a sentence without its subject, or one of its own."""
+    if found := re.fullmatch(r"Object missing required field `(.*)`", said):
+        return f"has no {found[1]!r}"
+    forms = _forms(model, where)
+    if found := re.fullmatch(r"Object contains unknown field `(.*)`", said, re.DOTALL):
+        names = sorted(name for form in forms for name in form.get("properties", ()))
+        near = difflib.get_close_matches(found[1], names, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
+        return f"unknown key {shown(found[1])}; {hint}"
+    got = re.search(r", got `(.*)`$", said)
+    there = _at(value, where) or (_KINDS.get(got[1], got[1]) if got else "")
+    but = f", not {there}" if there else ""
+    known = [str(word) for form in forms for word in form.get("enum", ())]
+    if known and not got:
+        return f"must be {' or '.join(known)}{but}"
+    if found := re.fullmatch(r"Expected `(.*)`, got `.*`", said):
+        wanted = " or ".join(_KINDS.get(kind, kind) for kind in found[1].split(" | "))
+        return f"must be {wanted}{but}"
+    if found := re.fullmatch(r"Expected `(\w+)` (?:of (length) )?([<>]=?) (\d+)", said):
+        kind = f"{_KINDS.get(found[1], found[1])}{' of length' if found[2] else ''}"
+        return f"must be {kind} {found[3]} {int(found[4]):,}{but}"
+    if found := re.fullmatch(r"Expected `str` matching regex '(.*)'", said):
+        return f"must be a text of the form {found[1]}{but}"
+    return shorten(said[:1].lower() + said[1:], 300)
+
+
+def _at(value: Any, where: str) -> str:
+    """Return the text, number or other word at a place, empty for another value or an unknown place."""
+    for name, number in re.findall(r"([A-Za-z_]\w*)|\[([\d.]+)\]", where):
+        if name not in value if name else number == "...":
+            return ""
+        value = value[name] if name else value[int(number)]
+    return "" if isinstance(value, (dict, list, dt.date)) else shown(value)
+
+
+def shown(value: object) -> str:
+    """Return a text, number or other word of JSON in ASCII on one line, cut."""
+    if isinstance(value, str):
+        return ascii(shorten(value, 120))
+    if type(value) is int and abs(value) >= 10**64:
+        return "a whole number of many digits"
+    return json.dumps(value)
+
+
+def _forms(model: Any, where: str) -> list[dict[str, Any]]:
+    """Return the schemas that a model has for what stands at a place, such as ``entry[0].name``."""
+    forms, parts = msgspec.json.schema_components([model], ref_template="{name}")
+
+    def opened(form: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        yield form
+        for inner in (*form.get("anyOf", ()), *([parts[form["$ref"]]] if "$ref" in form else ())):
+            yield from opened(inner)
+
+    found = list(opened(forms[0]))
+    for step in re.findall(r"[A-Za-z_]\w*|\[", where):
+        keys = ("items", "additionalProperties")
+        inside = (
+            [f.get(k) for f in found for k in keys]
+            if step == "["
+            else [f.get("properties", {}).get(step) for f in found]
+        )
+        found = [form for inner in inside if isinstance(inner, dict) for form in opened(inner)]
+    return found
+
+
+def json_schema(name: str, title: str, model: Any, about: str = "") -> dict[str, Any]:
+    """Return the published JSON Schema of a model.
+
+    Args:
+        name: of the file, before ``.schema.json``.
+        title: of the schema.
+        model: a struct, or a union of structs.
+        about: description of the whole; of a struct, its docstring by default.
+    """
+    (root,), parts = msgspec.json.schema_components([model], ref_template="#/$defs/{name}")
+    parts = {key: _described(part) for key, part in sorted(parts.items())}
+    if "$ref" in root:
+        root = parts.pop(root["$ref"].rpartition("/")[2])
+    root.pop("discriminator", None)  # a word of OpenAPI
+    about = about or root.pop("description", "")
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"{ADDRESS}{name}.schema.json"}
+    defs = {"$defs": {_lower(key): part for key, part in parts.items()}} if parts else {}
+    text = json.dumps({**head, "title": title, "description": about, **root, **defs})
+    made: dict[str, Any] = json.loads(re.sub(r"(?<=#/\$defs/)\w+", lambda found: _lower(found[0]), text))
+    return made
+
+
+def _lower(name: str) -> str:
+    return name[:1].lower() + name[1:]
+
+
+def _described(part: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a struct with its docstring put where it speaks of."""
+    about, _, fields = inspect.cleandoc(part.pop("description", "")).partition("\n\nAttributes:\n")
+    for name, text in re.findall(r"^    (\w+): (.*(?:\n     .*)*)", fields, re.MULTILINE):
+        part["properties"][name] = {"description": _one_line(text), **part["properties"][name]}
+    for form in part.get("properties", {}).values():
+        if not form.get("default", True):
+            form.pop("default")  # it says the same as a field that is left out
+    said = {"description": _one_line(about)} if about else {}
+    return said | {
+        key: value for key, value in part.items() if key != "title" and (key, value) != ("required", [])
+    }
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.replace("``", "`").split())

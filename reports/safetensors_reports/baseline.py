@@ -1,0 +1,137 @@
+"""Files of expected failures: entries as typed models, each checked, of one implementation per file.
+
+The form of the file is told in ``safetensors_conformance.run.baseline``, which holds runs against it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import fnmatch
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, field
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import InvalidVersion, Version
+
+from safetensors_corpus.judging.verdicts import SECURITY, VERDICTS, kind_of
+from safetensors_corpus.steps import STEPS
+from safetensors_corpus.typed import typed
+from safetensors_reference.source import read_whole
+
+MAX_BYTES = 64 << 20
+"""Most bytes of a file of expected failures or known disagreements."""
+UNREPORTED = "unreported"
+"""Value of ``issue`` for a security failure that has no public report yet; it then needs a ``why``."""
+
+_STEPS = "a step"
+"""Stands for the keys of steps while an entry is decoded; no file has it."""
+
+
+class BaselineError(Exception):
+    """The baseline cannot be used; the text names the file, the entry and what to do."""
+
+
+class Expected(Struct, frozen=True, forbid_unknown_fields=True):
+    """One entry: the verdicts expected of the steps of one case (or of the cases of a glob).
+
+    ``on`` limits what is expected of the step ``device`` to ``cpu`` or ``cuda``.
+    """
+
+    case: str
+    steps: dict[str, str] = field(name=_STEPS)
+    why: str = ""
+    issue: str = ""
+    review_by: dt.date | None = None
+    versions: str = ""
+    profile: str = ""
+    on: str = ""
+    since: Any = None
+
+    @property
+    def is_glob(self) -> bool:
+        """True when the entry names cases by pattern."""
+        return any(c in self.case for c in "*?[")
+
+    def covers(self, case_id: str) -> bool:
+        """True when the entry speaks of this case. A star never crosses the slash."""
+        if not self.is_glob:
+            return self.case == case_id
+        area, _, name = self.case.partition("/")
+        case_area, _, case_name = case_id.partition("/")
+        return fnmatch.fnmatchcase(case_area, area) and fnmatch.fnmatchcase(case_name, name)
+
+    def applies(self, version: str, profile: str | None) -> bool:
+        """True when the entry holds for this version of the implementation and this profile."""
+        if self.profile != (profile or ""):
+            return False
+        if not self.versions:
+            return True
+        try:
+            return SpecifierSet(self.versions).contains(Version(version), prereleases=True)
+        except InvalidVersion:
+            return False
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file of at most ``MAX_BYTES``. Raises OSError, and ValueError for what is no TOML."""
+    try:
+        return tomllib.loads(read_whole(path, MAX_BYTES).decode())
+    except RecursionError as err:
+        raise ValueError("nested too deeply") from err
+
+
+def read_baseline(path: Path) -> tuple[str, tuple[Expected, ...]]:
+    """Read the implementation that a file is about, empty where it does not say, and its entries.
+
+    Raises:
+        OSError: the file cannot be read.
+        BaselineError: it is no baseline.
+    """
+    try:
+        raw = read_toml(path)
+    except ValueError as err:
+        raise BaselineError(f"baseline {path}: not readable as TOML ({err}); is it truncated?") from err
+    name, rows = raw.pop("implementation", ""), raw.pop("expected", [])
+    if raw or not isinstance(rows, list) or not isinstance(name, str):
+        unknown = f", not {', '.join(sorted(map(repr, raw)))}" if raw else ""
+        raise BaselineError(
+            f"baseline {path}: only 'implementation', a text, and [[expected]] are known{unknown}"
+        )
+    return name, tuple(_entry(path, row) for row in rows)
+
+
+def _entry(path: Path, row: Any) -> Expected:
+    name = row.get("case") if isinstance(row, dict) else None
+    if not isinstance(name, str):
+        raise BaselineError(f"baseline {path}: an entry has no 'case'")
+    try:
+        steps = {step: row[step] for step in STEPS if step in row}
+        entry = typed({**{k: v for k, v in row.items() if k not in STEPS}, _STEPS: steps}, Expected)
+        _check(entry)
+    except ValueError as err:
+        raise BaselineError(f"baseline {path}, {name}: {err}") from err
+    return entry
+
+
+def _check(entry: Expected) -> None:
+    """Raise ValueError for what a type cannot say."""
+    if not entry.steps:
+        raise ValueError('says no verdict; write e.g. read = "wrong-accept"')
+    for step, verdict in entry.steps.items():
+        if kind_of(verdict) not in VERDICTS or verdict == "pass":
+            raise ValueError(f"{step} = {verdict!r} is no failing verdict")
+    if entry.on and (entry.on not in ("cpu", "cuda") or "device" not in entry.steps):
+        raise ValueError(f'on = {entry.on!r} must be "cpu" or "cuda", beside a verdict of device')
+    try:
+        SpecifierSet(entry.versions)
+    except InvalidSpecifier as err:
+        raise ValueError(f"versions = {entry.versions!r} is no version specifier") from err
+    # One line must not silence an audit: security entries name an issue and a date to look again.
+    linked = entry.issue.startswith("https://")
+    explained = entry.issue == UNREPORTED and bool(entry.why.strip())
+    if SECURITY & set(entry.steps.values()) and (not (linked or explained) or entry.review_by is None):
+        raise ValueError(
+            f"a security verdict needs a review_by date and an issue: a URL, or {UNREPORTED!r} with a why"
+        )

@@ -1,0 +1,235 @@
+"""The lines of a run record as typed models; ``record.schema.json`` is their schema.
+
+Lines are checked by these models and handed on as the dicts that they are, so that what a reader under test
+said, a lone surrogate in a name included, is told as it was.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from safetensors_corpus.judging.verdicts import DEVIATIONS, VERDICTS
+from safetensors_corpus.steps import STEPS
+
+RECORD = 1
+"""Version of the format that is written and read here."""
+
+_PLAIN = [word for word in VERDICTS if word not in ("deviation", "choice")]
+_DEVIATION, _CHOICE = f"deviation:({'|'.join(DEVIATIONS)})", r"choice:[^|]+(\|[^|]+)*"
+
+Count = Annotated[int, Meta(ge=0)]
+Step = Annotated[str, Meta(pattern=f"^({'|'.join(STEPS)})$", extra_json_schema={"enum": list(STEPS)})]
+Verdict = Annotated[
+    str,
+    Meta(
+        pattern=f"^({'|'.join([*_PLAIN, _DEVIATION, _CHOICE])})$",
+        description="Outcome against case. A choice names its option behind a colon, several compatible ones "
+        "with bars between.",
+    ),
+]
+Outcome = Literal["accept", "reject", "unsupported", "crash", "hang", "exhausted", "harness-error"]
+Basis = Literal["text", "official", "ours"] | None
+
+
+class Line(Struct, tag_field="type", tag=str.lower):
+    """A line; readers ignore properties they do not know."""
+
+
+class Implementation(Struct):
+    """Who was tested.
+
+    Attributes:
+        selector: What --impl was given.
+        lacks: Features the implementation does not have, such as dtype-f4.
+    """
+
+    selector: str
+    name: str
+    version: str
+    language: str | UnsetType = UNSET
+    steps: list[Step] | UnsetType = UNSET
+    lacks: list[str] | UnsetType = UNSET
+
+
+class Corpus(Struct):
+    """The corpus of a run.
+
+    Attributes:
+        digest: SHA-256 of the manifest.
+        cases: Cases that a full run of this implementation has, whether run or not.
+        left_out: Cases of the corpus that such a run leaves out: heavy ones unless asked for, and by kind
+            those whose step the implementation does not have.
+    """
+
+    version: str
+    digest: str
+    cases: Count
+    left_out: dict[str, Count] | UnsetType = UNSET
+
+
+class Limits(Struct):
+    """What a step may use."""
+
+    time_s: float | UnsetType | None = UNSET
+    memory_bytes: int | UnsetType | None = UNSET
+
+
+class Header(Line):
+    """The first line: who was tested, with which corpus, under which conditions.
+
+    Attributes:
+        record: Version of this format; raised when a reader of records must follow.
+        suite: Version of the suite.
+        device: Device that was asked for, cpu or cuda:N. Files were loaded onto it if the implementation has
+            the step device.
+        started: UTC, RFC 3339.
+        baseline: File of expected failures.
+    """
+
+    record: Literal[1]
+    suite: str
+    implementation: Implementation
+    corpus: Corpus
+    profile: str | None
+    device: str | UnsetType = UNSET
+    limits: Limits | UnsetType = UNSET
+    started: str | UnsetType = UNSET
+    baseline: str | UnsetType | None = UNSET
+    platform: str | UnsetType = UNSET
+    python: str | UnsetType = UNSET
+
+
+class Failure(Struct):
+    """One thing that is wrong.
+
+    Attributes:
+        rule: The rule broken, empty when none is known.
+        basis: What the rule rests on: the written format, the official library where the text is silent, our
+            hardening.
+        property: What is wrong: outcome, a part of the content, a property of a written file, cost,
+            exception, or a check of the step device.
+    """
+
+    verdict: Verdict
+    rule: str
+    basis: Basis
+    property: str
+    detail: str
+
+
+class Tensor(Struct):
+    """A tensor as the reader reports it: a lenient one lets odd values through.
+
+    Attributes:
+        unsupported: Why the reader cannot hand out this tensor.
+    """
+
+    name: str
+    dtype: Any = UNSET
+    shape: Any = UNSET
+    nbytes: Any = UNSET
+    sha256: str | UnsetType | None = UNSET
+    unsupported: str | UnsetType | None = UNSET
+
+
+class Content(Struct):
+    """What an accepting reader reported; a property that is missing or null is not told.
+
+    Attributes:
+        metadata: As the reader reports it, values of any type. Missing when the reader does not report
+            metadata; null when the file has none.
+        digests: There when the content is too large to keep: tensors and metadata are then the first by name
+            that fit. SHA-256 over the whole content, of names, metadata, and each field that is told of every
+            tensor.
+        tensor_count: Of such a content how many tensors were reported.
+        metadata_count: Of such a content how many metadata keys were reported.
+    """
+
+    tensors: list[Tensor] | UnsetType | None = UNSET
+    metadata: dict[str, Any] | UnsetType | None = UNSET
+    digests: dict[str, str] | UnsetType = UNSET
+    tensor_count: Count | UnsetType = UNSET
+    metadata_count: Count | UnsetType = UNSET
+
+
+class Check(Struct):
+    """A promise of the step device that was looked into, unknown for what the device or the reader does not
+    show.
+    """  # noqa: D205 - it is the description of the schema
+
+    name: str
+    status: Literal["pass", "fail", "unknown"]
+    message: str
+
+
+class Result(Line):
+    """One step of one case.
+
+    Attributes:
+        outcome: What the implementation did; harness-error is the adapter's fault.
+        rules: The rules that the case is about.
+        rule: The rule broken, of several failures that of the worst.
+        failures: Everything that is wrong, each charged by itself.
+        expected_failure: The baseline lists it.
+        detail: The verdict in the harness's words.
+        message: The implementation's words.
+    """
+
+    case: str
+    step: Step
+    outcome: Outcome
+    verdict: Verdict
+    level: str | UnsetType = UNSET
+    importance: str | UnsetType = UNSET
+    rules: list[str] | UnsetType = UNSET
+    rule: str | UnsetType | None = UNSET
+    basis: Basis | UnsetType = UNSET
+    failures: list[Failure] | UnsetType = UNSET
+    choice: str | UnsetType | None = UNSET
+    options: list[str] | UnsetType = UNSET
+    expected_failure: bool | UnsetType = UNSET
+    detail: str | UnsetType = UNSET
+    message: str | UnsetType = UNSET
+    exception: str | UnsetType | None = UNSET
+    documented: bool | UnsetType | None = UNSET
+    wall_ms: float | UnsetType | None = UNSET
+    cpu_ms: float | UnsetType | None = UNSET
+    peak_bytes: int | UnsetType | None = UNSET
+    noise: str | UnsetType = UNSET
+    content: Content | UnsetType | None = UNSET
+    checks: list[Check] | UnsetType = UNSET
+
+
+class Choice(Line):
+    """What the cases of one choice say together."""
+
+    choice: str
+    verdict: Verdict
+    detail: str | UnsetType = UNSET
+
+
+class Problem(Line):
+    """Something that kept the run from telling about the implementation, such as a failed smoke check."""
+
+    message: str
+
+
+class Footer(Line):
+    """The last line.
+
+    Attributes:
+        complete: False for a filtered or interrupted run.
+        not_run: Cases of the corpus that were not run.
+    """
+
+    complete: bool
+    duration_s: float
+    not_run: Count
+
+
+LINES: dict[str, type[Line]] = {
+    model.__name__.lower(): model for model in (Header, Result, Choice, Problem, Footer)
+}
+"""Model by the ``type`` of a line."""

@@ -1,0 +1,51 @@
+"""The published schemas of typed models are those that the models give."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from safetensors_conformance.implementations.descriptor import Descriptor
+from safetensors_corpus.typed import json_schema
+from safetensors_reports.fuzz_finding import FindingDocument
+from safetensors_reports.history.document import TrendDocument
+from safetensors_reports.record.line import Choice, Footer, Header, Problem, Result
+
+ROOT = Path(__file__).parents[1]
+REPORTS = ROOT / "reports" / "safetensors_reports" / "schemas"
+CONFORMANCE = ROOT / "conformance" / "safetensors_conformance" / "schemas"
+ABOUT = {
+    "record": "A run of one implementation is a file of JSON lines in UTF-8: one header, then results, "
+    "choices and problems as they come, one footer. No footer: the run was truncated. Readers ignore "
+    "properties they do not know."
+}
+SCHEMAS: list[tuple[Path, str, Any]] = [
+    (CONFORMANCE / "implementation.schema.json", "Descriptor of an implementation", Descriptor),
+    (
+        ROOT / "fuzz" / "safetensors_fuzz" / "schemas" / "finding.schema.json",
+        "Finding of a fuzzing run, version 1",
+        FindingDocument,
+    ),
+    (
+        REPORTS / "record.schema.json",
+        "Run record, version 1: one line",
+        Header | Result | Choice | Problem | Footer,
+    ),
+    (REPORTS / "trend.schema.json", "Trend over versions, version 1", TrendDocument),
+]
+
+
+@pytest.mark.parametrize(("path", "title", "model"), SCHEMAS, ids=[path.name for path, _, _ in SCHEMAS])
+def test_a_published_schema_is_that_of_its_model(path: Path, title: str, model: Any) -> None:
+    name = path.name.partition(".")[0]
+    made = json_schema(name, title, model, ABOUT.get(name, ""))
+    Draft202012Validator.check_schema(made)
+    text = json.dumps(made, indent=1) + "\n"
+    if "WRITE_SCHEMAS" in os.environ:
+        path.write_text(text, encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == text, "run: WRITE_SCHEMAS=1 pytest tests/test_schemas.py"
