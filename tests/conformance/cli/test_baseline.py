@@ -9,8 +9,8 @@ from click.testing import CliRunner
 
 from safetensors_conformance.cli.baseline import baseline
 
-from .suite_runs import corpus_of, load_once
-from .support import REPOSITORY, fake
+from ..suite_runs import corpus_of, load_once
+from ..support import REPOSITORY, fake
 
 
 @pytest.fixture(autouse=True)

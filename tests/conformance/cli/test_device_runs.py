@@ -24,9 +24,9 @@ from safetensors_reports.record.device_checks import CHECKS
 from safetensors_reports.record.run import read_record
 from safetensors_reports.schemas import schema
 
-from .suite_runs import corpus_of, load_once, suite_here
-from .support import HERE, committed
-from .support import device_loader as loader
+from ..suite_runs import corpus_of, load_once, suite_here
+from ..support import HERE, committed
+from ..support import device_loader as loader
 
 GOOD, BAD = "framing/one-tensor", "framing/no-bytes"
 TWO = "layout/two-dtypes"

@@ -21,7 +21,7 @@ from safetensors_conformance.worker.outcome import StepResult
 from safetensors_conformance.worker.worker import Limits
 from safetensors_reports.schemas import schema_error
 
-from .support import HERE, QUICK, TRIGGER, by_exit, cases, committed, fake
+from ..support import HERE, QUICK, TRIGGER, by_exit, cases, committed, fake
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
 

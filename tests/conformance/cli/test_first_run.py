@@ -22,8 +22,8 @@ from click.testing import CliRunner
 
 from safetensors_reference.main import main
 
-from .suite_runs import corpus_of, load_once, one_of_each
-from .support import REPOSITORY, committed
+from ..suite_runs import corpus_of, load_once, one_of_each
+from ..support import REPOSITORY, committed
 
 PAGE = REPOSITORY / "docs" / "first-run.md"
 BLOCK = re.compile(r"^```(?P<info>[^\n]+)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)

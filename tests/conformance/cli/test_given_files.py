@@ -14,7 +14,7 @@ from safetensors_conformance.cli.diff import diff
 from safetensors_conformance.cli.report import report
 from safetensors_conformance.cli.run import run
 
-from .support import TRIGGER
+from ..support import TRIGGER
 
 ONE = ("--impl", "reference", "--case", TRIGGER)
 

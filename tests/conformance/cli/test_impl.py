@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from safetensors_conformance.cli.impl import impl
 from safetensors_conformance.implementations.selectors import resolve
 
-from .support import fake
+from ..support import fake
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from safetensors_reference.main import main
 
-from .support import HERE, QUICK, REPOSITORY
+from ..support import HERE, QUICK, REPOSITORY
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
 

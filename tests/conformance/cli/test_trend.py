@@ -18,7 +18,7 @@ from safetensors_conformance.run.results import header_row
 from safetensors_reports.record.run import read_record
 from safetensors_reports.schemas import schema_error
 
-from .support import HERE, TRIGGER, committed, fake
+from ..support import HERE, TRIGGER, committed, fake
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
 

@@ -10,8 +10,8 @@ import pytest
 from safetensors_conformance.differential.triage import Known, Triage, TriageError, load_triage, shipped
 from safetensors_reports.differences.signatures import About, Disagreement, Signature, Sort
 
-from .support import QUICK, TRIGGER, committed, fake
-from .test_diff_cli import HOLE, call
+from ..cli.test_diff import HOLE, call
+from ..support import QUICK, TRIGGER, committed, fake
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
 

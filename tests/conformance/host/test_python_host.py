@@ -21,6 +21,8 @@ from safetensors_conformance.implementations.selectors import Target
 from safetensors_conformance.worker.outcome import StepResult
 from safetensors_conformance.worker.worker import Limits, StartError, make_worker
 
+from ..support import REPOSITORY
+
 
 @pytest.fixture(autouse=True)
 def _soon_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,7 +276,7 @@ OWN = (
 def test_what_does_not_come_out_of_a_mark_is_a_mistake(where: str) -> None:
     answer = read(mixed(where), own=True, rejects=(KeyError,))
     assert answer["outcome"] == "harness-error", answer
-    assert "test_host_answers.py" in answer["message"] or "library.py" in answer["message"]
+    assert "test_python_host.py" in answer["message"] or "library.py" in answer["message"]
 
 
 @pytest.mark.parametrize("where", ["call", "own", "own, lazily"])
@@ -377,7 +379,7 @@ def test_a_profile_that_fails_is_told_at_the_start() -> None:
 def test_the_marked_adapter_of_the_documentation_says_whose_mistake_it_was(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "plug-in.md").read_text(encoding="utf-8")
+    page = (REPOSITORY / "docs" / "plug-in.md").read_text(encoding="utf-8")
     (text,) = (part for part in page.split("```")[1::2] if "@marked" in part)
     adapter = tmp_path / "documented.py"
     adapter.write_text("import mylib\n" + text.removeprefix("python\n"), encoding="utf-8")

@@ -21,7 +21,7 @@ import pytest
 from safetensors_conformance.host import python_host as host
 from safetensors_conformance.implementations.descriptor import HERE, descriptors
 
-from .dummy_libraries import DUMMIES, Library, OwnError, module
+from ..dummy_libraries import DUMMIES, Library, OwnError, module
 
 Load = Callable[..., tuple[Any, Library]]
 LOADED = ("given", "header_rows", "torch_rows", "stc_adapter")

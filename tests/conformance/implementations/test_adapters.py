@@ -18,7 +18,7 @@ from safetensors_conformance.run.options import RunOptions
 from safetensors_conformance.run.session import RunSession, Session, smoke
 from safetensors_conformance.worker.worker import Limits, make_worker
 
-from .support import committed
+from ..support import committed
 
 SELECTORS = [d.selector(e) for d in descriptors().values() for e in d.entries]
 BY_DAY = {"reference", "safetensors", "netron", "modelvet"}

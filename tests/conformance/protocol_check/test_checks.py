@@ -14,7 +14,7 @@ from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.protocol_check.report import CHECKS, Check, check_protocol
 from safetensors_corpus.manifest import corpus_root
 
-from .support import HERE, QUICK, by_exit, committed
+from ..support import HERE, QUICK, by_exit, committed
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
 

@@ -7,8 +7,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from .suite_runs import corpus_of, suite, suite_here
-from .support import REPOSITORY, committed
+from ..suite_runs import corpus_of, suite, suite_here
+from ..support import REPOSITORY, committed
 
 SELECTION = ("hole-between-two", "name-twice-dtypes", "one-tensor", "leading-whitespace", "missing-shard")
 

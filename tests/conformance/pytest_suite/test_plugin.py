@@ -16,8 +16,8 @@ import pytest
 from safetensors_conformance.run import session as runner
 from safetensors_conformance.run.baseline import load_baseline, own_baselines
 
-from .suite_runs import BASICS, corpus_of, one_of_each, suite, suite_here
-from .support import HERE, committed, device_loader, fake, stdio
+from ..suite_runs import BASICS, corpus_of, one_of_each, suite, suite_here
+from ..support import HERE, committed, device_loader, fake, stdio
 
 
 @pytest.fixture(autouse=True)
@@ -307,7 +307,7 @@ def test_the_suite_runs_by_package_name(tmp_path: Path) -> None:
     assert "2 passed" in run.stdout
 
 
-SURROGATES = f"py:{Path(__file__).with_name('bytes_fakes.py')}:Surrogates"
+SURROGATES = f"py:{HERE / 'bytes_fakes.py'}:Surrogates"
 """Names, words and failures with lone surrogates, and numbers beyond 64 bits."""
 
 

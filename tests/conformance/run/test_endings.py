@@ -22,7 +22,7 @@ from safetensors_conformance.run import cases as runner
 from safetensors_conformance.run.results import ReportError, RunResults
 from safetensors_reports.record.run import read_record
 
-from .support import TRIGGER, committed, fake
+from ..support import REPOSITORY, TRIGGER, committed, fake
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
 
@@ -131,7 +131,7 @@ def invoke(*arguments: str) -> Result:
 def test_a_signal_ends_a_run_under_pytest_as_ctrl_c_does(
     tmp_path: Path, few_cases: Path, number: signal.Signals
 ) -> None:
-    suite = Path(__file__).parents[2] / "conformance"
+    suite = REPOSITORY / "conformance"
     (tmp_path / "tmp").mkdir()
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", str(suite)]
     command += [f"--impl={fake('Hangs')}", "--no-smoke", "--time-limit=100", "-k", TRIGGER]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -17,10 +16,10 @@ from safetensors_conformance.verdict.judge import CaseVerdict
 from safetensors_conformance.worker.worker import Limits, Request, make_worker
 from safetensors_corpus import Case
 
-from .suite_runs import load_once, one_of_each
-from .support import TRIGGER, committed, fake
+from ..suite_runs import load_once, one_of_each
+from ..support import HERE, TRIGGER, committed, fake
 
-ADAPTERS = Path(__file__).with_name("small_adapter.py")
+ADAPTERS = HERE / "small_adapter.py"
 LIMITS = Limits(5.0, 1 << 30)
 
 

@@ -23,8 +23,8 @@ from safetensors_reports.audit.findings import find
 from safetensors_reports.audit.stable_text import stable
 from safetensors_reports.record.run import RunRecord
 
-from .suite_runs import one_of_each
-from .support import committed
+from ..suite_runs import one_of_each
+from ..support import committed
 
 WHO = Implementation(
     "x", "1", "Python", ("open", "read", "slice", "write", "index", "lifecycle"), selector="x"

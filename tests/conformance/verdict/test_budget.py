@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 
 import psutil
 import pytest
@@ -22,12 +21,12 @@ from safetensors_conformance.worker.outcome import StepResult
 from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus.judging.answer import Excess
 
-from .budget_numbers import BYTES, SECONDS
-from .support import TRIGGER, cases, committed
+from ..budget_numbers import BYTES, SECONDS
+from ..support import HERE, TRIGGER, cases, committed
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="costs are measured as on Linux")
 
-FAKES = Path(__file__).with_name("budget_fakes.py")
+FAKES = HERE / "budget_fakes.py"
 LIAR = f"cmd:{sys.executable} {FAKES}"
 BY_EXIT = f"exit:{sys.executable} {FAKES} {{path}}"
 BURNING = Confinement(env=("FAKE_BURNS",))

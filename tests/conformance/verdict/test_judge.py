@@ -16,7 +16,7 @@ from safetensors_corpus.judging.content import first_difference
 from safetensors_corpus.judging.verdicts import VERDICTS, kind_of
 from safetensors_corpus.manifest import Expectation
 
-from .support import cases
+from ..support import cases
 
 WHO = Implementation("x", "1", "Python", ("open", "read"), selector="x")
 CONTENT: dict[str, Any] = {

@@ -16,8 +16,8 @@ from safetensors_conformance.run.options import RunOptions
 from safetensors_conformance.run.session import RunSession
 from safetensors_conformance.verdict.message import MAX_TOLD, Repeats
 
-from .suite_runs import corpus_of, load_once, suite_here
-from .support import committed, fake
+from ..suite_runs import corpus_of, load_once, suite_here
+from ..support import committed, fake
 
 FULL = re.compile(r"^\S.* · (\S+) · \S+  +WRONG-ACCEPT$", re.MULTILINE)
 LINE = re.compile(r" · (\S+) · \S+: WRONG-ACCEPT, as (\S+) \(same cause: (.+)\)")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -13,13 +12,13 @@ from safetensors_conformance.run.session import Session
 from safetensors_conformance.verdict.uninitialised_memory import content_depends_on_heap, with_heap_note
 from safetensors_conformance.worker.worker import Limits
 
-from .support import TRIGGER, by_exit, cases
+from ..support import HERE, TRIGGER, by_exit, cases
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or platform.libc_ver()[0] != "glibc", reason="fills memory as glibc does"
 )
 LIMITS = Limits(5.0, 512 << 20)
-FAKES = Path(__file__).with_name("poison_fakes.py")
+FAKES = HERE / "poison_fakes.py"
 
 
 def note(name: str, case_id: str = "layout/two-dtypes") -> str | None:

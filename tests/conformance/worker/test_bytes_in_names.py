@@ -20,7 +20,7 @@ from safetensors_conformance.verdict.judge import CaseVerdict
 from safetensors_conformance.worker.protocol import ProtocolError, parse_line, parse_run
 from safetensors_conformance.worker.worker import Limits, make_worker
 
-from .support import HERE, REPOSITORY, TRIGGER, cases
+from ..support import HERE, REPOSITORY, TRIGGER, cases
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
 

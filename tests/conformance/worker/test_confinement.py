@@ -26,11 +26,11 @@ from safetensors_fuzz.cli import fuzz
 from safetensors_fuzz.engines.atheris.engine import _Run
 from safetensors_reference.variables import child_variables, installer_variables
 
-from .support import TRIGGER, cases
+from ..support import HERE, TRIGGER, cases
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
 
-FAKES = Path(__file__).with_name("confinement_fakes.py")
+FAKES = HERE / "confinement_fakes.py"
 SECRETS = (
     *("GITHUB_TOKEN", "ACTIONS_RUNTIME_TOKEN", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "NPM_TOKEN"),
     *("PYPI_TOKEN", "TWINE_PASSWORD", "SSH_AUTH_SOCK", "DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR"),

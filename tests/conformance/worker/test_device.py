@@ -22,8 +22,8 @@ from safetensors_conformance.worker.worker import Limits, StartError
 from safetensors_corpus import Case
 from safetensors_reports.record.device_checks import CHECKS
 
-from .support import HERE, NEIGHBOURS, REPOSITORY, committed
-from .support import device_loader as loader
+from ..support import HERE, NEIGHBOURS, REPOSITORY, committed
+from ..support import device_loader as loader
 
 GOOD, BAD = "framing/one-tensor", "framing/no-bytes"
 TWO = "layout/two-dtypes"

@@ -9,7 +9,7 @@ eats memory bit by bit                   test_worker: EatsMemory (limit of the a
 output without end on standard output    test_worker: endless-noise, endless-line (FloodError above 64 MiB)
 closes standard output                   test_worker: closes-stdout; here ClosesEverything for the host
 noise, answers out of order              test_worker: noise, wrong-order, bad-outcome
-crashes after some files                 test_kinds: CrashesTheSecondTime
+crashes after some files                 run/test_multistep: CrashesTheSecondTime
 everything else                          here
 =======================================  ============================================================
 
@@ -41,8 +41,8 @@ from safetensors_conformance.worker.worker import StartError
 from safetensors_corpus import Case, load_manifest
 from safetensors_corpus.document import read_document
 
-from .hostile_support import IDS, PID_FILE, host, program, run
-from .support import TRIGGER, committed
+from ..hostile_support import IDS, PID_FILE, host, program, run
+from ..support import TRIGGER, committed
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals and limits as on Linux")
 

@@ -30,11 +30,11 @@ from safetensors_conformance.worker.pipe import PipeWorker
 from safetensors_conformance.worker.scratch import scratch_folder, warm_up
 from safetensors_conformance.worker.worker import BETWEEN, UNSURE, Limits, Request, Worker, asked_again
 
-from .support import committed
+from ..support import HERE, committed
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals and limits as on Linux")
 
-FAKES = Path(__file__).with_name("process_fakes.py")
+FAKES = HERE / "process_fakes.py"
 LONG = "p" * 3000
 """Part of a path, so that a few requests fill a pipe."""
 

@@ -16,8 +16,8 @@ from safetensors_conformance.worker.outcome import OUTCOMES, Implementation
 from safetensors_conformance.worker.protocol import ProtocolError, parse_line, parse_run, parse_start
 from safetensors_reports.record.run import RecordWriter, read_record
 
-from .hostile_support import IDS, run
-from .support import TRIGGER, cases, committed, stdio
+from ..hostile_support import IDS, run
+from ..support import TRIGGER, cases, committed, stdio
 from .test_bytes_in_names import SCHEMA
 
 READER = Implementation("r", "1", "Python", ("open", "read"))

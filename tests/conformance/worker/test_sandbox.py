@@ -24,13 +24,13 @@ from safetensors_conformance.worker.sandbox import FOLDER, SandboxError, begin
 from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus import Case, manifest
 
-from .budget_numbers import BYTES
-from .support import REPOSITORY, TRIGGER, cases, committed
+from ..budget_numbers import BYTES
+from ..support import HERE, REPOSITORY, TRIGGER, cases, committed
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
 
-FAKES = Path(__file__).with_name("sandbox_fakes.py")
-BUDGET_FAKES = Path(__file__).with_name("budget_fakes.py")
+FAKES = HERE / "sandbox_fakes.py"
+BUDGET_FAKES = HERE / "budget_fakes.py"
 NAMED = ("FAKE_CORPUS", "FAKE_HOME", "FAKE_PORT", "FAKE_VICTIM")
 FILES = committed().root / "files"
 

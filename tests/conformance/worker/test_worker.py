@@ -10,7 +10,7 @@ from safetensors_conformance.worker.outcome import StepResult
 from safetensors_conformance.worker.pipe import PipeWorker
 from safetensors_conformance.worker.worker import Limits, StartError, death_outcome, make_worker
 
-from .support import NEIGHBOURS, TRIGGER, by_exit, cases, fake, stdio
+from ..support import NEIGHBOURS, TRIGGER, by_exit, cases, fake, stdio
 
 LIMITS = Limits(seconds=2.0, memory_bytes=256 << 20)
 
