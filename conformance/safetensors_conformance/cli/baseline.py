@@ -10,8 +10,7 @@ from rich.progress import track
 from rich.table import Table
 
 from ..run.baseline import BaselineError, load_baseline
-from ..run.options import RunOptions
-from ..run.results import RunResults, baseline_path
+from ..run.results import RunOptions, RunResults, baseline_path
 from ..run.session import RunSession, result_row, result_rows
 from ..verdict.message import explain_failure
 from .common import corpus, targets

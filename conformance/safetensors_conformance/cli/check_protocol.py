@@ -11,7 +11,7 @@ import click
 from safetensors_reference.seconds import SecondsRange
 
 from ..implementations.environment import InstallError, prepare
-from ..protocol_check.report import Check, check_protocol
+from ..protocol_check.checks import Check, check_protocol
 from ..worker.confinement import Confinement
 from .common import confined, corpus, corpus_shown, targets
 

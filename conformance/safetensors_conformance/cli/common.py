@@ -15,10 +15,9 @@ from safetensors_corpus import Case, Manifest, ManifestError, load_manifest
 from safetensors_corpus.cli.common import UnusableError
 
 from ..implementations.selectors import SelectorError, Target, resolve
-from ..run.options import MAX_HANGS
-from ..worker.confinement import Confinement
+from ..run.results import MAX_HANGS
+from ..worker.confinement import Confinement, SandboxError
 from ..worker.device import DEVICE_NAMES, is_device
-from ..worker.sandbox import SandboxError
 
 
 def corpus(path: Path | None) -> Manifest:

@@ -22,8 +22,7 @@ from ..implementations.selectors import Target
 from ..run.baseline import BaselineError, check_owner
 from ..run.cases import GivenUpError, StoppedError
 from ..run.interruption import Interruption
-from ..run.options import RunOptions
-from ..run.results import ReportError, RunResults
+from ..run.results import ReportError, RunOptions, RunResults
 from ..run.session import RunSession
 from ..verdict.judge import CaseVerdict, judge_choice
 from ..verdict.message import Repeats

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from safetensors_corpus import Case, ManifestError
+from safetensors_corpus.author.file import dtype_features
 from safetensors_reference import UnreadableError, explain, rule_book
 from safetensors_reference.check.inputs import INDEX_SUFFIX, find_inputs
 from safetensors_reports.differences.signatures import About
@@ -50,14 +52,11 @@ def _unreadable(name: str) -> str | None:
         return err.strerror or str(err)
 
 
-def features_of(path: Path) -> tuple[str, ...]:
-    """Return the dtypes of a valid file as names of features."""
-    try:
+def features_of(path: Path) -> Iterator[str]:
+    """Yield the dtypes of a valid file as names of features; it is read when they are looked at."""
+    with contextlib.suppress(UnreadableError):
         header = explain(path).header
-    except UnreadableError:
-        return ()
-    dtypes = {t.dtype for t in header.tensors.values()} if header is not None else set()
-    return tuple("dtype-" + dtype.lower().replace("_", "-") for dtype in sorted(dtypes))
+        yield from dtype_features(t.dtype for t in header.tensors.values()) if header is not None else ()
 
 
 def checked(cases: Iterable[Case]) -> tuple[list[Case], list[str]]:

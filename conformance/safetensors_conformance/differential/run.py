@@ -16,7 +16,7 @@ from typing import Any
 
 from safetensors_corpus import Case
 from safetensors_corpus.judging.content import FIELDS
-from safetensors_corpus.judging.judge import lacks_feature
+from safetensors_corpus.judging.judge import excuse
 from safetensors_reports.record.run import RunRecord
 
 from ..implementations.environment import InstallError, prepare
@@ -78,18 +78,11 @@ class Side(CaseRunner):
             return NOT_ASKED
         (result,) = self.answers(item).values()
         self.asked.add(item.id)
-        return self._memory.kept(self._excused(item, result))
-
-    def _excused(self, item: Input, result: StepResult) -> StepResult:
-        """A refusal for lack of a feature that was declared says nothing about the file."""
         assert self.who is not None
-        if result.outcome != "reject" or not self.who.lacks:
-            return result
         features = item.features if isinstance(item, Case) else features_of(item.path)
-        lacking = lacks_feature(self.who.lacks, features)
-        if not lacking:
-            return result
-        return replace(result, outcome="unsupported", message=f"lacks {', '.join(lacking)}; {result.message}")
+        if excused := excuse(result, self.who.lacks, features):
+            result = replace(result, outcome="unsupported", message=f"{excused}; {result.message}")
+        return self._memory.kept(result)
 
 
 def run_all(sides: Sequence[Side], inputs: Sequence[Input], jobs: int, tick: Callable[[Side], None]) -> bool:

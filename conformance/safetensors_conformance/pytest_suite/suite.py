@@ -16,18 +16,15 @@ from safetensors_reference.rules.cwe import CWE_OF_CODE
 from ..implementations.selectors import SelectorError, Target, resolve
 from ..run.baseline import BaselineError, check_owner
 from ..run.cases import GivenUpError
-from ..run.options import RunOptions
-from ..run.results import ReportError, RunResults
+from ..run.results import ReportError, RunOptions, RunResults
 from ..run.session import RunSession
 from ..verdict.judge import CaseVerdict, judge_choice
 from ..verdict.message import Repeats
-from ..worker.confinement import Confinement
+from ..worker.confinement import Confinement, SandboxError
 from ..worker.device import DEVICE_NAMES, is_device
 from ..worker.outcome import Implementation, loadable
-from ..worker.sandbox import SandboxError
 from ..worker.worker import Limits, StartError
-from .options import option
-from .plugin import RESULT_KEY, SUITE_KEY
+from .plugin import RESULT_KEY, SUITE_KEY, option
 
 
 class Suite:

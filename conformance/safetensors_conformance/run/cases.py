@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar, cast
 from safetensors_corpus import Case, ManifestError
 
 from ..verdict.budget import Metered, cheaper, excesses
-from ..worker.copies import Copies
+from ..worker.copies import Copies, warm_up
 from ..worker.outcome import UNSAFE, Implementation, Memory, StepResult
-from ..worker.scratch import warm_up
 from ..worker.worker import UNSURE, Limits, Request, Worker, asked_again, make_worker
 from .multistep import carry_out
 

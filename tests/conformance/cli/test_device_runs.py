@@ -14,8 +14,7 @@ from safetensors_conformance.cli.run import run
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.run.baseline import BaselineError, load_baseline
 from safetensors_conformance.run.baseline_update import failing_steps, update
-from safetensors_conformance.run.options import RunOptions
-from safetensors_conformance.run.results import ImplementationResults
+from safetensors_conformance.run.results import ImplementationResults, RunOptions
 from safetensors_conformance.run.session import RunSession
 from safetensors_conformance.worker.device import is_device
 from safetensors_conformance.worker.outcome import STEPS

@@ -180,7 +180,7 @@ def test_ctrl_c_keeps_the_versions_that_were_run(monkeypatch: pytest.MonkeyPatch
             raise KeyboardInterrupt
         return header_row(*args)
 
-    monkeypatch.setattr("safetensors_conformance.run.versions.header_row", pressed)
+    monkeypatch.setattr("safetensors_conformance.cli.trend.header_row", pressed)
     fakes = {"1.0": fake("AlwaysAccepts"), "1.1": RIGHT, "1.2": fake("Noisy")}
     result = call(monkeypatch, fakes, "--case", HOLE)
     assert result.exit_code == 130

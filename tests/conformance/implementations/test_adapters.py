@@ -14,8 +14,9 @@ import pytest
 
 from safetensors_conformance.implementations.descriptor import HERE, descriptors
 from safetensors_conformance.implementations.selectors import Target, resolve
-from safetensors_conformance.run.options import RunOptions
-from safetensors_conformance.run.session import RunSession, Session, smoke
+from safetensors_conformance.run.results import RunOptions
+from safetensors_conformance.run.session import RunSession, smoke
+from safetensors_conformance.verdict.judge import Session
 from safetensors_conformance.worker.worker import Limits, make_worker
 
 from ..support import committed

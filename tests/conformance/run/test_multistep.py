@@ -11,8 +11,7 @@ from click.testing import CliRunner
 from safetensors_conformance.cli.run import run as run_command
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.run import cases as runner
-from safetensors_conformance.run.session import Session
-from safetensors_conformance.verdict.judge import CaseVerdict
+from safetensors_conformance.verdict.judge import CaseVerdict, Session
 from safetensors_conformance.worker.worker import Limits, Request, make_worker
 from safetensors_corpus import Case
 

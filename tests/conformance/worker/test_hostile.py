@@ -34,7 +34,8 @@ import psutil
 import pytest
 
 from safetensors_conformance.implementations.selectors import resolve
-from safetensors_conformance.run.session import Session, result_row
+from safetensors_conformance.run.session import result_row
+from safetensors_conformance.verdict.judge import Session
 from safetensors_conformance.worker import process
 from safetensors_conformance.worker.outcome import KEPT_CONTENT
 from safetensors_conformance.worker.worker import StartError

@@ -24,10 +24,10 @@ from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.run.multistep import carry_out
 from safetensors_conformance.worker import process
 from safetensors_conformance.worker import supervision as supervised
+from safetensors_conformance.worker.copies import scratch_folder, warm_up
 from safetensors_conformance.worker.exit_status import ExitWorker
 from safetensors_conformance.worker.outcome import StepResult
 from safetensors_conformance.worker.pipe import PipeWorker
-from safetensors_conformance.worker.scratch import scratch_folder, warm_up
 from safetensors_conformance.worker.worker import BETWEEN, UNSURE, Limits, Request, Worker, asked_again
 
 from ..support import HERE, committed

@@ -17,10 +17,9 @@ from click.testing import CliRunner
 
 from safetensors_conformance.cli.run import run
 from safetensors_conformance.implementations.selectors import resolve
-from safetensors_conformance.run.session import Session
-from safetensors_conformance.worker.confinement import Confinement
+from safetensors_conformance.verdict.judge import Session
+from safetensors_conformance.worker.confinement import FOLDER, Confinement, SandboxError, begin
 from safetensors_conformance.worker.outcome import StepResult
-from safetensors_conformance.worker.sandbox import FOLDER, SandboxError, begin
 from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus import Case, manifest
 
