@@ -154,6 +154,28 @@ def opened(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Iterat
         call(leave, manager, None, None, None)
 
 
+@marked
+class Held:
+    """A file held open, as ``hold`` returns it.
+
+    Args:
+        tensor: gives a tensor by its name, as ``(dtype, shape, bytes-like)``.
+        close: closes the file.
+    """
+
+    def __init__(self, tensor: Callable[[str], Any], close: Callable[[], Any]) -> None:
+        self._tensor = tensor
+        self._close = close
+
+    def tensor(self, name: str) -> Any:
+        """Take one tensor."""
+        return self._tensor(name)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._close()
+
+
 def _left(leave: Callable[..., Any], manager: Any, err: BaseException) -> bool:
     """Leave with an exception; true when the library swallowed it. One that it raises instead is its own."""
     try:

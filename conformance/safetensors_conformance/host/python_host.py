@@ -27,10 +27,10 @@ An adapter is any object with some of these methods, one per step that the libra
 A validator has ``check(path)`` instead, which returns whether the file is valid.
 
 Any of the reading ones may return a dict ``{"tensors": iterable, "metadata": map-or-None}`` instead of the
-iterable, when the library reports metadata. Optional attributes: ``name``,
-``version``, ``language``, ``lacks`` (features that the library does not have, such as ``dtype-f4``) and
-``rejects`` (exception types that the library documents for refusing a file); optional method
-``profile(name)``. Raising NotImplementedError means: well formed, but not supported.
+iterable, when the library reports metadata. Optional attributes: ``name``, ``version``, ``language`` (of an
+adapter of this project its ``implementation.toml`` says them), ``lacks`` (features that the library does not
+have, such as ``dtype-f4``) and ``rejects`` (exception types that the library documents for refusing a file);
+optional method ``profile(name)``. Raising NotImplementedError means: well formed, but not supported.
 
 What a method raises, or a generator that it returned, is the library's refusal; in a method that is
 ``marked`` only what comes out of the marks is. What fails while the host looks at the answer is always a
@@ -126,8 +126,13 @@ def send(fd: int, answer: dict[str, Any]) -> None:
         data = data[os.write(fd, data) :]
 
 
+OWN: list[str] = []
+"""Folder of the adapter, if it is one of this project."""
+
+
 def load(spec: str) -> Any:
     """Import the adapter. A class is instantiated, anything else is used as it is."""
+    OWN.clear()
     where, _, name = spec.rpartition(":") if ":" in spec else (spec, "", "")
     if where.endswith(".py"):
         found = importlib.util.spec_from_file_location("stc_adapter", where)
@@ -137,6 +142,7 @@ def load(spec: str) -> Any:
         sys.path.append(folder)
         if os.path.dirname(folder) == _OURS:  # noqa: PTH120 - as above
             sys.path.append(os.path.join(_OURS, "support"))  # noqa: PTH118 - as above
+            OWN.append(folder)
         module = importlib.util.module_from_spec(found)
         sys.modules["stc_adapter"] = module
         found.loader.exec_module(module)
@@ -222,15 +228,27 @@ def start(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
             return {"error": {"message": problem}}
     return {
         "protocol": PROTOCOL,
-        "implementation": {
-            "name": str(getattr(adapter, "name", type(adapter).__name__)),
-            "version": str(getattr(adapter, "version", "unknown")),
-            "language": str(getattr(adapter, "language", "Python")),
-        },
+        "implementation": identity(adapter),
         "steps": steps_of(adapter),
         "verdict_only": callable(getattr(adapter, "check", None)),
         "lacks": list(getattr(adapter, "lacks", ())),
     }
+
+
+def identity(adapter: Any) -> dict[str, str]:
+    """Return name, version and language, of an adapter of this project those of its implementation."""
+    known = {"name": type(adapter).__name__, "version": "unknown", "language": "Python"}
+    if OWN:
+        import importlib.metadata
+        import tomllib
+
+        with open(os.path.join(OWN[0], "implementation.toml"), "rb") as file:  # noqa: PTH118, PTH123 - as above
+            described = tomllib.load(file)
+        known |= {"name": described["name"], "language": described["language"]}
+        if not hasattr(adapter, "version"):
+            distribution = described.get("install", {}).get("distribution", described["name"])
+            known["version"] = importlib.metadata.version(distribution)
+    return {key: str(getattr(adapter, key, value)) for key, value in known.items()}
 
 
 DEVICE: dict[str, Any] = {}

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from safetensors_conformance.cli.trend import trend
+from safetensors_conformance.cli.trend import notes_of, trend
 from safetensors_conformance.implementations.environment import InstallError
 from safetensors_conformance.implementations.selectors import Target, resolve
-from safetensors_conformance.run import versions as running
 from safetensors_conformance.run.results import header_row
 from safetensors_reports.record.run import read_record
 from safetensors_reports.schemas import schema_error
@@ -46,8 +45,8 @@ def call(monkeypatch: pytest.MonkeyPatch, fakes: Mapping[str, str | None], *argu
         if target.selector == "reference":
             raise InstallError("fake 2.0 cannot be had: no such version")
 
-    monkeypatch.setattr(running, "resolve", known)
-    monkeypatch.setattr(running, "prepare", missing)
+    monkeypatch.setattr("safetensors_conformance.cli.trend.resolve", known)
+    monkeypatch.setattr("safetensors_conformance.cli.trend.prepare", missing)
     result = CliRunner().invoke(trend, ["safetensors", *fakes, *map(str, arguments)])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result
@@ -101,18 +100,18 @@ def test_the_known_bugs_of_a_project_explain_its_changes(monkeypatch: pytest.Mon
     case = committed().by_id["framing/data-start-rounded-up"]
     fakes = {"0.3.0": fake("AlwaysAccepts"), "0.3.1": RIGHT, "0.4.0": fake("AlwaysAccepts")}
     document = doc(monkeypatch, fakes, "--case", case.id)
-    monkeypatch.setattr(running, "resolve", resolve)
+    monkeypatch.setattr("safetensors_conformance.cli.trend.resolve", resolve)
     assert document["passages"][0]["changes"][0]["turn"] == "fixed"
-    notes = running.notes_of(committed(), resolve("safetensors"))
+    notes = notes_of(committed(), resolve("safetensors"))
     (bug,) = [b for b in notes[case.id].bugs if b.id == "FB-03"]
     assert bug.turns_between("0.3.0", "0.3.1") is True
     assert bug.turns_between("0.3.1", "0.4.0") is False
 
 
 def test_bugs_are_found_under_the_title_of_a_project() -> None:
-    notes = running.notes_of(committed(), resolve("mlx==0.31.1"))
+    notes = notes_of(committed(), resolve("mlx==0.31.1"))
     assert any(bug.id == "FB-43" for note in notes.values() for bug in note.bugs)
-    assert not any(note.bugs for note in running.notes_of(committed(), None).values())
+    assert not any(note.bugs for note in notes_of(committed(), None).values())
 
 
 def test_every_kind_of_case_is_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ from safetensors_conformance.implementations.descriptor import HERE, descriptors
 from ..dummy_libraries import DUMMIES, Library, OwnError, module
 
 Load = Callable[..., tuple[Any, Library]]
-LOADED = ("given", "header_rows", "torch_rows", "stc_adapter")
+LOADED = ("given", "header_rows", "lacking", "torch_rows", "stc_adapter")
 READING = ("open", "read", "slice", "index", "check", "device", "lifecycle")
 WRITING = ("write", "resave")
 
@@ -127,6 +127,15 @@ def test_all_methods_of_an_adapter_are_marked(spec: str, load: Load) -> None:
         handle = adapter.hold(library.path)
         assert host.library.is_marked(handle.tensor)
         assert host.library.is_marked(handle.close)
+
+
+@every_adapter
+def test_an_adapter_is_called_what_its_descriptor_says(spec: str, load: Load) -> None:
+    adapter, _ = load(spec)
+    (known,) = (d for d in descriptors().values() if d.name.replace("-", "_") == spec.partition("/")[0])
+    told = host.start(adapter, {})["implementation"]
+    assert (told["name"], told["language"]) == (known.name, known.language)
+    assert told["version"] == getattr(adapter, "version", "1.0")
 
 
 @every_adapter

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import Any
 
 from georefine_verify.sources import LocalFile, read_safetensors_header
@@ -12,10 +11,6 @@ from stc_host.library import call, marked
 @marked
 class Header:
     """The parser of the header."""
-
-    name = "georefine-verify"
-    version = version("georefine-verify")
-    language = "Python"
 
     def open(self, path: str) -> dict[str, Any]:
         """Parse the header."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import Any
 
 from grit.scan import SEV_VIOLATION, ScanReport, scan_file
@@ -12,10 +11,6 @@ from stc_host.library import Refused, call, marked
 @marked
 class Scan:
     """A file with a violation counts as refused."""
-
-    name = "grit-datatype"
-    version = version("grit-datatype")
-    language = "Python"
 
     def open(self, path: str) -> list[tuple[str, Any, Any]]:
         """Scan the header."""

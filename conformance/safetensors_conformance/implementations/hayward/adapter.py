@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from pathlib import Path
 
 from hayward.scanner import ModelFileScanner
@@ -15,10 +14,6 @@ OF_CONTENT = "MFV-EXEC-"
 @marked
 class Scan:
     """A file with a finding about its format counts as refused; one about what a tensor holds does not."""
-
-    name = "hayward"
-    version = version("hayward")
-    language = "Python"
 
     def __init__(self) -> None:
         self._scanner = ModelFileScanner()

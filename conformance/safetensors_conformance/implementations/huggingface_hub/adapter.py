@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import Any
 
 from huggingface_hub import parse_local_safetensors_file_metadata
@@ -14,9 +13,6 @@ from stc_host.library import call, marked
 class HeaderHelper:
     """``parse_local_safetensors_file_metadata``: header only, so it has no read step."""
 
-    name = "huggingface-hub"
-    version = version("huggingface-hub")
-    language = "Python"
     rejects = (SafetensorsParsingError, FileNotFoundError)  # what the function documents
 
     def open(self, path: str) -> dict[str, Any]:

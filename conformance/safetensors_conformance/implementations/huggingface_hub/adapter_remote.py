@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import re
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -29,9 +28,6 @@ http = _http()
 class RemoteHeader:
     """``HfApi.parse_safetensors_file_metadata``, which asks for ranges of the file."""
 
-    name = "huggingface-hub"
-    version = version("huggingface-hub")
-    language = "Python"
     rejects = (SafetensorsParsingError, NotASafetensorsRepoError)  # what the function documents
 
     def __init__(self) -> None:

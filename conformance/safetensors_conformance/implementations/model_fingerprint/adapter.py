@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,6 @@ from stc_host.library import call, marked, opened
 @marked
 class Header:
     """The parser of the header; the digests are taken elsewhere."""
-
-    name = "model-fingerprint"
-    version = version("model-fingerprint")
-    language = "Python"
 
     def open(self, path: str) -> dict[str, Any]:
         """Parse the header."""

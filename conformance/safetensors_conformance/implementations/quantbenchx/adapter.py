@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import Any
 
 from quantbenchx.profile import profile_safetensors
@@ -15,10 +14,6 @@ CODES = {"f32": "F32", "f16": "F16", "bf16": "BF16"}
 @marked
 class Profile:
     """The parser of the header."""
-
-    name = "quantbenchx"
-    version = version("quantbenchx")
-    language = "Python"
 
     def open(self, path: str) -> dict[str, Any]:
         """Parse the header."""

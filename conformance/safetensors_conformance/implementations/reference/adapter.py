@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, cast
 
-from safetensors_conformance.host.library import call, item, marked, opened
+from safetensors_conformance.host.library import Held, call, item, marked, opened
 from safetensors_conformance.implementations.support import given
 from safetensors_reference import InvalidFileError, UnreadableError, read_header
 from safetensors_reference.arrays.numpy_types import numpy_dtype
@@ -24,9 +24,7 @@ from safetensors_reference.writing.writer import TensorData, plan
 class Reference:
     """The explaining reader; it takes the options of the profile that the run is graded by."""
 
-    name = "reference"
     version = "2026.11.0"
-    language = "Python"
     rejects = (InvalidFileError, UnreadableError, SafetensorsError)
 
     def __init__(self) -> None:
@@ -153,21 +151,10 @@ class Reference:
 
     def hold(self, path: str) -> Held:
         """Open the file and keep it open."""
-        return Held(path, self._profile)
+        file = call(safe_open, path, "raw", profile=self._profile)
 
+        def tensor(name: str) -> tuple[str, Any, Any]:
+            info = call(file.info, name)
+            return info.dtype, info.shape, call(file.get_tensor, name)
 
-@marked
-class Held:
-    """A file held open."""
-
-    def __init__(self, path: str, profile: ProfileName) -> None:
-        self._file = call(safe_open, path, "raw", profile=profile)
-
-    def tensor(self, name: str) -> tuple[str, Any, Any]:
-        """Read one tensor."""
-        info = call(self._file.info, name)
-        return info.dtype, info.shape, call(self._file.get_tensor, name)
-
-    def close(self) -> None:
-        """Close the file."""
-        call(self._file.close)
+        return Held(tensor, lambda: call(file.close))

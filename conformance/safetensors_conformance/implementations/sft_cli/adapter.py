@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,6 @@ from stc_host.library import call, marked
 @marked
 class Index:
     """The parser of the header."""
-
-    name = "sft-cli"
-    version = version("sft-cli")
-    language = "Python"
 
     def open(self, path: str) -> dict[str, Any]:
         """Parse the header."""

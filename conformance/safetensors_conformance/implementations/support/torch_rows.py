@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import lacking
 import torch
 
 _NAMES = {
@@ -30,7 +31,7 @@ _NAMES = {
 }
 CODES = {getattr(torch, name): code for name, code in _NAMES.items() if hasattr(torch, name)}
 """Torch type -> dtype code; older releases of torch lack some of the types."""
-LACKS = ("dtype-f6-e2m3", "dtype-f6-e3m2")
+LACKS = lacking.dtypes("F6_E2M3", "F6_E3M2")
 """Torch has no six-bit floats."""
 
 
