@@ -21,7 +21,7 @@ class OwnError(Exception):
 
 
 class Library:
-    """What a library does when it is called.
+    """Behaviour of a library when it is called.
 
     Attributes:
         dtype: what it says of its one tensor ``w``: a code of the format, or something that is none.

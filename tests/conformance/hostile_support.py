@@ -37,7 +37,7 @@ def program(how: str) -> str:
 
 @dataclass
 class Ran:
-    """What a run gave: the step that was triggered, all verdicts, and how long it took."""
+    """Result of a run: the step that was triggered, all verdicts, and how long it took."""
 
     trigger: StepResult
     verdicts: dict[str, str]

@@ -1,4 +1,4 @@
-"""What only a GPU shows, with a stand-in for its memory: streams, memory that comes back, peaks."""
+"""Checks that only a GPU shows, with a stand-in for its memory: streams, memory that comes back, peaks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the hosts make of an adapter's answer: odd values are content, what cannot be told is no refusal."""
+"""Answers of adapters as the hosts pass them on: odd values are content, what cannot be told is no refusal."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def read(gives: Any, *, own: bool = False, **more: Any) -> dict[str, Any]:
 
 
 def sent(answer: dict[str, Any]) -> dict[str, Any]:
-    """What arrives of an answer at the other end of the pipe."""
+    """Return what arrives of an answer at the other end of the pipe."""
     out, into = os.pipe()
     with os.fdopen(out, "rb") as arrives:
         with os.fdopen(into, "wb"):
@@ -483,7 +483,7 @@ def javascript(folder: Path, text: str) -> Any:
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, StepResult]:
-    """What the host for JavaScript makes of every odd answer of a marked adapter."""
+    """Return what the host for JavaScript makes of every odd answer of a marked adapter."""
     worker = javascript(tmp_path_factory.mktemp("node"), NODE.replace("MARKED", "true"))
     try:
         worker.start()

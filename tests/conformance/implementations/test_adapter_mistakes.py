@@ -1,4 +1,4 @@
-"""What an adapter does wrong is never held against its library; what a library does wrong is never hidden.
+"""Mistakes of an adapter are never held against its library; those of a library are never hidden.
 
 Every adapter in Python runs in this process over a stand-in for its library (``dummy_libraries``), loaded by
 path as the host does. No library is needed.
@@ -81,7 +81,7 @@ def has(adapter: Any, steps: tuple[str, ...]) -> list[str]:
 
 
 def ask(adapter: Any, step: str, library: Library) -> dict[str, Any]:
-    """What the host answers for one step."""
+    """Return the answer of the host for one step."""
     if step == "device":
         return _device(adapter, library)
     request: dict[str, Any] = {"seq": 1, "step": step, "path": library.path}

@@ -351,7 +351,7 @@ def test_parallel_workers_give_the_same_result(alone_and_parallel: dict[str, Pat
 def test_whatever_a_reader_answers_travels_between_processes(
     alone_and_parallel: dict[str, Path], selector: str
 ) -> None:
-    """What pytest-xdist sends is texts in UTF-8 and numbers of 64 bits."""
+    """Everything that pytest-xdist sends is texts in UTF-8 and numbers of 64 bits."""
     found: dict[str, tuple[object, ...]] = {}
     for name, folder in alone_and_parallel.items():
         (rows,) = (

@@ -8,7 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from safetensors_conformance.run.baseline import BaselineError, load_baseline, overdue, own_baselines
+from safetensors_conformance.run.baseline import (
+    BaselineError,
+    check_owner,
+    load_baseline,
+    overdue,
+    own_baselines,
+)
 from safetensors_conformance.run.baseline_update import failing_steps, unexplained, update
 from safetensors_corpus import load_manifest
 
@@ -171,3 +177,13 @@ def test_the_committed_baselines_are_usable_and_match_the_corpus(path: Path) -> 
     baseline = load_baseline(path, "0.8.0", None)
     assert baseline.entries
     assert baseline.stale(c.id for c in load_manifest().cases) == []
+
+
+@pytest.mark.parametrize(("given", "count"), [("x.toml", 1), (None, 2), ("", 2)])
+def test_a_file_for_one_implementation_has_one_owner(given: str | None, count: int) -> None:
+    check_owner(given, ["reference"] * count)
+
+
+def test_a_file_for_several_implementations_is_refused() -> None:
+    with pytest.raises(BaselineError, match="--baseline belongs to one implementation; give one --impl"):
+        check_owner("x.toml", ["reference", "mlx"])

@@ -1,4 +1,4 @@
-"""How a run ends that is asked to, that cannot write its report, or whose implementation never answers."""
+"""Ends of runs: of one that is asked to, that cannot write its report, or whose implementation never answers."""
 
 from __future__ import annotations
 

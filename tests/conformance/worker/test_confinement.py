@@ -1,4 +1,4 @@
-"""What tested programs get of the caller's environment: listed variables, and no tokens."""
+"""Share of tested programs in the caller's environment: listed variables, and no tokens."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SECRETS = (
     *("KUBECONFIG", "DOCKER_CONFIG", "GPG_AGENT_INFO", "PYTHON_KEYRING_BACKEND", "ANY_OTHER_NAME"),
 )
 FOR_AN_INDEX = ("PIP_INDEX_URL", "npm_config_registry", "HTTPS_PROXY", "https_proxy")
-"""What an installer needs, and where the password of a private index may stand."""
+"""Variables that an installer needs, and where the password of a private index may stand."""
 
 
 @pytest.fixture(autouse=True)

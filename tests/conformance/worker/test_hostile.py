@@ -275,7 +275,7 @@ SPOILED = {
     "LinksToZeros": "its input was replaced by a symbolic link",
     "PutsAFolder": "its input was replaced by a folder",
 }
-"""What a reader does to its input, and what is said of that."""
+"""Deeds of a reader to its input, and the words for them."""
 
 
 @pytest.mark.by_day(2)

@@ -1,4 +1,4 @@
-"""Which steps of a case an implementation is asked for."""
+"""Steps of a case that an implementation is asked for."""
 
 from __future__ import annotations
 
