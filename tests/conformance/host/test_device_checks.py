@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from safetensors_conformance.host import device_memory
-from safetensors_conformance.host.device_checks import DeviceChecks
-from safetensors_conformance.host.device_memory import NotThereError
+from safetensors_conformance.host import device_checks
+from safetensors_conformance.host.device_checks import DeviceChecks, NotThereError
 
 
 class AdapterMistakeError(Exception):
@@ -93,7 +92,7 @@ class Loader:
 
 @pytest.fixture
 def begin(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], DeviceChecks]:
-    monkeypatch.setitem(device_memory.MEMORIES, "torch", Card)
+    monkeypatch.setitem(device_checks.MEMORIES, "torch", Card)
 
     def make(loader: Any) -> DeviceChecks:
         checks = DeviceChecks(loader, "cuda:0", AdapterMistakeError)

@@ -1,4 +1,4 @@
-"""Answers of adapters as the hosts pass them on: odd values are content, what cannot be told is no refusal."""
+"""Answers of adapters as hosts pass them on: odd values are content, what cannot be told is no refusal."""
 
 from __future__ import annotations
 

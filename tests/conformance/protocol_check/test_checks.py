@@ -257,7 +257,7 @@ def words(check: Check) -> str:
 
 
 AT_NIGHT = {"digest-in-capitals", "names-in-hex", "refuses-bytes", "answers-twice", "chatters-late"}
-"""Programs that take the same way through the checks as another does, or is asked by a command below as well."""
+"""Programs that take the same way through the checks as another, or that a command below asks, too."""
 
 
 @pytest.mark.by_day(10)

@@ -1,4 +1,4 @@
-"""Ends of runs: of one that is asked to, that cannot write its report, or whose implementation never answers."""
+"""Ends of a run that is asked to, cannot write its report, or whose implementation never answers."""
 
 from __future__ import annotations
 
