@@ -525,7 +525,7 @@ DUMMIES: dict[str, Callable[[Library], Modules]] = {
     "hayward/adapter.py:Scan": hayward,
     "huggingface_hub/adapter.py:HeaderHelper": huggingface_hub,
     "huggingface_hub/adapter_index.py:LoadTorchModel": huggingface_hub,
-    "huggingface_hub/adapter_remote.py:RemoteHeader": huggingface_hub,
+    "huggingface_hub/adapter.py:RemoteHeader": huggingface_hub,
     "instanttensor/adapter.py:Header": instanttensor,
     "instanttensor/adapter.py:Load": instanttensor,
     "mindspore/adapter.py:Fast": mindspore,

@@ -22,8 +22,19 @@ from safetensors_reports.differences.report import DiffReport, Who, document
 from safetensors_reports.differences.signatures import Differences, evaluate
 from safetensors_reports.differences.terminal import diff_text
 
-from ..differential.inputs import GONE, KINDS, Knowledge, checked, of_files, places_of
-from ..differential.run import Side, dump, names_of, records_of, run_all
+from ..differential.run import (
+    GONE,
+    KINDS,
+    Knowledge,
+    Side,
+    checked,
+    dump,
+    names_of,
+    of_files,
+    places_of,
+    records_of,
+    run_all,
+)
 from ..differential.triage import Triage, TriageError, load_triage, shipped
 from ..run.cases import Input
 from ..run.interruption import ending_as_interrupted

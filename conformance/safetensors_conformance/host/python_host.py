@@ -1,10 +1,9 @@
 """The worker's side for Python readers: loads an adapter, answers requests on standard input.
 
-Standard library only, this file and those beside it (``library.py`` the marks of adapters, ``values.py``
-what an answer can carry, ``device_checks.py`` the step ``device``), so that it runs in any interpreter that
-has the library under test, without this project being installed there. Usage:
-``python python_host.py ADAPTER MEMORY_BYTES`` where ADAPTER is ``package.module:object`` or
-``/path/to/file.py:object``.
+Standard library only, this file and those beside it (``library.py`` the marks of adapters and the values that
+an answer can carry, ``device_checks.py`` the step ``device``), so that it runs in any interpreter that has
+the library under test, without this project being installed there. Usage: ``python python_host.py ADAPTER
+MEMORY_BYTES`` where ADAPTER is ``package.module:object`` or ``/path/to/file.py:object``.
 
 An adapter is any object with some of these methods, one per step that the library has:
 
@@ -66,7 +65,6 @@ def beside(name: str) -> Any:
 
 
 library = beside("library")
-values = beside("values")
 AdapterError, describe, shown = library.AdapterError, library.said, library.shown
 
 PROTOCOL = 1
@@ -405,7 +403,7 @@ def _parts(result: dict[str, Any], method: Callable[..., Any]) -> tuple[dict[str
     """Return the field for metadata, when there is any, and the tensors."""
     if "tensors" not in result:
         raise AdapterError(f"{called(method)}() returned a dict without 'tensors'")
-    found = {"metadata": values.plain(result["metadata"])} if "metadata" in result else {}
+    found = {"metadata": library.plain(result["metadata"])} if "metadata" in result else {}
     return found, result["tensors"]
 
 
@@ -434,8 +432,8 @@ def tensor(item: Any, step: str, *, marked: bool = False) -> dict[str, Any]:
     name, dtype, shape = item[0], item[1], item[2]
     out: dict[str, Any] = {
         "name": name_of(name),
-        "dtype": field(dtype, values.plain, marked=marked),
-        "shape": field(shape, values.dimensions, marked=marked),
+        "dtype": field(dtype, library.plain, marked=marked),
+        "shape": field(shape, library.dimensions, marked=marked),
     }
     if len(item) == 3 or (item[3] is None and not marked):
         return out

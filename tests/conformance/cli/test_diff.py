@@ -14,8 +14,7 @@ from click.testing import CliRunner, Result
 
 from safetensors_conformance.cli.diff import diff
 from safetensors_conformance.differential import run as differential
-from safetensors_conformance.differential.inputs import about, of_files
-from safetensors_conformance.differential.run import Side, dump, names_of
+from safetensors_conformance.differential.run import Side, about, dump, names_of, of_files
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.worker.outcome import StepResult
 from safetensors_conformance.worker.worker import Limits

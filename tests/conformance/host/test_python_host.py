@@ -26,7 +26,7 @@ from ..support import REPOSITORY
 
 @pytest.fixture(autouse=True)
 def _soon_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host.values, "MAX_VALUES", 10_000)
+    monkeypatch.setattr(host.library, "MAX_VALUES", 10_000)
 
 
 def read(gives: Any, *, own: bool = False, **more: Any) -> dict[str, Any]:

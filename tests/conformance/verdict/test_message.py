@@ -10,10 +10,10 @@ from click.testing import CliRunner
 
 from safetensors_conformance.cli.run import run as run_command
 from safetensors_conformance.implementations.selectors import resolve
-from safetensors_conformance.run import session as runner
 from safetensors_conformance.run.baseline import load_baseline
 from safetensors_conformance.run.results import RunOptions
 from safetensors_conformance.run.session import RunSession
+from safetensors_conformance.verdict import judge as judging
 from safetensors_conformance.verdict.message import MAX_TOLD, Repeats
 
 from ..suite_runs import corpus_of, load_once, suite_here
@@ -28,7 +28,7 @@ HOLES = "layout/hole-*"
 def loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The corpus is loaded once, and wrong contents are not looked into, which takes three starts each."""
     load_once(monkeypatch)
-    monkeypatch.setattr(runner, "HEAP_CHECKS", 0)
+    monkeypatch.setattr(judging, "HEAP_CHECKS", 0)
 
 
 def told(*arguments: str) -> str:
