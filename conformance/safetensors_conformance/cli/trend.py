@@ -10,13 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import TaskID
 
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus.cli.common import UnusableError
-from safetensors_reference.rules.book import PROFILES
-from safetensors_reference.seconds import SecondsRange
 from safetensors_reports.history.markdown import trend_markdown
 from safetensors_reports.history.misfits import misfits
 from safetensors_reports.history.model import Bug, Note, Trend, VersionRun, trend_document
@@ -31,32 +28,38 @@ from ..run.interruption import ending_as_interrupted
 from ..run.results import ImplementationResults, ReportError, RunOptions, due, header_row
 from ..run.session import result_rows
 from ..verdict.judge import Session
-from ..worker.confinement import Confinement
 from ..worker.outcome import Implementation
 from ..worker.worker import Limits, StartError
-from .common import confined, corpus, corpus_shown, max_hangs_option, select, write_report
+from .common import (
+    cases_option,
+    corpus,
+    corpus_option,
+    grade_option,
+    heavy_option,
+    limited,
+    max_hangs_option,
+    progress,
+    select,
+    write_report,
+)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("name", metavar="NAME")
 @click.argument("versions", nargs=-1, required=True, metavar="VERSION...")
 @click.option("--entry", default="", help="Another way of calling it, such as numpy (stc impl info NAME).")
-@click.option(
-    "--case", "cases", multiple=True, metavar="ID", help="Only these cases; a glob such as 'layout/*' works."
-)
+@cases_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 @click.option(
     "--report",
     type=click.Path(file_okay=False, path_type=Path),
     help="Write trend.json, trend.md and the run record of each version here.",
 )
-@click.option("--profile", type=click.Choice(PROFILES), help="Grade disputed cases by this profile.")
-@click.option("--heavy", is_flag=True, help="Also the cases with inputs of up to 100 MB, or a sparse TiB.")
-@click.option("--corpus", "corpus_path", type=click.Path(path_type=Path), help="Another corpus.")
-@click.option("--time-limit", type=SecondsRange(), default=10.0, show_default=True, help="Seconds per step.")
-@click.option("--memory-limit", type=click.IntRange(1), default=2048, show_default=True, help="MiB per step.")
+@grade_option
+@heavy_option
+@corpus_option
 @max_hangs_option
-@confined
+@limited
 @click.option("--show", type=click.IntRange(1), default=5, show_default=True, help="Cases shown per rule.")
 def trend(
     name: str,
@@ -68,11 +71,9 @@ def trend(
     profile: str | None,
     heavy: bool,
     corpus_path: Path | None,
-    time_limit: float,
-    memory_limit: int,
     max_hangs: int,
     show: int,
-    confinement: Confinement,
+    limits: Limits,
 ) -> None:
     """Run versions of an implementation and show what was fixed and what broke from each to the next.
 
@@ -107,7 +108,7 @@ def trend(
     options = RunOptions(
         manifest,
         profile,
-        Limits(time_limit, memory_limit << 20, corpus_shown(confinement, manifest)),
+        limits.showing(manifest.root / "files"),
         use_baseline=False,
         smoke=False,
         heavy=heavy,
@@ -143,9 +144,7 @@ class _Bar:
     """Progress of one version after another; shown from the first case on, since installing shows its own."""
 
     def __init__(self) -> None:
-        console = Console(stderr=True)
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        self._progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self._progress = progress()
         self._task: TaskID | None = None
         self._name = ""
 

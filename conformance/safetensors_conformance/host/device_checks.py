@@ -32,7 +32,7 @@ _LOST = re.compile(r"CUDA error: (an illegal|misaligned|device-side|unspecified|
 
 
 class DeviceChecks:
-    """The step for one adapter and device. ``told`` has the checks of the last file."""
+    """The step for one adapter and device. ``results`` has the checks of the last file."""
 
     def __init__(self, adapter: Any, device: str, wrong: type[Exception]) -> None:
         """Take the device into use. Raises NotThereError, and ``wrong`` for a mistake of the adapter."""
@@ -51,14 +51,14 @@ class DeviceChecks:
                 raise NotThereError(said(err)) from err
         self._counted = callable(getattr(adapter, "device_bytes", None))
         self._by_torch: bool | None = None
-        self.told: list[dict[str, str]] = []
+        self.results: list[dict[str, str]] = []
         # What is here to stay need not be looked through again for every file.
         gc.collect()
         gc.freeze()
 
     def run(self, path: str) -> dict[str, Any]:
-        """Load a file in all ways; return what ``read`` would. ``told`` has the checks whatever happens."""
-        self.told = []
+        """Load a file in all ways; return what ``read`` would. ``results`` has the checks in any case."""
+        self.results = []
         memory = self._memory
         before, asked = memory.in_use(), self._asked()
         if before is not None:
@@ -89,7 +89,7 @@ class DeviceChecks:
         status = "fail" if wrong else "unknown" if unknown else "pass"
         more = f" ({len(wrong) - 1} more)" if len(wrong) > 1 else ""
         message = f"{wrong[0]}{more}" if wrong else unknown
-        self.told.append({"name": name, "status": status, "message": message})
+        self.results.append({"name": name, "status": status, "message": message})
 
     def _load(self, path: str) -> Any:
         """Ask the adapter. Raises what its library raised, and ``wrong`` for what it did not."""

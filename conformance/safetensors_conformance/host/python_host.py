@@ -342,7 +342,7 @@ def run(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
     except BaseException as err:
         answer.update(failed(err, adapter))
     if request["step"] == "device" and "checks" in DEVICE:
-        answer["checks"] = DEVICE["checks"].told
+        answer["checks"] = DEVICE["checks"].results
     answer["cpu_ms"] = round((process_time() - began) * 1000, 3)
     answer["wall_ms"] = round((perf_counter() - since) * 1000, 3)
     return answer

@@ -46,19 +46,15 @@ class Suite:
 
     @functools.cached_property
     def limits(self) -> Limits:
-        """Limits of one step. Raises pytest.UsageError as ``confinement`` does."""
+        """Limits of one step and of the machine's share. Raises pytest.UsageError when they cannot be."""
         memory = self.option("--memory-limit") << 20
-        return Limits(self.option("--time-limit"), memory, self.confinement)
-
-    @property
-    def confinement(self) -> Confinement:
-        """The share of the machine that tested programs get. Raises pytest.UsageError when that cannot be."""
         sandbox, net = self.option("--sandbox"), self.option("--sandbox-net")
         try:
             found = Confinement.of(self.option("--env") or (), sandbox=sandbox, net=net)
         except (ValueError, SandboxError) as err:
             raise pytest.UsageError(str(err)) from err
-        return found.showing(self.manifest.root / "files") if sandbox else found
+        limits = Limits(self.option("--time-limit"), memory, found)
+        return limits.showing(self.manifest.root / "files") if sandbox else limits
 
     @property
     def manifest(self) -> Manifest:
@@ -237,7 +233,7 @@ class Suite:
         if assessment.status == "failed":
             if self.option("--update-baseline") and judged != "harness-error":
                 pytest.xfail(f"{judged}: goes into the baseline")
-            pytest.fail(self._repeats[selector].told(assessment.row, assessment.text), pytrace=False)
+            pytest.fail(self._repeats[selector].message(assessment.row, assessment.text), pytrace=False)
 
     def run_choice(self, selector: str, choice: str, item: pytest.Item) -> None:
         """Fail when the answers to the cases of an open choice contradict each other."""

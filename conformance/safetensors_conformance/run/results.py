@@ -182,18 +182,16 @@ class ImplementationResults:
             if self.path is not None:
                 self._writer = RecordWriter(self.path)
                 self._writer.header(header)
-        if "result" in message:
-            self.results.append(message["result"])
-            if self._writer is not None:
-                self._writer.result(message["result"])
-        if "choice" in message:
-            self.choices.append(message["choice"])
-            if self._writer is not None:
-                self._writer.choice(message["choice"])
-        if "problem" in message and message["problem"] not in self.problems:
-            self.problems.append(message["problem"])
-            if self._writer is not None:
-                self._writer.problem(message["problem"])
+        rows: dict[str, list[Any]] = {
+            "result": self.results,
+            "choice": self.choices,
+            "problem": self.problems,
+        }
+        for kind, known in rows.items():
+            if kind in message and (kind != "problem" or message[kind] not in known):
+                known.append(message[kind])
+                if self._writer is not None:
+                    getattr(self._writer, kind)(message[kind])
 
     def finish(self, manifest: Manifest) -> None:
         """Write the footer. The run is complete when every case gave a result for every step there is.

@@ -107,7 +107,7 @@ Begin = Callable[[Any], DeviceChecks]
 
 def run(checks: DeviceChecks, path: str = "good") -> dict[str, str]:
     checks.run(path)
-    return {check["name"]: check["status"] for check in checks.told}
+    return {check["name"]: check["status"] for check in checks.results}
 
 
 ALL_HOLD = dict.fromkeys(("alignment", "lifetime", "stream", "threads", "returned"), "pass")
@@ -122,14 +122,14 @@ def test_all_is_known_of_a_card(begin: Begin) -> None:
 def test_another_stream_that_sees_other_bytes(begin: Begin) -> None:
     checks = begin(Loader(lambda card: setattr(card, "waits", False)))
     assert run(checks) == {**ALL_HOLD, "stream": "fail"}
-    assert "tensor 'a' holds other bytes on another stream" in str(checks.told)
+    assert "tensor 'a' holds other bytes on another stream" in str(checks.results)
 
 
 def test_memory_that_stays(begin: Begin) -> None:
     checks = begin(Loader(lambda card: card.take(100)))
     assert run(checks) == {**ALL_HOLD, "returned": "fail"}
     # Five loads: one to look, one for the lifetime, one for the stream, two at once.
-    assert "500 bytes of the device stay in use when all is dropped" in str(checks.told)
+    assert "500 bytes of the device stay in use when all is dropped" in str(checks.results)
 
 
 def test_memory_of_one_tensor_at_a_time_is_counted(begin: Begin) -> None:
@@ -146,7 +146,7 @@ def test_memory_of_one_tensor_at_a_time_is_counted(begin: Begin) -> None:
     assert run(checks) == ALL_HOLD
     with pytest.raises(ValueError, match="no"):
         checks.run("bad")
-    assert [check["status"] for check in checks.told] == ["pass"]
+    assert [check["status"] for check in checks.results] == ["pass"]
 
 
 def test_memory_that_the_card_does_not_count_is_not_known_to_come_back(begin: Begin) -> None:
@@ -158,7 +158,7 @@ def test_memory_that_the_card_does_not_count_is_not_known_to_come_back(begin: Be
     assert run(checks) == {**ALL_HOLD, "returned": "unknown", "lifetime": "unknown"}
     with pytest.raises(ValueError, match="no"):
         checks.run("bad")
-    assert [check["status"] for check in checks.told] == ["unknown"]
+    assert [check["status"] for check in checks.results] == ["unknown"]
 
 
 @pytest.mark.parametrize(("peak", "status"), [(0, "pass"), (1, "fail")])
@@ -171,7 +171,7 @@ def test_a_peak_while_a_file_is_refused(begin: Begin, peak: int, status: str) ->
     run(checks)
     with pytest.raises(ValueError, match="no"):
         checks.run("bad")
-    assert [(check["name"], check["status"]) for check in checks.told] == [("untouched", status)]
+    assert [(check["name"], check["status"]) for check in checks.results] == [("untouched", status)]
 
 
 def test_a_tensor_on_another_card_is_a_mistake_and_no_pass(begin: Begin) -> None:
@@ -185,7 +185,7 @@ def test_the_checks_of_one_file_are_not_those_of_the_next(begin: Begin) -> None:
     assert run(checks) == ALL_HOLD
     with pytest.raises(ValueError, match="no"):
         checks.run("bad")
-    assert {check["name"] for check in checks.told} == {"untouched"}
+    assert {check["name"] for check in checks.results} == {"untouched"}
 
 
 def test_a_file_of_empty_tensors_shows_neither_alignment_nor_lifetime(begin: Begin) -> None:

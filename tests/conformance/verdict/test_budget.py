@@ -158,13 +158,13 @@ def test_a_reader_that_gets_little_of_a_processor_gets_more_time(
     if outcome == "hang":
         assert "no answer within 1.5 s; killed after " in result.message  # alone it had more time
         assert took > 0.75 + 1.5  # it was asked twice
-        assert took < 1.5 * (0.5 + 1.5) * process.STRETCH
+        assert took < 1.5 * (0.5 + 1.5) * process.STRETCH_FACTOR
 
 
 def test_a_reader_that_never_gets_its_time_is_not_called_hanging(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_BURNS", "60")
     monkeypatch.setattr(process.Child, "processor_seconds", lambda _: 1.0)  # as if it never got on
-    monkeypatch.setattr(process, "STRETCH", 2)
+    monkeypatch.setattr(process, "STRETCH_FACTOR", 2)
     with Session(resolve(spender("OneProcessor")), Limits(0.5, 1 << 30, BURNING)) as session:
         result = session.judge(cases(TRIGGER)[0]).steps["read"].result
     assert result.outcome == "harness-error"

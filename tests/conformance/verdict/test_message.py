@@ -14,7 +14,7 @@ from safetensors_conformance.run.baseline import load_baseline
 from safetensors_conformance.run.results import RunOptions
 from safetensors_conformance.run.session import RunSession
 from safetensors_conformance.verdict import judge as judging
-from safetensors_conformance.verdict.message import MAX_TOLD, Repeats
+from safetensors_conformance.verdict.message import MAX_SHOWN, Repeats
 
 from ..suite_runs import corpus_of, load_once, suite_here
 from ..support import committed, fake
@@ -42,8 +42,8 @@ def told(*arguments: str) -> str:
 def test_the_first_cases_of_a_cause_are_told_in_full() -> None:
     text = told("--case", HOLES)
     full, lines = FULL.findall(text), LINE.findall(text)
-    assert len(set(full)) == MAX_TOLD
-    assert len({case for case, _, _ in lines} - set(full)) > MAX_TOLD
+    assert len(set(full)) == MAX_SHOWN
+    assert len({case for case, _, _ in lines} - set(full)) > MAX_SHOWN
     assert not {case for case, _, _ in lines} & set(full)
     assert {first for _, first, _ in lines} == {full[0]}
     assert {why for _, _, why in lines} == {
@@ -55,13 +55,13 @@ def test_another_cause_has_first_cases_of_its_own() -> None:
     text = told("--case", HOLES, "--case", "layout/trailing-*")
     whys = {why for _, _, why in LINE.findall(text)}
     assert len(whys) == 2
-    assert len(set(FULL.findall(text))) == 2 * MAX_TOLD
+    assert len(set(FULL.findall(text))) == 2 * MAX_SHOWN
 
 
 def test_everything_is_told_in_full_when_asked_for() -> None:
     text = told("--case", HOLES, "--full-failures")
     assert "same cause" not in text
-    assert len(set(FULL.findall(text))) > 2 * MAX_TOLD
+    assert len(set(FULL.findall(text))) > 2 * MAX_SHOWN
 
 
 def test_a_run_ends_with_likely_causes(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_pytest_does_the_same(tmp_path: Path) -> None:
     run = suite_here(*options, "-k", "test_read and layout/hole")
     assert run.returncode == 1
     failures = run.stdout.partition("short test summary info")[0]
-    assert len(set(FULL.findall(failures))) == MAX_TOLD
+    assert len(set(FULL.findall(failures))) == MAX_SHOWN
     assert LINE.search(failures)
     assert "LIKELY CAUSES of " in run.stdout
 
@@ -104,7 +104,7 @@ def test_what_disagrees_with_the_baseline_is_told_as_it_is(full: bool, tmp_path:
     manifest = committed()
     subject = RunSession(resolve(fake("AlwaysAccepts")), RunOptions(manifest, smoke=False))
     try:
-        cases = [c.id for c in manifest.cases if c.id.startswith("layout/hole-")][: 2 * MAX_TOLD]
+        cases = [c.id for c in manifest.cases if c.id.startswith("layout/hole-")][: 2 * MAX_SHOWN]
         rows = [
             {
                 "case": case,
@@ -120,8 +120,8 @@ def test_what_disagrees_with_the_baseline_is_told_as_it_is(full: bool, tmp_path:
         path.write_text(f'implementation = "lib"\n[[expected]]\n{entry}\n', "utf-8")
         subject.baseline = load_baseline(path, "1.0", None)
         repeats = Repeats(subject, full=full)
-        texts = [repeats.told(row, f"whole {row['case']}\nof it") for row in rows]
+        texts = [repeats.message(row, f"whole {row['case']}\nof it") for row in rows]
     finally:
         subject.close()
     whole = [text.startswith("whole") for text in texts]
-    assert whole == ([True] * len(rows) if full else [True] * MAX_TOLD + [False] * (MAX_TOLD - 1) + [True])
+    assert whole == ([True] * len(rows) if full else [True] * MAX_SHOWN + [False] * (MAX_SHOWN - 1) + [True])
