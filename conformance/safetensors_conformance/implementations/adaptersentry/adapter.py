@@ -19,6 +19,5 @@ class Header:
     lacks = lacking.all_but(ALLOWED_DTYPES)
 
     def check(self, path: str) -> bool:
-        """Open the file."""
         left_out = attribute(call(open_adapter, Path(path)), "not_analyzed")
         return all(attribute(item, "category") is not ErrorCategory.MALFORMED for item in left_out)

@@ -30,7 +30,6 @@ class Utils:
         call(utils.save_safetensors, path, {t.name: self._tensor(t) for t in tensors})
 
     def resave(self, path: str) -> None:
-        """Load the file and save what it holds."""
         call(utils.save_safetensors, path, call(utils.load_safetensors, path))
 
     @staticmethod

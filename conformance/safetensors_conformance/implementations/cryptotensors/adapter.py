@@ -24,12 +24,10 @@ class InMemory(Crypto):
     """``deserialize`` and ``serialize_file``."""
 
     def read(self, path: str) -> Iterator[tuple[str, Any, Any, bytes]]:
-        """Parse the bytes of the file."""
         for name, info in call(cryptotensors.deserialize, Path(path).read_bytes()):
             yield name, info["dtype"], info["shape"], info["data"]
 
     def write(self, path: str, tensors: list[Any], metadata: Any) -> None:
-        """Save buffers."""
         call(cryptotensors.serialize_file, given.named(tensors, _spec), path, metadata)
 
 
@@ -40,7 +38,6 @@ class SafeOpen(Crypto):
     lacks = lacking.all_but(given.NUMPY)
 
     def open(self, path: str) -> dict[str, Any]:
-        """List tensors and metadata."""
         with opened(cryptotensors.safe_open, path, framework="np") as file:
             rows = []
             for name in call(file.keys):
@@ -49,24 +46,20 @@ class SafeOpen(Crypto):
             return {"tensors": rows, "metadata": call(file.metadata)}
 
     def read(self, path: str) -> dict[str, Any]:
-        """Read every tensor."""
         with opened(cryptotensors.safe_open, path, framework="np") as file:
             rows = [(name, *given.part(call(file.get_tensor, name))) for name in call(file.keys)]
             return {"tensors": rows, "metadata": call(file.metadata)}
 
     def slice(self, path: str, tensor: str, index: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Read a part of one tensor."""
         with opened(cryptotensors.safe_open, path, framework="np") as file:
             return given.part(item(call(file.get_slice, tensor), index))
 
     def write(self, path: str, tensors: list[Any], metadata: Any) -> None:
-        """Save arrays."""
         from cryptotensors.numpy import save_file
 
         call(save_file, given.named(tensors), path, metadata)
 
     def resave(self, path: str) -> None:
-        """Load the file and save what it holds."""
         from cryptotensors.numpy import load_file, save_file
 
         call(save_file, call(load_file, path), path)

@@ -13,7 +13,6 @@ class Header:
     """The parser of the header."""
 
     def open(self, path: str) -> dict[str, Any]:
-        """Parse the header."""
         file = call(LocalFile, path)
         try:
             entries, metadata, _ = call(read_safetensors_header, file)

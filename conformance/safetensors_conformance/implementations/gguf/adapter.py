@@ -14,7 +14,6 @@ class Local:
     """Parses the header itself and maps each tensor."""
 
     def open(self, path: str) -> list[tuple[str, Any, Any]]:
-        """Parse the header."""
         tensors = call(SafetensorsLocal, Path(path)).tensors
         return [(name, t.dtype, t.shape) for name, t in tensors.items()]
 

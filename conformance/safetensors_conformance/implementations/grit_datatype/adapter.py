@@ -13,7 +13,6 @@ class Scan:
     """A file with a violation counts as refused."""
 
     def open(self, path: str) -> list[tuple[str, Any, Any]]:
-        """Scan the header."""
         report = call(ScanReport)
         parsed = call(scan_file, path, report)
         found = [finding.message for finding in report.findings if finding.severity == SEV_VIOLATION]

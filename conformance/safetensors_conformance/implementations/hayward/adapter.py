@@ -19,6 +19,5 @@ class Scan:
         self._scanner = ModelFileScanner()
 
     def check(self, path: str) -> bool:
-        """Scan the file."""
         findings = call(self._scanner.scan_file, Path(path))
         return all(str(attribute(finding, "rule_id")).startswith(OF_CONTENT) for finding in findings)

@@ -23,7 +23,6 @@ class HeaderHelper:
     rejects = (SafetensorsParsingError, FileNotFoundError)  # what the function documents
 
     def open(self, path: str) -> dict[str, Any]:
-        """Parse the header."""
         return _answer(call(parse_local_safetensors_file_metadata, path))
 
 

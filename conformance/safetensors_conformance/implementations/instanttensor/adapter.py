@@ -17,7 +17,6 @@ class Header:
     """The parser of the header."""
 
     def open(self, path: str) -> dict[str, Any]:
-        """Parse the header."""
         metadata, entries, _ = call(read_safetensors_metadata, path)
         return {"tensors": header_rows.rows(entries), "metadata": metadata}
 
@@ -34,7 +33,6 @@ class Load:
             raise RuntimeError("InstantTensor loads onto CUDA devices only")
 
     def device(self, path: str, device: str) -> Iterator[tuple[str, Any, Any, Any]]:
-        """Load every tensor."""
         with opened(instanttensor.safe_open, path, framework="pt", device=device) as file:
             for name, tensor in each(call(file.tensors)):
                 yield torch_rows.device_row(name, tensor)

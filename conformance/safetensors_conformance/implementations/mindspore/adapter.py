@@ -20,20 +20,17 @@ class Fast:
     lacks = lacking.all_but(transform_safetensors.numpy_dtype)
 
     def open(self, path: str) -> dict[str, Any]:
-        """Parse the header."""
         with opened(_open, path, framework="np") as file:
             views = file.tensors.items()
             rows = [(name, view.info["dtype"], attribute(view, "shape")) for name, view in views]
             return {"tensors": rows, "metadata": call(file.metadata)}
 
     def read(self, path: str) -> dict[str, Any]:
-        """Load every tensor."""
         with opened(_open, path, framework="np") as file:
             rows = [(name, *given.part(call(file.get_tensor, name))) for name in call(file.keys)]
             return {"tensors": rows, "metadata": call(file.metadata)}
 
     def hold(self, path: str) -> Held:
-        """Open the file and keep it open."""
         file = call(_open, path, framework="np")
 
         def tensor(name: str) -> tuple[Any, ...]:

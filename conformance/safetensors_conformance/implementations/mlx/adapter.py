@@ -56,7 +56,6 @@ class Load:
         call(mx.save_safetensors, path, given.named(tensors, array), *more)
 
     def resave(self, path: str) -> None:
-        """Load the file and save what it holds."""
         arrays, metadata = call(mx.load, path, format="safetensors", return_metadata=True)
         call(mx.save_safetensors, path, arrays, metadata)
 

@@ -14,7 +14,6 @@ class Header:
     """The parser of the header; the digests are taken elsewhere."""
 
     def open(self, path: str) -> dict[str, Any]:
-        """Parse the header."""
         with opened(FileReader, Path(path)) as reader:
             model = call(parse_safetensors, reader, Path(path))
         return {"tensors": [(t.name, t.dtype, t.dims) for t in model.tensors], "metadata": model.metadata}

@@ -14,7 +14,6 @@ class Scan:
     """A file with a warning or worse counts as refused."""
 
     def check(self, path: str) -> bool:
-        """Scan the file."""
         result = call(call(SafeTensorsScanner).scan, path)
         harmless = all(issue.severity in HARMLESS for issue in result.issues)
         return result.success and harmless

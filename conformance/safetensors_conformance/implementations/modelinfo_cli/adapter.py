@@ -14,7 +14,6 @@ class Header:
     """The header of a file, or of all files that an index names."""
 
     def open(self, path: str) -> dict[str, Any]:
-        """Parse the header."""
         return header_rows.answer(call(parse_safetensors_header, path))
 
     def index(self, path: str) -> list[tuple[str, Any, Any]]:

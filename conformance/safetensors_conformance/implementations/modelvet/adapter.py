@@ -14,6 +14,5 @@ class Verify:
     lacks = ("escape-in-key",)  # against its policy, MVET_V_ST_KEY_ESCAPE
 
     def check(self, path: str) -> bool:
-        """Verify the whole file."""
         report = call(modelvet.verify_path, path, format="safetensors")
         return attribute(report, "accepted")

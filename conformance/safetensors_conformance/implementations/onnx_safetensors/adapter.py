@@ -22,11 +22,9 @@ class Io:
     lacks = lacking.all_but(CODES.values())
 
     def open(self, path: str) -> list[tuple[str, Any, Any]]:
-        """Parse the header."""
         return [(name, code(t), shape(t)) for name, t in self._read(path).items()]
 
     def read(self, path: str) -> list[tuple[str, Any, Any, bytes]]:
-        """Read every tensor."""
         return [(name, *part(t)) for name, t in self._read(path).items()]
 
     def write(self, path: str, tensors: list[Any], metadata: Any) -> None:

@@ -72,7 +72,6 @@ class Parser:
         self._parse.restype = ctypes.c_char_p
 
     def open(self, path: str) -> dict[str, Any]:
-        """Parse the bytes of the file."""
         data = Path(path).read_bytes()
         buffer = ctypes.create_string_buffer(data, len(data))
         file = File()

@@ -24,7 +24,6 @@ class Layout:
     lacks = lacking.dtypes("C64", "F4", "F6_E2M3", "F6_E3M2", "F8_E4M3FNUZ", "F8_E5M2FNUZ", "F8_E8M0")
 
     def read(self, path: str) -> list[tuple[str, Any, Any, bytes]]:
-        """Load the file."""
         layout = ocp.options.CheckpointLayout.SAFETENSORS
         with opened(ocp.Context, checkpoint_layout=layout):
             loaded = call(ocp.load, path)

@@ -33,22 +33,18 @@ class Fast:
     lacks = lacking.all_but(READER.numpy_dtype)
 
     def open(self, path: str) -> dict[str, Any]:
-        """Parse the header."""
         with opened(READER.fast_safe_open, path, framework="np") as file:
             views = [(name, call(file.get_slice, name)) for name in call(file.keys)]
             rows = [(name, view.info["dtype"], call(view.get_shape)) for name, view in views]
             return {"tensors": rows, "metadata": call(file.metadata)}
 
     def read(self, path: str) -> list[tuple[str, Any, Any, bytes]]:
-        """Load every tensor."""
         return [(name, *given.part(array)) for name, array in call(READER.fast_load_file, path).items()]
 
     def slice(self, path: str, tensor: str, index: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Read a part of one tensor."""
         with opened(READER.fast_safe_open, path, framework="np") as file:
             return given.part(item(call(file.get_slice, tensor), index))
 
     def hold(self, path: str) -> Held:
-        """Open the file and keep it open."""
         file = call(READER.fast_safe_open, path, framework="np")
         return Held(lambda name: given.part(call(file.get_tensor, name)), lambda: call(file.__exit__))

@@ -17,20 +17,17 @@ class File:
     lacks = lacking.all_but(dtypes)
 
     def open(self, path: str) -> dict[str, Any]:
-        """Parse the header."""
         with opened(SafeTensors, path, "r") as file:
             rows = [(name, info.dtype.name, info.shape) for name, info in file.tensors.items()]
             return {"tensors": rows, "metadata": attribute(file, "metadata")}
 
     def read(self, path: str) -> dict[str, Any]:
-        """Read every tensor."""
         with opened(SafeTensors, path, "r") as file:
             buffers = call(file.as_buffer).items()  # mapped one after the other
             rows = [(name, *part(found)) for name, found in each(buffers)]
             return {"tensors": rows, "metadata": attribute(file, "metadata")}
 
     def hold(self, path: str) -> Held:
-        """Open the file and keep it open."""
         file = call(SafeTensors, path, "r")
 
         def tensor(name: str) -> tuple[Any, ...]:

@@ -16,7 +16,6 @@ class Profile:
     """The parser of the header."""
 
     def open(self, path: str) -> dict[str, Any]:
-        """Parse the header."""
         profile = call(profile_safetensors, path)
         rows = [(t.name, CODES.get(t.dtype.value, UNTOLD), t.shape) for t in profile.tensors]
         return {"tensors": rows, "metadata": profile.metadata}

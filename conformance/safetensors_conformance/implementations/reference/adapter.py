@@ -69,7 +69,6 @@ class Reference:
         return self._device_bytes
 
     def device(self, path: str, device: str) -> list[tuple[Any, ...]]:
-        """Load every tensor onto a device."""
         from safetensors_conformance.implementations.support import torch_rows
         from safetensors_reference.device import load_file as load_onto
 
@@ -88,20 +87,17 @@ class Reference:
         return rows
 
     def open(self, path: str) -> dict[str, Any]:
-        """Read and validate the header."""
         header = call(read_header, path, self._profile)
         rows = [(t.name, t.dtype, t.shape) for t in header.tensors.values()]
         return {"tensors": rows, "metadata": None if header.metadata is None else dict(header.metadata)}
 
     def read(self, path: str) -> dict[str, Any]:
-        """Read every tensor."""
         with opened(safe_open, path, "raw", profile=self._profile) as file:
             tensors = file.header.tensors.values()
             rows = [(t.name, t.dtype, t.shape, call(file.get_tensor, t.name)) for t in tensors]
             return {"tensors": rows, "metadata": call(file.metadata)}
 
     def slice(self, path: str, tensor: str, index: tuple[Any, ...]) -> tuple[str, Any, Any]:
-        """Read a part of one tensor."""
         with opened(safe_open, path, "np", profile=self._profile) as file:
             view = call(file.get_slice, tensor)
             dtype = call(view.get_dtype)
@@ -114,7 +110,6 @@ class Reference:
         return dtype, part.shape, part.tobytes()
 
     def index(self, path: str) -> list[tuple[Any, ...]]:
-        """Read every tensor through an index file."""
         folder = Path(path).parent
         rows = []
         for name, (shard, info) in call(open_index, path, self._profile).tensors.items():
@@ -146,11 +141,9 @@ class Reference:
         return np.ascontiguousarray(view, dtype).reshape(-1).view(np.uint8).data
 
     def resave(self, path: str) -> None:
-        """Load the file and save what it holds."""
         call(save_file, call(load_file, path), path)
 
     def hold(self, path: str) -> Held:
-        """Open the file and keep it open."""
         file = call(safe_open, path, "raw", profile=self._profile)
 
         def tensor(name: str) -> tuple[str, Any, Any]:

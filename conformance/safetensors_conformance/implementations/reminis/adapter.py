@@ -13,9 +13,7 @@ class Io:
     """Loads a file or what an index names."""
 
     def read(self, path: str) -> list[tuple[str, Any, Any, bytes]]:
-        """Load every tensor."""
         return [(name, *part) for name, part in call(load_tensors, path).items()]
 
     def index(self, path: str) -> list[tuple[str, Any, Any, bytes]]:
-        """Load every tensor through an index."""
         return self.read(path)

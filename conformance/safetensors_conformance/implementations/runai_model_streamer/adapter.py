@@ -18,7 +18,6 @@ class Streamer:
     lacks = (*torch_rows.LACKS, *lacking.dtypes("F8_E4M3FNUZ", "F8_E5M2FNUZ"))
 
     def read(self, path: str) -> list[tuple[str, Any, Any, bytes]]:
-        """Stream every tensor."""
         with opened(SafetensorsStreamer) as streamer:
             call(streamer.stream_file, path)
             tensors = call(streamer.get_tensors)

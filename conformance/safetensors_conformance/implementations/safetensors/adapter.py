@@ -89,11 +89,9 @@ class NumpyFile(Official):
         self._save = save_file
 
     def write(self, path: str, tensors: list[Any], metadata: Any) -> None:
-        """Save arrays."""
         call(self._save, given.named(tensors), path, metadata)
 
     def resave(self, path: str) -> None:
-        """Load the file and save what it holds."""
         call(self._save, call(self._load, path), path)
 
     def read(self, path: str) -> list[tuple[str, Any, Any, Any]]:
@@ -122,18 +120,15 @@ class SafeOpen(Official):
             return {"tensors": rows, "metadata": call(file.metadata)}
 
     def read(self, path: str) -> dict[str, Any]:
-        """Read every tensor."""
         with opened(safetensors.safe_open, path, framework="np") as file:
             rows = [(name, *given.part(call(file.get_tensor, name))) for name in call(file.keys)]
             return {"tensors": rows, "metadata": call(file.metadata)}
 
     def slice(self, path: str, tensor: str, index: tuple[Any, ...]) -> tuple[Any, Any, Any]:
-        """Read a part of one tensor."""
         with opened(safetensors.safe_open, path, framework="np") as file:
             return given.part(item(call(file.get_slice, tensor), index))
 
     def hold(self, path: str) -> Held:
-        """Open the file and keep it open."""
         opener = call(safetensors.safe_open, path, framework="np")
         file = call(opener.__enter__)
 

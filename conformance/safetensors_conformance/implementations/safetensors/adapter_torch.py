@@ -19,11 +19,9 @@ class TorchFile:
     lacks = torch_rows.LACKS
 
     def read(self, path: str) -> list[tuple[str, Any, Any, bytes]]:
-        """Load every tensor."""
         return [torch_rows.row(name, tensor) for name, tensor in call(load_file, path).items()]
 
     def device(self, path: str, device: str) -> list[tuple[str, Any, Any, Any]]:
-        """Load every tensor onto a device."""
         tensors = call(load_file, path, device=device)
         return [torch_rows.device_row(name, tensor) for name, tensor in tensors.items()]
 

@@ -14,7 +14,6 @@ class Header:
     """The parser of the header."""
 
     def open(self, path: str) -> dict[str, Any]:
-        """Parse the header."""
         header = call(read_header, path)
         if header is None:
             raise Refused("read_header returned None")

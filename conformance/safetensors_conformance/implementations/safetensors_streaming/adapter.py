@@ -21,7 +21,6 @@ class File(Streaming):
     """``load_file``."""
 
     def read(self, path: str) -> list[tuple[str, Any, Any, bytes]]:
-        """Load every tensor."""
         return [torch_rows.row(name, t) for name, t in call(safetensors_streaming.load_file, path).items()]
 
 
@@ -30,7 +29,6 @@ class SafeOpen(Streaming):
     """``safe_open``."""
 
     def read(self, path: str) -> dict[str, Any]:
-        """Read every tensor."""
         with opened(safetensors_streaming.safe_open, path) as file:
             rows = [torch_rows.row(name, call(file.get_tensor, name)) for name in call(file.keys)]
             return {"tensors": rows, "metadata": call(file.metadata)}

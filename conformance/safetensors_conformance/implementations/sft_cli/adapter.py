@@ -14,7 +14,6 @@ class Index:
     """The parser of the header."""
 
     def open(self, path: str) -> dict[str, Any]:
-        """Parse the header."""
         index = call(TensorIndex.from_file, Path(path))
         rows = [(t.full_name, t.dtype, t.shape) for t in index.tensors]
         return {"tensors": rows, "metadata": index.metadata}

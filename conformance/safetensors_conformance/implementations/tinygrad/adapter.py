@@ -19,7 +19,6 @@ class State:
     lacks = lacking.all_but(safe_dtypes)
 
     def read(self, path: str) -> dict[str, Any]:
-        """Load every tensor."""
         rows = [(name, *part(tensor)) for name, tensor in call(safe_load, path).items()]
         _, _, header = call(safe_load_metadata, path)
         return {"tensors": rows, "metadata": header.get("__metadata__")}
@@ -29,12 +28,10 @@ class State:
         return [(name, code(tensor), tensor.shape) for name, tensor in call(safe_load, path).items()]
 
     def write(self, path: str, tensors: list[Any], metadata: Any) -> None:
-        """Save tensors."""
         _needs_clang()
         call(safe_save, given.named(tensors, tensor_of), path, metadata)
 
     def resave(self, path: str) -> None:
-        """Load the file and save what it holds."""
         _needs_clang()
         call(safe_save, call(safe_load, path), path)
 

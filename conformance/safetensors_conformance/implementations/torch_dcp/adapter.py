@@ -21,7 +21,6 @@ class Consolidation:
     version = str(torch.__version__)
 
     def open(self, path: str) -> dict[str, Any]:
-        """Parse the header."""
         with Path(path).open("rb") as file:
             header, _ = call(_header, file)
         rows = [(name, *call(_kind, info)) for name, info in call(_entries, header)]

@@ -17,13 +17,11 @@ class LowMemory:
     lacks = (*torch_rows.LACKS, *lacking.dtypes("F8_E4M3FNUZ", "F8_E5M2FNUZ"))
 
     def open(self, path: str) -> dict[str, Any]:
-        """Parse the header."""
         with opened(UnifiedSafetensorsLoader, path, low_memory=True) as file:
             rows = [self._listed(file, name) for name in call(file.keys)]
             return {"tensors": rows, "metadata": call(file.metadata)}
 
     def read(self, path: str) -> dict[str, Any]:
-        """Read every tensor."""
         with opened(UnifiedSafetensorsLoader, path, low_memory=True) as file:
             rows = [torch_rows.row(name, call(file.get_tensor, name)) for name in call(file.keys)]
             return {"tensors": rows, "metadata": call(file.metadata)}
@@ -33,6 +31,5 @@ class LowMemory:
         return name, *torch_rows.kind(call(file.get_dtype, name), call(file.get_shape, name))
 
     def hold(self, path: str) -> Held:
-        """Open the file and keep it open."""
         file = call(UnifiedSafetensorsLoader, path, low_memory=True)
         return Held(lambda name: torch_rows.part(call(file.get_tensor, name)), lambda: call(file.close))
