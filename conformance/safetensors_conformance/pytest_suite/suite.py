@@ -35,7 +35,6 @@ class Suite:
         self.profile: str | None = self.option("--profile")
         self._sessions: dict[str, RunSession] = {}
         self._repeats: dict[str, Repeats] = {}
-        self._manifest: Manifest | None = None
         self._results: RunResults | None = None
         self._notes: list[str] = []
         self._sent: set[str] = set()
@@ -56,18 +55,16 @@ class Suite:
         limits = Limits(self.option("--time-limit"), memory, found)
         return limits.showing(self.manifest.root / "files") if sandbox else limits
 
-    @property
+    @functools.cached_property
     def manifest(self) -> Manifest:
         """The corpus. Raises pytest.UsageError when it cannot be used."""
-        if self._manifest is None:
-            given = self.option("--corpus")
-            try:
-                self._manifest = load_manifest(Path(given) if given else None)
-            except ManifestError as err:
-                raise pytest.UsageError(str(err)) from err
-        return self._manifest
+        given = self.option("--corpus")
+        try:
+            return load_manifest(Path(given) if given else None)
+        except ManifestError as err:
+            raise pytest.UsageError(str(err)) from err
 
-    @property
+    @functools.cached_property
     def targets(self) -> list[Target]:
         """The implementations asked for. Raises pytest.UsageError for an unknown one."""
         try:

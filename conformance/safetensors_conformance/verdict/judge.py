@@ -15,7 +15,6 @@ from safetensors_reports.causes.rows import INPUT
 from safetensors_reports.record.device_checks import CHECKS
 
 from ..run.cases import CaseRunner
-from ..worker.device import failed_checks
 from ..worker.outcome import Implementation, StepResult
 from ..worker.worker import Limits
 from .uninitialised_memory import content_depends_on_heap
@@ -61,7 +60,7 @@ def judge(
 
 def with_checks(judged: StepVerdict, result: StepResult) -> StepVerdict:
     """Add the promises of the step ``device`` that do not hold, and that the input was changed."""
-    broken = [_broken(check.name, check.message) for check in failed_checks(result)]
+    broken = [_broken(check.name, check.message) for check in result.checks if check.status == "fail"]
     if result.changed and result.outcome != "harness-error":
         broken.append(Failure("deviation:content", "", "ours", INPUT, result.changed))
     return failed(result, [*judged.failures, *broken], judged) if broken else judged
