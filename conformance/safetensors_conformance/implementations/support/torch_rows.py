@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import lacking
 import torch
 
 _NAMES = {
@@ -31,7 +30,7 @@ _NAMES = {
 }
 CODES = {getattr(torch, name): code for name, code in _NAMES.items() if hasattr(torch, name)}
 """Torch type -> dtype code; older releases of torch lack some of the types."""
-LACKS = lacking.dtypes("F6_E2M3", "F6_E3M2")
+LACKS = ("dtype-f6-e2m3", "dtype-f6-e3m2")
 """Torch has no six-bit floats."""
 
 
