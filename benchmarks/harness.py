@@ -19,7 +19,7 @@ from safetensors_conformance.cli.common import corpus
 from safetensors_conformance.host import python_host as host
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.run.cases import MAX_IN_FLIGHT
-from safetensors_conformance.run.session import Session
+from safetensors_conformance.verdict.judge import Session
 from safetensors_conformance.worker.worker import Request, make_worker
 
 

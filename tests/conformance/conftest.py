@@ -1,4 +1,4 @@
-"""What tests of the harness share."""
+"""Fixtures that tests of the harness share."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class OwnError(Exception):
 
 
 class Library:
-    """What a library does when it is called.
+    """Behaviour of a library when it is called.
 
     Attributes:
         dtype: what it says of its one tensor ``w``: a code of the format, or something that is none.
@@ -525,9 +525,9 @@ DUMMIES: dict[str, Callable[[Library], Modules]] = {
     "hayward/adapter.py:Scan": hayward,
     "huggingface_hub/adapter.py:HeaderHelper": huggingface_hub,
     "huggingface_hub/adapter_index.py:LoadTorchModel": huggingface_hub,
-    "huggingface_hub/adapter_remote.py:RemoteHeader": huggingface_hub,
+    "huggingface_hub/adapter.py:RemoteHeader": huggingface_hub,
     "instanttensor/adapter.py:Header": instanttensor,
-    "instanttensor/adapter_load.py:Load": instanttensor,
+    "instanttensor/adapter.py:Load": instanttensor,
     "mindspore/adapter.py:Fast": mindspore,
     "mlx/adapter.py:Load": mlx,
     "model_fingerprint/adapter.py:Header": model_fingerprint,
@@ -537,7 +537,7 @@ DUMMIES: dict[str, Callable[[Library], Modules]] = {
     "safetensors/adapter.py:InMemory": safetensors,
     "safetensors/adapter.py:NumpyFile": safetensors,
     "safetensors/adapter.py:SafeOpen": safetensors,
-    "safetensors/adapter_prefetch.py:Prefetch": safetensors,
+    "safetensors/adapter_torch.py:Prefetch": safetensors,
     "safetensors/adapter_torch.py:TorchFile": safetensors,
     "onnx_safetensors/adapter.py:Io": onnx_safetensors,
     "openvino_genai/adapter.py:Parser": openvino,

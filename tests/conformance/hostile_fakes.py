@@ -319,11 +319,11 @@ LINES: dict[str, tuple[bytes, ...]] = {
         b'{ACCEPT: [{"name": "w", "shape": {"a": []}, "dtype": [1], "nbytes": "8"}], "metadata": [[]]}',
     ),
 }
-"""What a program writes in place of its answer."""
+"""Lines that a program writes in place of its answer."""
 
 
 ONCE = ("long-", "rows-", "fills", "talks-and-fills")
-"""How those begin that do so much that one step is enough."""
+"""Beginnings of the names of those that do so much that one step is enough."""
 
 
 def lines(how: str, good: dict[str, Any]) -> list[bytes]:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from safetensors_conformance.implementations.selectors import resolve
-from safetensors_conformance.run.session import Session, result_row
-from safetensors_conformance.verdict.judge import CaseVerdict
+from safetensors_conformance.run.session import result_row
+from safetensors_conformance.verdict.judge import CaseVerdict, Session
 from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.outcome import StepResult
 from safetensors_conformance.worker.worker import Limits
@@ -37,7 +37,7 @@ def program(how: str) -> str:
 
 @dataclass
 class Ran:
-    """What a run gave: the step that was triggered, all verdicts, and how long it took."""
+    """Result of a run: the step that was triggered, all verdicts, and how long it took."""
 
     trigger: StepResult
     verdicts: dict[str, str]

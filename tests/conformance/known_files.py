@@ -1,4 +1,4 @@
-"""Which file of the corpus is this? For fakes that act up on some, as the names they are shown tell nothing.
+"""Files of the corpus told by their bytes, for fakes that act up on some: the names shown tell nothing.
 
 The fakes import this by its bare name: they are programs of their own, with this folder on their path.
 """

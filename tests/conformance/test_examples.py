@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.protocol_check.checks import check_protocol
 from safetensors_conformance.protocol_check.conversation import SCHEMA, validate
-from safetensors_conformance.protocol_check.report import check_protocol
-from safetensors_conformance.run.session import Session, smoke
-from safetensors_conformance.verdict.judge import judge_choice
+from safetensors_conformance.run.session import smoke
+from safetensors_conformance.verdict.judge import Session, judge_choice
 from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus import Case

@@ -22,7 +22,7 @@ class Reader(Protocol):
 
 
 def told(reader: Reader, path: str) -> Any:
-    """What a reader says of a file, None for no."""
+    """Return the answer of a reader to a file, None for no."""
     try:
         header, content = reader.open(path), reader.read(path)
     except ValueError:
@@ -32,7 +32,7 @@ def told(reader: Reader, path: str) -> Any:
 
 
 def how(case: Case) -> str:
-    """Whether a file is plain, and what is said of it then."""
+    """Return whether a file is plain, and the answer then."""
     try:
         plain(case.path.read_bytes())
     except NotPlainError:

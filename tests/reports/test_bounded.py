@@ -13,7 +13,7 @@ from safetensors_conformance.worker.outcome import (
     KEPT_CONTENT,
     MAX_CONTENT,
     MAX_TOTAL,
-    Memory,
+    KeptContent,
     StepResult,
 )
 from safetensors_corpus import load_manifest
@@ -78,7 +78,7 @@ def answer(count: int) -> StepResult:
 
 
 def test_large_answers_are_cut_and_so_are_the_many() -> None:
-    memory, large = Memory(), answer(20_000)
+    memory, large = KeptContent(), answer(20_000)
     cut = memory.kept(large)
     assert size_of(cut.content or {}) < 2 * KEPT_CONTENT
     assert (cut.content or {})["tensor_count"] == 20_000
@@ -93,7 +93,7 @@ def test_large_answers_are_cut_and_so_are_the_many() -> None:
 
 
 def test_what_valid_files_hold_is_kept_whole() -> None:
-    memory = Memory()
+    memory = KeptContent()
     for case in load_manifest().cases:
         for expectation in filter(None, [case.expect, *case.options.values()]):
             content = expectation.content or {}
@@ -108,7 +108,7 @@ def test_the_dump_of_a_cut_answer_has_its_count_and_a_digest_of_all() -> None:
     one, other = answer(20_000), answer(20_000)
     assert other.tensors is not None
     other.tensors[-1]["sha256"] = "1" * 64
-    dumps = [dump(Memory().kept(result)) for result in (one, answer(20_000), other)]
+    dumps = [dump(KeptContent().kept(result)) for result in (one, answer(20_000), other)]
     assert [d["count"] for d in dumps] == [20_000] * 3
     assert dumps[0] == dumps[1]
     assert dumps[0]["digest"] != dumps[2]["digest"]

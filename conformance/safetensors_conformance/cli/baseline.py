@@ -9,12 +9,15 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from safetensors_reference.rules.book import PROFILES
+
 from ..run.baseline import BaselineError, load_baseline
-from ..run.options import RunOptions
-from ..run.results import RunResults, baseline_path
+from ..run.results import RunOptions, RunResults, baseline_path
 from ..run.session import RunSession, result_row, result_rows
 from ..verdict.message import explain_failure
-from .common import corpus, targets
+from .common import corpus, grade_option, targets
+
+FILE = click.option("--file", type=click.Path(dir_okay=False, path_type=Path), help="Another baseline file.")
 
 
 @click.group()
@@ -25,10 +28,8 @@ def baseline() -> None:
 @baseline.command()
 @click.argument("selector")
 @click.option("--version", default="", help="Only entries that hold for this version of the implementation.")
-@click.option(
-    "--profile", type=click.Choice(("text", "official", "hardened")), help="Entries of this profile."
-)
-@click.option("--file", type=click.Path(dir_okay=False, path_type=Path), help="Another baseline file.")
+@click.option("--profile", type=click.Choice(PROFILES), help="Entries of this profile.")
+@FILE
 def show(selector: str, version: str, profile: str | None, file: Path | None) -> None:
     """Show the baseline of SELECTOR: case, verdicts, reason, issue and review date."""
     path = baseline_path(targets([selector])[0], file)
@@ -46,16 +47,10 @@ def show(selector: str, version: str, profile: str | None, file: Path | None) ->
     click.echo(f"{len(loaded.entries)} entries in {path}")
 
 
-PROFILE = click.option(
-    "--profile", type=click.Choice(("text", "official", "hardened")), help="Grade by this profile."
-)
-FILE = click.option("--file", type=click.Path(dir_okay=False, path_type=Path), help="Another baseline file.")
-
-
 @baseline.command()
 @click.argument("selector")
 @click.option("--case", "pattern", default="", help="Only entries whose case contains this text.")
-@PROFILE
+@grade_option
 @FILE
 def explain(selector: str, pattern: str, profile: str | None, file: Path | None) -> None:
     """Run the cases that the baseline of SELECTOR lists, and show what each failure looks like.
@@ -89,7 +84,7 @@ def explain(selector: str, pattern: str, profile: str | None, file: Path | None)
 
 @baseline.command()
 @click.argument("selector")
-@PROFILE
+@grade_option
 @FILE
 def update(selector: str, profile: str | None, file: Path | None) -> None:
     """Run the whole corpus and rewrite the baseline of SELECTOR.

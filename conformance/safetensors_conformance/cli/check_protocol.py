@@ -11,16 +11,16 @@ import click
 from safetensors_reference.main import SecondsRange
 
 from ..implementations.environment import InstallError, prepare
-from ..protocol_check.report import Check, check_protocol
+from ..protocol_check.checks import Check, check_protocol
 from ..worker.confinement import Confinement
-from .common import confined, corpus, corpus_shown, targets
+from .common import confined, corpus, corpus_option, targets
 
 _MARKS = {"pass": "ok", "fail": "FAIL", "note": "note", "skip": "-"}
 
 
 @click.command("check-protocol", context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--impl", "selector", required=True, metavar="SELECTOR", help="The program: cmd:program args.")
-@click.option("--corpus", "corpus_path", type=click.Path(path_type=Path), help="Another corpus.")
+@corpus_option
 @click.option(
     "--time-limit", type=SecondsRange(0.1), default=10.0, show_default=True, help="Seconds per answer."
 )
@@ -38,10 +38,11 @@ def check_protocol_command(
     if target.kind == "exit":
         raise click.UsageError(f"--impl {selector!r}: an exit status is no conversation; try stc run")
     manifest = corpus(corpus_path)
+    confinement = confinement.showing(manifest.root / "files")
     counts = dict.fromkeys(_MARKS, 0)
     try:
         prepare(target)
-        for check in check_protocol(target, manifest, time_limit, corpus_shown(confinement, manifest)):
+        for check in check_protocol(target, manifest, time_limit, confinement):
             counts[check.status] += 1
             click.echo(json.dumps(asdict(check)) if as_json else "\n".join(lines(check)))
     except (OSError, InstallError) as err:

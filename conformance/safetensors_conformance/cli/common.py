@@ -10,15 +10,19 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from safetensors_corpus import Case, Manifest, ManifestError, load_manifest
 from safetensors_corpus.cli.common import UnusableError
+from safetensors_reference.main import SecondsRange
+from safetensors_reference.rules.book import PROFILES
 
 from ..implementations.selectors import SelectorError, Target, resolve
-from ..run.options import MAX_HANGS
-from ..worker.confinement import Confinement
+from ..run.results import MAX_HANGS
+from ..worker.confinement import Confinement, SandboxError
 from ..worker.device import DEVICE_NAMES, is_device
-from ..worker.sandbox import SandboxError
+from ..worker.worker import Limits
 
 
 def corpus(path: Path | None) -> Manifest:
@@ -27,11 +31,6 @@ def corpus(path: Path | None) -> Manifest:
         return load_manifest(path)
     except ManifestError as err:
         raise UnusableError(str(err)) from err
-
-
-def corpus_shown(confinement: Confinement, manifest: Manifest) -> Confinement:
-    """Return what programs get that are asked about the files of a corpus."""
-    return confinement.showing(manifest.root / "files")
 
 
 def checked_device(_context: click.Context, _option: click.Parameter, name: str | None) -> str | None:
@@ -62,6 +61,32 @@ def confined(command: Callable[..., None]) -> Callable[..., None]:
         command(*args, confinement=confinement, **options)
 
     return taking
+
+
+def limited(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of ``confined`` and those on time and memory; the command takes ``limits``."""
+
+    @click.option(
+        "--time-limit", type=SecondsRange(), default=10.0, show_default=True, help="Seconds per step."
+    )
+    @click.option(
+        "--memory-limit", type=click.IntRange(1), default=2048, show_default=True, help="MiB per step."
+    )
+    @confined
+    @functools.wraps(command)
+    def taking(
+        *args: Any, time_limit: float, memory_limit: int, confinement: Confinement, **options: Any
+    ) -> None:
+        command(*args, limits=Limits(time_limit, memory_limit << 20, confinement), **options)
+
+    return taking
+
+
+def progress(*, shown: bool = True) -> Progress:
+    """Return a progress bar on standard error, which shows itself on a terminal alone."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=console, transient=True, disable=not (shown and console.is_terminal))
 
 
 def made_folder(_context: click.Context, _option: click.Parameter, folder: Path | None) -> Path | None:
@@ -116,6 +141,18 @@ def select(manifest: Manifest, patterns: Sequence[str], *, heavy: bool = False) 
     ]
 
 
+corpus_option = click.option(
+    "--corpus", "corpus_path", type=click.Path(path_type=Path), help="Another corpus."
+)
+grade_option = click.option(
+    "--profile", type=click.Choice(PROFILES), help="Grade disputed cases by this profile."
+)
+heavy_option = click.option(
+    "--heavy", is_flag=True, help="Also the cases with inputs of up to 100 MB, or a sparse TiB."
+)
+cases_option = click.option(
+    "--case", "cases", multiple=True, metavar="ID", help="Only these cases; a glob such as 'layout/*' works."
+)
 max_hangs_option = click.option(
     "--max-hangs",
     type=click.IntRange(0),

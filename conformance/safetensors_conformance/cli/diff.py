@@ -11,25 +11,32 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from safetensors_corpus import Manifest
-from safetensors_reference.main import SecondsRange
 from safetensors_reference.rules.book import PROFILES
 from safetensors_reports.differences.markdown import diff_markdown
 from safetensors_reports.differences.report import DiffReport, Who, document
 from safetensors_reports.differences.signatures import Differences, evaluate
 from safetensors_reports.differences.terminal import diff_text
 
-from ..differential.inputs import GONE, KINDS, Knowledge, checked, of_files, places_of
-from ..differential.run import Side, dump, names_of, records_of, run_all
+from ..differential.run import (
+    GONE,
+    KINDS,
+    Knowledge,
+    Side,
+    checked,
+    dump,
+    names_of,
+    of_files,
+    places_of,
+    records_of,
+    run_all,
+)
 from ..differential.triage import Triage, TriageError, load_triage, shipped
 from ..run.cases import Input
 from ..run.interruption import ending_as_interrupted
-from ..worker.confinement import Confinement
 from ..worker.worker import Limits
-from .common import confined, corpus, corpus_shown, select, targets, write_report
+from .common import cases_option, corpus, corpus_option, limited, progress, select, targets, write_report
 
 MAX_HARNESS_ERRORS = 3
 
@@ -37,13 +44,7 @@ MAX_HARNESS_ERRORS = 3
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("files", nargs=-1, metavar="[FILES]...")
 @click.option("--impl", "impls", multiple=True, metavar="SELECTOR", help="Implementation; give two or more.")
-@click.option(
-    "--case",
-    "cases",
-    multiple=True,
-    metavar="ID",
-    help="Only these corpus cases; a glob such as 'layout/*' works.",
-)
+@cases_option
 @click.option(
     "--kind",
     "kinds",
@@ -66,10 +67,8 @@ MAX_HARNESS_ERRORS = 3
 )
 @click.option("--jobs", type=click.IntRange(1), help="Workers at a time.  [default: number of processors]")
 @click.option("--profile", type=click.Choice(PROFILES), help="Profile for implementations that take one.")
-@click.option("--corpus", "corpus_path", type=click.Path(path_type=Path), help="Another corpus.")
-@click.option("--time-limit", type=SecondsRange(), default=10.0, show_default=True, help="Seconds per step.")
-@click.option("--memory-limit", type=click.IntRange(1), default=2048, show_default=True, help="MiB per step.")
-@confined
+@corpus_option
+@limited
 @click.option(
     "--show", type=click.IntRange(1), default=10, show_default=True, help="Entries shown of each list."
 )
@@ -85,10 +84,8 @@ def diff(
     jobs: int | None,
     profile: str | None,
     corpus_path: Path | None,
-    time_limit: float,
-    memory_limit: int,
     show: int,
-    confinement: Confinement,
+    limits: Limits,
 ) -> None:
     """Run implementations over the same inputs and show where they disagree.
 
@@ -138,14 +135,13 @@ def diff(
     if manifest is None:
         files_given, problems = of_files(files)
         inputs = files_given
-        confinement = confinement.showing(*places_of(files_given))
+        limits = limits.showing(*places_of(files_given))
     else:
         wanted = kinds or (KINDS if cases else ("read",))
         inputs, problems = checked(c for c in select(manifest, cases) if c.kind in wanted)
         if not inputs and not problems:
             raise click.UsageError(f"none of these cases is of kind {' or '.join(wanted)}")
-        confinement = corpus_shown(confinement, manifest)
-    limits = Limits(time_limit, memory_limit << 20, confinement)
+        limits = limits.showing(manifest.root / "files")
     sides = [Side(target, limits, profile) for target in wanted_targets]
     with ending_as_interrupted():
         finished = _run(sides, inputs, jobs or os.cpu_count() or 1)
@@ -178,16 +174,14 @@ def _triage(path: Path, names: Sequence[str]) -> Triage:
 
 def _run(sides: Sequence[Side], inputs: Sequence[Input], jobs: int) -> bool:
     """Prepare and run all sides with a bar for each. Returns False when interrupted."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     try:
         for side in sides:
             side.prepare()
     except KeyboardInterrupt:
         return False
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        bars = {id(s): progress.add_task(s.target.selector, total=len(inputs)) for s in sides}
-        return run_all(sides, inputs, jobs, lambda side: progress.advance(bars[id(side)]))
+    with progress() as shown:
+        bars = {id(s): shown.add_task(s.target.selector, total=len(inputs)) for s in sides}
+        return run_all(sides, inputs, jobs, lambda side: shown.advance(bars[id(side)]))
 
 
 def _report(

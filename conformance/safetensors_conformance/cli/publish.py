@@ -17,7 +17,7 @@ from safetensors_reports.text import listed, visible
 
 from ..implementations.descriptor import descriptors
 from ..run.baseline import BaselineError
-from .report_files import known_failures, read_inputs, write_texts
+from .report import known_failures, read_inputs, write_texts
 from .run import run
 
 FOLDER = Path("reports") / "published"

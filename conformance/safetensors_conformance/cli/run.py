@@ -10,32 +10,31 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus.cli.common import UnusableError
-from safetensors_reference.main import SecondsRange
-from safetensors_reference.rules.book import PROFILES, rule_book
+from safetensors_reference.rules.book import rule_book
 
 from ..implementations.selectors import Target
 from ..run.baseline import BaselineError, check_owner
 from ..run.cases import GivenUpError, StoppedError
 from ..run.interruption import Interruption
-from ..run.options import RunOptions
-from ..run.results import ReportError, RunResults
+from ..run.results import ReportError, RunOptions, RunResults
 from ..run.session import RunSession
 from ..verdict.judge import CaseVerdict, judge_choice
 from ..verdict.message import Repeats
-from ..worker.confinement import Confinement
 from ..worker.worker import Limits
 from .common import (
+    cases_option,
     checked_device,
-    confined,
     corpus,
-    corpus_shown,
+    corpus_option,
+    grade_option,
+    heavy_option,
+    limited,
     made_folder,
     max_hangs_option,
+    progress,
     select,
     targets,
 )
@@ -49,14 +48,8 @@ from .common import (
     metavar="SELECTOR",
     help="Implementation; give several to compare.  [default: reference]",
 )
-@click.option(
-    "--case",
-    "cases",
-    multiple=True,
-    metavar="ID",
-    help="Only this case; a glob such as 'layout/*' works too.",
-)
-@click.option("--profile", type=click.Choice(PROFILES), help="Grade disputed cases by this profile.")
+@cases_option
+@grade_option
 @click.option("--baseline", type=click.Path(dir_okay=False, path_type=Path), help="Expected failures (TOML).")
 @click.option("--no-baseline", is_flag=True, help="Ignore every baseline and show all failures.")
 @click.option(
@@ -66,7 +59,7 @@ from .common import (
     help="Write run records and summary.md here.",
 )
 @click.option("--fail-on-should", is_flag=True, help="Missed recommendations and late rejections fail too.")
-@click.option("--heavy", is_flag=True, help="Also the cases with inputs of up to 100 MB, or a sparse TiB.")
+@heavy_option
 @click.option(
     "--device",
     metavar="NAME",
@@ -74,9 +67,7 @@ from .common import (
     help="Also load every plain file onto this device and back: cpu or cuda:N.",
 )
 @click.option("--no-smoke", is_flag=True, help="Run on although the most basic files already fail.")
-@click.option("--corpus", "corpus_path", type=click.Path(path_type=Path), help="Another corpus.")
-@click.option("--time-limit", type=SecondsRange(), default=10.0, show_default=True, help="Seconds per step.")
-@click.option("--memory-limit", type=click.IntRange(1), default=2048, show_default=True, help="MiB per step.")
+@corpus_option
 @max_hangs_option
 @click.option(
     "-j",
@@ -86,7 +77,7 @@ from .common import (
     show_default=True,
     help="Implementations at the same time, each in a worker of its own.",
 )
-@confined
+@limited
 @click.option("--full-failures", is_flag=True, help="Show every failure in full, and all likely causes.")
 @click.option("-q", "--quiet", is_flag=True, help="Only the summary, not each failure.")
 def run(
@@ -101,13 +92,11 @@ def run(
     device: str | None,
     no_smoke: bool,
     corpus_path: Path | None,
-    time_limit: float,
-    memory_limit: int,
     max_hangs: int,
     jobs: int,
     full_failures: bool,
     quiet: bool,
-    confinement: Confinement,
+    limits: Limits,
 ) -> None:
     """Run an implementation over the corpus and judge what it does.
 
@@ -130,14 +119,13 @@ def run(
         check_owner(baseline, wanted)
     except BaselineError as err:
         raise click.UsageError(str(err)) from err
-    limits = Limits(time_limit, memory_limit << 20, corpus_shown(confinement, manifest))
     with Interruption() as interruption, contextlib.ExitStack() as stack:
         results = _opened(manifest, report, strict=fail_on_should, full=full_failures)
         stack.callback(results.close)
         options = RunOptions(
             manifest,
             profile,
-            limits,
+            limits.showing(manifest.root / "files"),
             baseline,
             not no_baseline,
             smoke=not no_smoke,
@@ -253,7 +241,7 @@ def _run_one(
                 if assessment.status == "failed":
                     failed = True
                     if not quiet:
-                        text = repeats.told(assessment.row, assessment.text)
+                        text = repeats.message(assessment.row, assessment.text)
                         click.echo(f"{text}\n" if "\n" in text else text)
     except GivenUpError as err:
         add({"problem": str(err)})  # what was found until then still counts, choices included
@@ -270,12 +258,9 @@ def _run_one(
 
 def _tracked(session: RunSession, cases: Sequence[Case], *, shown: bool) -> Iterator[CaseVerdict]:
     """Yield the verdicts on the cases that an implementation has a step for, beside a progress bar."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    hidden = not (shown and console.is_terminal)
     cases = [case for case in cases if session.steps(case)]
-    with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
-        yield from progress.track(session.verdicts(cases), len(cases), description=session.target.selector)
+    with progress(shown=shown) as bar:
+        yield from bar.track(session.verdicts(cases), len(cases), description=session.target.selector)
 
 
 def _choices(verdicts: Sequence[CaseVerdict], profile: str | None) -> list[dict[str, str]]:

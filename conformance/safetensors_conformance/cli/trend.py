@@ -3,53 +3,64 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import TaskID
 
-from safetensors_corpus import Manifest
+from safetensors_corpus import Case, Manifest
 from safetensors_corpus.cli.common import UnusableError
-from safetensors_reference.main import SecondsRange
-from safetensors_reference.rules.book import PROFILES
 from safetensors_reports.history.document import trend_document
 from safetensors_reports.history.markdown import trend_markdown
-from safetensors_reports.history.model import Trend, VersionRun
+from safetensors_reports.history.misfits import misfits
+from safetensors_reports.history.model import Bug, Note, Trend, VersionRun
 from safetensors_reports.history.model import trend as hold_together
 from safetensors_reports.history.terminal import trend_text
+from safetensors_reports.text import plural
 
-from ..implementations.selectors import SelectorError, Target
+from ..implementations.environment import InstallError, prepare
+from ..implementations.selectors import SelectorError, Target, resolve
+from ..run.cases import GivenUpError
 from ..run.interruption import ending_as_interrupted
-from ..run.options import RunOptions
-from ..run.results import ReportError
-from ..run.versions import all_due, notes_of, run_version, some_of, targets_of
-from ..worker.confinement import Confinement
-from ..worker.worker import Limits
-from .common import confined, corpus, corpus_shown, max_hangs_option, select, write_report
+from ..run.results import ImplementationResults, ReportError, RunOptions, due, header_row
+from ..run.session import result_rows
+from ..verdict.judge import Session
+from ..worker.outcome import Implementation
+from ..worker.worker import Limits, StartError
+from .common import (
+    cases_option,
+    corpus,
+    corpus_option,
+    grade_option,
+    heavy_option,
+    limited,
+    max_hangs_option,
+    progress,
+    select,
+    write_report,
+)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("name", metavar="NAME")
 @click.argument("versions", nargs=-1, required=True, metavar="VERSION...")
 @click.option("--entry", default="", help="Another way of calling it, such as numpy (stc impl info NAME).")
-@click.option(
-    "--case", "cases", multiple=True, metavar="ID", help="Only these cases; a glob such as 'layout/*' works."
-)
+@cases_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 @click.option(
     "--report",
     type=click.Path(file_okay=False, path_type=Path),
     help="Write trend.json, trend.md and the run record of each version here.",
 )
-@click.option("--profile", type=click.Choice(PROFILES), help="Grade disputed cases by this profile.")
-@click.option("--heavy", is_flag=True, help="Also the cases with inputs of up to 100 MB, or a sparse TiB.")
-@click.option("--corpus", "corpus_path", type=click.Path(path_type=Path), help="Another corpus.")
-@click.option("--time-limit", type=SecondsRange(), default=10.0, show_default=True, help="Seconds per step.")
-@click.option("--memory-limit", type=click.IntRange(1), default=2048, show_default=True, help="MiB per step.")
+@grade_option
+@heavy_option
+@corpus_option
 @max_hangs_option
-@confined
+@limited
 @click.option("--show", type=click.IntRange(1), default=5, show_default=True, help="Cases shown per rule.")
 def trend(
     name: str,
@@ -61,11 +72,9 @@ def trend(
     profile: str | None,
     heavy: bool,
     corpus_path: Path | None,
-    time_limit: float,
-    memory_limit: int,
     max_hangs: int,
     show: int,
-    confinement: Confinement,
+    limits: Limits,
 ) -> None:
     """Run versions of an implementation and show what was fixed and what broke from each to the next.
 
@@ -100,7 +109,7 @@ def trend(
     options = RunOptions(
         manifest,
         profile,
-        Limits(time_limit, memory_limit << 20, corpus_shown(confinement, manifest)),
+        limits.showing(manifest.root / "files"),
         use_baseline=False,
         smoke=False,
         heavy=heavy,
@@ -136,9 +145,7 @@ class _Bar:
     """Progress of one version after another; shown from the first case on, since installing shows its own."""
 
     def __init__(self) -> None:
-        console = Console(stderr=True)
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        self._progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self._progress = progress()
         self._task: TaskID | None = None
         self._name = ""
 
@@ -164,3 +171,112 @@ def _result(
     notes = notes_of(manifest, next(iter(targets.values()), None))
     suite = version("safetensors-conformance")
     return hold_together(name, suite, manifest.version, runs, notes, interrupted=interrupted)
+
+
+CLEAN = ("pass", "unsupported", "late-reject", "not-strict")
+
+
+def targets_of(name: str, entry: str, versions: tuple[str, ...]) -> dict[str, Target]:
+    """Return version -> target, in the order given, each version once. Raises SelectorError."""
+    if entry and ":" in name:
+        raise SelectorError(f"{name!r} names an entry already; leave out --entry {entry}")
+    if "=" in name:
+        raise SelectorError(f"{name!r}: versions stand behind the name, one by one")
+    called = f"{name}:{entry}" if entry else name
+    return {version: resolve(f"{called}=={version}") for version in dict.fromkeys(versions)}
+
+
+def run_version(
+    target: Target,
+    version: str,
+    options: RunOptions,
+    folder: Path | None,
+    cases: Callable[[Implementation], list[Case]],
+    tick: Callable[[int, int], None],
+) -> VersionRun:
+    """Install one version if need be and run it; what keeps it from running becomes the reason.
+
+    Args:
+        target: the version.
+        version: its number, as asked for.
+        options: corpus, limits, profile.
+        folder: where its run record is written, None for nowhere.
+        cases: who -> the cases that it is to be asked about.
+        tick: is told after every case how many of how many are done.
+    """
+    with Session(target, options.limits, options.profile, max_hangs=options.max_hangs) as session:
+        try:
+            prepare(target)
+            who = session.start()
+        except (InstallError, StartError) as err:
+            return VersionRun(version, reason=str(err))
+        results = ImplementationResults(target, None if folder is None else folder / f"{target.slug}.jsonl")
+        results.add({"header": header_row(who, options, None)})
+        chosen = cases(who)
+        try:
+            for number, verdict in enumerate(session.verdicts(chosen), 1):
+                for row in result_rows(verdict):
+                    results.add({"result": row})
+                tick(number, len(chosen))
+            basic = [c for c in due(who, options.manifest, heavy=False) if c.smoke]
+            basic_rows = [row for verdict in session.verdicts(basic) for row in result_rows(verdict)]
+        except GivenUpError as err:
+            return VersionRun(version, reason=str(err))
+        finally:
+            results.finish(options.manifest)
+    record = results.record()
+    taken = {case.id for case in options.manifest.cases if case.expect is not None and case.expect.content}
+    unknown = misfits(record.results, [row for row in basic_rows if row["case"] in taken])
+    return VersionRun(version, record, "", tuple(_remarks(who, version, basic_rows, unknown)), unknown)
+
+
+def _remarks(
+    who: Implementation, version: str, basic: list[dict[str, Any]], unknown: Mapping[str, str]
+) -> list[str]:
+    out = []
+    if who.version not in (version, "unknown"):
+        out.append(f"it calls itself {who.version}")
+    failed = list(dict.fromkeys(row["case"] for row in basic if row["verdict"] not in CLEAN))
+    if failed:
+        shown = ", ".join(failed[:3]) + (" …" if len(failed) > 3 else "")
+        out.append(f"fails {len(failed)} of the most basic files ({shown}); does the adapter fit it?")
+    if unknown:
+        often = Counter(unknown.values()).most_common(1)[0][0]
+        out.append(
+            f"nothing is known of {plural(len(unknown), 'case')}: "
+            f"the answer is that of an adapter that does not fit ({often[:120]})"
+        )
+    return out
+
+
+def all_due(manifest: Manifest, *, heavy: bool) -> Callable[[Implementation], list[Case]]:
+    """Return what chooses every case that an implementation has a step for."""
+    return lambda who: due(who, manifest, heavy=heavy)
+
+
+def some_of(cases: list[Case]) -> Callable[[Implementation], list[Case]]:
+    """Return what chooses those of some cases that an implementation has a step for."""
+    return lambda who: [case for case in cases if who.steps_of(case)]
+
+
+def notes_of(manifest: Manifest, target: Target | None) -> Mapping[str, Note]:
+    """Return what is known of every case, with the field bugs of the implementation."""
+    known = target.descriptor if target is not None else None
+    names = {_plain(x) for x in (known.name, known.title, known.distribution)} if known is not None else set()
+    return {
+        case.id: Note(
+            case.title,
+            case.rules,
+            tuple(
+                Bug(x["bug"], x.get("reference", ""), x.get("versions", ""))
+                for x in case.affects
+                if _plain(x.get("project", "")) in names
+            ),
+        )
+        for case in manifest.cases
+    }
+
+
+def _plain(name: str) -> str:
+    """Return a project's name as compared: field bugs are filed under what its makers call it."""
+    return name.lower().replace("_", "-")

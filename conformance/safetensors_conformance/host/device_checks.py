@@ -1,7 +1,7 @@
 """Checks of the step ``device`` in the worker: whether tensors stay right when their loader is gone.
 
 Lies beside the host and is loaded by it when a device is asked for. Standard library only, as the host is,
-but for the memory of adapters whose tensors are torch's, which is what ``device_memory`` says.
+but for the memory of adapters whose tensors are torch's.
 
 An adapter has ``device(path, device)``, which loads a file: an iterable of ``(name, dtype, shape, tensor)``,
 or a dict as ``read`` returns it. A tensor is looked at when it is handed out; one is kept when the iterable
@@ -22,7 +22,6 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from .device_memory import MEMORIES, NotThereError, said
 from .library import shown, slip
 
 CHURN = 64 << 20
@@ -33,7 +32,7 @@ _LOST = re.compile(r"CUDA error: (an illegal|misaligned|device-side|unspecified|
 
 
 class DeviceChecks:
-    """The step for one adapter and device. ``told`` has the checks of the last file."""
+    """The step for one adapter and device. ``results`` has the checks of the last file."""
 
     def __init__(self, adapter: Any, device: str, wrong: type[Exception]) -> None:
         """Take the device into use. Raises NotThereError, and ``wrong`` for a mistake of the adapter."""
@@ -52,14 +51,14 @@ class DeviceChecks:
                 raise NotThereError(said(err)) from err
         self._counted = callable(getattr(adapter, "device_bytes", None))
         self._by_torch: bool | None = None
-        self.told: list[dict[str, str]] = []
+        self.results: list[dict[str, str]] = []
         # What is here to stay need not be looked through again for every file.
         gc.collect()
         gc.freeze()
 
     def run(self, path: str) -> dict[str, Any]:
-        """Load a file in all ways; return what ``read`` would. ``told`` has the checks whatever happens."""
-        self.told = []
+        """Load a file in all ways; return what ``read`` would. ``results`` has the checks in any case."""
+        self.results = []
         memory = self._memory
         before, asked = memory.in_use(), self._asked()
         if before is not None:
@@ -90,7 +89,7 @@ class DeviceChecks:
         status = "fail" if wrong else "unknown" if unknown else "pass"
         more = f" ({len(wrong) - 1} more)" if len(wrong) > 1 else ""
         message = f"{wrong[0]}{more}" if wrong else unknown
-        self.told.append({"name": name, "status": status, "message": message})
+        self.results.append({"name": name, "status": status, "message": message})
 
     def _load(self, path: str) -> Any:
         """Ask the adapter. Raises what its library raised, and ``wrong`` for what it did not."""
@@ -322,3 +321,139 @@ def _unlike(right: dict[Any, str], got: dict[Any, str], when: str) -> list[str]:
         if name in got and got[name] != right[name]
     ]
     return missing + wrong
+
+
+FILL = 0xA5
+"""Byte that memory is filled with to see whether a tensor that is kept lies there."""
+
+
+class NotThereError(Exception):
+    """The device cannot be used here; the text says why."""
+
+
+class Torch:
+    """Memory of a device as torch sees it."""
+
+    def __init__(self, device: str) -> None:
+        """Take the device into use. Raises NotThereError."""
+        try:
+            import torch
+        except Exception as err:  # broken installations fail in many ways
+            raise NotThereError(f"it needs torch, which cannot be imported ({said(err)})") from err
+        self._torch = torch
+        self._device = torch.device(device)
+        self.cuda = self._device.type == "cuda"
+        if self.cuda:
+            count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+            if self._device.index >= count:
+                raise NotThereError(f"torch {torch.__version__} sees {count} CUDA devices")
+        try:
+            self.enter_thread()
+            torch.zeros(1, device=self._device)
+            self.wait()
+        except RuntimeError as err:
+            raise NotThereError(f"torch cannot use it ({said(err)})") from err
+
+    def enter_thread(self) -> None:
+        """Make the device the current one of this thread."""
+        if self.cuda:
+            self._torch.cuda.set_device(self._device)
+
+    def place(self, tensor: Any) -> str:
+        """Return the device that a tensor lies on."""
+        return "cpu" if tensor.device.type == "cpu" else str(tensor.device)
+
+    def address(self, tensor: Any) -> tuple[int, int]:
+        """Return address and element size in bytes."""
+        return tensor.data_ptr(), tensor.element_size()
+
+    def data(self, tensor: Any) -> bytes:
+        """Copy a tensor back and return its bytes in C order."""
+        flat = tensor.detach().cpu().contiguous().reshape(-1)
+        return bytes(flat.view(self._torch.uint8).numpy().tobytes()) if flat.numel() else b""
+
+    def data_elsewhere(self, tensor: Any) -> bytes:
+        """Copy a tensor back on a stream of its own, which waits for the current one."""
+        stream = self._torch.cuda.Stream(self._device)
+        stream.wait_stream(self._torch.cuda.current_stream(self._device))
+        with self._torch.cuda.stream(stream):
+            return self.data(tensor)
+
+    def churn(self, sizes: list[int]) -> Any:
+        """Allocate and fill memory in these sizes."""
+        return [
+            self._torch.full((size,), FILL, dtype=self._torch.uint8, device=self._device) for size in sizes
+        ]
+
+    def wait(self) -> None:
+        """Wait for the device, so that what went wrong there shows now."""
+        if self.cuda:
+            self._torch.cuda.synchronize(self._device)
+
+    def in_use(self) -> int | None:
+        """Return the memory of the device that is in use through torch, None where torch does not count."""
+        return self._torch.cuda.memory_allocated(self._device) if self.cuda else None
+
+    def highest(self) -> int:
+        """Return the most that was in use since the last reset."""
+        return int(self._torch.cuda.max_memory_allocated(self._device))
+
+    def reset_highest(self) -> None:
+        """Count the highest use from now on."""
+        self._torch.cuda.reset_peak_memory_stats(self._device)
+
+
+class Buffers:
+    """Memory of this process, in objects with the buffer protocol."""
+
+    cuda = False
+
+    def __init__(self, device: str) -> None:
+        if device != "cpu":
+            raise NotThereError("its tensors are buffers of the CPU")
+
+    def enter_thread(self) -> None:
+        """Do nothing: there is one device."""
+
+    def place(self, tensor: Any) -> str:
+        """Return the device that a tensor lies on. Raises TypeError for what is no buffer."""
+        memoryview(tensor)
+        return "cpu"
+
+    def address(self, tensor: Any) -> tuple[int, int] | None:
+        """Return address and element size in bytes, None where the object does not tell."""
+        told = getattr(tensor, "__array_interface__", None)
+        return (told["data"][0], memoryview(tensor).itemsize) if told else None
+
+    def data(self, tensor: Any) -> bytes:
+        """Return the bytes of a tensor in C order."""
+        return memoryview(tensor).tobytes()
+
+    data_elsewhere = data
+
+    def churn(self, sizes: list[int]) -> Any:
+        """Allocate and fill memory in these sizes."""
+        return [bytearray([FILL]) * size for size in sizes]
+
+    def wait(self) -> None:
+        """Do nothing: no work is ever queued here."""
+
+    def in_use(self) -> int | None:
+        """Return None: this memory is not counted."""
+        return None
+
+    def highest(self) -> int:
+        """Return 0: this memory is not counted."""
+        return 0
+
+    def reset_highest(self) -> None:
+        """Do nothing: this memory is not counted."""
+
+
+MEMORIES: dict[str, Any] = {"torch": Torch, "buffers": Buffers}
+
+
+def said(err: BaseException) -> str:
+    """Return type and first line of an error."""
+    lines = str(err).splitlines()
+    return f"{type(err).__name__}: {lines[0][:200]}" if lines else type(err).__name__

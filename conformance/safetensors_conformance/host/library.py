@@ -13,13 +13,21 @@ a mistake of the adapter, which the host answers as ``harness-error`` and nobody
             header, data = call(mylib.load, path)
             ...
 
+What a library hands out is carried by an answer as it is: nothing is corrected, all is bounded. Whatever
+else goes wrong there, such as an object that raises while it is looked at, is left to the caller: it is a
+mistake of the adapter, never a refusal by the library.
+
 Standard library only, as the host is, which puts this file into reach under the name ``stc_host.library``.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+import math
+import numbers
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from os import sep
 from typing import Any, TypeVar
 
@@ -154,6 +162,28 @@ def opened(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Iterat
         call(leave, manager, None, None, None)
 
 
+@marked
+class Held:
+    """A file held open, as ``hold`` returns it.
+
+    Args:
+        tensor: gives a tensor by its name, as ``(dtype, shape, bytes-like)``.
+        close: closes the file.
+    """
+
+    def __init__(self, tensor: Callable[[str], Any], close: Callable[[], Any]) -> None:
+        self._tensor = tensor
+        self._close = close
+
+    def tensor(self, name: str) -> Any:
+        """Take one tensor."""
+        return self._tensor(name)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._close()
+
+
 def _left(leave: Callable[..., Any], manager: Any, err: BaseException) -> bool:
     """Leave with an exception; true when the library swallowed it. One that it raises instead is its own."""
     try:
@@ -180,3 +210,85 @@ def _misfit(err: BaseException, function: Any, args: tuple[Any, ...], kwargs: di
     except TypeError:
         return True
     return False
+
+
+MAX_VALUES = 1 << 22
+"""Most dimensions of a shape, and values in metadata, that are looked at; no corpus file comes near."""
+MAX_LEVELS = 20
+"""Levels of a nest that are told; what lies deeper becomes a word."""
+MAX_BITS = 14_000
+"""Bits of an integer that JSON parsers read back; Python's reads up to 4,300 digits."""
+
+
+def dimensions(shape: Any) -> Any:
+    """Return a shape as JSON can carry it; one that is no sequence stays what it is."""
+    if isinstance(shape, (str, bytes, bytearray, Mapping)) or not hasattr(type(shape), "__iter__"):
+        return plain(shape)
+    left = [MAX_VALUES]
+    return [_plain(size, 0, left) for size in _bounded(shape)]
+
+
+def plain(value: Any) -> Any:
+    """Return a dtype, dimension or metadata value as JSON can carry it; odd values stay what they are.
+
+    Raises AdapterError for what is no value.
+    """
+    return _plain(value, 0, [MAX_VALUES])
+
+
+def _bounded(iterable: Iterable[Any]) -> Iterator[Any]:
+    """Yield values. Raises AdapterError where there seems to be no end of them."""
+    iterator = iter(iterable)
+    yield from islice(iterator, MAX_VALUES)
+    for _ in iterator:
+        raise AdapterError(f"there are more than {MAX_VALUES:,} values")
+
+
+def _plain(value: Any, level: int, left: list[int]) -> Any:
+    left[0] -= 1
+    if left[0] < 0:
+        raise AdapterError(f"there are more than {MAX_VALUES:,} values")
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, float):
+        return _float(float.__float__(value))
+    if isinstance(value, (list, tuple)):
+        return [_plain(v, level + 1, left) for v in value] if level < MAX_LEVELS else "(a list)"
+    if isinstance(value, Mapping):
+        return _map(value, level, left) if level < MAX_LEVELS else "(a map)"
+    if isinstance(value, (bytes, bytearray)):
+        return repr(value)
+    return _number(value)
+
+
+def _map(value: Mapping[Any, Any], level: int, left: list[int]) -> dict[str, Any]:
+    """Return a map. Raises AdapterError when keys that differ would become one."""
+    out: dict[str, Any] = {}
+    for key, inner in value.items():
+        text = str.__str__(key) if isinstance(key, str) else str(key)
+        if text in out:
+            raise AdapterError(f"different keys of a map are spelled alike: {shown(text)}")
+        out[text] = _plain(inner, level + 1, left)
+    return out
+
+
+def _number(value: Any) -> Any:
+    """Return an integer, or the text of another number. Raises AdapterError for what is none."""
+    try:
+        whole = operator.index(value)
+    except TypeError as err:
+        if isinstance(value, numbers.Number):
+            return str(value)
+        raise AdapterError(f"{type(value).__name__} is no value that can be told: {shown(value)}") from err
+    if whole.bit_length() > MAX_BITS:
+        return f"{hex(whole)[:40]}... ({whole.bit_length():,} bits)"
+    return whole
+
+
+def _float(value: float) -> float | str:
+    """Return a float, as a text where JSON has no number for it."""
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

@@ -1,10 +1,9 @@
 """The worker's side for Python readers: loads an adapter, answers requests on standard input.
 
-Standard library only, this file and those beside it (``library.py`` the marks of adapters, ``values.py``
-what an answer can carry, ``device_checks.py`` the step ``device``), so that it runs in any interpreter that
-has the library under test, without this project being installed there. Usage:
-``python python_host.py ADAPTER MEMORY_BYTES`` where ADAPTER is ``package.module:object`` or
-``/path/to/file.py:object``.
+Standard library only, this file and those beside it (``library.py`` the marks of adapters and the values that
+an answer can carry, ``device_checks.py`` the step ``device``), so that it runs in any interpreter that has
+the library under test, without this project being installed there. Usage: ``python python_host.py ADAPTER
+MEMORY_BYTES`` where ADAPTER is ``package.module:object`` or ``/path/to/file.py:object``.
 
 An adapter is any object with some of these methods, one per step that the library has:
 
@@ -27,10 +26,10 @@ An adapter is any object with some of these methods, one per step that the libra
 A validator has ``check(path)`` instead, which returns whether the file is valid.
 
 Any of the reading ones may return a dict ``{"tensors": iterable, "metadata": map-or-None}`` instead of the
-iterable, when the library reports metadata. Optional attributes: ``name``,
-``version``, ``language``, ``lacks`` (features that the library does not have, such as ``dtype-f4``) and
-``rejects`` (exception types that the library documents for refusing a file); optional method
-``profile(name)``. Raising NotImplementedError means: well formed, but not supported.
+iterable, when the library reports metadata. Optional attributes: ``name``, ``version``, ``language`` (of an
+adapter of this project its ``implementation.toml`` says them), ``lacks`` (features that the library does not
+have, such as ``dtype-f4``) and ``rejects`` (exception types that the library documents for refusing a file);
+optional method ``profile(name)``. Raising NotImplementedError means: well formed, but not supported.
 
 What a method raises, or a generator that it returned, is the library's refusal; in a method that is
 ``marked`` only what comes out of the marks is. What fails while the host looks at the answer is always a
@@ -66,7 +65,6 @@ def beside(name: str) -> Any:
 
 
 library = beside("library")
-values = beside("values")
 AdapterError, describe, shown = library.AdapterError, library.said, library.shown
 
 PROTOCOL = 1
@@ -126,8 +124,13 @@ def send(fd: int, answer: dict[str, Any]) -> None:
         data = data[os.write(fd, data) :]
 
 
+OWN: list[str] = []
+"""Folder of the adapter, if it is one of this project."""
+
+
 def load(spec: str) -> Any:
     """Import the adapter. A class is instantiated, anything else is used as it is."""
+    OWN.clear()
     where, _, name = spec.rpartition(":") if ":" in spec else (spec, "", "")
     if where.endswith(".py"):
         found = importlib.util.spec_from_file_location("stc_adapter", where)
@@ -137,6 +140,7 @@ def load(spec: str) -> Any:
         sys.path.append(folder)
         if os.path.dirname(folder) == _OURS:  # noqa: PTH120 - as above
             sys.path.append(os.path.join(_OURS, "support"))  # noqa: PTH118 - as above
+            OWN.append(folder)
         module = importlib.util.module_from_spec(found)
         sys.modules["stc_adapter"] = module
         found.loader.exec_module(module)
@@ -222,15 +226,27 @@ def start(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
             return {"error": {"message": problem}}
     return {
         "protocol": PROTOCOL,
-        "implementation": {
-            "name": str(getattr(adapter, "name", type(adapter).__name__)),
-            "version": str(getattr(adapter, "version", "unknown")),
-            "language": str(getattr(adapter, "language", "Python")),
-        },
+        "implementation": identity(adapter),
         "steps": steps_of(adapter),
         "verdict_only": callable(getattr(adapter, "check", None)),
         "lacks": list(getattr(adapter, "lacks", ())),
     }
+
+
+def identity(adapter: Any) -> dict[str, str]:
+    """Return name, version and language, of an adapter of this project those of its implementation."""
+    known = {"name": type(adapter).__name__, "version": "unknown", "language": "Python"}
+    if OWN:
+        import importlib.metadata
+        import tomllib
+
+        with open(os.path.join(OWN[0], "implementation.toml"), "rb") as file:  # noqa: PTH118, PTH123 - as above
+            described = tomllib.load(file)
+        known |= {"name": described["name"], "language": described["language"]}
+        if not hasattr(adapter, "version"):
+            distribution = described.get("install", {}).get("distribution", described["name"])
+            known["version"] = importlib.metadata.version(distribution)
+    return {key: str(getattr(adapter, key, value)) for key, value in known.items()}
 
 
 DEVICE: dict[str, Any] = {}
@@ -326,7 +342,7 @@ def run(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
     except BaseException as err:
         answer.update(failed(err, adapter))
     if request["step"] == "device" and "checks" in DEVICE:
-        answer["checks"] = DEVICE["checks"].told
+        answer["checks"] = DEVICE["checks"].results
     answer["cpu_ms"] = round((process_time() - began) * 1000, 3)
     answer["wall_ms"] = round((perf_counter() - since) * 1000, 3)
     return answer
@@ -387,7 +403,7 @@ def _parts(result: dict[str, Any], method: Callable[..., Any]) -> tuple[dict[str
     """Return the field for metadata, when there is any, and the tensors."""
     if "tensors" not in result:
         raise AdapterError(f"{called(method)}() returned a dict without 'tensors'")
-    found = {"metadata": values.plain(result["metadata"])} if "metadata" in result else {}
+    found = {"metadata": library.plain(result["metadata"])} if "metadata" in result else {}
     return found, result["tensors"]
 
 
@@ -416,8 +432,8 @@ def tensor(item: Any, step: str, *, marked: bool = False) -> dict[str, Any]:
     name, dtype, shape = item[0], item[1], item[2]
     out: dict[str, Any] = {
         "name": name_of(name),
-        "dtype": field(dtype, values.plain, marked=marked),
-        "shape": field(shape, values.dimensions, marked=marked),
+        "dtype": field(dtype, library.plain, marked=marked),
+        "shape": field(shape, library.dimensions, marked=marked),
     }
     if len(item) == 3 or (item[3] is None and not marked):
         return out

@@ -1,4 +1,7 @@
-"""Duties of a program that speaks the worker protocol, one function per check.
+"""Checks of how a program speaks the worker protocol, one function each, and the report of all of them.
+
+A run takes a program as it comes: what breaks the protocol there is a harness-error among many results. Here
+the program is led through one conversation after another, and told what to change.
 
 A check returns a word about what it saw, or raises BreachError, Noted or Skipped. All share a Checker: the
 conversation in hand, and the files to ask about.
@@ -8,10 +11,12 @@ from __future__ import annotations
 
 import json
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Literal, cast
 
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus.judging.content import first_difference
@@ -351,3 +356,98 @@ def survives_a_run(checker: Checker) -> str:
     finally:
         worker.close()
     return ""
+
+
+@dataclass(frozen=True)
+class Check:
+    """The result of one check.
+
+    Attributes:
+        id: short name of the check.
+        title: what the program must do.
+        status: ``pass``, ``fail``, ``note`` (works, but could be better) or ``skip`` (does not apply).
+        detail: what was seen.
+        do: what to do about it.
+        sent: the last line that was sent before it failed.
+        line: the line that is wrong.
+        where: place in ``protocol.schema.json`` that the line breaks.
+    """
+
+    id: str
+    title: str
+    status: Literal["pass", "fail", "note", "skip"]
+    detail: str = ""
+    do: str = ""
+    sent: str = ""
+    line: str = ""
+    where: str = ""
+
+
+CHECKS: tuple[tuple[str, str, Callable[[Checker], str]], ...] = (
+    ("start", "answers the start request", starts),
+    ("version", "knows which version it speaks", other_version),
+    ("valid", "accepts a valid file and reports what it holds", good_file),
+    ("broken", "refuses a broken file", bad_file),
+    ("missing", "refuses a file that is not there", missing_file),
+    ("path", "finds a path with escapes in JSON", odd_path),
+    ("field", "ignores request fields that it does not know", unknown_field),
+    ("step", "answers a step that it does not know", unknown_step),
+    ("summary", "counts tensors when the count alone is asked", summary),
+    ("bytes", "says names that are no UTF-8 as bytes", bytes_in_names),
+    ("pieces", "waits for the end of a request", in_pieces),
+    ("batch", "answers requests sent at once, one by one, in order", batch),
+    *((step, f"understands the requests of {step}", sample(step)) for step in SAMPLES),
+    ("noise", "prints nothing but answers", only_answers),
+    ("stop", "ends when told to stop", stops),
+    ("end", "ends with its standard input", ends_at_end),
+    ("run", "gets along with the worker of a run", survives_a_run),
+)
+NEED_VALID = frozenset({"path", "field", "summary", "pieces", "batch", "run"})
+"""Checks that a program cannot pass when it fails the check ``valid``."""
+
+
+def check_protocol(
+    target: Target,
+    manifest: Manifest,
+    seconds: float = 10.0,
+    confinement: Confinement | None = None,
+) -> Iterator[Check]:
+    """Yield the results of all checks in order; those behind a start that fails are left out.
+
+    Raises OSError when the program cannot be executed at all.
+    """
+    with tempfile.TemporaryDirectory(prefix="safetensors-check-") as folder:
+        checker = Checker(target, manifest, seconds, Path(folder), confinement or Confinement())
+        hopeless = False
+        try:
+            for name, title, body in CHECKS:
+                if name in NEED_VALID and hopeless:
+                    check = Check(name, title, "skip", "the check valid fails")
+                else:
+                    check = _carry_out(checker, name, title, body)
+                hopeless |= name == "valid" and check.status == "fail"
+                yield check
+                if name == "start" and check.status != "pass":
+                    return
+        finally:
+            checker.end()
+
+
+def _carry_out(checker: Checker, name: str, title: str, body: Callable[[Checker], str]) -> Check:
+    """Carry out one check; whatever happens becomes its result."""
+    try:
+        return Check(name, title, "pass", body(checker))
+    except Skipped as why:
+        return Check(name, title, "skip", str(why))
+    except Noted as note:
+        return Check(name, title, "note", str(note))
+    except BreachError as err:
+        sent = checker.last_sent
+        checker.close()
+        return Check(name, title, "fail", str(err), err.do, _shown(sent), _shown(err.line or b""), err.where)
+
+
+def _shown(line: bytes) -> str:
+    last = line.strip().splitlines()[-1] if line.strip() else b""
+    text = last.decode("utf-8", "backslashreplace")
+    return text if len(text) <= 600 else f"{text[:400]} … ({len(text) - 500:,} more) … {text[-100:]}"

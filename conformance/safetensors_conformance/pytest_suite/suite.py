@@ -16,18 +16,15 @@ from safetensors_reference.rules.cwe import CWE_OF_CODE
 from ..implementations.selectors import SelectorError, Target, resolve
 from ..run.baseline import BaselineError, check_owner
 from ..run.cases import GivenUpError
-from ..run.options import RunOptions
-from ..run.results import ReportError, RunResults
+from ..run.results import ReportError, RunOptions, RunResults
 from ..run.session import RunSession
 from ..verdict.judge import CaseVerdict, judge_choice
 from ..verdict.message import Repeats
-from ..worker.confinement import Confinement
+from ..worker.confinement import Confinement, SandboxError
 from ..worker.device import DEVICE_NAMES, is_device
 from ..worker.outcome import Implementation, loadable
-from ..worker.sandbox import SandboxError
 from ..worker.worker import Limits, StartError
-from .options import option
-from .plugin import RESULT_KEY, SUITE_KEY
+from .plugin import RESULT_KEY, SUITE_KEY, option
 
 
 class Suite:
@@ -38,7 +35,6 @@ class Suite:
         self.profile: str | None = self.option("--profile")
         self._sessions: dict[str, RunSession] = {}
         self._repeats: dict[str, Repeats] = {}
-        self._manifest: Manifest | None = None
         self._results: RunResults | None = None
         self._notes: list[str] = []
         self._sent: set[str] = set()
@@ -49,32 +45,26 @@ class Suite:
 
     @functools.cached_property
     def limits(self) -> Limits:
-        """Limits of one step. Raises pytest.UsageError as ``confinement`` does."""
+        """Limits of one step and of the machine's share. Raises pytest.UsageError when they cannot be."""
         memory = self.option("--memory-limit") << 20
-        return Limits(self.option("--time-limit"), memory, self.confinement)
-
-    @property
-    def confinement(self) -> Confinement:
-        """The share of the machine that tested programs get. Raises pytest.UsageError when that cannot be."""
         sandbox, net = self.option("--sandbox"), self.option("--sandbox-net")
         try:
             found = Confinement.of(self.option("--env") or (), sandbox=sandbox, net=net)
         except (ValueError, SandboxError) as err:
             raise pytest.UsageError(str(err)) from err
-        return found.showing(self.manifest.root / "files") if sandbox else found
+        limits = Limits(self.option("--time-limit"), memory, found)
+        return limits.showing(self.manifest.root / "files") if sandbox else limits
 
-    @property
+    @functools.cached_property
     def manifest(self) -> Manifest:
         """The corpus. Raises pytest.UsageError when it cannot be used."""
-        if self._manifest is None:
-            given = self.option("--corpus")
-            try:
-                self._manifest = load_manifest(Path(given) if given else None)
-            except ManifestError as err:
-                raise pytest.UsageError(str(err)) from err
-        return self._manifest
+        given = self.option("--corpus")
+        try:
+            return load_manifest(Path(given) if given else None)
+        except ManifestError as err:
+            raise pytest.UsageError(str(err)) from err
 
-    @property
+    @functools.cached_property
     def targets(self) -> list[Target]:
         """The implementations asked for. Raises pytest.UsageError for an unknown one."""
         try:
@@ -240,7 +230,7 @@ class Suite:
         if assessment.status == "failed":
             if self.option("--update-baseline") and judged != "harness-error":
                 pytest.xfail(f"{judged}: goes into the baseline")
-            pytest.fail(self._repeats[selector].told(assessment.row, assessment.text), pytrace=False)
+            pytest.fail(self._repeats[selector].message(assessment.row, assessment.text), pytrace=False)
 
     def run_choice(self, selector: str, choice: str, item: pytest.Item) -> None:
         """Fail when the answers to the cases of an open choice contradict each other."""

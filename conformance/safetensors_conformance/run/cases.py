@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar, cast
 from safetensors_corpus import Case, ManifestError
 
 from ..verdict.budget import Metered, cheaper, excesses
-from ..worker.copies import Copies
-from ..worker.outcome import UNSAFE, Implementation, Memory, StepResult
-from ..worker.scratch import warm_up
+from ..worker.copies import Copies, warm_up
+from ..worker.outcome import UNSAFE, Implementation, KeptContent, StepResult
 from ..worker.worker import UNSURE, Limits, Request, Worker, asked_again, make_worker
 from .multistep import carry_out
 
@@ -91,7 +90,7 @@ class CaseRunner:
         self._worker = make_worker(target, self.limits, profile, device=device)
         self._unlimited: Worker | None = None
         self._copies = Copies()
-        self._memory = Memory()
+        self._memory = KeptContent()
         self._plan: list[Input] = []
         self._place: dict[str, int] = {}
         self._sent = 0

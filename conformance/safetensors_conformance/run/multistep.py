@@ -15,9 +15,8 @@ from safetensors_corpus import Case
 from safetensors_corpus.judging.answer import Answer
 from safetensors_corpus.perform import perform
 
-from ..worker.copies import without
+from ..worker.copies import scratch_folder, without
 from ..worker.outcome import StepResult
-from ..worker.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from ..worker.worker import Worker

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import datetime as dt
 import platform
+import threading
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from filelock import FileLock, Timeout
 
@@ -27,11 +29,43 @@ from safetensors_reports.text import visible
 from ..implementations.selectors import Target
 from ..worker.device import device_lines
 from ..worker.outcome import Implementation, loadable
+from ..worker.worker import Limits
 from .baseline import name_in_records
 from .baseline_update import failing_steps, unexplained, update
 
-if TYPE_CHECKING:
-    from .options import RunOptions
+MAX_HANGS = 10
+"""Cases in a row that may hang by default: a whole corpus of them would take most of a day."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Everything that decides about a run, however it is started.
+
+    Attributes:
+        manifest: the corpus.
+        profile: profile that disputed cases are graded by, or None.
+        limits: limits of one step.
+        baseline: file of expected failures; None takes the one that belongs to the implementation, if any.
+        use_baseline: False shows every failure.
+        smoke: whether the most basic files are tried first.
+        strict: whether missed recommendations fail too.
+        heavy: whether the cases made of large inputs are run too.
+        device: device for the step ``device``, None to leave that step out.
+        max_hangs: cases in a row that may hang, and a tenth of those that may die; 0 for any number.
+        stop: is set by whoever wants the run to end before the next answer.
+    """
+
+    manifest: Manifest
+    profile: str | None = None
+    limits: Limits = field(default_factory=Limits)
+    baseline: Path | None = None
+    use_baseline: bool = True
+    smoke: bool = True
+    strict: bool = False
+    heavy: bool = False
+    device: str | None = None
+    max_hangs: int = 0
+    stop: threading.Event = field(default_factory=threading.Event)
 
 
 def due(who: Implementation, manifest: Manifest, *, heavy: bool) -> list[Case]:
@@ -148,18 +182,16 @@ class ImplementationResults:
             if self.path is not None:
                 self._writer = RecordWriter(self.path)
                 self._writer.header(header)
-        if "result" in message:
-            self.results.append(message["result"])
-            if self._writer is not None:
-                self._writer.result(message["result"])
-        if "choice" in message:
-            self.choices.append(message["choice"])
-            if self._writer is not None:
-                self._writer.choice(message["choice"])
-        if "problem" in message and message["problem"] not in self.problems:
-            self.problems.append(message["problem"])
-            if self._writer is not None:
-                self._writer.problem(message["problem"])
+        rows: dict[str, list[Any]] = {
+            "result": self.results,
+            "choice": self.choices,
+            "problem": self.problems,
+        }
+        for kind, known in rows.items():
+            if kind in message and (kind != "problem" or message[kind] not in known):
+                known.append(message[kind])
+                if self._writer is not None:
+                    getattr(self._writer, kind)(message[kind])
 
     def finish(self, manifest: Manifest) -> None:
         """Write the footer. The run is complete when every case gave a result for every step there is.

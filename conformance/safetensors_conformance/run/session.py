@@ -1,96 +1,29 @@
-"""One implementation in a run: its answers judged, each case once, and held against its baseline."""
+"""One implementation in a run: started, tried with the most basic files, and held against its baseline."""
 
 from __future__ import annotations
 
 import datetime as dt
 import shlex
-import threading
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from safetensors_corpus import Case, ManifestError
+from safetensors_corpus import Case
 from safetensors_corpus.judging.verdicts import effect_of, fails
 from safetensors_reports.text import visible
 
 from ..implementations.environment import InstallError, prepare
-from ..verdict.judge import CaseVerdict, judge, only_checks
+from ..verdict.judge import CaseVerdict, Session, only_checks
 from ..verdict.message import explain_failure
-from ..verdict.uninitialised_memory import with_heap_note
 from ..worker.outcome import Implementation
-from ..worker.worker import Limits, StartError
+from ..worker.worker import StartError
 from .baseline import Baseline, BaselineError, load_baseline, overdue
-from .cases import CaseRunner, GivenUpError
+from .cases import GivenUpError
 from .results import baseline_path, header_row
 
 if TYPE_CHECKING:
     from ..implementations.selectors import Target
-    from .options import RunOptions
-
-HEAP_CHECKS = 5
-"""Wrong contents of one run that are looked into for uninitialised memory; each takes three starts."""
-
-
-class Session(CaseRunner):
-    """One implementation under test, whose answers are judged.
-
-    Verdicts are kept per case, so that the steps of a case, its choice and its report share one run.
-    """
-
-    def __init__(
-        self,
-        target: Target,
-        limits: Limits | None = None,
-        profile: str | None = None,
-        device: str | None = None,
-        *,
-        max_hangs: int = 0,
-        stop: threading.Event | None = None,
-    ) -> None:
-        super().__init__(target, limits, profile, device, max_hangs=max_hangs, stop=stop)
-        self._heap_checks = HEAP_CHECKS
-        self._verdicts: dict[str, CaseVerdict] = {}
-
-    def verdicts(self, cases: Iterable[Case]) -> Iterator[CaseVerdict]:
-        """Yield the verdicts on the cases that it has a step for, in order, until the run is to end.
-
-        The implementation has been started. Raises StartError and GivenUpError.
-        """
-        return (verdict for _, verdict in self.run((c for c in cases if self.steps(c)), self.judge))
-
-    def judge(self, case: Case) -> CaseVerdict:
-        """Run all steps of a case that the implementation has and judge them.
-
-        Raises StartError, GivenUpError and StoppedError.
-        """
-        known = self._verdicts.get(case.id)
-        if known is None:
-            verdict = judge(case, self.answers(case), self.start(), self.profile)
-            known = self._verdicts[case.id] = self._kept(self._noted(verdict))
-        return known
-
-    def _kept(self, verdict: CaseVerdict) -> CaseVerdict:
-        """Return a verdict with as much of what was reported as may be kept; it is judged already."""
-        steps = {
-            step: replace(judged, result=self._memory.kept(judged.result))
-            for step, judged in verdict.steps.items()
-        }
-        return replace(verdict, steps=steps)
-
-    def _noted(self, verdict: CaseVerdict) -> CaseVerdict:
-        """Look whether wrong content is memory that was never written, for the first few such cases."""
-        case = verdict.case
-        wrong = effect_of(verdict.verdict) == "content" and case.kind == "read"
-        if not (self._heap_checks and wrong) or any(s.result.changed for s in verdict.steps.values()):
-            return verdict
-        self._heap_checks -= 1
-        try:
-            shown = replace(verdict, case=self._copies.shown(case))
-            return replace(with_heap_note(shown, self.target, self.limits), case=case)
-        except ManifestError:
-            return verdict
-        finally:
-            self._copies.retire(case)
+    from .results import RunOptions
 
 
 def smoke(session: Session, cases: Iterable[Case]) -> str | None:

@@ -1,20 +1,29 @@
-"""The verdict on all steps of a case, with what the step ``device`` saw besides."""
+"""Verdicts on the answers of one implementation, with what the step ``device`` saw besides."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from safetensors_corpus import Case
+from safetensors_corpus import Case, ManifestError
 from safetensors_corpus.judging.judge import Failure, Judgement, failed, failure_of, judge_step
-from safetensors_corpus.judging.verdicts import worst
+from safetensors_corpus.judging.verdicts import effect_of, worst
 from safetensors_reference.rules.book import rule_book
 from safetensors_reports.causes.rows import INPUT
 from safetensors_reports.record.device_checks import CHECKS
 
-from ..worker.device import failed_checks
+from ..run.cases import CaseRunner
 from ..worker.outcome import Implementation, StepResult
+from ..worker.worker import Limits
+from .uninitialised_memory import content_depends_on_heap
+
+if TYPE_CHECKING:
+    from ..implementations.selectors import Target
+
+HEAP_CHECKS = 5
+"""Wrong contents of one run that are looked into for uninitialised memory; each takes three starts."""
 
 StepVerdict: TypeAlias = Judgement[StepResult]
 
@@ -51,7 +60,7 @@ def judge(
 
 def with_checks(judged: StepVerdict, result: StepResult) -> StepVerdict:
     """Add the promises of the step ``device`` that do not hold, and that the input was changed."""
-    broken = [_broken(check.name, check.message) for check in failed_checks(result)]
+    broken = [_broken(check.name, check.message) for check in result.checks if check.status == "fail"]
     if result.changed and result.outcome != "harness-error":
         broken.append(Failure("deviation:content", "", "ours", INPUT, result.changed))
     return failed(result, [*judged.failures, *broken], judged) if broken else judged
@@ -84,3 +93,76 @@ def judge_choice(choice: str, verdicts: Iterable[CaseVerdict]) -> tuple[str, str
     if rule_book().choices[choice].limit:
         return "choice:limited", spoken
     return "choice-inconsistent", f"no single option of {choice} explains: {spoken}"
+
+
+class Session(CaseRunner):
+    """One implementation under test, whose answers are judged.
+
+    Verdicts are kept per case, so that the steps of a case, its choice and its report share one run.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        limits: Limits | None = None,
+        profile: str | None = None,
+        device: str | None = None,
+        *,
+        max_hangs: int = 0,
+        stop: threading.Event | None = None,
+    ) -> None:
+        super().__init__(target, limits, profile, device, max_hangs=max_hangs, stop=stop)
+        self._heap_checks = HEAP_CHECKS
+        self._verdicts: dict[str, CaseVerdict] = {}
+
+    def verdicts(self, cases: Iterable[Case]) -> Iterator[CaseVerdict]:
+        """Yield the verdicts on the cases that it has a step for, in order, until the run is to end.
+
+        The implementation has been started. Raises StartError and GivenUpError.
+        """
+        return (verdict for _, verdict in self.run((c for c in cases if self.steps(c)), self.judge))
+
+    def judge(self, case: Case) -> CaseVerdict:
+        """Run all steps of a case that the implementation has and judge them.
+
+        Raises StartError, GivenUpError and StoppedError.
+        """
+        known = self._verdicts.get(case.id)
+        if known is None:
+            verdict = judge(case, self.answers(case), self.start(), self.profile)
+            known = self._verdicts[case.id] = self._kept(self._noted(verdict))
+        return known
+
+    def _kept(self, verdict: CaseVerdict) -> CaseVerdict:
+        """Return a verdict with as much of what was reported as may be kept; it is judged already."""
+        steps = {
+            step: replace(judged, result=self._memory.kept(judged.result))
+            for step, judged in verdict.steps.items()
+        }
+        return replace(verdict, steps=steps)
+
+    def _noted(self, verdict: CaseVerdict) -> CaseVerdict:
+        """Look whether wrong content is memory that was never written, for the first few such cases."""
+        case, read = verdict.case, verdict.steps.get("read")
+        wrong = all(one is not None and effect_of(one.verdict) == "content" for one in (verdict, read))
+        if not (self._heap_checks and wrong and case.kind == "read"):
+            return verdict
+        if any(judged.result.changed for judged in verdict.steps.values()):
+            return verdict
+        self._heap_checks -= 1
+        try:
+            note = content_depends_on_heap(self.target, self._copies.shown(case), self.limits)
+        except ManifestError:
+            return verdict
+        finally:
+            self._copies.retire(case)
+        return with_note(verdict, note) if note else verdict
+
+
+def with_note(verdict: CaseVerdict, note: str) -> CaseVerdict:
+    """Return the verdict with a note in the detail of its wrong content."""
+    judged = verdict.steps["read"]
+    first, *others = judged.failures
+    first = replace(first, detail=f"{first.detail}; {note}")
+    noted = replace(judged, detail=f"{judged.detail}; {note}", failures=(first, *others))
+    return replace(verdict, steps={**verdict.steps, "read": noted})

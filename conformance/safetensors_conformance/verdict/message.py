@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 WIDTH = 100
 MAX_RULES = 3
-MAX_TOLD = 3
+MAX_SHOWN = 3
 """Cases of one cause that are told in full; the others get one line."""
 
 
@@ -88,7 +88,7 @@ def _evidence(case: Case, rule: str) -> list[str]:
 
 
 class Repeats:
-    """Causes of failures that were told of one implementation in this process.
+    """Causes of failures that were shown of one implementation in this process.
 
     Args:
         session: the implementation in its run.
@@ -98,9 +98,9 @@ class Repeats:
     def __init__(self, session: RunSession, *, full: bool = False) -> None:
         self._session = session
         self._full = full
-        self._told: dict[tuple[str, ...], list[str]] = {}
+        self._shown: dict[tuple[str, ...], list[str]] = {}
 
-    def told(self, row: Mapping[str, Any], text: str) -> str:
+    def message(self, row: Mapping[str, Any], text: str) -> str:
         """Return the text of a failure, or one line where cases of the same causes were told in full.
 
         What does not agree with the baseline is always told as it is.
@@ -114,11 +114,11 @@ class Repeats:
         entry = self._session.baseline.find(case)
         if self._full or not keys or (entry is not None and step in entry.steps):
             return text
-        known = [self._told.setdefault(key, []) for key in keys]
-        if all(len(cases) >= MAX_TOLD and case not in cases for cases in known):
+        known = [self._shown.setdefault(key, []) for key in keys]
+        if all(len(cases) >= MAX_SHOWN and case not in cases for cases in known):
             return self._line(row, known[0][0])
         for cases in known:
-            if case not in cases and len(cases) < MAX_TOLD:
+            if case not in cases and len(cases) < MAX_SHOWN:
                 cases.append(case)
         return text
 

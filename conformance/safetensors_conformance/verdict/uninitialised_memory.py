@@ -16,13 +16,11 @@ from typing import Any
 
 from safetensors_corpus import Case
 from safetensors_corpus.judging.content import differing_fields
-from safetensors_corpus.judging.verdicts import effect_of
 from safetensors_reference.rules.faults import quote
 
 from ..implementations.selectors import Target
 from ..worker.outcome import StepResult
 from ..worker.worker import Limits, StartError, make_worker
-from .judge import CaseVerdict
 
 FILLS: tuple[Mapping[str, str], ...] = (
     ({"MallocPreScribble": "1", "MallocScribble": "1"}, {})
@@ -53,19 +51,6 @@ def content_depends_on_heap(target: Target, case: Case, limits: Limits) -> str |
     if again is None or _content(again) != _content(first):
         return f"content differs from run to run: {where}"
     return f"uninitialised memory: {where} when fresh memory holds other bytes"
-
-
-def with_heap_note(verdict: CaseVerdict, target: Target, limits: Limits) -> CaseVerdict:
-    """Return the verdict, with what ``content_depends_on_heap`` says in the detail of its wrong content."""
-    wrong = [step for step, judged in verdict.steps.items() if effect_of(judged.verdict) == "content"]
-    note = content_depends_on_heap(target, verdict.case, limits) if "read" in wrong else None
-    if note is None:
-        return verdict
-    judged = verdict.steps["read"]
-    first, *others = judged.failures
-    first = replace(first, detail=f"{first.detail}; {note}")
-    noted = replace(judged, detail=f"{judged.detail}; {note}", failures=(first, *others))
-    return replace(verdict, steps={**verdict.steps, "read": noted})
 
 
 def _read(target: Target, case: Case, limits: Limits, env: str, fill: Mapping[str, str]) -> StepResult | None:

@@ -1,19 +1,231 @@
-"""Share of the machine that a tested program gets: listed variables, and where it is asked for a sandbox."""
+"""Share of the machine that a tested program gets: listed variables, and where it is asked for a sandbox.
+
+The sandbox is made by bubblewrap (``bwrap``). Inside there is the system and the program with what it needs,
+read-only, the files that it is asked about, and nothing else of the machine: no home folder, no other
+processes, no network. One folder of the outside can be written to, for the temporary files of the run.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import atexit
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+import psutil
+
 from safetensors_reference.variables import checked_names, child_variables
 
 from .process import Child
-from .sandbox import Sandbox, SandboxedChild, begin
 
 if TYPE_CHECKING:
     from ..implementations.selectors import Target
+
+
+FOLDER = "STC_SANDBOX_FOLDER"
+"""Variable with the folder of the run, for the processes that the harness itself is made of."""
+OWN_SPACE = 256 << 20
+"""Bytes that a program can write into each of its own folders; they are memory that no limit counts."""
+SYSTEM = (
+    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store"),
+    # Of /etc only what everybody may know: other files there hold passwords.
+    *("/etc/alternatives", "/etc/group", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d"),
+    *("/etc/localtime", "/etc/nsswitch.conf", "/etc/passwd", "/etc/ssl/certs", "/etc/ca-certificates"),
+    *("/sys/devices/system/cpu", "/sys/devices/system/node"),
+)
+NETWORK = ("/etc/hosts", "/etc/resolv.conf")
+SEARCH_PATHS = ("PYTHONPATH", "NODE_PATH", "CLASSPATH", "LD_LIBRARY_PATH", "JAVA_HOME", "DOTNET_ROOT")
+"""Variables whose folders are shown."""
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+
+class SandboxError(OSError):
+    """There can be no sandbox, or not around this program; the text says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Sandbox:
+    """A sandbox, as it is to be made.
+
+    Attributes:
+        folder: the folder of the run, the only one outside that a program can write to.
+        net: whether the network is there.
+        shown: files and folders that can be read besides.
+    """
+
+    folder: Path
+    net: bool = False
+    shown: tuple[Path, ...] = ()
+
+    def around(self, argv: Sequence[str], target: Target, variables: Mapping[str, str]) -> list[str]:
+        """Return the command line that runs ``argv`` inside. Raises SandboxError."""
+        here, own_home = Path.cwd(), _homes()[0]
+        out = ["bwrap", "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts"]
+        out += ["--unshare-cgroup-try", *([] if self.net else ["--unshare-net"])]
+        out += ["--die-with-parent", "--cap-drop", "ALL", "--hostname", "sandbox"]
+        for path in map(Path, (*SYSTEM, *(NETWORK if self.net else ()))):
+            if path.is_symlink() and path.parent == Path("/"):
+                out += ["--symlink", str(path.readlink()), str(path)]
+            else:
+                out += ["--ro-bind-try", str(path), str(path)]
+        out += ["--proc", "/proc", "--dev", "/dev"]
+        for own in dict.fromkeys(("/tmp", "/var/tmp", "/dev/shm", str(own_home))):  # noqa: S108 - inside
+            out += ["--size", str(OWN_SPACE), "--tmpfs", own]
+        out += ["--dir", str(here)]
+        for path in _outermost(self._shown(argv, target, variables, here)):
+            out += ["--ro-bind", str(path), str(path)]
+        out += ["--bind", str(self.folder), str(self.folder), "--remount-ro", "/", "--chdir", str(here)]
+        out += ["--setenv", "HOME", str(own_home), "--setenv", "TMPDIR", "/tmp"]  # noqa: S108 - inside
+        return [*out, "--", *argv]
+
+    def _shown(
+        self, argv: Sequence[str], target: Target, variables: Mapping[str, str], here: Path
+    ) -> Iterator[Path]:
+        """Yield what is shown beside the system: the program, its libraries, its folder and the inputs."""
+        for path in self.shown:
+            yield from _both(path)
+        if target.descriptor is None:
+            if too_wide(here):
+                raise SandboxError(
+                    f"--sandbox shows a program the folder it is started in, and {here} holds your home "
+                    "folder or the temporary files of others; change to the folder of the program"
+                )
+            yield from _both(here)
+        folders = [_PACKAGE]
+        if target.environment is not None:
+            folders.append(target.environment.folder)
+        if target.kind == "host":
+            folders += map(Path, (sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix))
+            if target.environment is None:
+                folders += [Path(entry) for entry in sys.path if entry]
+        for name in SEARCH_PATHS:
+            folders += [Path(entry) for entry in variables.get(name, "").split(os.pathsep) if entry]
+        for folder in folders:
+            if folder.exists() and not too_wide(folder):
+                yield from _both(folder)
+        yield from _named(argv)
+
+
+class SandboxedChild(Child):
+    """A child behind bubblewrap, which passes on what the program says, but not how it ended."""
+
+    _program: int | None = None
+
+    @property
+    def measured(self) -> int:
+        """The program's process: bubblewrap has a child that leads the sandbox, and that has the program."""
+        if self._program is None:
+            try:
+                leaders = psutil.Process(self.pid).children()
+                programs = [program for leader in leaders for program in leader.children()]
+            except psutil.Error:
+                programs = []
+            if not programs:
+                return self.pid
+            self._program = programs[0].pid
+        return self._program
+
+    def meant(self, status: int) -> int:
+        """Return -N for what bubblewrap passes on as 128 + N: the program was ended by a signal."""
+        return 128 - status if 128 < status <= 128 + 64 else status
+
+
+def too_wide(path: Path) -> bool:
+    """Tell whether showing a folder would show a home folder or everybody's temporary files."""
+    real = path.resolve()
+    hidden = [*_homes(), Path(tempfile.gettempdir()).resolve().parent, Path("/tmp")]  # noqa: S108
+    return any(folder.is_relative_to(real) for folder in hidden)
+
+
+def begin() -> Path:
+    """Make the folder of the run, or take the one that there is; return it. Raises SandboxError.
+
+    From then on temporary files are made there, by this process and those that it starts: what is not there
+    cannot be seen by a program in a sandbox.
+    """
+    known = run_folder()
+    if known is not None:
+        return known
+    _try_out()
+    folder = Path(tempfile.mkdtemp(prefix="safetensors-sandbox-")).resolve()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    tempfile.tempdir = os.environ["TMPDIR"] = os.environ[FOLDER] = str(folder)
+    return folder
+
+
+def run_folder() -> Path | None:
+    """Return the folder of the run, None where programs are run without a sandbox."""
+    named = os.environ.get(FOLDER)
+    return Path(named) if named and Path(named).is_dir() else None
+
+
+def _try_out() -> None:
+    """See whether a sandbox can be made at all. Raises SandboxError."""
+    if shutil.which("bwrap") is None:
+        raise SandboxError(
+            "--sandbox needs bubblewrap (Linux), and there is no program bwrap here; install it, on Debian "
+            "with: apt-get install bubblewrap; or use a container (docs/security.md)"
+        )
+    argv = ["bwrap", "--unshare-user", "--unshare-pid", "--unshare-net", "--ro-bind", "/", "/"]
+    argv += ["--proc", "/proc", "--dev", "/dev", "--", shutil.which("true") or "true"]
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired) as err:
+        raise SandboxError(f"--sandbox: bwrap cannot be run: {err}") from err
+    if done.returncode:
+        said = "".join(c for c in done.stderr.strip()[-200:] if c.isprintable())
+        raise SandboxError(
+            f"--sandbox: bwrap cannot make a sandbox here ({said}); are unprivileged user namespaces "
+            "allowed? Some systems and most containers forbid them (docs/security.md)"
+        )
+
+
+def _homes() -> list[Path]:
+    """Return the home folders of the user, the one that programs are told first."""
+    named = [os.environ.get("HOME", ""), pwd.getpwuid(os.getuid()).pw_dir]
+    found = [Path(name).resolve() for name in named if name.startswith("/") and Path(name) != Path("/")]
+    return list(dict.fromkeys(found)) or [Path("/home/nobody")]
+
+
+def _outermost(paths: Iterable[Path]) -> list[Path]:
+    """Return the paths that none of the others, and no folder of the system, holds."""
+    out: list[Path] = []
+    for path in sorted(set(paths)):
+        if not any(path.is_relative_to(known) for known in (*map(Path, SYSTEM), *out)):
+            out.append(path)
+    return out
+
+
+def _both(path: Path) -> Iterable[Path]:
+    """Return a path as it was given, and where it leads."""
+    return (path.absolute(), path.resolve())
+
+
+def _named(argv: Sequence[str]) -> Iterator[Path]:
+    """Yield what a command line names: its program, also behind ``env NAME=VALUE``, and files."""
+    words = list(argv)
+    programs = words[:1]
+    if Path(words[0]).name == "env":
+        programs += [word for word in words[1:] if "=" not in word][:1]
+    found = [Path(path) for path in map(shutil.which, programs) if path]
+    for word in words[1:]:
+        where = word.rpartition(":")[0] if ".py:" in word else word
+        if "/" in where and Path(where).exists():
+            found.append(Path(where))
+    for given in found:
+        for path in _both(given):
+            yield path
+            # An interpreter finds its library beside its folder, an adapter its modules in its own.
+            root = path.parent.parent if path.parent.name == "bin" else path.parent
+            if path.is_file() and not too_wide(root) and root.parent not in _homes():
+                yield root
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Copies of the corpus's files for one implementation to open, under names that tell nothing.
+"""Files for tested programs: copies of the corpus under names that tell nothing, and scratch folders.
 
 An implementation is a program of somebody else. It must find the answer in the bytes and not in a name or in
 the manifest beside them, and what it does to a file must reach neither the corpus nor what the next one is
@@ -7,6 +7,7 @@ asked: it has its own copy of each, which is made anew when it is not what it wa
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import re
@@ -15,14 +16,21 @@ import stat
 import tempfile
 import weakref
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from safetensors_corpus import Case, ManifestError
 
 from .outcome import StepResult
-from .scratch import remove
 from .worker import HISTORY
+
+if TYPE_CHECKING:
+    from .worker import Worker
+
 
 SHOWN_NAME = "file.safetensors"
 """Stand-in for the name of a copy in an implementation's words, so that they are the same every time."""
@@ -177,3 +185,70 @@ def _place(folder: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return (found.st_dev, found.st_ino) if stat.S_ISDIR(found.st_mode) else None
+
+
+@contextmanager
+def scratch_folder(purpose: str) -> Iterator[Path]:
+    """Make an empty folder for the time of the block; the ``purpose`` stands in its name.
+
+    It goes at the end, that of this process at the latest, whatever became of it.
+    """
+    folder = Path(tempfile.mkdtemp(prefix=f"safetensors-{purpose}-"))
+    removal = partial(remove, folder)
+    atexit.register(removal)
+    try:
+        yield folder
+    finally:
+        atexit.unregister(removal)
+        removal()
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder and all in it as far as that can be done, following no link; never raises.
+
+    It may be deleted, or replaced by a link or a pipe. Folders in it may be nested so deep that nobody can
+    walk through them recursively: each is moved to the top before it is looked into.
+    """
+    if folder.is_symlink() or not folder.is_dir():
+        with contextlib.suppress(OSError):
+            folder.unlink()
+        return
+    waiting = [folder]
+    while waiting:
+        current = waiting.pop()
+        with contextlib.suppress(OSError):
+            if current != folder:
+                current.chmod(0o700)
+            for entry in list(os.scandir(current)):
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(folder / secrets.token_hex(16))
+                    Path(entry.path).rename(waiting[-1])
+                else:
+                    Path(entry.path).unlink()
+        with contextlib.suppress(OSError):
+            current.rmdir()
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+
+
+_HEADER = b'{"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}   '
+VALID = len(_HEADER).to_bytes(8, "little") + _HEADER + b"*"
+"""A valid file of one tensor of one byte."""
+BROKEN = b""
+
+
+@contextmanager
+def small_files() -> Iterator[tuple[str, str]]:
+    """Make a valid file and a broken one for the time of the block; gives their paths."""
+    with scratch_folder("small") as folder:
+        paths = [folder / f"{name}.safetensors" for name in ("valid", "broken")]
+        for path, content in zip(paths, (VALID, BROKEN), strict=True):
+            path.write_bytes(content)
+        yield str(paths[0]), str(paths[1])
+
+
+def warm_up(worker: Worker, step: str) -> None:
+    """Ask for the small files, by the step if it is one of a whole file. The answers are not used."""
+    with small_files() as paths:
+        for path in paths:
+            worker.ask(step if step in ("open", "read") else "read", path)

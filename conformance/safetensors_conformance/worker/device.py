@@ -5,13 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from safetensors_reports.record.device_checks import CHECKS, STATUSES
 from safetensors_reports.text import plural
-
-if TYPE_CHECKING:
-    from .outcome import Check, StepResult
 
 DEVICE_NAMES = "a device is cpu or cuda:N, for instance cuda:0"
 LOADS = 5
@@ -26,11 +23,6 @@ def is_device(name: str) -> bool:
 def kind_of_device(name: str | None) -> str:
     """Return ``cpu`` or ``cuda``, empty for no device."""
     return (name or "").partition(":")[0]
-
-
-def failed_checks(result: StepResult) -> list[Check]:
-    """Return the promises that do not hold."""
-    return [check for check in result.checks if check.status == "fail"]
 
 
 def device_lines(header: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list[str]:

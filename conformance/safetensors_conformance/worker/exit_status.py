@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from ..implementations.selectors import Target
+from .copies import small_files
 from .outcome import Implementation, Outcome, StepResult
 from .process import Deadline, DiedError, FloodError, HungryError, LateError, describe_status
-from .scratch import small_files
 from .worker import BUSY, Limits, Request, death_outcome
 
 

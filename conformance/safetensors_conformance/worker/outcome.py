@@ -76,7 +76,7 @@ KEPT_CONTENT = 8 << 10
 """About how many bytes are kept of a content that is not kept whole."""
 
 
-class Memory:
+class KeptContent:
     """The share of the contents reported by one implementation that a run keeps."""
 
     def __init__(self) -> None:

@@ -16,7 +16,16 @@ from ..implementations.selectors import Target
 from . import protocol
 from .device import LOADS
 from .outcome import UNSAFE, Implementation, Outcome, StepResult
-from .process import LAST_WORDS, Child, Deadline, DeafError, DiedError, FloodError, HungryError, LateError
+from .process import (
+    LAST_WORDS_SECONDS,
+    Child,
+    Deadline,
+    DeafError,
+    DiedError,
+    FloodError,
+    HungryError,
+    LateError,
+)
 from .worker import (
     BETWEEN,
     BREACH,
@@ -24,7 +33,7 @@ from .worker import (
     HISTORY,
     MAX_FAILED_STARTS,
     NOISE_LIMIT,
-    PATIENCE,
+    PATIENCE_FACTOR,
     START_SECONDS,
     Limits,
     Request,
@@ -35,7 +44,7 @@ from .worker import (
 SEQ_STEP = 1 << 20
 """The number of a request is above the last one's by up to this, drawn by chance: a program that answers what
 it was not asked yet would have to guess it. With 2^31 requests it stays below 2^53, exact in any language."""
-KNOWN = 0
+ANSWERED = 0
 """The number of a request that was answered already; those that are sent count from 1."""
 
 
@@ -142,7 +151,7 @@ class PipeWorker:
         lines = bytearray()
         for request in requests:
             if self._asked_alone is not None and request == self._asked_alone[0] and not self._ahead:
-                self._ahead.append((KNOWN, request))
+                self._ahead.append((ANSWERED, request))
                 continue
             seq = self._next_seq()
             self._ahead.append((seq, request))
@@ -165,12 +174,12 @@ class PipeWorker:
         if self._ahead:
             return self._take(*self._ahead.popleft())
         if self._asked_alone is not None and request == self._asked_alone[0]:
-            return self._take(KNOWN, request)
+            return self._take(ANSWERED, request)
         return self._ask_now(request, measure=measure)
 
     def _take(self, seq: int, request: Request) -> StepResult:
         """Return the answer to a request that was sent already."""
-        if seq != KNOWN or self._asked_alone is None:
+        if seq != ANSWERED or self._asked_alone is None:
             return self._answer(seq, request)
         known, self._asked_alone = self._asked_alone[1], None
         return known
@@ -223,7 +232,7 @@ class PipeWorker:
         """Ask a fresh process what the last one that was lost had answered; True when it ends of that."""
         before = self._before
         self._end_child()
-        left = PATIENCE * self._limits.seconds * 1000
+        left = PATIENCE_FACTOR * self._limits.seconds * 1000
         for at, (_, took) in enumerate(reversed(before)):
             left -= took
             if left < 0:  # only as many of the last ones as take no longer than a slow one may
@@ -231,7 +240,7 @@ class PipeWorker:
                 break
         for request, _ in before:
             self._ask_now(request)
-        if self._child is not None and not self._child.ends(LAST_WORDS):
+        if self._child is not None and not self._child.ends(LAST_WORDS_SECONDS):
             return False
         self._end_child()
         return bool(before)
@@ -292,7 +301,7 @@ class PipeWorker:
         request was asked alone.
         """
         renewed, self._renewed = self._renewed, False
-        if not (self._ahead or renewed) or not child.ends(LAST_WORDS):
+        if not (self._ahead or renewed) or not child.ends(LAST_WORDS_SECONDS):
             return result
         coming = self._ahead[0][1] if self._ahead else None
         died = self._died(child, DiedError(child.reap()))

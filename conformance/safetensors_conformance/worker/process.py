@@ -27,11 +27,11 @@ STDERR_AT_ONCE = 1 << 20
 """Most bytes of standard error taken in one go; a process may write without end."""
 WATCH_EVERY = 0.05
 """Seconds between two looks at the memory of a process that has not answered yet."""
-LAST_WORDS = 0.5
+LAST_WORDS_SECONDS = 0.5
 """Seconds that a process is given to say more, or to end, when it has no reason to go on."""
 CHUNK = 1 << 16
 """Most bytes taken from a pipe in one go."""
-STRETCH = 6
+STRETCH_FACTOR = 6
 """Times its limit that an answer may take by the clock where the machine gives the process no processor."""
 MAX_PROCESSES = 1000
 """Most processes that a tested program may run at the same time."""
@@ -67,8 +67,8 @@ class Deadline:
     """The time when an answer is due: ``seconds`` from now by the clock, and later on a busy machine.
 
     What hangs is late by the clock, whether it uses the processor or sleeps. A process that stands ready and
-    is not let on a processor is late through no fault of its own: it gets more time, at most ``STRETCH``
-    times its limit, until it has used as much processor time as the limit says.
+    is not let on a processor is late through no fault of its own: it gets more time, at most
+    ``STRETCH_FACTOR`` times its limit, until it has used as much processor time as the limit says.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -80,7 +80,7 @@ class Deadline:
     @property
     def end(self) -> float:
         """The time by ``time.monotonic`` that no answer may reach."""
-        return self.began + STRETCH * self.seconds
+        return self.began + STRETCH_FACTOR * self.seconds
 
     @property
     def counts(self) -> bool:
@@ -233,7 +233,7 @@ class Child:
         Args:
             deadline: when the line is due.
             heard: False when the process may not know yet that the line is due. One that has closed its
-                standard input and says nothing more for ``LAST_WORDS`` will never know: DeafError.
+                standard input and says nothing more for ``LAST_WORDS_SECONDS`` will never know: DeafError.
 
         Raises DiedError, LateError, HungryError, FloodError, DeafError.
         """
@@ -249,7 +249,7 @@ class Child:
             if searched > LINE_LIMIT:
                 self.kill()
                 raise FloodError
-            if not heard and time.monotonic() > began + LAST_WORDS and self.deaf:
+            if not heard and time.monotonic() > began + LAST_WORDS_SECONDS and self.deaf:
                 raise DeafError
             self._pump(deadline)
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from .confinement import Confinement
 from .outcome import Implementation, Outcome, StepResult
@@ -49,6 +50,10 @@ class Limits:
     seconds: float = 10.0
     memory_bytes: int = 2 << 30
     confinement: Confinement = field(default_factory=Confinement)
+
+    def showing(self, *paths: Path) -> Self:
+        """Return the same with files and folders that programs are asked about."""
+        return replace(self, confinement=self.confinement.showing(*paths))
 
 
 class Worker(Protocol):
@@ -95,7 +100,7 @@ class Worker(Protocol):
 
 HISTORY = 64
 """Requests that are asked again to see whether an end comes of what was asked before."""
-PATIENCE = 3
+PATIENCE_FACTOR = 3
 """Times its limit that an answer may take when a hang is asked again."""
 
 
@@ -117,7 +122,7 @@ def asked_again(worker: Worker, run: Callable[[], StepResult], first: StepResult
     """
     worker.renew()
     # What is slow and comes to an end is no hang: alone it gets more time.
-    worker.patience = PATIENCE if first.outcome == "hang" else 1
+    worker.patience = PATIENCE_FACTOR if first.outcome == "hang" else 1
     try:
         return _again(worker, run, first)
     finally:

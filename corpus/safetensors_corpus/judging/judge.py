@@ -97,9 +97,17 @@ def first_rule(demand: Case | Demand) -> str:
     return demand.rules[0] if demand.rules else ""
 
 
-def lacks_feature(lacks: Iterable[str], features: Iterable[str]) -> list[str]:
-    """Return the features of an input that an implementation declares to lack, sorted."""
-    return sorted(set(lacks).intersection(features))
+def excuse(answer: Answer, lacks: Iterable[str], features: Iterable[str]) -> str:
+    """Return why a refusal says nothing about an input, empty when it does, or when it is no refusal.
+
+    Args:
+        answer: to the input.
+        lacks: features that the implementation declares to lack.
+        features: those of the input, looked at only where they matter.
+    """
+    lacks = set(lacks) if answer.outcome == "reject" else set()
+    lacking = sorted(lacks.intersection(features)) if lacks else []
+    return f"refused; the implementation lacks {', '.join(lacking)}" if lacking else ""
 
 
 def judge_step(
@@ -125,12 +133,10 @@ def judge_step(
         detail = f"{answer.outcome}: {answer.message}" if answer.message else answer.outcome
         rule = _unsafe_rule(demand)
         return failed(answer, [Failure("unsafe", rule, basis_of(rule), "outcome", detail)])
-    lacking = lacks_feature(lacks, demand.features)
     if answer.outcome == "unsupported":
         return Judgement("unsupported", answer.message or "declared unsupported", (), answer)
-    if answer.outcome == "reject" and lacking:
-        detail = f"refused; the implementation lacks {', '.join(lacking)}"
-        return Judgement("unsupported", detail, (), answer)
+    if excused := excuse(answer, lacks, demand.features):
+        return Judgement("unsupported", excused, (), answer)
     judged = _judge(demand, step, answers, profile)
     besides = [*_cost(demand, answer), *_exception(demand, answer)]
     return failed(answer, [*judged.failures, *besides], judged) if besides else judged

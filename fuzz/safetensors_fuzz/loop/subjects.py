@@ -11,8 +11,8 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from safetensors_conformance.implementations.selectors import Target
+from safetensors_conformance.worker.confinement import run_folder
 from safetensors_conformance.worker.outcome import StepResult
-from safetensors_conformance.worker.sandbox import run_folder
 from safetensors_conformance.worker.worker import Limits, Request, make_worker
 from safetensors_corpus.broken.correct.json import Refused
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import struct
-from importlib.metadata import version
 from typing import Any
 
 import candle
+import lacking
 from candle import utils
 from stc_host.library import UNTOLD, call, marked
 
@@ -17,25 +17,7 @@ FORMATS = {"U8": "B", "U32": "I", "I64": "q", "F32": "f"}
 class Utils:
     """The official parser inside; tensors are converted to the types that candle has."""
 
-    name = "candle"
-    version = version("candle-nn")
-    language = "Rust"
-    lacks = (
-        "dtype-bool",
-        "dtype-c64",
-        "dtype-f4",
-        "dtype-f6-e2m3",
-        "dtype-f6-e3m2",
-        "dtype-f8-e4m3",
-        "dtype-f8-e4m3fnuz",
-        "dtype-f8-e5m2",
-        "dtype-f8-e5m2fnuz",
-        "dtype-f8-e8m0",
-        "dtype-i16",
-        "dtype-i8",
-        "dtype-u16",
-        "dtype-u64",
-    )
+    lacks = lacking.all_but(("U8", "U32", "I32", "I64", "F16", "BF16", "F32", "F64"))
 
     def read(self, path: str) -> list[tuple[str, Any, Any]]:
         """Load every tensor. Elements come as Python numbers, which do not keep the bytes: none are given."""
@@ -48,7 +30,6 @@ class Utils:
         call(utils.save_safetensors, path, {t.name: self._tensor(t) for t in tensors})
 
     def resave(self, path: str) -> None:
-        """Load the file and save what it holds."""
         call(utils.save_safetensors, path, call(utils.load_safetensors, path))
 
     @staticmethod

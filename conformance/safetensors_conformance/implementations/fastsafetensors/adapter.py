@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.metadata import version
 from typing import Any
 
+import lacking
 import torch_rows
 from fastsafetensors import SafeTensorsFileLoader, SingleGroup, fastsafe_open
 from fastsafetensors.st_types import DType
 from stc_host.library import UNTOLD, call, marked, opened
 
 _KNOWN = {dtype.value for dtype in DType}
-LACKS = torch_rows.LACKS + tuple(
-    "dtype-" + code.lower().replace("_", "-") for code in torch_rows.CODES.values() if code not in _KNOWN
-)
+LACKS = lacking.all_but(_KNOWN.intersection(torch_rows.CODES.values()))
 
 
 @marked
 class Loader:
     """``SafeTensorsFileLoader``."""
 
-    name = "fastsafetensors"
-    version = version("fastsafetensors")
-    language = "Python"
     lacks = LACKS
 
     def open(self, path: str) -> list[tuple[str, Any, Any]]:
@@ -72,9 +67,6 @@ class Loader:
 class FastSafeOpen:
     """``fastsafe_open``, which looks like the official ``safe_open``."""
 
-    name = "fastsafetensors"
-    version = version("fastsafetensors")
-    language = "Python"
     lacks = LACKS
 
     def read(self, path: str) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import Any
 
 from georefine_verify.sources import LocalFile, read_safetensors_header
@@ -13,12 +12,7 @@ from stc_host.library import call, marked
 class Header:
     """The parser of the header."""
 
-    name = "georefine-verify"
-    version = version("georefine-verify")
-    language = "Python"
-
     def open(self, path: str) -> dict[str, Any]:
-        """Parse the header."""
         file = call(LocalFile, path)
         try:
             entries, metadata, _ = call(read_safetensors_header, file)

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from gguf.utility import SafetensorsLocal
-from stc_host.library import call, item, marked
+from stc_host.library import Held, call, item, marked
 
 
 @marked
 class Local:
     """Parses the header itself and maps each tensor."""
 
-    name = "gguf"
-    version = version("gguf")
-    language = "Python"
-
     def open(self, path: str) -> list[tuple[str, Any, Any]]:
-        """Parse the header."""
         tensors = call(SafetensorsLocal, Path(path)).tensors
         return [(name, t.dtype, t.shape) for name, t in tensors.items()]
 
@@ -30,21 +24,13 @@ class Local:
 
     def hold(self, path: str) -> Held:
         """Parse the header; the file is mapped for each tensor."""
-        return Held(path)
+        tensors = call(SafetensorsLocal, Path(path)).tensors
 
+        def tensor(name: str) -> tuple[Any, Any, Any]:
+            found = item(tensors, name)
+            return found.dtype, found.shape, call(found.mmap_bytes)
 
-@marked
-class Held:
-    """A parsed header."""
+        def close() -> None:
+            raise NotImplementedError("SafetensorsLocal has no close()")
 
-    def __init__(self, path: str) -> None:
-        self._tensors = call(SafetensorsLocal, Path(path)).tensors
-
-    def tensor(self, name: str) -> tuple[Any, Any, Any]:
-        """Map one tensor."""
-        found = item(self._tensors, name)
-        return found.dtype, found.shape, call(found.mmap_bytes)
-
-    def close(self) -> None:
-        """Refuse: the library has nothing that closes."""
-        raise NotImplementedError("SafetensorsLocal has no close()")
+        return Held(tensor, close)

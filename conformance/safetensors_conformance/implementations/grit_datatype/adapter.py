@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import Any
 
 from grit.scan import SEV_VIOLATION, ScanReport, scan_file
@@ -13,12 +12,7 @@ from stc_host.library import Refused, call, marked
 class Scan:
     """A file with a violation counts as refused."""
 
-    name = "grit-datatype"
-    version = version("grit-datatype")
-    language = "Python"
-
     def open(self, path: str) -> list[tuple[str, Any, Any]]:
-        """Scan the header."""
         report = call(ScanReport)
         parsed = call(scan_file, path, report)
         found = [finding.message for finding in report.findings if finding.severity == SEV_VIOLATION]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from pathlib import Path
 
 from hayward.scanner import ModelFileScanner
@@ -16,14 +15,9 @@ OF_CONTENT = "MFV-EXEC-"
 class Scan:
     """A file with a finding about its format counts as refused; one about what a tensor holds does not."""
 
-    name = "hayward"
-    version = version("hayward")
-    language = "Python"
-
     def __init__(self) -> None:
         self._scanner = ModelFileScanner()
 
     def check(self, path: str) -> bool:
-        """Scan the file."""
         findings = call(self._scanner.scan_file, Path(path))
         return all(str(attribute(finding, "rule_id")).startswith(OF_CONTENT) for finding in findings)

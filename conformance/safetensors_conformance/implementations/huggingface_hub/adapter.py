@@ -1,12 +1,18 @@
-"""Adapter of huggingface_hub's own header parser, a second Python parser that many tools rely on."""
+"""Adapters of huggingface_hub's own header parser, a second Python parser that many tools rely on.
+
+One is for local files, the other for files on the hub, where a transport stands for the network.
+"""
 
 from __future__ import annotations
 
-from importlib.metadata import version
+import importlib
+import re
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from huggingface_hub import parse_local_safetensors_file_metadata
-from huggingface_hub.errors import SafetensorsParsingError
+from huggingface_hub.errors import NotASafetensorsRepoError, SafetensorsParsingError
 from stc_host.library import call, marked
 
 
@@ -14,13 +20,70 @@ from stc_host.library import call, marked
 class HeaderHelper:
     """``parse_local_safetensors_file_metadata``: header only, so it has no read step."""
 
-    name = "huggingface-hub"
-    version = version("huggingface-hub")
-    language = "Python"
     rejects = (SafetensorsParsingError, FileNotFoundError)  # what the function documents
 
     def open(self, path: str) -> dict[str, Any]:
-        """Parse the header."""
-        parsed = call(parse_local_safetensors_file_metadata, path)
-        rows = [(name, info.dtype, info.shape) for name, info in parsed.tensors.items()]
-        return {"tensors": rows, "metadata": parsed.metadata}
+        return _answer(call(parse_local_safetensors_file_metadata, path))
+
+
+def _answer(parsed: Any) -> dict[str, Any]:
+    rows = [(name, info.dtype, info.shape) for name, info in parsed.tensors.items()]
+    return {"tensors": rows, "metadata": parsed.metadata}
+
+
+def _http() -> Any:
+    """Return the module with which the library speaks HTTP."""
+    try:
+        return importlib.import_module("httpx2")
+    except ImportError:  # older releases
+        return importlib.import_module("httpx")
+
+
+@marked
+class RemoteHeader:
+    """``HfApi.parse_safetensors_file_metadata``, which asks for ranges of the file."""
+
+    rejects = (SafetensorsParsingError, NotASafetensorsRepoError)  # what the function documents
+
+    def __init__(self) -> None:
+        from huggingface_hub import HfApi, set_client_factory  # older releases have no factory
+
+        self._http = http = _http()
+        self._folder = Path()
+        self._mistake: Exception | None = None
+        self._api = HfApi(endpoint="https://hub.invalid", token=False)
+        set_client_factory(lambda: http.Client(transport=http.MockTransport(self._answer)))
+
+    def open(self, path: str) -> dict[str, Any]:
+        """Fetch and parse the header."""
+        self._folder, self._mistake = Path(path).parent, None
+        try:
+            parsed = call(self._api.parse_safetensors_file_metadata, "local/folder", Path(path).name)
+        except Exception:
+            if self._mistake is not None:  # of the stand-in for the hub; it only passed through the library
+                raise RuntimeError("the stand-in for the hub failed") from self._mistake
+            raise
+        return _answer(parsed)
+
+    def _answer(self, request: Any) -> Any:
+        try:
+            return self._file(request)
+        except Exception as err:
+            self._mistake = err
+            raise
+
+    def _file(self, request: Any) -> Any:
+        """Answer a request for a file of the folder, or for a range of it, as the hub would."""
+        found = self._folder / unquote(request.url.path.rpartition("/resolve/main/")[2])
+        if not found.is_file():
+            return self._http.Response(404, headers={"X-Error-Code": "EntryNotFound"}, request=request)
+        data = found.read_bytes()
+        asked = re.fullmatch(r"bytes=(\d+)-(\d+)", request.headers.get("range", ""))
+        if asked is None:
+            return self._http.Response(200, content=data, request=request)
+        first, last = int(asked[1]), int(asked[2])
+        if first >= len(data) or last < first:
+            return self._http.Response(416, request=request)
+        part = data[first : last + 1]
+        where = f"bytes {first}-{first + len(part) - 1}/{len(data)}"
+        return self._http.Response(206, content=part, headers={"Content-Range": where}, request=request)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +36,6 @@ class Model:
 class LoadTorchModel:
     """Loads the shards that an index names into a model."""
 
-    name = "huggingface-hub"
-    version = version("huggingface-hub")
-    language = "Python"
     # What the function documents, and the one that reads each file.
     rejects = (ValueError, OSError, ImportError)
 

@@ -1,24 +1,38 @@
-"""Adapter of InstantTensor's ``read_safetensors_metadata``; its loading needs a GPU."""
+"""Adapters of InstantTensor: ``read_safetensors_metadata``, and ``safe_open``, which needs a GPU."""
 
 from __future__ import annotations
 
-from importlib.metadata import version
+from collections.abc import Iterator
 from typing import Any
 
 import header_rows
+import instanttensor
+import torch_rows
 from instanttensor._impl import read_safetensors_metadata
-from stc_host.library import call, marked
+from stc_host.library import call, each, marked, opened
 
 
 @marked
 class Header:
     """The parser of the header."""
 
-    name = "instanttensor"
-    version = version("instanttensor")
-    language = "Python"
-
     def open(self, path: str) -> dict[str, Any]:
-        """Parse the header."""
         metadata, entries, _ = call(read_safetensors_metadata, path)
         return {"tensors": header_rows.rows(entries), "metadata": metadata}
+
+
+@marked
+class Load:
+    """``safe_open`` with its defaults: tensors are copies, which stay valid."""
+
+    lacks = torch_rows.LACKS
+
+    def device_ready(self, device: str) -> None:
+        """Raise RuntimeError where there is nothing to load onto."""
+        if not device.startswith("cuda"):
+            raise RuntimeError("InstantTensor loads onto CUDA devices only")
+
+    def device(self, path: str, device: str) -> Iterator[tuple[str, Any, Any, Any]]:
+        with opened(instanttensor.safe_open, path, framework="pt", device=device) as file:
+            for name, tensor in each(call(file.tensors)):
+                yield torch_rows.device_row(name, tensor)

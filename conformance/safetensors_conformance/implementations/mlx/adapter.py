@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import Any
 
 import given
+import lacking
 import mlx.core as mx
 import numpy as np
-from stc_host.library import call, item, marked
+from stc_host.library import Held, call, item, marked
 
 CODES = {
     mx.bool_: "BOOL",
@@ -32,18 +32,8 @@ CODES = {
 class Load:
     """``mx.load``, which reads the header at once and the data when it is needed."""
 
-    name = "mlx"
-    version = version("mlx")
-    language = "C++"
-    lacks = (
-        "dtype-f4",
-        "dtype-f6-e2m3",
-        "dtype-f6-e3m2",
-        "dtype-f64",
-        "dtype-f8-e4m3fnuz",
-        "dtype-f8-e5m2",
-        "dtype-f8-e5m2fnuz",
-        "dtype-f8-e8m0",
+    lacks = lacking.dtypes(
+        "F4", "F6_E2M3", "F6_E3M2", "F64", "F8_E4M3FNUZ", "F8_E5M2", "F8_E5M2FNUZ", "F8_E8M0"
     )
 
     def __init__(self) -> None:
@@ -66,29 +56,13 @@ class Load:
         call(mx.save_safetensors, path, given.named(tensors, array), *more)
 
     def resave(self, path: str) -> None:
-        """Load the file and save what it holds."""
         arrays, metadata = call(mx.load, path, format="safetensors", return_metadata=True)
         call(mx.save_safetensors, path, arrays, metadata)
 
     def hold(self, path: str) -> Held:
         """Load without evaluating."""
-        return Held(call(mx.load, path, format="safetensors"))
-
-
-@marked
-class Held:
-    """Arrays that are not evaluated yet."""
-
-    def __init__(self, arrays: Any) -> None:
-        self._arrays = arrays
-
-    def tensor(self, name: str) -> tuple[Any, ...]:
-        """Evaluate one array."""
-        return part(item(self._arrays, name))
-
-    def close(self) -> None:
-        """Let go of the arrays; there is nothing to close."""
-        self._arrays = {}
+        arrays = call(mx.load, path, format="safetensors")
+        return Held(lambda name: part(item(arrays, name)), arrays.clear)  # there is nothing to close
 
 
 def part(array: Any) -> tuple[Any, Any, bytes]:

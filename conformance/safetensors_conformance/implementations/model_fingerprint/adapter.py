@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,7 @@ from stc_host.library import call, marked, opened
 class Header:
     """The parser of the header; the digests are taken elsewhere."""
 
-    name = "model-fingerprint"
-    version = version("model-fingerprint")
-    language = "Python"
-
     def open(self, path: str) -> dict[str, Any]:
-        """Parse the header."""
         with opened(FileReader, Path(path)) as reader:
             model = call(parse_safetensors, reader, Path(path))
         return {"tensors": [(t.name, t.dtype, t.dims) for t in model.tensors], "metadata": model.metadata}

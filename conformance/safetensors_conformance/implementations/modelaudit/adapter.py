@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
-
 from modelaudit.scanners.base import IssueSeverity
 from modelaudit.scanners.safetensors_scanner import SafeTensorsScanner
 from stc_host.library import call, marked
@@ -15,12 +13,7 @@ HARMLESS = (IssueSeverity.DEBUG, IssueSeverity.INFO)
 class Scan:
     """A file with a warning or worse counts as refused."""
 
-    name = "modelaudit"
-    version = version("modelaudit")
-    language = "Python"
-
     def check(self, path: str) -> bool:
-        """Scan the file."""
         result = call(call(SafeTensorsScanner).scan, path)
         harmless = all(issue.severity in HARMLESS for issue in result.issues)
         return result.success and harmless

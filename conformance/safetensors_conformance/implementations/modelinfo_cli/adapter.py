@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import Any
 
 import header_rows
@@ -14,12 +13,7 @@ from stc_host.library import Refused, call, marked
 class Header:
     """The header of a file, or of all files that an index names."""
 
-    name = "modelinfo-cli"
-    version = version("modelinfo-cli")
-    language = "Python"
-
     def open(self, path: str) -> dict[str, Any]:
-        """Parse the header."""
         return header_rows.answer(call(parse_safetensors_header, path))
 
     def index(self, path: str) -> list[tuple[str, Any, Any]]:

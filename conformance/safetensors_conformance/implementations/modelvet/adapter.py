@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
-
 import modelvet
 from stc_host.library import attribute, call, marked
 
@@ -12,13 +10,9 @@ from stc_host.library import attribute, call, marked
 class Verify:
     """A validator of the structure."""
 
-    name = "modelvet"
-    version = version("modelvet")
-    language = "C"
     rejects = (modelvet.ModelvetError,)  # for anything but a verdict, says its documentation
     lacks = ("escape-in-key",)  # against its policy, MVET_V_ST_KEY_ESCAPE
 
     def check(self, path: str) -> bool:
-        """Verify the whole file."""
         report = call(modelvet.verify_path, path, format="safetensors")
         return attribute(report, "accepted")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import given
+import lacking
 import onnx_ir as ir
 import onnx_safetensors
 from onnx_safetensors import _safetensors_io as io
@@ -19,19 +19,12 @@ CODES = {dtype: code for code, dtype in io._SAFETENSORS_DTYPE_TO_IR_DTYPE.items(
 class Io:
     """Tensors as external data of an ONNX model."""
 
-    name = "onnx-safetensors"
-    version = version("onnx-safetensors")
-    language = "Python"
-    lacks = tuple(
-        "dtype-" + code.lower().replace("_", "-") for code in given.BITS if code not in CODES.values()
-    )
+    lacks = lacking.all_but(CODES.values())
 
     def open(self, path: str) -> list[tuple[str, Any, Any]]:
-        """Parse the header."""
         return [(name, code(t), shape(t)) for name, t in self._read(path).items()]
 
     def read(self, path: str) -> list[tuple[str, Any, Any, bytes]]:
-        """Read every tensor."""
         return [(name, *part(t)) for name, t in self._read(path).items()]
 
     def write(self, path: str, tensors: list[Any], metadata: Any) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import lacking
 import openvino_genai
 from stc_host.library import Refused, call, marked
 
@@ -62,23 +62,7 @@ class File(ctypes.Structure):
 class Parser:
     """``safetensors_file_init``, which lists what the header says."""
 
-    name = "openvino-genai"
-    version = version("openvino-genai")
-    language = "C"
-    lacks = (
-        "dtype-c64",
-        "dtype-f4",
-        "dtype-f6-e2m3",
-        "dtype-f6-e3m2",
-        "dtype-f8-e4m3",
-        "dtype-f8-e4m3fnuz",
-        "dtype-f8-e5m2",
-        "dtype-f8-e5m2fnuz",
-        "dtype-f8-e8m0",
-        "dtype-u16",
-        "dtype-u32",
-        "dtype-u64",
-    )
+    lacks = lacking.all_but(CODES)
 
     def __init__(self) -> None:
         folder = Path(openvino_genai.__file__).parent
@@ -88,7 +72,6 @@ class Parser:
         self._parse.restype = ctypes.c_char_p
 
     def open(self, path: str) -> dict[str, Any]:
-        """Parse the bytes of the file."""
         data = Path(path).read_bytes()
         buffer = ctypes.create_string_buffer(data, len(data))
         file = File()

@@ -7,7 +7,8 @@ from importlib.metadata import distribution
 from typing import Any
 
 import given
-from stc_host.library import call, item, marked, opened
+import lacking
+from stc_host.library import Held, call, item, marked, opened
 
 _PACKAGE = distribution("paddleformers")
 
@@ -29,50 +30,21 @@ READER = _module()
 class Fast:
     """``fast_load_file``, ``fast_safe_open``."""
 
-    name = "paddleformers"
-    version = _PACKAGE.version
-    language = "Python"
-    lacks = tuple(
-        "dtype-" + code.lower().replace("_", "-") for code in given.BITS if code not in READER.numpy_dtype
-    )
+    lacks = lacking.all_but(READER.numpy_dtype)
 
     def open(self, path: str) -> dict[str, Any]:
-        """Parse the header."""
         with opened(READER.fast_safe_open, path, framework="np") as file:
             views = [(name, call(file.get_slice, name)) for name in call(file.keys)]
             rows = [(name, view.info["dtype"], call(view.get_shape)) for name, view in views]
             return {"tensors": rows, "metadata": call(file.metadata)}
 
     def read(self, path: str) -> list[tuple[str, Any, Any, bytes]]:
-        """Load every tensor."""
-        return [(name, *part(array)) for name, array in call(READER.fast_load_file, path).items()]
+        return [(name, *given.part(array)) for name, array in call(READER.fast_load_file, path).items()]
 
     def slice(self, path: str, tensor: str, index: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Read a part of one tensor."""
         with opened(READER.fast_safe_open, path, framework="np") as file:
-            return part(item(call(file.get_slice, tensor), index))
+            return given.part(item(call(file.get_slice, tensor), index))
 
     def hold(self, path: str) -> Held:
-        """Open the file and keep it open."""
-        return Held(path)
-
-
-@marked
-class Held:
-    """A file held open."""
-
-    def __init__(self, path: str) -> None:
-        self._file = call(READER.fast_safe_open, path, framework="np")
-
-    def tensor(self, name: str) -> tuple[Any, ...]:
-        """Read one tensor."""
-        return part(call(self._file.get_tensor, name))
-
-    def close(self) -> None:
-        """Close the file."""
-        call(self._file.__exit__)
-
-
-def part(array: Any) -> tuple[Any, Any, bytes]:
-    """Return dtype code, shape and bytes of an array."""
-    return given.code(array.dtype), array.shape, array.tobytes()
+        file = call(READER.fast_safe_open, path, framework="np")
+        return Held(lambda name: given.part(call(file.get_tensor, name)), lambda: call(file.__exit__))

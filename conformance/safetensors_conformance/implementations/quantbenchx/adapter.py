@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import Any
 
 from quantbenchx.profile import profile_safetensors
@@ -16,12 +15,7 @@ CODES = {"f32": "F32", "f16": "F16", "bf16": "BF16"}
 class Profile:
     """The parser of the header."""
 
-    name = "quantbenchx"
-    version = version("quantbenchx")
-    language = "Python"
-
     def open(self, path: str) -> dict[str, Any]:
-        """Parse the header."""
         profile = call(profile_safetensors, path)
         rows = [(t.name, CODES.get(t.dtype.value, UNTOLD), t.shape) for t in profile.tensors]
         return {"tensors": rows, "metadata": profile.metadata}

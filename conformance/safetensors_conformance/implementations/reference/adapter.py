@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, cast
 
-from safetensors_conformance.host.library import call, item, marked, opened
+from safetensors_conformance.host.library import Held, call, item, marked, opened
 from safetensors_conformance.implementations.support import given
 from safetensors_reference import InvalidFileError, UnreadableError, read_header
 from safetensors_reference.arrays.numpy import numpy_dtype
@@ -24,9 +24,7 @@ from safetensors_reference.writing.writer import TensorData, plan
 class Reference:
     """The explaining reader; it takes the options of the profile that the run is graded by."""
 
-    name = "reference"
     version = "2026.11.0"
-    language = "Python"
     rejects = (InvalidFileError, UnreadableError, SafetensorsError)
 
     def __init__(self) -> None:
@@ -71,7 +69,6 @@ class Reference:
         return self._device_bytes
 
     def device(self, path: str, device: str) -> list[tuple[Any, ...]]:
-        """Load every tensor onto a device."""
         from safetensors_conformance.implementations.support import torch_rows
         from safetensors_reference.device import load_file as load_onto
 
@@ -90,20 +87,17 @@ class Reference:
         return rows
 
     def open(self, path: str) -> dict[str, Any]:
-        """Read and validate the header."""
         header = call(read_header, path, self._profile)
         rows = [(t.name, t.dtype, t.shape) for t in header.tensors.values()]
         return {"tensors": rows, "metadata": None if header.metadata is None else dict(header.metadata)}
 
     def read(self, path: str) -> dict[str, Any]:
-        """Read every tensor."""
         with opened(safe_open, path, "raw", profile=self._profile) as file:
             tensors = file.header.tensors.values()
             rows = [(t.name, t.dtype, t.shape, call(file.get_tensor, t.name)) for t in tensors]
             return {"tensors": rows, "metadata": call(file.metadata)}
 
     def slice(self, path: str, tensor: str, index: tuple[Any, ...]) -> tuple[str, Any, Any]:
-        """Read a part of one tensor."""
         with opened(safe_open, path, "np", profile=self._profile) as file:
             view = call(file.get_slice, tensor)
             dtype = call(view.get_dtype)
@@ -116,7 +110,6 @@ class Reference:
         return dtype, part.shape, part.tobytes()
 
     def index(self, path: str) -> list[tuple[Any, ...]]:
-        """Read every tensor through an index file."""
         folder = Path(path).parent
         rows = []
         for name, (shard, info) in call(open_index, path, self._profile).tensors.items():
@@ -148,26 +141,13 @@ class Reference:
         return np.ascontiguousarray(view, dtype).reshape(-1).view(np.uint8).data
 
     def resave(self, path: str) -> None:
-        """Load the file and save what it holds."""
         call(save_file, call(load_file, path), path)
 
     def hold(self, path: str) -> Held:
-        """Open the file and keep it open."""
-        return Held(path, self._profile)
+        file = call(safe_open, path, "raw", profile=self._profile)
 
+        def tensor(name: str) -> tuple[str, Any, Any]:
+            info = call(file.info, name)
+            return info.dtype, info.shape, call(file.get_tensor, name)
 
-@marked
-class Held:
-    """A file held open."""
-
-    def __init__(self, path: str, profile: ProfileName) -> None:
-        self._file = call(safe_open, path, "raw", profile=profile)
-
-    def tensor(self, name: str) -> tuple[str, Any, Any]:
-        """Read one tensor."""
-        info = call(self._file.info, name)
-        return info.dtype, info.shape, call(self._file.get_tensor, name)
-
-    def close(self) -> None:
-        """Close the file."""
-        call(self._file.close)
+        return Held(tensor, lambda: call(file.close))

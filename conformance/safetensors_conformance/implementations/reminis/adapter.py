@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import Any
 
 from reminis.safetensors_io import load_tensors
@@ -13,14 +12,8 @@ from stc_host.library import call, marked
 class Io:
     """Loads a file or what an index names."""
 
-    name = "reminis"
-    version = version("reminis")
-    language = "Python"
-
     def read(self, path: str) -> list[tuple[str, Any, Any, bytes]]:
-        """Load every tensor."""
         return [(name, *part) for name, part in call(load_tensors, path).items()]
 
     def index(self, path: str) -> list[tuple[str, Any, Any, bytes]]:
-        """Load every tensor through an index."""
         return self.read(path)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.metadata import version
 from typing import Any
 
+import lacking
 import torch_rows
 from runai_model_streamer import SafetensorsStreamer
 from stc_host.library import call, each, marked, opened
@@ -15,13 +15,9 @@ from stc_host.library import call, each, marked, opened
 class Streamer:
     """``stream_file`` and ``get_tensors``."""
 
-    name = "runai-model-streamer"
-    version = version("runai-model-streamer")
-    language = "Python"
-    lacks = (*torch_rows.LACKS, "dtype-f8-e4m3fnuz", "dtype-f8-e5m2fnuz")
+    lacks = (*torch_rows.LACKS, *lacking.dtypes("F8_E4M3FNUZ", "F8_E5M2FNUZ"))
 
     def read(self, path: str) -> list[tuple[str, Any, Any, bytes]]:
-        """Stream every tensor."""
         with opened(SafetensorsStreamer) as streamer:
             call(streamer.stream_file, path)
             tensors = call(streamer.get_tensors)

@@ -5,26 +5,16 @@ from __future__ import annotations
 import ctypes
 import importlib
 from collections.abc import Iterator
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import given
+import lacking
 import safetensors
-from stc_host.library import UNTOLD, call, item, marked, opened
+from stc_host.library import UNTOLD, Held, call, item, marked, opened
 
 # NumPy has no types for these; the library then raises one of several exception types (DTY-07).
-NOT_IN_NUMPY = (
-    "dtype-bf16",
-    "dtype-f4",
-    "dtype-f6-e2m3",
-    "dtype-f6-e3m2",
-    "dtype-f8-e4m3",
-    "dtype-f8-e4m3fnuz",
-    "dtype-f8-e5m2",
-    "dtype-f8-e5m2fnuz",
-    "dtype-f8-e8m0",
-)
+NOT_IN_NUMPY = lacking.all_but(given.NUMPY)
 
 SPELLED = {
     "BOOL": "bool",
@@ -51,9 +41,6 @@ SPELLED = {
 class Official:
     """Base of all entry points of the official library."""
 
-    name = "safetensors"
-    version = version("safetensors")
-    language = "Rust"
     rejects = (safetensors.SafetensorError,)  # the one type that its documentation has
 
 
@@ -102,16 +89,14 @@ class NumpyFile(Official):
         self._save = save_file
 
     def write(self, path: str, tensors: list[Any], metadata: Any) -> None:
-        """Save arrays."""
         call(self._save, given.named(tensors), path, metadata)
 
     def resave(self, path: str) -> None:
-        """Load the file and save what it holds."""
         call(self._save, call(self._load, path), path)
 
     def read(self, path: str) -> list[tuple[str, Any, Any, Any]]:
         """Load every tensor as an array."""
-        return [array_row(name, array) for name, array in call(self._load, path).items()]
+        return [(name, *given.part(array)) for name, array in call(self._load, path).items()]
 
 
 @marked
@@ -135,40 +120,20 @@ class SafeOpen(Official):
             return {"tensors": rows, "metadata": call(file.metadata)}
 
     def read(self, path: str) -> dict[str, Any]:
-        """Read every tensor."""
         with opened(safetensors.safe_open, path, framework="np") as file:
-            rows = [array_row(name, call(file.get_tensor, name)) for name in call(file.keys)]
+            rows = [(name, *given.part(call(file.get_tensor, name))) for name in call(file.keys)]
             return {"tensors": rows, "metadata": call(file.metadata)}
 
     def slice(self, path: str, tensor: str, index: tuple[Any, ...]) -> tuple[Any, Any, Any]:
-        """Read a part of one tensor."""
         with opened(safetensors.safe_open, path, framework="np") as file:
-            part = item(call(file.get_slice, tensor), index)
-        return array_row(tensor, part)[1:]
+            return given.part(item(call(file.get_slice, tensor), index))
 
     def hold(self, path: str) -> Held:
-        """Open the file and keep it open."""
-        return Held(path)
+        opener = call(safetensors.safe_open, path, framework="np")
+        file = call(opener.__enter__)
 
+        def tensor(name: str) -> tuple[Any, Any, Any]:
+            array = call(file.get_tensor, name)  # its elements are looked at when they are asked for
+            return given.code(array.dtype), array.shape, given.elements(array)
 
-@marked
-class Held:
-    """A file held open by ``safe_open``."""
-
-    def __init__(self, path: str) -> None:
-        self._opened: Any = call(safetensors.safe_open, path, framework="np")
-        self._file = call(self._opened.__enter__)
-
-    def tensor(self, name: str) -> tuple[Any, Any, Any]:
-        """Read one tensor; its elements are looked at when they are asked for."""
-        array = call(self._file.get_tensor, name)
-        return given.code(array.dtype), array.shape, given.elements(array)
-
-    def close(self) -> None:
-        """Close the file."""
-        call(self._opened.__exit__, None, None, None)
-
-
-def array_row(name: str, array: Any) -> tuple[str, Any, Any, Any]:
-    """Return a tensor row for a NumPy array."""
-    return name, given.code(array.dtype), array.shape, array.tobytes()
+        return Held(tensor, lambda: call(opener.__exit__, None, None, None))

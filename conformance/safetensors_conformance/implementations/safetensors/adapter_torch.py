@@ -1,31 +1,50 @@
-"""Adapter of ``safetensors.torch.load_file``, on the CPU and onto a device."""
+"""Adapters of the official library with torch: ``load_file``, and ``prefetch``, which needs a GPU."""
 
 from __future__ import annotations
 
-from importlib.metadata import version
+from collections.abc import Iterator
 from typing import Any
 
 import safetensors
 import torch_rows
 from safetensors.torch import load_file
-from stc_host.library import call, marked
+from stc_host.library import call, each, marked, opened
 
 
 @marked
 class TorchFile:
     """``safetensors.torch.load_file``."""
 
-    name = "safetensors"
-    version = version("safetensors")
-    language = "Rust"
     rejects = (safetensors.SafetensorError,)
     lacks = torch_rows.LACKS
 
     def read(self, path: str) -> list[tuple[str, Any, Any, bytes]]:
-        """Load every tensor."""
         return [torch_rows.row(name, tensor) for name, tensor in call(load_file, path).items()]
 
     def device(self, path: str, device: str) -> list[tuple[str, Any, Any, Any]]:
-        """Load every tensor onto a device."""
         tensors = call(load_file, path, device=device)
         return [torch_rows.device_row(name, tensor) for name, tensor in tensors.items()]
+
+
+@marked
+class Prefetch:
+    """``safe_open(path, framework="pt").prefetch(device=...)``, tensors as they come."""
+
+    rejects = (safetensors.SafetensorError,)
+    lacks = torch_rows.LACKS
+
+    def device_ready(self, device: str) -> None:
+        """Raise RuntimeError where there is nothing to load onto, or no prefetch."""
+        if not hasattr(safetensors.safe_open, "prefetch"):
+            raise RuntimeError(f"safetensors {safetensors.__version__} has no safe_open.prefetch")
+        if not device.startswith("cuda"):
+            raise RuntimeError("safe_open.prefetch loads onto CUDA devices only")
+
+    def device(self, path: str, device: str) -> Iterator[tuple[str, Any, Any, Any]]:
+        """Load every tensor. They stay valid when the loader is closed, as its documentation says."""
+        with (
+            opened(safetensors.safe_open, path, framework="pt") as file,
+            opened(file.prefetch, device=device) as loader,
+        ):
+            for name, tensor in each(loader):
+                yield torch_rows.device_row(name, tensor)

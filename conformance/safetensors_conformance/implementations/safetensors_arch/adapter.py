@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import Any
 
 import header_rows
@@ -14,12 +13,7 @@ from stc_host.library import Refused, call, marked
 class Header:
     """The parser of the header."""
 
-    name = "safetensors-arch"
-    version = version("safetensors-arch")
-    language = "Python"
-
     def open(self, path: str) -> dict[str, Any]:
-        """Parse the header."""
         header = call(read_header, path)
         if header is None:
             raise Refused("read_header returned None")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
-
 from safetensors_print.reader import SafetensorsFormatError, read_report
 from stc_host.library import attribute, call, marked
 
@@ -12,9 +10,6 @@ from stc_host.library import attribute, call, marked
 class Report:
     """A report with errors counts as refused."""
 
-    name = "safetensors-print"
-    version = version("safetensors-print")
-    language = "Python"
     rejects = (SafetensorsFormatError,)  # what read_report documents
 
     def check(self, path: str) -> bool:

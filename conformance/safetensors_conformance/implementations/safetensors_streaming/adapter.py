@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import Any
 
+import lacking
 import safetensors_streaming
 import torch_rows
 from stc_host.library import call, marked, opened
@@ -13,22 +13,7 @@ from stc_host.library import call, marked, opened
 class Streaming:
     """Base of both entry points."""
 
-    name = "safetensors-streaming"
-    version = version("safetensors-streaming")
-    language = "Rust"
-    lacks = (
-        *torch_rows.LACKS,
-        "dtype-c64",
-        "dtype-f4",
-        "dtype-f8-e4m3",
-        "dtype-f8-e4m3fnuz",
-        "dtype-f8-e5m2",
-        "dtype-f8-e5m2fnuz",
-        "dtype-f8-e8m0",
-        "dtype-u16",
-        "dtype-u32",
-        "dtype-u64",
-    )
+    lacks = lacking.all_but(("BOOL", "U8", "I8", "I16", "I32", "I64", "F16", "BF16", "F32", "F64"))
 
 
 @marked
@@ -36,7 +21,6 @@ class File(Streaming):
     """``load_file``."""
 
     def read(self, path: str) -> list[tuple[str, Any, Any, bytes]]:
-        """Load every tensor."""
         return [torch_rows.row(name, t) for name, t in call(safetensors_streaming.load_file, path).items()]
 
 
@@ -45,7 +29,6 @@ class SafeOpen(Streaming):
     """``safe_open``."""
 
     def read(self, path: str) -> dict[str, Any]:
-        """Read every tensor."""
         with opened(safetensors_streaming.safe_open, path) as file:
             rows = [torch_rows.row(name, call(file.get_tensor, name)) for name in call(file.keys)]
             return {"tensors": rows, "metadata": call(file.metadata)}

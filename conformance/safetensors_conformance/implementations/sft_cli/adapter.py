@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,7 @@ from stc_host.library import call, marked
 class Index:
     """The parser of the header."""
 
-    name = "sft-cli"
-    version = version("sft-cli")
-    language = "Python"
-
     def open(self, path: str) -> dict[str, Any]:
-        """Parse the header."""
         index = call(TensorIndex.from_file, Path(path))
         rows = [(t.full_name, t.dtype, t.shape) for t in index.tensors]
         return {"tensors": rows, "metadata": index.metadata}

@@ -77,6 +77,11 @@ def raw(tensor: Any) -> bytearray:
     return bytearray(tensor.storage[tensor.offset : tensor.offset + size])
 
 
+def part(array: Any) -> tuple[Any, Any, bytes]:
+    """Return dtype code, shape and bytes of an array."""
+    return code(array.dtype), array.shape, array.tobytes()
+
+
 def elements(part: Any) -> Any:
     """Return an array's elements as bytes in C order, without a copy where they lie so already."""
     flat = np.ascontiguousarray(part).reshape(-1)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from importlib.metadata import version
 from typing import Any
 
 import given
-from stc_host.library import call, item, marked
+import lacking
+from stc_host.library import Held, call, item, marked
 from tinygrad import Tensor
 from tinygrad.nn.state import inverse_safe_dtypes, safe_dtypes, safe_load, safe_load_metadata, safe_save
 
@@ -16,17 +16,9 @@ from tinygrad.nn.state import inverse_safe_dtypes, safe_dtypes, safe_load, safe_
 class State:
     """``safe_load``, whose tensors are views of the file until they are asked for."""
 
-    name = "tinygrad"
-    version = version("tinygrad")
-    language = "Python"
-    lacks = tuple(
-        "dtype-" + code.lower().replace("_", "-")
-        for code in (*given.BITS, "F8_E8M0")
-        if code not in safe_dtypes
-    )
+    lacks = lacking.all_but(safe_dtypes)
 
     def read(self, path: str) -> dict[str, Any]:
-        """Load every tensor."""
         rows = [(name, *part(tensor)) for name, tensor in call(safe_load, path).items()]
         _, _, header = call(safe_load_metadata, path)
         return {"tensors": rows, "metadata": header.get("__metadata__")}
@@ -36,34 +28,17 @@ class State:
         return [(name, code(tensor), tensor.shape) for name, tensor in call(safe_load, path).items()]
 
     def write(self, path: str, tensors: list[Any], metadata: Any) -> None:
-        """Save tensors."""
         _needs_clang()
         call(safe_save, given.named(tensors, tensor_of), path, metadata)
 
     def resave(self, path: str) -> None:
-        """Load the file and save what it holds."""
         _needs_clang()
         call(safe_save, call(safe_load, path), path)
 
     def hold(self, path: str) -> Held:
         """Make the views."""
-        return Held(path)
-
-
-@marked
-class Held:
-    """Views of a file."""
-
-    def __init__(self, path: str) -> None:
-        self._tensors = call(safe_load, path)
-
-    def tensor(self, name: str) -> tuple[Any, ...]:
-        """Read one tensor."""
-        return part(item(self._tensors, name))
-
-    def close(self) -> None:
-        """Let go of the views; there is nothing to close."""
-        self._tensors = {}
+        tensors = call(safe_load, path)
+        return Held(lambda name: part(item(tensors, name)), tensors.clear)  # there is nothing to close
 
 
 def _needs_clang() -> None:

@@ -18,12 +18,9 @@ _data = _consolidate_hf_safetensors._read_tensor_data  # noqa: SLF001 - as above
 class Consolidation:
     """Header and byte ranges, as the consolidation reads them."""
 
-    name = "torch-dcp"
     version = str(torch.__version__)
-    language = "Python"
 
     def open(self, path: str) -> dict[str, Any]:
-        """Parse the header."""
         with Path(path).open("rb") as file:
             header, _ = call(_header, file)
         rows = [(name, *call(_kind, info)) for name, info in call(_entries, header)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,6 @@ from transformers.utils.hub import get_checkpoint_shard_files
 class Shards:
     """Files out of the index, then every tensor of each file."""
 
-    name = "transformers"
-    version = version("transformers")
-    language = "Rust"
     lacks = torch_rows.LACKS
 
     def index(self, path: str) -> list[tuple[Any, ...]]:

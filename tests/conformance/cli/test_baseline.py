@@ -1,0 +1,76 @@
+"""``stc baseline``: show, explain and update, with the official library."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from safetensors_conformance.cli.baseline import baseline
+
+from ..suite_runs import corpus_of, load_once
+from ..support import REPOSITORY, fake
+
+
+@pytest.fixture(autouse=True)
+def loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    load_once(monkeypatch)
+
+
+def call(*args: str) -> tuple[int, str]:
+    result = CliRunner().invoke(baseline, args)
+    return result.exit_code, result.output
+
+
+def test_explaining_runs_the_cases_and_shows_reason_and_issue() -> None:
+    pytest.importorskip("safetensors")
+    status, out = call("explain", "safetensors", "--case", "reserved-name-alone")
+    assert status == 0
+    for words in ("WRONG-ACCEPT", "WRT-06 (must)", "why       A tensor of the reserved name", "/issues/849"):
+        assert words in out
+    assert out.endswith("1 entries, 0 steps no longer fail as listed\n")
+
+
+@pytest.mark.parametrize("command", ["show", "explain"])
+def test_what_a_missing_file_is_answered_with_are_options_that_there_are(
+    command: str, tmp_path: Path
+) -> None:
+    status, out = call(command, "reference", "--file", str(tmp_path / "none.toml"))
+    assert status == 1
+    assert "none.toml: No such file" in out
+    assert "--no-baseline" not in out
+    assert "stc baseline update SELECTOR --file" in out
+
+
+def test_an_entry_that_passes_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "b.toml"
+    path.write_text(
+        'implementation = "reference"\n[[expected]]\ncase = "framing/one-tensor"\nread = "wrong-reject"\n'
+        'why = "old"\n'
+    )
+    status, out = call("explain", "reference", "--file", str(path))
+    assert status == 1
+    assert "listed as wrong-reject, it is pass now" in out
+
+
+def test_what_does_not_start_is_one_clear_error() -> None:
+    status, out = call("explain", "py:no_such_module:Reader")
+    assert status == 1
+    assert "cannot start" in out
+
+
+def test_updating_writes_what_fails_now_and_refuses_a_broken_adapter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load_once(monkeypatch, corpus_of(tmp_path / "corpus", "framing/length-prefix", "layout/hole-between"))
+    path = tmp_path / "b.toml"
+    status, out = call(
+        "update", f"py:{REPOSITORY}/docs/examples/mylib_adapter.py:Adapter", "--file", str(path)
+    )
+    assert status == 0
+    assert "added" in out
+    assert 'case = "layout/hole-between-two"' in path.read_text()
+    status, out = call("update", fake("AlwaysRejects"), "--file", str(path))
+    assert status == 1
+    assert "probably wrong" in out

@@ -1,0 +1,236 @@
+"""Runs with ``--device``: options, problems, records, expected failures, and pytest."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+from click.testing import CliRunner
+
+from safetensors_conformance.cli.impl import impl
+from safetensors_conformance.cli.run import run
+from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.run.baseline import BaselineError, load_baseline
+from safetensors_conformance.run.baseline_update import failing_steps, update
+from safetensors_conformance.run.results import ImplementationResults, RunOptions
+from safetensors_conformance.run.session import RunSession
+from safetensors_conformance.worker.device import is_device
+from safetensors_conformance.worker.outcome import STEPS
+from safetensors_corpus import load_manifest
+from safetensors_reports.record.device_checks import CHECKS
+from safetensors_reports.record.run import read_record
+from safetensors_reports.schemas import schema
+
+from ..suite_runs import corpus_of, load_once, suite_here
+from ..support import HERE, committed
+from ..support import device_loader as loader
+
+GOOD, BAD = "framing/one-tensor", "framing/no-bytes"
+TWO = "layout/two-dtypes"
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return corpus_of(tmp_path_factory.mktemp("corpus"), GOOD, BAD, TWO, "framing/length-prefix")
+
+
+@pytest.fixture(autouse=True)
+def corpus(few: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    load_once(monkeypatch, few)
+
+
+@pytest.mark.by_day(2)
+@pytest.mark.parametrize(
+    ("selector", "device", "words"),
+    [
+        (loader("NeedsCuda"), "cpu", "it cannot load onto cpu: RuntimeError: this loader needs CUDA"),
+        (loader("Arrays"), "cuda:0", "it cannot load onto cuda:0: its tensors are buffers of the CPU"),
+        (loader("OddMemory"), "cpu", "device_memory must be one of torch, buffers, not 'jax'"),
+        (f"py:{HERE / 'no_torch_fakes.py'}:NoTorch", "cpu", "it needs torch, which cannot be imported"),
+        ("reference", "cuda:9999", "it cannot load onto cuda:9999: torch"),
+    ],
+)
+def test_a_device_that_cannot_be_taken_is_a_problem_and_no_result(
+    selector: str, device: str, words: str, tmp_path: Path
+) -> None:
+    done = CliRunner().invoke(
+        run, ["--impl", selector, "--device", device, "--case", GOOD, "--report", str(tmp_path)]
+    )
+    assert done.exit_code == 2
+    assert words in done.output
+    assert "Traceback" not in done.output
+    assert not list(tmp_path.glob("*.jsonl"))
+
+
+def test_an_implementation_without_the_step_is_not_asked() -> None:
+    done = CliRunner().invoke(
+        run,
+        ["--impl", f"py:{HERE / 'fakes.py'}:AlwaysRejects", "--device", "cpu", "--case", BAD, "--no-smoke"],
+    )
+    assert done.exit_code == 0
+    assert "device cpu: not asked, the implementation does not load onto devices" in done.output
+
+
+def test_without_the_option_nothing_is_loaded_and_a_mere_loader_asks_for_it(tmp_path: Path) -> None:
+    runner = CliRunner()
+    done = runner.invoke(run, ["--case", GOOD, "--report", str(tmp_path)])
+    assert done.exit_code == 0
+    record = read_record(tmp_path / "reference.jsonl")
+    assert {row["step"] for row in record.results} == {"open", "read"}
+    assert "device" not in record.header
+    assert "device" not in record.implementation["steps"]
+    done = runner.invoke(run, ["--impl", loader("DeviceOnly"), "--case", GOOD])
+    assert done.exit_code == 2
+    assert "only loads onto devices; name one: --device cuda:0" in done.output
+
+
+@pytest.mark.parametrize("name", ["gpu", "cuda", "cuda:", "cuda:-1", "cuda:01", "cuda:٣", "CPU", " cpu", ""])
+def test_other_names_are_no_devices(name: str) -> None:
+    assert not is_device(name)
+    done = CliRunner().invoke(run, ["--device", name, "--case", GOOD])
+    assert done.exit_code == 2
+    assert "a device is cpu or cuda:N" in done.output
+
+
+def test_the_record_holds_device_and_checks_and_fits_its_schema(tmp_path: Path, few: Path) -> None:
+    done = CliRunner().invoke(
+        run, ["--device", "cpu", "--case", "framing/*", "-q", "--report", str(tmp_path)]
+    )
+    assert done.exit_code == 0
+    lines = (tmp_path / "reference.jsonl").read_text("utf-8").splitlines()
+    check = jsonschema.Draft202012Validator(schema("record"))
+    for line in lines:
+        check.validate(json.loads(line))
+    header = json.loads(lines[0])
+    assert header["device"] == "cpu"
+    assert header["implementation"]["steps"] == list(STEPS)
+    rows = [json.loads(line) for line in lines if '"step": "device"' in line]
+    reading = [c for c in load_manifest(few).cases if c.id.startswith("framing/") and c.kind == "read"]
+    assert len(reading) > 5
+    assert [row["case"] for row in rows] == [case.id for case in reading]
+    assert {c["name"]: c["status"] for c in rows[0]["checks"]}.keys() <= CHECKS.keys()
+    refused = [row for row in rows if row["outcome"] == "reject"]
+    assert refused
+    assert all(row["checks"] == [{"name": "untouched", "status": "pass", "message": ""}] for row in refused)
+    assert f"device cpu: {len(rows)} files" in done.output
+    assert f"untouched  {len(refused)} pass" in done.output
+
+
+def test_a_full_run_is_complete_only_with_the_device(tmp_path: Path) -> None:
+    """Of a corpus of reading cases, one row for each step; what is missing is counted as not run."""
+    manifest = committed()
+    subject = RunSession(resolve(loader("Arrays")), RunOptions(manifest, smoke=False, device="cpu"))
+    subject.close()
+    assert subject.header is not None
+    page = ImplementationResults(subject.target, tmp_path)
+    page.header = subject.header
+    page.results = [
+        {"case": c.id, "step": s, "wall_ms": 1.0} for c in manifest.cases if not c.heavy for s in c.steps
+    ]
+    page.finish(manifest)
+    assert page.footer is not None
+    reading = sum(c.kind == "read" for c in manifest.cases)
+    assert (page.footer["complete"], page.footer["not_run"]) == (False, reading)
+
+
+def test_expected_failures_of_the_step_can_be_of_one_kind_of_device(tmp_path: Path) -> None:
+    path = tmp_path / "b.toml"
+    text = '[[expected]]\ncase = "layout/two-dtypes"\nread = "wrong-reject"\ndevice = "wrong-reject"\n'
+    path.write_text(text, "utf-8")
+    for device in (None, "cpu", "cuda:1"):
+        entry = load_baseline(path, "1", None, device).find(TWO)
+        assert entry is not None
+        assert entry.steps == {"read": "wrong-reject", "device": "wrong-reject"}
+    path.write_text(text + 'on = "cuda"\n', "utf-8")
+    entry = load_baseline(path, "1", None, "cpu").find(TWO)
+    assert entry is not None
+    assert entry.steps == {"read": "wrong-reject"}
+    entry = load_baseline(path, "1", None, "cuda:1").find(TWO)
+    assert entry is not None
+    assert entry.steps["device"] == "wrong-reject"
+    path.write_text(text + 'on = "gpu"\n', "utf-8")
+    with pytest.raises(BaselineError, match="on = 'gpu' must be"):
+        load_baseline(path, "1", None, None)
+    path.write_text('[[expected]]\ncase = "layout/two-dtypes"\nread = "wrong-reject"\non = "cpu"\n', "utf-8")
+    with pytest.raises(BaselineError, match="beside a verdict of device"):
+        load_baseline(path, "1", None, None)
+
+
+def row(step: str, verdict: str = "wrong-reject") -> dict[str, str]:
+    return {"case": TWO, "step": step, "verdict": verdict}
+
+
+def steps_in(path: Path, device: str | None) -> dict[str, str]:
+    entry = load_baseline(path, "1", None, device).find(TWO)
+    return {} if entry is None else entry.steps
+
+
+def test_rewriting_keeps_what_the_run_does_not_know(tmp_path: Path) -> None:
+    path = tmp_path / "b.toml"
+    assert update(path, "x", failing_steps([row("read"), row("device")]), None, "cuda:0") == (0, 1, 0)
+    assert steps_in(path, "cuda:0") == {"read": "wrong-reject", "device": "wrong-reject"}
+    assert steps_in(path, "cpu") == {"read": "wrong-reject"}
+    # Runs without a device, and on the other kind, in which all is well now.
+    assert update(path, "x", {}, None, None) == (1, 0, 0)
+    assert update(path, "x", {}, None, "cpu") == (1, 0, 0)
+    assert steps_in(path, "cuda:0") == {"device": "wrong-reject"}
+    # It fails on both kinds, then on none.
+    assert update(path, "x", failing_steps([row("device")]), None, "cpu") == (1, 0, 0)
+    assert steps_in(path, "cpu") == steps_in(path, "cuda:0") == {"device": "wrong-reject"}
+    assert update(path, "x", {}, None, "cpu") == (0, 0, 1)
+    assert steps_in(path, "cuda:0") == {}
+
+
+def test_pytest_has_the_step_with_the_option_only() -> None:
+    arrays = f"--impl={loader('Arrays')}"
+    done = suite_here(arrays, "--device=cpu", "-k", "test_device and layout/two-dtypes-")
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout
+    done = suite_here(arrays, "-k", "test_device and layout/two-dtypes-")
+    assert done.returncode == 5, done.stdout  # nothing to run
+    done = suite_here("--device=gpu")
+    assert done.returncode == 2
+    assert "--device 'gpu': a device is cpu or cuda:N" in done.stdout
+    done = suite_here("--device=gpu", "--impl=reference")
+    assert done.returncode == 4
+    assert "--device 'gpu': a device is cpu or cuda:N" in done.stderr
+
+
+def test_pytest_shows_a_broken_promise(tmp_path: Path) -> None:
+    selector = loader("ClearedArrays")
+    done = suite_here(f"--impl={selector}", "--device=cpu", "-k", "test_device and layout/two-dtypes-")
+    assert done.returncode == 1
+    assert "accept, but lifetime: tensor" in done.stdout
+    path = tmp_path / "known.toml"
+    path.write_text(
+        '[[expected]]\ncase = "layout/two-dtypes"\ndevice = "wrong-content"\non = "cpu"\n'
+        'why = "a fake"\nissue = "unreported"\nreview_by = 2099-01-01\n',
+        "utf-8",
+    )
+    known = f"--baseline={path}"
+    done = suite_here(f"--impl={selector}", "--device=cpu", known, "-k", "test_device and layout/two-dtypes-")
+    assert done.returncode == 0, done.stdout
+    assert "1 xfailed" in done.stdout
+
+
+def test_a_device_that_is_not_there_does_not_pass_under_pytest() -> None:
+    selector = loader("Arrays")
+    done = suite_here(f"--impl={selector}", "--device=cuda:9999", "-k", "test_device and layout/two-dtypes-")
+    assert done.returncode == 1
+    assert "1 skipped" in done.stdout
+    assert f"problem: cannot start '{selector}': it cannot load onto cuda:9999" in done.stdout
+
+
+def test_entries_that_only_load_are_there_and_of_their_own_version() -> None:
+    prefetch = resolve("safetensors:prefetch")
+    assert prefetch.environment is not None
+    assert prefetch.environment.version == "0.9.0rc1"
+    assert "safetensors==0.9.0rc1" in prefetch.environment.requires
+    other = resolve("safetensors:prefetch==0.9.0").environment
+    assert other is not None
+    assert other.version == "0.9.0"
+    assert resolve("instanttensor:load").entry is not None
+    done = CliRunner().invoke(impl, ["info", "safetensors"])
+    assert "safetensors:prefetch: safe_open.prefetch onto a CUDA device" in done.output

@@ -1,0 +1,301 @@
+"""``stc diff`` with fakes: every sort of disagreement, triage, exit statuses, files by path, the document."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from safetensors_conformance.cli.diff import diff
+from safetensors_conformance.differential import run as differential
+from safetensors_conformance.differential.run import Side, about, dump, names_of, of_files
+from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.worker.outcome import StepResult
+from safetensors_conformance.worker.worker import Limits
+from safetensors_reports.schemas import schema_error
+
+from ..support import HERE, QUICK, TRIGGER, by_exit, cases, committed, fake
+
+pytestmark = pytest.mark.usefixtures("loaded_once")
+
+SMALL = fake("Small")
+HOLE = "layout/hole-between-two"
+
+
+def call(*arguments: str | Path, impls: tuple[str, ...] = (QUICK, SMALL)) -> Result:
+    """Run the command; without a triage file unless one is named."""
+    options = [str(x) for impl in impls for x in ("--impl", impl)]
+    quiet = [] if "--triage" in arguments else ["--no-triage"]
+    result = CliRunner().invoke(diff, [*options, *quiet, *map(str, arguments)])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def doc(*arguments: str | Path, impls: tuple[str, ...] = (QUICK, SMALL)) -> dict[str, Any]:
+    """Run the command and return its document, which keeps to its schema."""
+    result = call("--json", *arguments, impls=impls)
+    document: dict[str, Any] = json.loads(result.stdout)
+    assert schema_error("diff", document) is None
+    assert document["exit_status"] == result.exit_code
+    return document
+
+
+def test_agreement() -> None:
+    result = call("--case", "framing/*")
+    assert result.exit_code == 0
+    assert "no disagreement" in result.stdout
+
+
+def test_a_content_split_is_named_in_words() -> None:
+    impls = (QUICK, fake("LiesAboutContent"), SMALL)
+    found = doc("--case", TRIGGER, impls=impls)
+    (row,) = found["disagreements"]
+    assert (row["input"], row["sort"]) == (TRIGGER, "content")
+    assert row["difference"] == '"w": sha256 differs'
+    assert row["between"] == ["reference 2026.11.0", "fake 1.0"]
+    assert row["dissenter"] == "fake 1.0"
+    assert row["signature"] == f"{row['subject']}: accept:A fake; accept:B reference, small"
+    digests = {label: answer["digest"] for label, answer in row["answers"].items()}
+    assert len(set(digests.values())) == 2
+    assert found["exit_status"] == 1
+    assert found["pairs"][0]["content"] == 1
+
+
+def test_content_splits_stand_before_verdict_splits() -> None:
+    impls = (QUICK, fake("LiesAboutContent"), fake("AlwaysAccepts"))
+    text = call("--case", TRIGGER, "--case", HOLE, impls=impls).stdout
+    assert text.index("content splits:") < text.index("verdict splits:")
+    assert text.index("alone against all others") < text.index("pairs") < text.index("new signatures")
+
+
+def test_a_verdict_split() -> None:
+    found = doc("--case", HOLE, impls=(QUICK, fake("AlwaysAccepts")))
+    assert found["counts"] == {"content": 0, "verdict": 1, "unsafe": 0, "choice": 0}
+    (row,) = found["signatures"]
+    assert (row["signature"], row["status"]) == ("OFF_HOLE: accept AlwaysAccepts; reject reference", "new")
+
+
+@pytest.mark.parametrize(("name", "outcome"), [("Crashes", "crash"), ("EatsMemory", "exhausted")])
+def test_a_bad_end_against_an_accept_is_a_verdict_split_and_unsafe(name: str, outcome: str) -> None:
+    result = doc("--case", TRIGGER, "--memory-limit", "300", impls=(QUICK, fake(name)))
+    (row,) = result["disagreements"]
+    assert (row["sort"], row["unsafe"]) == ("verdict", ["fake 1.0"])
+    assert row["vector"] == {"reference 2026.11.0": "accept:A", "fake 1.0": outcome}
+
+
+def test_a_bad_end_where_nobody_accepts_counts_too() -> None:
+    result = doc("--case", TRIGGER, impls=(fake("Crashes"), fake("AlwaysRejects")))
+    (row,) = result["disagreements"]
+    assert (row["sort"], row["unsafe"]) == ("unsafe", ["fake 1.0"])
+    assert result["exit_status"] == 1
+
+
+def test_several_that_die_do_not_disturb_each_other() -> None:
+    """Threads of one process share the numbers of pipes; the dead must not read what the living say."""
+    impls = (QUICK, SMALL, fake("Crashes"), fake("Aborts"), fake("Exits"), fake("Noisy"))
+    ids = [f"--case={c.id}" for c in committed().reading if c.area == "framing"]
+    found = doc(*ids, "--jobs", "6", impls=impls)
+    outcomes = {tuple(sorted(set(row["vector"].values()))) for row in found["disagreements"]}
+    assert outcomes == {("accept:A", "crash")}
+    assert {row["sort"] for row in found["disagreements"]} == {"verdict"}
+    assert found["problems"] == []
+
+
+@pytest.mark.parametrize("name", ["Deletes", "WritesIntoTheFile"])
+def test_what_one_does_to_its_input_reaches_neither_the_corpus_nor_another(name: str) -> None:
+    before = committed().by_id[TRIGGER].read_input()
+    found = doc("--case", TRIGGER, "--case", HOLE, impls=(f"py:{HERE / 'hostile_fakes.py'}:{name}", SMALL))
+    assert found["disagreements"] == []
+    assert committed().by_id[TRIGGER].read_input() == before
+    assert "safetensors-input" not in json.dumps(found)
+
+
+def test_an_open_choice_is_listed_and_does_not_count() -> None:
+    impls = (QUICK, fake("AlwaysAccepts"))
+    found = doc("--case", "header/leading-whitespace-space", impls=impls)
+    (row,) = found["disagreements"]
+    assert (row["sort"], row["choice"]) == ("choice", "leading-whitespace")
+    assert found["signatures"][0]["status"] == "choice"
+    assert (found["exit_status"], found["pairs"][0]["choice"], found["pairs"][0]["verdict"]) == (0, 1, 0)
+
+
+def test_what_an_implementation_says_it_lacks_is_no_disagreement() -> None:
+    result = doc("--case", TRIGGER, impls=(QUICK, fake("NeedsNotF32"), SMALL))
+    assert result["disagreements"] == []
+    file = committed().by_id[TRIGGER].path
+    assert doc(file, impls=(QUICK, fake("NeedsNotF32"), SMALL))["disagreements"] == []
+
+
+def test_files_by_path_a_missing_one_and_a_directory(tmp_path: Path) -> None:
+    folder = tmp_path / "models"
+    folder.mkdir()
+    for case in cases(TRIGGER, HOLE):
+        shutil.copy(case.path, folder)
+    (tmp_path / "empty").mkdir()
+    arguments = (folder, tmp_path / "missing.safetensors", tmp_path / "empty")
+    found = doc(*arguments, impls=(QUICK, fake("AlwaysAccepts")))
+    assert found["source"] == "files"
+    assert set(found["answers"]) == {
+        str(folder / "one-tensor.safetensors"),
+        str(folder / "hole-between-two.safetensors"),
+    }
+    assert {row["sort"] for row in found["disagreements"]} == {"content", "verdict"}
+    assert len(found["problems"]) == 2
+    assert "no such file" in found["problems"][0]
+    assert found["exit_status"] == 2
+    text = call(*arguments, impls=(QUICK, fake("AlwaysAccepts"))).stdout
+    assert "VERDICT SPLIT, OFF_HOLE" in text
+    assert text.index("CONTENT SPLIT") < text.index("VERDICT SPLIT")
+
+
+def test_a_file_that_all_agree_on_has_its_line() -> None:
+    file = committed().by_id[TRIGGER].path
+    result = call(file)
+    assert result.exit_code == 0
+    assert f"{file}: no disagreement (accept, 1 tensor)" in result.stdout
+
+
+def test_a_file_and_its_case_have_one_signature() -> None:
+    case = committed().by_id[HOLE]
+    (by_path,), problems = of_files([str(case.path)])
+    assert problems == []
+    assert about(case).subject == about(by_path).subject == "OFF_HOLE"
+
+
+def test_an_implementation_that_does_not_start_leaves_the_others(tmp_path: Path) -> None:
+    impls = (QUICK, fake("NoSteps"), fake("AlwaysAccepts"))
+    found = doc("--case", HOLE, "--report", tmp_path, impls=impls)
+    assert [w["name"] for w in found["implementations"]] == ["reference", "AlwaysAccepts"]
+    assert len(found["disagreements"]) == 1
+    assert "cannot start" in found["problems"][0]
+    assert found["exit_status"] == 2
+
+
+def test_a_failing_adapter_is_a_problem_and_no_opinion() -> None:
+    found = doc("--case", TRIGGER, impls=(QUICK, fake("ReturnsNonsense"), SMALL))
+    assert found["disagreements"] == []
+    assert "on framing/one-tensor" in found["problems"][0]
+    assert found["exit_status"] == 2
+
+
+def test_reports_are_written(tmp_path: Path) -> None:
+    call("--case", HOLE, "--report", tmp_path / "out", impls=(QUICK, fake("AlwaysAccepts")))
+    document = json.loads((tmp_path / "out" / "diff.json").read_text())
+    assert schema_error("diff", document) is None
+    page = (tmp_path / "out" / "diff.md").read_text()
+    assert "#### Verdict splits" in page
+    assert 'signature = "OFF_HOLE: accept AlwaysAccepts; reject reference"' in page
+
+
+def test_slices_are_compared_by_those_that_have_them() -> None:
+    whole = f"py:{HERE / 'small_adapter.py'}:WholeTensor"
+    impls = (QUICK, whole, fake("AlwaysRejects"))
+    found = doc("--case", "slice/integer-last", "--case", "slice/dots-first", "--kind", "slice", impls=impls)
+    assert "has no step for any" in found["notes"][0]
+    assert {row["sort"] for row in found["disagreements"]} & {"content"}
+    assert all(row["subject"].startswith("API-") for row in found["disagreements"])
+
+
+def test_a_step_that_only_one_has_cannot_be_compared() -> None:
+    found = doc("--kind", "index", impls=("reference", fake("AlwaysRejects")))
+    assert found["exit_status"] == 2
+    assert "nothing to compare with" in found["problems"][-1]
+
+
+def test_a_program_that_only_says_yes_agrees_with_any_content() -> None:
+    found = doc("--case", TRIGGER, impls=(by_exit("honest"), QUICK))
+    assert found["disagreements"] == []
+    assert found["inputs"]["compared"] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "impls", "complaint"),
+    [
+        ((), ("reference",), "two or more"),
+        ((), ("reference", "reference"), "two or more"),
+        (("--case", "framing/*", "x.safetensors"), (QUICK, SMALL), "not both"),
+        (("--triage", "x.toml", "--no-triage"), (QUICK, SMALL), "exclude each other"),
+        (("--case", "nothing/*"), (QUICK, SMALL), "matches no case"),
+        (("--case", "writer/disk-full"), (QUICK, SMALL), "none of these cases"),
+        ((), ("reference", "mxl"), "did you mean mlx"),
+    ],
+)
+def test_wrong_usage(arguments: tuple[str, ...], impls: tuple[str, ...], complaint: str) -> None:
+    result = call(*arguments, impls=impls)
+    assert result.exit_code == 2
+    assert complaint in " ".join(result.stderr.split())
+
+
+def test_help_is_complete() -> None:
+    result = CliRunner().invoke(diff, ["-h"])
+    assert result.exit_code == 0
+    for word in ("content split", "SELECTOR", "Exit status", "--triage", "--jobs", "Examples"):
+        assert word in result.stdout
+
+
+def test_names_tell_apart_what_signatures_must() -> None:
+    selectors = ("reference", fake("Crashes"), fake("Noisy"), "safetensors==0.3.0", "safetensors==0.3.1")
+    sides = [Side(resolve(s), Limits()) for s in selectors]
+    names = names_of(sides)
+    assert names[0] == "reference"
+    assert names[3:] == ["safetensors==0.3.0", "safetensors==0.3.1"]
+    assert len(set(names)) == 5
+
+
+def test_a_dump_is_bounded_and_can_always_be_written() -> None:
+    rows: list[dict[str, Any]] = [
+        {"name": f"\ud800{i:04}", "dtype": "F32", "shape": [float("nan")]} for i in range(200)
+    ]
+    one = dump(StepResult("accept", tensors=rows, metadata={"k": float("inf")}, has_metadata=True))
+    other = dump(StepResult("accept", tensors=rows[::-1], metadata={"k": float("inf")}, has_metadata=True))
+    assert one == other
+    assert (one["count"], len(one["tensors"])) == (200, 50)
+    json.dumps(one, allow_nan=False)
+    assert dump(StepResult("reject", "no")) == {"outcome": "reject", "message": "no"}
+
+
+def test_ctrl_c_prints_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody presses it while one implementation is done and the other hangs at the second file."""
+    started: list[Side] = []
+
+    def pressed(futures: list[Future[None]]) -> None:
+        wait(futures, return_when=FIRST_COMPLETED)
+        while not all(side.results for side in started):
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+
+    def noted(self: Side, *args: Any) -> None:
+        started.append(self)
+        original(self, *args)
+
+    original = Side.__init__
+    monkeypatch.setattr(Side, "__init__", noted)
+    monkeypatch.setattr(differential, "wait", pressed)
+    arguments = ("--case", "framing/cut-in-header", "--case", TRIGGER, "--time-limit", "3", "--jobs", "2")
+    result = call(*arguments, impls=(QUICK, fake("Hangs")))
+    assert result.exit_code == 130
+    assert "interrupted: 1 of 2 inputs were given to all of them" in result.stdout
+    assert "problem" not in result.stdout
+
+
+def test_the_official_library_against_the_reference() -> None:
+    pytest.importorskip("safetensors")
+    ids = (
+        "--case",
+        TRIGGER,
+        "--case",
+        HOLE,
+        "--case",
+        "header/name-twice-dtypes",
+        "--case",
+        "data/known-values-*",
+    )
+    found = doc(*ids, impls=("reference", "safetensors"))
+    (row,) = found["disagreements"]
+    assert row["signature"] == "HDR_DUP_KEY: accept safetensors; reject reference"

@@ -1,0 +1,121 @@
+"""The page for newcomers: every command on it is run, at night as it stands there.
+
+By day its ``stc`` is called in this process, for the start of a command takes longer than what it does, and
+what runs everything runs a sample.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from safetensors_reference.main import main
+
+from ..suite_runs import corpus_of, load_once, one_of_each
+from ..support import REPOSITORY, committed
+
+PAGE = REPOSITORY / "docs" / "first-run.md"
+BLOCK = re.compile(r"^```(?P<info>[^\n]+)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass
+class Block:
+    """A fenced block: its words, and what stands in it."""
+
+    body: str
+    kind: str
+    marks: set[str] = field(default_factory=set)
+    settings: dict[str, str] = field(default_factory=dict)
+
+
+def blocks() -> list[Block]:
+    out = []
+    for match in BLOCK.finditer(PAGE.read_text(encoding="utf-8")):
+        kind, *words = match["info"].split()
+        settings = dict(word.split("=", 1) for word in words if "=" in word)
+        out.append(Block(match["body"], kind, {w for w in words if "=" not in w}, settings))
+    return out
+
+
+Execute = Callable[[str, Path], tuple[int, str]]
+"""Runs a command in a folder; gives its exit status and what it printed."""
+
+
+def as_it_stands(command: str, folder: Path) -> tuple[int, str]:
+    """Run a command as a newcomer would, with the installed package and without the network."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    env = {**os.environ, "PATH": path, "PIP_NO_INDEX": "1", "NO_COLOR": "1", "COLUMNS": "200"}
+    done = subprocess.run(
+        ["sh", "-ec", command],
+        cwd=folder,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
+def here(command: str, folder: Path) -> tuple[int, str]:
+    """Call a command of ours in this process; run any other, and the one that starts fast, as it stands."""
+    name, *arguments = shlex.split(command)
+    if name != "stc" or arguments[0] == "check":
+        return as_it_stands(command, folder)
+    with contextlib.chdir(folder):
+        done = CliRunner(env={"NO_COLOR": "1", "COLUMNS": "200"}).invoke(main, arguments)
+    return done.exit_code, done.output
+
+
+@pytest.mark.nightly
+def test_every_command_does_what_the_page_says_as_it_stands(tmp_path: Path) -> None:
+    does_what_it_says(tmp_path, as_it_stands)
+
+
+def test_every_command_does_what_the_page_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = [case.id for case in one_of_each(committed().reading)]
+    load_once(monkeypatch, corpus_of(tmp_path / "corpus", "layout/hole-", "header/name-bytes-ff", *wanted))
+    (tmp_path / "page").mkdir()
+    does_what_it_says(tmp_path / "page", here)
+
+
+def does_what_it_says(tmp_path: Path, execute: Execute) -> None:
+    """Run all commands of the page one after the other, and look for the lines that it shows."""
+    shutil.copytree(REPOSITORY / "docs", tmp_path / "docs")
+    output, ran, left_out = "", 0, set()
+    for block in blocks():
+        if name := block.settings.get("file"):
+            (tmp_path / name).write_text(block.body, encoding="utf-8")
+        elif "run" in block.marks:
+            tool = block.settings.get("needs", "sh")
+            output = ""
+            if shutil.which(tool) is None:
+                left_out.add(tool)
+                continue
+            status, output = execute(block.body, tmp_path)
+            wanted = int(block.settings.get("status", "0"))
+            assert status == wanted, f"$ {block.body}{output}"
+            ran += 1
+        elif "shows" in block.marks and output:
+            for line in block.body.splitlines():
+                assert line in output, f"not shown: {line}\n{output}"
+    assert ran >= 8
+    if left_out:
+        pytest.skip(f"{ran} commands run; the others need {', '.join(sorted(left_out))}")
+
+
+def test_nothing_but_the_installation_is_left_unmarked() -> None:
+    unmarked = [b.body.strip() for b in blocks() if not b.marks and not b.settings]
+    assert unmarked == ["pip install -e ."]

@@ -1,0 +1,41 @@
+"""``stc impl``: environments that are removed, and those that there are none of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from safetensors_conformance.cli.impl import impl
+from safetensors_conformance.implementations.selectors import resolve
+
+from ..support import fake
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("STC_CACHE", str(tmp_path))
+    return tmp_path
+
+
+def clean(name: str) -> tuple[int, str]:
+    result = CliRunner().invoke(impl, ["clean", name])
+    return result.exit_code, result.output
+
+
+@pytest.mark.parametrize("name", ["reference", fake("Good"), "cmd:sh"])
+def test_what_runs_in_no_environment_of_its_own_cannot_be_cleaned(name: str) -> None:
+    status, out = clean(name)
+    assert status == 2
+    assert "has no environment of its own" in out
+    assert "removed" not in out
+
+
+def test_an_environment_is_removed_and_its_absence_told(cache: Path) -> None:
+    env = resolve("safetensors==9.9").environment
+    assert env is not None
+    env.folder.mkdir()
+    assert clean("safetensors==9.9") == (0, f"removed {env.folder.name}\n")
+    assert list(cache.iterdir()) == []
+    assert clean("safetensors==9.9") == (0, f"nothing to remove: there is no {env.folder.name}\n")

@@ -1,0 +1,82 @@
+"""Texts of programs stay on their lines, escaped, in terminals, pytest's output, JUnit files and records."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from safetensors_reference.main import main
+
+from ..support import HERE, QUICK, REPOSITORY
+
+pytestmark = pytest.mark.usefixtures("loaded_once")
+
+CASES = ("framing/one-tensor", "framing/no-bytes", "header/name-twice-adjacent")
+WAYS = (
+    "dies-at-start",
+    "refuses-to-start",
+    "dies",
+    "noise",
+    "refuses",
+    "tensors",
+    "mistake",
+    "outcome",
+)
+
+
+def loud(how: str) -> str:
+    return f"cmd:{sys.executable} -IS {HERE / 'loud_fake.py'} {how}"
+
+
+def assert_tame(text: str) -> None:
+    """Lines hold printable characters only, and none is a command of a forge's log."""
+    assert text.strip()
+    for line in text.split("\n"):
+        assert line.isprintable(), ascii(line)
+        assert not line.lstrip().startswith(("::", "##[")), line
+
+
+@pytest.mark.by_day(8)
+@pytest.mark.parametrize("how", WAYS)
+@pytest.mark.parametrize("more", [(), ("--no-smoke",), ("--impl", QUICK, "--no-smoke")])
+def test_a_run_shows_no_text_raw(how: str, more: tuple[str, ...], tmp_path: Path) -> None:
+    chosen = [part for case in CASES for part in ("--case", case)]
+    result = CliRunner().invoke(
+        main, ["run", "--impl", loud(how), *chosen, "--report", str(tmp_path), *more], catch_exceptions=False
+    )
+    assert result.exit_code in (1, 2)
+    assert_tame(result.output)
+    assert_tame((tmp_path / "summary.md").read_text("utf-8"))
+    for record in tmp_path.glob("*.jsonl"):
+        assert_tame(record.read_text("ascii"))
+
+
+@pytest.mark.by_day(3)
+@pytest.mark.parametrize("command", ["diff", "check-protocol"])
+@pytest.mark.parametrize("how", ["dies-at-start", "refuses", "tensors", "outcome"])
+def test_comparisons_and_checks_of_the_protocol_show_none_either(command: str, how: str) -> None:
+    more = ["--impl", QUICK, "--case", CASES[0]] if command == "diff" else []
+    result = CliRunner().invoke(main, [command, "--impl", loud(how), *more], catch_exceptions=False)
+    assert result.exit_code in (1, 2)
+    assert_tame(result.output)
+
+
+@pytest.mark.parametrize("how", ["dies-at-start", "refuses"])
+def test_pytest_and_junit_show_none_either(how: str, few_cases: Path, tmp_path: Path) -> None:
+    junit = tmp_path / "junit.xml"
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "--color=no"]
+    chosen = ["--no-smoke", "-k", "one-tensor", "-rA", f"--corpus={few_cases}"]
+    ran = subprocess.run(
+        [*command, "conformance", "--impl", loud(how), *chosen, f"--junit-xml={junit}"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+    assert ran.returncode in (1, 2, 4)
+    assert_tame(ran.stdout.decode("utf-8"))
+    assert_tame(junit.read_text("utf-8") if junit.is_file() else "(none)")

@@ -1,0 +1,213 @@
+"""``stc trend`` with fakes in place of versions: nothing is installed, nothing is fetched."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from safetensors_conformance.cli.trend import notes_of, trend
+from safetensors_conformance.implementations.environment import InstallError
+from safetensors_conformance.implementations.selectors import Target, resolve
+from safetensors_conformance.run.results import header_row
+from safetensors_reports.record.run import read_record
+from safetensors_reports.schemas import schema_error
+
+from ..support import HERE, TRIGGER, committed, fake
+
+pytestmark = pytest.mark.usefixtures("loaded_once")
+
+SMALL = f"py:{HERE / 'small_adapter.py'}:Small"
+RIGHT = fake("Small")
+WRITES_NOTHING = f"py:{HERE / 'small_adapter.py'}:WritesNothing"
+LOSES = f"py:{HERE / 'misfit_fakes.py'}:LosesMetadata"
+MISFIT = f"py:{HERE / 'misfit_fakes.py'}:OldApi"
+HOLE = "layout/hole-between-two"
+TRAILING = "layout/trailing-4-bytes"
+KEPT = "metadata/amount-one-value"
+
+
+def call(monkeypatch: pytest.MonkeyPatch, fakes: Mapping[str, str | None], *arguments: str | Path) -> Result:
+    """Run the command over versions that are really fakes; None stands for one that cannot be installed."""
+
+    def known(selector: str) -> Target:
+        version = selector.rpartition("==")[2]
+        if version not in fakes:
+            return resolve(selector)
+        name = fakes[version]
+        return resolve(name if name is not None else "reference")
+
+    def missing(target: Target) -> None:
+        if target.selector == "reference":
+            raise InstallError("fake 2.0 cannot be had: no such version")
+
+    monkeypatch.setattr("safetensors_conformance.cli.trend.resolve", known)
+    monkeypatch.setattr("safetensors_conformance.cli.trend.prepare", missing)
+    result = CliRunner().invoke(trend, ["safetensors", *fakes, *map(str, arguments)])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def doc(monkeypatch: pytest.MonkeyPatch, fakes: Mapping[str, str | None], *arguments: str) -> dict[str, Any]:
+    result = call(monkeypatch, fakes, "--json", *arguments)
+    document: dict[str, Any] = json.loads(result.stdout)
+    assert schema_error("trend", document) is None
+    assert document["exit_status"] == result.exit_code
+    return document
+
+
+def test_fixed_and_broken_by_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    fakes = {"1.0": fake("AlwaysAccepts"), "1.1": RIGHT, "1.2": LOSES}
+    result = call(monkeypatch, fakes, "--case", HOLE, "--case", KEPT)
+    assert result.exit_code == 0
+    first, second = result.stdout.split("1.1 -> 1.2")
+    assert "1.0 -> 1.1   fixed 1   broken 0" in first
+    assert "OFF-07" in first
+    assert f"{HOLE}: Four bytes between two tensors" in first
+    assert "wrong-accept -> pass 1" in first
+    assert "broken 1" in second
+    assert "pass -> wrong-content 1" in second
+
+
+def test_an_adapter_that_does_not_fit_fixes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The old version lacks what the adapter reads elements with; it would fail on every file with data."""
+    fakes = {"1.0": MISFIT, "1.1": RIGHT}
+    ids = ("data/each-tensor-its-own-bytes", HOLE, "layout/empty-tensor-inside-another-7")
+    document = doc(monkeypatch, fakes, *(x for i in ids for x in ("--case", i)))
+    (passage,) = document["passages"]
+    assert {c["case"]: c["turn"] for c in passage["changes"]} == {
+        "data/each-tensor-its-own-bytes": "unknown",
+        HOLE: "unknown",
+        "layout/empty-tensor-inside-another-7": "fixed",
+    }
+    assert document["versions"][0]["counts"] == {"harness-error": 2, "wrong-accept": 1}
+    assert "nothing is known of 2 cases" in " ".join(document["versions"][0]["remarks"])
+    assert "nothing is known" not in " ".join(document["versions"][1]["remarks"])
+
+
+def test_a_version_that_takes_no_file_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    fakes = {"1.0": fake("AlwaysRejects"), "1.1": RIGHT}
+    document = doc(monkeypatch, fakes, "--case", "data/each-tensor-its-own-bytes", "--case", HOLE)
+    (passage,) = document["passages"]
+    assert {c["turn"] for c in passage["changes"]} == {"unknown"}
+
+
+def test_the_known_bugs_of_a_project_explain_its_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = committed().by_id["framing/data-start-rounded-up"]
+    fakes = {"0.3.0": fake("AlwaysAccepts"), "0.3.1": RIGHT, "0.4.0": fake("AlwaysAccepts")}
+    document = doc(monkeypatch, fakes, "--case", case.id)
+    monkeypatch.setattr("safetensors_conformance.cli.trend.resolve", resolve)
+    assert document["passages"][0]["changes"][0]["turn"] == "fixed"
+    notes = notes_of(committed(), resolve("safetensors"))
+    (bug,) = [b for b in notes[case.id].bugs if b.id == "FB-03"]
+    assert bug.turns_between("0.3.0", "0.3.1") is True
+    assert bug.turns_between("0.3.1", "0.4.0") is False
+
+
+def test_bugs_are_found_under_the_title_of_a_project() -> None:
+    notes = notes_of(committed(), resolve("mlx==0.31.1"))
+    assert any(bug.id == "FB-43" for note in notes.values() for bug in note.bugs)
+    assert not any(note.bugs for note in notes_of(committed(), None).values())
+
+
+def test_every_kind_of_case_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    fakes = {"1.0": WRITES_NOTHING, "1.1": SMALL}
+    ids = ("writer/two-tensors-and-metadata", "slice/integer-last", TRIGGER)
+    document = doc(monkeypatch, fakes, *(x for i in ids for x in ("--case", i)))
+    assert [v["cases"] for v in document["versions"]] == [3, 3]
+    (change,) = document["passages"][0]["changes"]
+    assert (change["case"], change["turn"]) == ("writer/two-tensors-and-metadata", "fixed")
+    assert "no file was written" in change["detail"]
+
+
+def test_support_is_apart_from_fixed_and_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    fakes = {"1.0": fake("NeedsNotF32"), "1.1": RIGHT, "1.2": fake("NeedsNotF32")}
+    document = doc(monkeypatch, fakes, "--case", TRIGGER)
+    turns = [p["changes"][0]["turn"] for p in document["passages"]]
+    assert turns == ["gained", "lost"]
+    assert all(p["counts"]["fixed"] == p["counts"]["broken"] == 0 for p in document["passages"])
+
+
+def test_a_version_that_cannot_be_installed_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    fakes = {"1.0": fake("AlwaysAccepts"), "2.0": None, "1.1": RIGHT}
+    result = call(monkeypatch, fakes, "--case", HOLE)
+    assert result.exit_code == 2
+    assert "2.0      not run: fake 2.0 cannot be had" in result.stdout
+    assert "1.0 -> 1.1   fixed 1" in result.stdout
+
+
+def test_a_version_that_does_not_start_has_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    document = doc(monkeypatch, {"1.0": fake("NoSteps"), "1.1": RIGHT}, "--case", HOLE)
+    assert "cannot start" in document["versions"][0]["reason"]
+    assert document["passages"] == []
+
+
+def test_a_version_that_dies_on_and_on_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    cases = ("--case", "framing/*", "--max-hangs", "1", "--time-limit", "0.2")
+    document = doc(monkeypatch, {"1.0": fake("AlwaysHangs"), "1.1": SMALL}, *cases)
+    assert "--max-hangs 1" in document["versions"][0]["reason"]
+    assert "reason" not in document["versions"][1]
+
+
+def test_remarks_about_an_adapter_that_may_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = call(monkeypatch, {"1.0": fake("AlwaysAccepts")}, "--case", "framing/*")
+    assert "most basic files" in result.stdout
+    assert "it calls itself" in call(monkeypatch, {"9.0": fake("Noisy")}, "--case", HOLE).stdout
+
+
+def test_reports_and_records_are_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    fakes = {"1.0": fake("AlwaysAccepts"), "1.1": RIGHT}
+    call(monkeypatch, fakes, "--case", HOLE, "--case", TRAILING, "--report", out)
+    assert schema_error("trend", json.loads((out / "trend.json").read_text())) is None
+    assert "**FIXED: 2**" in (out / "trend.md").read_text()
+    records = [read_record(path) for path in sorted(out.glob("*.jsonl"))]
+    assert len(records) == 2
+    assert all(record.cases == 2 for record in records)
+
+
+def test_ctrl_c_keeps_the_versions_that_were_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    def pressed(*args: Any) -> dict[str, Any]:
+        seen.append("x")
+        if len(seen) > 2:
+            raise KeyboardInterrupt
+        return header_row(*args)
+
+    monkeypatch.setattr("safetensors_conformance.cli.trend.header_row", pressed)
+    fakes = {"1.0": fake("AlwaysAccepts"), "1.1": RIGHT, "1.2": fake("Noisy")}
+    result = call(monkeypatch, fakes, "--case", HOLE)
+    assert result.exit_code == 130
+    assert "interrupted" in result.stdout
+    assert "1.0 -> 1.1   fixed 1" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("mxl", "1"), "did you mean mlx"),
+        (("reference", "1"), "no versions to choose from"),
+        (("tinygrad", "0.8.0", "0.9.0"), "fits 0.9.0 and newer"),
+        (("safetensors:numpy", "0.8.0", "--entry", "torch"), "names an entry already"),
+        (("safetensors==0.8.0", "0.8.0"), "versions stand behind the name"),
+        (("safetensors", "0.8.0", "--entry", "nothing"), "has no entry"),
+        (("safetensors",), "Missing argument"),
+        (("safetensors", "0.8.0", "--case", "no/such"), "matches no case"),
+    ],
+)
+def test_wrong_usage(arguments: tuple[str, ...], complaint: str) -> None:
+    result = CliRunner().invoke(trend, list(arguments))
+    assert result.exit_code == 2
+    assert complaint in " ".join(result.stderr.split())
+
+
+def test_help_is_complete() -> None:
+    result = CliRunner().invoke(trend, ["-h"])
+    assert result.exit_code == 0
+    for word in ("fixed, broken", "--entry", "Exit status", "Examples", "--report"):
+        assert word in result.stdout

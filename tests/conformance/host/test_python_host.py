@@ -1,0 +1,556 @@
+"""Answers of adapters as hosts pass them on: odd values are content, what cannot be told is no refusal."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from safetensors_conformance.host import python_host as host
+from safetensors_conformance.host.library import UNTOLD, Refused, attribute, call, each, item, marked, opened
+from safetensors_conformance.implementations.descriptor import HERE
+from safetensors_conformance.implementations.selectors import Target
+from safetensors_conformance.worker.outcome import StepResult
+from safetensors_conformance.worker.worker import Limits, StartError, make_worker
+
+from ..support import REPOSITORY
+
+
+@pytest.fixture(autouse=True)
+def _soon_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host.library, "MAX_VALUES", 10_000)
+
+
+def read(gives: Any, *, own: bool = False, **more: Any) -> dict[str, Any]:
+    """Answer ``read`` with what ``gives`` is or returns; the adapter is ``marked`` when it is our ``own``."""
+
+    def method(_path: str) -> Any:
+        return gives() if callable(gives) else gives
+
+    adapter = SimpleNamespace(read=marked(method) if own else method, **more)
+    return sent(host.run(adapter, {"seq": 1, "step": "read", "path": "/nothing"}))
+
+
+def sent(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return what arrives of an answer at the other end of the pipe."""
+    out, into = os.pipe()
+    with os.fdopen(out, "rb") as arrives:
+        with os.fdopen(into, "wb"):
+            host.send(into, answer)
+        told: dict[str, Any] = json.loads(arrives.read())
+    return told
+
+
+def endless() -> Iterator[int]:
+    while True:
+        yield 1
+
+
+def fails() -> Iterator[int]:
+    yield 2
+    raise ValueError("half way")
+
+
+class Raises:
+    """Fails however it is looked at."""
+
+    def __iter__(self) -> Iterator[Any]:
+        raise KeyError("iter")
+
+    def __len__(self) -> int:
+        raise KeyError("len")
+
+    def __repr__(self) -> str:
+        raise KeyError("repr")
+
+    __str__ = __repr__
+
+
+class LongTuple(tuple[Any, ...]):
+    """Says that it has three items more."""
+
+    def __len__(self) -> int:
+        return super().__len__() + 3
+
+
+class LongBytes(bytes):
+    """Says that it is longer."""
+
+    def __len__(self) -> int:
+        return 100
+
+
+DEEP: list[Any] = []
+for _ in range(600):
+    DEEP = [DEEP]
+CYCLE: dict[str, Any] = {}
+CYCLE["again"] = [CYCLE]
+MANY: list[Any] = []
+MANY += [MANY] * 100
+"""Has hundred ways on each of its levels."""
+
+
+@pytest.mark.parametrize(
+    ("shape", "told"),
+    [
+        (None, None),
+        (1, 1),
+        (True, True),
+        ("23", "23"),
+        ({"a": 1}, {"a": 1}),
+        ((2, None, "x", 1.5), [2, None, "x", 1.5]),
+        (range(3), [0, 1, 2]),
+        (memoryview(bytes(2)), [0, 0]),
+        ([[2]], [[2]]),
+        ([math.nan, math.inf, -math.inf], ["NaN", "Infinity", "-Infinity"]),
+        ([2**64, -(2**70)], [2**64, -(2**70)]),
+    ],
+)
+def test_odd_shapes_are_content(shape: Any, told: Any) -> None:
+    answer = read([("w", "F32", shape, b"")])
+    assert answer["outcome"] == "accept"
+    assert answer["tensors"][0]["shape"] == told
+
+
+def test_an_integer_that_no_parser_reads_back_is_told_by_its_beginning() -> None:
+    answer = read([("w", "F32", [10**5000], b"")])
+    assert answer["tensors"][0]["shape"] == [f"{hex(10**5000)[:40]}... (16,610 bits)"]
+    assert read([("w", "F32", [10**4000], b"")])["tensors"][0]["shape"] == [10**4000]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        ("w", "F32", fails),
+        ("w", "F32", endless),
+        ("w", "F32", Raises()),
+        ("w", "F32", [object()]),
+        ("w", object(), [2]),
+        ("w", Raises(), [2]),
+        ("w", "F32", [2], 8),
+        ("w", "F32", [2], "text"),
+        ("w", "F32", [2], Raises()),
+        ("w", "F32"),
+        ("w", "F32", [2], b"", b""),
+        LongTuple(("w",)),
+        Raises(),
+        None,
+        5,
+        "w",
+    ],
+    ids=lambda row: type(row).__name__,
+)
+@pytest.mark.parametrize("own", [True, False])
+def test_what_is_no_tensor_is_a_mistake_of_the_adapter(row: Any, own: bool) -> None:
+    if isinstance(row, tuple) and callable(row[-1]):
+        row = (*row[:-1], row[-1]())
+    answer = read([row], own=own)
+    assert answer["outcome"] == "harness-error"
+    assert answer["message"].startswith("the adapter failed: ")
+    assert "exception" not in answer
+
+
+@pytest.mark.parametrize("gives", [None, 5, Raises(), {"metadata": None}, {"tensors": None}, {"tensors": 5}])
+def test_what_is_no_answer_is_a_mistake_of_the_adapter(gives: Any) -> None:
+    assert read(gives)["outcome"] == "harness-error"
+    assert read(gives, own=True)["outcome"] == "harness-error"
+
+
+@pytest.mark.parametrize("metadata", [MANY, Raises(), {"a": Raises()}, {1: "a", "1": "b"}, {"a": object()}])
+def test_metadata_without_end_or_sense_is_a_mistake_of_the_adapter(metadata: Any) -> None:
+    answer = read({"tensors": [], "metadata": metadata})
+    assert answer["outcome"] == "harness-error"
+
+
+@pytest.mark.parametrize("metadata", [{"a": DEEP}, CYCLE, [1], "text", 5, {"a": math.nan}, {"a": b"\xff"}])
+def test_odd_metadata_is_content(metadata: Any) -> None:
+    answer = read({"tensors": [], "metadata": metadata})
+    assert answer["outcome"] == "accept"
+    assert answer["metadata"] is not None
+
+
+def test_a_length_that_lies_changes_nothing() -> None:
+    (row,) = read([("w", "U8", [2], LongBytes(b"ab"))])["tensors"]
+    assert row["nbytes"] == 2
+
+
+def test_nothing_is_what_a_marked_adapter_was_told_and_untold_what_it_was_not() -> None:
+    assert read([("w", None, None, None)])["tensors"] == [{"name": "w", "dtype": None, "shape": None}]
+    (row,) = read([("w", None, None)], own=True)["tensors"]
+    assert (row["dtype"], row["shape"]) == ("None", "None")
+    assert read([("w", "F32", [2], None)], own=True)["outcome"] == "harness-error"
+    (row,) = read([("w", UNTOLD, UNTOLD)], own=True)["tensors"]
+    assert (row["dtype"], row["shape"]) == (None, None)
+
+
+def raising(kind: type[BaseException]) -> Callable[[], Any]:
+    def library() -> Any:
+        raise kind("of the library")
+
+    return library
+
+
+def mixed(where: str) -> Callable[[], Any]:
+    """An adapter in which a KeyError is raised in one place or another."""
+    library = raising(KeyError)
+    manager = type("Manager", (), {"__enter__": lambda _: library(), "__exit__": lambda *_: None})
+    leaving = type("Manager", (), {"__enter__": lambda _: 1, "__exit__": lambda *_: library()})
+    quiet = type("Manager", (), {"__enter__": lambda _: 1, "__exit__": lambda *_: None})
+    odd = type("Odd", (), {"__getitem__": lambda *_: library(), "size": property(lambda _: library())})
+
+    def own() -> Any:
+        raise KeyError("of the adapter")
+
+    def within() -> Any:
+        with opened(quiet):
+            own()
+
+    def left() -> Any:
+        with opened(leaving):
+            return []
+
+    def entered() -> Any:
+        with opened(manager):
+            return []
+
+    def rows(given: Any) -> Iterator[Any]:
+        yield ("w", "F32", [])
+        yield from given()
+
+    ways: dict[str, Callable[[], Any]] = {
+        "call": lambda: call(library),
+        "item": lambda: item(odd(), 1),
+        "attribute": lambda: attribute(odd(), "size"),
+        "each": lambda: list(each(rows(library))),
+        "each, lazily": lambda: each(rows(library)),
+        "a generator of the adapter": lambda: rows(lambda: call(library)),
+        "entering": entered,
+        "leaving": left,
+        "own": own,
+        "own, after a call": lambda: (call(list), own()),
+        "own, lazily": lambda: rows(own),
+        "own, in a context": within,
+        "own item": lambda: item(None, 1),
+        "own attribute": lambda: attribute(None, "size"),
+        "own each": lambda: list(each(5)),  # type: ignore[arg-type]
+        "own manager": lambda: opened(lambda: 5).__enter__(),
+        "own arguments": lambda: call(library, 1),
+    }
+    return ways[where]
+
+
+OF_LIBRARY = (
+    "call",
+    "item",
+    "attribute",
+    "each",
+    "each, lazily",
+    "a generator of the adapter",
+    "entering",
+    "leaving",
+)
+
+
+@pytest.mark.parametrize("where", OF_LIBRARY)
+def test_what_comes_out_of_a_mark_is_a_refusal(where: str) -> None:
+    answer = read(mixed(where), own=True, rejects=(KeyError,))
+    assert (answer["outcome"], answer.get("exception")) == ("reject", "KeyError"), answer
+    assert answer["documented"] is True
+
+
+OWN = (
+    *("own", "own, after a call", "own, lazily", "own, in a context", "own item", "own attribute"),
+    *("own each", "own manager", "own arguments"),
+)
+
+
+@pytest.mark.parametrize("where", OWN)
+def test_what_does_not_come_out_of_a_mark_is_a_mistake(where: str) -> None:
+    answer = read(mixed(where), own=True, rejects=(KeyError,))
+    assert answer["outcome"] == "harness-error", answer
+    assert "test_python_host.py" in answer["message"] or "library.py" in answer["message"]
+
+
+@pytest.mark.parametrize("where", ["call", "own", "own, lazily"])
+def test_an_adapter_without_marks_is_believed(where: str) -> None:
+    assert read(mixed(where))["outcome"] == "reject"
+
+
+def test_a_method_that_replaces_a_marked_one_is_believed() -> None:
+    @marked
+    class Adapter:
+        def read(self, path: str) -> Any:
+            raise ValueError(path)
+
+    class Other(Adapter):
+        def read(self, path: str) -> Any:
+            raise ValueError(path)
+
+    request = {"seq": 1, "step": "read", "path": "/nothing"}
+    assert host.run(Adapter(), request)["outcome"] == "harness-error"
+    assert host.run(Other(), request)["outcome"] == "reject"
+
+
+def test_a_name_that_an_adapter_does_not_know_is_its_mistake_and_the_librarys_is_not() -> None:
+    def own() -> Any:
+        return unknown  # type: ignore[name-defined]  # noqa: F821
+
+    library: dict[str, Any] = {}
+    exec(compile("def load(): return unknown", "library.py", "exec"), library)
+    assert host.run(SimpleNamespace(read=lambda _: unknown), REQUEST)["outcome"] == "harness-error"  # type: ignore[name-defined]  # noqa: F821
+    assert host.run(SimpleNamespace(read=lambda _: library["load"]()), REQUEST)["exception"] == "NameError"
+
+
+REQUEST = {"seq": 1, "step": "read", "path": "/nothing"}
+
+
+def test_a_refusal_that_is_no_exception_names_none() -> None:
+    def refuses() -> Any:
+        raise Refused("it gave None")
+
+    answer = read(refuses, own=True, rejects=(ValueError,))
+    assert (answer["outcome"], answer["message"]) == ("reject", "it gave None")
+    assert "exception" not in answer
+    assert "documented" not in answer
+
+
+@pytest.mark.parametrize("valid", [None, 1, "yes", Raises()])
+def test_a_validator_says_true_or_false(valid: Any) -> None:
+    assert host.run(SimpleNamespace(check=lambda _: valid), REQUEST)["outcome"] == "harness-error"
+
+
+def test_a_step_that_an_adapter_does_not_have_is_no_refusal() -> None:
+    adapter = SimpleNamespace(read=lambda _: [])
+    for step in ("open", "slice", "index", "write", "resave", "hold", "nonsense"):
+        request = {**REQUEST, "step": step, "tensor": "w", "index": []}
+        assert host.run(adapter, request)["outcome"] == "unsupported", step
+    for step in ("get", "look"):
+        host.HELD.clear()
+        assert host.run(adapter, {**REQUEST, "step": step, "tensor": "w"})["outcome"] == "harness-error", step
+
+
+@pytest.mark.parametrize(
+    "request_", [{}, {"storages": {"s": [{"what": 1}]}, "tensors": [], "metadata": None}]
+)
+def test_a_request_that_cannot_be_carried_out_is_no_refusal(request_: dict[str, Any]) -> None:
+    adapter = SimpleNamespace(write=lambda *_: None)
+    answer = host.run(adapter, {**REQUEST, "step": "write", **request_})
+    assert answer["outcome"] == "harness-error"
+
+
+@pytest.mark.parametrize(
+    ("attributes", "words"),
+    [
+        (
+            {"rejects": 5},
+            "rejects of the adapter must be a tuple of exception types, such as (ValueError,), not 5",
+        ),
+        ({"rejects": ValueError}, "rejects of the adapter must be a tuple of exception types"),
+        ({"rejects": (5,)}, "rejects of the adapter must be a tuple of exception types"),
+        ({"rejects": "ValueError"}, "rejects of the adapter must be a tuple of exception types"),
+        ({"lacks": "dtype-f4"}, 'lacks of the adapter must be a tuple of names, such as ("dtype-f4",)'),
+        ({"lacks": 5}, "lacks of the adapter must be a tuple of names"),
+        ({"lacks": (5,)}, "lacks of the adapter must be a tuple of names"),
+        ({"open": 5}, "open of the adapter must be a method, not int"),
+        ({"profile": "hardened"}, "profile of the adapter must be a method, not str"),
+        ({"version": Raises()}, "KeyError"),
+    ],
+)
+def test_an_adapter_that_is_none_is_told_at_the_start(attributes: dict[str, Any], words: str) -> None:
+    adapter = SimpleNamespace(read=lambda _: [], **attributes)
+    answer = host.start_or_error(adapter, {"profile": None})
+    assert words in answer["error"]["message"]
+
+
+def test_a_profile_that_fails_is_told_at_the_start() -> None:
+    adapter = SimpleNamespace(read=lambda _: [], profile=lambda _: int("no"))
+    answer = host.start_or_error(adapter, {"profile": "hardened"})
+    assert answer["error"]["message"] == "ValueError: invalid literal for int() with base 10: 'no'"
+
+
+def test_the_marked_adapter_of_the_documentation_says_whose_mistake_it_was(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    page = (REPOSITORY / "docs" / "plug-in.md").read_text(encoding="utf-8")
+    (text,) = (part for part in page.split("```")[1::2] if "@marked" in part)
+    adapter = tmp_path / "documented.py"
+    adapter.write_text("import mylib\n" + text.removeprefix("python\n"), encoding="utf-8")
+    tensor: Any = SimpleNamespace(dtype="F32", shape=(2,), tobytes=lambda: bytes(8))
+    kind = {"__enter__": lambda self: self, "__exit__": lambda *_: None, "names": lambda _: iter(["w"])}
+    file: Any = type("File", (), {**kind, "get": lambda *_: tensor})()
+    monkeypatch.setitem(sys.modules, "mylib", SimpleNamespace(open=lambda _: file))
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    made = host.load(f"{adapter}:Adapter")
+    assert host.run(made, REQUEST)["tensors"][0]["shape"] == [2]
+    tensor.tobytes = None
+    assert host.run(made, REQUEST)["outcome"] == "harness-error"
+    file.names = lambda: map(int, ["no"])
+    assert host.run(made, REQUEST)["exception"] == "ValueError"
+
+
+# The host for JavaScript
+
+
+NODE = """
+const nest = [[[]]];
+const big = 10n ** 5000n;
+const fail = () => { throw new RangeError("of the library"); };
+const own = () => undefined.field;
+const row = (more) => [{ name: "w", dtype: "F32", shape: [2], data: new Uint8Array(8), ...more }];
+const ways = (call, refused, UNTOLD) => ({
+  good: () => row(),
+  one: () => row({ shape: 1 }),
+  text: () => row({ shape: "23" }),
+  like: () => row({ shape: { length: 3 } }),
+  nothing: () => row({ shape: null, dtype: undefined }),
+  untold: () => row({ shape: UNTOLD, dtype: UNTOLD }),
+  odd: () => row({ shape: [NaN, Infinity, 2n ** 64n, nest, undefined, null, true, big] }),
+  digits: () => ({ tensors: [], metadata: { a: "\\u00015\\u0001", b: [1], __proto__: null, c: null } }),
+  views: () => row({ data: new Float32Array(2) }),
+  number: () => row({ data: 8 }),
+  list: () => row({ data: [1, 2] }),
+  void: () => row({ data: null }),
+  unnamed: () => row({ name: undefined }),
+  deep: () => row({ name: nest }),
+  null: () => null,
+  five: () => 5,
+  holes: () => [null],
+  tensors: () => ({ tensors: 5 }),
+  getter: () => [{ name: "w", get shape() { return own(); } }],
+  throws: () => call(fail),
+  rejects: async () => call(async () => fail()),
+  text_thrown: () => call(() => { throw "no"; }),
+  null_thrown: () => call(() => { throw null; }),
+  refused: () => { throw refused("it gave null"); },
+  unknown_of_library: () => call(() => unknown),
+  unknown: () => unknown,
+  own: () => own(),
+  own_thrown: () => { throw new Error("mine"); },
+  own_later: async () => own(),
+});
+export const make = (load, { call, refused, UNTOLD }) => ({
+  name: "odd", version: "1", marked: MARKED,
+  read: (path) => ways(call, refused, UNTOLD)[path](),
+});
+"""
+
+ROW = {"name": "w", "dtype": "F32", "shape": [2]}
+CONTENT: dict[str, Any] = {
+    "good": {"shape": [2]},
+    "one": {"shape": 1},
+    "text": {"shape": "23"},
+    "like": {"shape": "(an object)"},
+    "nothing": {"shape": "null", "dtype": "undefined"},
+    "untold": {"shape": None, "dtype": None},
+    "odd": {
+        "shape": [
+            *("NaN", "Infinity", 2**64, "(a list)", "undefined", None, True),
+            f"1{'0' * 39}... (5001 digits)",
+        ]
+    },
+    "views": {"nbytes": 8},
+}
+MISTAKES = (
+    *("number", "list", "void", "unnamed", "deep", "null", "five", "holes", "tensors", "getter"),
+    *("own", "own_thrown", "own_later", "unknown"),
+)
+REFUSALS = {
+    "throws": "RangeError",
+    "rejects": "RangeError",
+    "text_thrown": "string",
+    "null_thrown": "object",
+    "unknown_of_library": "ReferenceError",
+    "refused": None,
+}
+
+node = pytest.mark.skipif(shutil.which("node") is None, reason="no Node.js here")
+
+
+def javascript(folder: Path, text: str) -> Any:
+    adapter = folder / "odd.mjs"
+    adapter.write_text(text, encoding="utf-8")
+    argv = ("node", str(HERE.parent / "host" / "node_host.mjs"), str(adapter), str(folder))
+    return make_worker(Target("odd", "node", argv), Limits())
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, StepResult]:
+    """Return what the host for JavaScript makes of every odd answer of a marked adapter."""
+    worker = javascript(tmp_path_factory.mktemp("node"), NODE.replace("MARKED", "true"))
+    try:
+        worker.start()
+        return {way: worker.ask("read", way) for way in (*CONTENT, *MISTAKES, *REFUSALS, "digits")}
+    finally:
+        worker.close()
+
+
+@node
+@pytest.mark.parametrize("way", CONTENT)
+def test_odd_values_of_javascript_are_content(way: str, answers: dict[str, StepResult]) -> None:
+    answer = answers[way]
+    assert answer.outcome == "accept", answer
+    assert answer.tensors is not None
+    told = answer.tensors[0]
+    wants = CONTENT[way] if way == "views" else {**ROW, **CONTENT[way]}
+    assert {key: told.get(key) for key in wants} == wants
+
+
+@node
+def test_texts_of_javascript_are_no_integers(answers: dict[str, StepResult]) -> None:
+    assert answers["digits"].metadata == {"a": "\x015\x01", "b": "(a list)", "c": None}
+
+
+@node
+@pytest.mark.parametrize("way", MISTAKES)
+def test_mistakes_of_an_adapter_in_javascript_are_no_refusals(
+    way: str, answers: dict[str, StepResult]
+) -> None:
+    assert answers[way].outcome == "harness-error", answers[way]
+    assert answers[way].message.startswith("the adapter failed: ")
+
+
+@node
+@pytest.mark.parametrize("way", REFUSALS)
+def test_refusals_of_a_library_in_javascript_are_its_own(way: str, answers: dict[str, StepResult]) -> None:
+    assert (answers[way].outcome, answers[way].exception) == ("reject", REFUSALS[way])
+
+
+@node
+def test_an_adapter_in_javascript_without_marks_is_believed(tmp_path: Path) -> None:
+    worker = javascript(tmp_path, NODE.replace("MARKED", "false"))
+    try:
+        worker.start()
+        outcomes = {
+            way: worker.ask("read", way).outcome for way in ("own", "own_thrown", "unknown", "throws")
+        }
+        told = worker.ask("read", "nothing").tensors
+    finally:
+        worker.close()
+    refused = dict.fromkeys(("own", "own_thrown", "throws"), "reject")
+    assert outcomes == {**refused, "unknown": "harness-error"}
+    assert told is not None
+    assert told[0].keys().isdisjoint({"dtype", "shape"})
+
+
+@node
+@pytest.mark.parametrize(
+    ("attributes", "words"),
+    [
+        ('lacks: "dtype-f4"', "lacks of the adapter must be an array of names"),
+        ("open: 5", "open of the adapter must be a method, not of the type number"),
+    ],
+)
+def test_an_adapter_in_javascript_that_is_none_is_told_at_the_start(
+    attributes: str, words: str, tmp_path: Path
+) -> None:
+    text = f"export const make = () => ({{ name: 'odd', read: () => [], {attributes} }});"
+    with pytest.raises(StartError, match=words):
+        javascript(tmp_path, text).start()

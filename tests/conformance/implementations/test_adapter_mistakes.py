@@ -1,0 +1,310 @@
+"""Mistakes of an adapter are never held against its library; those of a library are never hidden.
+
+Every adapter in Python runs in this process over a stand-in for its library (``dummy_libraries``), loaded by
+path as the host does. No library is needed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import importlib.metadata
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from safetensors_conformance.host import python_host as host
+from safetensors_conformance.implementations.descriptor import HERE, descriptors
+
+from ..dummy_libraries import DUMMIES, Library, OwnError, module
+
+Load = Callable[..., tuple[Any, Library]]
+LOADED = ("given", "header_rows", "lacking", "torch_rows", "stc_adapter")
+READING = ("open", "read", "slice", "index", "check", "device", "lifecycle")
+WRITING = ("write", "resave")
+
+
+@pytest.fixture
+def load(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Load]:
+    """Load an adapter over its stand-in; arguments are those of ``Library``."""
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(bytes(16))
+    (tmp_path / "libopenvino_genai.so").touch()
+    paddle = tmp_path / "paddle.py"
+    paddle.write_text("from dummy_paddleformers import *\n", encoding="utf-8")
+    distribution = SimpleNamespace(version="1.0", locate_file=lambda _: paddle)
+    monkeypatch.setattr(importlib.metadata, "version", lambda _: "1.0")
+    monkeypatch.setattr(importlib.metadata, "distribution", lambda _: distribution)
+    monkeypatch.setattr(shutil, "which", lambda name: name)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+
+    def make(spec: str, **more: Any) -> tuple[Any, Library]:
+        library = Library(str(path), **more)
+        modules = DUMMIES[spec](library)
+        for name in {part for full in modules for part in _with_parents(full)}:
+            monkeypatch.setitem(sys.modules, name, module(name, modules.get(name, {})))
+        for name in sorted(modules):
+            parent, _, last = name.rpartition(".")
+            if parent and not hasattr(sys.modules[parent], last):
+                monkeypatch.setattr(sys.modules[parent], last, sys.modules[name], raising=False)
+        for name in LOADED:
+            monkeypatch.delitem(sys.modules, name, raising=False)
+        if library.shared_library is not None:
+            monkeypatch.setattr(ctypes, "CDLL", lambda _: library.shared_library)
+        adapter = host.load(f"{HERE / spec.partition(':')[0]}:{spec.partition(':')[2]}")
+        for name, value in library.after.items():
+            monkeypatch.setattr(sys.modules["stc_adapter"], name, value)
+        assert host.misuse(adapter) is None
+        if spec == "reference/adapter.py:Reference":
+            adapter.device = None  # takes torch itself; its device step has tests of its own
+        return adapter, library
+
+    yield make
+    for name in LOADED:
+        sys.modules.pop(name, None)
+
+
+def _with_parents(name: str) -> Iterator[str]:
+    parts = name.split(".")
+    return (".".join(parts[:end]) for end in range(1, len(parts) + 1))
+
+
+def has(adapter: Any, steps: tuple[str, ...]) -> list[str]:
+    """The steps out of ``steps`` that an adapter has."""
+    methods = {"lifecycle": "hold"}
+    return [step for step in steps if callable(getattr(adapter, methods.get(step, step), None))]
+
+
+def ask(adapter: Any, step: str, library: Library) -> dict[str, Any]:
+    """Return the answer of the host for one step."""
+    if step == "device":
+        return _device(adapter, library)
+    request: dict[str, Any] = {"seq": 1, "step": step, "path": library.path}
+    if step == "lifecycle":
+        for part in ("hold", "get", "look"):
+            answer = host.run(adapter, {**request, "step": part, "tensor": "w"})
+            if answer["outcome"] != "accept":
+                break
+        return answer
+    if step == "slice":
+        request |= {"tensor": "w", "index": [{"start": 0, "stop": 1, "step": None}]}
+    if step == "write":
+        tensor = {"name": "w", "dtype": "F32", "shape": [2], "storage": "s", "offset": 0, "strides": None}
+        request |= {"storages": {"s": [{"zeros": 8}]}, "tensors": [tensor | {"byteorder": "little"}]}
+        request["metadata"] = None
+    return host.run(adapter, request)
+
+
+def _device(adapter: Any, library: Library) -> dict[str, Any]:
+    """Ask for the step ``device`` as its checks do, who want memory of a real device for the rest."""
+    try:
+        rows = [*host.rows_of(host.ask(adapter.device, library.path, "cuda:0"), adapter.device)]
+        told = [host.row(row[:3], adapter.device) for row in rows]
+    except BaseException as err:
+        return host.failed(err, adapter)
+    return {"outcome": "accept", "tensors": told}
+
+
+every_adapter = pytest.mark.parametrize("spec", DUMMIES)
+
+
+def test_every_adapter_in_python_has_a_stand_in() -> None:
+    entries = [entry.adapter for known in descriptors().values() for entry in known.entries]
+    assert {name for name in entries if ".py:" in name} == set(DUMMIES)
+
+
+@every_adapter
+def test_all_methods_of_an_adapter_are_marked(spec: str, load: Load) -> None:
+    adapter, library = load(spec)
+    for step in has(adapter, READING + WRITING):
+        assert host.library.is_marked(getattr(adapter, {"lifecycle": "hold"}.get(step, step))), step
+    if has(adapter, ("lifecycle",)):
+        handle = adapter.hold(library.path)
+        assert host.library.is_marked(handle.tensor)
+        assert host.library.is_marked(handle.close)
+
+
+@every_adapter
+def test_an_adapter_is_called_what_its_descriptor_says(spec: str, load: Load) -> None:
+    adapter, _ = load(spec)
+    (known,) = (d for d in descriptors().values() if d.name.replace("-", "_") == spec.partition("/")[0])
+    told = host.start(adapter, {})["implementation"]
+    assert (told["name"], told["language"]) == (known.name, known.language)
+    assert told["version"] == getattr(adapter, "version", "1.0")
+
+
+@every_adapter
+def test_what_a_library_says_arrives_as_it_is(spec: str, load: Load) -> None:
+    adapter, library = load(spec)
+    assert has(adapter, READING)
+    for step in has(adapter, READING + WRITING):
+        answer = ask(adapter, step, library)
+        assert answer["outcome"] == "accept", (step, answer)
+        for row in answer.get("tensors", ()):
+            assert row["name"] == "w"
+            assert row["dtype"] in ("F32", None)
+            assert row["shape"] == [2]
+            assert row.get("sha256") in (None, hashlib.sha256(bytes(8)).hexdigest())
+            assert row.get("nbytes") in (None, 8)
+        assert answer.get("metadata") in (None, {}, {"a": "b"}, {"missing_shards": 0})
+
+
+ERRORS: list[tuple[BaseException, str]] = [
+    *((kind("no"), "reject") for kind in (OwnError, TypeError, AttributeError, IndexError, NameError)),
+    *((kind("no"), "reject") for kind in (KeyError, ValueError, OSError, UnboundLocalError, AssertionError)),
+    (RecursionError("deep"), "reject"),
+    (SystemExit(1), "reject"),
+    (MemoryError(), "exhausted"),
+    (NotImplementedError("later"), "unsupported"),
+    (type("PanicException", (BaseException,), {})("panic"), "crash"),
+]
+
+
+@every_adapter
+def test_what_a_library_raises_is_its_own_doing(spec: str, load: Load) -> None:
+    adapter, library = load(spec)
+    documented = getattr(adapter, "rejects", None)
+    for step in has(adapter, READING + WRITING):
+        for error, outcome in ERRORS:
+            library.error = error
+            answer = ask(adapter, step, library)
+            assert answer["outcome"] == outcome, (step, answer)
+            if outcome == "reject":
+                assert answer["exception"] == type(error).__name__, step
+                known = None if documented is None else isinstance(error, tuple(documented))
+                assert answer.get("documented") is known, (step, answer)
+
+
+@every_adapter
+def test_what_a_library_raises_for_a_file_held_open_is_its_own_doing(spec: str, load: Load) -> None:
+    adapter, library = load(spec)
+    if not has(adapter, ("lifecycle",)):
+        return
+    for part, wants in (("hold", "accept"), ("get", "reject")):
+        answer = host.run(adapter, {"seq": 1, "step": part, "path": library.path, "tensor": "w"})
+        assert answer["outcome"] == wants, answer
+        library.error = OwnError("gone")
+    assert answer["exception"] == "OwnError"
+
+
+NOTHING_MEANS = {
+    "modelinfo_cli/adapter.py:Header": "accept",  # what JSON's null becomes, for a file that says no more
+    "openvino_genai/adapter.py:Parser": "accept",  # no text that says what is wrong
+    "safetensors_arch/adapter.py:Header": "reject",  # documented
+}
+
+
+@every_adapter
+def test_nothing_in_place_of_an_answer_is_a_mistake_of_the_adapter(spec: str, load: Load) -> None:
+    adapter, library = load(spec, nothing=True)
+    for step in has(adapter, READING):
+        answer = ask(adapter, step, library)
+        wants = NOTHING_MEANS.get(spec, "harness-error") if step == "open" else "harness-error"
+        assert answer["outcome"] == wants, (step, answer)
+        assert "exception" not in answer
+
+
+@every_adapter
+def test_arguments_that_a_library_does_not_take_are_a_mistake_of_the_adapter(spec: str, load: Load) -> None:
+    adapter, library = load(spec, narrow=True)
+    for step in has(adapter, READING + WRITING):
+        answer = ask(adapter, step, library)
+        assert answer["outcome"] == "harness-error", (step, answer)
+        assert "the adapter failed: TypeError" in answer["message"]
+
+
+class Liar(list[int]):
+    """Says that it is longer than it is, and fails half way."""
+
+    def __len__(self) -> int:
+        return 100
+
+    def __iter__(self) -> Iterator[int]:
+        yield 2
+        raise ZeroDivisionError("half way")
+
+
+class NoText:
+    """Cannot even be written."""
+
+    def __repr__(self) -> str:
+        raise ZeroDivisionError("no text")
+
+
+SHAPELESS = ("orbax/adapter.py:Layout",)
+"""Adapters whose stand-in hands out real arrays, which always have a shape."""
+
+
+WALKS = ("torch_dcp/adapter.py:Consolidation",)
+"""Adapters that hold lines of their library, which go through the shape as the library does."""
+ODD_SHAPES = (1, None, "2", {"a": 2}, Liar([2]), NoText(), (2.5,), (None,), ("2",), b"2")
+
+
+@every_adapter
+def test_a_shape_that_is_none_shows_and_refuses_nothing(spec: str, load: Load) -> None:
+    for odd in ODD_SHAPES:
+        adapter, library = load(spec, shape=odd)
+        for step in has(adapter, READING):
+            answer = ask(adapter, step, library)
+            allowed = ("accept", "reject" if spec in WALKS else "harness-error")
+            assert answer["outcome"] in allowed, (step, type(odd), answer)
+            for row in answer.get("tensors", ()):
+                assert (row["shape"] == [2]) == (spec in SHAPELESS), (step, row)
+                assert row["shape"] is not None, (step, type(odd))
+            if answer["outcome"] == "harness-error":
+                assert answer["message"].startswith("the adapter failed: "), answer
+
+
+TELL_NO_DTYPE = ("fastsafetensors/adapter.py:Loader", "quantbenchx/adapter.py:Profile")
+
+
+@every_adapter
+def test_a_dtype_that_nobody_knows_shows(spec: str, load: Load) -> None:
+    adapter, library = load(spec, dtype="F77")
+    for step in has(adapter, READING):
+        answer = ask(adapter, step, library)
+        if step == "check":
+            assert answer["outcome"] == "accept"
+            continue
+        assert answer["outcome"] == "accept", (step, answer)
+        (row,) = answer["tensors"]
+        assert row["dtype"] != "F32"
+        assert row["dtype"] is not None or spec in TELL_NO_DTYPE, (step, row)
+
+
+@every_adapter
+def test_fewer_bytes_than_said_show(spec: str, load: Load) -> None:
+    if spec in SHAPELESS:
+        return
+    adapter, library = load(spec, data=b"1234")
+    for step in has(adapter, ("read", "slice", "index", "lifecycle")):
+        answer = ask(adapter, step, library)
+        assert answer["outcome"] == "accept", (step, answer)
+        (row,) = answer["tensors"]
+        assert row.get("nbytes", 4) == 4
+        assert row["shape"] == [2]
+
+
+def test_a_third_offset_is_what_the_library_makes_of_it(load: Load) -> None:
+    adapter, library = load("torch_dcp/adapter.py:Consolidation", offsets=[0, 8, 16])
+    assert ask(adapter, "read", library)["outcome"] == "accept"
+    adapter, library = load("torch_dcp/adapter.py:Consolidation", offsets=[0])
+    answer = ask(adapter, "read", library)
+    assert (answer["outcome"], answer["exception"]) == ("reject", "IndexError")
+
+
+def test_a_file_is_closed_whatever_happens(load: Load) -> None:
+    adapter, library = load("georefine_verify/adapter.py:Header")
+    closed: list[int] = []
+    file = SimpleNamespace(close=lambda: closed.append(1))
+    names = vars(sys.modules["stc_adapter"])
+    names["LocalFile"] = lambda _: file
+    ask(adapter, "open", library)
+    library.error = OwnError("no")
+    assert ask(adapter, "open", library)["outcome"] == "reject"
+    assert len(closed) == 2

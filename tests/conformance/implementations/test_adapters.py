@@ -1,0 +1,112 @@
+"""Adapters of the implementations that are installed already: each starts and passes the smoke cases.
+
+Nothing is installed here: an implementation whose environment was not made (``stc impl sync``) is skipped.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import pytest
+
+from safetensors_conformance.implementations.descriptor import HERE, descriptors
+from safetensors_conformance.implementations.selectors import Target, resolve
+from safetensors_conformance.run.results import RunOptions
+from safetensors_conformance.run.session import RunSession, smoke
+from safetensors_conformance.verdict.judge import Session
+from safetensors_conformance.worker.worker import Limits, make_worker
+
+from ..support import committed
+
+SELECTORS = [d.selector(e) for d in descriptors().values() for e in d.entries]
+BY_DAY = {"reference", "safetensors", "netron", "modelvet"}
+"""One each in Python, Rust, JavaScript and C; that of torch has a test of its own."""
+
+
+def there(target: Target) -> bool:
+    """True when everything that the target needs is installed."""
+    if target.kind == "node" and shutil.which("node") is None:
+        return False
+    if target.environment is not None:
+        return target.environment.ready
+    assert target.descriptor is not None
+    assert target.entry is not None
+    try:
+        for requirement in target.descriptor.requirements(target.descriptor.version, target.entry):
+            version(requirement.partition("==")[0])
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    "selector", [s if s in BY_DAY else pytest.param(s, marks=pytest.mark.nightly) for s in SELECTORS]
+)
+def test_an_installed_implementation_starts_and_passes_the_smoke_cases(selector: str) -> None:
+    target = resolve(selector)
+    if not there(target):
+        pytest.skip("not installed here")
+    session = Session(target, Limits(seconds=60))
+    try:
+        who = session.start()
+        assert who.version != "unknown"
+        if target.environment is not None:
+            # A local part such as +cpu says where the same release was built.
+            assert who.version.partition("+")[0] == target.environment.version
+        complaint = smoke(session, committed().cases)
+        assert complaint is None, complaint
+    finally:
+        session.close()
+
+
+def test_what_is_known_of_torch_stands_in_one_adapter_file() -> None:
+    tables = [path for path in HERE.rglob("*.py") if "float8_e4m3fnuz" in path.read_text("utf-8")]
+    assert [path.name for path in tables if "torch" in str(path.relative_to(HERE))] == ["torch_rows.py"]
+
+
+def test_the_official_torch_adapter_tells_every_dtype_that_torch_has() -> None:
+    if not there(resolve("safetensors:torch")):
+        pytest.skip("not installed here")
+    manifest = committed()
+    subject = RunSession(resolve("safetensors:torch"), RunOptions(manifest, limits=Limits(seconds=60)))
+    try:
+        assert subject.problem is None
+        cases = [c for c in manifest.cases if c.area == "dtype" and subject.steps(c)]
+        assert len(cases) > 20
+        verdicts = [subject.judge(case) for case in cases]
+        failed = [v.case.id for v in verdicts for s in v.steps if subject.assess(v, s).status == "failed"]
+    finally:
+        subject.close()
+    assert failed == []
+
+
+def test_a_node_adapter_keeps_what_is_no_number_out_of_its_answers(tmp_path: Path) -> None:
+    if shutil.which("node") is None:
+        pytest.skip("no Node.js here")
+    adapter = tmp_path / "odd.mjs"
+    adapter.write_text(
+        "let nest = []; for (let i = 0; i < 100000; i++) nest = [nest];\n"
+        "export const make = async () => ({\n"
+        "  name: 'odd', version: '1',\n"
+        "  read: () => ({\n"
+        "    tensors: [{ name: 'w', dtype: {}, shape: [nest, 2n ** 64n] }],\n"
+        "    metadata: { a: nest },\n"
+        "  }),\n"
+        "});\n",
+        encoding="utf-8",
+    )
+    host = str(HERE.parent / "host" / "node_host.mjs")
+    worker = make_worker(Target("odd", "node", ("node", host, str(adapter), str(tmp_path))), Limits())
+    try:
+        assert worker.start().steps == ("read",)
+        answer = worker.ask("read", "/nothing")
+    finally:
+        worker.close()
+    assert answer.outcome == "accept"
+    assert json.dumps(answer.tensors) == json.dumps(
+        [{"name": "w", "dtype": "(an object)", "shape": ["(a list)", 18446744073709551616]}]
+    )
+    assert answer.metadata == {"a": "(a list)"}

@@ -1,0 +1,166 @@
+"""The descriptors and adapters of real implementations, as far as they can be checked without them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from safetensors_conformance.cli.impl import impl
+from safetensors_conformance.implementations.descriptor import (
+    DOCUMENT,
+    HERE,
+    Descriptor,
+    DescriptorError,
+    Entry,
+    descriptors,
+    load,
+)
+from safetensors_conformance.implementations.selectors import resolve
+from safetensors_corpus import load_manifest
+from safetensors_corpus.author.case import AREAS
+
+FILES = sorted(HERE.glob(f"*/{DOCUMENT}"))
+KNOWN = sorted(descriptors().values(), key=lambda d: d.name)
+ENTRIES = [(d, e) for d in KNOWN for e in d.entries]
+METHODS = {"open", "read", "slice", "write", "index", "hold", "check", "device"}
+UNPINNED = {"safetensors": {"numpy"}}
+"""The old releases of the official library are run with whatever NumPy suits the interpreter."""
+
+
+IDS = [d.selector(e) for d, e in ENTRIES]
+each_entry = pytest.mark.parametrize(("descriptor", "entry"), ENTRIES, ids=IDS)
+
+
+@cache
+def tree(file: str) -> ast.Module:
+    return ast.parse((HERE / file).read_text(encoding="utf-8"), file)
+
+
+@cache
+def features() -> frozenset[str]:
+    return frozenset(feature for case in load_manifest().cases for feature in case.features)
+
+
+def methods(file: str, name: str) -> set[str]:
+    """Names defined by a class of an adapter file and by its bases in the same file."""
+    classes = {node.name: node for node in tree(file).body if isinstance(node, ast.ClassDef)}
+    node = classes[name]
+    found = {n.name for n in node.body if isinstance(n, ast.FunctionDef)}
+    found |= {
+        target.id
+        for n in node.body
+        if isinstance(n, ast.Assign)
+        for target in n.targets
+        if isinstance(target, ast.Name)
+    }
+    for base in node.bases:
+        if isinstance(base, ast.Name) and base.id in classes:
+            found |= methods(file, base.id)
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.parent.name)
+def test_a_descriptor_loads_and_is_named_like_its_folder(path: Path) -> None:
+    assert load(path).name.replace("-", "_") == path.parent.name
+
+
+def test_no_two_implementations_or_entries_have_the_same_name() -> None:
+    assert len(descriptors()) == len(FILES)
+    assert not [name for name, count in Counter(IDS).items() if count > 1]
+    assert all(d.entries[0].name == "" for d in KNOWN if len(d.entries) == 1)
+
+
+@each_entry
+def test_the_adapter_is_there_and_has_steps(descriptor: Descriptor, entry: Entry) -> None:
+    file, _, name = entry.adapter.partition(":")
+    if file.endswith(".mjs"):
+        text = (HERE / file).read_text(encoding="utf-8")
+        assert re.search(r"^export async function make\(", text, re.MULTILINE)
+        return
+    has = methods(file, name)
+    assert has & METHODS
+    assert not has & {"name", "language"}, "the descriptor says it"
+    assert ("check" in has) <= (descriptor.kind in ("validator", "scanner"))
+    assert descriptor.kind == "reader" or not has & {"read", "slice", "write", "hold"}
+
+
+def test_every_adapter_file_belongs_to_an_entry() -> None:
+    used = {e.adapter.partition(":")[0] for _, e in ENTRIES}
+    files = (path for document in FILES for path in document.parent.iterdir())
+    found = {path.relative_to(HERE).as_posix() for path in files if path.suffix in (".py", ".mjs")}
+    assert found == used
+
+
+@each_entry
+def test_the_areas_are_those_of_the_corpus(descriptor: Descriptor, entry: Entry) -> None:
+    assert set(entry.areas) <= set(AREAS)
+    assert len(set(entry.areas)) == len(entry.areas)
+    assert entry.areas or descriptor.kind == "reader"
+
+
+@each_entry
+def test_what_is_installed_is_pinned(descriptor: Descriptor, entry: Entry) -> None:
+    if not descriptor.manager:
+        return
+    pin = "@" if descriptor.manager == "npm" else "=="
+    wanted = [text for text in descriptor.requirements("9.9.9", entry) if not text.startswith("--")]
+    assert f"{descriptor.distribution}{pin}9.9.9" in wanted
+    loose = {text for text in wanted if not re.fullmatch(rf"@?[^@=]+{pin}[0-9][0-9A-Za-z.]*", text)}
+    assert loose <= UNPINNED.get(descriptor.name, set())
+
+
+@each_entry
+def test_lacks_names_features_that_cases_have(descriptor: Descriptor, entry: Entry) -> None:
+    text = (HERE / entry.adapter.partition(":")[0]).read_text(encoding="utf-8")
+    assert set(re.findall(r'"(dtype-[a-z0-9-]+)"', text)) <= features()
+
+
+@each_entry
+def test_the_selector_resolves_to_an_environment_or_to_this_interpreter(
+    descriptor: Descriptor, entry: Entry
+) -> None:
+    target = resolve(descriptor.selector(entry))
+    assert target.descriptor == descriptor
+    assert target.entry == entry
+    assert (target.kind == "node") == entry.adapter.endswith(".mjs")
+
+
+def test_there_are_many_implementations_in_many_languages() -> None:
+    assert len(KNOWN) >= 16
+    assert len(ENTRIES) >= 25
+    assert sum(d.independent and d.kind == "reader" for d in KNOWN) >= 14
+    assert len({d.language for d in KNOWN}) >= 5
+
+
+def test_they_are_listed_and_each_tells_its_facts() -> None:
+    listed = CliRunner(env={"COLUMNS": "400"}).invoke(impl, ["list"])
+    assert listed.exit_code == 0
+    words = set(listed.output.split())
+    assert set(IDS) <= words
+    for descriptor in KNOWN:
+        told = CliRunner().invoke(impl, ["info", descriptor.name])
+        assert told.exit_code == 0
+        assert descriptor.homepage in told.output
+
+
+def test_a_descriptor_that_breaks_its_form_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "odd.toml"
+    path.write_text(FILES[0].read_text(encoding="utf-8") + "\ncolour = 'red'\n", encoding="utf-8")
+    with pytest.raises(
+        DescriptorError, match=r"odd\.toml: entry\[0\]: unknown key 'colour'; there are about, adapter, areas"
+    ):
+        load(path)
+
+
+def test_the_version_taken_by_default_is_one_that_fits(tmp_path: Path) -> None:
+    path = tmp_path / "odd.toml"
+    text = (HERE / "tinygrad" / DOCUMENT).read_text(encoding="utf-8")
+    path.write_text(text.replace('oldest = "0.9.0"', 'oldest = "99"'), encoding="utf-8")
+    with pytest.raises(DescriptorError, match=r"odd\.toml: install\.version is older"):
+        load(path)

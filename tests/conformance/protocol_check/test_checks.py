@@ -1,0 +1,368 @@
+"""``stc check-protocol`` against programs that break the protocol in one way each."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from safetensors_conformance.cli.check_protocol import check_protocol_command
+from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.protocol_check.checks import CHECKS, Check, check_protocol
+from safetensors_corpus.manifest import corpus_root
+
+from ..support import HERE, QUICK, by_exit, committed
+
+pytestmark = pytest.mark.usefixtures("loaded_once")
+
+MANIFEST = committed()
+PROGRAM = """
+import hashlib, json, os, sys, time
+
+WHO = {"name": "program", "version": "1", "language": "Python"}
+
+def started(request):
+    return {"protocol": 1, "implementation": WHO, "steps": ["open", "read"]}
+
+def content(path, step):
+    raw = open(path, "rb").read()
+    end = 8 + int.from_bytes(raw[:8], "little")
+    rows = []
+    for name, entry in json.loads(raw[8:end]).items():
+        row = {"name": name, "dtype": entry["dtype"], "shape": entry["shape"]}
+        if step == "read":
+            data = raw[end:][slice(*entry["data_offsets"])]
+            row |= {"nbytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        rows.append(row)
+    return rows
+
+def run(request):
+    seq = {"seq": request["seq"]}
+    if request["step"] not in ("open", "read"):
+        return {**seq, "outcome": "unsupported"}
+    try:
+        rows = content(request["path"], request["step"])
+    except Exception as err:
+        return {**seq, "outcome": "reject", "message": str(err)}
+    if request.get("summary"):
+        return {**seq, "outcome": "accept", "tensor_count": len(rows)}
+    return {**seq, "outcome": "accept", "tensors": rows}
+
+def write(answer):
+    print(json.dumps(answer), flush=True)
+
+def stop():
+    sys.exit(0)
+
+def end():
+    pass
+
+#CHANGES
+
+for line in sys.stdin:
+    request = json.loads(line)
+    if request["cmd"] == "stop":
+        stop()
+    elif request["cmd"] == "start":
+        write(started(request))
+    else:
+        write(run(request))
+end()
+"""
+
+LENIENT = """
+loads = json.loads
+json.loads = lambda text: loads(text.decode('utf-8', 'surrogateescape') if isinstance(text, bytes) else text)
+"""
+"""Makes the program take bytes that are no UTF-8."""
+CHANGED = {
+    "nothing": "",
+    "forgets-flush": "OUT = open(1, 'w')\ndef write(answer): print(json.dumps(answer), file=OUT)",
+    "forgets-newline": "def write(answer): print(json.dumps(answer), end='', flush=True)",
+    "dies-at-start": "sys.exit('no licence')",
+    "cannot-start": "def started(request): return {'error': {'message': 'no licence'}}",
+    "speaks-2": "def started(request): return {'protocol': 2, 'implementation': WHO, 'steps': ['read']}",
+    "echoes-version": """
+def started(request): return {'protocol': request['protocol'], 'implementation': WHO, 'steps': ['read']}""",
+    "no-name": "def started(request): return {'protocol': 1, 'implementation': {}, 'steps': ['read']}",
+    "unknown-steps": "def started(request): return {'protocol': 1, 'implementation': WHO, 'steps': ['load']}",
+    "wrong-seq": "old = run\ndef run(request): return {**old(request), 'seq': 1}",
+    "digest-in-capitals": """
+old = run
+def run(request):
+    answer = old(request)
+    for row in answer.get('tensors', ()):
+        if 'sha256' in row: row['sha256'] = row['sha256'].upper()
+    return answer""",
+    "digest-of-hex": """
+import hashlib
+old = run
+def run(request):
+    answer = old(request)
+    for row in answer.get('tensors', ()):
+        if 'sha256' in row: row['sha256'] = hashlib.sha256(row['sha256'].encode()).hexdigest()
+    return answer""",
+    "no-json": """
+old = write
+def write(answer):
+    if answer.get('outcome') == 'reject':
+        print('{"seq": %d, "outcome": "reject", "message": "\\\\d"}' % answer['seq'], flush=True)
+    else: old(answer)""",
+    "nan": """
+old = run
+def run(request): return {**old(request), 'cpu_ms': float('nan')}""",
+    "no-utf-8": """
+old = write
+def write(answer):
+    if answer.get('outcome') == 'reject':
+        sys.stdout.buffer.write(b'{"seq": %d, "outcome": "reject", "message": "caf\\xe9"}\\n' % answer['seq'])
+        sys.stdout.flush()
+    else: old(answer)""",
+    "raw-names": LENIENT
+    + """
+def write(answer):
+    data = json.dumps(answer, ensure_ascii=False).encode('utf-8', 'surrogateescape')
+    sys.stdout.buffer.write(data + b'\\n')
+    sys.stdout.flush()""",
+    "names-in-hex": LENIENT
+    + """
+old = run
+def run(request):
+    answer = old(request)
+    for row in answer.get('tensors', ()):
+        row['name'] = {'hex': row['name'].encode('utf-8', 'surrogateescape').hex()}
+    return answer""",
+    "names-replaced": LENIENT
+    + """
+old = run
+def run(request):
+    answer = old(request)
+    for row in answer.get('tensors', ()):
+        row['name'] = row['name'].encode('utf-8', 'surrogateescape').decode('utf-8', 'replace')
+    return answer""",
+    "refuses-bytes": "",
+    "half-a-byte": LENIENT
+    + """
+old = run
+def run(request):
+    answer = old(request)
+    for row in answer.get('tensors', ()):
+        if not row['name'].isascii(): row['name'] = {'hex': 'f'}
+    return answer""",
+    "dies-at-missing-file": """
+old = run
+def run(request):
+    if not os.path.exists(request['path']): raise SystemExit('no such file')
+    return old(request)""",
+    "accepts-everything": """
+def run(request): return {'seq': request['seq'], 'outcome': 'accept', 'tensors': []}""",
+    "decodes-no-escapes": """
+old = run
+def run(request):
+    return old({**request, 'path': json.dumps(request['path'])[1:-1]})""",
+    "strict-about-fields": """
+old = run
+def run(request):
+    if {'cmd', 'seq', 'step', 'path', 'summary'} >= set(request): return old(request)
+    return {'seq': request['seq'], 'outcome': 'harness-error', 'message': 'what?'}""",
+    "dies-at-unknown-step": """
+old = run
+def run(request): return {**old(request), 'x': {'open': 0, 'read': 0}[request['step']]}""",
+    "unknown-step-refused": """
+old = run
+def run(request):
+    if request['step'] in ('open', 'read'): return old(request)
+    return {'seq': request['seq'], 'outcome': 'reject'}""",
+    "never-counts": "old = run\ndef run(request): return old({**request, 'summary': False})",
+    "no-digests": "old = content\ndef content(path, step): return old(path, 'open')",
+    "reads-what-is-there": """
+class Input:
+    def __iter__(self):
+        while piece := os.read(0, 1 << 16):
+            yield piece.splitlines()[-1]
+sys.stdin = Input()""",
+    "answers-twice": "old = write\ndef write(answer): old(answer); 'seq' in answer and old(answer)",
+    "chatters": "old = run\ndef run(request): print('reading', request['path']); return old(request)",
+    "chatters-late": "old = write\ndef write(answer): old(answer); print('done', flush=True)",
+    "ignores-stop": "def stop(): pass",
+    "stays": "def end(): time.sleep(60)",
+    "ends-badly": "def stop(): sys.exit(3)",
+    "slow-announces-slice": """
+def started(request): return {'protocol': 1, 'implementation': WHO, 'steps': ['open', 'read', 'slice']}""",
+}
+
+EXPECTED = {
+    "nothing": ("run", "pass", ""),
+    "forgets-flush": ("start", "fail", "did you flush"),
+    "forgets-newline": ("start", "fail", "end each answer with a newline"),
+    "dies-at-start": ("start", "fail", "ended with exit status 1; last words: no licence"),
+    "cannot-start": ("start", "fail", "it cannot start: no licence"),
+    "speaks-2": ("start", "fail", 'it speaks protocol 2, this harness speaks 1 answer "protocol": 1 when'),
+    "echoes-version": ("version", "fail", "do not echo the number"),
+    "no-name": ("start", "fail", "$defs/startAnswer/properties/implementation/required"),
+    "unknown-steps": ("start", "fail", "$defs/startAnswer/properties/steps/items"),
+    "wrong-seq": ("valid", "fail", 'another "seq" than the request'),
+    "digest-in-capitals": ("valid", "fail", "sha256/pattern"),
+    "digest-of-hex": ("valid", "fail", "digest of the tensor's bytes as they stand"),
+    "no-json": ("broken", "fail", "the answer is no JSON: Invalid \\escape"),
+    "nan": ("valid", "fail", "NaN is no JSON number"),
+    "no-utf-8": ("bytes", "note", "caf\\xe9"),
+    "raw-names": ("bytes", "note", 'taken as they are: b\'{"seq"'),
+    "names-in-hex": ("bytes", "pass", ""),
+    "names-replaced": ("bytes", "note", "reports '\ufffd' in its place"),
+    "refuses-bytes": ("bytes", "pass", "reject for a file with such a name"),
+    "half-a-byte": ("bytes", "fail", "$defs/runAnswer/properties/tensors/items"),
+    "dies-at-missing-file": ("missing", "fail", "last words: no such file"),
+    "accepts-everything": ("broken", "fail", "framing/no-bytes must be answered reject"),
+    "decodes-no-escapes": ("path", "fail", "decode the escapes of the request"),
+    "strict-about-fields": ("field", "fail", "harness-error: what?"),
+    "dies-at-unknown-step": ("step", "fail", "last words: KeyError: 'no-such-step'"),
+    "unknown-step-refused": ("step", "note", "unsupported says it better"),
+    "never-counts": ("summary", "note", "tensors in place of tensor_count"),
+    "no-digests": ("valid", "note", "content will not be compared"),
+    "reads-what-is-there": ("pieces", "fail", "JSONDecodeError"),
+    "answers-twice": ("valid", "fail", 'another "seq" than the request'),
+    "chatters": ("noise", "note", "3 lines beside the answers"),
+    "chatters-late": ("noise", "note", "lines beside the answers"),
+    "ignores-stop": ("stop", "fail", "it still runs 2 s after the stop request"),
+    "stays": ("end", "fail", "it still runs 2 s after the end of standard input"),
+    "ends-badly": ("stop", "note", "exit status 3"),
+    "slow-announces-slice": ("slice", "note", "unsupported"),
+}
+HOPELESS = {
+    "wrong-seq",
+    "answers-twice",
+    "nan",
+    "accepts-everything",
+    "reads-what-is-there",
+    "digest-in-capitals",
+    "digest-of-hex",
+    "no-json",
+}
+"""Programs that break several checks by one slip."""
+
+
+def checked(tmp_path: Path, change: str) -> dict[str, Check]:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM.replace("#CHANGES", change), encoding="utf-8")
+    target = resolve(f"cmd:{sys.executable} -IS {program}")
+    return {check.id: check for check in check_protocol(target, MANIFEST, 1.0)}
+
+
+def words(check: Check) -> str:
+    return " ".join((check.detail, check.do, check.line, check.where))
+
+
+AT_NIGHT = {"digest-in-capitals", "names-in-hex", "refuses-bytes", "answers-twice", "chatters-late"}
+"""Programs that take the same way through the checks as another, or that a command below asks, too."""
+
+
+@pytest.mark.by_day(10)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.nightly) if name in AT_NIGHT else name for name in EXPECTED],
+)
+def test_each_breach_is_found_where_it_is_and_told(tmp_path: Path, name: str) -> None:
+    check_id, status, text = EXPECTED[name]
+    checks = checked(tmp_path, CHANGED[name])
+    check = checks[check_id]
+    assert check.status == status, check
+    assert text in words(check)
+    if name not in HOPELESS:
+        wrong = {c.id for c in checks.values() if c.status == "fail"}
+        assert wrong == ({check_id} if status == "fail" else set())
+    if check_id != "start":
+        assert list(checks) == [row[0] for row in CHECKS], "a failure must not end the checks behind it"
+
+
+def test_a_broken_line_is_shown_as_it_came(tmp_path: Path) -> None:
+    change = CHANGED["no-utf-8"].replace('xe9"}', "xe9}")
+    check = checked(tmp_path, change)["broken"]
+    assert check.line == '{"seq": 3, "outcome": "reject", "message": "caf\\xe9}'
+    assert json.loads(check.sent)["cmd"] == "run"
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [pytest.param("reference", marks=pytest.mark.nightly), f"py:{HERE / 'small_adapter.py'}:Small"],
+)
+def test_our_own_host_speaks_the_protocol(selector: str) -> None:
+    checks = list(check_protocol(resolve(selector), MANIFEST, 10.0))
+    assert [c for c in checks if c.status == "fail"] == []
+    assert {c.id for c in checks if c.status == "pass"} >= {"slice", "write", "lifecycle", "batch"}
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(check_protocol_command, arguments)
+    return result.exit_code, result.output
+
+
+def test_the_command_prints_a_checklist_and_ends_with_zero_or_one(tmp_path: Path) -> None:
+    status, text = run("--impl", QUICK)
+    assert status == 0
+    assert "ok    batch      answers requests sent at once, one by one, in order: 64 requests" in text
+    assert " ok, 0 failed, " in text
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM.replace("#CHANGES", CHANGED["digest-in-capitals"]), encoding="utf-8")
+    status, text = run("--impl", f"cmd:{sys.executable} -IS {program}", "--time-limit", "1")
+    assert status == 1
+    assert "FAIL  valid" in text
+    assert "schema  $defs/runAnswer/properties/tensors/items" in text
+    assert 'got     {"seq": 2, "outcome": "accept"' in text
+
+
+def test_json_output_has_one_object_per_check() -> None:
+    status, text = run("--impl", QUICK, "--json")
+    rows = [json.loads(line) for line in text.splitlines()]
+    assert status == 0
+    assert [row["id"] for row in rows] == [row[0] for row in CHECKS]
+
+
+@pytest.mark.parametrize(
+    ("selector", "text"),
+    [
+        (by_exit("good"), "an exit status is no conversation"),
+        ("cmd:no-such-program-anywhere", "is not found or not executable"),
+        ("nonsense", "unknown implementation"),
+    ],
+)
+def test_what_cannot_be_checked_ends_with_two(selector: str, text: str) -> None:
+    status, output = run("--impl", selector)
+    assert status == 2
+    assert text in output
+
+
+def test_a_program_that_cannot_be_executed_ends_with_two(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_text("no script\n", encoding="utf-8")
+    program.chmod(0o755)
+    status, output = run("--impl", f"cmd:{program}")
+    assert status == 2
+    assert "cannot start" in output
+
+
+def test_control_characters_of_a_program_do_not_reach_the_terminal(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    change = "WHO['name'] = 'red \\x1b[31m'"
+    program.write_text(PROGRAM.replace("#CHANGES", change), encoding="utf-8")
+    _, text = run("--impl", f"cmd:{sys.executable} -IS {program}", "--time-limit", "2")
+    assert "\x1b" not in text
+    assert "red \\x1b[31m" in text
+
+
+def test_a_program_gets_copies_and_the_line_shown_names_the_corpus(tmp_path: Path) -> None:
+    vandal = """old = run
+def run(request):
+    found = old(request)
+    if os.path.isfile(request['path']):
+        open(request['path'], 'wb').close()
+    return {**found, 'outcome': 7}"""
+    before = [(c.path, c.read_input()) for c in MANIFEST.reading if c.input.file]
+    checks = checked(tmp_path, vandal)
+    assert checks["valid"].status == "fail"
+    assert "safetensors-input-" not in checks["valid"].sent
+    assert str(corpus_root()) in checks["valid"].sent
+    assert [(path, path.read_bytes()) for path, _ in before] == before

@@ -1,0 +1,391 @@
+"""``pytest conformance`` against fakes and real readers, in a process of its own where that matters."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from safetensors_conformance.run.baseline import load_baseline, own_baselines
+from safetensors_conformance.verdict import judge as judging
+
+from ..suite_runs import BASICS, corpus_of, one_of_each, suite, suite_here
+from ..support import HERE, committed, device_loader, fake, stdio
+
+
+@pytest.fixture(autouse=True)
+def no_heap_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wrong contents of fakes are not looked into, which would take three starts for each."""
+    monkeypatch.setattr(judging, "HEAP_CHECKS", 0)
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Option that selects a small corpus: a choice, and a few cases of each area about reading."""
+    wanted = ("framing/length-prefix", "header/leading-whitespace", "metadata/map-key", "metadata/place-")
+    folder = corpus_of(tmp_path_factory.mktemp("corpus"), *BASICS, *wanted, "metadata/null")
+    return f"--corpus={folder}"
+
+
+@pytest.fixture(scope="session")
+def basics(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Option that selects a corpus of the most basic cases."""
+    return f"--corpus={corpus_of(tmp_path_factory.mktemp('corpus'), *BASICS)}"
+
+
+@pytest.fixture(scope="session")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Option that selects cases of every sort, and those that the official library is known to fail."""
+    known = load_baseline(own_baselines()["safetensors.toml"], "", None)
+    wanted = [case.id for case in one_of_each(c for c in committed().cases if not c.heavy)]
+    wanted += [entry.case for entry in known.entries]
+    return f"--corpus={corpus_of(tmp_path_factory.mktemp('corpus'), *wanted)}"
+
+
+@pytest.fixture(scope="session")
+def choices(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Option that selects cases of every choice."""
+    wanted = [case.id for case in one_of_each(c for c in committed().cases if c.choice and not c.heavy)]
+    assert len(wanted) > 50
+    return f"--corpus={corpus_of(tmp_path_factory.mktemp('corpus'), *wanted)}"
+
+
+def records(folder: Path, slug: str) -> list[dict[str, Any]]:
+    """Return the lines of a run record."""
+    lines = (folder / f"{slug}.jsonl").read_text(encoding="ascii").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("profile", [None, "text", "official", "hardened"])
+def test_the_reference_passes_each_profile(profile: str | None, tmp_path: Path) -> None:
+    run = suite(*([f"--profile={profile}"] if profile else []), f"--report={tmp_path}")
+    passes_all(run, tmp_path)
+
+
+def test_the_reference_passes_a_sample(sample: str, tmp_path: Path) -> None:
+    passes_all(suite_here(sample, f"--report={tmp_path}"), tmp_path)
+
+
+@pytest.mark.by_day(1)
+@pytest.mark.parametrize("profile", ["text", "official", "hardened"])
+def test_the_reference_passes_the_choices_of_each_profile(profile: str, choices: str, tmp_path: Path) -> None:
+    passes_all(suite_here(choices, f"--profile={profile}", f"--report={tmp_path}"), tmp_path)
+
+
+def passes_all(run: subprocess.CompletedProcess[str], report: Path) -> None:
+    """Demand that the reference passed every case, and that its record is complete."""
+    assert run.returncode == 0, run.stdout
+    assert "wrong-accept 0" in run.stdout
+    rows = records(report, "reference")
+    assert rows[0]["type"] == "header"
+    assert rows[-1]["type"] == "footer"
+    assert rows[-1]["complete"] is True
+    assert rows[-1]["not_run"] == 0
+    assert "reference" in (report / "summary.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.nightly
+def test_the_official_library_is_green_with_its_baseline_and_red_without() -> None:
+    green_with_its_baseline_and_red_without(suite)
+
+
+def test_the_official_library_is_green_with_its_baseline_and_red_without_on_a_sample(sample: str) -> None:
+    green_with_its_baseline_and_red_without(partial(suite_here, sample))
+
+
+def green_with_its_baseline_and_red_without(
+    run: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    """Run the official library with and without its list of expected failures."""
+    pytest.importorskip("safetensors")
+    with_baseline = run("--impl=safetensors")
+    assert with_baseline.returncode == 0, with_baseline.stdout
+    assert "xfailed" in with_baseline.stdout
+    without = run("--impl=safetensors", "--no-baseline")
+    assert without.returncode == 1
+    assert "header/name-twice-last-fits" in without.stdout
+    assert "WRONG-ACCEPT" in without.stdout
+
+
+def test_a_failure_shows_rule_expectation_bytes_and_how_to_see_it_again(basics: str) -> None:
+    run = suite_here(basics, f"--impl={fake('LiesAboutContent')}", "--no-smoke", "-k", "one-tensor")
+    assert run.returncode == 1
+    for words in ("WRONG-CONTENT", "DAT-06 (must)", "expected  accept", "other bytes than the file holds"):
+        assert words in run.stdout
+    assert "again     stc run --impl" in run.stdout
+    assert "00000000  " in run.stdout
+
+
+def test_an_unknown_implementation_is_refused_before_anything_runs() -> None:
+    run = suite_here("--impl=safetensor")
+    assert run.returncode == 4
+    assert "did you mean safetensors" in run.stderr
+    assert "Traceback" not in run.stdout + run.stderr
+
+
+def test_an_implementation_that_does_not_start_fails_once_and_the_rest_is_not_run(basics: str) -> None:
+    selectors = ("py:no_such_module:Reader", stdio("no-start"))
+    run = suite_here(basics, *(f"--impl={selector}" for selector in selectors), "--impl=reference")
+    assert run.returncode == 1
+    for selector in selectors:
+        assert f"cannot start {selector!r}" in run.stdout
+    assert "2 failed" in run.stdout
+    assert "reference 2026" in run.stdout
+    assert "Traceback" not in run.stdout
+
+
+def test_a_problem_is_no_success_when_the_smoke_item_is_left_out(basics: str) -> None:
+    run = suite_here(basics, "--impl=py:no_such_module:Reader", "-k", "hole-between-two")
+    assert run.returncode == 1
+    assert "problem: cannot start" in run.stdout
+
+
+def test_an_adapter_that_fails_the_basic_files_is_told_from_a_reader_that_fails(
+    basics: str, tmp_path: Path
+) -> None:
+    wrong = {fake("AlwaysAccepts"): "wrong-accept", fake("AlwaysRejects"): "wrong-reject"}
+    options = [basics, *(f"--impl={selector}" for selector in wrong)]
+    run = suite_here(*options)
+    assert run.returncode == 1
+    for selector in wrong:
+        assert f"the adapter of {selector!r} is probably wrong" in run.stdout
+    assert "2 failed" in run.stdout
+    anyway = suite_here(*options, "--no-smoke", f"--report={tmp_path}")
+    assert "is probably wrong" not in anyway.stdout
+    assert anyway.returncode == 1
+    found = [records(tmp_path, path.stem) for path in tmp_path.glob("*.jsonl")]
+    assert len(found) == len(wrong)
+    for header, *rows in found:
+        assert wrong[header["implementation"]["selector"]] in {row.get("verdict") for row in rows}
+
+
+def test_contradicting_answers_to_one_choice_fail(small: str) -> None:
+    run = suite_here(small, f"--impl={fake('Flaps')}", "-k", "leading")
+    assert run.returncode == 1
+    assert "no single option of leading-whitespace explains" in run.stdout
+
+
+def test_a_lazy_reader_is_warned_about_and_fails_only_when_asked(small: str) -> None:
+    run = suite_here(small, f"--impl={fake('Lazy')}")
+    assert run.returncode == 0, run.stdout
+    assert "late-reject 0" not in run.stdout
+    assert suite_here(small, f"--impl={fake('Lazy')}", "--fail-on-should").returncode == 1
+
+
+def test_several_implementations_are_compared(small: str) -> None:
+    run = suite_here(
+        small, "--impl=reference", f"--impl={fake('LosesMetadata')}", "--no-smoke", "-k", "test_read"
+    )
+    assert run.returncode == 1
+    at_content, at_verdict = run.stdout.find("content splits"), run.stdout.find("verdict splits")
+    assert 0 <= at_content < at_verdict
+    assert "LosesMetadata" in run.stdout[at_content:]
+
+
+def test_crash_hang_and_hunger_fail_their_case_only(basics: str, tmp_path: Path) -> None:
+    names = ("Crashes", "Hangs", "EatsMemory")
+    limits = ("--time-limit=0.5", "--memory-limit=256")
+    run = suite_here(
+        basics, *(f"--impl={fake(name)}" for name in names), "--no-smoke", *limits, f"--report={tmp_path}"
+    )
+    assert run.returncode == 1
+    found = sorted(tmp_path.glob("*.jsonl"))
+    assert len(found) == len(names)
+    for record in found:
+        rows = [json.loads(line) for line in record.read_text(encoding="utf-8").splitlines()]
+        unsafe = {r["case"] for r in rows if r.get("verdict") == "unsafe"}
+        assert unsafe == {"framing/one-tensor"}
+        assert rows[-1]["not_run"] == 0
+
+
+@pytest.mark.by_day(2)
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, "make one with: stc baseline update"),
+        ("[[expected]\ncase = ", "is it truncated"),
+        ("[[expected]]\ncase = 'layout/no-such-case'\nread = 'wrong-reject'\n", "matches no case"),
+        ("[[expected]]\ncase = 'framing/one-tensor'\nread = 'wrong-reject'\n", "passes now"),
+    ],
+)
+def test_a_bad_baseline_fails_once_and_the_cases_still_run(
+    basics: str, tmp_path: Path, text: str | None, words: str
+) -> None:
+    path = tmp_path / "baseline.toml"
+    if text is not None:
+        path.write_text(text, encoding="utf-8")
+    run = suite_here(basics, "--impl=reference", f"--baseline={path}")
+    assert run.returncode == 1
+    assert words in run.stdout
+    assert "1 failed" in run.stdout
+    assert "not run 0" in run.stdout
+
+
+def test_a_baseline_is_made_from_a_full_run_and_not_from_a_part(basics: str, tmp_path: Path) -> None:
+    path = tmp_path / "fake.toml"
+    options = [f"--impl={fake('LiesAboutContent')}", "--no-smoke", f"--baseline={path}"]
+    part = suite_here(basics, *options, "--update-baseline", "-k", "layout")
+    assert "from a full run only" in part.stdout
+    assert not path.exists()
+    full = suite_here(basics, *options, "--update-baseline")
+    assert full.returncode == 0, full.stdout
+    assert "1 added" in full.stdout
+    assert "need an issue and a review_by date" in full.stdout
+    refused = suite_here(basics, *options)
+    assert refused.returncode == 1
+    assert "needs a review_by date and an issue" in refused.stdout
+    text = path.read_text(encoding="utf-8")
+    text = text.replace('issue = ""', 'issue = "https://example.org/1"')
+    path.write_text(text.replace("# review_by = YYYY-MM-DD", "review_by = 2099-01-01"), encoding="utf-8")
+    assert suite_here(basics, *options).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(None, "build it with"), (b'{"schema_version": 1, "cases"', "not a usable manifest")],
+)
+def test_an_unusable_corpus_is_one_clear_message(tmp_path: Path, content: bytes | None, words: str) -> None:
+    if content is not None:
+        (tmp_path / "corpus.json").write_bytes(content)
+    run = suite_here(f"--corpus={tmp_path}")
+    assert run.returncode != 0
+    assert words in run.stdout + run.stderr
+    assert "Traceback" not in run.stdout + run.stderr
+
+
+def test_the_plugin_stays_out_of_other_peoples_runs(tmp_path: Path) -> None:
+    (tmp_path / "test_x.py").write_text(
+        "import sys\n"
+        "def test_x():\n"
+        "    heavy = ['safetensors_corpus', 'jsonschema', 'rich']\n"
+        "    heavy += ['safetensors_conformance.pytest_suite.suite']\n"
+        "    assert [m for m in heavy if m in sys.modules] == []\n",
+        encoding="utf-8",
+    )
+    run = suite(cwd=tmp_path, target=tmp_path)
+    assert run.returncode == 0, run.stdout
+    assert "1 passed" in run.stdout
+
+
+def test_options_of_a_project_are_its_own(basics: str, tmp_path: Path) -> None:
+    """Many projects have an option ``--device``; with theirs in the way, ours has a longer name."""
+    (tmp_path / "conftest.py").write_text(
+        "def pytest_addoption(parser):\n"
+        "    parser.addoption('--device', default='theirs')\n"
+        "    parser.getgroup('mine').addoption('--report', action='store_true')\n",
+        encoding="utf-8",
+    )
+    (tmp_path / "test_x.py").write_text(
+        "def test_x(pytestconfig):\n"
+        "    assert pytestconfig.getoption('--device') == pytestconfig.getoption('device')\n"
+        "    assert pytestconfig.option.device.startswith('theirs')\n",
+        encoding="utf-8",
+    )
+    assert "1 passed" in suite(cwd=tmp_path, target=tmp_path).stdout
+    both = suite(
+        str(tmp_path), basics, f"--impl={device_loader('Arrays')}", "--device=theirs2", "--stc-device=cpu",
+        "--stc-report=out", "-k", "framing/one-tensor or test_x", cwd=tmp_path,
+    )  # fmt: skip
+    assert both.returncode == 0, both.stdout + both.stderr
+    (record,) = (tmp_path / "out").glob("*.jsonl")
+    assert "device" in {row.get("step") for row in records(tmp_path / "out", record.stem)}
+    assert "--stc-device=NAME" in suite("--help", cwd=tmp_path, target=tmp_path).stdout
+    assert " --device=NAME" in suite_here("--help").stdout
+
+
+def test_the_suite_runs_by_package_name(tmp_path: Path) -> None:
+    run = suite("-k", "framing/one-tensor", cwd=tmp_path, target=None)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "2 passed" in run.stdout
+
+
+SURROGATES = f"py:{HERE / 'bytes_fakes.py'}:Surrogates"
+"""Names, words and failures with lone surrogates, and numbers beyond 64 bits."""
+
+
+RAW = f"cmd:{sys.executable} {HERE / 'bytes_fakes.py'} raw"
+"""Names that are no UTF-8, in lines that are none either."""
+ANSWERING = ("reference", SURROGATES, RAW)
+
+
+@pytest.fixture(scope="module")
+def alone_and_parallel(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Folders of the reports of two runs, one of them in two more processes.
+
+    Most cases are of files that must be refused: each wrong content would be looked into by three starts.
+    """
+    wanted = (*BASICS, "header/name-bytes", "header/leading-whitespace", "metadata/map-text")
+    corpus = corpus_of(tmp_path_factory.mktemp("corpus"), *wanted)
+    folders = {}
+    options = [f"--corpus={corpus}", "--no-smoke", "--full-failures"]
+    options += [f"--impl={selector}" for selector in ANSWERING]
+    for name, more in {"alone": (), "parallel": ("-n", "2")}.items():
+        folder = folders[name] = tmp_path_factory.mktemp(name)
+        reports = (f"--report={folder}", f"--junitxml={folder / 'out.xml'}")
+        run = (suite if more else suite_here)(*options, *more, *reports)
+        assert run.returncode == 1, run.stdout + run.stderr
+        assert "INTERNALERROR" not in run.stdout + run.stderr
+    return folders
+
+
+def test_parallel_workers_give_the_same_result(alone_and_parallel: dict[str, Path]) -> None:
+    def verdicts(folder: Path) -> set[tuple[object, ...]]:
+        rows = records(folder, "reference")
+        assert [r["type"] for r in rows].count("header") == 1
+        return {(r.get("case"), r.get("step"), r.get("choice"), r["verdict"]) for r in rows if "verdict" in r}
+
+    one, two = map(verdicts, alone_and_parallel.values())
+    assert one == two
+    assert len(one) > 50
+
+
+@pytest.mark.parametrize("selector", ANSWERING[1:])
+def test_whatever_a_reader_answers_travels_between_processes(
+    alone_and_parallel: dict[str, Path], selector: str
+) -> None:
+    """Everything that pytest-xdist sends is texts in UTF-8 and numbers of 64 bits."""
+    found: dict[str, tuple[object, ...]] = {}
+    for name, folder in alone_and_parallel.items():
+        (rows,) = (
+            rows
+            for path in folder.glob("*.jsonl")
+            if (rows := records(folder, path.stem))[0]["implementation"]["selector"] == selector
+        )
+        told = {
+            (r["case"], r["step"], r["verdict"], r["detail"], json.dumps(r["content"]))
+            for r in rows
+            if r["type"] == "result"
+        }
+        texts = {
+            case.attrib["name"]: "".join(f.text or "" for f in case.iter("failure"))
+            for case in ET.parse(folder / "out.xml").iter("testcase")
+            if selector in case.attrib["name"]
+        }
+        # Each process shows the first cases of a cause in full, so that the texts are not the same.
+        failed = {case: bool(text) for case, text in texts.items()}
+        assert len(failed) > 20
+        found[name] = (told, failed, rows[-1]["not_run"], rows[-1]["complete"])
+        if selector == SURROGATES:
+            assert str(10**30) in json.dumps(rows)
+            assert "\\udc80" in json.dumps(rows)
+            assert any("refused: \\ud800 and \\xff" in text for text in texts.values())
+    assert found["alone"] == found["parallel"]
+    assert found["alone"][2:] == (0, True)
+
+
+def test_a_command_line_that_is_no_utf_8_is_refused_where_it_cannot_travel(basics: str) -> None:
+    selector = "--impl=py:no_such_module:A\udcff"
+    alone = suite_here(basics, selector, "-k", "smoke")
+    assert (alone.returncode, "cannot start" in alone.stdout) == (1, True)
+    parallel = suite(basics, selector, "-k", "smoke", "-n", "2")
+    assert parallel.returncode == 4
+    assert "is no UTF-8, which pytest-xdist cannot pass on" in parallel.stderr
+    assert "INTERNALERROR" not in parallel.stdout + parallel.stderr

@@ -1,0 +1,189 @@
+"""Baselines: strict both ways, and clear about what is wrong with a file."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from pathlib import Path
+
+import pytest
+
+from safetensors_conformance.run.baseline import (
+    BaselineError,
+    check_owner,
+    load_baseline,
+    overdue,
+    own_baselines,
+)
+from safetensors_conformance.run.baseline_update import failing_steps, unexplained, update
+from safetensors_corpus import load_manifest
+
+GOOD = """
+implementation = "x"
+[[expected]]
+case = "layout/hole-between-two"
+read = "wrong-accept"
+why = "known"
+issue = "https://example.org/1"
+review_by = 2099-01-01
+[[expected]]
+case = "shape/*"
+read = "wrong-reject"
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "x.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_entries_are_found_by_id_before_glob(tmp_path: Path) -> None:
+    baseline = load_baseline(write(tmp_path, GOOD), "1.0", None)
+    exact = baseline.find("layout/hole-between-two")
+    assert exact is not None
+    assert exact.steps == {"read": "wrong-accept"}
+    glob = baseline.find("shape/scalar")
+    assert glob is not None
+    assert glob.case == "shape/*"
+    assert baseline.find("header/shape/x") is None
+    assert baseline.find("layout/other") is None
+
+
+def test_an_entry_that_matches_nothing_and_a_glob_that_hides_too_much_are_told(tmp_path: Path) -> None:
+    baseline = load_baseline(write(tmp_path, GOOD), "1.0", None)
+    many = [f"shape/s{i}" for i in range(21)]
+    complaints = baseline.stale(many)
+    assert any("layout/hole-between-two: matches no case" in c for c in complaints)
+    assert any("shape/*: covers 21 cases" in c for c in complaints)
+    assert baseline.stale(["layout/hole-between-two", *many[:20]]) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[[expected]\ncase=", "is it truncated"),
+        ("extra = 1", "only 'implementation'"),
+        ("[[expected]]\nread = 'wrong-reject'", "no 'case'"),
+        ("[[expected]]\ncase = 'a/b'", "says no verdict"),
+        ("[[expected]]\ncase = 'a/b'\nread = 'pass'", "no failing verdict"),
+        ("[[expected]]\ncase = 'a/b'\nread = 'broken'", "no failing verdict"),
+        ("[[expected]]\ncase = 'a/b'\nread = 'wrong-reject'\nreason = 'x'", "unknown key 'reason'"),
+        ("[[expected]]\ncase = 'a/b'\nread = 'wrong-reject'\nversions = 'new'", "no version specifier"),
+        ("[[expected]]\ncase = 'a/b'\nread = 'wrong-reject'\nreview_by = 'soon'", "must be a date"),
+        ("[[expected]]\ncase = 'a/b'\nread = 'wrong-reject'\n" * 2, "listed twice"),
+        ("[[expected]]\ncase = 'a/b'\nread = 'unsafe'", "needs a review_by date and an issue"),
+        (
+            "[[expected]]\ncase = 'a/b'\nread = 'wrong-accept'\nissue = 'unreported'\nreview_by = 2099-01-01",
+            "with a why",
+        ),
+        ("[[expected]]\ncase = 'a/b'\nread = 'wrong-accept'\nissue = 'https://x.y/1'", "review_by"),
+    ],
+)
+def test_a_baseline_that_cannot_be_used_says_why(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(BaselineError) as caught:
+        load_baseline(write(tmp_path, text), "1.0", None)
+    assert words in str(caught.value)
+    assert "x.toml" in str(caught.value)
+
+
+def test_a_missing_baseline_says_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "none of it.toml"
+    advice = re.escape(f"make one with: stc baseline update SELECTOR --file '{path}'")
+    with pytest.raises(BaselineError, match=advice):
+        load_baseline(path, "1.0", None)
+
+
+def test_entries_hold_for_their_versions_and_profile_only(tmp_path: Path) -> None:
+    text = """
+[[expected]]
+case = "a/old"
+read = "wrong-reject"
+versions = "<2"
+[[expected]]
+case = "a/text"
+read = "wrong-reject"
+profile = "text"
+"""
+    path = write(tmp_path, text)
+    assert [e.case for e in load_baseline(path, "1.9", None).entries] == ["a/old"]
+    assert [e.case for e in load_baseline(path, "2.0", None).entries] == []
+    assert [e.case for e in load_baseline(path, "unknown", None).entries] == []
+    assert [e.case for e in load_baseline(path, "2.0", "text").entries] == ["a/text"]
+
+
+def test_reviews_become_due(tmp_path: Path) -> None:
+    baseline = load_baseline(write(tmp_path, GOOD), "1.0", None)
+    assert overdue(baseline, dt.date(2099, 1, 1)) == []
+    assert [e.case for e in overdue(baseline, dt.date(2099, 1, 2))] == ["layout/hole-between-two"]
+
+
+def test_updating_keeps_comments_and_reasons_and_drops_what_is_fixed(tmp_path: Path) -> None:
+    text = """# about this file
+implementation = "x"
+
+[[expected]]
+case = "layout/stays"  # a remark
+read = "wrong-accept"
+why = "reason"
+issue = "https://example.org/1"
+review_by = 2099-01-01
+
+[[expected]]
+case = "layout/fixed"
+read = "wrong-reject"
+
+[[expected]]
+case = "layout/other-profile"
+profile = "text"
+read = "wrong-reject"
+"""
+    path = write(tmp_path, text)
+    failing = {"layout/stays": {"read": "wrong-accept"}, "layout/new": {"read": "wrong-accept"}}
+    assert update(path, "x", failing) == (2, 1, 1)
+    after = path.read_text(encoding="utf-8")
+    assert "# about this file" in after
+    assert "# a remark" in after
+    assert 'why = "reason"' in after
+    assert "layout/fixed" not in after
+    assert "layout/other-profile" in after
+    assert unexplained(path) == ["layout/new"]
+    with pytest.raises(BaselineError, match="layout/new"):
+        load_baseline(path, "1.0", None)
+
+
+def test_updating_twice_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "new.toml"
+    failing = {"a/b": {"open": "wrong-reject", "read": "wrong-reject"}, "a/c": {"read": "wrong-reject"}}
+    update(path, "x", failing)
+    first = path.read_text(encoding="utf-8")
+    assert update(path, "x", failing) == (2, 0, 0)
+    assert path.read_text(encoding="utf-8") == first
+    assert [e.case for e in load_baseline(path, "1", None).entries] == ["a/b", "a/c"]
+
+
+def test_harness_errors_and_passes_never_become_expectations() -> None:
+    rows = [
+        {"case": "a/a", "step": "read", "verdict": "harness-error"},
+        {"case": "a/b", "step": "read", "verdict": "pass"},
+        {"case": "a/c", "step": "read", "verdict": "choice:accept"},
+        {"case": "a/d", "step": "open", "verdict": "unsafe"},
+    ]
+    assert failing_steps(rows) == {"a/d": {"open": "unsafe"}}
+
+
+@pytest.mark.parametrize("path", own_baselines().values(), ids=own_baselines())
+def test_the_committed_baselines_are_usable_and_match_the_corpus(path: Path) -> None:
+    baseline = load_baseline(path, "0.8.0", None)
+    assert baseline.entries
+    assert baseline.stale(c.id for c in load_manifest().cases) == []
+
+
+@pytest.mark.parametrize(("given", "count"), [("x.toml", 1), (None, 2), ("", 2)])
+def test_a_file_for_one_implementation_has_one_owner(given: str | None, count: int) -> None:
+    check_owner(given, ["reference"] * count)
+
+
+def test_a_file_for_several_implementations_is_refused() -> None:
+    with pytest.raises(BaselineError, match="--baseline belongs to one implementation; give one --impl"):
+        check_owner("x.toml", ["reference", "mlx"])

@@ -1,0 +1,196 @@
+"""The loop over cases, with a worker that only writes down what is asked of it."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.run import cases as running
+from safetensors_conformance.run.cases import (
+    DEATHS_FOR_A_HANG,
+    CaseRunner,
+    GivenFile,
+    GivenUpError,
+    StoppedError,
+    counts_only,
+    plain,
+    within_budget,
+)
+from safetensors_conformance.worker.outcome import Implementation, StepResult
+from safetensors_conformance.worker.worker import Limits, Request
+
+from ..support import NEIGHBOURS, TRIGGER, cases, committed
+
+
+class Recorder:
+    """A worker that answers ``outcome`` to everything; ``asked`` and ``ahead`` hold what it was asked."""
+
+    patience = 1.0
+
+    def __init__(self, outcome: str = "accept") -> None:
+        self.result = StepResult(outcome, tensors=[])  # type: ignore[arg-type]
+        self.asked: list[Request] = []
+        self.ahead: list[Request] = []
+        self.renewed = self.starts = 0
+        self.closed = False
+
+    def start(self) -> Implementation:
+        self.starts += 1
+        return Implementation("recorder", "1", "Python", ("open", "read"))
+
+    @property
+    def in_flight(self) -> int:
+        return len(self.ahead)
+
+    def send_ahead(self, requests: Iterable[Request]) -> None:
+        self.ahead += requests
+
+    def ask(
+        self, step: str, path: str, more: Mapping[str, Any] | None = None, *, measure: bool = False
+    ) -> StepResult:
+        request = Request(step, path, more)
+        if request in self.ahead:
+            self.ahead.remove(request)
+        self.asked.append(request)
+        return replace(self.result, spent_ms=0.0) if measure else self.result
+
+    def renew(self, *, as_before: bool = False) -> None:
+        self.renewed += not as_before
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def worker(monkeypatch: pytest.MonkeyPatch) -> Recorder:
+    """The worker of every runner that a test makes."""
+    made = Recorder()
+    monkeypatch.setattr(running, "make_worker", lambda *_, **__: made)
+    return made
+
+
+def files(count: int) -> list[GivenFile]:
+    return [GivenFile(f"{number}.safetensors", "read", Path(f"/{number}")) for number in range(count)]
+
+
+def asked(requests: Iterable[Request]) -> list[tuple[str, str]]:
+    return [(request.path, request.step) for request in requests]
+
+
+def test_inputs_are_asked_about_in_order_and_the_next_ones_are_sent_ahead(worker: Recorder) -> None:
+    with CaseRunner(resolve("reference")) as runner:
+        runner.start()
+        ran = runner.run(files(3), runner.answers)
+        first, results = next(ran)
+        assert (first.id, list(results)) == ("0.safetensors", ["open", "read"])
+        assert asked(worker.ahead) == [("/1", "open"), ("/1", "read"), ("/2", "open"), ("/2", "read")]
+        assert [item.id for item, _ in ran] == ["1.safetensors", "2.safetensors"]
+    assert asked(worker.asked) == [(f"/{number}", step) for number in range(3) for step in ("open", "read")]
+    assert worker.closed
+    assert worker.starts == 1
+
+
+def test_no_more_is_sent_ahead_than_fits(worker: Recorder) -> None:
+    with CaseRunner(resolve("reference")) as runner:
+        runner.start()
+        next(runner.run(files(running.MAX_IN_FLIGHT), runner.answers))
+        assert running.MAX_IN_FLIGHT - 2 <= worker.in_flight <= running.MAX_IN_FLIGHT + 1
+
+
+def test_a_runner_that_is_stopped_asks_nothing_more(worker: Recorder) -> None:
+    stop = threading.Event()
+    with CaseRunner(resolve("reference"), stop=stop) as runner:
+        for _ in runner.run(files(3), runner.answers):
+            stop.set()
+        assert {path for path, _ in asked(worker.asked)} == {"/0"}
+        with pytest.raises(StoppedError):
+            runner.answers(files(1)[0])
+
+
+@pytest.mark.parametrize(("outcome", "before"), [("hang", 2), ("crash", 2 * DEATHS_FOR_A_HANG)])
+def test_what_hangs_or_dies_without_end_is_given_up(worker: Recorder, outcome: str, before: int) -> None:
+    worker.result = StepResult(outcome)  # type: ignore[arg-type]
+    with CaseRunner(resolve("reference"), max_hangs=2) as runner:
+        ran = runner.run(files(before + 1), runner.answers)
+        assert len(list(itertools.islice(ran, before))) == before
+        with pytest.raises(GivenUpError, match=r"the last was \d+\.safetensors; the limit is --max-hangs 2"):
+            next(ran)
+
+
+def test_a_bad_end_is_asked_again_in_a_fresh_process(worker: Recorder) -> None:
+    worker.result = StepResult("crash", "killed")
+    with CaseRunner(resolve("reference")) as runner:
+        results = runner.answers(files(1)[0])
+    assert {step: result.outcome for step, result in results.items()} == {"open": "crash", "read": "crash"}
+    assert worker.renewed == 2
+    assert asked(worker.asked) == [("/0", "open")] * 2 + [("/0", "read")] * 2
+
+
+def test_a_case_is_asked_about_by_a_copy_with_another_name(worker: Recorder) -> None:
+    (case,) = cases(TRIGGER)
+    with CaseRunner(resolve("reference")) as runner:
+        assert list(runner.answers(case)) == ["open", "read"]
+    assert all(Path(path).name.startswith("input-") for path, _ in asked(worker.asked))
+
+
+def test_an_input_that_cannot_be_had_is_no_fault_of_the_implementation(worker: Recorder) -> None:
+    (case,) = cases(TRIGGER)
+    gone = replace(case, input=replace(case.input, file=Path("/no/such/file")))
+    with CaseRunner(resolve("reference")) as runner:
+        results = runner.answers(gone)
+    assert {result.outcome for result in results.values()} == {"harness-error"}
+    assert worker.asked == []
+
+
+def test_a_large_input_gets_a_worker_without_a_limit_of_address_space(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[bool] = []
+
+    def make(*_: Any, unlimited_address_space: bool = False, **__: Any) -> Recorder:
+        made.append(unlimited_address_space)
+        return Recorder()
+
+    monkeypatch.setattr(running, "make_worker", make)
+    (case,) = cases(TRIGGER)
+    with CaseRunner(resolve("reference"), Limits(memory_bytes=case.size)) as runner:
+        runner.answers(case)
+    assert made == [False, True]
+
+
+def test_what_is_sent_ahead_is_one_question_about_a_file_that_is_there() -> None:
+    assert plain(files(1)[0])
+    assert all(plain(case) for case in cases(TRIGGER, *NEIGHBOURS))
+    odd = [case for case in committed().cases if case.kind != "read" or case.budget or case.action]
+    assert odd
+    assert not any(map(plain, odd))
+
+
+def test_a_case_that_knows_only_a_count_is_asked_for_the_count(worker: Recorder) -> None:
+    case = next(case for case in committed().cases if counts_only(case) and not case.heavy)
+    assert not plain(case)
+    with CaseRunner(resolve("reference")) as runner:
+        runner.answers(case)
+    assert worker.asked
+    assert all(request.more == {"summary": True} for request in worker.asked)
+
+
+@pytest.mark.parametrize("kind", ["index", "read"])
+def test_a_given_file_is_asked_for_the_steps_that_show_what_it_holds(kind: str) -> None:
+    given = GivenFile("x", kind, Path("x"))
+    assert given.steps == (("index",) if kind == "index" else ("open", "read"))
+
+
+def test_a_budget_binds_clean_results_alone() -> None:
+    case = replace(cases(TRIGGER)[0], budget={"read_bytes": 10})
+    assert within_budget(case, StepResult("accept", read_bytes=11)).over_budget[0].name == "read_bytes"
+    assert not within_budget(case, StepResult("accept", read_bytes=10)).over_budget
+    assert not within_budget(case, StepResult("crash", read_bytes=11)).over_budget
+    assert not within_budget(cases(TRIGGER)[0], StepResult("accept", read_bytes=11)).over_budget

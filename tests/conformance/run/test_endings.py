@@ -1,0 +1,270 @@
+"""Ends of a run that is asked to, cannot write its report, or whose implementation never answers."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from click.testing import CliRunner, Result
+
+from safetensors_conformance.cli.run import run as run_command
+from safetensors_conformance.implementations.selectors import MAX_SLUG, Target
+from safetensors_conformance.run import cases as runner
+from safetensors_conformance.run.results import ReportError, RunResults
+from safetensors_reports.record.run import read_record
+
+from ..support import REPOSITORY, TRIGGER, committed, fake
+
+pytestmark = pytest.mark.usefixtures("loaded_once")
+
+STC = (sys.executable, "-c", "from safetensors_reference.main import main; main()")
+BEFORE = "dtype/scalar-of-f64"
+
+
+def started(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    """Start a run whose reader hangs, and wait until the case before that is in the record."""
+    report, temporary = folder / "report", folder / "tmp"
+    temporary.mkdir(parents=True)
+    command = [*STC, "run", "--impl", fake("Hangs"), "--no-smoke", "--time-limit", "100"]
+    command += ["--case", TRIGGER, "--case", "framing/no-bytes", "--report", str(report), *arguments]
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
+    until = time.monotonic() + 60
+    while not any(path.read_bytes().count(b'"result"') for path in report.glob("*.jsonl")):
+        assert process.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    time.sleep(0.3)  # until the next case is asked about
+    return process
+
+
+@pytest.mark.by_day(1)
+@pytest.mark.parametrize(
+    ("number", "jobs"),
+    [
+        (signal.SIGTERM, "1"),
+        (signal.SIGINT, "2"),
+        pytest.param(signal.SIGTERM, "2", marks=pytest.mark.nightly),
+        pytest.param(signal.SIGINT, "1", marks=pytest.mark.nightly),
+        pytest.param(signal.SIGHUP, "1", marks=pytest.mark.nightly),
+        pytest.param(signal.SIGHUP, "2", marks=pytest.mark.nightly),
+    ],
+)
+def test_a_signal_ends_a_run_in_order_with_what_was_found(
+    tmp_path: Path, few_cases: Path, number: signal.Signals, jobs: str
+) -> None:
+    process = started(tmp_path, "--jobs", jobs, "--corpus", str(few_cases))
+    children = psutil.Process(process.pid).children(recursive=True)
+    assert children
+    began = time.monotonic()
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert time.monotonic() - began < 30
+    assert "PARTIAL RUN" in out
+    assert "interrupted" in err
+    assert "Traceback" not in err
+    (path,) = (tmp_path / "report").glob("*.jsonl")
+    record = read_record(path)
+    assert record.partial
+    assert not record.problems
+    assert [row["case"] for row in record.results] == ["framing/no-bytes"] * len(record.results)
+    assert not psutil.wait_procs(children, timeout=5)[1]
+    assert not list((tmp_path / "tmp").glob("safetensors-*"))
+
+
+def test_the_second_signal_ends_a_run_at_once(tmp_path: Path) -> None:
+    code = """
+import subprocess, sys, tempfile, time, weakref, shutil
+from safetensors_conformance.run.interruption import Interruption
+class Holder: pass
+with Interruption() as interruption:
+    holder = Holder()
+    weakref.finalize(holder, shutil.rmtree, tempfile.mkdtemp(dir=sys.argv[1]))
+    print("ready", flush=True)
+    interruption.stop.wait()
+    child = subprocess.Popen(["sleep", "600"])
+    print(child.pid, flush=True)
+    time.sleep(600)
+"""
+    process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.terminate()
+    child = int(process.stdout.readline())
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=10) == 128 + signal.SIGINT
+    assert not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE
+    assert not list(tmp_path.iterdir())
+    process.stdout.close()
+
+
+def test_a_signal_that_is_ignored_stays_so() -> None:
+    code = """
+import os, signal
+from safetensors_conformance.run.interruption import Interruption
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+with Interruption() as interruption:
+    os.kill(os.getpid(), signal.SIGHUP)
+    print(interruption.status)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "None\n"
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(run_command, arguments)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.nightly)])
+def test_a_signal_ends_a_run_under_pytest_as_ctrl_c_does(
+    tmp_path: Path, few_cases: Path, number: signal.Signals
+) -> None:
+    suite = REPOSITORY / "conformance"
+    (tmp_path / "tmp").mkdir()
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", str(suite)]
+    command += [f"--impl={fake('Hangs')}", "--no-smoke", "--time-limit=100", "-k", TRIGGER]
+    command += [f"--report={tmp_path / 'report'}", "-o", "filterwarnings=", f"--corpus={few_cases}"]
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(tmp_path / "tmp")},
+    )
+    until = time.monotonic() + 100
+    while not list((tmp_path / "tmp").glob("safetensors-input-*/*")):
+        assert process.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    time.sleep(0.3)
+    process.send_signal(number)
+    out = process.communicate(timeout=60)[0]
+    assert process.returncode == pytest.ExitCode.INTERRUPTED, out
+    assert not list((tmp_path / "tmp").glob("safetensors-*"))
+
+
+def test_a_disk_that_is_full_ends_a_run_with_a_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "reference.jsonl").symlink_to("/dev/full")
+    result = invoke("--impl", "reference", "--case", "framing/*", "--report", str(tmp_path))
+    assert result.exit_code == 2
+    assert "Error: the report cannot be written: " in result.output
+    assert f"{tmp_path}/reference.jsonl: No space left on device" in result.output
+
+
+def test_a_disk_that_becomes_full_leaves_whole_lines_and_the_summary(tmp_path: Path, few_cases: Path) -> None:
+    command = [*STC, "run", "--impl", "reference", "--no-smoke", "--case", "framing/*"]
+    done = subprocess.run(
+        [*command, "--corpus", str(few_cases), "--report", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000)),
+    )
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "reference.jsonl: File too large" in done.stderr
+    assert "PARTIAL RUN" in done.stdout
+    lines = (tmp_path / "reference.jsonl").read_text("ascii")
+    assert lines.endswith("\n")
+    rows = [json.loads(line) for line in lines.splitlines()]
+    assert len(rows) > 5
+    assert read_record(tmp_path / "reference.jsonl").truncated
+
+
+def target(selector: str) -> Target:
+    return Target(selector, "exit", ("true",))
+
+
+HEADER: dict[str, Any] = {
+    "suite": "1",
+    "implementation": {"name": "x", "version": "1"},
+    "corpus": {"version": "1", "digest": "", "cases": 0},
+    "profile": None,
+}
+
+
+def header(selector: str) -> dict[str, Any]:
+    return {**HEADER, "implementation": {"selector": selector, "name": "x", "version": "1"}}
+
+
+@pytest.mark.parametrize(
+    "selectors",
+    [
+        ("exit:a b", "exit:a  b", "exit:a?b", "exit:A b"),
+        tuple("exit:" + "a" * MAX_SLUG + end for end in "xyz"),
+    ],
+)
+@pytest.mark.parametrize("together", [True, False])
+def test_every_implementation_has_a_record_of_its_own(
+    tmp_path: Path, selectors: tuple[str, ...], together: bool
+) -> None:
+    manifest = committed()
+    groups = [selectors] if together else [(one,) for one in selectors]
+    for group in [*groups, *groups]:  # the second time the same files are written
+        book = RunResults(manifest, tmp_path)
+        for selector in group:
+            book.of(target(selector)).add({"header": header(selector)})
+        book.finish()
+    records = [read_record(path) for path in tmp_path.glob("*.jsonl")]
+    assert sorted(r.implementation["selector"] for r in records) == sorted(selectors)
+    assert all(len(path.stem) <= MAX_SLUG + 9 for path in tmp_path.glob("*.jsonl"))
+
+
+def test_two_runs_do_not_write_into_one_folder(tmp_path: Path) -> None:
+    first = RunResults(committed(), tmp_path)
+    result = invoke("--impl", "reference", "--case", TRIGGER, "--report", str(tmp_path))
+    assert result.exit_code == 2
+    assert "another run writes into it" in result.output
+    with pytest.raises(ReportError, match="another run writes into it"):
+        RunResults(committed(), tmp_path)
+    first.close()
+    result = invoke("--impl", "reference", "--case", TRIGGER, "--report", str(tmp_path))
+    assert result.exit_code == 0, result.output
+
+
+@pytest.mark.by_day(1)
+@pytest.mark.parametrize(("name", "rows"), [("AlwaysHangs", 2), ("AlwaysDies", 8)])
+def test_an_implementation_that_never_answers_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, rows: int
+) -> None:
+    monkeypatch.setattr(runner, "DEATHS_FOR_A_HANG", 4)
+    result = invoke(
+        *("--impl", fake(name), "--no-smoke", "--case", "framing/*", "--time-limit", "0.2"),
+        *("--max-hangs", "2", "--report", str(tmp_path), "-q"),
+    )
+    assert result.exit_code == 2, result.output
+    (path,) = tmp_path.glob("*.jsonl")
+    record = read_record(path)
+    assert len(record.results) == rows
+    assert record.partial
+    (problem,) = record.problems
+    assert problem.startswith("stopped: too many cases in a row hung or died")
+    assert "--max-hangs 2" in problem
+    assert problem in result.output
+
+
+def test_a_run_goes_on_when_it_is_told_to_or_when_answers_come_between(tmp_path: Path) -> None:
+    some = ("framing/no-bytes", TRIGGER, BEFORE, "layout/two-dtypes")
+    chosen = [argument for case in some for argument in ("--case", case)]
+    common = (*chosen, "--no-smoke", "--report", str(tmp_path))
+    for arguments in (
+        ("--impl", fake("AlwaysHangs"), "--max-hangs", "0", "--time-limit", "0.1"),
+        ("--impl", fake("HangsTwice"), "--max-hangs", "2", "--time-limit", "0.3"),
+    ):
+        result = invoke(*arguments, *common)
+        assert result.exit_code == 1, result.output
+    for path in tmp_path.glob("*.jsonl"):
+        assert {row["case"] for row in read_record(path).results} == set(some)

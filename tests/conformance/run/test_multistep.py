@@ -1,0 +1,238 @@
+"""Every kind of case through a real worker: right implementations pass, wrong ones are told what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import pytest
+from click.testing import CliRunner
+
+from safetensors_conformance.cli.run import run as run_command
+from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.run import cases as runner
+from safetensors_conformance.verdict.judge import CaseVerdict, Session
+from safetensors_conformance.worker.worker import Limits, Request, make_worker
+from safetensors_corpus import Case
+
+from ..suite_runs import load_once, one_of_each
+from ..support import HERE, TRIGGER, committed, fake
+
+ADAPTERS = HERE / "small_adapter.py"
+LIMITS = Limits(5.0, 1 << 30)
+
+
+def small(name: str) -> str:
+    return f"py:{ADAPTERS}:{name}"
+
+
+def judged(selector: str, cases: Sequence[Case]) -> Iterator[CaseVerdict]:
+    with Session(resolve(selector), LIMITS) as session:
+        session.start()
+        session.plan(cases)
+        for case in cases:
+            yield session.judge(case)
+
+
+def of_kind(kind: str, every: int = 1) -> list[Case]:
+    return [c for c in committed().cases if c.kind == kind and not c.heavy][::every]
+
+
+def one(selector: str, case_id: str) -> tuple[str, str]:
+    """Verdict and detail of one case."""
+    (verdict,) = judged(selector, [committed().by_id[case_id]])
+    return verdict.verdict, verdict.final.detail
+
+
+@pytest.mark.parametrize("kind", ["slice", "write", "lifecycle", "index"])
+@pytest.mark.nightly
+def test_a_right_implementation_passes_every_must_of_a_kind(kind: str) -> None:
+    cases = of_kind(kind)
+    assert len(cases) > 80
+    passes(small("FollowsIndex" if kind == "index" else "Small"), cases)
+
+
+def test_a_right_implementation_passes_a_must_of_every_sort() -> None:
+    cases = one_of_each(case for kind in ("slice", "write", "lifecycle") for case in of_kind(kind))
+    assert len(cases) > 60
+    passes(small("Small"), cases)
+    cases = one_of_each(of_kind("index"))
+    assert len(cases) > 30
+    passes(small("FollowsIndex"), cases)
+
+
+def passes(selector: str, cases: Sequence[Case]) -> None:
+    """Demand that an implementation does what each case says, as far as it has the step."""
+    lacking = () if cases[0].kind == "index" else ("unsupported",)
+    wrong = {
+        v.case.id: (v.verdict, v.final.detail)
+        for v in judged(selector, cases)
+        if v.verdict.partition(":")[0] not in ("pass", "choice", *lacking)
+    }
+    assert wrong == {}
+
+
+def test_a_writer_that_writes_nothing_is_told_so() -> None:
+    verdict, detail = one(small("WritesNothing"), "writer/two-tensors-and-metadata")
+    assert verdict == "wrong-content"
+    assert "no file was written" in detail
+
+
+def test_what_is_left_behind_in_the_folder_is_seen() -> None:
+    cases = [c for c in of_kind("write") if c.expect is not None and "one-file" in c.expect.properties]
+    accepting = [c for c in cases if c.expect is not None and c.expect.outcome == "accept"]
+    verdicts = {v.case.id: v for v in judged(small("LeavesRubbish"), accepting)}
+    assert verdicts
+    for case_id, verdict in verdicts.items():
+        assert verdict.verdict in ("wrong-content", "not-strict"), case_id
+        assert "one-file" in verdict.final.detail
+
+
+def test_a_slice_that_is_the_whole_tensor_has_other_content() -> None:
+    assert one(small("WholeTensor"), "slice/integer-first")[0] == "deviation:content"
+
+
+def test_zeros_for_bytes_that_are_gone_miss_a_recommendation() -> None:
+    assert one(small("Zeros"), "lifecycle/cut-the-tensor-small")[0] == "not-strict"
+
+
+def test_an_abort_in_the_middle_of_a_script_is_unsafe_and_the_next_case_runs() -> None:
+    cases = [committed().by_id[i] for i in ("lifecycle/one-tensor-first", "framing/one-tensor")]
+    first, second = judged(small("DiesWhenHeld"), cases)
+    assert first.verdict == "unsafe"
+    assert "SIGABRT" in first.final.detail
+    assert second.verdict == "pass"
+
+
+def test_a_validator_is_held_to_its_verdict_only() -> None:
+    cases = of_kind("read", 7)
+    with Session(resolve(small("Validator")), LIMITS) as session:
+        who = session.start()
+        assert (who.steps, who.verdict_only) == (("open",), True)
+        verdicts = [session.judge(c) for c in cases]
+    assert {v.verdict.partition(":")[0] for v in verdicts} == {"pass", "choice"}
+
+
+def test_a_budget_that_is_exceeded_is_named() -> None:
+    case = next(
+        c for c in of_kind("resource") if c.budget and c.budget.get("peak_bytes", 1 << 40) < 100 << 20
+    )
+    (verdict,) = judged(small("Slow"), [case])
+    if verdict.final.result.peak_bytes is None:
+        pytest.skip("this system does not tell a process's peak memory")
+    assert "over budget: " in verdict.final.detail
+    assert "bytes of memory of " in verdict.final.detail
+    (excess,) = (e for e in verdict.final.result.over_budget if e.name == "peak_bytes")
+    assert excess.allowed == (case.budget or {})["peak_bytes"]
+    assert excess.used == verdict.final.result.peak_bytes
+    assert excess.ratio > 2
+    assert verdict.verdict == ("unsafe" if case.level == "must" else "not-strict")
+
+
+# Requests sent ahead
+
+
+@pytest.fixture
+def few_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few requests are on their way at once, so that some dozens of cases are more than that."""
+    monkeypatch.setattr(runner, "MAX_IN_FLIGHT", 16)
+
+
+@pytest.mark.usefixtures("few_ahead")
+def test_sending_ahead_changes_no_verdict() -> None:
+    cases = of_kind("read", 25)
+    assert len(cases) > 3 * runner.MAX_IN_FLIGHT
+    selector = "reference"
+
+    def verdicts(plan: list[Case]) -> dict[str, str]:
+        with Session(resolve(selector), LIMITS) as session:
+            session.start()
+            session.plan(plan)
+            return {c.id: session.judge(c).verdict for c in cases}
+
+    assert verdicts(cases) == verdicts([]) == verdicts(cases[::-1]) == verdicts(cases[::2])
+
+
+@pytest.mark.usefixtures("few_ahead")
+def test_a_crash_loses_no_request_that_was_sent_ahead() -> None:
+    framing = [c for c in of_kind("read") if c.id.startswith("framing/")]
+    cases = [c for place, c in enumerate(framing) if place % 4 == 0 or c.id.startswith(TRIGGER)]
+    assert cases[0].id != TRIGGER != cases[-1].id
+    assert any(c.id == TRIGGER for c in cases)
+    crashing = {v.case.id: v.verdict for v in judged(fake("Crashes"), cases)}
+    right = {v.case.id: v.verdict for v in judged("reference", cases)}
+    assert {i for i in right if crashing[i] != right[i]} == {
+        c.id for c in cases if "one-tensor" in str(c.path)
+    }
+    assert "unsafe" in crashing.values()
+    assert "harness-error" not in crashing.values()
+
+
+def test_an_answer_nobody_asks_for_is_passed_over() -> None:
+    worker = make_worker(resolve("reference"), LIMITS)
+    worker.start()
+    paths = [str(c.path) for c in of_kind("read")[:4]]
+    worker.send_ahead([Request("read", path) for path in paths])
+    assert worker.in_flight == 4
+    last = worker.ask("read", paths[3])
+    assert worker.in_flight == 0
+    alone = worker.ask("read", paths[3])
+    assert (last.outcome, last.tensors) == (alone.outcome, alone.tensors)
+    worker.close()
+
+
+def test_a_crash_that_depends_on_the_cases_before_is_flagged() -> None:
+    cases = [committed().by_id[i] for i in ("framing/no-bytes", TRIGGER)]
+    verdicts = {v.case.id: v for v in judged(fake("CrashesTheSecondTime"), cases)}
+    flagged = [v for v in verdicts.values() if v.verdict == "unsafe"]
+    assert flagged
+    assert all(
+        "order-dependent: " in v.steps[s].detail
+        for v in flagged
+        for s in v.steps
+        if (v.steps[s].verdict == "unsafe")
+    )
+
+
+@pytest.mark.by_day(1)
+@pytest.mark.parametrize(
+    ("name", "limit", "verdict"),
+    [("Slow", 1.0, "pass"), ("StuckAtFirst", 0.5, "unsafe"), ("Hangs", 0.5, "unsafe")],
+)
+def test_what_is_slow_and_comes_to_an_end_is_no_hang(name: str, limit: float, verdict: str) -> None:
+    before, asked = (committed().by_id[i] for i in ("layout/two-dtypes", TRIGGER))
+    with Session(resolve(fake(name)), Limits(limit)) as session:
+        session.judge(before)
+        judged = session.judge(replace(asked, steps=("open",))).steps["open"]
+    assert judged.verdict == verdict, judged.detail
+    said = judged.result.message
+    if name == "Slow":
+        assert "asked twice: no answer within 1 s" in said
+    else:
+        assert ("order-dependent" in said) == (name == "StuckAtFirst")
+
+
+def test_a_file_larger_than_the_address_space_allowed_is_opened_all_the_same() -> None:
+    pytest.importorskip("safetensors")
+    case = committed().by_id["resource/opened-only-2p40"]
+    (verdict,) = judged("safetensors:safe-open", [case])
+    assert verdict.verdict == "pass", verdict.final.detail
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--time-limit", "nan"], "nan"),
+        (["--time-limit", "inf"], "--time-limit"),
+        (["--report", "/dev/null/x"], "/dev/null/x: Not a directory"),
+        (["--report", "/dev/null"], "/dev/null"),
+    ],
+)
+def test_an_option_that_cannot_work_is_refused_before_anything_runs(
+    arguments: list[str], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load_once(monkeypatch)
+    result = CliRunner().invoke(
+        run_command, ["--impl", "reference", "--case", "framing/one-tensor", *arguments]
+    )
+    assert (result.exit_code, words in result.output) == (2, True), result.output

@@ -1,0 +1,196 @@
+"""Budgets: what is measured, what a busy machine may not change, and what is said about an excess."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import psutil
+import pytest
+
+from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.verdict import budget
+from safetensors_conformance.verdict.budget import HEAD_ROOM, cheaper, excesses, machine_factor
+from safetensors_conformance.verdict.judge import Session
+from safetensors_conformance.worker import process
+from safetensors_conformance.worker.confinement import Confinement
+from safetensors_conformance.worker.outcome import StepResult
+from safetensors_conformance.worker.worker import Limits
+from safetensors_corpus.judging.answer import Excess
+
+from ..budget_numbers import BYTES, SECONDS
+from ..support import HERE, TRIGGER, cases, committed
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="costs are measured as on Linux")
+
+FAKES = HERE / "budget_fakes.py"
+LIAR = f"cmd:{sys.executable} {FAKES}"
+BY_EXIT = f"exit:{sys.executable} {FAKES} {{path}}"
+BURNING = Confinement(env=("FAKE_BURNS",))
+SMALL = {"seconds": SECONDS / 10, "peak_bytes": BYTES // 2, "read_bytes": 1 << 16}
+
+
+def spender(name: str) -> str:
+    return f"py:{FAKES}:{name}"
+
+
+def spent(selector: str, limits: Mapping[str, float], before: tuple[str, ...] = ()) -> StepResult:
+    """The answer of a reader about a small file that has a budget, behind other files if any."""
+    case = replace(cases(TRIGGER)[0], budget=limits)
+    with Session(resolve(selector), Limits(10.0, 1 << 30)) as session:
+        for other in cases(*before):
+            session.judge(other)
+        return session.judge(case).steps["read"].result
+
+
+@pytest.mark.by_day(2)
+@pytest.mark.parametrize(
+    ("selector", "name", "least"),
+    [
+        (spender("Burns"), "seconds", SECONDS),
+        (spender("BurnsInAChild"), "seconds", SECONDS),
+        (LIAR, "seconds", SECONDS),
+        (BY_EXIT, "seconds", SECONDS / 2),
+        (spender("TakesMemory"), "peak_bytes", BYTES * 0.9),
+        (spender("ReadsMuch"), "read_bytes", BYTES),
+    ],
+)
+def test_what_a_reader_spends_is_measured_whatever_it_says(selector: str, name: str, least: float) -> None:
+    result = spent(selector, SMALL)
+    (excess,) = (e for e in result.over_budget if e.name == name)
+    assert excess.used >= least * 0.95  # the kernel counts in steps of 10 ms
+    assert excess.allowed >= SMALL[name]
+    assert excess.ratio == excess.used / excess.allowed > 1
+
+
+def test_sleeping_costs_no_processor_time() -> None:
+    result = spent(spender("Sleeps"), SMALL)
+    assert result.wall_ms > SECONDS * 1000
+    assert result.over_budget == ()
+
+
+def test_what_happens_once_in_a_process_is_no_cost_of_a_file() -> None:
+    result = spent(spender("BurnsAtItsFirstFile"), SMALL)
+    assert (result.outcome, result.over_budget, result.message) == ("accept", (), "")
+
+
+def test_memory_that_went_to_earlier_files_is_no_fault_of_this_one() -> None:
+    result = spent(spender("TakesLongerAndLonger"), {}, before=("layout/two-dtypes",))
+    assert result.outcome == "accept"
+    assert "asked twice: MemoryError" in result.message
+
+
+def test_a_budget_of_a_case_of_several_requests_is_measured_too() -> None:
+    case = replace(committed().by_id["slice/integer-first"], budget={"read_bytes": 0})
+    with Session(resolve("reference")) as session:
+        result = session.judge(case).final.result
+    assert [e.name for e in result.over_budget] == ["read_bytes"]
+    assert result.spent_ms is not None
+
+
+@pytest.mark.parametrize(
+    ("excess", "text"),
+    [
+        (Excess("seconds", 3.2, 1.5), "processor time 3.2 s of 1.5 s"),
+        (Excess("read_bytes", 1150, 1000), "1,150 bytes read of 1,000"),
+        (Excess("peak_bytes", 3 << 20, 1 << 20), "3,145,728 bytes of memory of 1,048,576"),
+    ],
+)
+def test_an_excess_is_its_text_with_the_numbers(excess: Excess, text: str) -> None:
+    assert str(excess) == text
+
+
+def test_time_is_allowed_in_proportion_to_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = {"seconds": 1.0}
+    monkeypatch.setattr(budget, "machine_factor", lambda: 3.0)
+    assert excesses(seconds, StepResult("accept", spent_ms=2999 * HEAD_ROOM)) == ()
+    (excess,) = excesses(seconds, StepResult("accept", spent_ms=3001 * HEAD_ROOM))
+    assert excess.allowed == 3 * HEAD_ROOM
+    # What the worker tells counts where nothing was measured; what nobody knows is no excess.
+    assert excesses(seconds, StepResult("accept", cpu_ms=100_000.0))
+    assert excesses(seconds, StepResult("accept", cpu_ms=100_000.0, spent_ms=1.0)) == ()
+    assert excesses(seconds, StepResult("accept", wall_ms=100_000.0)) == ()
+
+
+def test_a_fast_machine_gets_no_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "known_work", lambda: 0)
+    assert machine_factor() == 1.0
+    monkeypatch.setattr(budget, "known_work_ms", lambda: 5 * budget.REFERENCE_MS)
+    assert machine_factor() == 5.0
+
+
+def test_the_smaller_of_two_costs_counts() -> None:
+    first = StepResult("reject", "why", spent_ms=5.0, peak_bytes=None, read_bytes=7)
+    second = StepResult("accept", spent_ms=3.0, peak_bytes=1, read_bytes=9)
+    both = cheaper(first, second)
+    assert (both.outcome, both.message) == ("reject", "why")
+    assert (both.spent_ms, both.peak_bytes, both.read_bytes) == (3.0, 1, 7)
+
+
+# Hangs
+
+
+@pytest.fixture
+def shared_processor() -> Iterator[None]:
+    """Three other processes on the processor that ``OneProcessor`` takes."""
+    code = "import os\nos.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\nwhile True: pass"
+    others = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(3)]
+    yield
+    for other in others:
+        other.kill()
+        other.wait()
+
+
+@pytest.mark.usefixtures("shared_processor")
+@pytest.mark.parametrize(("burns", "outcome"), [(0.25, "accept"), (60, "hang")])
+def test_a_reader_that_gets_little_of_a_processor_gets_more_time(
+    monkeypatch: pytest.MonkeyPatch, burns: float, outcome: str
+) -> None:
+    monkeypatch.setenv("FAKE_BURNS", str(burns))
+    began = time.monotonic()
+    with Session(resolve(spender("OneProcessor")), Limits(0.5, 1 << 30, BURNING)) as session:
+        result = session.judge(cases(TRIGGER)[0]).steps["read"].result
+    took = time.monotonic() - began
+    assert result.outcome == outcome, result.message
+    if outcome == "hang":
+        assert "no answer within 1.5 s; killed after " in result.message  # alone it had more time
+        assert took > 0.75 + 1.5  # it was asked twice
+        assert took < 1.5 * (0.5 + 1.5) * process.STRETCH_FACTOR
+
+
+def test_a_reader_that_never_gets_its_time_is_not_called_hanging(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_BURNS", "60")
+    monkeypatch.setattr(process.Child, "processor_seconds", lambda _: 1.0)  # as if it never got on
+    monkeypatch.setattr(process, "STRETCH_FACTOR", 2)
+    with Session(resolve(spender("OneProcessor")), Limits(0.5, 1 << 30, BURNING)) as session:
+        result = session.judge(cases(TRIGGER)[0]).steps["read"].result
+    assert result.outcome == "harness-error"
+    assert result.message.startswith("nothing is known: no answer after 1.")
+
+
+def test_a_deadline_is_put_off_only_while_processor_time_is_left() -> None:
+    deadline = process.Deadline(10.0)
+    deadline.count_from(3.0)
+    assert deadline.left(3.0) == pytest.approx(10.0, abs=0.2)
+    assert deadline.left(8.0) == pytest.approx(5.0, abs=0.2)
+    assert deadline.left(12.5) == 0.0  # nearly all of it: the kernel counts roughly
+    deadline.stretch(1000)
+    assert deadline.at == deadline.end == pytest.approx(deadline.began + 60)
+
+
+def test_the_state_of_a_process_is_that_of_all_its_threads() -> None:
+    code = "import threading\ndef spin():\n    while True: pass\nthreading.Thread(target=spin).start()"
+    other = subprocess.Popen([sys.executable, "-c", code])
+    try:
+        found = psutil.Process(other.pid)
+        until = time.monotonic() + 20
+        while sorted(process._states(found)) != ["R", "S"] and time.monotonic() < until:
+            time.sleep(0.01)
+        assert sorted(process._states(found)) == ["R", "S"]
+    finally:
+        other.kill()
+        other.wait()
+    assert process._states(found) == []

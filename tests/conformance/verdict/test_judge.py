@@ -1,0 +1,185 @@
+"""Verdicts: every outcome against every kind of expectation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from safetensors_conformance.verdict.judge import judge, judge_choice
+from safetensors_conformance.worker.outcome import OUTCOMES, Implementation, StepResult
+from safetensors_corpus import Case
+from safetensors_corpus.judging.content import first_difference
+from safetensors_corpus.judging.verdicts import VERDICTS, kind_of
+from safetensors_corpus.manifest import Expectation
+
+from ..support import cases
+
+WHO = Implementation("x", "1", "Python", ("open", "read"), selector="x")
+CONTENT: dict[str, Any] = {
+    "tensors": [{"name": "w", "dtype": "F32", "shape": [2], "nbytes": 8, "sha256": "a" * 64}],
+    "metadata": {"k": "v"},
+}
+ACCEPT = StepResult("accept", tensors=CONTENT["tensors"], metadata={"k": "v"}, has_metadata=True)
+REJECT = StepResult("reject", "no")
+
+
+def a_case(expect: Expectation | None = None, **changes: Any) -> Case:
+    """Return a case like the first of the corpus, with another expectation."""
+    return replace(cases("framing/one-tensor")[0], expect=expect, **changes)
+
+
+MUST_ACCEPT = a_case(Expectation("accept", CONTENT, ()))
+MUST_REJECT = a_case(Expectation("reject", None, ("OFF_HOLE",)))
+CHOICE = a_case(
+    None,
+    choice="leading-whitespace",
+    options={"accept": Expectation("accept", CONTENT, ()), "reject": Expectation("reject", None, ("X",))},
+    level="may",
+)
+REQUIRED = a_case(
+    None,
+    choice="duplicate-tensor-names",
+    options={
+        "reject": Expectation("reject", None, ("HDR_DUP_KEY",)),
+        "last-wins": Expectation("accept", CONTENT, ()),
+        "first-wins": Expectation("accept", {**CONTENT, "tensors": []}, ()),
+    },
+)
+
+
+def verdict(case: Case, open_: StepResult, read: StepResult, profile: str | None = None) -> tuple[str, str]:
+    """Return the verdicts of both steps."""
+    steps = judge(case, {"open": open_, "read": read}, WHO, profile).steps
+    return steps["open"].verdict, steps["read"].verdict
+
+
+@pytest.mark.parametrize(
+    ("case", "open_", "read", "profile", "expected"),
+    [
+        (MUST_ACCEPT, ACCEPT, ACCEPT, None, ("pass", "pass")),
+        (MUST_ACCEPT, REJECT, REJECT, None, ("wrong-reject", "wrong-reject")),
+        (MUST_ACCEPT, ACCEPT, REJECT, None, ("pass", "wrong-reject")),
+        (MUST_ACCEPT, ACCEPT, replace(ACCEPT, tensors=[]), None, ("pass", "wrong-content")),
+        (MUST_ACCEPT, ACCEPT, replace(ACCEPT, metadata={}), None, ("pass", "wrong-content")),
+        (MUST_ACCEPT, ACCEPT, replace(ACCEPT, metadata=None, has_metadata=False), None, ("pass", "pass")),
+        (MUST_REJECT, REJECT, REJECT, None, ("pass", "pass")),
+        (MUST_REJECT, ACCEPT, ACCEPT, None, ("wrong-accept", "wrong-accept")),
+        (MUST_REJECT, ACCEPT, REJECT, None, ("late-reject", "pass")),
+        (MUST_REJECT, REJECT, StepResult("crash"), None, ("pass", "unsafe")),
+        (MUST_ACCEPT, StepResult("hang"), StepResult("exhausted"), None, ("unsafe", "unsafe")),
+        (MUST_REJECT, StepResult("harness-error"), REJECT, None, ("harness-error", "pass")),
+        (MUST_ACCEPT, StepResult("unsupported"), ACCEPT, None, ("unsupported", "pass")),
+        (CHOICE, ACCEPT, ACCEPT, None, ("choice:accept", "choice:accept")),
+        (CHOICE, REJECT, REJECT, None, ("choice:reject", "choice:reject")),
+        (CHOICE, ACCEPT, replace(ACCEPT, tensors=[]), None, ("choice:accept", "wrong-content")),
+        (CHOICE, replace(ACCEPT, tensors=[]), REJECT, None, ("late-reject", "choice:reject")),
+        (CHOICE, REJECT, REJECT, "text", ("pass", "pass")),
+        (CHOICE, ACCEPT, ACCEPT, "text", ("wrong-accept", "wrong-accept")),
+        (CHOICE, REJECT, REJECT, "official", ("deviation:reject", "deviation:reject")),
+        (CHOICE, StepResult("crash"), REJECT, None, ("unsafe", "choice:reject")),
+        (REQUIRED, REJECT, REJECT, None, ("pass", "pass")),
+        (REQUIRED, ACCEPT, ACCEPT, None, ("wrong-accept", "wrong-accept")),
+        (REQUIRED, ACCEPT, ACCEPT, "official", ("pass", "pass")),
+        (REQUIRED, REJECT, REJECT, "official", ("deviation:reject", "deviation:reject")),
+        (REQUIRED, ACCEPT, replace(ACCEPT, tensors=[]), "official", ("pass", "wrong-content")),
+    ],
+)
+def test_verdicts(
+    case: Case, open_: StepResult, read: StepResult, profile: str | None, expected: tuple[str, str]
+) -> None:
+    assert verdict(case, open_, read, profile) == expected
+
+
+@pytest.mark.parametrize("level", ["should", "may"])
+def test_only_musts_can_be_wrong(level: str) -> None:
+    assert verdict(replace(MUST_REJECT, level=level), ACCEPT, ACCEPT) == ("not-strict", "not-strict")
+    refused = {"should": "not-strict", "may": "unsupported"}[level]
+    assert verdict(replace(MUST_ACCEPT, level=level), REJECT, REJECT) == (refused, refused)
+
+
+def test_wrong_content_of_a_recommendation_is_still_wrong_content() -> None:
+    read = replace(ACCEPT, tensors=[])
+    assert verdict(replace(MUST_ACCEPT, level="may"), ACCEPT, read)[1] == "wrong-content"
+
+
+def test_a_declared_lack_excuses_a_refusal_but_not_an_acceptance_or_a_crash() -> None:
+    who = replace(WHO, lacks=frozenset({"dtype-f32"}))
+    case = replace(MUST_ACCEPT, features=("dtype-f32",))
+    results = {"open": StepResult("crash"), "read": REJECT}
+    steps = judge(case, results, who, None).steps
+    assert (steps["open"].verdict, steps["read"].verdict) == ("unsafe", "unsupported")
+    bad = replace(MUST_REJECT, features=("dtype-f32",))
+    assert judge(bad, {"read": ACCEPT}, who, None).verdict == "wrong-accept"
+
+
+def test_a_tensor_that_cannot_be_handed_out_is_unsupported_not_wrong() -> None:
+    row = {"name": "w", "dtype": "F32", "shape": [2], "unsupported": "no such type"}
+    assert verdict(MUST_ACCEPT, ACCEPT, replace(ACCEPT, tensors=[row]))[1] == "unsupported"
+
+
+@given(st.sampled_from(OUTCOMES), st.sampled_from(OUTCOMES), st.sampled_from(["text", "official", None]))
+def test_every_pair_of_outcomes_has_a_known_verdict(first: Any, second: Any, profile: str | None) -> None:
+    for case in (MUST_ACCEPT, MUST_REJECT, CHOICE, REQUIRED):
+        a = replace(ACCEPT, outcome=first) if first == "accept" else StepResult(first)
+        b = replace(ACCEPT, outcome=second) if second == "accept" else StepResult(second)
+        for found in verdict(case, a, b, profile):
+            assert kind_of(found) in VERDICTS
+            if first in ("crash", "hang", "exhausted") and found == verdict(case, a, b, profile)[0]:
+                assert found == "unsafe"
+
+
+def test_the_worst_step_speaks_for_the_case() -> None:
+    assert judge(MUST_ACCEPT, {"open": ACCEPT, "read": REJECT}, WHO, None).verdict == "wrong-reject"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"tensors": []}, 'tensor "w" is missing'),
+        ({"tensors": [*CONTENT["tensors"], {"name": "x"}]}, '"x" is reported'),
+        ({"tensors": CONTENT["tensors"] * 2}, "reported twice"),
+        ({"tensors": [{"name": "w", "dtype": "I32"}]}, "dtype I32, the file says F32"),
+        ({"tensors": [{"name": "w", "shape": [2, 1]}]}, "shape [2, 1], the file says [2]"),
+        ({"tensors": [{"name": "w", "nbytes": 4}]}, "nbytes 4, the file says 8"),
+        ({"tensors": [{"name": "w", "sha256": "b" * 64}]}, "other bytes"),
+        ({"metadata": {"k": "x"}}, "'x', the file says \"v\""),
+        ({"metadata": {}}, 'metadata key "k" is missing'),
+        ({"metadata": {"k": "v", "l": ""}}, 'metadata key "l" is reported'),
+    ],
+)
+def test_the_first_difference_is_named(change: dict[str, Any], words: str) -> None:
+    found = first_difference(CONTENT, replace(ACCEPT, **change))
+    assert found is not None
+    assert words in found.text
+
+
+def test_what_a_reader_does_not_tell_is_not_held_against_it() -> None:
+    assert first_difference(CONTENT, replace(ACCEPT, tensors=[{"name": "w"}], has_metadata=False)) is None
+    assert first_difference(CONTENT, replace(ACCEPT, tensors=None, has_metadata=False)) is None
+
+
+def test_no_metadata_and_an_empty_map_count_as_equal() -> None:
+    content: dict[str, Any] = {"tensors": [], "metadata": None}
+    empty = StepResult("accept", tensors=[], metadata={}, has_metadata=True)
+    assert first_difference(content, empty) is None
+    assert first_difference({"tensors": [], "metadata": {}}, replace(empty, metadata=None)) is None
+
+
+def test_answers_of_one_choice_must_fit_one_option() -> None:
+    takes = judge(CHOICE, {"read": ACCEPT}, WHO, None)
+    refuses = judge(replace(CHOICE, id="header/other"), {"read": REJECT}, WHO, None)
+    assert judge_choice("leading-whitespace", [takes, takes]) == ("choice:accept", "")
+    found, detail = judge_choice("leading-whitespace", [takes, refuses])
+    assert found == "choice-inconsistent"
+    assert "header/other reject" in detail
+
+
+def test_a_limit_may_lie_anywhere() -> None:
+    options = {"accept": Expectation("accept", None, ()), "reject": Expectation("reject", None, ("X",))}
+    low = judge(replace(CHOICE, choice="high-rank", options=options), {"read": ACCEPT}, WHO, None)
+    high = judge(replace(low.case, id="shape/high"), {"read": REJECT}, WHO, None)
+    assert judge_choice("high-rank", [low, high])[0] == "choice:limited"

@@ -1,0 +1,127 @@
+"""Failures that repeat a cause are one line, under ``stc run`` and pytest alike, unless all are asked for."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from safetensors_conformance.cli.run import run as run_command
+from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.run.baseline import load_baseline
+from safetensors_conformance.run.results import RunOptions
+from safetensors_conformance.run.session import RunSession
+from safetensors_conformance.verdict import judge as judging
+from safetensors_conformance.verdict.message import MAX_SHOWN, Repeats
+
+from ..suite_runs import corpus_of, load_once, suite_here
+from ..support import committed, fake
+
+FULL = re.compile(r"^\S.* · (\S+) · \S+  +WRONG-ACCEPT$", re.MULTILINE)
+LINE = re.compile(r" · (\S+) · \S+: WRONG-ACCEPT, as (\S+) \(same cause: (.+)\)")
+HOLES = "layout/hole-*"
+
+
+@pytest.fixture(autouse=True)
+def loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The corpus is loaded once, and wrong contents are not looked into, which takes three starts each."""
+    load_once(monkeypatch)
+    monkeypatch.setattr(judging, "HEAP_CHECKS", 0)
+
+
+def told(*arguments: str) -> str:
+    result = CliRunner().invoke(
+        run_command, ["--impl", fake("AlwaysAccepts"), "--no-smoke", *arguments], catch_exceptions=False
+    )
+    assert result.exit_code == 1
+    return result.output
+
+
+def test_the_first_cases_of_a_cause_are_told_in_full() -> None:
+    text = told("--case", HOLES)
+    full, lines = FULL.findall(text), LINE.findall(text)
+    assert len(set(full)) == MAX_SHOWN
+    assert len({case for case, _, _ in lines} - set(full)) > MAX_SHOWN
+    assert not {case for case, _, _ in lines} & set(full)
+    assert {first for _, first, _ in lines} == {full[0]}
+    assert {why for _, _, why in lines} == {
+        "accepts although bytes before or between the tensors belong to none of them"
+    }
+
+
+def test_another_cause_has_first_cases_of_its_own() -> None:
+    text = told("--case", HOLES, "--case", "layout/trailing-*")
+    whys = {why for _, _, why in LINE.findall(text)}
+    assert len(whys) == 2
+    assert len(set(FULL.findall(text))) == 2 * MAX_SHOWN
+
+
+def test_everything_is_told_in_full_when_asked_for() -> None:
+    text = told("--case", HOLES, "--full-failures")
+    assert "same cause" not in text
+    assert len(set(FULL.findall(text))) > 2 * MAX_SHOWN
+
+
+def test_a_run_ends_with_likely_causes(tmp_path: Path) -> None:
+    text = told("--case", "layout/*", "-q", "--report", str(tmp_path))
+    assert not FULL.findall(text)
+    head = re.search(r"^LIKELY CAUSES of (\d+) failing cases: (\d+), the worst first$", text, re.MULTILINE)
+    assert head is not None
+    some = r"unsafe 0   wrong-content (\d+)   wrong-accept (\d+)   wrong-reject 0   deviation (\d+)   "
+    counts = re.search(some, text)
+    assert counts is not None
+    assert int(head[1]) == sum(map(int, counts.groups()))
+    assert 5 < int(head[2]) < 20 < int(head[1])
+    assert re.search(r"^ +stc run --impl \S+ --case layout/\S+$", text, re.MULTILINE)
+    summary = (tmp_path / "summary.md").read_text("utf-8")
+    assert "**Likely causes, the worst first**" in summary
+    assert len(summary.splitlines()) <= 60
+
+
+def test_the_command_of_a_cause_shows_it(tmp_path: Path) -> None:
+    text = told("--case", HOLES, "-q")
+    (command,) = re.findall(r"^ +stc run (--impl \S+ --case \S+)$", text, re.MULTILINE)
+    again = CliRunner().invoke(run_command, [*command.split(), "--no-smoke"])
+    assert again.exit_code == 1
+    assert "WRONG-ACCEPT" in again.output
+
+
+def test_pytest_does_the_same(tmp_path: Path) -> None:
+    corpus = corpus_of(tmp_path, HOLES.rstrip("*"))
+    options = (f"--corpus={corpus}", f"--impl={fake('AlwaysAccepts')}", "--no-smoke")
+    run = suite_here(*options, "-k", "test_read and layout/hole")
+    assert run.returncode == 1
+    failures = run.stdout.partition("short test summary info")[0]
+    assert len(set(FULL.findall(failures))) == MAX_SHOWN
+    assert LINE.search(failures)
+    assert "LIKELY CAUSES of " in run.stdout
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_what_disagrees_with_the_baseline_is_told_as_it_is(full: bool, tmp_path: Path) -> None:
+    manifest = committed()
+    subject = RunSession(resolve(fake("AlwaysAccepts")), RunOptions(manifest, smoke=False))
+    try:
+        cases = [c.id for c in manifest.cases if c.id.startswith("layout/hole-")][: 2 * MAX_SHOWN]
+        rows = [
+            {
+                "case": case,
+                "step": "read",
+                "outcome": "accept",
+                "verdict": "wrong-accept",
+                "rules": ["OFF-07"],
+            }
+            for case in cases
+        ]
+        path = tmp_path / "lib.toml"
+        entry = f'case = "{cases[-1]}"\nread = "wrong-reject"\nwhy = "known"'
+        path.write_text(f'implementation = "lib"\n[[expected]]\n{entry}\n', "utf-8")
+        subject.baseline = load_baseline(path, "1.0", None)
+        repeats = Repeats(subject, full=full)
+        texts = [repeats.message(row, f"whole {row['case']}\nof it") for row in rows]
+    finally:
+        subject.close()
+    whole = [text.startswith("whole") for text in texts]
+    assert whole == ([True] * len(rows) if full else [True] * MAX_SHOWN + [False] * (MAX_SHOWN - 1) + [True])

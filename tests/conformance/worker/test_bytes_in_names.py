@@ -1,0 +1,167 @@
+"""Names that are no UTF-8: told from every name of a valid file, and no verdict is lost to them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from click.testing import CliRunner
+
+from safetensors_conformance.cli.report import report as report_command
+from safetensors_conformance.cli.run import run as run_command
+from safetensors_conformance.implementations.selectors import Target, resolve
+from safetensors_conformance.verdict.judge import CaseVerdict, Session
+from safetensors_conformance.worker.protocol import ProtocolError, parse_line, parse_run
+from safetensors_conformance.worker.worker import Limits, make_worker
+
+from ..support import HERE, REPOSITORY, TRIGGER, cases
+
+pytestmark = pytest.mark.usefixtures("loaded_once")
+
+FAKES = HERE / "bytes_fakes.py"
+PACKAGE = REPOSITORY / "conformance" / "safetensors_conformance"
+SCHEMA = json.loads((PACKAGE / "schemas" / "protocol.schema.json").read_bytes())
+NO_UTF8 = ("header/name-bytes-ff", "header/bytes-in-name-latin-1-letter", "header/name-bytes-surrogate")
+VALID = (TRIGGER, "layout/two-dtypes", "header/edges-of-utf8-in-name", "header/edges-of-utf8-in-metadata")
+
+
+def program(how: str) -> str:
+    return f"cmd:{sys.executable} {FAKES} {how}"
+
+
+ADAPTER = f"py:{FAKES}:GivesBytes"
+
+
+def verdicts(selector: str, *ids: str) -> dict[str, CaseVerdict]:
+    with Session(resolve(selector)) as session:
+        session.plan(cases(*ids))
+        return {case.id: session.judge(case) for case in cases(*ids)}
+
+
+@pytest.mark.parametrize("selector", [program("raw"), program("hex"), ADAPTER])
+def test_who_takes_such_a_name_is_found_out_and_is_right_about_the_others(selector: str) -> None:
+    found = verdicts(selector, *NO_UTF8, *VALID)
+    told = {case: verdict.verdict for case, verdict in found.items()}
+    assert told == dict.fromkeys(NO_UTF8, "wrong-accept") | dict.fromkeys(VALID, "pass")
+
+
+def test_who_refuses_with_the_bytes_in_the_message_passes() -> None:
+    found = verdicts(program("refuses"), *NO_UTF8, *VALID)
+    assert {verdict.verdict for verdict in found.values()} == {"pass"}
+    assert "\\xff" in found["header/name-bytes-ff"].final.result.message
+
+
+@pytest.mark.parametrize("name", [b"\xff", b"\xed\xb3\xbf", b"w\x80"])
+def test_bytes_differ_from_every_name_of_a_valid_file(name: bytes) -> None:
+    for spelled in (b'{"hex": "%s"}' % name.hex().encode(), b'"%s"' % name):
+        message = parse_line(b'{"seq": 1, "outcome": "accept", "tensors": [{"name": %s}]}' % spelled)
+        assert message is not None
+        rows = parse_run(message, 1).tensors
+        assert rows is not None
+        with pytest.raises(UnicodeEncodeError):
+            rows[0]["name"].encode("utf-8")
+        assert rows[0]["name"].encode("utf-8", "surrogateescape") == name
+
+
+def test_both_spellings_of_a_name_are_the_same_name() -> None:
+    def name(spelled: object) -> object:
+        tensors = [{"name": spelled}]
+        return (parse_run({"seq": 1, "outcome": "accept", "tensors": tensors}, 1).tensors or [])[0]["name"]
+
+    assert name({"hex": "c3a9"}) == name("é") == "é"
+    assert name({"hex": ""}) == ""
+    line = parse_line(b'{"seq": 1, "outcome": "accept", "tensors": [{"name": "\xe9"}]}')
+    assert line is not None
+    assert name({"hex": "e9"}) == line["tensors"][0]["name"]
+
+
+@pytest.mark.parametrize(
+    ("items", "metadata"),
+    [
+        ([], {}),
+        ([["a", "b"]], {"a": "b"}),
+        ([[{"hex": "61"}, {"hex": "ff"}]], {"a": "\udcff"}),
+        ([["a", 1]], {"a": 1}),
+        ([["a", "b"], [{"hex": "61"}, "c"]], {"a": ["b", "c"]}),
+    ],
+)
+def test_metadata_may_come_as_pairs(items: list[Any], metadata: dict[str, Any]) -> None:
+    answer = {"seq": 1, "outcome": "accept", "tensors": [], "metadata_items": items}
+    jsonschema.validate(answer, {**SCHEMA, "oneOf": [{"$ref": "#/$defs/runAnswer"}]})
+    result = parse_run(answer, 1)
+    assert (result.has_metadata, result.metadata) == (True, metadata)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"tensors": [{"name": {"hex": "f"}}]},
+        {"tensors": [{"name": {"hex": 1}}]},
+        {"tensors": [{"name": {"hex": "ff", "more": 1}}]},
+        {"tensors": [{"name": {}}]},
+        {"tensors": [{"name": None}]},
+        {"tensors": [], "metadata_items": {"a": "b"}},
+        {"tensors": [], "metadata_items": [["a"]]},
+        {"tensors": [], "metadata_items": [[1, "b"]]},
+        {"tensors": [], "metadata_items": [[{"hex": "g0"}, "b"]]},
+    ],
+)
+def test_what_is_neither_text_nor_bytes_breaks_the_protocol(more: dict[str, Any]) -> None:
+    answer = {"seq": 1, "outcome": "accept", **more}
+    with pytest.raises(ProtocolError):
+        parse_run(json.loads(json.dumps(answer)), 1)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(answer, {**SCHEMA, "oneOf": [{"$ref": "#/$defs/runAnswer"}]})
+
+
+def test_words_of_any_bytes_are_shown_and_lose_nothing() -> None:
+    line = b'{"seq": 1, "outcome": "reject", "message": "caf\xe9 \\ud800 \xc3\xa9", "exception": "\xff"}'
+    message = parse_line(line)
+    assert message is not None
+    result = parse_run(message, 1)
+    assert result.message == "caf\\xe9 \\ud800 é"
+    assert result.exception == "\\xff"
+
+
+def test_node_hands_on_bytes(tmp_path: Path) -> None:
+    if shutil.which("node") is None:
+        pytest.skip("no Node.js here")
+    adapter = tmp_path / "bytes.mjs"
+    adapter.write_text(
+        "const name = new Uint8Array([0x77, 0xff]);\n"
+        "const read = () => [{ name, dtype: null, shape: null }];\n"
+        "export const make = async () => ({ name: 'b', read });\n",
+        encoding="utf-8",
+    )
+    host = str(PACKAGE / "host" / "node_host.mjs")
+    worker = make_worker(Target("b", "node", ("node", host, str(adapter), str(tmp_path))), Limits())
+    try:
+        worker.start()
+        result = worker.ask("read", "/nothing")
+    finally:
+        worker.close()
+    assert [row["name"] for row in result.tensors or ()] == ["w\udcff"]
+
+
+@pytest.mark.by_day(1)
+@pytest.mark.parametrize("selector", [program("raw"), ADAPTER, f"py:{FAKES}:Surrogates"])
+def test_records_and_reports_hold_such_names(tmp_path: Path, selector: str) -> None:
+    runner = CliRunner()
+    names = ["--case", "header/name-bytes-*", "--case", "layout/*two-dtypes", "--case", "framing/*"]
+    ran = runner.invoke(run_command, ["--impl", selector, "--no-smoke", "--report", str(tmp_path), *names])
+    assert ran.exit_code == 1, ran.output
+    assert "wrong-accept 0" not in ran.output or "wrong-content 0" not in ran.output
+    (record,) = tmp_path.glob("*.jsonl")
+    rows = [json.loads(line) for line in record.read_bytes().decode("ascii").splitlines()]
+    assert any("\\udc" in json.dumps(row.get("content")) for row in rows)
+    out = tmp_path / "audit"
+    everything = ["--html", "--markdown", "--sarif", "--intoto", "--badge"]
+    reported = runner.invoke(report_command, [str(record), "-o", str(out), *everything])
+    assert reported.exit_code == 0, reported.output
+    for path in out.iterdir():
+        path.read_bytes().decode("utf-8")

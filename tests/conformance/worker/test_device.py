@@ -1,0 +1,248 @@
+"""The step ``device``: what it asks, and what it says of loaders that are wrong."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.protocol_check.conversation import BreachError, validate
+from safetensors_conformance.run.session import result_row, smoke
+from safetensors_conformance.verdict.judge import Session, StepVerdict, only_checks
+from safetensors_conformance.verdict.message import explain_failure
+from safetensors_conformance.worker.confinement import Confinement
+from safetensors_conformance.worker.protocol import ProtocolError, parse_run
+from safetensors_conformance.worker.worker import Limits, StartError
+from safetensors_corpus import Case
+from safetensors_reports.record.device_checks import CHECKS
+
+from ..support import HERE, NEIGHBOURS, REPOSITORY, committed
+from ..support import device_loader as loader
+
+GOOD, BAD = "framing/one-tensor", "framing/no-bytes"
+TWO = "layout/two-dtypes"
+
+
+def cases(*ids: str) -> list[Case]:
+    return [committed().by_id[i] for i in ids]
+
+
+class OneProcess:
+    """Fakes that load through torch, in one process: its import takes longer than all that they do."""
+
+    def __init__(self, session: Session, name: Path) -> None:
+        self.session, self._name = session, name
+
+    def choose(self, name: str) -> Session:
+        """Return the session, in which the fake of this name answers now."""
+        self._name.write_text(name, encoding="utf-8")
+        self.session._verdicts.clear()
+        return self.session
+
+    def judged(self, name: str, case: str) -> StepVerdict:
+        return self.choose(name).judge(cases(case)[0]).steps["device"]
+
+
+@pytest.fixture(scope="module")
+def fakes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneProcess]:
+    name = tmp_path_factory.mktemp("chosen") / "name"
+    name.write_text("Right", encoding="utf-8")
+    limits = Limits(10.0, confinement=Confinement(env=("STC_CHOSEN",)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STC_CHOSEN", str(name))
+        with Session(resolve(loader("Chosen")), limits, device="cpu") as session:
+            yield OneProcess(session, name)
+
+
+@pytest.fixture(scope="module")
+def reference() -> Iterator[Session]:
+    with Session(resolve("reference"), Limits(10.0), device="cpu") as session:
+        yield session
+
+
+def judged(selector: str, case: str) -> StepVerdict:
+    """Judge one case in a process of its own."""
+    with Session(resolve(selector), Limits(10.0), device="cpu") as session:
+        return session.judge(cases(case)[0]).steps["device"]
+
+
+def statuses(verdict: StepVerdict) -> dict[str, str]:
+    return {check.name: check.status for check in verdict.result.checks}
+
+
+def told(verdict: StepVerdict, name: str) -> str:
+    return next(check.message for check in verdict.result.checks if check.name == name)
+
+
+KNOWN_ON_THE_CPU = {
+    "alignment": "pass",
+    "lifetime": "pass",
+    "stream": "unknown",
+    "threads": "pass",
+    "returned": "unknown",
+}
+
+
+def test_a_loader_that_is_right_passes_and_what_the_cpu_does_not_show_is_not_known(fakes: OneProcess) -> None:
+    for verdict in (fakes.judged("Right", TWO), judged(loader("Arrays"), TWO)):
+        assert verdict.verdict == "pass"
+        assert statuses(verdict) == KNOWN_ON_THE_CPU
+        assert told(verdict, "stream") == "the CPU has no streams"
+
+
+def test_the_content_is_that_of_the_case(reference: Session) -> None:
+    verdict = reference.judge(cases(TWO)[0]).steps["device"]
+    case = cases(TWO)[0]
+    assert case.expect is not None
+    assert case.expect.content is not None
+    assert verdict.result.tensors == case.expect.content["tensors"]
+
+
+@pytest.mark.parametrize(
+    ("name", "check", "verdict", "words"),
+    [
+        ("Unaligned", "alignment", "not-strict", "no multiple of"),
+        (
+            "ClearedAtTheEnd",
+            "lifetime",
+            "wrong-content",
+            "holds other bytes when all else of its file is dropped",
+        ),
+        ("OneBuffer", "threads", "deviation:content", "holds other bytes when two threads load at once"),
+        ("OneThread", "threads", "deviation:content", "fails (RuntimeError: load from the main thread)"),
+    ],
+)
+def test_a_broken_promise_is_named_and_counts_what_it_is_worth(
+    fakes: OneProcess, name: str, check: str, verdict: str, words: str
+) -> None:
+    found = fakes.judged(name, TWO)
+    assert found.verdict == verdict
+    assert only_checks(found)
+    assert statuses(found) == {**KNOWN_ON_THE_CPU, check: "fail"}
+    assert words in told(found, check)
+    assert found.detail.startswith(f"{check}: ")
+    assert words in found.detail
+
+
+def test_a_file_that_loads_once_only_breaks_what_needs_a_second_load(fakes: OneProcess) -> None:
+    found = fakes.judged("OnceOnly", TWO)
+    assert found.result.outcome == "accept"
+    assert found.verdict == "wrong-content"
+    assert {n for n, s in statuses(found).items() if s == "fail"} == {"lifetime", "threads"}
+    assert "it fails when the file is loaded again (OSError: the file is in use)" in found.detail
+
+
+def test_a_refused_file_must_not_have_taken_memory(fakes: OneProcess, reference: Session) -> None:
+    found = fakes.judged("TakesFirst", NEIGHBOURS[1])
+    assert found.result.outcome == "reject"
+    assert found.verdict == "not-strict"
+    assert "bytes of the device were taken before the file was refused" in found.detail
+    clean = reference.judge(cases(NEIGHBOURS[1])[0]).steps["device"]
+    assert (clean.verdict, statuses(clean)) == ("pass", {"untouched": "pass"})
+
+
+def test_a_loader_that_does_not_count_is_not_said_to_take_nothing() -> None:
+    found = judged(loader("DeviceOnly"), BAD)
+    assert found.verdict == "pass"
+    assert statuses(found) == {"untouched": "unknown"}
+
+
+@pytest.mark.parametrize(
+    ("name", "case", "verdict", "words"),
+    [
+        ("OtherBytes", TWO, "wrong-content", "other bytes than the file holds"),
+        ("AcceptsAll", BAD, "wrong-accept", "accept, 0 tensors"),
+        ("Elsewhere", GOOD, "harness-error", "tensor 'w' lies on meta, not on cpu"),
+        ("NoTensor", GOOD, "harness-error", "tensor 'w' is str"),
+    ],
+)
+def test_other_faults_are_judged_as_in_reading(
+    fakes: OneProcess, name: str, case: str, verdict: str, words: str
+) -> None:
+    found = fakes.judged(name, case)
+    assert found.verdict == verdict
+    assert words in found.detail
+    assert not only_checks(found)
+
+
+def test_a_device_without_room_is_told_from_a_refusal() -> None:
+    found = judged(loader("NoRoom"), GOOD)
+    assert found.verdict == "unsafe"
+    assert "exhausted: MemoryError: OutOfMemoryError: tried to allocate 2 GiB" in found.detail
+    assert not only_checks(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "last"), [("Dies", ""), ("LosesDevice", "CUDA error: an illegal memory access")]
+)
+def test_what_takes_the_process_down_says_so_and_leaves_the_other_files_alone(name: str, last: str) -> None:
+    with Session(resolve(loader(name)), Limits(10.0), device="cpu") as session:
+        wanted = cases(NEIGHBOURS[0], GOOD, NEIGHBOURS[1], TWO)
+        session.plan(wanted)
+        verdicts = [session.judge(case).steps["device"] for case in wanted]
+    assert [found.verdict for found in verdicts] == ["pass", "unsafe", "pass", "pass"]
+    assert "crash" in verdicts[1].detail
+    assert not only_checks(verdicts[1])
+    assert last in verdicts[1].result.stderr
+
+
+def test_a_broken_promise_is_not_blamed_on_the_adapter(fakes: OneProcess) -> None:
+    for name, complains in (("ClearedAtTheEnd", False), ("OtherBytes", True)):
+        assert (smoke(fakes.choose(name), committed().cases) is not None) is complains
+
+
+def test_the_failure_shows_rule_words_and_device(fakes: OneProcess) -> None:
+    session = fakes.choose("OneBuffer")
+    verdict = session.judge(cases(TWO)[0])
+    row = result_row(verdict, "device", expected_failure=False)
+    text = explain_failure(session.start(), verdict.case, row, None, "cpu")
+    assert "API-16 (must): Threads that read at the same time" in text
+    assert "got       accept, but threads: tensor" in text
+    assert text.endswith(f"--case {TWO} --device cpu")
+
+
+def program(answer: dict[str, Any]) -> str:
+    return f"cmd:{sys.executable} {HERE / 'device_stdio.py'} {shlex.quote(json.dumps(answer))}"
+
+
+def test_a_program_is_told_the_device_and_tells_what_it_looked_into() -> None:
+    checks = [{"name": "lifetime", "status": "fail", "message": "gone"}]
+    selector = program({"outcome": "accept", "tensors": [], "checks": checks})
+    with Session(resolve(selector), Limits(10.0), device="cpu") as session:
+        assert session.start().version == "cpu"
+        found = session.judge(cases("framing/empty-container-bare")[0]).steps["device"]
+    assert (found.verdict, found.detail) == ("wrong-content", "lifetime: gone")
+    with (
+        Session(resolve(selector), device="cuda:0") as session,
+        pytest.raises(StartError, match="no cuda:0 here"),
+    ):
+        session.start()
+    with Session(resolve(selector)) as session:
+        who = session.start()
+        assert (who.version, who.steps, who.loads) == ("none", (), True)
+
+
+@pytest.mark.parametrize(
+    "checks", ["no", [{"name": "colour", "status": "pass"}], [{"name": "lifetime", "status": "maybe"}], ["x"]]
+)
+def test_checks_that_are_none_break_the_protocol_and_its_schema(checks: Any) -> None:
+    answer = {"seq": 1, "outcome": "accept", "tensors": [], "checks": checks}
+    with pytest.raises(ProtocolError, match='"checks" must'):
+        parse_run(answer, 1)
+    with pytest.raises(BreachError, match="checks"):
+        validate(answer, "runAnswer", b"")
+
+
+def test_the_schema_knows_all_checks() -> None:
+    text = (REPOSITORY / "conformance/safetensors_conformance/schemas/protocol.schema.json").read_text(
+        "utf-8"
+    )
+    schema = json.loads(text)
+    assert schema["$defs"]["check"]["properties"]["name"]["enum"] == list(CHECKS)
+    validate({"cmd": "start", "protocol": 1, "profile": None, "device": "cuda:1"}, "startRequest", b"")

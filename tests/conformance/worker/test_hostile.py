@@ -1,0 +1,360 @@
+"""Hostile readers through the real worker: the right outcome, and nothing lost for the cases beside it.
+
+=======================================  ============================================================
+what the reader does                     where it is tested
+=======================================  ============================================================
+hangs, with signals ignored or not       test_worker: Hangs, HangsIgnoringSignals
+SIGSEGV, abort, exit in the middle       test_worker: Crashes, Aborts, Exits
+eats memory bit by bit                   test_worker: EatsMemory (limit of the address space), eats-memory
+output without end on standard output    test_worker: endless-noise, endless-line (FloodError above 64 MiB)
+closes standard output                   test_worker: closes-stdout; here ClosesEverything for the host
+noise, answers out of order              test_worker: noise, wrong-order, bad-outcome
+crashes after some files                 run/test_multistep: CrashesTheSecondTime
+everything else                          here
+=======================================  ============================================================
+
+A run asks for several files with the one that triggers the misbehaviour in the middle, and compares all
+verdicts. Files are copies, so that a reader may spoil them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.run.session import result_row
+from safetensors_conformance.verdict.judge import Session
+from safetensors_conformance.worker import process
+from safetensors_conformance.worker.outcome import KEPT_CONTENT
+from safetensors_conformance.worker.worker import StartError
+from safetensors_corpus import Case, load_manifest
+from safetensors_corpus.document import read_document
+
+from ..hostile_support import IDS, PID_FILE, host, program, run
+from ..support import TRIGGER, committed
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals and limits as on Linux")
+
+
+def ahead_or_not(*names: str) -> list[Any]:
+    """Every fake with requests sent ahead; without that the first one, and the others at night."""
+    alone = [pytest.param(name, False, marks=pytest.mark.nightly) for name in names[1:]]
+    return [*((name, True) for name in names), (names[0], False), *alone]
+
+
+@pytest.fixture
+def cases() -> list[Case]:
+    manifest = committed()
+    return [manifest.by_id[i] for i in IDS]
+
+
+@pytest.mark.by_day(3)
+@pytest.mark.parametrize(
+    ("name", "outcome", "words"),
+    [
+        ("OverflowsTheStack", "crash", "SIGSEGV"),
+        ("MapsWhatIsCutOff", "crash", "SIGBUS"),
+        ("AllocatesMuch", "exhausted", "used more than 256 MiB of memory; killed"),
+        ("ExitsByException", "reject", "SystemExit"),
+        ("ForksAndDies", "crash", "exit status 4"),
+        ("StopsItself", "hang", "no answer within 1.5 s; killed"),
+        ("FloodsStderr", "hang", "no answer within 1.5 s; killed"),
+        ("ClosesEverything", "crash", "exit status 1"),
+    ],
+)
+def test_what_ends_a_process_is_an_outcome_of_that_file_alone(
+    cases: list[Case], name: str, outcome: str, words: str
+) -> None:
+    ran = run(host(name), cases)
+    assert ran.trigger.outcome == outcome
+    assert words in ran.trigger.message
+    assert ran.neighbours == {"pass"}, ran.detail
+
+
+@pytest.mark.parametrize(
+    ("name", "ahead"),
+    ahead_or_not(
+        "ForksAndBothAnswer",
+        "FloodsStderrFromAThread",
+        "LeavesThreads",
+        "ChangesTheClock",
+        "ClosesStderr",
+        "ChangesFolder",
+    ),
+)
+def test_what_leaves_the_answers_right_costs_no_verdict(cases: list[Case], name: str, ahead: bool) -> None:
+    ran = run(host(name), cases, ahead=ahead)
+    assert set(ran.verdicts) == set(IDS)
+    assert set(ran.verdicts.values()) == {"pass"}, ran.detail
+    assert 0 <= ran.trigger.wall_ms < 10_000
+    assert ran.seconds < 10
+
+
+def test_a_process_that_can_be_asked_nothing_more_is_replaced(cases: list[Case]) -> None:
+    ran = run(host("ClosesStdin"), cases, ahead=False)
+    assert ran.verdicts[TRIGGER] == "pass"
+    (after,) = {c for c, v in ran.verdicts.items() if v != "pass"} or {""}
+    assert not after or "order-dependent: " in ran.detail[after]
+
+
+@pytest.mark.by_day(4)
+@pytest.mark.parametrize(
+    ("how", "outcome", "words"),
+    [
+        ("no-utf-8", "reject", "caf\\xe9"),
+        ("no-json", "harness-error", "no JSON (JSONDecodeError): "),
+        ("endless-digits", "harness-error", "no JSON (ValueError): "),
+        ("deep", "harness-error", "no JSON (RecursionError): "),
+        ("deep-metadata", "accept", ""),
+        ("deep-shape", "accept", ""),
+        ("nan", "accept", ""),
+        ("huge-numbers", "accept", ""),
+        ("odd-types", "accept", ""),
+        ("reserves", "accept", ""),
+    ],
+)
+def test_strange_answers_are_content_or_a_breach_of_the_protocol(
+    cases: list[Case], how: str, outcome: str, words: str
+) -> None:
+    ran = run(program(how), cases)
+    assert ran.trigger.outcome == outcome
+    assert words in ran.trigger.message
+    if outcome == "accept" and how != "reserves":
+        assert ran.verdicts[TRIGGER] == "wrong-content"
+    assert ran.neighbours == {"pass"}, ran.detail
+
+
+@pytest.mark.parametrize("how", ["ahead", "twice"])
+def test_answers_that_nobody_asked_for_move_no_verdict_to_another_file(cases: list[Case], how: str) -> None:
+    ran = run(program(how), cases)
+    assert set(ran.verdicts.values()) == {"pass"}, ran.detail
+
+
+@pytest.mark.parametrize(
+    ("how", "amount", "limit", "verdict"),
+    [
+        ("long", 900 << 10, 1 << 20, "wrong-reject"),
+        ("rows", 20_000, 1 << 20, "wrong-content"),
+        pytest.param("long", 60 << 20, process.LINE_LIMIT, "wrong-reject", marks=pytest.mark.nightly),
+        pytest.param("rows", 1_000_000, process.LINE_LIMIT, "wrong-content", marks=pytest.mark.nightly),
+    ],
+)
+def test_a_very_long_answer_is_an_answer(
+    cases: list[Case], monkeypatch: pytest.MonkeyPatch, how: str, amount: int, limit: int, verdict: str
+) -> None:
+    monkeypatch.setattr(process, "LINE_LIMIT", limit)
+    ran = run(program(f"{how}-{amount}"), cases, seconds=15)
+    assert ran.verdicts[TRIGGER] == verdict
+    assert ran.neighbours == {"pass"}, ran.detail
+    assert len(ran.trigger.message) <= 2000
+    content = ran.trigger.content
+    assert content is None or content["tensor_count"] == amount
+    assert len(json.dumps(content)) < 2 * KEPT_CONTENT
+
+
+def test_memory_that_is_filled_at_once_is_seen_without_a_limit_of_the_address_space(
+    cases: list[Case],
+) -> None:
+    ran = run(program("fills"), cases, seconds=15)
+    assert ran.trigger.outcome == "exhausted"
+    assert "used more than 256 MiB of memory; killed" in ran.trigger.message
+    assert ran.neighbours == {"pass"}
+
+
+def test_memory_is_watched_in_a_process_that_keeps_talking(cases: list[Case]) -> None:
+    ran = run(program("talks-and-fills"), cases, seconds=15)
+    assert ran.trigger.outcome == "exhausted"
+    assert ran.neighbours == {"pass"}
+    assert ran.seconds < 14
+
+
+@pytest.fixture
+def left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], bool]]:
+    """Tell whether the process that a fake left behind still runs; end it after the test."""
+    note = tmp_path / "pid"
+    monkeypatch.setenv(PID_FILE, str(note))
+
+    def runs() -> bool:
+        pid = int(note.read_text(encoding="ascii"))
+        try:
+            return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return False
+
+    yield runs
+    if note.exists() and runs():
+        psutil.Process(int(note.read_text(encoding="ascii"))).kill()
+
+
+@pytest.mark.by_day(1)
+@pytest.mark.parametrize(
+    ("name", "verdict"),
+    [
+        ("LeavesAGrandchild", "pass"),
+        ("HangsWithAGrandchild", "unsafe"),
+        ("HelperInAnotherGroup", "unsafe"),
+    ],
+)
+def test_a_process_in_another_session_or_group_blocks_nothing_and_is_killed(
+    cases: list[Case], left_behind: Callable[[], bool], name: str, verdict: str
+) -> None:
+    ran = run(host(name), cases)
+    assert ran.verdicts[TRIGGER] == verdict
+    assert ran.neighbours == {"pass"}
+    assert ran.seconds < 10
+    until = time.monotonic() + 2
+    while left_behind() and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not left_behind()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("import sys; sys.exit(3)", "SystemExit: 3"),
+        ("import os; os._exit(3)", "exit status 3"),
+        ("import os; os.abort()", "SIGABRT"),
+        ("import ctypes; ctypes.string_at(0)", "SIGSEGV"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+        ("raise RecursionError('deep')", "RecursionError: deep"),
+        ("import os; os.close(0)", "exit status 1"),
+        ("print('x' * 100_000)", "NameError"),
+    ],
+)
+def test_an_adapter_that_ends_while_it_is_imported_is_a_start_that_fails(
+    tmp_path: Path, text: str, words: str
+) -> None:
+    adapter = tmp_path / "ends.py"
+    adapter.write_text(f"{text}\nAdapter = nothing\n", encoding="utf-8")
+    with Session(resolve(f"py:{adapter}:Adapter")) as session, pytest.raises(StartError) as caught:
+        session.start()
+    assert words in str(caught.value)
+
+
+@pytest.mark.xfail(
+    strict=True, reason="what a reader does to its process is met by the next files, unflagged"
+)
+def test_limits_that_a_reader_sets_do_not_reach_the_next_file(cases: list[Case]) -> None:
+    assert run(host("LowersFileLimit"), cases).neighbours == {"pass"}
+
+
+# Readers that spoil the corpus
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> list[Case]:
+    """The cases over a corpus that may be spoiled; two cases more use the trigger's file."""
+    manifest = committed()
+    raw = read_document(manifest.root).raw
+    raw["cases"] = [c for c in raw["cases"] if c["id"] in IDS]
+    (tmp_path / "corpus.json").write_text(json.dumps(raw), encoding="utf-8")
+    for case_id in IDS:
+        target = tmp_path / "files" / f"{case_id}.safetensors"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(manifest.by_id[case_id].path, target)
+    copy = load_manifest(tmp_path)
+    return [copy.by_id[i] for i in IDS]
+
+
+SPOILED = {
+    "Deletes": "its input was removed",
+    "WritesIntoTheFile": "its input was written to",
+    "PutsAFifo": "its input was replaced by a FIFO",
+    "LinksToZeros": "its input was replaced by a symbolic link",
+    "PutsAFolder": "its input was replaced by a folder",
+}
+"""Deeds of a reader to its input, and the words for them."""
+
+
+@pytest.mark.by_day(2)
+@pytest.mark.parametrize(("name", "ahead"), ahead_or_not(*SPOILED))
+def test_what_a_reader_does_to_its_input_is_its_own_failure(
+    copied: list[Case], name: str, ahead: bool
+) -> None:
+    ran = run(host(name), copied, ahead=ahead)
+    assert ran.verdicts[TRIGGER] == "deviation:content"
+    assert SPOILED[name] in ran.detail[TRIGGER]
+    assert ran.neighbours == {"pass"}, ran.detail
+    assert ran.seconds < 20
+    (input_file,) = (case.path for case in copied if case.id == TRIGGER)
+    assert input_file.is_file()
+    assert not input_file.is_symlink()
+    assert input_file.read_bytes() == committed().by_id[TRIGGER].path.read_bytes()
+
+
+def test_what_a_reader_does_to_another_input_is_not_charged_to_that(copied: list[Case]) -> None:
+    ran = run(host("SpoilsAllInputs"), copied)
+    assert ran.verdicts.pop(TRIGGER) == "deviation:content"
+    assert set(ran.verdicts.values()) == {"pass"}, ran.detail
+
+
+def test_a_folder_of_inputs_that_is_replaced_is_made_elsewhere(copied: list[Case]) -> None:
+    ran = run(host("MovesTheFolder"), copied)
+    assert ran.neighbours == {"pass"}, ran.detail
+    assert "its input was removed" in ran.detail[TRIGGER]
+
+
+SOME = ("layout/two-dtypes", TRIGGER, "resource/long-name-1mb", "lifecycle/one-tensor-first", *IDS[3:])
+
+
+def test_whatever_a_reader_leaves_beside_its_input_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    rows = rows_of(host("DigsDeep"))
+    assert {row["verdict"] for row in rows if row["case"] in (TRIGGER, "lifecycle/one-tensor-first")} == {
+        "pass"
+    }
+    assert not list(tmp_path.iterdir())
+
+
+def rows_of(selector: str) -> list[dict[str, Any]]:
+    manifest = committed()
+    some = [*(manifest.by_id[i] for i in SOME), next(c for c in manifest.cases if c.kind == "slice")]
+    with Session(resolve(selector)) as session:
+        session.plan(some)
+        return [
+            result_row(verdict, step, expected_failure=False)
+            for verdict in map(session.judge, some)
+            for step in verdict.steps
+        ]
+
+
+def test_names_and_folders_of_inputs_tell_nothing() -> None:
+    told = [row["content"].get("metadata") for row in rows_of(host("TellsWhatIsBeside")) if row["content"]]
+    names = {seen["name"] for seen in told if seen}
+    assert len(names) == 4  # of the plain files; others list nothing or have a folder of their own
+    for name in names:
+        assert re.fullmatch(r"input-\d{6}\.safetensors", name)
+    beside = {other for seen in told if seen for other in seen["beside"].split()}
+    assert all(re.fullmatch(r"input-\d{6}\.safetensors", other) for other in beside)
+
+
+def test_the_words_of_a_reader_are_the_same_in_every_run() -> None:
+    first, second = rows_of(host("ComplainsOfTheFile")), rows_of(host("ComplainsOfTheFile"))
+    words = [row["message"] for row in first]
+    assert words == [row["message"] for row in second]
+    assert [row["noise"] for row in first] == [row["noise"] for row in second]
+    assert not any("safetensors-input-" in text or "safetensors-case-" in text for text in words)
+    read = next(row for row in first if row["case"] == TRIGGER and row["step"] == "read")
+    assert read["message"] == "ValueError: cannot read file.safetensors (file in '')"
+
+
+def test_a_file_that_is_only_touched_is_still_the_right_one(copied: list[Case]) -> None:
+    with Session(resolve("reference")) as session:
+        session.plan(copied)
+        for case in copied:
+            os.utime(case.path)
+            assert session.judge(case).verdict == "pass"

@@ -1,0 +1,55 @@
+"""Steps of a case that an implementation is asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from safetensors_conformance.worker.outcome import Implementation
+
+from ..support import cases
+
+READER = Implementation("r", "1", "Python", ("read",))
+OPENER = Implementation("o", "1", "Python", ("open", "read", "slice"))
+
+
+@pytest.mark.parametrize(
+    ("case_id", "reader", "opener"),
+    [
+        ("framing/one-tensor", ["read"], ["open", "read"]),
+        ("resource/claimed-header-2p40", ["read"], ["open"]),
+        ("resource/filled-with-more-tensors-100mb", ["read"], ["open"]),
+        ("resource/large-dimension-of-nothing-before", ["read"], ["open", "read"]),
+        ("resource/opened-only-2p31", [], ["open"]),
+        ("resource/opened-only-2p40", [], ["open"]),
+        ("resource/tensor-behind-2p31", [], ["slice"]),
+        ("resource/tensor-behind-2p40", [], ["slice"]),
+        ("slice/integer-first", [], ["slice"]),
+    ],
+)
+def test_reading_stands_in_for_opening_only_where_the_file_is_small(
+    case_id: str, reader: list[str], opener: list[str]
+) -> None:
+    (case,) = cases(case_id)
+    assert READER.steps_of(case) == reader
+    assert sorted(OPENER.steps_of(case)) == sorted(opener)
+
+
+def test_what_is_not_claimed_is_not_asked() -> None:
+    judge = Implementation("j", "1", "Python", ("read",), areas=frozenset({"header"}))
+    other, own = cases("framing/one-tensor", "header/before-object-line-separator")
+    assert judge.steps_of(other) == []
+    assert judge.steps_of(own) == ["read"]
+
+
+def test_sizes_and_ranges_are_asked_of_who_claims_the_layout_only() -> None:
+    lister = Implementation("l", "1", "Python", ("read",), areas=frozenset({"dtype", "shape"}))
+    checker = Implementation("c", "1", "Python", ("read",), areas=frozenset({"dtype", "shape", "layout"}))
+    ids = ("dtype/one-byte-less-f32", "shape/wraps-32-bits-to-0-from-2p16-and-2p16")
+    for case in cases(*ids):
+        assert lister.steps_of(case) == []
+        assert checker.steps_of(case) == ["read"]
+    (form,) = cases("shape/negative-1")
+    assert lister.steps_of(form) == ["read"]
+    loader = Implementation("i", "1", "Python", ("index",), areas=frozenset({"index"}))
+    (broken,) = cases("index/broken-shard-hole")
+    assert loader.steps_of(broken) == ["index"]

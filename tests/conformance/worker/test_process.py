@@ -1,0 +1,400 @@
+"""Programs that misbehave as processes: what they cost the harness, and who is blamed for what."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import cast
+
+import psutil
+import pytest
+
+from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.run.multistep import carry_out
+from safetensors_conformance.worker import process
+from safetensors_conformance.worker import supervision as supervised
+from safetensors_conformance.worker.copies import scratch_folder, warm_up
+from safetensors_conformance.worker.exit_status import ExitWorker
+from safetensors_conformance.worker.outcome import StepResult
+from safetensors_conformance.worker.pipe import PipeWorker
+from safetensors_conformance.worker.worker import BETWEEN, UNSURE, Limits, Request, Worker, asked_again
+
+from ..support import HERE, committed
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals and limits as on Linux")
+
+FAKES = HERE / "process_fakes.py"
+LONG = "p" * 3000
+"""Part of a path, so that a few requests fill a pipe."""
+
+
+@contextmanager
+def worker_for(how: str, *words: object, seconds: float = 5.0) -> Iterator[PipeWorker]:
+    """A worker over a fake, started."""
+    command = " ".join(map(str, (sys.executable, "-IS", FAKES, how, *words)))
+    worker = PipeWorker(resolve(f"cmd:{command}"), Limits(seconds, 256 << 20))
+    try:
+        worker.start()
+        yield worker
+    finally:
+        worker.close()
+
+
+def judge(worker: PipeWorker, paths: list[str], *, ahead: bool = True) -> dict[str, StepResult]:
+    """Ask for all paths as a run does: sent ahead, and again in a fresh process what ended badly."""
+    results = {}
+    for at, path in enumerate(paths):
+        if ahead and not worker.in_flight:
+            worker.send_ahead([Request("read", coming) for coming in paths[at:]])
+        result = worker.ask("read", path)
+        if result.outcome in ("crash", "hang", "exhausted") or result.message.startswith(UNSURE):
+            result = asked_again(worker, partial(worker.ask, "read", path), result)
+        results[path] = result
+    return results
+
+
+def outcomes(results: dict[str, StepResult]) -> list[str]:
+    return [result.outcome for result in results.values()]
+
+
+# What is read ahead is bounded
+
+
+@pytest.mark.parametrize("how", ["flood", "flood-after"])
+def test_a_flood_while_requests_are_sent_ahead_costs_no_memory(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "LINE_LIMIT", 4 << 20)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    paths = ["a", "trigger", *(f"{LONG}{i}" for i in range(100))]
+    with worker_for(how, seconds=2) as worker:
+        results = judge(worker, paths)
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10
+    assert grown < 64 << 20
+    trigger = results.pop("trigger")
+    assert set(outcomes(results)) == {"reject"}
+    if how == "flood":
+        assert trigger.outcome == "harness-error"
+        assert "it wrote an endless line on standard output" in trigger.message
+
+
+def test_a_process_that_never_reads_what_is_sent_ahead_blocks_nobody() -> None:
+    paths = ["trigger", *(f"{LONG}{i}" for i in range(200))]
+    with worker_for("hoard", seconds=1) as worker:
+        began = time.monotonic()
+        worker.send_ahead([Request("read", path) for path in paths])
+        assert time.monotonic() - began < 0.5
+        results = judge(worker, paths)
+    assert outcomes(results) == ["hang", *["reject"] * 200]
+
+
+@pytest.mark.parametrize("how", ["drip", "half"])
+def test_an_answer_that_does_not_end_in_time_is_a_hang(how: str) -> None:
+    with worker_for(how, seconds=0.5) as worker:
+        began = time.monotonic()
+        result = worker.ask("read", "trigger")
+        took = time.monotonic() - began
+        assert worker.ask("read", "b").outcome == "reject"
+    assert (result.outcome, took < 4) == ("hang", True)
+
+
+# Who is blamed
+
+
+@pytest.mark.parametrize("ahead", [True, False])
+def test_a_reader_that_closes_its_input_costs_no_other_file(ahead: bool) -> None:
+    paths = ["a", "trigger", *(f"{LONG}{i}" for i in range(40))]
+    with worker_for("deaf") as worker:
+        began = time.monotonic()
+        results = judge(worker, paths, ahead=ahead)
+    assert set(outcomes(results)) == {"reject"}
+    assert {result.message for result in results.values()} == {"no"}
+    assert time.monotonic() - began < 4  # no time limit was waited for
+
+
+def test_a_death_after_an_answer_is_told_with_that_answer() -> None:
+    with worker_for("die-after") as worker:
+        results = judge(worker, ["a", "trigger", "b", "c"])
+    assert outcomes(results) == ["reject", "crash", "reject", "reject"]
+    assert results["trigger"].message == f"{BETWEEN} killed by SIGSEGV"
+    assert results["b"].message == "no"
+
+
+def test_a_death_after_an_answer_is_not_the_next_ones_when_nothing_was_sent_ahead() -> None:
+    with worker_for("die-after") as worker:
+        results = judge(worker, ["a", "trigger", "b", "c"], ahead=False)
+    assert results["b"].outcome == "reject"
+    assert set(outcomes(results)) <= {"reject", "crash"}
+
+
+@pytest.mark.parametrize("how", ["die-after-once", "die-once"])
+def test_a_death_that_does_not_come_again_is_nobodys_fault(how: str, tmp_path: Path) -> None:
+    with worker_for(how, tmp_path / "note") as worker:
+        results = judge(worker, ["a", "trigger", "b", "c"])
+    assert outcomes(results) == ["reject"] * 4
+
+
+def test_a_crash_at_work_stays_with_the_file_that_was_worked_on() -> None:
+    with worker_for("die") as worker:
+        results = judge(worker, ["a", "trigger", "b"])
+    assert outcomes(results) == ["reject", "crash", "reject"]
+    assert results["trigger"].message == "killed by SIGSEGV"
+    assert results["a"].message == "no"
+
+
+@pytest.mark.parametrize("ahead", [True, False])
+def test_a_crash_that_takes_two_files_is_told_as_such(ahead: bool) -> None:
+    with worker_for("die-second") as worker:
+        results = judge(worker, ["a", "trigger", "b"], ahead=ahead)
+    assert outcomes(results) == ["reject", "crash", "reject"]
+    assert results["trigger"].message.startswith("killed by SIGSEGV; order-dependent: reject when run alone")
+
+
+# What is started is ended
+
+
+def runs(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def pids_in(note: Path) -> list[int]:
+    """The processes that a fake wrote down: the one left behind, and itself."""
+    until = time.monotonic() + 10
+    while not note.exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    return [int(pid) for pid in note.read_text(encoding="ascii").split()]
+
+
+def all_end(pids: list[int]) -> bool:
+    until = time.monotonic() + 5
+    while any(map(runs, pids)) and time.monotonic() < until:
+        time.sleep(0.01)
+    left = [pid for pid in pids if runs(pid)]
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    return not left
+
+
+@pytest.mark.parametrize(
+    ("how", "outcome"), [("stray", "reject"), ("stray-hangs", "hang"), ("stray-dies", "crash")]
+)
+def test_what_has_moved_out_of_the_family_is_ended_with_it(how: str, outcome: str, tmp_path: Path) -> None:
+    note = tmp_path / "note"
+    with worker_for(how, note, seconds=1) as worker:
+        assert worker.ask("read", "trigger").outcome == outcome
+        pids = pids_in(note)
+        assert worker.ask("read", "b").outcome == "reject"
+    assert all_end(pids)
+
+
+def test_what_a_program_leaves_behind_is_ended_before_the_next_file(tmp_path: Path) -> None:
+    note = tmp_path / "note"
+    command = f"exit:{sys.executable} -IS {FAKES} stray-once {note} {{path}}"
+    worker = ExitWorker(resolve(command), Limits(5, 256 << 20))
+    assert worker.ask("read", "trigger").outcome == "accept"
+    assert not runs(pids_in(note)[0])
+
+
+@pytest.mark.parametrize("how", ["KILL", "TERM"])
+def test_no_program_outlives_the_harness(how: str, tmp_path: Path) -> None:
+    note = tmp_path / "note"
+    code = """
+import sys, threading
+from safetensors_conformance.worker.pipe import PipeWorker
+from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.worker.worker import Limits
+worker = PipeWorker(resolve(sys.argv[1]), Limits(60, 1 << 30))
+# In a thread that ends: a death signal of the kernel goes by threads.
+thread = threading.Thread(target=worker.start)
+thread.start()
+thread.join()
+worker.ask("read", "trigger")
+"""
+    command = f"cmd:{sys.executable} -IS {FAKES} stray-hangs {note}"
+    harness = subprocess.Popen([sys.executable, "-c", code, command])
+    pids = pids_in(note)
+    assert all(map(runs, pids))
+    harness.send_signal(getattr(signal, f"SIG{how}"))
+    harness.wait()
+    assert all_end(pids)
+
+
+@pytest.mark.parametrize(("how", "seconds"), [("kill-keeper", 5.0), ("stop-keeper", 0.5)])
+def test_a_program_that_turns_on_its_keeper_ends_too(
+    how: str, seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervised, "GONE_SECONDS", 0.5)
+    with worker_for(how, seconds=seconds) as worker:
+        pid = worker._child.pid if worker._child is not None else 0
+        assert worker.ask("read", "trigger").outcome in ("crash", "hang", "exhausted")
+        assert worker.ask("read", "b").outcome == "reject"
+    assert all_end([pid])
+
+
+def test_a_program_that_cannot_be_run_is_told_as_ever(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="no-such-program"):
+        process.Child(["no-such-program"], 1 << 30, os.environ)
+    (tmp_path / "plain").write_bytes(b"#!")
+    with pytest.raises(PermissionError, match="plain"):
+        process.Child([str(tmp_path / "plain")], 1 << 30, os.environ)
+
+
+def started() -> bytes:
+    """Start a program, return what it says, which is nothing that another one says."""
+    word = os.urandom(8).hex()
+    child = process.Child([sys.executable, "-IS", "-c", f"print({word!r})"], 1 << 30, os.environ)
+    line = child.read_line(process.Deadline(60))
+    child.wait_closed(5)
+    assert line.decode() == word
+    return line
+
+
+def test_programs_that_start_at_the_same_time_do_not_disturb_each_other() -> None:
+    """Requests of several threads lie behind each other before the first one is read."""
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(lambda _: started(), range(40)))) == 40
+
+
+def test_a_supervisor_that_is_killed_is_replaced() -> None:
+    with ThreadPoolExecutor(3) as pool:
+        waiting = [pool.submit(started) for _ in range(12)]
+        for _ in range(3):
+            time.sleep(0.05)
+            popen = supervised._supervisor._popen
+            if popen is not None:
+                popen.kill()
+        assert len({one.result() for one in waiting}) == 12
+
+
+@pytest.mark.parametrize("platform", ["linux", "other"])
+def test_a_program_gets_its_own_surroundings_with_a_keeper_and_without(
+    platform: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.setenv("SOME_NAME", "caf\udce9")
+    monkeypatch.chdir(tmp_path)
+    code = """
+import os, signal
+fds = sorted(map(int, os.listdir("/proc/self/fd")))[:5]
+mask, chld = signal.pthread_sigmask(signal.SIG_BLOCK, []), signal.getsignal(signal.SIGCHLD)
+print([os.getcwd(), os.environb[b"SOME_NAME"], fds, chld, mask, os.getsid(0) == os.getpid()])
+"""
+    child = process.Child([sys.executable, "-IS", "-c", code], 1 << 30, os.environ)
+    line = child.read_line(process.Deadline(10))
+    with pytest.raises(process.DiedError, match="ended with exit status 0"):
+        child.read_line(process.Deadline(10))
+    child.wait_closed(0)
+    default = "<Handlers.SIG_DFL: 0>"
+    assert line.decode() == f"[{str(tmp_path)!r}, b'caf\\xe9', [0, 1, 2, 3], {default}, set(), True]"
+
+
+# Memory and number of processes
+
+
+def test_memory_of_what_has_moved_out_of_the_family_counts(tmp_path: Path) -> None:
+    with worker_for("stray-fills", tmp_path / "note", seconds=20) as worker:
+        result = worker.ask("read", "trigger")
+    assert result.outcome == "exhausted"
+    assert result.message == "used more than 256 MiB of memory in 2 processes; killed"
+    assert all_end(pids_in(tmp_path / "note"))
+
+
+def test_pages_that_processes_share_count_once() -> None:
+    with worker_for("share", seconds=20) as worker:
+        result = worker.ask("read", "trigger")
+    assert (result.outcome, result.message) == ("reject", "no")
+
+
+def test_where_shared_pages_are_not_told_the_words_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "_share", lambda _: None)
+    with worker_for("share", seconds=20) as worker:
+        result = worker.ask("read", "trigger")
+    assert result.outcome == "exhausted"
+    assert "processes, shared pages counted in each; killed" in result.message
+
+
+def test_processes_without_end_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "MAX_PROCESSES", 30)
+    with worker_for("bomb", seconds=20) as worker:
+        began = time.monotonic()
+        result = worker.ask("read", "trigger")
+        assert worker.ask("read", "b").outcome == "reject"
+        assert time.monotonic() - began < 15
+    assert result.outcome == "exhausted"
+    assert result.message == "ran more than 30 processes at the same time; killed"
+
+
+# Folders that are spoiled
+
+
+def nest(folder: Path) -> None:
+    at = os.open(folder, os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("d", dir_fd=at)
+        deeper = os.open("d", os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = deeper
+    os.close(at)
+
+
+def replace_by(what: Callable[[Path], None]) -> Callable[[Path], None]:
+    def spoil(folder: Path) -> None:
+        folder.rmdir()
+        what(folder)
+
+    return spoil
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        nest,
+        replace_by(lambda folder: None),
+        replace_by(lambda folder: folder.symlink_to(folder.parent / "other")),
+        replace_by(lambda folder: os.mkfifo(folder)),
+    ],
+    ids=["deep", "deleted", "link", "pipe"],
+)
+def test_a_spoiled_folder_is_removed_and_nothing_else(
+    spoil: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file").touch()
+    with scratch_folder("test") as folder:
+        spoil(folder)
+    assert [path.name for path in tmp_path.rglob("*")] == ["other", "file"]
+
+
+class Spoiler:
+    """Stands for a worker whose program puts a link in place of the folder that it was given a file in."""
+
+    def __init__(self, target: Path) -> None:
+        self.target = target
+
+    def ask(self, step: str, path: str, more: object = None, *, measure: bool = False) -> StepResult:
+        folder = Path(path).parent
+        if not folder.is_symlink():
+            shutil.rmtree(folder)
+            folder.symlink_to(self.target)
+        return StepResult("accept")
+
+
+def test_a_program_that_spoils_its_folder_ends_no_run(tmp_path: Path) -> None:
+    (case, *_) = (c for c in committed().cases if c.kind == "write")
+    assert carry_out(cast(Worker, Spoiler(tmp_path)), case).outcome in ("accept", "reject")
+    warm_up(cast(Worker, Spoiler(tmp_path)), "read")

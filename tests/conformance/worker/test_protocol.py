@@ -1,0 +1,238 @@
+"""Answers of programs: what fits the schema is taken, the rest breaks the protocol, records stay readable."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from safetensors_conformance.run.session import result_row
+from safetensors_conformance.verdict.judge import judge
+from safetensors_conformance.worker.outcome import OUTCOMES, Implementation
+from safetensors_conformance.worker.protocol import ProtocolError, parse_line, parse_run, parse_start
+from safetensors_reports.record.run import RecordWriter, read_record
+
+from ..hostile_support import IDS, run
+from ..support import TRIGGER, cases, committed, stdio
+from .test_bytes_in_names import SCHEMA
+
+READER = Implementation("r", "1", "Python", ("open", "read"))
+HEADER = {
+    "suite": "1",
+    "implementation": {
+        "selector": "r",
+        "name": "r",
+        "version": "1",
+        "language": "Python",
+        "steps": ["read"],
+        "areas": [],
+        "lacks": [],
+    },
+    "corpus": {"version": "1", "digest": "0" * 64, "cases": 1, "left_out": {}},
+    "profile": None,
+    "limits": {"time_s": 1.0, "memory_bytes": 1},
+    "started": "2026-01-01T00:00:00Z",
+    "baseline": None,
+    "platform": "p",
+    "python": "3",
+}
+
+
+def _nest(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value] if levels % 2 else {"a": value}
+    return value
+
+
+ODD = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.sampled_from([10**400, -(10**40), 2**64, -1, 0])
+    | st.floats()
+    | st.text(max_size=8)
+    | st.sampled_from(["\ud800", "\x1b[2J", "\u202e", "many", "pass", "alignment"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from("abc") | st.text(max_size=3), inner, max_size=3)
+    ),
+    max_leaves=5,
+) | st.sampled_from([25, 200, 600]).map(_nest)
+
+ROW = st.fixed_dictionaries(
+    {"name": st.sampled_from(["w", "b"]) | ODD},
+    optional=dict.fromkeys(("dtype", "shape", "nbytes", "sha256", "unsupported", "other"), ODD),
+)
+FEW = settings(max_examples=max(settings().max_examples // 5, 60))
+"""An answer takes long to make; a long search is long here, too."""
+ANSWER = st.fixed_dictionaries(
+    {"seq": st.just(7), "outcome": st.sampled_from(OUTCOMES)},
+    optional={
+        "message": st.text(max_size=5) | ODD,
+        "exception": st.text(max_size=5) | ODD,
+        "documented": st.booleans() | ODD,
+        "cpu_ms": st.floats() | ODD,
+        "wall_ms": st.integers() | ODD,
+        "tensors": st.lists(ROW, max_size=2) | ODD,
+        "tensor_count": st.integers() | ODD,
+        "metadata": ODD,
+        "metadata_items": st.lists(st.lists(ODD, max_size=2), max_size=2) | ODD,
+        "checks": st.lists(
+            st.fixed_dictionaries({"name": ODD, "status": ODD}, optional={"message": ODD}), max_size=2
+        )
+        | ODD,
+        "of no meaning": ODD,
+    },
+)
+
+
+@FEW
+@given(answer=ANSWER, summary=st.booleans(), silent=st.booleans())
+def test_whatever_a_program_answers_leaves_a_record_that_can_be_read(
+    tmp_path_factory: pytest.TempPathFactory, answer: dict[str, Any], summary: bool, silent: bool
+) -> None:
+    message = parse_line(json.dumps(answer).encode())
+    assert message is not None
+    try:
+        result = parse_run(message, 7, summary=summary, silent=silent)
+    except ProtocolError as err:
+        str(err).encode("ascii")
+        return
+    (case,) = cases(TRIGGER)
+    row = result_row(judge(case, {"read": result}, READER, None), "read", False)
+    path = tmp_path_factory.getbasetemp() / "answers.jsonl"
+    with RecordWriter(path) as writer:
+        writer.header(HEADER)
+        writer.result(row)
+        writer.footer(complete=True, duration_s=0.1, not_run=0)
+    record = read_record(path)
+    assert [r["case"] for r in record.results] == [case.id]
+    assert record.footer is not None
+
+
+@FEW
+@given(answer=ANSWER)
+def test_what_fits_the_schema_is_taken(answer: dict[str, Any]) -> None:
+    message = parse_line(json.dumps(answer).encode())
+    assert message is not None
+    try:
+        jsonschema.validate(message, {**SCHEMA, "oneOf": [{"$ref": "#/$defs/runAnswer"}]})
+    except (jsonschema.ValidationError, RecursionError):
+        return
+    silent = "tensors" not in answer
+    assert parse_run(message, 7, silent=silent).outcome == answer["outcome"]
+
+
+START = {"protocol": 1, "implementation": {"name": "r"}, "steps": ["read"]}
+
+
+@FEW
+@given(
+    who=st.dictionaries(st.sampled_from(["name", "version", "language"]), ODD),
+    more=st.dictionaries(st.sampled_from(["protocol", "steps", "lacks", "verdict_only", "error"]), ODD),
+)
+def test_whatever_the_start_answer_holds_is_taken_or_named(who: dict[str, Any], more: dict[str, Any]) -> None:
+    message = parse_line(json.dumps({**START, "implementation": {"name": "r", **who}, **more}).encode())
+    assert message is not None
+    try:
+        found = parse_start(message, "r")
+    except ProtocolError as err:
+        str(err).encode("utf-8")
+        return
+    json.dumps([found.name, found.version, found.language]).encode()
+    assert all(isinstance(x, str) for x in (found.name, found.version, found.language, *found.lacks))
+
+
+@pytest.mark.parametrize("count", [987654321, 1, 0, "many", True, -1, 2.0])
+def test_a_count_is_an_answer_only_where_a_summary_was_asked(count: object) -> None:
+    answer = {"seq": 7, "outcome": "accept", "tensor_count": count}
+    with pytest.raises(ProtocolError, match=r'needs "tensors"|"tensor_count" must'):
+        parse_run(answer, 7)
+    if type(count) is int and count >= 0:
+        assert parse_run(answer, 7, summary=True).tensor_count == count
+    else:
+        with pytest.raises(ProtocolError, match='"tensor_count" must be'):
+            parse_run(answer, 7, summary=True)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"exception": {}}, '"exception" must be a string, got {}'),
+        ({"message": ["x"]}, '"message" must be a string'),
+        ({"documented": "yes"}, '"documented" must be true or false'),
+        ({"wall_ms": True}, '"wall_ms" must be a number, got True'),
+        ({"checks": [{"name": [], "status": "pass"}]}, 'each of "checks" must be'),
+        ({"checks": {}}, '"checks" must be a list'),
+        ({"outcome": []}, '"outcome" must be one of'),
+        ({"seq": True}, 'another "seq"'),
+        ({"tensors": [{"name": "w", "sha256": 5}]}, "\"sha256\" of 'w' must be a string"),
+    ],
+)
+def test_a_field_of_the_wrong_type_is_named(more: dict[str, Any], words: str) -> None:
+    with pytest.raises(ProtocolError) as caught:
+        parse_run({"seq": 1, "outcome": "reject", **more}, 1)
+    assert words in str(caught.value)
+
+
+@pytest.mark.by_day(3)
+@pytest.mark.parametrize("how", ["forge-next", "answers-twice", "counts-only"])
+@pytest.mark.parametrize("ahead", [True, False])
+def test_answers_that_nobody_asked_for_are_not_those_of_the_next_case(how: str, ahead: bool) -> None:
+    manifest = committed()
+    ran = run(stdio(how), [manifest.by_id[i] for i in IDS], seconds=10, ahead=ahead)
+    assert ran.neighbours == {"pass"}, ran.detail
+    if how == "counts-only":
+        assert ran.trigger.outcome == "harness-error"
+        assert "where a summary was asked" in ran.trigger.message
+    else:
+        assert ran.trigger.outcome == "accept"
+
+
+def test_a_null_is_a_field_left_out() -> None:
+    answer = {
+        "seq": 1,
+        "outcome": "reject",
+        "exception": None,
+        "documented": None,
+        "checks": None,
+        "cpu_ms": None,
+    }
+    result = parse_run(answer, 1)
+    assert (result.exception, result.documented, result.checks, result.cpu_ms) == (None, None, (), None)
+    assert not result.has_metadata
+    assert parse_run({**answer, "metadata": None}, 1).has_metadata
+
+
+START = {"protocol": 1, "implementation": {"name": "r"}, "steps": ["read"]}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"protocol": None}, "it speaks protocol None"),
+        ({"protocol": True}, "it speaks protocol True"),
+        ({"protocol": 2}, "it speaks protocol 2"),
+        ({"lacks": "dtype-f4"}, '"lacks" must be a list'),
+        ({"lacks": [5]}, '"lacks" must be a list'),
+        ({"lacks": ["x" * 101]}, '"lacks" must be a list'),
+    ],
+)
+def test_a_start_that_says_too_little_or_too_much_is_refused(change: dict[str, Any], words: str) -> None:
+    assert parse_start({**START, "lacks": ["x" * 100]}, "r").lacks == {"x" * 100}
+    with pytest.raises(ProtocolError, match=words):
+        parse_start({**START, **change}, "r")
+
+
+def test_times_and_repeated_metadata_keys_are_taken_as_they_are() -> None:
+    answer = {"seq": 7, "outcome": "accept", "tensors": [], "cpu_ms": 0}
+    answer["metadata_items"] = [["a", "1"], ["a", "2"]]
+    found = parse_run(answer, 7)
+    assert found.metadata == {"a": ["1", "2"]}
+    assert found.cpu_ms == 0
+    assert parse_run({**answer, "cpu_ms": -1}, 7).cpu_ms is None

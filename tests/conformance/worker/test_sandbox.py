@@ -1,0 +1,241 @@
+"""``--sandbox``: what a tested program cannot do inside bubblewrap, and that verdicts are the same there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from safetensors_conformance.cli.run import run
+from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.verdict.judge import Session
+from safetensors_conformance.worker.confinement import FOLDER, Confinement, SandboxError, begin
+from safetensors_conformance.worker.outcome import StepResult
+from safetensors_conformance.worker.worker import Limits
+from safetensors_corpus import Case, manifest
+
+from ..budget_numbers import BYTES
+from ..support import HERE, REPOSITORY, TRIGGER, cases, committed
+
+pytestmark = pytest.mark.usefixtures("loaded_once")
+
+FAKES = HERE / "sandbox_fakes.py"
+BUDGET_FAKES = HERE / "budget_fakes.py"
+NAMED = ("FAKE_CORPUS", "FAKE_HOME", "FAKE_PORT", "FAKE_VICTIM")
+FILES = committed().root / "files"
+
+
+@pytest.fixture(autouse=True)
+def _as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put back what a sandbox changes in this process; each test makes its own."""
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setenv("TMPDIR", tempfile.gettempdir())
+    monkeypatch.setenv(FOLDER, "")
+    monkeypatch.setattr(manifest, "_MADE", {})
+    monkeypatch.setattr(manifest, "_FOLDERS", [])
+    for name in NAMED:
+        monkeypatch.setenv(name, "")
+    monkeypatch.chdir(REPOSITORY)
+
+
+@pytest.fixture
+def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A home folder with a key in it."""
+    folder = tmp_path / "home"
+    (folder / ".ssh").mkdir(parents=True)
+    (folder / ".ssh" / "id_ed25519").write_text("the key", encoding="ascii")
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.setenv("FAKE_HOME", str(folder))
+    monkeypatch.setenv("FAKE_CORPUS", str(FILES))
+    return folder
+
+
+@pytest.fixture
+def boxed() -> Confinement:
+    """A sandbox, where there can be one."""
+    if sys.platform != "linux" or shutil.which("bwrap") is None:
+        pytest.skip("there is no bubblewrap here")
+    try:
+        begin()
+    except SandboxError as err:
+        pytest.skip(str(err))
+    return Confinement.of(NAMED, sandbox=True, net=False).showing(FILES)
+
+
+def asked(
+    selector: str, confinement: Confinement, case: Case | None = None, *, memory: int = 1 << 30
+) -> StepResult:
+    """The answer of a reader about one file."""
+    with Session(resolve(selector), Limits(10.0, memory, confinement)) as session:
+        return session.judge(case or cases(TRIGGER)[0]).steps["read"].result
+
+
+def said(name: str, confinement: Confinement) -> str:
+    return asked(f"py:{FAKES}:{name}", confinement).message.removeprefix("ValueError: ")
+
+
+def test_the_readers_here_reach_what_they_want_without_a_sandbox(home: Path) -> None:
+    free = Confinement(NAMED)
+    assert said("WritesToHome", free) == f"wrote to {home}"
+    assert (home / "planted").exists()
+    assert said("ReadsAKey", free) == "the key"
+    assert len(said("CountsProcesses", free).split()) > 3
+
+
+def test_what_is_written_to_home_stays_in_the_sandbox(home: Path, boxed: Confinement) -> None:
+    assert said("WritesToHome", boxed) == f"wrote to {home}"  # into one of its own, gone by now
+    assert not (home / "planted").exists()
+
+
+@pytest.mark.parametrize("name", ["ReadsAKey", "WritesToTheCorpus", "FillsItsOwnFolder"])
+def test_files_of_others_cannot_be_reached(home: Path, boxed: Confinement, name: str) -> None:
+    assert said(name, boxed).startswith("could not: ")
+    assert (home / ".ssh" / "id_ed25519").exists()
+    assert not list(FILES.rglob("planted"))
+
+
+@pytest.mark.parametrize(
+    ("sandbox", "net", "got"),
+    [(False, False, "connected"), (True, False, "could"), (True, True, "connected")],
+)
+def test_the_network_is_there_only_when_asked_for(
+    monkeypatch: pytest.MonkeyPatch, boxed: Confinement, sandbox: bool, net: bool, got: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setenv("FAKE_PORT", str(server.getsockname()[1]))
+        limits = Confinement.of(NAMED, sandbox=sandbox, net=net).showing(FILES)
+        assert said("Connects", limits).startswith(got)
+
+
+@pytest.fixture
+def victim(monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[bytes]]:
+    """A process of the user's."""
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as process:
+        monkeypatch.setenv("FAKE_VICTIM", str(process.pid))
+        yield process
+        process.kill()
+
+
+def test_a_process_outside_can_be_killed_without_a_sandbox(victim: subprocess.Popen[bytes]) -> None:
+    assert said("Kills", Confinement(NAMED)) == "killed"
+    assert victim.wait(5) == -9
+
+
+def test_no_process_outside_can_be_seen_or_killed(
+    boxed: Confinement, victim: subprocess.Popen[bytes]
+) -> None:
+    assert said("Kills", boxed) == "could not: ProcessLookupError"
+    assert victim.poll() is None
+    assert len(said("CountsProcesses", boxed).split()) == 2  # who leads the sandbox, and the reader
+
+
+@pytest.mark.parametrize(
+    ("how", "outcome", "words"),
+    [
+        ("SIGSEGV", "crash", "killed by SIGSEGV"),
+        ("SIGKILL", "exhausted", "killed by SIGKILL"),
+        ("3", "crash", "ended with exit status 3"),
+        ("1", "reject", ""),
+        ("0", "accept", ""),
+    ],
+)
+def test_how_a_program_ended_is_told_as_without_a_sandbox(
+    boxed: Confinement, how: str, outcome: str, words: str
+) -> None:
+    for confinement in (boxed, Confinement()):
+        result = asked(f"exit:{sys.executable} {FAKES} {how} {{path}}", confinement)
+        assert (result.outcome, words in result.message) == (outcome, True)
+
+
+def test_a_program_that_cannot_be_run_inside_has_refused_nothing(boxed: Confinement, tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_text("#!/no/such/interpreter\n", encoding="ascii")
+    program.chmod(0o755)
+    result = asked(f"exit:{program} {{path}}", boxed)
+    assert result.outcome == "harness-error"
+    assert "cannot be run" in result.message
+
+
+@pytest.mark.parametrize(("name", "cost"), [("TakesMemory", "peak_bytes"), ("ReadsMuch", "read_bytes")])
+def test_costs_are_those_of_the_program(boxed: Confinement, name: str, cost: str) -> None:
+    case = replace(cases(TRIGGER)[0], budget={cost: 1 << 16})
+    result = asked(f"py:{BUDGET_FAKES}:{name}", boxed, case)
+    assert [excess.used >= BYTES * 0.9 for excess in result.over_budget] == [True]
+
+
+SAMPLE_OF_EACH = 9
+"""Cases of each kind that are run both ways."""
+
+
+@pytest.mark.parametrize("selector", ["reference", "safetensors"])
+def test_verdicts_are_the_same_inside(boxed: Confinement, selector: str) -> None:
+    kinds: dict[str, list[Case]] = {}
+    for case in committed().cases:
+        if not case.heavy:
+            kinds.setdefault(case.kind, []).append(case)
+    chosen = [c for found in kinds.values() for c in found[:: max(len(found) // SAMPLE_OF_EACH, 1)]]
+    told = []
+    for confinement in (Confinement(), boxed):
+        with Session(resolve(selector), Limits(30.0, confinement=confinement)) as session:
+            who = session.start()
+            usable = [case for case in chosen if who.steps_of(case)]
+            session.plan(usable)
+            verdicts = {case.id: session.judge(case) for case in usable}
+        told.append({i: {s: v.verdict for s, v in found.steps.items()} for i, found in verdicts.items()})
+    assert told[0] == told[1]
+    assert len(told[0]) > 3 * SAMPLE_OF_EACH
+    assert not any("harness-error" in steps.values() for steps in told[0].values())
+
+
+def test_the_home_folder_is_not_shown_because_one_stands_in_it(
+    monkeypatch: pytest.MonkeyPatch, home: Path, boxed: Confinement
+) -> None:
+    monkeypatch.chdir(home)
+    result = asked(f"exit:{sys.executable} {FAKES} 0 {{path}}", boxed)
+    assert result.outcome == "harness-error"
+    assert f"{home} holds your home folder" in result.message
+
+
+NO_BWRAP = "--sandbox needs bubblewrap (Linux), and there is no program bwrap here"
+NOT_ALLOWED = "--sandbox: bwrap cannot make a sandbox here (bwrap: No permissions to create new namespace"
+
+
+@pytest.mark.parametrize(("text", "words"), [(None, NO_BWRAP), ("exit 1", NOT_ALLOWED)])
+def test_where_there_can_be_no_sandbox_nothing_is_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str | None, words: str
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    if text is not None:
+        program = tmp_path / "bwrap"
+        program.write_text(f"#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\n{text}\n")
+        program.chmod(0o755)
+    result = CliRunner().invoke(run, ["--impl=reference", f"--case={TRIGGER}", "--sandbox"])
+    assert result.exit_code == 2
+    assert words in result.output
+    assert "pass 1" not in result.output
+
+
+def test_the_network_of_no_sandbox_is_an_error() -> None:
+    result = CliRunner().invoke(run, ["--impl=reference", "--sandbox-net"])
+    assert result.exit_code == 2
+    assert "give --sandbox with it" in result.output
+
+
+def test_the_commands_run_in_a_sandbox(boxed: Confinement, few_cases: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path), FOLDER: ""}
+    index = ["stc", "fuzz", f"--impl=py:{FAKES}:ReadsAKey", "--max-execs=40", "--sandbox"]
+    suite = [sys.executable, "-m", "pytest", "conformance", "-q", "-k", "two-dtypes", "--sandbox"]
+    suite += [f"--corpus={few_cases}"]
+    for argv, status in ((suite, 0), (index, 1)):
+        done = subprocess.run(argv, capture_output=True, text=True, env=environment, check=False)
+        assert done.returncode == status, done.stdout + done.stderr
+    assert not list(tmp_path.iterdir())  # the folder of the run is gone
