@@ -14,7 +14,7 @@ from safetensors_reference.main import main
 from safetensors_reports.page.html import report_html
 from safetensors_reports.schemas import schema_error
 
-from .audit_support import HOLE, TWICE, failing, run, write_finding, write_record
+from ..samples import HOLE, TWICE, failing, run, write_finding, write_record
 
 EVERYTHING = ["--html", "--markdown", "--sarif", "--intoto", "--badge"]
 

@@ -21,7 +21,7 @@ from safetensors_reports.page.html import report_html
 from safetensors_reports.page.overview_svg import comparison_svg
 from safetensors_reports.record.run import RunRecord
 
-from .audit_support import HOLE, TWICE, corpus, failing, report, run, without_run, write_finding
+from ..samples import HOLE, TWICE, corpus, failing, report, run, without_run, write_finding
 
 ISSUE = "https://example.org/issue/1"
 OUTCOMES = ["crash", "hang", "exhausted"]

@@ -23,10 +23,10 @@ from safetensors_reports.record.run import read_record
 from safetensors_reports.schemas import schema, schema_error
 from safetensors_reports.text import code
 
-from .audit_support import HOLE, TWICE, corpus, failing, report, run, without_run, write_finding
+from ..samples import HOLE, TWICE, corpus, failing, report, run, without_run, write_finding
 
 if TYPE_CHECKING:
-    from .conftest import Make
+    from ..conftest import Make
 
 
 def finding(document: dict[str, Any], rule: str) -> dict[str, Any]:
@@ -265,7 +265,7 @@ def _with_bad_severity() -> dict[str, Any]:
 
 
 def test_what_is_read_of_findings_is_part_of_their_schema() -> None:
-    path = Path(__file__).parents[2] / "fuzz/safetensors_fuzz/schemas/finding.schema.json"
+    path = Path(__file__).parents[3] / "fuzz/safetensors_fuzz/schemas/finding.schema.json"
     whole, part = json.loads(path.read_text("utf-8")), schema("fuzz-finding")
     assert set(part["required"]) <= set(whole["required"])
     for name, says in part["properties"].items():

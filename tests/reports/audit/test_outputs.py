@@ -19,7 +19,7 @@ from safetensors_reports.audit.severity import CONFORMANCE_ONLY
 from safetensors_reports.page.labels import SENTENCES, WORD_STYLE
 from safetensors_reports.schemas import schema, schema_error
 
-from .audit_support import HOLE, TWICE, corpus, failing, report, run
+from ..samples import HOLE, TWICE, corpus, failing, report, run
 from .sarif_official import sarif_errors
 
 

@@ -22,7 +22,7 @@ from safetensors_reference.rules.cwe import CWE_NAMES
 from safetensors_reports.audit.export.sarif import sarif_log
 from safetensors_reports.record.run import RecordWriter
 
-from .audit_support import HOLE, corpus, failing, report, run
+from ..samples import HOLE, corpus, failing, report, run
 from .sarif_official import RESULTS, TAGS, over_limits, sarif_errors
 
 KINDS = ("unsafe", "wrong-content", "wrong-accept", "wrong-reject", "late-reject", "not-strict")

@@ -22,7 +22,7 @@ from safetensors_reports.audit.severity import (
 )
 from safetensors_reports.audit.stable_text import slug, stable
 
-from .audit_support import HOLE, corpus, failing, report, run
+from ..samples import HOLE, corpus, failing, report, run
 
 
 def row(verdict: str, outcome: str = "accept", message: str = "") -> dict[str, Any]:

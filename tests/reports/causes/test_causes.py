@@ -19,8 +19,8 @@ from safetensors_reports.causes.features import OF_TEXT, features
 from safetensors_reports.causes.group import WORDINGS
 from safetensors_reports.record.run import Row, RunRecord
 
-from .audit_support import HOLE, TWICE, corpus, failing, run
-from .conftest import Make
+from ..conftest import Make
+from ..samples import HOLE, TWICE, corpus, failing, run
 
 HOSTILE = [
     "\x1b[2J\x1b]0;gone\x07 \x9b31m",

@@ -13,7 +13,7 @@ from safetensors_reports.differences.content import Reading, difference
 from safetensors_reports.differences.splits_text import compare, diff_lines
 
 if TYPE_CHECKING:
-    from .conftest import Make
+    from ..conftest import Make
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from safetensors_reports.differences.terminal import diff_text, in_words
 from safetensors_reports.schemas import schema, schema_error
 
 if TYPE_CHECKING:
-    from .conftest import Make
+    from ..conftest import Make
 
 HOLE = About("OFF_HOLE", "", "a hole")
 SPACE = About("HDR_LEADING", "leading-whitespace", "a space")

@@ -17,7 +17,7 @@ from safetensors_reports.drawing.canvas import CHAR, INNER, WIDTH, columns, cut,
 from safetensors_reports.drawing.file_svg import layout_svg
 from safetensors_reports.drawing.scale import scale_of, spread
 
-from .audit_support import corpus
+from ..samples import corpus
 
 SVG = "{http://www.w3.org/2000/svg}"
 FILES = ["layout/hole-between-two", "layout/overlap-first-two-4-bytes", "layout/end-far-2p64-less-1",

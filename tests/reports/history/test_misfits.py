@@ -10,7 +10,7 @@ from safetensors_reports.history.misfits import misfits
 from safetensors_reports.history.model import Note, VersionRun, trend
 
 if TYPE_CHECKING:
-    from .conftest import Make
+    from ..conftest import Make
 
 BASIC = "framing/one-tensor"
 VIEW = "AssertionError: can't bitcast mismatched dtype itemsizes"

@@ -22,7 +22,7 @@ from safetensors_reports.history.terminal import trend_text
 from safetensors_reports.schemas import schema, schema_error
 
 if TYPE_CHECKING:
-    from .conftest import Make
+    from ..conftest import Make
 
 BUG = Bug("FB-03", "owner/project#206", "<0.3.1")
 NOTES = {"layout/x": Note("a hole", ("OFF-07",), (BUG,))}

@@ -10,7 +10,7 @@ from safetensors_corpus import Case
 from safetensors_reports.audit.inputs import Known
 from safetensors_reports.record.run import RunRecord
 
-from .audit_support import HOLE, TWICE, corpus, failing, report, run
+from ..samples import HOLE, TWICE, corpus, failing, report, run
 
 SPACE = "leading-whitespace"
 """A choice that many cases are about."""

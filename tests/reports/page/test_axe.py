@@ -12,7 +12,7 @@ from playwright.sync_api import Browser
 from safetensors_reports.page.html import report_html
 
 from .browser import NARROW, WIDE, launched, open_all, opened, violations
-from .page_samples import ALL
+from .samples import ALL
 
 
 @pytest.fixture(scope="module")

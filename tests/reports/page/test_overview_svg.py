@@ -13,7 +13,7 @@ from safetensors_reports.drawing.canvas import CHAR, columns
 from safetensors_reports.page.coverage import standing
 from safetensors_reports.page.overview_svg import LABEL, comparison_svg
 
-from .page_samples import ALL, HOSTILE, hostile, many
+from .samples import ALL, HOSTILE, hostile, many
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -61,7 +61,7 @@ def test_nothing_leaves_the_frame(sample: tuple[dict[str, Any], ET.Element]) -> 
     for text in svg.iter(f"{SVG}text"):
         assert left <= float(text.get("x", "-1")) <= wide
         assert top < float(text.get("y", "-1")) <= high
-        # The browser measures real letters in test_page_safe; here at the width of drawings.
+        # The browser measures real letters in test_safe; here at the width of drawings.
         middle = text.get("text-anchor") == "middle"
         room = columns(text.text or "") * CHAR / (2 if middle else 1)
         assert float(text.get("x", "-1")) + room <= wide

@@ -22,8 +22,8 @@ from safetensors_reports.record.device_checks import CHECKS
 from safetensors_reports.record.run import read_record
 from safetensors_reports.schemas import schema_error
 
-from .audit_support import HOLE, TWICE, failing, report, run
-from .page_samples import ALL, many, one, public, records, several
+from ..samples import HOLE, TWICE, failing, report, run
+from .samples import ALL, many, one, public, records, several
 
 PARTS = ["verdict", "causes", "run", "support", "grid", "findings", "agreement", "inputs", "choices",
     "coverage", "expected", "cost", "changes", "again"]  # fmt: skip

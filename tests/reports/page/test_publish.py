@@ -15,7 +15,7 @@ from safetensors_reference.main import main
 from safetensors_reports.audit.inputs import AuditError
 from safetensors_reports.page.publish import INDEX, PICTURE, README, pages, publication, published, sentences
 
-from .audit_support import HOLE, TWICE, corpus, failing, report, run, write_finding, write_record
+from ..samples import HOLE, TWICE, corpus, failing, report, run, write_finding, write_record
 
 FILES = {
     "index.html", "comparison.svg", "README.md", "report.json",
@@ -208,7 +208,7 @@ def test_links_of_the_folder_lead_somewhere(out: Path) -> None:
     assert [link for link in links if "://" not in link and ".." not in link
         and not (out / link).exists()] == []  # fmt: skip
     # Out of reports/published two steps lead to the root.
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     assert [link for link in links if ".." in link] == ["../../docs/disclosure.md"]
     assert (root / "reports/published/../../docs/disclosure.md").resolve().exists()
     for page in ("index.html", "lib/report.html"):
@@ -261,7 +261,7 @@ def test_sentences_count_what_the_runs_show() -> None:
 
 
 def test_the_readme_says_what_the_published_comparison_says() -> None:
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     shown = " ".join((root / "README.md").read_text("utf-8").split())
     made = json.loads((root / "reports" / "published" / "report.json").read_bytes())
     for sentence in sentences(made):

@@ -12,7 +12,7 @@ from safetensors_reports.page.html import report_html
 from safetensors_reports.page.overview_svg import comparison_svg
 
 from .browser import NARROW, WIDE, launched, open_all, opened
-from .page_samples import ALL, HOSTILE, hostile, many, one
+from .samples import ALL, HOSTILE, hostile, many, one
 
 
 @pytest.fixture(scope="module")

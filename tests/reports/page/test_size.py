@@ -10,9 +10,9 @@ from playwright.sync_api import Browser
 
 from safetensors_reports.page.html import report_html
 
-from .audit_support import report
+from ..samples import report
 from .browser import launched, opened
-from .page_samples import records
+from .samples import records
 
 LARGEST = 2_000_000
 """Most bytes of the page of 25 implementations over 1,000 cases."""

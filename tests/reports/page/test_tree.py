@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from safetensors_reports.page.agreement import MATRIX, agreement
 from safetensors_reports.page.tree import Node, groups, join, tree_svg
 
-from .audit_support import corpus, failing, report, run
-from .conftest import Make
-from .page_samples import HOSTILE, many, public, several
+from ..conftest import Make
+from ..samples import corpus, failing, report, run
+from .samples import HOSTILE, many, public, several
 
 LETTER = 6.7
 """Width of a letter of 11 pixels in a monospaced font."""

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page
 from safetensors_reports.page.html import report_html
 
 from .browser import launched, open_all, opened
-from .page_samples import many, one, several
+from .samples import many, one, several
 
 PAPER = 718
 """Width of A4 in pixels without its margins."""

@@ -19,7 +19,7 @@ from safetensors_reports.schemas import schema
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .conftest import Make
+    from ..conftest import Make
 
 FULL_CONTENT = {
     "tensors": [

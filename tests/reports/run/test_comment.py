@@ -15,7 +15,7 @@ from safetensors_reports.run.comment import LINES, markdown
 from safetensors_reports.text import code, visible
 
 if TYPE_CHECKING:
-    from .conftest import Make
+    from ..conftest import Make
 
 CELL = re.compile(r"(?<!\\)\|")
 

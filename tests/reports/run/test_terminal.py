@@ -12,7 +12,7 @@ from safetensors_corpus.judging.verdicts import VERDICTS
 from safetensors_reports.run.terminal import lacking, summary_lines
 
 if TYPE_CHECKING:
-    from .conftest import Make
+    from ..conftest import Make
 
 
 def test_a_complete_run(make: type[Make]) -> None:

@@ -18,7 +18,7 @@ from safetensors_reports.trophies.data import IMPLEMENTATIONS, file_name, load_b
 from safetensors_reports.trophies.model import trophies
 from safetensors_reports.trophies.page import render
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 TRENDS = ROOT / "reports" / "published" / "trends"
 SCHEMA = ROOT / "reports" / "safetensors_reports" / "schemas" / "trend.schema.json"
 ROW = re.compile(r"\| (FB-\d+) \| .* \| (.*) \| (.*) \|")
