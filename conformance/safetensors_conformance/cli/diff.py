@@ -17,10 +17,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from safetensors_corpus import Manifest
 from safetensors_reference.rules.book import PROFILES
 from safetensors_reference.seconds import SecondsRange
-from safetensors_reports.differences.markdown import diff_markdown
+from safetensors_reports.differences.render import diff_markdown, diff_text
 from safetensors_reports.differences.report import DiffReport, Who, document
 from safetensors_reports.differences.signatures import Differences, evaluate
-from safetensors_reports.differences.terminal import diff_text
 
 from ..differential.inputs import GONE, KINDS, Knowledge, checked, of_files, places_of
 from ..differential.run import Side, dump, names_of, records_of, run_all

@@ -97,6 +97,11 @@ class Comparison:
     pairs: dict[Pair, PairSplits] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
+    @property
+    def splits(self) -> tuple[Split, ...]:
+        """All splits, those of content first."""
+        return self.content_splits + self.verdict_splits
+
 
 @dataclass(frozen=True)
 class _Answer:
@@ -206,7 +211,7 @@ def _groups(accepters: Sequence[_Answer], quarrels: Mapping[Pair, str]) -> dict[
         else:
             home.append(answer.label)
     groups.sort(key=lambda g: min(labels.index(x) for x in g))
-    letters = {x: _letter(i) for i, group in enumerate(groups) for x in group}
+    letters = {x: letter(i) for i, group in enumerate(groups) for x in group}
     return {x: letters.get(x, "?") for x in labels}
 
 
@@ -214,7 +219,8 @@ def _differ(x: str, y: str, quarrels: Mapping[Pair, str]) -> bool:
     return (x, y) in quarrels or (y, x) in quarrels
 
 
-def _letter(index: int) -> str:
+def letter(index: int) -> str:
+    """Return the name of the group of accepters with a number: A to Z, then numbers."""
     return string.ascii_uppercase[index] if index < 26 else str(index + 1)
 
 

@@ -8,7 +8,6 @@ or messages, so that what is known stays known when the corpus grows or an imple
 
 from __future__ import annotations
 
-import string
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ from typing import Literal
 
 from ..record.run import Row, RunRecord
 from ..text import visible
-from .compare import NO_ANSWER, REFUSING, Cluster, Comparison, Split, compare
+from .compare import NO_ANSWER, REFUSING, Cluster, Comparison, Split, compare, letter
 
 Sort = Literal["content", "verdict", "unsafe", "choice"]
 SORTS: dict[Sort, str] = {
@@ -87,6 +86,11 @@ class Signature:
     def inputs(self) -> tuple[str, ...]:
         """Ids or paths, sorted."""
         return tuple(sorted(d.input for d in self.found))
+
+    @property
+    def example(self) -> Disagreement:
+        """The one to look at first: with its difference in words, by the shortest name."""
+        return min(self.found, key=lambda d: (not d.difference, len(d.input), d.input))
 
 
 @dataclass(frozen=True)
@@ -176,15 +180,11 @@ def signature_of(subject: str, vector: Mapping[str, str], names: Mapping[str, st
     vague = seen.pop("accept:?", [])  # they tell too little to belong to a group
     groups = sorted(seen.values())
     parts = [
-        (f"accept:{_letter(i)}" if len(groups) > 1 else "accept", members) for i, members in enumerate(groups)
+        (f"accept:{letter(i)}" if len(groups) > 1 else "accept", members) for i, members in enumerate(groups)
     ]
     parts += [("accept:?", vague)] if vague else []
     parts += sorted((x, sorted(members)) for x, members in by_token.items() if not x.startswith("accept:"))
     return f"{subject}: " + "; ".join(f"{token} {', '.join(members)}" for token, members in parts)
-
-
-def _letter(index: int) -> str:
-    return string.ascii_uppercase[index] if index < 26 else str(index + 1)
 
 
 def evaluate(
@@ -200,7 +200,7 @@ def evaluate(
     known: Mapping[str, About] = about if about is not None else {}
     whole = compare(records)
     name_of = dict(zip(whole.labels, names, strict=True))
-    splits = {s.case: s for s in (*whole.content_splits, *whole.verdict_splits)}
+    splits = {s.case: s for s in whole.splits}
     found = [_described(s, known, name_of) for s in splits.values()]
     found += [
         _described(s, known, name_of, unsafe=True) for s in _bad_ends(records, whole) if s.case not in splits

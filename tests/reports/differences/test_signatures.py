@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safetensors_reports.differences.markdown import diff_markdown, skeleton
+from safetensors_reports.differences.render import diff_markdown, diff_text, in_words
 from safetensors_reports.differences.report import (
     DiffReport,
     Standing,
@@ -19,7 +19,6 @@ from safetensors_reports.differences.report import (
     document,
 )
 from safetensors_reports.differences.signatures import About, Differences, evaluate, signature_of
-from safetensors_reports.differences.terminal import diff_text, in_words
 from safetensors_reports.schemas import schema, schema_error
 
 if TYPE_CHECKING:
@@ -162,8 +161,8 @@ def test_a_skeleton_holds_the_signature_as_it_will_be_matched(make: type[Make]) 
     import tomllib
 
     found = found_in(make, {"c": HOLE}, x={"c": make.content("w")}, y={"c": "reject"})
-    text = "\n".join(skeleton(found.signatures())).replace("review_by = ", "review_by = 2027-01-01")
-    (entry,) = tomllib.loads(text)["known"]
+    block = diff_markdown(report_of(found)).split("```toml\n")[1].split("```")[0]
+    (entry,) = tomllib.loads(block.replace("review_by = ", "review_by = 2027-01-01"))["known"]
     assert entry["signature"] == found.signatures()[0].text
 
 
