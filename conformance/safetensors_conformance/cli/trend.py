@@ -14,10 +14,9 @@ from safetensors_corpus import Manifest
 from safetensors_corpus.cli.common import UnusableError
 from safetensors_reference.rules.book import PROFILES
 from safetensors_reference.seconds import SecondsRange
-from safetensors_reports.history.markdown import trend_markdown
 from safetensors_reports.history.model import Trend, VersionRun, trend_document
 from safetensors_reports.history.model import trend as hold_together
-from safetensors_reports.history.terminal import trend_text
+from safetensors_reports.history.render import trend_markdown, trend_text
 
 from ..implementations.selectors import SelectorError, Target
 from ..run.interruption import ending_as_interrupted

@@ -1,4 +1,4 @@
-"""Causes for people: lines for a terminal, rows for Markdown, and the command that shows one again."""
+"""Causes as lines for a terminal, and the command that shows one again."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from safetensors_corpus.judging.verdicts import badness, fails, kind_of
+from safetensors_corpus.judging.verdicts import fails, kind_of
 
 from ..case_evidence import reproducer
 from ..record.run import Row
-from ..text import code, plural, visible
+from ..text import plural, visible
 
 if TYPE_CHECKING:
     from .cause import Cause
@@ -125,33 +125,3 @@ def _counted(found: Sequence[Cause]) -> str:
             cases[kind_of(verdict)] += count
     told = ", ".join(f"{visible(kind, 40)} {count:,}" for kind, count in cases.items())
     return f"{plural(len(found), 'cause')} ({told})"
-
-
-def cause_table(runs: Sequence[tuple[str, Row, Sequence[Cause]]], limit: int) -> list[str]:
-    """Return the causes of some runs as a Markdown table, the worst of all first; empty for none.
-
-    Args:
-        runs: label, header and causes of every run. Those that fail no run are left out.
-        limit: most causes shown.
-    """
-    rows = [(label, header, cause) for label, header, found in runs for cause in failing(found)]
-    if not rows:
-        return []
-    rows.sort(key=lambda row: (badness(row[2].verdict), -len(row[2].cases)))
-    many = len(runs) > 1
-    who = " implementation |" if many else ""
-    lines = [
-        "**Likely causes, the worst first**",
-        "",
-        f"| cases |{who} verdict | what | again |",
-        f"|---:|{'---|' if many else ''}---|---|---|",
-    ]
-    for label, header, cause in rows[:limit]:
-        name = f" {code(label, 40)} |" if many else ""
-        lines.append(
-            f"| {len(cause.cases):,} |{name} **{visible(cause.verdict, 40)}** | {code(what(cause), 200)} | "
-            f"{code(command(header, cause), 300)} |"
-        )
-    if len(rows) > limit:
-        lines += ["", f"… and {len(rows) - limit:,} more causes"]
-    return [*lines, ""]

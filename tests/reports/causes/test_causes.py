@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -13,11 +13,12 @@ from markdown_it import MarkdownIt
 
 from safetensors_corpus import Case
 from safetensors_corpus.judging.verdicts import VERDICTS, badness
-from safetensors_reports.causes import Cause, cause_lines, cause_table, causes, command, mistakes_of
+from safetensors_reports.causes import Cause, cause_lines, causes, command, mistakes_of
 from safetensors_reports.causes.cause import MOST
 from safetensors_reports.causes.features import OF_TEXT, features
 from safetensors_reports.causes.group import WORDINGS
 from safetensors_reports.record.run import Row, RunRecord
+from safetensors_reports.run.comment import markdown
 
 from ..conftest import Make
 from ..samples import HOLE, TWICE, corpus, failing, run
@@ -522,11 +523,18 @@ def test_texts_of_readers_do_no_harm(text: str, verdict: str) -> None:
         assert len(line) < 1_000
     for one in told:
         assert max(len(t) for t in (one.what, one.said, one.mend)) < 600
-    table = cause_table([(text[:80], record.header, told), ("b", record.header, told)], 5)
-    html = MarkdownIt("commonmark").enable("table").render("\n".join(table))
+    table = cause_table([record, run(*rows, name="b", version="1")], [told, told])
+    html = MarkdownIt("commonmark").enable("table").render(table)
     assert "<script>" not in html
-    assert html.count("<td") == 5 * min(5, 2 * len(told))
-    assert "\n".join(table).encode("utf-8")
+    assert html.count("<td") == 5 * 2 * len(told)
+    assert table.encode("utf-8")
+
+
+def cause_table(records: Sequence[RunRecord], told: Sequence[Sequence[Cause]]) -> str:
+    """Return the table of causes in the comment about some runs."""
+    return (
+        markdown(records, told).partition("**Likely causes, the worst first**")[2].partition("**Failing")[0]
+    )
 
 
 def test_lines_for_a_terminal() -> None:
@@ -558,7 +566,9 @@ def test_what_a_baseline_lists_is_counted_and_not_shown() -> None:
     lines = cause_lines(causes(record, corpus()), record.header)
     assert not any(HOLE in line for line in lines)
     assert lines[-1] == "        known to the baseline: 1 cause (wrong-accept 1)"
-    assert HOLE not in "\n".join(cause_table([("lib", record.header, causes(record, corpus()))], 9))
+    table = cause_table([record], [causes(record, corpus())])
+    assert TWICE in table
+    assert HOLE not in table
 
 
 def test_commands_can_be_run_as_they_stand() -> None:
@@ -573,7 +583,7 @@ def test_nothing_fails_nothing_is_told() -> None:
     record: RunRecord = run(failing(HOLE, "pass", outcome="reject"), name="lib", version="1")
     assert causes(record, corpus()) == []
     assert cause_lines([], record.header) == []
-    assert cause_table([("lib", record.header, [])], 9) == []
+    assert cause_table([record], [[]]) == ""
 
 
 def test_a_reader_that_changes_its_inputs_is_one_cause_and_no_rule_is_charged() -> None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from safetensors_reports.history.markdown import trend_markdown
 from safetensors_reports.history.model import (
     TURNS,
     Bug,
@@ -18,7 +17,7 @@ from safetensors_reports.history.model import (
     trend_document,
     turn_of,
 )
-from safetensors_reports.history.terminal import trend_text
+from safetensors_reports.history.render import trend_markdown, trend_text
 from safetensors_reports.schemas import schema, schema_error
 
 if TYPE_CHECKING:

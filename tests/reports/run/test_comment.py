@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from safetensors_corpus.judging.verdicts import VERDICTS
-from safetensors_reports.run.comment import LINES, markdown
+from safetensors_reports.run.comment import MAX_LINES, markdown
 from safetensors_reports.text import code, visible
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def test_many_runs_with_everything_wrong_fit(make: type[Make]) -> None:
         return make.run(*rows, name=f"r{k}", choices=choices, problems=["bad"] * 9, footer=None, cases=400)
 
     text = markdown([run(k) for k in range(30)])
-    assert 50 < text.count("\n") <= LINES
+    assert 50 < text.count("\n") <= MAX_LINES
     assert len(failing_rows(text)) >= 8
     assert "… and 22 more runs" in text
     assert "- … and 14 more choices" in text
@@ -209,7 +209,7 @@ def test_the_comment_is_bounded_and_printable_whatever_the_records_hold(
     ]
     text = markdown(records)
     lines = text.splitlines()
-    assert len(lines) <= LINES == 60
+    assert len(lines) <= MAX_LINES == 60
     assert lines == text.split("\n")[:-1]
     assert all(line.isprintable() and len(line) < 1500 for line in lines)
     assert len(text.encode()) < 65_536  # the most that GitHub takes as a comment
