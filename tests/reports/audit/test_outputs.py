@@ -8,7 +8,7 @@ import pytest
 
 from safetensors_corpus import Case
 from safetensors_corpus.judging.verdicts import VERDICTS
-from safetensors_reports.audit.comment import LINES, summary_markdown
+from safetensors_reports.audit.comment import MAX_LINES, summary_markdown
 from safetensors_reports.audit.delta import report_delta
 from safetensors_reports.audit.export.badge import COLORS, badges
 from safetensors_reports.audit.export.intoto import statements
@@ -151,7 +151,7 @@ def test_the_comment_stays_within_its_lines_whatever_was_found() -> None:
     rows = [failing(c.id) for c in corpus().cases if c.kind == "read"]
     many = [run(*rows, name=f"n{i}", version="1" * 60, footer=None, problems=["x" * 999]) for i in range(20)]
     text = summary_markdown(report(*many))
-    assert len(text.splitlines()) <= LINES
+    assert len(text.splitlines()) <= MAX_LINES
     assert max(len(line) for line in text.splitlines()) < 600
     assert "8 more" in text
 
