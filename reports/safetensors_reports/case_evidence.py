@@ -16,8 +16,7 @@ from safetensors_reference.header.layout import draw_layout
 from safetensors_reference.hexview import hexview
 from safetensors_reference.rules.faults import render_path
 
-from .audit.stable_text import digest
-from .text import plural, visible
+from .text import digest, plural, visible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

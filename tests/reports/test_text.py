@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from safetensors_reports.project_names import report_key
-from safetensors_reports.text import listed, visible
+from safetensors_reports.text import listed, report_key, visible
 
 
 @pytest.mark.parametrize(

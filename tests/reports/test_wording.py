@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from safetensors_reports.wording import difference_class, message_class
+from safetensors_reports.text import difference_class, message_class
 
 
 def test_kinds_of_messages_and_differences() -> None:

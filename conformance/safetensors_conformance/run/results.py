@@ -17,7 +17,7 @@ from filelock import FileLock, Timeout
 
 from safetensors_corpus import Case, Manifest
 from safetensors_reports.causes import Cause, cause_lines, causes
-from safetensors_reports.causes.lines import SHOWN
+from safetensors_reports.causes.cause import SHOWN
 from safetensors_reports.differences.compare import compare
 from safetensors_reports.differences.render import diff_lines
 from safetensors_reports.record.run import RecordWriter, RunRecord, selector_of

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from safetensors_corpus.judging.verdicts import FAILING
 
-from ..coverage import LETTERS
-from ..implementations import CLEAN
-from ..stable_text import digest
+from ..text import digest
+from .coverage import LETTERS
+from .implementations import CLEAN
 
 if TYPE_CHECKING:
-    from ..build import Report
+    from .build import Report
 
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://in-toto.io/attestation/test-result/v0.1"

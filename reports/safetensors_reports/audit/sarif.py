@@ -20,13 +20,13 @@ from safetensors_reference.rules.sarif import (
 )
 
 from ..recommendations import NOT_KNOWN
-from ..severity import CONFORMANCE_ONLY, SECURITY_SEVERITY, SEVERITIES
-from ..stable_text import digest, slug
+from ..text import digest, slug
+from .severity import CONFORMANCE_ONLY, SECURITY_SEVERITY, SEVERITIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..build import Report
+    from .build import Report
 
 TAGS = 20
 """Most tags of a rule that GitHub takes."""

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 from safetensors_corpus.judging.written_file import PROPERTIES
 from safetensors_reference import rule_book
 
-from ..audit.recommendations import OF_AREA, OF_CODE, OF_OUTCOME
 from ..case_evidence import case_codes
+from ..recommendations import OF_AREA, OF_CODE, OF_OUTCOME
 from ..record.device_checks import CHECKS
 from ..run.terminal import feature_name
 from ..text import listed, visible
-from .features import OF_TEXT
-from .mistakes import UNSEEN, reported
-from .rows import INPUT
+from .failures import INPUT, UNSEEN, reported
+from .group import OF_TEXT
 
 if TYPE_CHECKING:
     from safetensors_corpus import Case

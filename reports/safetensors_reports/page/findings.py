@@ -12,11 +12,9 @@ from markupsafe import Markup
 
 from safetensors_corpus.field_bugs import reference_url
 
-from ..audit.recommendations import NOT_KNOWN
-from ..audit.stable_text import slug
 from ..drawing.file_svg import layout_svg
-from ..project_names import report_key
-from ..text import plural
+from ..recommendations import NOT_KNOWN
+from ..text import plural, report_key, slug
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

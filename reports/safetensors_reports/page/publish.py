@@ -11,9 +11,8 @@ from safetensors_corpus.judging.verdicts import STRICT_FAILING
 from ..audit.build import build_report, report_text
 from ..audit.disclosure import OWN
 from ..audit.inputs import REPORT, AuditError, load_report
-from ..audit.stable_text import slug
 from ..templates import render
-from ..text import listed, visible
+from ..text import listed, slug, visible
 from .coverage import standing
 from .html import report_html
 from .overview_svg import comparison_svg

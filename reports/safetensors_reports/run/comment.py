@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from safetensors_corpus.judging.verdicts import FAILING, badness, kind_of
 
-from ..causes.lines import command, failing, what
+from ..causes.cause import command, failing, what
 from ..differences.compare import Comparison, compare, distinct_labels
 from ..record.run import row_failures
 from ..templates import render

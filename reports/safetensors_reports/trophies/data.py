@@ -17,9 +17,8 @@ from safetensors_corpus.steps import CASE_STEPS
 from safetensors_reference.source import read_whole
 
 from ..history.model import TURNS, turn_of
-from ..project_names import same_project
 from ..schemas import schema_error
-from ..text import visible
+from ..text import same_project, visible
 from .model import Expectations
 
 LARGEST_DOCUMENT = 64 << 20

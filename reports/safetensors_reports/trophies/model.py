@@ -18,7 +18,7 @@ from packaging.version import Version
 from safetensors_corpus.judging.verdicts import STRICT_FAILING, kind_of
 from safetensors_corpus.steps import CASE_STEPS
 
-from ..project_names import report_key, same_project
+from ..text import report_key, same_project
 
 Row = Mapping[str, Any]
 Kind = Literal["gone", "came", "there"]

@@ -15,7 +15,7 @@ from safetensors_corpus.field_bugs import field_bugs
 from safetensors_reports.audit.build import report_text
 from safetensors_reports.audit.comment import summary_markdown
 from safetensors_reports.audit.disclosure import NOT_TOLD, UNSAFE_FAMILIES, shown_run
-from safetensors_reports.audit.export.badge import badges
+from safetensors_reports.audit.implementations import badges
 from safetensors_reports.audit.inputs import Known, load_fuzz_finding
 from safetensors_reports.page.html import report_html
 from safetensors_reports.page.overview_svg import comparison_svg

@@ -14,11 +14,11 @@ from safetensors_conformance.cli.run import run as run_command
 from safetensors_reports.audit.build import report_text
 from safetensors_reports.audit.comment import summary_markdown
 from safetensors_reports.audit.delta import report_delta
-from safetensors_reports.audit.export.sarif import sarif_log
 from safetensors_reports.audit.inputs import AuditError, Known, load_fuzz_finding
-from safetensors_reports.audit.recommendations import recommendation
+from safetensors_reports.audit.sarif import sarif_log
 from safetensors_reports.audit.severity import OUTCOMES
 from safetensors_reports.page.html import report_html
+from safetensors_reports.recommendations import recommendation
 from safetensors_reports.record.run import read_record
 from safetensors_reports.schemas import schema, schema_error
 from safetensors_reports.text import code

@@ -10,11 +10,10 @@ from safetensors_corpus import Case
 from safetensors_corpus.judging.verdicts import VERDICTS
 from safetensors_reports.audit.comment import MAX_LINES, summary_markdown
 from safetensors_reports.audit.delta import report_delta
-from safetensors_reports.audit.export.badge import COLORS, badges
-from safetensors_reports.audit.export.intoto import statements
-from safetensors_reports.audit.export.sarif import sarif_log
-from safetensors_reports.audit.implementations import APART, ORDER, WORDS
+from safetensors_reports.audit.implementations import APART, COLORS, ORDER, WORDS, badges
 from safetensors_reports.audit.inputs import Known
+from safetensors_reports.audit.intoto import statements
+from safetensors_reports.audit.sarif import sarif_log
 from safetensors_reports.audit.severity import CONFORMANCE_ONLY
 from safetensors_reports.page.labels import SENTENCES, WORD_STYLE
 from safetensors_reports.schemas import schema, schema_error
@@ -77,7 +76,7 @@ def test_fingerprints_are_of_rule_verdict_and_case_alone() -> None:
 
 
 def test_sarif_keeps_the_worst_within_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("safetensors_reports.audit.export.sarif.RESULTS", 3)
+    monkeypatch.setattr("safetensors_reports.audit.sarif.RESULTS", 3)
     document = everything()
     (made,) = sarif_log(document)["runs"]
     assert [r["properties"]["id"] for r in made["results"]] == [f["id"] for f in document["findings"][:3]]

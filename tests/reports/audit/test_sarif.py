@@ -19,7 +19,7 @@ from safetensors_reference.check.inputs import CheckInput
 from safetensors_reference.check.result import CheckResult, check_input
 from safetensors_reference.check.sarif import SarifLog
 from safetensors_reference.rules.cwe import CWE_NAMES
-from safetensors_reports.audit.export.sarif import sarif_log
+from safetensors_reports.audit.sarif import sarif_log
 from safetensors_reports.record.run import RecordWriter
 
 from ..samples import HOLE, corpus, failing, report, run

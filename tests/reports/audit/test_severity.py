@@ -9,7 +9,6 @@ import pytest
 from safetensors_reference import rule_book
 from safetensors_reference.rules.cwe import CWE_NAMES
 from safetensors_reference.rules.pages import AREAS
-from safetensors_reports.audit.recommendations import OF_AREA, OF_CODE, OF_OUTCOME, recommendation
 from safetensors_reports.audit.severity import (
     CONFORMANCE_ONLY,
     OUTCOMES,
@@ -20,7 +19,8 @@ from safetensors_reports.audit.severity import (
     severity,
     weaknesses_of,
 )
-from safetensors_reports.audit.stable_text import slug, stable
+from safetensors_reports.recommendations import OF_AREA, OF_CODE, OF_OUTCOME, recommendation
+from safetensors_reports.text import slug, stable
 
 from ..samples import HOLE, corpus, failing, report, run
 

@@ -15,8 +15,7 @@ from safetensors_corpus import Case
 from safetensors_corpus.judging.verdicts import VERDICTS, badness
 from safetensors_reports.causes import Cause, cause_lines, causes, command, mistakes_of
 from safetensors_reports.causes.cause import MOST
-from safetensors_reports.causes.features import OF_TEXT, features
-from safetensors_reports.causes.group import WORDINGS
+from safetensors_reports.causes.group import OF_TEXT, WORDINGS, features
 from safetensors_reports.record.run import Row, RunRecord
 from safetensors_reports.run.comment import markdown
 

@@ -19,7 +19,7 @@ from safetensors_conformance.worker.outcome import (
 from safetensors_corpus import load_manifest
 from safetensors_corpus.judging.bounded import bounded, size_of
 from safetensors_reports.case_evidence import got_text
-from safetensors_reports.differences.content import Reading, difference
+from safetensors_reports.differences.compare import Reading, difference
 from safetensors_reports.schemas import schema_error
 
 texts = st.text(max_size=3) | st.just("\ud800")

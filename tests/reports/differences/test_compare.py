@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safetensors_reports.differences.compare import compare
-from safetensors_reports.differences.content import Reading, difference
+from safetensors_reports.differences.compare import Reading, compare, difference
 from safetensors_reports.differences.render import diff_lines
 
 if TYPE_CHECKING:

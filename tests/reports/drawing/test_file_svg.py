@@ -14,8 +14,7 @@ from safetensors_corpus.author.file import FileBuilder
 from safetensors_reference import explain
 from safetensors_reports.drawing.buffer import SHOWN, look_at
 from safetensors_reports.drawing.canvas import CHAR, INNER, WIDTH, columns, cut, named, shown
-from safetensors_reports.drawing.file_svg import layout_svg
-from safetensors_reports.drawing.scale import scale_of, spread
+from safetensors_reports.drawing.file_svg import layout_svg, scale_of, spread
 
 from ..samples import corpus
 

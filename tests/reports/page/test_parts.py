@@ -14,10 +14,17 @@ from click.testing import CliRunner
 from safetensors_conformance.cli.run import run as run_command
 from safetensors_corpus.judging.verdicts import STRICT_FAILING
 from safetensors_reports.audit.severity import NO_WEAKNESS
-from safetensors_reports.page import sections
 from safetensors_reports.page.coverage import areas, standing
 from safetensors_reports.page.findings import blocks, by_severity, grid
-from safetensors_reports.page.html import LONGEST, report_html
+from safetensors_reports.page.html import (
+    LONGEST,
+    causes,
+    choices,
+    commands,
+    costly,
+    expected_failures,
+    report_html,
+)
 from safetensors_reports.record.device_checks import CHECKS
 from safetensors_reports.record.run import read_record
 from safetensors_reports.schemas import schema_error
@@ -97,7 +104,7 @@ def test_causes_stand_before_the_findings_with_what_to_mend_and_how_to_see_them(
     sample: tuple[dict[str, Any], str],
 ) -> None:
     page = Parsed(sample[1])
-    shown = sections.causes(sample[0])
+    shown = causes(sample[0])
     assert [part["who"]["label"] for part in shown] == [
         who["label"] for who in sample[0]["implementations"] if who["causes"]
     ]
@@ -293,7 +300,7 @@ def test_held_back_findings_tell_verdict_and_rule_only() -> None:
 
 
 def test_expected_failures_stand_with_their_review_date_and_what_became_of_them() -> None:
-    rows = sections.expected_failures(one())
+    rows = expected_failures(one())
     assert [(r["state"], r["review"]) for r in rows] == [
         ("passes", ""), ("fails", "2026-12-24"), ("fails", "2027-01-01")]  # fmt: skip
     html = part(report_html(one()), "expected")
@@ -305,25 +312,25 @@ def test_expected_failures_stand_with_their_review_date_and_what_became_of_them(
 def test_costs_changes_coverage_choices_and_commands_are_those_of_the_report() -> None:
     document = one()
     page = report_html(document)
-    slowest = sections.costly(document, "slowest", "wall_ms")
+    slowest = costly(document, "slowest", "wall_ms")
     assert [r["wall_ms"] for r in slowest[:2]] == [812.5, 26]
     assert "812.5" in part(page, "cost")
-    peaks = [r["peak_bytes"] for r in sections.costly(document, "hungriest", "peak_bytes")]
+    peaks = [r["peak_bytes"] for r in costly(document, "hungriest", "peak_bytes")]
     assert peaks == sorted(peaks, reverse=True)
     assert len(peaks) == 10
     coverage = texts(part(page, "coverage"))
     assert f"{document['coverage']['both']} rules have cases to accept and cases to refuse" in coverage
     for gap in document["coverage"]["gaps"]:
         assert gap["rule"] in coverage
-    (choice,) = sections.choices(document)
+    (choice,) = choices(document)
     assert len(choice["taken"]) == 1
     assert "contradict" in choice["taken"][0]["option"]
-    assert list(sections.commands(document)) == [
+    assert list(commands(document)) == [
         "stc run --impl lib --heavy --report runs",
         "stc report runs -o audit --html",
     ]
     hostile = {**document["implementations"][0], "selector": "a b", "profile": "x; touch MARK"}
-    assert next(sections.commands({**document, "implementations": [hostile]})) == (
+    assert next(commands({**document, "implementations": [hostile]})) == (
         "stc run --impl 'a b' --profile 'x; touch MARK' --heavy --report runs"
     )
     assert "Against the baselines: 5 new, 1 fixed, 2 still there" in texts(part(page, "changes"))

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from safetensors_reports.page.agreement import MATRIX, agreement
-from safetensors_reports.page.tree import Node, groups, join, tree_svg
+from safetensors_reports.page.agreement import MATRIX, Node, agreement, groups, join, tree_svg
 
 from ..conftest import Make
 from ..samples import corpus, failing, report, run

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from safetensors_reports.project_names import same_project
+from safetensors_reports.text import same_project
 from safetensors_reports.trophies.data import (
     IMPLEMENTATIONS,
     TrophyError,
