@@ -98,9 +98,9 @@ _KNOWN: dict[str, frozenset[Feature] | None] = {}
 """Digest of a file -> its features: reports of many runs ask for the same ones again and again."""
 
 
-def features(case: Case) -> frozenset[Feature] | None:
+def features(case: Case | None) -> frozenset[Feature] | None:
     """Return the features of a case's file, without its dtypes; None for what is no small valid file."""
-    if case.kind != "read" or case.input.file is None or case.size > LARGEST:
+    if case is None or case.kind != "read" or case.input.file is None or case.size > LARGEST:
         return None
     if case.sha256 not in _KNOWN:
         try:
@@ -157,7 +157,7 @@ class Group:
     """The failures of one mistake, and what is known about them.
 
     Attributes:
-        key: see ``mistakes``.
+        key: see ``mistake``.
         failures: at least one.
         dtypes: dtypes of the inputs concerned, as features are named, where they tell why.
         feature: what else the inputs concerned have in common that tells why.
@@ -273,7 +273,6 @@ class Answers:
         self._good: set[tuple[str, str]] = set()
         self._bad: set[tuple[str, str]] = set()
         self._codes: dict[str, set[str]] = {}
-        self._features: dict[str, frozenset[Feature] | None] = {}
         for row in rows:
             case = cases.get(row["case"])
             if case is None or case.expect is None or kind_of(row["verdict"]) == "unsupported":
@@ -321,18 +320,15 @@ class Answers:
         mine = len(asked & concerned)
         return mine >= ENOUGH and mine >= SHARE * len(asked)
 
-    def features(self, case_id: str) -> frozenset[Feature] | None:
-        """Return the features of a case, looked up once."""
-        if case_id not in self._features:
-            case = self.cases.get(case_id)
-            self._features[case_id] = None if case is None else features(case)
-        return self._features[case_id]
-
     def telling(self, concerned: Iterable[Failure]) -> tuple[dict[Feature, set[str]], int]:
         """Return feature -> cases for which it tells why, and how many of the cases were looked into."""
-        looked = {f.case: self.features(f.case) for f in concerned if realm(f) == "file"}
+        looked = {f.case: features(self.cases.get(f.case)) for f in concerned if realm(f) == "file"}
         known = {case: has for case, has in looked.items() if has is not None}
-        good = [self.features(case) for place, case in sorted(self._good) if place == "file"] if known else []
+        good = (
+            [features(self.cases[case]) for place, case in sorted(self._good) if place == "file"]
+            if known
+            else []
+        )
         return telling(known, [has for has in good if has is not None]), len(known)
 
 

@@ -239,7 +239,8 @@ def compare(records: Sequence[RunRecord]) -> Comparison:
     pairs: dict[Pair, Counter[Kind]] = {pair: Counter() for pair in combinations(labels, 2)}
     compared = 0
     for case in shared:
-        answers = [_answer(label, f[case]) for label, f in zip(labels, finals, strict=True)]
+        rows = [(label, f[case]) for label, f in zip(labels, finals, strict=True)]
+        answers = [_Answer(x, outcome_of(row), Reading.of(row.get("content"))) for x, row in rows]
         answers = [a for a in answers if a.outcome not in NO_ANSWER]
         compared += sum(a.outcome != "unsupported" for a in answers) > 1
         quarrels = _quarrels(answers)
@@ -280,10 +281,10 @@ def _final_results(record: RunRecord) -> dict[str, Row]:
     return {case: row for case, row in finals.items() if case not in half}
 
 
-def _answer(label: str, row: Row) -> _Answer:
-    # A refusal that the verdict excuses by a declared lack says nothing about the file.
+def outcome_of(row: Row) -> str:
+    """Return the outcome; a refusal that is excused by a declared lack says nothing about the file."""
     excused = row["verdict"] == "unsupported" and row["outcome"] == "reject"
-    return _Answer(label, "unsupported" if excused else row["outcome"], Reading.of(row.get("content")))
+    return "unsupported" if excused else str(row["outcome"])
 
 
 def _quarrels(answers: Sequence[_Answer]) -> dict[Pair, str]:

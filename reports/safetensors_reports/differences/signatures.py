@@ -1,6 +1,6 @@
 """What a differential run found: every disagreement with its kind, its signature and who is alone.
 
-``comparison`` finds the splits; here they get the two things that a gate needs. *Sort*: seeing different
+``compare`` finds the splits; here they get the two things that a gate needs. *Sort*: seeing different
 things in one file counts wherever it happens, accepting against refusing is a defect only where the format
 leaves no choice. *Signature*: what is wrong with the input and who answered how, without versions, case ids
 or messages, so that what is known stays known when the corpus grows or an implementation is released.
@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from ..record.run import Row, RunRecord
+from ..record.run import RunRecord
 from ..text import visible
-from .compare import NO_ANSWER, REFUSING, Cluster, Comparison, Split, compare, letter
+from .compare import NO_ANSWER, REFUSING, Cluster, Comparison, Split, compare, letter, outcome_of
 
 Sort = Literal["content", "verdict", "unsafe", "choice"]
 SORTS: dict[Sort, str] = {
@@ -51,7 +51,7 @@ class Disagreement:
     Attributes:
         input: case id or path.
         sort: a key of ``SORTS``.
-        vector: label -> token, as in ``comparison.Split``.
+        vector: label -> token, as in ``compare.Split``.
         signature: see ``signature_of``.
         about: what is known of the input.
         dissenter: the one that differs from all others, or None.
@@ -239,17 +239,12 @@ def _bad_ends(records: Sequence[RunRecord], whole: Comparison) -> list[Split]:
     rows: dict[str, dict[str, str]] = {}
     for record, label in zip(records, whole.labels, strict=True):
         for row in record.results:
-            rows.setdefault(row["case"], {})[label] = _token(row)
+            rows.setdefault(row["case"], {})[label] = outcome_of(row)
     return [
         Split(case, "verdict", {x: t for x, t in vector.items() if t not in NO_ANSWER})
         for case, vector in rows.items()
         if len(vector) == len(records) and any(t in UNSAFE for t in vector.values())
     ]
-
-
-def _token(row: Row) -> str:
-    excused = row["verdict"] == "unsupported" and row["outcome"] == "reject"
-    return "unsupported" if excused else str(row["outcome"])
 
 
 def _only(record: RunRecord, inputs: set[str], *, inside: bool) -> RunRecord:

@@ -12,6 +12,8 @@ from xml.sax.saxutils import escape
 
 from safetensors_reference.rules.faults import shorten
 
+from ..text import visible
+
 WIDTH = 880
 """Width of every drawing in pixels."""
 MARGIN = 16
@@ -114,6 +116,11 @@ def cut(text: str, limit: int) -> str:
     while text and columns(text) > limit - 1:
         text = text[:-1]
     return text + "…"
+
+
+def fitted(label: str, limit: int) -> str:
+    """Return a label that is harmless and takes at most so many columns."""
+    return cut(shown(visible(label, 80)), limit)
 
 
 def extent(text: str) -> float:

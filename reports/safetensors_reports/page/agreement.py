@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
-from ..drawing.canvas import columns, cut, shown
-from ..text import listed, visible
+from ..drawing.canvas import fitted
+from ..text import listed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -191,7 +191,8 @@ def tree_svg(node: Node, labels: Mapping[int, str], compared: int) -> Markup:
         for t in ticks
     )
     texts = "".join(
-        f'<text x="{LEFT + TREE + 8}" y="{TOP + ROW * (i + 0.5) + 4:.1f}">{escape(_name(labels[m]))}</text>'
+        f'<text x="{LEFT + TREE + 8}" y="{TOP + ROW * (i + 0.5) + 4:.1f}">'
+        f"{escape(fitted(labels[m], LABEL))}</text>"
         for m, i in rows.items()
     )
     title = f"Agreement of {len(rows)} implementations over {compared:,} cases"
@@ -200,8 +201,3 @@ def tree_svg(node: Node, labels: Mapping[int, str], compared: int) -> Markup:
         f'width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" '
         f'xmlns="http://www.w3.org/2000/svg">{axis}<g class="branch">{"".join(parts)}</g>{texts}</svg>'
     )
-
-
-def _name(label: str) -> str:
-    text = shown(visible(label, 80))
-    return text if columns(text) <= LABEL else cut(text, LABEL)

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
 from ..audit.coverage import LETTERS
-from ..drawing.canvas import columns, cut, shown
-from ..text import visible
+from ..drawing.canvas import fitted
 from .coverage import standing
 from .labels import COLOURS, SHORT, STYLE, WORD_STYLE
 
@@ -37,7 +36,7 @@ def comparison_svg(report: Report) -> str:
         )
     for number, (who, cells) in enumerate(rows):
         y = HEAD + ROW * number
-        parts.append(f'<text x="{MARGIN}" y="{y + 14}">{escape(_name(who["label"]))}</text>')
+        parts.append(f'<text x="{MARGIN}" y="{y + 14}">{escape(fitted(who["label"], LABEL))}</text>')
         parts.append(_cell(MARGIN + NAME, y, WORD, WORD_STYLE[who["word"]], who["word"]))
         for i, (kind, known, cases) in enumerate(cells):
             tip = f"{areas[i][1]}: {SHORT[kind]}, {known:,} of {cases:,} cases"
@@ -79,8 +78,3 @@ def _style() -> str:
         'text{font:12px system-ui,-apple-system,"Segoe UI",Roboto,Arial,sans-serif;fill:#1f2328}'
         f".g{{fill:#fff}}{light}@media (prefers-color-scheme:dark){{{night}}}"
     )
-
-
-def _name(label: str) -> str:
-    text = shown(visible(label, 80))
-    return text if columns(text) <= LABEL else cut(text, LABEL)
