@@ -1,4 +1,4 @@
-"""What to do about a finding: one sentence per class of outcome, fault code or area of rules."""
+"""Advice on a finding: one sentence per class of outcome, fault code or area of rules."""
 
 from __future__ import annotations
 

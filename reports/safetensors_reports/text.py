@@ -93,7 +93,7 @@ def digest(value: Any) -> str:
 
 
 def slug(text: str) -> str:
-    """Return a text as lower-case words with hyphens; what is lost by that is not told apart."""
+    """Return a text as lower-case words with hyphens; different texts may give the same."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 

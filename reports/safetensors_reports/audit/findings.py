@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 
 _OUTCOMES = list(OUTCOMES)
 _SEVERITIES = list(SEVERITIES)
-REQUEST = 1_000
+MAX_REQUEST = 1_000
 """Most characters told of a request."""
-CARRIED = 16 << 10
+MAX_CARRIED = 16 << 10
 """Largest input in bytes that a report carries."""
 
 
@@ -113,14 +113,14 @@ class Shown:
 
     @property
     def got(self) -> str:
-        """What the implementation did, in one line that is the same in every run."""
+        """Answer of the implementation, in one line that is the same in every run."""
         return stable(got_text(self.row))
 
     @property
     def input(self) -> str | None:
         """SHA-256 of the input where a report carries it, None where it is too large or no single file."""
         data = self.seen.data
-        return hashlib.sha256(data).hexdigest() if data is not None and len(data) <= CARRIED else None
+        return hashlib.sha256(data).hexdigest() if data is not None and len(data) <= MAX_CARRIED else None
 
     def _everything(self) -> dict[str, Any] | None:
         """Return the whole input as the place, where no byte of it is more at fault than another."""
@@ -137,7 +137,7 @@ class Shown:
     def _request(self) -> str | None:
         """Return what was asked for besides reading the file, as JSON; None for nothing."""
         action = self.item.document.get("action") if self.item else self.case.action if self.case else None
-        return stable(json.dumps(action), REQUEST) if action else None
+        return stable(json.dumps(action), MAX_REQUEST) if action else None
 
     def document(self, manifest: Manifest) -> dict[str, Any]:
         """Return the evidence as it stands in the report."""
@@ -193,7 +193,7 @@ def worst(options: Iterable[Shown]) -> Shown:
 Finding = dict[str, Any]
 Key = tuple[str, str, str]
 """Label, rule and verdict; the rule is empty where it is not known."""
-LONGEST_NAME = 80
+MAX_NAME = 80
 """Characters of a selector that go into the name of a finding."""
 
 
@@ -294,8 +294,8 @@ def _ids(groups: Mapping[Key, _Group]) -> dict[Key, str]:
     taken: set[str] = set()
     for key, group in groups.items():
         who = group.selector if len(labels[group.selector]) == 1 else key[0]
-        if len(who) > LONGEST_NAME:  # a command line; names of findings are addresses within pages
-            who = f"{who[:LONGEST_NAME]} {digest(who)[:8]}"
+        if len(who) > MAX_NAME:  # a command line; names of findings are addresses within pages
+            who = f"{who[:MAX_NAME]} {digest(who)[:8]}"
         name = base = slug(f"{who} {key[1] or NOT_KNOWN} {key[2]}")
         number = 2
         while name in taken:

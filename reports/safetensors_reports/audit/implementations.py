@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .build import Report
     from .inputs import Known
 
-PROBLEMS = 20
+MAX_PROBLEMS = 20
 """Most problems of a run that a report repeats."""
 WORDS = {
     "unsafe": "unsafe",
@@ -75,7 +75,7 @@ def implementation(label: str, record: RunRecord, known: Sequence[Known], *, pub
         "baseline": header.get("baseline"),
         "expected_failures": expected,
         "expected_failing": record.expected_failures,
-        "problems": [] if public else [stable(text, 300) for text in record.problems[:PROBLEMS]],
+        "problems": [] if public else [stable(text, 300) for text in record.problems[:MAX_PROBLEMS]],
         **({"device": device} if device else {}),
     }
 

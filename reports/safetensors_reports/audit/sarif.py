@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from .build import Report
 
-TAGS = 20
+MAX_TAGS = 20
 """Most tags of a rule that GitHub takes."""
 LEVEL_OF = {
     "critical": "error",
@@ -103,7 +103,7 @@ def _rule(rule: str, about: Mapping[str, Any], found: Sequence[Mapping[str, Any]
         "fullDescription": {"text": message_text(about["statement"])},
         "help": {"text": message_text(f"{about['statement']}\n\nSource: {about['source']}")},
         "defaultConfiguration": {"level": LEVELS[about["level"]]},
-        "properties": {"level": about["level"], "codes": about["codes"], "tags": tags[:TAGS]},
+        "properties": {"level": about["level"], "codes": about["codes"], "tags": tags[:MAX_TAGS]},
     }
     if weak:
         # GitHub shows what has this number as a security alert, so that only weaknesses get one.

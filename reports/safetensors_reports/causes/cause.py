@@ -20,12 +20,12 @@ from ..record.run import Row, RunRecord
 from ..text import listed, plural, visible
 from .failures import Failure, Key, failures, mistake
 from .group import Group, contradictions, grouped
-from .labels import LONGEST, mend_of, what_of
+from .labels import MAX_TEXT, mend_of, what_of
 
 if TYPE_CHECKING:
     from safetensors_corpus import Case, Manifest
 
-MOST = 200
+MAX_CAUSES = 200
 """Most causes told of one run; those beyond are the ones that count least."""
 
 
@@ -65,7 +65,7 @@ class Cause:
 
     @property
     def known(self) -> bool:
-        """Whether the baseline lists all of it."""
+        """True when the baseline lists all of it."""
         return self.expected == len(self.cases)
 
 
@@ -77,8 +77,8 @@ def causes(run: RunRecord | Iterable[Row], manifest: Manifest) -> list[Cause]:
         manifest: the corpus that was used. Cases it does not have are told by their rules alone.
 
     Returns:
-        At most ``MOST`` causes. A case stands under several where several things are wrong about it. The same
-        rows give the same causes, in whatever order implementations differ.
+        At most ``MAX_CAUSES`` causes. A case stands under several where several things are wrong about it.
+        The same rows give the same causes, in whatever order implementations differ.
     """
     if isinstance(run, RunRecord):
         rows, choices = list(run.results), list(run.choices)
@@ -90,7 +90,7 @@ def causes(run: RunRecord | Iterable[Row], manifest: Manifest) -> list[Cause]:
     found = [_cause(group, cases) for group in grouped(rows, cases)]
     found += [_contradiction(name, mine, cases) for name, mine in contradictions(choices, rows)]
     found.sort(key=lambda c: (badness(c.verdict), -len(c.cases), c.what, c.said, c.example))
-    return found[:MOST]
+    return found[:MAX_CAUSES]
 
 
 def mistakes_of(row: Row, manifest: Manifest) -> tuple[Key, ...]:
@@ -124,11 +124,11 @@ def _cause(group: Group, cases: Mapping[str, Case]) -> Cause:
         rule=rules[0] if rules else "",
         rules=tuple(rules),
         what=what_of(group, cases),
-        said=visible(group.said, LONGEST),
+        said=visible(group.said, MAX_TEXT),
         cases=tuple(group.cases),
         steps=tuple(sorted({f.step for f in group.failures})),
         example=example.case,
-        mend=visible(mend_of(group), 2 * LONGEST),
+        mend=visible(mend_of(group), 2 * MAX_TEXT),
         expected=len(listed_cases - new),
     )
 
@@ -173,7 +173,7 @@ def _contradiction(choice: str, rows: list[Row], cases: Mapping[str, Case]) -> C
         basis=None,
         rule=rule,
         rules=(rule,) if rule else (),
-        what=visible(f"contradicts itself on {title}: {listed(taken, 2) or 'see the choice'}", LONGEST),
+        what=visible(f"contradicts itself on {title}: {listed(taken, 2) or 'see the choice'}", MAX_TEXT),
         said="",
         cases=tuple(sorted({str(r["case"]) for r in rows})),
         steps=tuple(sorted({str(r["step"]) for r in rows})),
@@ -192,7 +192,7 @@ def _apart(rows: list[Row]) -> tuple[Row | None, Row | None]:
     return (rows[0] if rows else None), None
 
 
-SHOWN = 10
+MAX_SHOWN = 10
 """Most causes shown of one run in a terminal."""
 WIDTH = 100
 _INDENT = " " * 8
@@ -236,7 +236,7 @@ def failing(found: Sequence[Cause], *, strict: bool = False) -> list[Cause]:
 
 
 def cause_lines(
-    found: Sequence[Cause], header: Row, *, strict: bool = False, limit: int | None = SHOWN
+    found: Sequence[Cause], header: Row, *, strict: bool = False, limit: int | None = MAX_SHOWN
 ) -> list[str]:
     """Return the causes of a run for a terminal, nothing where at most one case fails.
 

@@ -19,7 +19,7 @@ from safetensors_corpus.judging.written_file import PROPERTIES
 from safetensors_reference import explain, rule_book
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from ..case_evidence import LARGEST, case_codes
+from ..case_evidence import MAX_EXPLAINED, case_codes
 from ..record.device_checks import CHECKS
 from ..record.run import Row
 from ..text import difference_class, message_class
@@ -67,7 +67,7 @@ class Failure:
 
     @property
     def outcome(self) -> str:
-        """What the implementation did."""
+        """Outcome of the step."""
         return str(self.row["outcome"])
 
     @property
@@ -150,10 +150,10 @@ def all_failures(rows: Iterable[Row]) -> list[Failure]:
 
 
 Key = tuple[str, ...]
-LONGEST = 110
+MAX_CLASS = 110
 """Characters of a class of messages."""
-UNSEEN = "unseen"
-"""Kind of a fault in a file that nobody looked into."""
+NOT_EXAMINED = "unseen"
+"""Kind of a fault in a file that was not examined."""
 
 _REALMS = {"write": "write", "slice": "slice", "index": "index", "lifecycle": "lifecycle"}
 _PATHS = re.compile(r"(?:[A-Za-z]:)?(?<![\w.])(?:[\\/][^\s\\/'\",:;()\[\]]+)+[\\/]([^\s\\/'\",:;()\[\]]*)")
@@ -188,7 +188,7 @@ def mistake(failure: Failure, case: Case | None) -> Key:
         case "cost":
             return aspect, failure.rule
         case "exception":
-            return aspect, str(failure.row.get("exception") or "")[:LONGEST]
+            return aspect, str(failure.row.get("exception") or "")[:MAX_CLASS]
         case "harness":
             return aspect, _class(failure, case)
     return (aspect,)
@@ -272,16 +272,16 @@ def _kind(data: bytes, code: str) -> str:
 def fault_kind(case: Case, code: str) -> str:
     """Return which mistake in reading a broad fault code stands for, empty for the codes that are one each.
 
-    It is told by the bytes at fault. ``UNSEEN`` is that of a file that is made when it is needed.
+    It is told by the bytes at fault. ``NOT_EXAMINED`` is that of a file that is made when it is needed.
     """
     if code not in ("HDR_NOT_JSON", "ENT_BAD_INTEGER", "HDR_BAD_START"):
         return ""
-    if case.input.file is None or case.input.files or case.size > LARGEST:
-        return UNSEEN
+    if case.input.file is None or case.input.files or case.size > MAX_EXPLAINED:
+        return NOT_EXAMINED
     try:
         return _kind(case.read_input(), code)
     except ManifestError:
-        return UNSEEN
+        return NOT_EXAMINED
 
 
 def _integer_kind(text: bytes) -> str:
@@ -394,7 +394,7 @@ def words_class(message: str, case: Case | None) -> str:
     if case is not None and case.input.file is not None and case.input.file.stem in text:
         text = re.sub(rf"{re.escape(case.input.file.stem)}(\.\w+)*", "#", text)
     text = text.replace("file.safetensors", "#")
-    return _TYPES.sub("<type>", message_class(text, _names(case), LONGEST))
+    return _TYPES.sub("<type>", message_class(text, _names(case), MAX_CLASS))
 
 
 def _names(case: Case | None) -> list[str]:

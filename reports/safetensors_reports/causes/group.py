@@ -18,24 +18,24 @@ from safetensors_reference import InvalidFileError, UnreadableError, read_header
 from safetensors_reference.header.model import Header
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from ..case_evidence import LARGEST, case_codes
+from ..case_evidence import MAX_EXPLAINED, case_codes
 from ..record.run import Row
-from .failures import UNSEEN, Failure, Key, all_failures, failures, mistake, plain, realm, said
+from .failures import NOT_EXAMINED, Failure, Key, all_failures, failures, mistake, plain, realm, said
 
 if TYPE_CHECKING:
     from safetensors_corpus import Case
 
 Feature = str
 DTYPE = "dtype-"
-SHARE = 0.8
+TELLING_SHARE = 0.8
 """Share of the inputs with a feature that are refused, from which on the feature tells why."""
-ENOUGH = 10
+MIN_INPUTS = 10
 """Fewest inputs that must have been read before what others have in common tells anything."""
 
 
 _BREAKS = re.compile(rb"[\t\r\n]")
 _SPACES = re.compile(rb"[\t\r\n ][:,\]}]|[\[{][\t\r\n ]")
-"""Where the habit of printers puts none; within strings it is found too, which does no harm here."""
+"""Spaces in places where printers put none; within strings it is found too, which does no harm here."""
 
 
 def _empty(header: Header, _: bytes) -> bool:
@@ -79,7 +79,7 @@ _OF_HEADER: Mapping[Feature, Callable[[Header, bytes], bool]] = {
     ),
     "a hundred tensors and more": lambda header, _: len(header.tensors) >= 100,
 }
-"""What a valid file can have that some reader has trouble with -> how it is told. The first fits best."""
+"""Trait of a valid file that troubles some reader -> test of a header and its bytes. The first fits best."""
 
 
 OF_TEXT = frozenset(
@@ -100,7 +100,7 @@ _KNOWN: dict[str, frozenset[Feature] | None] = {}
 
 def features(case: Case | None) -> frozenset[Feature] | None:
     """Return the features of a case's file, without its dtypes; None for what is no small valid file."""
-    if case is None or case.kind != "read" or case.input.file is None or case.size > LARGEST:
+    if case is None or case.kind != "read" or case.input.file is None or case.size > MAX_EXPLAINED:
         return None
     if case.sha256 not in _KNOWN:
         try:
@@ -134,18 +134,18 @@ def telling(
         read: features of inputs that are read.
     """
     fine = list(read)
-    if len(fine) < ENOUGH:
+    if len(fine) < MIN_INPUTS:
         return {}  # in a filtered run everything looks telling
     out: dict[Feature, set[str]] = {}
     for name in _OF_HEADER:
         with_it = {case for case, has in refused.items() if name in has}
         others = sum(name in has for has in fine)
-        if with_it and len(with_it) >= SHARE * (len(with_it) + others):
+        if with_it and len(with_it) >= TELLING_SHARE * (len(with_it) + others):
             out[name] = with_it
     return dict(sorted(out.items(), key=lambda item: -len(item[1])))
 
 
-WORDINGS = 30
+MAX_WORDINGS = 30
 """Most classes of words of one aspect that are kept apart; with more of them an implementation's words tell
 nothing."""
 ABSORBED = {"minus zero": "negative numbers"}
@@ -222,13 +222,13 @@ def _bound(groups: dict[Key, Group]) -> None:
     places = {"reject": 2, "end": 3, "harness": 1, "exception": 1}
     for aspect, place in places.items():
         keys = [key for key in groups if key[0] == aspect]
-        if len({key[place] for key in keys}) > WORDINGS:
+        if len({key[place] for key in keys}) > MAX_WORDINGS:
             _rekey(groups, {key: (*key[:place], "", *key[place + 1 :]) for key in keys})
 
 
 def _absorb(groups: dict[Key, Group]) -> None:
     """Put narrow kinds of a fault to the wide ones, and those not looked into to the one of the same rule."""
-    for key in [key for key in groups if key[0] == "accept" and key[-1] == UNSEEN]:
+    for key in [key for key in groups if key[0] == "accept" and key[-1] == NOT_EXAMINED]:
         rule = groups[key].rules[:1]
         same = [k for k, g in groups.items() if k[:-1] == key[:-1] and k != key and rule == g.rules[:1]]
         if same:
@@ -260,13 +260,13 @@ def contradictions(choices: Iterable[Row], rows: Sequence[Row]) -> Iterator[tupl
             yield name, [r for r in rows if r.get("choice") == name]
 
 
-CODES, AREAS = 5, 3
+MANY_CODES, MANY_AREAS = 5, 3
 """Numbers of different faults, and of areas of rules, that a reader refuses in the same words, from which on
 those words tell nothing."""
 
 
 class Answers:
-    """What a run answered to valid inputs, and in which words it refused broken ones."""
+    """Answers of a run to valid inputs, and the words in which it refused broken ones."""
 
     def __init__(self, rows: Iterable[Row], cases: Mapping[str, Case]) -> None:
         self.cases = cases
@@ -290,7 +290,7 @@ class Answers:
     def general(self, words: str) -> bool:
         """Tell whether words say nothing about why: there are none, or they stand for many faults."""
         codes = self._codes.get(words, set())
-        many = len(codes) >= CODES and len({code[:3] for code in codes}) >= AREAS
+        many = len(codes) >= MANY_CODES and len({code[:3] for code in codes}) >= MANY_AREAS
         return many or not words.strip(" #:.")
 
     def lacking(self, where: str, concerned: set[str]) -> set[str]:
@@ -306,11 +306,11 @@ class Answers:
             if place == where and case_id not in concerned
         ]
         found: set[str] = set()
-        if len(good) < ENOUGH:
+        if len(good) < MIN_INPUTS:
             return found
         for name, count in mine.items():
             left = sum(name in has for has in (*good, *others))
-            if count >= SHARE * (count + left):
+            if count >= TELLING_SHARE * (count + left):
                 found.add(name)
         return found
 
@@ -318,7 +318,7 @@ class Answers:
         """Tell whether nearly every valid input that was answered is among some cases, and there are many."""
         asked = {case_id for place, case_id in (*self._good, *self._bad) if place == where}
         mine = len(asked & concerned)
-        return mine >= ENOUGH and mine >= SHARE * len(asked)
+        return mine >= MIN_INPUTS and mine >= TELLING_SHARE * len(asked)
 
     def telling(self, concerned: Iterable[Failure]) -> tuple[dict[Feature, set[str]], int]:
         """Return feature -> cases for which it tells why, and how many of the cases were looked into."""

@@ -58,7 +58,7 @@ class Reading:
 
     @property
     def is_cut(self) -> bool:
-        """Whether the record keeps only the first tensors and digests of all."""
+        """True when the record keeps only the first tensors and digests of all."""
         return "digests" in self.content
 
     @property
@@ -68,7 +68,7 @@ class Reading:
 
     @property
     def told(self) -> int:
-        """How many facts the reader tells; a measure of how much can contradict it."""
+        """Number of facts that the reader reports: the more, the more can contradict it."""
         if self.is_cut:
             return int(self.content.get("tensor_count", 0)) * len(self.digests) + 1
         rows = [row for same in (self.tensors or {}).values() for row in same]

@@ -14,7 +14,7 @@ from ..templates import render, render_lines
 from ..text import code, listed, plural, visible
 from .compare import Cluster, Comparison, Kind
 from .report import DiffReport
-from .signatures import SILENT, SORTS, Disagreement, Signature, Sort
+from .signatures import NO_VOTE, SORTS, Disagreement, Signature, Sort
 
 MAX_ROWS = 30
 """Rows of each list of a page."""
@@ -166,7 +166,7 @@ def _cause_of(signature: Signature) -> str:
 
 def _again(report: DiffReport, example: Disagreement) -> str:
     """Return the command line that shows one disagreement again between two that disagree, escaped."""
-    answered = {token: x for x, token in reversed(example.vector.items()) if token not in SILENT}
+    answered = {token: x for x, token in reversed(example.vector.items()) if token not in NO_VOTE}
     labels = example.between or tuple(answered.values())
     selectors = {who.label: who.selector for who in report.who}
     parts = ["stc", "diff"]

@@ -1,4 +1,4 @@
-"""What a differential run found: every disagreement with its kind, its signature and who is alone.
+"""Disagreements of a differential run, each with its sort, its signature and who is alone.
 
 ``compare`` finds the splits; here they get the two things that a gate needs. *Sort*: seeing different
 things in one file counts wherever it happens, accepting against refusing is a defect only where the format
@@ -26,12 +26,12 @@ SORTS: dict[Sort, str] = {
 }
 """Sort of disagreement -> what it is; the most dangerous first. All but the last count."""
 UNSAFE = REFUSING - {"reject"}
-SILENT = frozenset({"unsupported", *NO_ANSWER})
+NO_VOTE = frozenset({"unsupported", *NO_ANSWER})
 
 
 @dataclass(frozen=True)
 class About:
-    """What is known of an input without running anything.
+    """Knowledge of an input without running anything.
 
     Attributes:
         subject: what is special about it: fault codes joined by ``+``, else a rule, else ``valid``.
@@ -174,7 +174,7 @@ def signature_of(subject: str, vector: Mapping[str, str], names: Mapping[str, st
     """
     by_token: dict[str, list[str]] = {}
     for label, token in vector.items():
-        if token not in SILENT:
+        if token not in NO_VOTE:
             by_token.setdefault(token, []).append(visible(names[label], 60))
     seen = {token: sorted(n) for token, n in by_token.items() if token.startswith("accept:")}
     vague = seen.pop("accept:?", [])  # they tell too little to belong to a group
@@ -235,7 +235,7 @@ def _described(
 
 
 def _bad_ends(records: Sequence[RunRecord], whole: Comparison) -> list[Split]:
-    """Return every input that somebody ended badly on, as if it were a split."""
+    """Return every input on which an implementation ended badly, as if it were a split."""
     rows: dict[str, dict[str, str]] = {}
     for record, label in zip(records, whole.labels, strict=True):
         for row in record.results:

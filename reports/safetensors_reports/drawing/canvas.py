@@ -1,4 +1,4 @@
-"""What drawings are made of: shapes and safe text on a canvas, and the style sheet.
+"""The parts of drawings: shapes and safe text on a canvas, and the style sheet.
 
 Everything is deterministic, uses no font metrics but those of a fixed pitch, and takes names from hostile
 files: what is not harmless on a line of its own is escaped before it gets into the picture.
@@ -136,7 +136,7 @@ class Rows:
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return len(self.taken)
 
     def place(self, middle: float, width: float, limit: int) -> tuple[float, int]:

@@ -20,7 +20,7 @@ from .canvas import CHAR, INNER, MARGIN, Canvas, Rows, cut, extent, shown
 if TYPE_CHECKING:
     from safetensors_reference import Explanation, Fault
 
-LEAST = 10.0
+MIN_WIDTH = 10.0
 """Least width of anything between two positions, in pixels."""
 
 
@@ -48,7 +48,7 @@ def spread(sizes: Sequence[int], least: Sequence[float], width: float) -> tuple[
 
 
 class Scale:
-    """Where the positions of a file are on the canvas; straight lines between the known ones."""
+    """Map from positions in a file to the canvas: straight lines between the known ones."""
 
     def __init__(self, places: Mapping[int, float]) -> None:
         self._places = sorted(places.items())
@@ -69,7 +69,7 @@ def scale_of(spans: Iterable[tuple[int, int, float]], points: Iterable[int] = ()
     spans = list(spans)
     known = sorted({0, *points, *(s[0] for s in spans), *(s[1] for s in spans)})
     gaps = list(pairwise(known))
-    least = [LEAST] * len(gaps)
+    least = [MIN_WIDTH] * len(gaps)
     for begin, end, width in spans:
         inside = [i for i, (a, b) in enumerate(gaps) if begin <= a and b <= end]
         missing = width - sum(least[i] for i in inside)
@@ -86,7 +86,7 @@ STRIP = 30
 """Height of a strip or bar in pixels."""
 ROW = 15
 """Height of a line of text in pixels."""
-MARKS = 4
+MAX_MARKS = 4
 """Most faults marked on the file, and listed."""
 ROWS = 3
 """Most rows of positions below a strip."""
@@ -169,7 +169,7 @@ def _marks(canvas: Canvas, faults: Sequence[Fault], scale: Scale, y: float, size
     rows = Rows()
     bottom = y + ROW + 4 if faults else y
     done: set[tuple[float, float]] = set()
-    for fault in faults[:MARKS]:
+    for fault in faults[:MAX_MARKS]:
         left, right = scale.at(min(fault.start, size)), scale.at(min(fault.end, size))
         if (left, right) in done:
             continue
@@ -322,13 +322,13 @@ def _list(canvas: Canvas, buffer: Buffer, y: float) -> float:
 
 def _fault_list(canvas: Canvas, faults: Sequence[Fault], y: float) -> float:
     """Write what the strict reader says. Returns y below it."""
-    for fault in faults[:MARKS]:
+    for fault in faults[:MAX_MARKS]:
         y += ROW
         text = f"{fault.code} ({fault.rule}), bytes {_bytes(fault)}: {fault.message}"
         canvas.text(MARGIN, y, cut(shown(text), COLUMNS))
-    if len(faults) > MARKS:
+    if len(faults) > MAX_MARKS:
         y += ROW
-        canvas.text(MARGIN, y, f"and {len(faults) - MARKS:,} more faults", "quiet")
+        canvas.text(MARGIN, y, f"and {len(faults) - MAX_MARKS:,} more faults", "quiet")
     return y + 6
 
 
@@ -337,5 +337,5 @@ def _described(data: bytes, explanation: Explanation) -> str:
     parts = [f"{words}, file bytes {begin:,} to {end:,}." for _, words, begin, end in _segments(data)]
     if explanation.data_start is not None:
         parts.append("Data: " + draw_layout(explanation.ranges, len(data) - explanation.data_start) + ".")
-    parts += [f"{f.code} ({f.rule}): {f.message}." for f in explanation.faults[:MARKS]]
+    parts += [f"{f.code} ({f.rule}): {f.message}." for f in explanation.faults[:MAX_MARKS]]
     return " ".join(parts)

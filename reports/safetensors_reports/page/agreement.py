@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
     from ..audit.build import Report
 
-CLUSTERS = 40
+MAX_CLUSTERS = 40
 """Most clusters listed."""
-MATRIX = 12
+MAX_PAIRED = 12
 """Most implementations whose pairs are all listed; of more each one's nearest and farthest are."""
 Row = dict[str, Any]
 
 
 @dataclass
 class Agreement:
-    """What a page tells about agreement.
+    """The agreement of implementations as a page shows it.
 
     Attributes:
         part: the report's own part.
@@ -63,15 +63,15 @@ def agreement(report: Report) -> Agreement:
     if root is not None:
         out.tree = tree_svg(root, labels, part["compared"])
         out.alike = [listed([labels[i] for i in group], 12) for group in groups(root)]
-    if len(members) <= MATRIX:
+    if len(members) <= MAX_PAIRED:
         out.pairs = [
             {"one": labels[a], "other": labels[b], **by_pair[a, b]}
             for a, b in sorted(by_pair, key=apart.get)  # type: ignore[arg-type]
         ]
     else:
         out.rows = [_ends(i, members, by_pair, apart, labels) for i in members]
-    out.clusters = [_cluster(c, labels) for c in part["clusters"][:CLUSTERS]]
-    out.more = max(len(part["clusters"]) - CLUSTERS, 0)
+    out.clusters = [_cluster(c, labels) for c in part["clusters"][:MAX_CLUSTERS]]
+    out.more = max(len(part["clusters"]) - MAX_CLUSTERS, 0)
     return out
 
 
@@ -116,7 +116,7 @@ WIDTH = 880
 TREE = 560
 """Width of the tree in pixels; the names stand at its right."""
 LEFT, TOP = 20, 34
-LABEL = 40
+MAX_LABEL = 40
 """Most columns of a name."""
 
 
@@ -192,7 +192,7 @@ def tree_svg(node: Node, labels: Mapping[int, str], compared: int) -> Markup:
     )
     texts = "".join(
         f'<text x="{LEFT + TREE + 8}" y="{TOP + ROW * (i + 0.5) + 4:.1f}">'
-        f"{escape(fitted(labels[m], LABEL))}</text>"
+        f"{escape(fitted(labels[m], MAX_LABEL))}</text>"
         for m, i in rows.items()
     )
     title = f"Agreement of {len(rows)} implementations over {compared:,} cases"

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 _UNDECIDED = {"pass": "no answer that tells", "choice-inconsistent": "contradicts itself"}
 """Verdict on a choice without an option -> words."""
-COSTLY = 10
+MAX_COSTLY = 10
 """Most cases listed as slowest, and as hungriest."""
-CAUSES, CAUSES_OF_MANY = 60, 20
+MAX_CAUSES, MAX_CAUSES_OF_MANY = 60, 20
 """Most causes shown of one implementation, alone on its page and among others."""
 
 
@@ -70,7 +70,7 @@ def choices(report: Report) -> list[Row]:
 def causes(report: Report) -> list[Row]:
     """Return the implementations that have causes, with those shown and how many there are of each."""
     whos = report["implementations"]
-    limit = CAUSES if len(whos) == 1 else CAUSES_OF_MANY
+    limit = MAX_CAUSES if len(whos) == 1 else MAX_CAUSES_OF_MANY
     out = []
     for who in whos:
         rows = [{**row, "kind": kind_of(row["verdict"])} for row in who.get("causes", ())]
@@ -104,7 +104,7 @@ def costly(report: Report, name: str, measure: str) -> list[Row]:
         measure: field of its rows to order by.
     """
     rows = [{**row, "label": run["implementation"]} for run in report["run"]["runs"] for row in run[name]]
-    return sorted(rows, key=lambda r: (-r[measure], r["case"], r["label"]))[:COSTLY]
+    return sorted(rows, key=lambda r: (-r[measure], r["case"], r["label"]))[:MAX_COSTLY]
 
 
 def changes(report: Report, previous: Report | None) -> tuple[str, Delta] | None:
@@ -126,7 +126,7 @@ def commands(report: Report) -> Iterator[str]:
     yield "stc report runs -o audit --html" + (" --public" if report["public"] else "")
 
 
-LONGEST = 2_000
+MAX_TEXT = 2_000
 """Most characters of one text on the page."""
 
 
@@ -208,7 +208,7 @@ def _colours() -> str:
 
 def _finalized(value: Any) -> Any:
     """Make texts visible, whatever readers or files put into them."""
-    return visible(value, LONGEST) if isinstance(value, str) and not isinstance(value, Markup) else value
+    return visible(value, MAX_TEXT) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 @cache
@@ -228,7 +228,7 @@ def _environment() -> Environment:
         "plural": plural,
         "PROMISES": CHECKS,
         "reference_url": reference_url,
-        "CASES": found.CASES,
+        "CASES": found.MAX_CASES,
         "case_words": found.case_words,
     }
     environment.filters |= {"n": "{:,}".format, "lines": _lines, "place": _place}
@@ -237,7 +237,7 @@ def _environment() -> Environment:
 
 def _lines(text: str) -> Markup:
     """Return a text of several lines that stays one."""
-    return Markup("\n").join(visible(line, LONGEST) for line in text.split("\n"))
+    return Markup("\n").join(visible(line, MAX_TEXT) for line in text.split("\n"))
 
 
 def _place(where: dict[str, Any]) -> str:

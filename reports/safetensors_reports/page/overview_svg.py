@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 NAME, WORD, CELL, ROW = 262, 122, 38, 19
 """Widths of the columns and height of a row, in pixels."""
 MARGIN, HEAD = 10, 34
-LABEL = 36
+MAX_LABEL = 36
 """Most columns of text of a name."""
 _LEGEND = ("unsafe", "wrong-content", "wrong-accept", "wrong-reject", "deviation", "late-reject",
     "not-strict", "unsupported", "choice", "pass", "not asked")  # fmt: skip
@@ -36,7 +36,7 @@ def comparison_svg(report: Report) -> str:
         )
     for number, (who, cells) in enumerate(rows):
         y = HEAD + ROW * number
-        parts.append(f'<text x="{MARGIN}" y="{y + 14}">{escape(fitted(who["label"], LABEL))}</text>')
+        parts.append(f'<text x="{MARGIN}" y="{y + 14}">{escape(fitted(who["label"], MAX_LABEL))}</text>')
         parts.append(_cell(MARGIN + NAME, y, WORD, WORD_STYLE[who["word"]], who["word"]))
         for i, (kind, known, cases) in enumerate(cells):
             tip = f"{areas[i][1]}: {SHORT[kind]}, {known:,} of {cases:,} cases"

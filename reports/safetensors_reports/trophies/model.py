@@ -60,7 +60,7 @@ class Sight:
 
 @dataclass(frozen=True)
 class Trophies:
-    """What is known of every bug that cases show.
+    """Everything known of the bugs that cases show.
 
     Attributes:
         bugs: rows of the manifest, those that at least one active case shows.
@@ -189,5 +189,5 @@ def _covered(pattern: str, cases: Iterable[str]) -> list[str]:
 
 
 def reported_as(issue: str, references: Iterable[str]) -> bool:
-    """Whether the issue of a baseline is one of the reports of a bug."""
+    """Return whether the issue of a baseline is one of the reports of a bug."""
     return report_key(issue) in {report_key(reference) for reference in references}

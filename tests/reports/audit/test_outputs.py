@@ -1,4 +1,4 @@
-"""What is made of a report: the comment, SARIF, the in-toto statement and the badge."""
+"""Other forms of a report: the comment, SARIF, the in-toto statement and the badge."""
 
 from __future__ import annotations
 

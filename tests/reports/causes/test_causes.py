@@ -14,8 +14,8 @@ from markdown_it import MarkdownIt
 from safetensors_corpus import Case
 from safetensors_corpus.judging.verdicts import VERDICTS, badness
 from safetensors_reports.causes import Cause, cause_lines, causes, command, mistakes_of
-from safetensors_reports.causes.cause import MOST
-from safetensors_reports.causes.group import OF_TEXT, WORDINGS, features
+from safetensors_reports.causes.cause import MAX_CAUSES
+from safetensors_reports.causes.group import MAX_WORDINGS, OF_TEXT, features
 from safetensors_reports.record.run import Row, RunRecord
 from safetensors_reports.run.comment import markdown
 
@@ -124,7 +124,7 @@ def test_what_follows_from_a_wider_mistake_is_no_mistake_of_its_own() -> None:
 
 
 def test_a_large_input_goes_to_the_mistake_of_its_rule() -> None:
-    """What is made when it is needed is not made to be looked into."""
+    """Files that are made when they are needed are not made to be examined."""
     large = next(c.id for c in corpus().cases if c.id == "resource/digits-in-shape-1mb")
     small = "shape/beyond-64-bits-beside-zero-front"
     assert corpus().by_id[large].rules[0] == corpus().by_id[small].rules[0]
@@ -494,10 +494,10 @@ def test_words_without_end_do_not_make_causes_without_end() -> None:
     rows = [refuses(case, words()) for case in valid(lambda c: True)[:600]]
     rows += [ends(c.id, "crash", words(), exception="E") for c in broken(40)]
     many = causes(rows, corpus())
-    assert len(many) < 120 <= MOST
+    assert len(many) < 120 <= MAX_CAUSES
     assert len({c.said for c in many}) <= len(many)
-    few = [refuses(case, words()) for case in valid(lambda c: True)[:WORDINGS]]
-    assert len(causes(few, corpus())) > WORDINGS // 2
+    few = [refuses(case, words()) for case in valid(lambda c: True)[:MAX_WORDINGS]]
+    assert len(causes(few, corpus())) > MAX_WORDINGS // 2
 
 
 @pytest.mark.parametrize("text", HOSTILE)

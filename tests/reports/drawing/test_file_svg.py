@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from safetensors_corpus.author.file import FileBuilder
 from safetensors_reference import explain
-from safetensors_reports.drawing.buffer import SHOWN, look_at
+from safetensors_reports.drawing.buffer import MAX_RANGES, look_at
 from safetensors_reports.drawing.canvas import CHAR, INNER, WIDTH, columns, cut, named, shown
 from safetensors_reports.drawing.file_svg import layout_svg, scale_of, spread
 
@@ -133,7 +133,7 @@ def test_holes_among_ranges_that_are_not_drawn_are_counted() -> None:
     explanation = explain(builder.render())
     buffer = look_at(explanation, 60 * 101)
     assert [bar.label for bar in buffer.bars if not bar.number] == ["46 more, 45 gaps"]
-    assert len(buffer.rows) == SHOWN
+    assert len(buffer.rows) == MAX_RANGES
     assert inside(layout_svg(builder.render()))
 
 

@@ -1,4 +1,4 @@
-"""What became of cases between versions, from records made by hand."""
+"""Changes of cases between versions, from records made by hand."""
 
 from __future__ import annotations
 

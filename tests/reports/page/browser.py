@@ -62,7 +62,7 @@ class Seen:
     said: list[str] = field(default_factory=list)
 
     def quiet(self) -> bool:
-        """Whether nothing but the file was asked for, and nothing was said."""
+        """True when nothing but the file was asked for, and nothing was said."""
         return self.requests == [self.page.url.partition("#")[0]] and not self.said
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from safetensors_reports.page.agreement import MATRIX, Node, agreement, groups, join, tree_svg
+from safetensors_reports.page.agreement import MAX_PAIRED, Node, agreement, groups, join, tree_svg
 
 from ..conftest import Make
 from ..samples import corpus, failing, report, run
@@ -118,7 +118,7 @@ def test_pairs_while_they_are_few_and_the_nearest_and_farthest_of_many() -> None
     assert apart[0] > 0
     lots = agreement(many())
     assert lots.pairs == []
-    assert len(lots.rows) == 25 > MATRIX
+    assert len(lots.rows) == 25 > MAX_PAIRED
     for row in lots.rows:
         near, far = (row[end]["content"] + row[end]["verdict"] for end in ("near", "far"))
         assert near <= far

@@ -11,7 +11,7 @@ import pytest
 from safetensors_reports.audit.coverage import LETTERS
 from safetensors_reports.drawing.canvas import CHAR, columns
 from safetensors_reports.page.coverage import standing
-from safetensors_reports.page.overview_svg import LABEL, comparison_svg
+from safetensors_reports.page.overview_svg import MAX_LABEL, comparison_svg
 
 from .samples import ALL, HOSTILE, hostile, many
 
@@ -65,7 +65,7 @@ def test_nothing_leaves_the_frame(sample: tuple[dict[str, Any], ET.Element]) -> 
         middle = text.get("text-anchor") == "middle"
         room = columns(text.text or "") * CHAR / (2 if middle else 1)
         assert float(text.get("x", "-1")) + room <= wide
-        assert columns(text.text or "") <= LABEL
+        assert columns(text.text or "") <= MAX_LABEL
 
 
 def test_names_that_mean_harm_are_text() -> None:

@@ -1,4 +1,4 @@
-"""What a page tells, part by part, and that its numbers are those of the report."""
+"""Parts of a page, whose numbers are those of the report."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from safetensors_reports.audit.severity import NO_WEAKNESS
 from safetensors_reports.page.coverage import areas, standing
 from safetensors_reports.page.findings import blocks, by_severity, grid
 from safetensors_reports.page.html import (
-    LONGEST,
+    MAX_TEXT,
     causes,
     choices,
     commands,
@@ -131,7 +131,7 @@ def test_names_are_unique_and_every_link_within_the_page_has_its_target(
     inside = {link[1:] for link in page.links if link.startswith("#")}
     assert inside <= set(page.ids)
     for finding in sample[0]["findings"]:
-        assert finding["id"] in page.ids or len(finding["id"]) > LONGEST
+        assert finding["id"] in page.ids or len(finding["id"]) > MAX_TEXT
 
 
 def test_every_colour_has_words_or_letters_beside_it(sample: tuple[dict[str, Any], str]) -> None:
@@ -253,7 +253,7 @@ def articles(page: str) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What the official library really does, through both of its entry points, and the reference."""
+    """The official library as it is, through both of its entry points, and the reference."""
     folder = tmp_path_factory.mktemp("real")
     args = ["--no-baseline", "--report", str(folder)]
     for name in ("safetensors", "safetensors:numpy", "reference"):

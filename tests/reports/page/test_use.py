@@ -46,7 +46,7 @@ FOCUS = """() => { const e = document.activeElement, s = getComputedStyle(e), b 
 
 
 def tabbed(page: Page, most: int = 2_000) -> list[dict[str, Any]]:
-    """What the tab key reaches, in order, up to the end of the page."""
+    """Return what the tab key reaches, in order, up to the end of the page."""
     found: list[dict[str, Any]] = []
     for _ in range(most):
         page.keyboard.press("Tab")
@@ -112,7 +112,7 @@ def test_a_page_may_be_opened_at_a_finding(browser: Browser, tmp_path: Path) -> 
 
 
 def expected(document: dict[str, Any], fits: Any) -> int:
-    """How many blocks a filter must leave."""
+    """Return how many blocks a filter must leave."""
     order = list(document["scales"]["severity"])
     blocks: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for finding in document["findings"]:
