@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 
     from ..record.run import RunRecord
     from .inputs import FuzzFinding, Known
+NOT_TOLD = "not asked for, or held back"
+"""The one reason that published pages give for cases without a result of other people's software."""
+UNSAFE_FAMILIES = frozenset({"crash", "memory", "time", "race", "lifetime"})
+"""Families of reported bugs that end in a crash, a hang or endless memory; others tell of none."""
+OWN = "reference"
+"""Name of this project's own reader, about which there is nothing to hold back."""
 
 
 def references_of(
@@ -92,14 +98,6 @@ def redact(finding: dict[str, Any]) -> dict[str, Any]:
         "reproducer": None,
         "redacted": True,
     }
-
-
-NOT_TOLD = "not asked for, or held back"
-"""The one reason that published pages give for cases without a result of other people's software."""
-UNSAFE_FAMILIES = frozenset({"crash", "memory", "time", "race", "lifetime"})
-"""Families of reported bugs that end in a crash, a hang or endless memory; others tell of none."""
-OWN = "reference"
-"""Name of this project's own reader, about which there is nothing to hold back."""
 
 
 def shown_run(record: RunRecord, manifest: Manifest, known: Sequence[Known]) -> RunRecord:

@@ -46,6 +46,11 @@ MAX_REQUEST = 1_000
 """Most characters told of a request."""
 MAX_CARRIED = 16 << 10
 """Largest input in bytes that a report carries."""
+Finding = dict[str, Any]
+Key = tuple[str, str, str]
+"""Label, rule and verdict; the rule is empty where it is not known."""
+MAX_NAME = 80
+"""Characters of a selector that go into the name of a finding."""
 
 
 @dataclass(frozen=True)
@@ -188,13 +193,6 @@ def worst(options: Iterable[Shown]) -> Shown:
         )
 
     return min(options, key=rank)
-
-
-Finding = dict[str, Any]
-Key = tuple[str, str, str]
-"""Label, rule and verdict; the rule is empty where it is not known."""
-MAX_NAME = 80
-"""Characters of a selector that go into the name of a finding."""
 
 
 @dataclass

@@ -39,6 +39,23 @@ ORDER = (*WORDS.values(), UNKNOWN, NOT_TOLD, CLEAN)
 APART = {"write": "wrong-write", "lifecycle": "wrong-race"}
 
 
+COLORS = {
+    "conformant": "brightgreen",
+    "wrong files": "orange",
+    "unguarded": "orange",
+    "late": "yellow",
+    "strict": "yellow",
+    "lenient": "orange",
+    "deviating": "yellow",
+    "inconsistent": "orange",
+    "wrong content": "red",
+    "unsafe": "red",
+    "not fully known": "lightgrey",
+    "no fault shown": "lightgrey",
+}
+"""Word for an implementation -> colour of its badge. The word is always there too, never the colour alone."""
+
+
 def implementation(label: str, record: RunRecord, known: Sequence[Known], *, public: bool) -> dict[str, Any]:
     """Return who was tested, how far the run got and what it counted, *not run* and *not asked* apart.
 
@@ -158,23 +175,6 @@ def _expected(record: RunRecord, known: Sequence[Known]) -> list[dict[str, Any]]
             }
         )
     return out
-
-
-COLORS = {
-    "conformant": "brightgreen",
-    "wrong files": "orange",
-    "unguarded": "orange",
-    "late": "yellow",
-    "strict": "yellow",
-    "lenient": "orange",
-    "deviating": "yellow",
-    "inconsistent": "orange",
-    "wrong content": "red",
-    "unsafe": "red",
-    "not fully known": "lightgrey",
-    "no fault shown": "lightgrey",
-}
-"""Word for an implementation -> colour of its badge. The word is always there too, never the colour alone."""
 
 
 def badges(report: Report) -> dict[str, dict[str, Any]]:

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 MAX_CAUSES = 200
 """Most causes told of one run; those beyond are the ones that count least."""
+MAX_SHOWN = 10
+"""Most causes shown of one run in a terminal."""
+WIDTH = 100
+_INDENT = " " * 8
 
 
 @dataclass(frozen=True)
@@ -190,12 +194,6 @@ def _apart(rows: list[Row]) -> tuple[Row | None, Row | None]:
             if one["case"] != other["case"] and not set(one["options"]) & set(other["options"]):
                 return one, other
     return (rows[0] if rows else None), None
-
-
-MAX_SHOWN = 10
-"""Most causes shown of one run in a terminal."""
-WIDTH = 100
-_INDENT = " " * 8
 
 
 def command(header: Row, cause: Cause) -> str:

@@ -22,6 +22,19 @@ if TYPE_CHECKING:
 
 MIN_WIDTH = 10.0
 """Least width of anything between two positions, in pixels."""
+STRIP = 30
+"""Height of a strip or bar in pixels."""
+ROW = 15
+"""Height of a line of text in pixels."""
+MAX_MARKS = 4
+"""Most faults marked on the file, and listed."""
+ROWS = 3
+"""Most rows of positions below a strip."""
+COLUMNS = int(INNER / CHAR)
+"""Columns of text in a line."""
+_COLOUR = {"hole": "amber", "trailing": "amber", "overlap": "red", "beyond": "red", "unknown": "grey"}
+Segment = tuple[str, str, int, int]
+"""Style, words, first byte and the byte behind the last, counted in the file."""
 
 
 def spread(sizes: Sequence[int], least: Sequence[float], width: float) -> tuple[list[float], bool]:
@@ -80,23 +93,6 @@ def scale_of(spans: Iterable[tuple[int, int, float]], points: Iterable[int] = ()
     for (_, end), width in zip(gaps, widths, strict=True):
         places[end] = max(places.values()) + width
     return Scale(places), to_scale
-
-
-STRIP = 30
-"""Height of a strip or bar in pixels."""
-ROW = 15
-"""Height of a line of text in pixels."""
-MAX_MARKS = 4
-"""Most faults marked on the file, and listed."""
-ROWS = 3
-"""Most rows of positions below a strip."""
-COLUMNS = int(INNER / CHAR)
-"""Columns of text in a line."""
-
-_COLOUR = {"hole": "amber", "trailing": "amber", "overlap": "red", "beyond": "red", "unknown": "grey"}
-
-Segment = tuple[str, str, int, int]
-"""Style, words, first byte and the byte behind the last, counted in the file."""
 
 
 def layout_svg(

@@ -24,6 +24,14 @@ MAX_CLUSTERS = 40
 MAX_PAIRED = 12
 """Most implementations whose pairs are all listed; of more each one's nearest and farthest are."""
 Row = dict[str, Any]
+ROW = 19
+"""Height of one implementation in pixels."""
+WIDTH = 880
+TREE = 560
+"""Width of the tree in pixels; the names stand at its right."""
+LEFT, TOP = 20, 34
+MAX_LABEL = 40
+"""Most columns of a name."""
 
 
 @dataclass
@@ -108,16 +116,6 @@ def _cluster(cluster: Row, labels: Mapping[int, str]) -> Row:
         "difference": cluster["difference"],
         "between": " / ".join(labels[i] for i in between) if between else "",
     }
-
-
-ROW = 19
-"""Height of one implementation in pixels."""
-WIDTH = 880
-TREE = 560
-"""Width of the tree in pixels; the names stand at its right."""
-LEFT, TOP = 20, 34
-MAX_LABEL = 40
-"""Most columns of a name."""
 
 
 @dataclass(frozen=True)
