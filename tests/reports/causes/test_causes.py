@@ -497,7 +497,12 @@ def test_words_without_end_do_not_make_causes_without_end() -> None:
     assert len(many) < 120 <= MAX_CAUSES
     assert len({c.said for c in many}) <= len(many)
     few = [refuses(case, words()) for case in valid(lambda c: True)[:MAX_WORDINGS]]
-    assert len(causes(few, corpus())) > MAX_WORDINGS // 2
+    told = causes(few, corpus())
+    assert len(told) > MAX_WORDINGS // 2
+    table = cause_table([run(*few, name="lib", version="1")], [told])
+    shown = sum("stc run" in line for line in table.splitlines())
+    assert 0 < shown < len(told)
+    assert f"… and {len(told) - shown} more causes" in table
 
 
 @pytest.mark.parametrize("text", HOSTILE)
