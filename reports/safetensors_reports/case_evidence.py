@@ -1,4 +1,4 @@
-"""What a case shows: what was expected and what came, the bytes at fault, and how to see it again.
+"""Evidence of a case: what was expected and what came, the bytes at fault, and how to see it again.
 
 The terminal, pytest, records and reports all say it in these words.
 """
@@ -16,8 +16,7 @@ from safetensors_reference.header.layout import draw_layout
 from safetensors_reference.hexview import hexview
 from safetensors_reference.rules.faults import render_path
 
-from .audit.stable_text import digest
-from .text import plural, visible
+from .text import digest, plural, visible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,9 +25,9 @@ if TYPE_CHECKING:
     from safetensors_corpus import Case, Manifest
     from safetensors_reference import Fault
 
-GOT = 300
+MAX_GOT = 300
 """Characters told at most of what came."""
-LARGEST = 64 << 10
+MAX_EXPLAINED = 64 << 10
 """Largest input in bytes that is explained; all stored files of the corpus are smaller."""
 
 
@@ -56,7 +55,7 @@ def evidence_of(case: Case, rule: str) -> Evidence:
     codes = case_codes(case)
     first = codes[0] if codes else None
     plain = case.input.file is not None and not case.input.files
-    if case.kind == "index" or not plain or case.size > LARGEST:
+    if case.kind == "index" or not plain or case.size > MAX_EXPLAINED:
         return Evidence(first)
     try:
         data = case.read_input()
@@ -126,9 +125,9 @@ def got_text(row: Mapping[str, Any]) -> str:
     """Say in one line what an implementation did; ``row`` is a result of a run record."""
     outcome, detail, message = row["outcome"], row.get("detail") or "", row.get("message") or ""
     if fails(row["verdict"], strict=True) and detail:
-        return visible(detail if detail.startswith(outcome) else f"{outcome}, but {detail}", GOT)
+        return visible(detail if detail.startswith(outcome) else f"{outcome}, but {detail}", MAX_GOT)
     if outcome != "accept":
-        return visible(f"{outcome}: {message}" if message else outcome, GOT)
+        return visible(f"{outcome}: {message}" if message else outcome, MAX_GOT)
     content = row.get("content") or {}
     tensors = content.get("tensors")
     count = None if tensors is None else content.get("tensor_count", len(tensors))

@@ -1,8 +1,15 @@
-"""Texts from readers and files made safe to show: no hidden characters, no markup, bounded length."""
+"""Texts of readers and files made safe to show, the same in every run, and comparable by class.
+
+Safe to show: no hidden characters, no markup, bounded length.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
+from collections.abc import Iterable
+from typing import Any
 
 from safetensors_reference.rules.faults import shorten
 
@@ -55,3 +62,85 @@ def listed(items: list[str], limit: int) -> str:
     """Join about ``limit`` items with commas, saying how many are left out: a single one is named as well."""
     rest = len(items) - limit
     return ", ".join(items) if rest <= 1 else f"{', '.join(items[:limit])} and {rest:,} more"
+
+
+_RULES = (
+    # Addresses before paths: neither holds the other, and both are told by their first characters.
+    (re.compile(r"\b0x[0-9a-fA-F]{6,16}\b"), "0x…"),
+    (re.compile(r"(?<![\w.])/(?:[^\s/'\",:;()\[\]]+/)+([^\s/'\",:;()\[\]]*)"), r"…/\1"),
+    # What time is allowed depends on the machine as well.
+    (re.compile(r"\bprocessor time [\d.,e+]+ s of [\d.,e+]+ s"), "processor time"),
+    (re.compile(r"\b[\d,]+ bytes (of memory|read) of ([\d,]+)"), r"more than \2 bytes \1"),
+    (re.compile(r"\b(after|in|took) [\d.,]+ ?(ms|s|seconds)\b"), r"\1 …"),
+    # Bytes that nobody initialised are other ones every time.
+    (re.compile(r" \(sha256 [0-9a-f]+…?, not [0-9a-f]+…?\)"), ""),
+    (re.compile(r"\btmp[a-z0-9_]{8}\b"), "…"),
+    (re.compile(r"\b(pid|process|thread) \d+"), r"\1 …"),
+)
+
+
+def stable(text: str, limit: int = 200) -> str:
+    """Return a text on one visible line with volatile parts replaced by ``…``."""
+    for pattern, new in _RULES:
+        text = pattern.sub(new, text)
+    return visible(text, limit)
+
+
+def digest(value: Any) -> str:
+    """Return the SHA-256 of a JSON value in one canonical spelling."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def slug(text: str) -> str:
+    """Return a text as lower-case words with hyphens; different texts may give the same."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+_VARYING = re.compile(r"""[0-9]+|"[^"]*"?|'[^']*'?|`[^`]*`?""")
+"""Numbers and quoted texts: what differs from input to input in a message."""
+_LISTS = re.compile(r"(?<=[\[(])#(?:, ?#)+(?=[\])])")
+
+
+def message_class(message: str, names: Iterable[str] = (), limit: int = 60) -> str:
+    """Return a message without what differs from input to input, at most ``limit`` characters.
+
+    Args:
+        message: the words of an implementation.
+        names: those of tensors, which are left out too.
+        limit: length of the class; of the message itself 100 characters more are read.
+    """
+    message = message[: limit + 100]
+    for name in sorted((n for n in names if n and n in message), key=len, reverse=True):
+        message = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "#", message)
+    return _LISTS.sub("#", _VARYING.sub("#", message))[:limit].strip()
+
+
+def difference_class(difference: str) -> str:
+    """Return which part of the content differs: dtype, shape, nbytes, bytes, metadata, tensors."""
+    if difference.startswith("metadata"):
+        return "metadata"
+    # Names of tensors may be anything, so only what stands behind them counts.
+    tail = difference.rpartition('": ')[2]
+    for word in ("dtype", "shape", "nbytes", "other bytes"):
+        if tail.startswith(word):
+            return word
+    for ending, word in ((" is missing", "missing"), (" twice", "twice"), (" none of that name", "reported")):
+        if difference.endswith(ending):
+            return word
+    return "content"
+
+
+def same_project(implementation: str, project: str) -> bool:
+    """Return whether an implementation, given by name or selector, belongs to a project, by name."""
+    return _plain(implementation.partition(":")[0]) == _plain(project)
+
+
+def report_key(reference: str) -> str:
+    """Return what is the same for all ways to name one public report; owners of repositories change."""
+    found = re.search(r"([^/]+)(?:#|/issues/|/pull/)(\d+)/?$", reference)
+    return f"{found[1]}#{found[2]}" if found else reference
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "-")

@@ -1,11 +1,10 @@
-"""Texts made safe and short."""
+"""Texts made safe and short, and classes of messages."""
 
 from __future__ import annotations
 
 import pytest
 
-from safetensors_reports.project_names import report_key
-from safetensors_reports.text import listed, visible
+from safetensors_reports.text import difference_class, listed, message_class, report_key, visible
 
 
 @pytest.mark.parametrize(
@@ -39,3 +38,14 @@ def test_one_report_has_one_key_under_all_its_names() -> None:
 )
 def test_no_line_of_a_log_can_become_a_command(text: str, shown: str) -> None:
     assert visible(text) == shown
+
+
+def test_kinds_of_messages_and_differences() -> None:
+    assert message_class("bad tensor w: [1, 2, 3]", ["w"]) == "bad tensor #: [#]"
+    assert message_class("Error: tensor 'a' ends at 12, \"b\" at 4") == "Error: tensor # ends at #, # at #"
+    assert difference_class('tensor "metadata": dtype U8, the file says F8_E4M3') == "dtype"
+    assert difference_class('metadata "dtype" is missing') == "metadata"
+    assert difference_class('tensor "\\"shape\\": x": shape [1], the file says [2]') == "shape"
+    assert difference_class('tensor "dtype" is missing') == "missing"
+    assert difference_class('tensor "a" is reported twice') == "twice"
+    assert difference_class('tensor "a" is reported, the file has none of that name') == "reported"

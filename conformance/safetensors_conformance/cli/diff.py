@@ -14,10 +14,9 @@ import click
 
 from safetensors_corpus import Manifest
 from safetensors_reference.rules.book import PROFILES
-from safetensors_reports.differences.markdown import diff_markdown
+from safetensors_reports.differences.render import diff_markdown, diff_text
 from safetensors_reports.differences.report import DiffReport, Who, document
 from safetensors_reports.differences.signatures import Differences, evaluate
-from safetensors_reports.differences.terminal import diff_text
 
 from ..differential.run import (
     GONE,

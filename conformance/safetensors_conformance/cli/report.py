@@ -18,9 +18,7 @@ from safetensors_corpus.cli.common import UnusableError
 from safetensors_reference.source import read_whole
 from safetensors_reports.audit.build import Report, build_report, report_text
 from safetensors_reports.audit.comment import summary_markdown
-from safetensors_reports.audit.export.badge import badges
-from safetensors_reports.audit.export.intoto import statements
-from safetensors_reports.audit.export.sarif import sarif_log
+from safetensors_reports.audit.implementations import badges
 from safetensors_reports.audit.inputs import (
     DOCUMENT,
     REPORT,
@@ -30,10 +28,11 @@ from safetensors_reports.audit.inputs import (
     load_fuzz_finding,
     load_report,
 )
-from safetensors_reports.audit.stable_text import slug
+from safetensors_reports.audit.intoto import statements
+from safetensors_reports.audit.sarif import sarif_log
 from safetensors_reports.page.html import report_html
 from safetensors_reports.record.run import LEFT_OUT_NAMED, RecordError, RunRecord, read_record
-from safetensors_reports.text import plural, visible
+from safetensors_reports.text import plural, slug, visible
 
 from ..run.baseline import BaselineError, load_baseline, own_baselines
 

@@ -15,11 +15,10 @@ from rich.progress import TaskID
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus.cli.common import UnusableError
 from safetensors_reports.history.document import trend_document
-from safetensors_reports.history.markdown import trend_markdown
 from safetensors_reports.history.misfits import misfits
 from safetensors_reports.history.model import Bug, Note, Trend, VersionRun
 from safetensors_reports.history.model import trend as hold_together
-from safetensors_reports.history.terminal import trend_text
+from safetensors_reports.history.render import trend_markdown, trend_text
 from safetensors_reports.text import plural
 
 from ..implementations.environment import InstallError, prepare

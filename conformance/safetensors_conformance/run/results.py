@@ -19,8 +19,9 @@ from filelock import FileLock, Timeout
 
 from safetensors_corpus import Case, Manifest
 from safetensors_reports.causes import Cause, cause_lines, causes
-from safetensors_reports.causes.lines import SHOWN
-from safetensors_reports.differences.splits_text import compare, diff_lines
+from safetensors_reports.causes.cause import MAX_SHOWN
+from safetensors_reports.differences.compare import compare
+from safetensors_reports.differences.render import diff_lines
 from safetensors_reports.record.run import RecordWriter, RunRecord, selector_of
 from safetensors_reports.run.comment import markdown
 from safetensors_reports.run.terminal import summary_lines
@@ -305,7 +306,7 @@ class RunResults:
 
     def _cause_lines(self) -> list[str]:
         """Return the causes of all implementations, fewer of each where there are several."""
-        limit = None if self.full else SHOWN if len(self.started) == 1 else SHOWN // 2
+        limit = None if self.full else MAX_SHOWN if len(self.started) == 1 else MAX_SHOWN // 2
         lines: list[str] = []
         for one in self.started:
             mine = cause_lines(self.causes(one), one.header, strict=self.strict, limit=limit)

@@ -11,7 +11,7 @@ from safetensors_corpus import Case, ManifestError
 from safetensors_corpus.judging.judge import Failure, Judgement, failed, failure_of, judge_step
 from safetensors_corpus.judging.verdicts import effect_of, worst
 from safetensors_reference.rules.book import rule_book
-from safetensors_reports.causes.rows import INPUT
+from safetensors_reports.causes.failures import INPUT
 from safetensors_reports.record.device_checks import CHECKS
 
 from ..run.cases import CaseRunner

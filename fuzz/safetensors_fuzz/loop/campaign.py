@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from safetensors_conformance.worker.outcome import StepResult
-from safetensors_reports.wording import message_class
+from safetensors_reports.text import message_class
 
 from ..findings.finding import Finding
 from ..grammar.grammar import MOST_FAULTS, Grammar

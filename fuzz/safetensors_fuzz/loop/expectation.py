@@ -17,7 +17,7 @@ from safetensors_reference.header.model import Header
 from safetensors_reference.header.prove import prove
 from safetensors_reference.rules.book import HEADER_CAP, ProfileName, rule_book
 from safetensors_reference.rules.faults import Fault
-from safetensors_reports.wording import message_class
+from safetensors_reports.text import message_class
 
 Expected = Literal["accept", "reject", "open"]
 LARGE_DIMENSION = 2**31

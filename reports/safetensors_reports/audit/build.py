@@ -8,40 +8,42 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import heapq
 import json
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from safetensors_corpus.judging.verdicts import VERDICTS
+from safetensors_corpus.judging.verdicts import VERDICTS, fails
 from safetensors_corpus.publish.stats import load_reasons, rule_coverage
 from safetensors_reference import rule_book
 
-from ..differences.compare import distinct_labels
+from ..differences.compare import compare, distinct_labels
 from ..schemas import schema_error
-from ..text import listed, plural
-from .agreement import agreement_part
+from ..text import listed, plural, stable
 from .causes import cause_rows
 from .coverage import LETTERS, case_rows, matrix
-from .disclosure import shown_fuzz, shown_run
+from .disclosure import redact, shown_fuzz, shown_run
 from .findings import find
 from .implementations import implementation
 from .inputs import AuditError
-from .measurements import run_part
-from .references import redact
 from .severity import DIFFICULTIES, OUTCOMES, SEVERITIES
-from .stable_text import stable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from safetensors_corpus import Manifest
 
-    from ..record.run import RunRecord
+    from ..differences.compare import Cluster
+    from ..record.run import Row, RunRecord
     from .inputs import FuzzFinding, Known
 
 SCHEMA = 1
 """Version of the report's format; raised when a reader of reports must follow."""
 SCHEMA_ID = "https://safetensors-conformance.example/schema/report.schema.json"
+MAX_COSTLY = 10
+"""Cases named as slowest, and as hungriest, of each run."""
+COMPARABLE_SHARE = 0.5
+"""Share of the fullest run's plain files of which a run must have a result to be compared."""
 Report = dict[str, Any]
 
 
@@ -102,14 +104,14 @@ def build_report(
         "matrix": matrix(records, manifest, public=public),
         "cases": {"legend": LETTERS, "rows": [] if public else case_rows(records, manifest)},
         "coverage": _coverage(manifest),
-        "agreement": agreement_part(records, labels, manifest, public=public),
+        "agreement": _agreement(records, labels, manifest, public=public),
         "findings": found,
         "inputs": _inputs(found, inputs),
         "rules": _rules(found),
         "choices": _choices(records),
         "fuzz_findings": len(fuzz),
         "caveats": _caveats(records, manifest),
-        "run": run_part(runs, public=public),
+        "run": {"runs": [_run(label, record, public=public) for label, record in runs]},
     }
     wrong = schema_error("report", report)
     if wrong is not None:
@@ -233,3 +235,84 @@ def _caveats(records: Sequence[RunRecord], manifest: Manifest) -> list[str]:
         if record.problems:
             out.append(f"{who}: the run reports {len(record.problems):,} problems")
     return out
+
+
+def _run(label: str, record: RunRecord, *, public: bool) -> dict[str, Any]:
+    """Return what differs between two runs over the same inputs; in public without costly cases that fail."""
+    header, footer = record.header, record.footer
+    rows = [r for r in record.results if not (public and fails(r["verdict"], strict=True))]
+    return {
+        "implementation": label,
+        "started": header.get("started"),
+        "duration_s": footer["duration_s"] if footer else None,
+        "platform": _platform(header.get("platform"), public=public),
+        "python": header.get("python"),
+        "slowest": _most(rows, "wall_ms"),
+        "hungriest": _most(rows, "peak_bytes"),
+    }
+
+
+def _platform(text: str | None, *, public: bool) -> str | None:
+    """Return the platform; published pages leave out the build of the kernel, which is nobody's business."""
+    if not public or not text:
+        return text
+    parts = text.split("-")
+    return " ".join([parts[0], *(p for p in parts[1:] if p in ("x86_64", "aarch64", "arm64"))])
+
+
+def _most(rows: Sequence[Row], name: str) -> list[dict[str, Any]]:
+    told = [row for row in rows if row.get(name)]
+    most = heapq.nlargest(MAX_COSTLY, told, key=lambda row: (row[name], row["case"], row["step"]))
+    return [{"case": row["case"], "step": row["step"], name: row[name]} for row in most]
+
+
+def _agreement(
+    records: Sequence[RunRecord], labels: Sequence[str], manifest: Manifest, *, public: bool
+) -> dict[str, Any]:
+    """Return the splits by cluster and by pair; implementations are numbers, from 0 on in their order.
+
+    Compared are the cases that all have, so that readers of a few areas, writers and readers of indexes would
+    leave next to nothing: they are set aside, and named. Published pages get the numbers alone, since a case
+    that divides readers shows how to bring that about.
+    """
+    kept = _comparable(records, manifest)
+    comparison = compare([records[i] for i in kept])
+    number = dict(zip(comparison.labels, kept, strict=True))
+    return {
+        "compared": comparison.compared,
+        "unanswered": comparison.unanswered,
+        "left_out": comparison.left_out,
+        "set_aside": [label for i, label in enumerate(labels) if i not in kept],
+        "content_splits": len(comparison.content_splits),
+        "verdict_splits": len(comparison.verdict_splits),
+        "clusters": [] if public else [_cluster(c, number) for c in comparison.clusters],
+        "pairs": [
+            {"between": [number[a], number[b]], "content": splits.content, "verdict": splits.verdict}
+            for (a, b), splits in comparison.pairs.items()
+        ],
+        "notes": [stable(note, 300) for note in comparison.notes],
+    }
+
+
+def _comparable(records: Sequence[RunRecord], manifest: Manifest) -> list[int]:
+    """Return the positions of the runs to compare: those of most files, all where that leaves none."""
+    plain = {case.id for case in manifest.reading}
+    have = [len({row["case"] for row in record.results} & plain) for record in records]
+    # Filtered runs are held against the fullest of them, not against a corpus that nobody asked for.
+    kept = [i for i, number in enumerate(have) if number and number >= COMPARABLE_SHARE * max(have)]
+    return kept if len(kept) > 1 else list(range(len(records)))
+
+
+def _cluster(cluster: Cluster, number: Mapping[str, int]) -> dict[str, Any]:
+    groups: dict[str, list[int]] = {}
+    for label, token in cluster.vector.items():
+        groups.setdefault(token, []).append(number[label])
+    first = cluster.splits[0]
+    return {
+        "kind": cluster.kind,
+        "answers": {token: groups[token] for token in sorted(groups)},
+        "dissenter": None if first.dissenter is None else number[first.dissenter],
+        "cases": list(cluster.cases),
+        "difference": stable(first.difference) if first.difference else "",
+        "between": [number[label] for label in first.between] if first.between else None,
+    }

@@ -8,9 +8,9 @@ from safetensors_corpus.judging.verdicts import kind_of
 from safetensors_reference import rule_book
 
 from ..causes import Cause, causes, command
-from ..causes.rows import failures
+from ..causes.failures import failures
+from ..text import stable
 from .disclosure import OWN
-from .stable_text import stable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What every implementation supports: the worst verdict per area, rule and case."""
+"""Coverage of the rules by every implementation: the worst verdict per area, rule and case."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def matrix(records: Sequence[RunRecord], manifest: Manifest, *, public: bool = F
 
 @dataclass(frozen=True)
 class _Standing:
-    """What one record says of rules: cases that fail nothing, and for each rule what was charged to it."""
+    """Verdicts of one record: of cases that fail nothing, and for each rule those charged to it."""
 
     fine: Mapping[str, str]
     charged: Mapping[str, Mapping[str, str]]

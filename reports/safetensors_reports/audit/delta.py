@@ -1,4 +1,4 @@
-"""What changed: one report against an older one, or against what the baselines expect."""
+"""Changes of a report against an older one, or against what the baselines expect."""
 
 from __future__ import annotations
 

@@ -1,36 +1,198 @@
-"""Findings as reviewers write them: one per implementation, rule and verdict, with all its cases."""
+"""Findings as reviewers write them: one per implementation, rule and verdict, with all its cases.
+
+The smallest of the inputs that end worst speaks for a finding.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from safetensors_corpus.judging.verdicts import fails, kind_of
 from safetensors_reference import rule_book
-from safetensors_reference.rules.cwe import CWE_NAMES
+from safetensors_reference.rules.cwe import CWE_NAMES, CWE_OF_CODE
 
-from ..case_evidence import expected_text, reproducer
+from ..case_evidence import (
+    Evidence,
+    case_codes,
+    case_digest,
+    evidence_in,
+    evidence_of,
+    expected_text,
+    got_text,
+    reproducer,
+    stored_file,
+)
+from ..recommendations import NOT_KNOWN, recommendation
 from ..record.run import row_failures
-from .disclosure import OWN
-from .recommendations import NOT_KNOWN, recommendation
-from .references import references_of
-from .representative import Shown, of_fuzz, worst
-from .severity import NO_WEAKNESS, OUTCOMES, SEVERITIES, difficulty
-from .stable_text import digest, slug, stable
+from ..text import digest, slug, stable
+from .disclosure import OWN, references_of
+from .severity import NO_WEAKNESS, OUTCOMES, SEVERITIES, difficulty, outcome_class, severity, weaknesses_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from safetensors_corpus import Manifest
+    from safetensors_corpus import Case, Manifest
 
     from ..record.run import Row, RunRecord
     from .inputs import FuzzFinding, Known
 
+_OUTCOMES = list(OUTCOMES)
+_SEVERITIES = list(SEVERITIES)
+MAX_REQUEST = 1_000
+"""Most characters told of a request."""
+MAX_CARRIED = 16 << 10
+"""Largest input in bytes that a report carries."""
 Finding = dict[str, Any]
 Key = tuple[str, str, str]
 """Label, rule and verdict; the rule is empty where it is not known."""
-LONGEST_NAME = 80
+MAX_NAME = 80
 """Characters of a selector that go into the name of a finding."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A case, or an input of a fuzzing run, with the result that an implementation gave.
+
+    Attributes:
+        row: the result, as in run records.
+        rule: the rule that the finding is about.
+        case: of the corpus; None for a case it does not have, and for fuzzing.
+        item: the finding of a fuzzing run.
+    """
+
+    row: Row
+    rule: str
+    case: Case | None = None
+    item: FuzzFinding | None = None
+
+    @property
+    def outcome(self) -> str:
+        """Class of the outcome."""
+        return outcome_class(self.row)
+
+    @property
+    def severity(self) -> str:
+        """Severity of this one result."""
+        numbers = [n for code in self.codes[:1] for n in CWE_OF_CODE.get(code, ())]
+        return severity(self.outcome, self.row["step"], numbers)
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """Fault codes expected of a strict reader, the one that speaks for the input first."""
+        if self.item is not None:
+            return self.item.document.codes
+        return case_codes(self.case) if self.case else ()
+
+    @property
+    def size(self) -> int:
+        """Size of the input in bytes."""
+        if self.item is not None:
+            return self.item.document.size.now
+        return self.case.size if self.case else 0
+
+    @cached_property
+    def seen(self) -> Evidence:
+        """The input looked at."""
+        if self.case is not None:
+            return evidence_of(self.case, self.rule)
+        # An index and its shards are no single file to explain.
+        if self.item is not None and self.item.entry is not None and self.row["step"] != "index":
+            return evidence_in(self.item.entry, self.codes, self.rule)
+        return Evidence(self.codes[0] if self.codes else None)
+
+    @property
+    def weaknesses(self) -> tuple[int, ...]:
+        """CWE numbers, the primary one first."""
+        return weaknesses_of(self.outcome, self.row, CWE_OF_CODE.get(self.seen.code or "", ()))
+
+    @property
+    def digest(self) -> str:
+        """Digest of the input."""
+        if self.item is not None:
+            return self.item.digest
+        return case_digest(self.case) if self.case else ""
+
+    @property
+    def got(self) -> str:
+        """Answer of the implementation, in one line that is the same in every run."""
+        return stable(got_text(self.row))
+
+    @property
+    def input(self) -> str | None:
+        """SHA-256 of the input where a report carries it, None where it is too large or no single file."""
+        data = self.seen.data
+        return hashlib.sha256(data).hexdigest() if data is not None and len(data) <= MAX_CARRIED else None
+
+    def _everything(self) -> dict[str, Any] | None:
+        """Return the whole input as the place, where no byte of it is more at fault than another."""
+        if not self.size:
+            return None
+        if self.row["step"] == "write":
+            text = "the whole file that was there before; nothing in it is at fault"
+        elif not self.codes:
+            text = "the whole input: nothing in it is at fault"
+        else:
+            text = "the whole input: no single byte of it is at fault"
+        return {"start": 0, "end": self.size, "path": None, "text": text}
+
+    def _request(self) -> str | None:
+        """Return what was asked for besides reading the file, as JSON; None for nothing."""
+        action = self.item.document.action if self.item else self.case.action if self.case else None
+        return stable(json.dumps(action), MAX_REQUEST) if action else None
+
+    def document(self, manifest: Manifest) -> dict[str, Any]:
+        """Return the evidence as it stands in the report."""
+        return {
+            "case": self.row["case"],
+            "title": self.case.title if self.case else "",
+            "file": stored_file(self.case, manifest) if self.case else None,
+            "size": self.size,
+            "code": self.seen.code,
+            "where": self.seen.where or self._everything(),
+            "request": self._request(),
+            "layout": self.seen.layout,
+            "hex": self.seen.hex,
+            "input": self.input,
+        }
+
+
+def of_fuzz(item: FuzzFinding, selector: str, rule: str) -> Shown:
+    """Return the input of a fuzzing run's finding with what one implementation answered."""
+    document = item.document
+    got = document.got[selector]
+    row = {
+        "verdict": document.verdict,
+        # The answer begins with the word for the outcome: "accept, 2 tensors", "crash: killed by SIGSEGV".
+        "outcome": got.replace(",", ":").partition(":")[0].strip(),
+        "message": got,
+        "detail": got,
+        "step": document.step,
+        "case": item.slug,
+    }
+    return Shown(row, rule, item=item)
+
+
+def worst(options: Iterable[Shown]) -> Shown:
+    """Return the smallest input among those of the worst outcome. There must be one."""
+
+    def rank(one: Shown) -> tuple[Any, ...]:
+        # A small file comes before a call without a file, which leaves nothing to look at.
+        size = (one.size == 0, one.size)
+        return (
+            _SEVERITIES.index(one.severity),
+            _OUTCOMES.index(one.outcome),
+            size,
+            one.row["case"],
+            # What everybody can run again comes before what takes a device.
+            one.row["step"] == "device",
+            one.row["step"],
+        )
+
+    return min(options, key=rank)
 
 
 @dataclass
@@ -130,8 +292,8 @@ def _ids(groups: Mapping[Key, _Group]) -> dict[Key, str]:
     taken: set[str] = set()
     for key, group in groups.items():
         who = group.selector if len(labels[group.selector]) == 1 else key[0]
-        if len(who) > LONGEST_NAME:  # a command line; names of findings are addresses within pages
-            who = f"{who[:LONGEST_NAME]} {digest(who)[:8]}"
+        if len(who) > MAX_NAME:  # a command line; names of findings are addresses within pages
+            who = f"{who[:MAX_NAME]} {digest(who)[:8]}"
         name = base = slug(f"{who} {key[1] or NOT_KNOWN} {key[2]}")
         number = 2
         while name in taken:

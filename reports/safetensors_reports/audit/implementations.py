@@ -1,4 +1,4 @@
-"""What a report says about each implementation as a whole."""
+"""The part of a report about each implementation: how far it got, its counts, its word and its badge."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any
 from safetensors_corpus.judging.verdicts import fails, kind_of
 
 from ..record.device_checks import CHECKS, STATUSES
+from ..text import stable, visible
 from .disclosure import OWN
-from .stable_text import stable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ..record.run import RunRecord
+    from .build import Report
     from .inputs import Known
 
-PROBLEMS = 20
+MAX_PROBLEMS = 20
 """Most problems of a run that a report repeats."""
 WORDS = {
     "unsafe": "unsafe",
@@ -36,6 +37,23 @@ CLEAN, NOT_TOLD, UNKNOWN = "conformant", "no fault shown", "not fully known"
 ORDER = (*WORDS.values(), UNKNOWN, NOT_TOLD, CLEAN)
 """All words, the worst first."""
 APART = {"write": "wrong-write", "lifecycle": "wrong-race"}
+
+
+COLORS = {
+    "conformant": "brightgreen",
+    "wrong files": "orange",
+    "unguarded": "orange",
+    "late": "yellow",
+    "strict": "yellow",
+    "lenient": "orange",
+    "deviating": "yellow",
+    "inconsistent": "orange",
+    "wrong content": "red",
+    "unsafe": "red",
+    "not fully known": "lightgrey",
+    "no fault shown": "lightgrey",
+}
+"""Word for an implementation -> colour of its badge. The word is always there too, never the colour alone."""
 
 
 def implementation(label: str, record: RunRecord, known: Sequence[Known], *, public: bool) -> dict[str, Any]:
@@ -74,7 +92,7 @@ def implementation(label: str, record: RunRecord, known: Sequence[Known], *, pub
         "baseline": header.get("baseline"),
         "expected_failures": expected,
         "expected_failing": record.expected_failures,
-        "problems": [] if public else [stable(text, 300) for text in record.problems[:PROBLEMS]],
+        "problems": [] if public else [stable(text, 300) for text in record.problems[:MAX_PROBLEMS]],
         **({"device": device} if device else {}),
     }
 
@@ -157,3 +175,23 @@ def _expected(record: RunRecord, known: Sequence[Known]) -> list[dict[str, Any]]
             }
         )
     return out
+
+
+def badges(report: Report) -> dict[str, dict[str, Any]]:
+    """Return a badge per implementation by label: its word, the share of cases due, and what was not run."""
+    return {who["label"]: _badge(who) for who in report["implementations"]}
+
+
+def _badge(who: dict[str, Any]) -> dict[str, Any]:
+    # Choices and lacking features are legitimate; only what was due and is right counts.
+    counts = who["counts"]
+    right = sum(counts.get(kind, 0) for kind in ("pass", "choice", "unsupported"))
+    message = f"{who['word']} · {right:,}/{who['due']:,}"
+    if who["not_run"]:
+        message += f" · {who['not_run']:,} not run"
+    return {
+        "schemaVersion": 1,
+        "label": f"safetensors conformance: {visible(who['label'], 60)}",
+        "message": message,
+        "color": COLORS[who["word"]],
+    }

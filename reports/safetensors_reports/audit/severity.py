@@ -60,7 +60,7 @@ SECURITY_SEVERITY: dict[str, float] = {
 _CONSEQUENT = frozenset({22, 125, 130, 131, 190, 191, 436, 502, 787, 908})
 _CRASHING = frozenset({125, 130, 131, 190, 191, 674, 770, 787, 789, 1284, 1285})
 """Weaknesses by which a process can die."""
-_OTHERWISE = {"memory": (125,), "crash": (248,), "content": (436,), "accept": (20,), "late": (20,)}
+_DEFAULT_WEAKNESSES = {"memory": (125,), "crash": (248,), "content": (436,), "accept": (20,), "late": (20,)}
 """Class of outcome -> CWE numbers where the fault has none."""
 NO_WEAKNESS = frozenset({"reject", "cost", "exception", "strictness", "contradiction"})
 """Classes of outcome that do not mean that something got past the reader."""
@@ -128,4 +128,4 @@ def weaknesses_of(outcome: str, row: Row, of_fault: Sequence[int]) -> tuple[int,
         of_fault = [n for n in of_fault if n in _CRASHING]
     if row["step"] == "lifecycle":
         of_fault = [367, *of_fault]
-    return tuple(of_fault) or _OTHERWISE[outcome]
+    return tuple(of_fault) or _DEFAULT_WEAKNESSES[outcome]

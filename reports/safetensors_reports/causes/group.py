@@ -1,23 +1,151 @@
-"""From the rows of a run to groups of one mistake each."""
+"""Groups of failures, one mistake each: put together by key, and valid inputs by what they have in common.
+
+Inputs that are refused or misread tell why by a feature (a dtype, an empty tensor, an order, ...) that nearly
+all inputs with it share that fate.
+"""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from safetensors_corpus import Case, ManifestError
 from safetensors_corpus.judging.verdicts import badness, kind_of
+from safetensors_reference import InvalidFileError, UnreadableError, read_header
+from safetensors_reference.header.model import Header
+from safetensors_reference.rules.dtypes import DTYPE_BITS
 
+from ..case_evidence import MAX_EXPLAINED, case_codes
 from ..record.run import Row
-from .features import Feature
-from .mistakes import UNSEEN, Key, mistake, said
-from .rows import Failure, all_failures
+from .failures import NOT_EXAMINED, Failure, Key, all_failures, failures, mistake, plain, realm, said
 
 if TYPE_CHECKING:
     from safetensors_corpus import Case
 
-WORDINGS = 30
+Feature = str
+DTYPE = "dtype-"
+TELLING_SHARE = 0.8
+"""Share of the inputs with a feature that are refused, from which on the feature tells why."""
+MIN_INPUTS = 10
+"""Fewest inputs that must have been read before what others have in common tells anything."""
+
+
+_BREAKS = re.compile(rb"[\t\r\n]")
+_SPACES = re.compile(rb"[\t\r\n ][:,\]}]|[\[{][\t\r\n ]")
+"""Spaces in places where printers put none; within strings it is found too, which does no harm here."""
+
+
+def _empty(header: Header, _: bytes) -> bool:
+    return any(t.begin == t.end for t in header.tensors.values())
+
+
+def _unaligned(header: Header, _: bytes) -> bool:
+    start = header.data_start
+    return any(
+        (start + t.begin) % (DTYPE_BITS[t.dtype] // 8)
+        for t in header.tensors.values()
+        if DTYPE_BITS[t.dtype] > 8 and t.begin < t.end
+    )
+
+
+def _shuffled(header: Header, _: bytes) -> bool:
+    begins = [(t.begin, t.end) for t in header.tensors.values()]
+    return begins != sorted(begins)
+
+
+_OF_HEADER: Mapping[Feature, Callable[[Header, bytes], bool]] = {
+    "a tensor without bytes": _empty,
+    "no tensor at all": lambda header, _: not header.tensors,
+    "a tensor that begins at no multiple of its element size": _unaligned,
+    "entries in another order than the data": _shuffled,
+    "a tensor with an empty name": lambda header, _: "" in header.tensors,
+    "names beyond ASCII": lambda header, _: not all(name.isascii() for name in header.tensors),
+    "metadata": lambda header, _: header.metadata is not None,
+    "metadata beyond ASCII": lambda header, _: not str(header.metadata or {}).isascii(),
+    "a scalar": lambda header, _: any(t.shape == () for t in header.tensors.values()),
+    "more than 8 dimensions": lambda header, _: any(len(t.shape) > 8 for t in header.tensors.values()),
+    "dimensions from 2^31 on": lambda header, _: any(
+        d >= 2**31 for t in header.tensors.values() for d in t.shape
+    ),
+    "escapes in the strings of the header": lambda _, raw: b"\\" in raw,
+    "line breaks or tabs between the tokens of the header": lambda _, raw: bool(_BREAKS.search(raw)),
+    "spaces in unusual places of the header": lambda _, raw: bool(_SPACES.search(raw)),
+    "a header whose length is no multiple of 8": lambda header, _: header.length % 8 != 0,
+    "a name of 256 characters and more": lambda header, _: any(
+        len(name) >= 256 for name in (*header.tensors, *(header.metadata or {}))
+    ),
+    "a hundred tensors and more": lambda header, _: len(header.tensors) >= 100,
+}
+"""Trait of a valid file that troubles some reader -> test of a header and its bytes. The first fits best."""
+
+
+OF_TEXT = frozenset(
+    {
+        "names beyond ASCII",
+        "metadata beyond ASCII",
+        "escapes in the strings of the header",
+        "line breaks or tabs between the tokens of the header",
+        "spaces in unusual places of the header",
+    }
+)
+"""Features that parsers trip over in many places, each with words of its own."""
+
+
+_KNOWN: dict[str, frozenset[Feature] | None] = {}
+"""Digest of a file -> its features: reports of many runs ask for the same ones again and again."""
+
+
+def features(case: Case | None) -> frozenset[Feature] | None:
+    """Return the features of a case's file, without its dtypes; None for what is no small valid file."""
+    if case is None or case.kind != "read" or case.input.file is None or case.size > MAX_EXPLAINED:
+        return None
+    if case.sha256 not in _KNOWN:
+        try:
+            _KNOWN[case.sha256] = _features(case.read_input())
+        except ManifestError:
+            return None
+    return _KNOWN[case.sha256]
+
+
+def _features(data: bytes) -> frozenset[Feature] | None:
+    try:
+        header = read_header(data)
+    except (InvalidFileError, UnreadableError):
+        return None
+    raw = data[8 : 8 + header.length]
+    return frozenset(name for name, has in _OF_HEADER.items() if has(header, raw))
+
+
+def dtypes(case: Case | None) -> frozenset[Feature]:
+    """Return the dtypes of a case, as features are named."""
+    return frozenset(name for name in case.features if name.startswith(DTYPE)) if case else frozenset()
+
+
+def telling(
+    refused: Mapping[str, frozenset[Feature]], read: Iterable[frozenset[Feature]]
+) -> dict[Feature, set[str]]:
+    """Return the features that tell why inputs are refused, and of which inputs; the most frequent first.
+
+    Args:
+        refused: case -> features of the inputs that are refused in the same words.
+        read: features of inputs that are read.
+    """
+    fine = list(read)
+    if len(fine) < MIN_INPUTS:
+        return {}  # in a filtered run everything looks telling
+    out: dict[Feature, set[str]] = {}
+    for name in _OF_HEADER:
+        with_it = {case for case, has in refused.items() if name in has}
+        others = sum(name in has for has in fine)
+        if with_it and len(with_it) >= TELLING_SHARE * (len(with_it) + others):
+            out[name] = with_it
+    return dict(sorted(out.items(), key=lambda item: -len(item[1])))
+
+
+MAX_WORDINGS = 30
 """Most classes of words of one aspect that are kept apart; with more of them an implementation's words tell
 nothing."""
 ABSORBED = {"minus zero": "negative numbers"}
@@ -29,7 +157,7 @@ class Group:
     """The failures of one mistake, and what is known about them.
 
     Attributes:
-        key: see ``mistakes``.
+        key: see ``mistake``.
         failures: at least one.
         dtypes: dtypes of the inputs concerned, as features are named, where they tell why.
         feature: what else the inputs concerned have in common that tells why.
@@ -70,9 +198,6 @@ class Group:
 
 def grouped(rows: Sequence[Row], cases: Mapping[str, Case]) -> list[Group]:
     """Return the failing rows in groups of one mistake each, in no order that means anything."""
-    # Reading files for what they have in common is needed by refusals and wrong content of valid files only.
-    from .reasons import Answers, misread, refused
-
     groups: dict[Key, Group] = {}
     for failure in all_failures(rows):
         key = mistake(failure, cases.get(failure.case))
@@ -97,13 +222,13 @@ def _bound(groups: dict[Key, Group]) -> None:
     places = {"reject": 2, "end": 3, "harness": 1, "exception": 1}
     for aspect, place in places.items():
         keys = [key for key in groups if key[0] == aspect]
-        if len({key[place] for key in keys}) > WORDINGS:
+        if len({key[place] for key in keys}) > MAX_WORDINGS:
             _rekey(groups, {key: (*key[:place], "", *key[place + 1 :]) for key in keys})
 
 
 def _absorb(groups: dict[Key, Group]) -> None:
     """Put narrow kinds of a fault to the wide ones, and those not looked into to the one of the same rule."""
-    for key in [key for key in groups if key[0] == "accept" and key[-1] == UNSEEN]:
+    for key in [key for key in groups if key[0] == "accept" and key[-1] == NOT_EXAMINED]:
         rule = groups[key].rules[:1]
         same = [k for k, g in groups.items() if k[:-1] == key[:-1] and k != key and rule == g.rules[:1]]
         if same:
@@ -133,3 +258,179 @@ def contradictions(choices: Iterable[Row], rows: Sequence[Row]) -> Iterator[tupl
         if kind_of(row["verdict"]) == "choice-inconsistent":
             name = str(row["choice"])
             yield name, [r for r in rows if r.get("choice") == name]
+
+
+MANY_CODES, MANY_AREAS = 5, 3
+"""Numbers of different faults, and of areas of rules, that a reader refuses in the same words, from which on
+those words tell nothing."""
+
+
+class Answers:
+    """Answers of a run to valid inputs, and the words in which it refused broken ones."""
+
+    def __init__(self, rows: Iterable[Row], cases: Mapping[str, Case]) -> None:
+        self.cases = cases
+        self._good: set[tuple[str, str]] = set()
+        self._bad: set[tuple[str, str]] = set()
+        self._codes: dict[str, set[str]] = {}
+        for row in rows:
+            case = cases.get(row["case"])
+            if case is None or case.expect is None or kind_of(row["verdict"]) == "unsupported":
+                continue
+            asked = Failure(row, "", "")
+            if case.expect.outcome == "reject":
+                if row["outcome"] == "reject":
+                    self._codes.setdefault(plain(said(asked, case)), set()).update(case_codes(case)[:1])
+            elif row["outcome"] == "accept" and not failures(row):
+                self._good.add((realm(asked), case.id))
+            else:
+                self._bad.add((realm(asked), case.id))
+        self._good -= self._bad
+
+    def general(self, words: str) -> bool:
+        """Tell whether words say nothing about why: there are none, or they stand for many faults."""
+        codes = self._codes.get(words, set())
+        many = len(codes) >= MANY_CODES and len({code[:3] for code in codes}) >= MANY_AREAS
+        return many or not words.strip(" #:.")
+
+    def lacking(self, where: str, concerned: set[str]) -> set[str]:
+        """Return the dtypes of some cases of which nearly every valid input is among these cases."""
+        mine: dict[str, int] = {}
+        for case_id in concerned:
+            for name in dtypes(self.cases.get(case_id)):
+                mine[name] = mine.get(name, 0) + 1
+        good = [dtypes(self.cases.get(case_id)) for place, case_id in self._good if place == where]
+        others = [
+            dtypes(self.cases.get(case_id))
+            for place, case_id in self._bad
+            if place == where and case_id not in concerned
+        ]
+        found: set[str] = set()
+        if len(good) < MIN_INPUTS:
+            return found
+        for name, count in mine.items():
+            left = sum(name in has for has in (*good, *others))
+            if count >= TELLING_SHARE * (count + left):
+                found.add(name)
+        return found
+
+    def nearly_all(self, where: str, concerned: set[str]) -> bool:
+        """Tell whether nearly every valid input that was answered is among some cases, and there are many."""
+        asked = {case_id for place, case_id in (*self._good, *self._bad) if place == where}
+        mine = len(asked & concerned)
+        return mine >= MIN_INPUTS and mine >= TELLING_SHARE * len(asked)
+
+    def telling(self, concerned: Iterable[Failure]) -> tuple[dict[Feature, set[str]], int]:
+        """Return feature -> cases for which it tells why, and how many of the cases were looked into."""
+        looked = {f.case: features(self.cases.get(f.case)) for f in concerned if realm(f) == "file"}
+        known = {case: has for case, has in looked.items() if has is not None}
+        good = (
+            [features(self.cases[case]) for place, case in sorted(self._good) if place == "file"]
+            if known
+            else []
+        )
+        return telling(known, [has for has in good if has is not None]), len(known)
+
+
+def _take(left: list[Failure], chosen: set[str]) -> tuple[list[Failure], list[Failure]]:
+    """Return the failures of some cases, and the others."""
+    return [f for f in left if f.case in chosen], [f for f in left if f.case not in chosen]
+
+
+def refused(groups: Sequence[Group], answers: Answers) -> Iterator[Group]:
+    """Yield the refusals of valid inputs in groups of one mistake.
+
+    Args:
+        groups: refusals by realm, words and rule.
+        answers: the whole run.
+
+    Dtypes that are refused as a whole come first. What trips a parser stands together whatever the parser
+    says there. Words that are said of one fault, or of none, stand for one mistake; words that are said of
+    many things stand for as many as there are features that tell why, and else for one per rule.
+    """
+    pools: dict[tuple[str, str], list[Failure]] = {}
+    for group in groups:
+        _, where, words, _ = group.key
+        pools.setdefault((where, words), []).extend(group.failures)
+    for where, words in list(pools):
+        # What is refused on the way to a slice, and refused at reading in the same words, is the same.
+        if where in ("slice", "index") and ("file", words) in pools and not answers.general(words):
+            pools["file", words] += pools.pop((where, words))
+    for (where, words), members in pools.items():
+        lacks = answers.lacking(where, {f.case for f in members})
+        mine, pools[where, words] = _take(
+            members, {f.case for f in members if lacks & dtypes(answers.cases.get(f.case))}
+        )
+        if mine:
+            spoken = words_of(mine, answers.cases)
+            yield Group(("reject", where, words, "dtypes"), mine, tuple(sorted(lacks)), said=spoken)
+    yield from _tripped("reject", pools, answers)
+    for (where, words), members in pools.items():
+        if members:
+            yield from _by_reason(("reject", where, words), members, answers, answers.general(words))
+
+
+def _tripped(aspect: str, pools: dict[tuple[str, str], list[Failure]], answers: Answers) -> Iterator[Group]:
+    """Yield what stands in the text of headers and trips a parser, and take it out of the pools of files."""
+    files = [f for (where, _), members in pools.items() if where == "file" for f in members]
+    why, _ = answers.telling(files)
+    for name in why:
+        if name not in OF_TEXT:
+            continue
+        mine: list[Failure] = []
+        for pool, members in pools.items():
+            if pool[0] == "file":
+                taken, pools[pool] = _take(members, why[name])
+                mine += taken
+        if mine:
+            spoken = words_of(mine, answers.cases) if aspect == "reject" else ""
+            yield Group((aspect, "file", "", name), mine, feature=name, said=spoken)
+
+
+def _by_reason(
+    key: tuple[str, str, str], members: list[Failure], answers: Answers, general: bool
+) -> Iterator[Group]:
+    """Yield the groups of a pool: one where a reason fits all or the words are telling, else several."""
+    spoken = words_of(members, answers.cases) if key[0] == "reject" else ""
+    if answers.nearly_all(key[1], {f.case for f in members}):
+        yield Group((*key, ""), members, said=spoken, every=True)
+        return
+    why, looked = answers.telling(members)
+    whole = next((name for name, cases in why.items() if len(cases) == looked), "")
+    if whole or not general:
+        yield Group((*key, whole), members, feature=whole, said=spoken)
+        return
+    left = members
+    for name, cases in why.items():
+        mine, left = _take(left, cases)
+        if mine:
+            yield Group((*key, name), mine, feature=name, said=spoken)
+    of_rule: dict[str, list[Failure]] = {}
+    for f in left:
+        of_rule.setdefault(f.rule, []).append(f)
+    for rule, mine in of_rule.items():
+        yield Group((*key, rule), mine, said=spoken)
+
+
+def misread(groups: Sequence[Group], answers: Answers) -> Iterator[Group]:
+    """Yield the wrong contents of valid inputs in groups of one mistake.
+
+    Args:
+        groups: wrong contents; those whose key ends with a rule are told apart by nothing better so far.
+        answers: the whole run.
+    """
+    pools: dict[tuple[str, str], list[Failure]] = {}
+    for group in groups:
+        _, where, part, *_ = group.key
+        if where == "file" and (part == "metadata" or len(group.key) > 4):
+            pools.setdefault((where, part), []).extend(group.failures)
+        else:
+            yield group
+    yield from _tripped("content", pools, answers)
+    for (where, part), members in pools.items():
+        lacks = answers.lacking(where, {f.case for f in members})
+        mine, left = _take(members, {f.case for f in members if lacks & dtypes(answers.cases.get(f.case))})
+        if mine:
+            yield Group(("content", where, part), mine, tuple(sorted(lacks)))
+        if left:
+            yield from _by_reason(("content", where, part), left, answers, part != "metadata")

@@ -9,23 +9,22 @@ from typing import TYPE_CHECKING
 from safetensors_corpus.judging.written_file import PROPERTIES
 from safetensors_reference import rule_book
 
-from ..audit.recommendations import OF_AREA, OF_CODE, OF_OUTCOME
 from ..case_evidence import case_codes
+from ..recommendations import OF_AREA, OF_CODE, OF_OUTCOME
 from ..record.device_checks import CHECKS
 from ..run.terminal import feature_name
 from ..text import listed, visible
-from .features import OF_TEXT
-from .mistakes import UNSEEN, reported
-from .rows import INPUT
+from .failures import INPUT, NOT_EXAMINED, reported
+from .group import OF_TEXT
 
 if TYPE_CHECKING:
     from safetensors_corpus import Case
 
     from .group import Group
 
-SHOWN = 6
+MAX_NAMED = 6
 """Most dtypes, codes or pairs named in one cause."""
-LONGEST = 200
+MAX_TEXT = 200
 """Characters of one text of a cause."""
 
 _ENDS = {"crash": "crashes", "hang": "hangs", "exhausted": "runs out of memory"}
@@ -83,7 +82,7 @@ _MEND = {
 
 def what_of(group: Group, cases: Mapping[str, Case]) -> str:
     """Return in one line what the implementation does with which kind of input."""
-    return visible(_what(group, cases), LONGEST)
+    return visible(_what(group, cases), MAX_TEXT)
 
 
 def _what(group: Group, cases: Mapping[str, Case]) -> str:
@@ -126,7 +125,7 @@ def _accepts(parts: Sequence[str], title: str) -> str:
     inside = " of the index" if where == "index" and not about.startswith("IDX") else ""
     if where == "write":
         return f"writes although it was given this: {text}"
-    return f"accepts although {text}{inside}" + (f": {kind}" if kind not in ("", UNSEEN) else "")
+    return f"accepts although {text}{inside}" + (f": {kind}" if kind not in ("", NOT_EXAMINED) else "")
 
 
 def _refuses(group: Group, where: str, title: str) -> str:
@@ -140,7 +139,7 @@ def _refuses(group: Group, where: str, title: str) -> str:
 
 
 def _dtypes(group: Group) -> str:
-    names = listed([feature_name(name) for name in group.dtypes], SHOWN)
+    names = listed([feature_name(name) for name in group.dtypes], MAX_NAMED)
     return f"{'dtypes' if len(group.dtypes) > 1 else 'dtype'} {names}"
 
 
@@ -156,7 +155,7 @@ def _reports(group: Group, parts: Sequence[str], title: str, cases: Mapping[str,
             for got, want in reported(f, cases.get(f.case), "dtype"):
                 pairs.setdefault(str(got)[:30], set()).add(str(want))
         seen = [f"{got} where the file says {', '.join(sorted(want))}" for got, want in sorted(pairs.items())]
-        return f"reports dtype {listed(seen, SHOWN)}" if seen else f"reports other dtypes: {title}"
+        return f"reports dtype {listed(seen, MAX_NAMED)}" if seen else f"reports other dtypes: {title}"
     if how and how[0] in _SHAPES:
         return _SHAPES[how[0]]
     told = _PARTS.get(part, _PARTS["content"])
@@ -180,7 +179,7 @@ def _writes(parts: Sequence[str], title: str) -> str:
 def _codes(group: Group, cases: Mapping[str, Case]) -> str:
     count = Counter(code for name in group.cases if name in cases for code in case_codes(cases[name])[:1])
     order = sorted(count, key=lambda code: (-count[code], code))
-    return listed([f"{code} {count[code]:,}" for code in order], SHOWN) or "codes not known"
+    return listed([f"{code} {count[code]:,}" for code in order], MAX_NAMED) or "codes not known"
 
 
 def mend_of(group: Group) -> str:
@@ -216,5 +215,5 @@ def mend_of(group: Group) -> str:
 
 
 def _lacks(names: Sequence[str]) -> str:
-    shown = [f'"{name}"' for name in names[:SHOWN]]
-    return f"[{', '.join([*shown, *(['…'] if len(names) > SHOWN else [])])}]"
+    shown = [f'"{name}"' for name in names[:MAX_NAMED]]
+    return f"[{', '.join([*shown, *(['…'] if len(names) > MAX_NAMED else [])])}]"

@@ -1,1 +1,1 @@
-"""Where implementations differ on the same inputs."""
+"""Differences between implementations on the same inputs."""

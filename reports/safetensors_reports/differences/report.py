@@ -20,7 +20,7 @@ Status = Literal["new", "known", "expired", "choice"]
 
 @dataclass(frozen=True)
 class Standing:
-    """What triage says about a signature: ``known`` with its reason, or that its review is overdue."""
+    """Triage of a signature: ``known`` with its reason, or overdue for review."""
 
     status: Status
     reason: str = ""

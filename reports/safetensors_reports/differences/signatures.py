@@ -1,6 +1,6 @@
-"""What a differential run found: every disagreement with its kind, its signature and who is alone.
+"""Disagreements of a differential run, each with its sort, its signature and who is alone.
 
-``comparison`` finds the splits; here they get the two things that a gate needs. *Sort*: seeing different
+``compare`` finds the splits; here they get the two things that a gate needs. *Sort*: seeing different
 things in one file counts wherever it happens, accepting against refusing is a defect only where the format
 leaves no choice. *Signature*: what is wrong with the input and who answered how, without versions, case ids
 or messages, so that what is known stays known when the corpus grows or an implementation is released.
@@ -8,15 +8,14 @@ or messages, so that what is known stays known when the corpus grows or an imple
 
 from __future__ import annotations
 
-import string
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from ..record.run import Row, RunRecord
+from ..record.run import RunRecord
 from ..text import visible
-from .compare import NO_ANSWER, REFUSING, Cluster, Comparison, Split, compare
+from .compare import NO_ANSWER, REFUSING, Cluster, Comparison, Split, compare, letter, outcome_of
 
 Sort = Literal["content", "verdict", "unsafe", "choice"]
 SORTS: dict[Sort, str] = {
@@ -27,12 +26,12 @@ SORTS: dict[Sort, str] = {
 }
 """Sort of disagreement -> what it is; the most dangerous first. All but the last count."""
 UNSAFE = REFUSING - {"reject"}
-SILENT = frozenset({"unsupported", *NO_ANSWER})
+NO_VOTE = frozenset({"unsupported", *NO_ANSWER})
 
 
 @dataclass(frozen=True)
 class About:
-    """What is known of an input without running anything.
+    """Knowledge of an input without running anything.
 
     Attributes:
         subject: what is special about it: fault codes joined by ``+``, else a rule, else ``valid``.
@@ -52,7 +51,7 @@ class Disagreement:
     Attributes:
         input: case id or path.
         sort: a key of ``SORTS``.
-        vector: label -> token, as in ``comparison.Split``.
+        vector: label -> token, as in ``compare.Split``.
         signature: see ``signature_of``.
         about: what is known of the input.
         dissenter: the one that differs from all others, or None.
@@ -87,6 +86,11 @@ class Signature:
     def inputs(self) -> tuple[str, ...]:
         """Ids or paths, sorted."""
         return tuple(sorted(d.input for d in self.found))
+
+    @property
+    def example(self) -> Disagreement:
+        """The one to look at first: with its difference in words, by the shortest name."""
+        return min(self.found, key=lambda d: (not d.difference, len(d.input), d.input))
 
 
 @dataclass(frozen=True)
@@ -170,21 +174,17 @@ def signature_of(subject: str, vector: Mapping[str, str], names: Mapping[str, st
     """
     by_token: dict[str, list[str]] = {}
     for label, token in vector.items():
-        if token not in SILENT:
+        if token not in NO_VOTE:
             by_token.setdefault(token, []).append(visible(names[label], 60))
     seen = {token: sorted(n) for token, n in by_token.items() if token.startswith("accept:")}
     vague = seen.pop("accept:?", [])  # they tell too little to belong to a group
     groups = sorted(seen.values())
     parts = [
-        (f"accept:{_letter(i)}" if len(groups) > 1 else "accept", members) for i, members in enumerate(groups)
+        (f"accept:{letter(i)}" if len(groups) > 1 else "accept", members) for i, members in enumerate(groups)
     ]
     parts += [("accept:?", vague)] if vague else []
     parts += sorted((x, sorted(members)) for x, members in by_token.items() if not x.startswith("accept:"))
     return f"{subject}: " + "; ".join(f"{token} {', '.join(members)}" for token, members in parts)
-
-
-def _letter(index: int) -> str:
-    return string.ascii_uppercase[index] if index < 26 else str(index + 1)
 
 
 def evaluate(
@@ -200,7 +200,7 @@ def evaluate(
     known: Mapping[str, About] = about if about is not None else {}
     whole = compare(records)
     name_of = dict(zip(whole.labels, names, strict=True))
-    splits = {s.case: s for s in (*whole.content_splits, *whole.verdict_splits)}
+    splits = {s.case: s for s in whole.splits}
     found = [_described(s, known, name_of) for s in splits.values()]
     found += [
         _described(s, known, name_of, unsafe=True) for s in _bad_ends(records, whole) if s.case not in splits
@@ -235,21 +235,16 @@ def _described(
 
 
 def _bad_ends(records: Sequence[RunRecord], whole: Comparison) -> list[Split]:
-    """Return every input that somebody ended badly on, as if it were a split."""
+    """Return every input on which an implementation ended badly, as if it were a split."""
     rows: dict[str, dict[str, str]] = {}
     for record, label in zip(records, whole.labels, strict=True):
         for row in record.results:
-            rows.setdefault(row["case"], {})[label] = _token(row)
+            rows.setdefault(row["case"], {})[label] = outcome_of(row)
     return [
         Split(case, "verdict", {x: t for x, t in vector.items() if t not in NO_ANSWER})
         for case, vector in rows.items()
         if len(vector) == len(records) and any(t in UNSAFE for t in vector.values())
     ]
-
-
-def _token(row: Row) -> str:
-    excused = row["verdict"] == "unsupported" and row["outcome"] == "reject"
-    return "unsupported" if excused else str(row["outcome"])
 
 
 def _only(record: RunRecord, inputs: set[str], *, inside: bool) -> RunRecord:

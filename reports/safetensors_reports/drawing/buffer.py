@@ -1,4 +1,4 @@
-"""What there is to see in a data buffer: bars, hatched patches, ticks, and a line of words for each range.
+"""The parts of a drawn data buffer: bars, hatched patches, ticks, and a line of words for each range.
 
 Positions count in the data buffer. Files may have more ranges than anyone can look at; then the ones that
 break the chain are kept and runs of ordinary ones become one bar.
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from safetensors_reference import Explanation
     from safetensors_reference.header.layout import Range
 
-SHOWN = 14
+MAX_RANGES = 14
 """Most ranges drawn one by one."""
 FIRST, LAST = 3, 2
 """Ordinary ranges at both ends that are always drawn."""
-LANES = 4
+MAX_LANES = 4
 """Most bars above one another."""
-REMARK = 60
+MAX_REMARK = 60
 """Columns left for the remark on a range."""
 
 Kind = Literal["hole", "overlap", "trailing", "beyond", "unknown"]
@@ -55,13 +55,13 @@ class Patch:
 
     @property
     def words(self) -> str:
-        """What is written on it; an overlap says whose."""
+        """Words on it; an overlap says whose."""
         who = f"{self.number} " if self.kind == "overlap" and self.number else ""
         return f"{who}{self.short} {self.end - self.begin:,} B"
 
     @property
     def short(self) -> str:
-        """What is written on it where there is little room."""
+        """Words on it where there is little room."""
         return {"beyond": "past end", "unknown": "unclaimed"}.get(self.kind, self.kind)
 
 
@@ -91,7 +91,7 @@ class Buffer:
 
     @property
     def lanes(self) -> int:
-        """How many bars stand above one another at most."""
+        """Largest number of bars above one another."""
         return 1 + max((b.lane for b in self.bars), default=0)
 
     @property
@@ -152,13 +152,13 @@ def _bytes(count: int) -> str:
 def _kept(remarks: Sequence[str]) -> set[int]:
     """Choose the ranges to be drawn one by one: those with a remark first, their neighbours, both ends."""
     count = len(remarks)
-    if count <= SHOWN:
+    if count <= MAX_RANGES:
         return set(range(count))
     ends = {*range(FIRST), *range(count - LAST, count)}
     wrong = [place for place, remark in enumerate(remarks) if remark]
     wanted = [*wrong, *(near for place in wrong for near in (place - 1, place + 1)), *range(count)]
     for place in wanted:
-        if len(ends) == SHOWN:
+        if len(ends) == MAX_RANGES:
             break
         if 0 <= place < count:
             ends.add(place)
@@ -171,7 +171,9 @@ def _add(out: Buffer, item: Range, remark: str) -> None:
     where = f"{item.begin:,}..{item.end:,}"
     note = remark or ("empty" if size == 0 else "")
     name = named(item.name)
-    out.rows.append((str(number), name, cut(item.label, 22), where, f"{max(size, 0):,} B", cut(note, REMARK)))
+    out.rows.append(
+        (str(number), name, cut(item.label, 22), where, f"{max(size, 0):,} B", cut(note, MAX_REMARK))
+    )
     if size == 0:
         out.ticks.setdefault(item.begin, []).append(str(number))
     elif size > 0:
@@ -184,7 +186,7 @@ def _add_run(out: Buffer, run: Sequence[Range]) -> None:
     """Add what stands for ranges that are not drawn one by one."""
     full = [r for r in run if r.begin < r.end]
     for item in run:
-        if item.begin == item.end and (item.begin in out.ticks or len(out.ticks) < SHOWN):
+        if item.begin == item.end and (item.begin in out.ticks or len(out.ticks) < MAX_RANGES):
             out.ticks.setdefault(item.begin, []).append("")
     if full:
         begin, end = min(r.begin for r in full), max(r.end for r in full)
@@ -195,7 +197,7 @@ def _add_run(out: Buffer, run: Sequence[Range]) -> None:
 
 def _place(out: Buffer, bar: Bar) -> None:
     """Put a bar into the first lane that is free there, if one is."""
-    for lane in range(LANES):
+    for lane in range(MAX_LANES):
         if all(b.end <= bar.begin or b.begin >= bar.end for b in out.bars if b.lane == lane):
             out.bars.append(replace(bar, lane=lane))
             return

@@ -1,4 +1,4 @@
-"""What drawings are made of: shapes and safe text on a canvas, and the style sheet.
+"""The parts of drawings: shapes and safe text on a canvas, and the style sheet.
 
 Everything is deterministic, uses no font metrics but those of a fixed pitch, and takes names from hostile
 files: what is not harmless on a line of its own is escaped before it gets into the picture.
@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from xml.sax.saxutils import escape
 
 from safetensors_reference.rules.faults import shorten
+
+from ..text import visible
 
 WIDTH = 880
 """Width of every drawing in pixels."""
@@ -116,6 +118,11 @@ def cut(text: str, limit: int) -> str:
     return text + "…"
 
 
+def fitted(label: str, limit: int) -> str:
+    """Return a label that is harmless and takes at most so many columns."""
+    return cut(shown(visible(label, 80)), limit)
+
+
 def extent(text: str) -> float:
     """Return the width of a text in pixels."""
     return columns(text) * CHAR
@@ -129,7 +136,7 @@ class Rows:
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return len(self.taken)
 
     def place(self, middle: float, width: float, limit: int) -> tuple[float, int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from safetensors_reference import explain
@@ -15,26 +16,83 @@ from safetensors_reference.header.layout import draw_layout
 
 from .buffer import Buffer, Patch, look_at, starts
 from .canvas import CHAR, INNER, MARGIN, Canvas, Rows, cut, extent, shown
-from .scale import Scale, scale_of
 
 if TYPE_CHECKING:
     from safetensors_reference import Explanation, Fault
 
+MIN_WIDTH = 10.0
+"""Least width of anything between two positions, in pixels."""
 STRIP = 30
 """Height of a strip or bar in pixels."""
 ROW = 15
 """Height of a line of text in pixels."""
-MARKS = 4
+MAX_MARKS = 4
 """Most faults marked on the file, and listed."""
 ROWS = 3
 """Most rows of positions below a strip."""
 COLUMNS = int(INNER / CHAR)
 """Columns of text in a line."""
-
 _COLOUR = {"hole": "amber", "trailing": "amber", "overlap": "red", "beyond": "red", "unknown": "grey"}
-
 Segment = tuple[str, str, int, int]
 """Style, words, first byte and the byte behind the last, counted in the file."""
+
+
+def spread(sizes: Sequence[int], least: Sequence[float], width: float) -> tuple[list[float], bool]:
+    """Share ``width`` among intervals in proportion to ``sizes``, each getting at least its ``least``.
+
+    Returns the widths, and whether they are to scale. Where the least widths together are more than there is,
+    they are what is shared out.
+    """
+    if not sizes:
+        return [], True
+    needed = sum(least)
+    if needed >= width:
+        return [width * part / needed for part in least], False
+    fixed: set[int] = set()
+    while True:
+        free = width - sum(least[i] for i in fixed)
+        total = sum(size for i, size in enumerate(sizes) if i not in fixed)
+        # In whole numbers first: a size can have more digits than a float.
+        widths = [least[i] if i in fixed else free * (s / total if total else 0) for i, s in enumerate(sizes)]
+        short = {i for i, w in enumerate(widths) if i not in fixed and w < least[i]}
+        if not short:
+            return widths, not fixed
+        fixed |= short
+
+
+class Scale:
+    """Map from positions in a file to the canvas: straight lines between the known ones."""
+
+    def __init__(self, places: Mapping[int, float]) -> None:
+        self._places = sorted(places.items())
+
+    def at(self, position: int) -> float:
+        """Return x of a position; beyond the ends that of the end."""
+        before, x_before = self._places[0]
+        for place, x in self._places:
+            if position <= place:
+                share = (position - before) / (place - before) if position > before else 0.0
+                return x_before + (x - x_before) * share if position >= before else x
+            before, x_before = place, x
+        return x_before
+
+
+def scale_of(spans: Iterable[tuple[int, int, float]], points: Iterable[int] = ()) -> tuple[Scale, bool]:
+    """Return the scale for spans (begin, end, least width) and points, and whether it is to scale."""
+    spans = list(spans)
+    known = sorted({0, *points, *(s[0] for s in spans), *(s[1] for s in spans)})
+    gaps = list(pairwise(known))
+    least = [MIN_WIDTH] * len(gaps)
+    for begin, end, width in spans:
+        inside = [i for i, (a, b) in enumerate(gaps) if begin <= a and b <= end]
+        missing = width - sum(least[i] for i in inside)
+        for i in inside:
+            least[i] += max(missing, 0.0) / len(inside)
+    widths, to_scale = spread([b - a for a, b in gaps], least, INNER)
+    places = {known[0]: float(MARGIN)}
+    for (_, end), width in zip(gaps, widths, strict=True):
+        places[end] = max(places.values()) + width
+    return Scale(places), to_scale
 
 
 def layout_svg(
@@ -107,7 +165,7 @@ def _marks(canvas: Canvas, faults: Sequence[Fault], scale: Scale, y: float, size
     rows = Rows()
     bottom = y + ROW + 4 if faults else y
     done: set[tuple[float, float]] = set()
-    for fault in faults[:MARKS]:
+    for fault in faults[:MAX_MARKS]:
         left, right = scale.at(min(fault.start, size)), scale.at(min(fault.end, size))
         if (left, right) in done:
             continue
@@ -260,13 +318,13 @@ def _list(canvas: Canvas, buffer: Buffer, y: float) -> float:
 
 def _fault_list(canvas: Canvas, faults: Sequence[Fault], y: float) -> float:
     """Write what the strict reader says. Returns y below it."""
-    for fault in faults[:MARKS]:
+    for fault in faults[:MAX_MARKS]:
         y += ROW
         text = f"{fault.code} ({fault.rule}), bytes {_bytes(fault)}: {fault.message}"
         canvas.text(MARGIN, y, cut(shown(text), COLUMNS))
-    if len(faults) > MARKS:
+    if len(faults) > MAX_MARKS:
         y += ROW
-        canvas.text(MARGIN, y, f"and {len(faults) - MARKS:,} more faults", "quiet")
+        canvas.text(MARGIN, y, f"and {len(faults) - MAX_MARKS:,} more faults", "quiet")
     return y + 6
 
 
@@ -275,5 +333,5 @@ def _described(data: bytes, explanation: Explanation) -> str:
     parts = [f"{words}, file bytes {begin:,} to {end:,}." for _, words, begin, end in _segments(data)]
     if explanation.data_start is not None:
         parts.append("Data: " + draw_layout(explanation.ranges, len(data) - explanation.data_start) + ".")
-    parts += [f"{f.code} ({f.rule}): {f.message}." for f in explanation.faults[:MARKS]]
+    parts += [f"{f.code} ({f.rule}): {f.message}." for f in explanation.faults[:MAX_MARKS]]
     return " ".join(parts)

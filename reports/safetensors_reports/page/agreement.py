@@ -1,30 +1,42 @@
-"""The part of a page about who disagrees with whom, whoever is right."""
+"""The part of a page about who disagrees with whom, whoever is right: a tree, pairs and clusters.
+
+Implementations are joined in the tree the sooner the fewer cases they answer differently.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
+from markupsafe import Markup, escape
+
+from ..drawing.canvas import fitted
 from ..text import listed
-from .tree import groups, join, tree_svg
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from markupsafe import Markup
+    from collections.abc import Mapping, Sequence
 
     from ..audit.build import Report
 
-CLUSTERS = 40
+MAX_CLUSTERS = 40
 """Most clusters listed."""
-MATRIX = 12
+MAX_PAIRED = 12
 """Most implementations whose pairs are all listed; of more each one's nearest and farthest are."""
 Row = dict[str, Any]
+ROW = 19
+"""Height of one implementation in pixels."""
+WIDTH = 880
+TREE = 560
+"""Width of the tree in pixels; the names stand at its right."""
+LEFT, TOP = 20, 34
+MAX_LABEL = 40
+"""Most columns of a name."""
 
 
 @dataclass
 class Agreement:
-    """What a page tells about agreement.
+    """The agreement of implementations as a page shows it.
 
     Attributes:
         part: the report's own part.
@@ -59,15 +71,15 @@ def agreement(report: Report) -> Agreement:
     if root is not None:
         out.tree = tree_svg(root, labels, part["compared"])
         out.alike = [listed([labels[i] for i in group], 12) for group in groups(root)]
-    if len(members) <= MATRIX:
+    if len(members) <= MAX_PAIRED:
         out.pairs = [
             {"one": labels[a], "other": labels[b], **by_pair[a, b]}
             for a, b in sorted(by_pair, key=apart.get)  # type: ignore[arg-type]
         ]
     else:
         out.rows = [_ends(i, members, by_pair, apart, labels) for i in members]
-    out.clusters = [_cluster(c, labels) for c in part["clusters"][:CLUSTERS]]
-    out.more = max(len(part["clusters"]) - CLUSTERS, 0)
+    out.clusters = [_cluster(c, labels) for c in part["clusters"][:MAX_CLUSTERS]]
+    out.more = max(len(part["clusters"]) - MAX_CLUSTERS, 0)
     return out
 
 
@@ -104,3 +116,86 @@ def _cluster(cluster: Row, labels: Mapping[int, str]) -> Row:
         "difference": cluster["difference"],
         "between": " / ".join(labels[i] for i in between) if between else "",
     }
+
+
+@dataclass(frozen=True)
+class Node:
+    """A group of implementations, joined at ``height`` cases answered differently on average."""
+
+    members: tuple[int, ...]
+    height: float = 0.0
+    parts: tuple[Node, Node] | None = None
+
+
+def join(apart: Mapping[tuple[int, int], int], members: Sequence[int]) -> Node | None:
+    """Join implementations into one tree by average linkage; None without any.
+
+    Args:
+        apart: pair of implementations, the lower number first -> cases answered differently.
+        members: their numbers.
+    """
+    nodes = [Node((member,)) for member in sorted(members)]
+
+    def distance(one: Node, other: Node) -> float:
+        pairs = [(min(a, b), max(a, b)) for a in one.members for b in other.members]
+        return sum(apart.get(pair, 0) for pair in pairs) / len(pairs)
+
+    while len(nodes) > 1:
+        # Of equal distances the first in order, so that the same report gives the same picture.
+        height, one, other = min(
+            ((distance(a, b), a, b) for a, b in combinations(nodes, 2)), key=lambda t: (t[0], t[1].members)
+        )
+        nodes = [n for n in nodes if n is not one and n is not other]
+        nodes.append(Node(one.members + other.members, height, (one, other)))
+        nodes.sort(key=lambda n: min(n.members))
+    return nodes[0] if nodes else None
+
+
+def groups(node: Node | None) -> list[tuple[int, ...]]:
+    """Return the largest groups of two or more that answer every case alike."""
+    if node is None or len(node.members) < 2:
+        return []
+    if node.height == 0 or node.parts is None:
+        return [tuple(sorted(node.members))]
+    return groups(node.parts[0]) + groups(node.parts[1])
+
+
+def tree_svg(node: Node, labels: Mapping[int, str], compared: int) -> Markup:
+    """Draw a tree; the words of the table beside it say the same."""
+    rows = {member: i for i, member in enumerate(node.members)}
+    height = TOP + ROW * len(rows) + 8
+    most = max(node.height, 1.0)
+    parts: list[str] = []
+
+    def x(cases: float) -> float:
+        return LEFT + TREE * (1 - cases / most)
+
+    def draw(one: Node) -> float:
+        """Draw what is below a node; return its height in the picture."""
+        if one.parts is None:
+            return TOP + ROW * (rows[one.members[0]] + 0.5)
+        here, ends = x(one.height), [draw(part) for part in one.parts]
+        for part, y in zip(one.parts, ends, strict=True):
+            parts.append(f'<path d="M{here:.1f} {y:.1f}H{x(part.height):.1f}"/>')
+        parts.append(f'<path d="M{here:.1f} {ends[0]:.1f}V{ends[1]:.1f}"/>')
+        return sum(ends) / 2
+
+    draw(node)
+    # Rounded down, so that the last one does not leave the picture.
+    ticks = sorted({int(most * share) for share in (0, 0.25, 0.5, 0.75, 1)})
+    axis = "".join(
+        f'<path class="tick" d="M{x(t):.1f} {TOP - 6}V{height - 8}"/>'
+        f'<text x="{x(t):.1f}" y="{TOP - 12}" text-anchor="middle">{t:,}</text>'
+        for t in ticks
+    )
+    texts = "".join(
+        f'<text x="{LEFT + TREE + 8}" y="{TOP + ROW * (i + 0.5) + 4:.1f}">'
+        f"{escape(fitted(labels[m], MAX_LABEL))}</text>"
+        for m, i in rows.items()
+    )
+    title = f"Agreement of {len(rows)} implementations over {compared:,} cases"
+    return Markup(  # noqa: S704 - numbers, and names that were escaped
+        f'<svg class="tree" role="img" aria-label="{title}; the table below says the same" '
+        f'width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" '
+        f'xmlns="http://www.w3.org/2000/svg">{axis}<g class="branch">{"".join(parts)}</g>{texts}</svg>'
+    )

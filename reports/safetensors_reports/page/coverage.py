@@ -22,7 +22,7 @@ _ORDER = [*LETTERS]
 
 @dataclass(frozen=True)
 class CaseGroup:
-    """Cases of one rule that somebody fails, each with a kind of verdict per implementation."""
+    """Failing cases of one rule, each with a kind of verdict per implementation."""
 
     rule: str
     rows: list[tuple[str, list[str]]]
@@ -34,9 +34,9 @@ class Area:
 
     Attributes:
         row: the area's row of the report's matrix.
-        rules: its rules, those first that somebody breaks worst.
-        failed: cases that somebody fails.
-        others: how many cases nobody fails, as far as they were run.
+        rules: its rules, the worst broken first.
+        failed: cases that some implementation fails.
+        others: number of cases that no implementation fails, as far as they were run.
     """
 
     row: Row
@@ -46,17 +46,17 @@ class Area:
 
     @property
     def failing(self) -> int:
-        """How many of its rules somebody breaks."""
+        """Number of its rules that some implementation breaks."""
         return sum(any(kind in STRICT_FAILING for kind in rule["worst"]) for rule in self.rules)
 
     @property
     def failed_cases(self) -> int:
-        """How many of its cases somebody fails."""
+        """Number of its cases that some implementation fails."""
         return sum(len(group.rows) for group in self.failed)
 
 
 def areas(report: Report) -> list[Area]:
-    """Return the areas, those first that somebody fails worst; those without rules in a report are kept."""
+    """Return the areas, the worst failed first; those without rules in a report are kept."""
     cases: dict[str, list[Row]] = {}
     for case in report["cases"]["rows"]:
         cases.setdefault(case["rule"], []).append(case)

@@ -1,4 +1,4 @@
-"""Findings as the page shows them: one block per rule and verdict, with everybody who has it."""
+"""Findings as the page shows them: one block per rule and verdict, with all implementations that have it."""
 
 from __future__ import annotations
 
@@ -12,20 +12,18 @@ from markupsafe import Markup
 
 from safetensors_corpus.field_bugs import reference_url
 
-from ..audit.recommendations import NOT_KNOWN
-from ..audit.stable_text import slug
 from ..drawing.file_svg import layout_svg
-from ..project_names import report_key
-from ..text import plural
+from ..recommendations import NOT_KNOWN
+from ..text import plural, report_key, slug
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ..audit.build import Report
 
-EMBEDDED = 4 << 10
+MAX_EMBEDDED = 4 << 10
 """Largest input in bytes that the page hands out and draws; larger ones are named."""
-CASES = 60
+MAX_CASES = 60
 """Most cases named in one block."""
 Row = dict[str, Any]
 
@@ -80,7 +78,7 @@ class Block:
 
     @property
     def expected(self) -> bool:
-        """Whether baselines list all of it."""
+        """True when baselines list all of it."""
         return all(m["expected_failure"] for m in self.members)
 
     @property
@@ -154,7 +152,7 @@ def _references(members: Sequence[Row]) -> list[Row]:
 def _show(block: Block, inputs: Mapping[str, str], drawn: dict[str, str]) -> None:
     evidence = block.shown["evidence"] if block.shown else None
     key = evidence["input"] if evidence else None
-    if evidence is None or key is None or key not in inputs or evidence["size"] > EMBEDDED:
+    if evidence is None or key is None or key not in inputs or evidence["size"] > MAX_EMBEDDED:
         return
     block.download = f"data:application/octet-stream;base64,{inputs[key]}"
     if key in drawn:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import shlex
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -12,23 +13,120 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from safetensors_corpus.field_bugs import reference_url
+from safetensors_corpus.judging.verdicts import kind_of
 
 from ..audit.coverage import LETTERS
+from ..audit.delta import Delta, baseline_delta, report_delta
 from ..drawing.canvas import STYLE
 from ..record.device_checks import CHECKS
-from ..text import plural, visible
+from ..text import listed, plural, visible
 from . import coverage as support
 from . import findings as found
 from . import labels as words
-from . import sections
 from .agreement import agreement
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from ..audit.build import Report
 
-LONGEST = 2_000
+Row = dict[str, Any]
+_UNDECIDED = {"pass": "no answer that tells", "choice-inconsistent": "contradicts itself"}
+"""Verdict on a choice without an option -> words."""
+MAX_COSTLY = 10
+"""Most cases listed as slowest, and as hungriest."""
+MAX_CAUSES, MAX_CAUSES_OF_MANY = 60, 20
+"""Most causes shown of one implementation, alone on its page and among others."""
+
+
+def choices(report: Report) -> list[Row]:
+    """Return every choice with the options that were taken, and by whom, the most taken first."""
+    out = []
+    for name, about in report["choices"].items():
+        taken: dict[str, list[str]] = {}
+        for who in report["implementations"]:
+            for row in who["choices"]:
+                if row["choice"] != name:
+                    continue
+                # Where several options fit what was seen, all of them stand between bars.
+                taken.setdefault(
+                    row["option"].replace("|", " or ") or _UNDECIDED.get(row["verdict"], row["verdict"]), []
+                ).append(who["label"])
+        many = len(report["implementations"]) > 1
+        rows = [
+            {
+                "option": option,
+                "meaning": about["options"].get(option, ""),
+                "count": len(labels),
+                "who": listed(labels, 6) if many else "",
+            }
+            for option, labels in sorted(taken.items(), key=lambda item: (-len(item[1]), item[0]))
+        ]
+        if rows:
+            out.append({"name": name, **about, "taken": rows})
+    return out
+
+
+def causes(report: Report) -> list[Row]:
+    """Return the implementations that have causes, with those shown and how many there are of each."""
+    whos = report["implementations"]
+    limit = MAX_CAUSES if len(whos) == 1 else MAX_CAUSES_OF_MANY
+    out = []
+    for who in whos:
+        rows = [{**row, "kind": kind_of(row["verdict"])} for row in who.get("causes", ())]
+        if rows:
+            out.append({"who": who, "rows": rows[:limit], "count": len(rows)})
+    return out
+
+
+def expected_failures(report: Report) -> list[Row]:
+    """Return the expected failures, those together that were entered for one reason, overdue ones first."""
+    found: dict[tuple[str, ...], Row] = {}
+    for who in report["implementations"]:
+        for row in who["expected_failures"]:
+            review = row["review_by"] or ""
+            key = (who["label"], row["state"], row["why"], row["issue"], review)
+            entry = found.setdefault(key, {**row, "label": who["label"], "review": review, "cases": []})
+            entry["cases"].append((row["case"], row["verdict"]))
+    states = ("passes", "no verdict", "fails")
+    return sorted(
+        found.values(),
+        key=lambda r: (states.index(r["state"]), r["review"] or "9999", r["label"], r["cases"][0][0]),
+    )
+
+
+def costly(report: Report, name: str, measure: str) -> list[Row]:
+    """Return the costliest cases of all runs.
+
+    Args:
+        report: the report.
+        name: ``slowest`` or ``hungriest``.
+        measure: field of its rows to order by.
+    """
+    rows = [{**row, "label": run["implementation"]} for run in report["run"]["runs"] for row in run[name]]
+    return sorted(rows, key=lambda r: (-r[measure], r["case"], r["label"]))[:MAX_COSTLY]
+
+
+def changes(report: Report, previous: Report | None) -> tuple[str, Delta] | None:
+    """Return what a report is held against and what changed; None without anything to compare with."""
+    if previous is not None:
+        return "an older report", report_delta(report, previous)
+    delta = baseline_delta(report)
+    return None if delta is None else ("the baselines", delta)
+
+
+def commands(report: Report) -> Iterator[str]:
+    """Yield the command lines that make the runs and the report again."""
+    for who in report["implementations"]:
+        words = ["stc", "run", "--impl", who["selector"]]
+        words += ["--profile", who["profile"]] if who["profile"] else []
+        words += [] if "heavy" in who["not_asked"] or report["public"] else ["--heavy"]
+        words += [] if who["baseline"] else ["--no-baseline"]
+        yield shlex.join([*words, "--report", "runs"])
+    yield "stc report runs -o audit --html" + (" --public" if report["public"] else "")
+
+
+MAX_TEXT = 2_000
 """Most characters of one text on the page."""
 
 
@@ -60,16 +158,16 @@ def report_html(
         standing=support.standing(report),
         areas=support.areas(report),
         blocks=blocks,
-        causes=sections.causes(report),
+        causes=causes(report),
         levels=list(found.by_severity(blocks)),
         grid=found.grid(report),
         agreement=agreement(report),
-        choices=sections.choices(report),
-        expected=sections.expected_failures(report),
-        slowest=sections.costly(report, "slowest", "wall_ms"),
-        hungriest=sections.costly(report, "hungriest", "peak_bytes"),
-        changes=sections.changes(report, previous),
-        commands=list(sections.commands(report)),
+        choices=choices(report),
+        expected=expected_failures(report),
+        slowest=costly(report, "slowest", "wall_ms"),
+        hungriest=costly(report, "hungriest", "peak_bytes"),
+        changes=changes(report, previous),
+        commands=list(commands(report)),
         **_assets(),
     )
 
@@ -110,7 +208,7 @@ def _colours() -> str:
 
 def _finalized(value: Any) -> Any:
     """Make texts visible, whatever readers or files put into them."""
-    return visible(value, LONGEST) if isinstance(value, str) and not isinstance(value, Markup) else value
+    return visible(value, MAX_TEXT) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 @cache
@@ -130,7 +228,7 @@ def _environment() -> Environment:
         "plural": plural,
         "PROMISES": CHECKS,
         "reference_url": reference_url,
-        "CASES": found.CASES,
+        "CASES": found.MAX_CASES,
         "case_words": found.case_words,
     }
     environment.filters |= {"n": "{:,}".format, "lines": _lines, "place": _place}
@@ -139,7 +237,7 @@ def _environment() -> Environment:
 
 def _lines(text: str) -> Markup:
     """Return a text of several lines that stays one."""
-    return Markup("\n").join(visible(line, LONGEST) for line in text.split("\n"))
+    return Markup("\n").join(visible(line, MAX_TEXT) for line in text.split("\n"))
 
 
 def _place(where: dict[str, Any]) -> str:

@@ -9,21 +9,30 @@ from safetensors_corpus.judging.verdicts import STRICT_FAILING
 
 from ..audit.coverage import LETTERS
 
-COLUMNS = (
-    ("unsafe", "unsafe"),
-    ("wrong-content", "wrong content"),
-    ("wrong-accept", "wrong accept"),
-    ("late-reject", "late reject"),
-    ("wrong-reject", "wrong reject"),
-    ("deviation", "beyond the text"),
-    ("choice-inconsistent", "inconsistent"),
-    ("harness-error", "adapter failed"),
-    ("not-strict", "not strict"),
-    ("unsupported", "unsupported"),
-    ("choice", "choice"),
-    ("pass", "pass"),
-)
-"""Verdict -> head of its column in the order of the verdict band."""
+_KINDS = {
+    "unsafe": ("unsafe", "unsafe", "v-c"),
+    "wrong-content": ("wrong content", "wrong content", "v-d"),
+    "wrong-accept": ("wrong accept", "accepts wrongly", "v-a"),
+    "late-reject": ("late reject", "refuses late", "v-l"),
+    "wrong-reject": ("wrong reject", "refuses wrongly", "v-r"),
+    "deviation": ("beyond the text", "beyond the text", "v-x"),
+    "choice-inconsistent": ("inconsistent", "inconsistent", "v-i"),
+    "harness-error": ("adapter failed", "adapter failed", "v-h"),
+    "not-strict": ("not strict", "not strict", "v-n"),
+    "unsupported": ("unsupported", "unsupported", "v-u"),
+    "choice": ("choice", "took an option", "v-o"),
+    "pass": ("pass", "pass", "v-p"),
+    "not run": ("", "not run", "v-0"),
+    "not asked": ("", "not asked", "v-0"),
+    "no case": ("", "no case", "v-0"),
+}
+"""Kind of verdict -> head of its column (empty for none), two words for a cell, and class of its cells.
+
+In the order of the verdict band.
+"""
+COLUMNS = tuple((kind, head) for kind, (head, _, _) in _KINDS.items() if head)
+SHORT = {kind: words for kind, (_, words, _) in _KINDS.items()}
+STYLE = {kind: style for kind, (_, _, style) in _KINDS.items()}
 
 STEPS = {name: step.looks_at for name, step in steps.STEPS.items()}
 """Step -> what it looks at."""
@@ -42,62 +51,27 @@ ENDED = {
     "truncated": "truncated: the record has no end",
 }
 
-SENTENCES = {
-    "conformant": "Everything due was run, and nothing is wrong.",
-    "lenient": "It accepts files that the format forbids.",
-    "wrong files": "It writes files that do not hold what was given, or that break rules.",
-    "unguarded": "It crashes, or reports other content, when a file changes while it is open.",
-    "strict": "It refuses files that the format allows.",
-    "deviating": "It breaks rules on which the written format is silent.",
-    "late": "It finds faults only when the data is read, after the file was opened.",
-    "inconsistent": "Its answers to the cases of one choice contradict each other.",
-    "wrong content": "It reports content that is not the file's.",
-    "unsafe": "It crashes, hangs, or spends memory or time without bound.",
-    "not fully known": "No failure was seen, but not everything due has a result.",
-    "no fault shown": "Nothing told here is wrong; crashes that nobody has reported are not told.",
+_WORDS = {
+    "conformant": ("v-p", "Everything due was run, and nothing is wrong."),
+    "lenient": ("v-a", "It accepts files that the format forbids."),
+    "wrong files": ("v-i", "It writes files that do not hold what was given, or that break rules."),
+    "unguarded": ("v-i", "It crashes, or reports other content, when a file changes while it is open."),
+    "strict": ("v-r", "It refuses files that the format allows."),
+    "deviating": ("v-x", "It breaks rules on which the written format is silent."),
+    "late": ("v-l", "It finds faults only when the data is read, after the file was opened."),
+    "inconsistent": ("v-i", "Its answers to the cases of one choice contradict each other."),
+    "wrong content": ("v-d", "It reports content that is not the file's."),
+    "unsafe": ("v-c", "It crashes, hangs, or spends memory or time without bound."),
+    "not fully known": ("v-h", "No failure was seen, but not everything due has a result."),
+    "no fault shown": ("v-0", "Nothing told here is wrong; crashes that nobody has reported are not told."),
 }
-"""Word for an implementation -> what it means."""
-
-SHORT = {
-    "unsafe": "unsafe",
-    "wrong-content": "wrong content",
-    "wrong-accept": "accepts wrongly",
-    "late-reject": "refuses late",
-    "wrong-reject": "refuses wrongly",
-    "deviation": "beyond the text",
-    "choice-inconsistent": "inconsistent",
-    "harness-error": "adapter failed",
-    "not-strict": "not strict",
-    "unsupported": "unsupported",
-    "choice": "took an option",
-    "pass": "pass",
-    "not run": "not run",
-    "not asked": "not asked",
-    "no case": "no case",
-}
-"""Verdict -> two words for a cell."""
+"""Word for an implementation -> class of its cells, and what it means."""
+WORD_STYLE = {word: style for word, (style, _) in _WORDS.items()}
+SENTENCES = {word: sentence for word, (_, sentence) in _WORDS.items()}
 
 KIND_OF = {letter: kind for kind, letter in LETTERS.items()}
 """Letter of a row of cases -> kind of verdict."""
 FAILING_LETTERS = frozenset(LETTERS[kind] for kind in STRICT_FAILING)
-STYLE = {
-    "unsafe": "v-c",
-    "wrong-content": "v-d",
-    "wrong-accept": "v-a",
-    "wrong-reject": "v-r",
-    "deviation": "v-x",
-    "choice-inconsistent": "v-i",
-    "harness-error": "v-h",
-    "late-reject": "v-l",
-    "not-strict": "v-n",
-    "unsupported": "v-u",
-    "choice": "v-o",
-    "pass": "v-p",
-    "not run": "v-0",
-    "not asked": "v-0",
-    "no case": "v-0",
-}
-"""Kind of verdict -> class of its cells."""
 COLOURS = {
     "v-c": ("#4b1d6b", "#ffffff", "#a371f7", "#0d0518"),
     "v-d": ("#a40e26", "#ffffff", "#f47067", "#2a0508"),
@@ -114,20 +88,6 @@ COLOURS = {
     "v-0": ("#ffffff", "#57606a", "#0d1117", "#9aa4af"),
 }
 """Class of a cell -> ground and text on a light page, then on a dark one."""
-WORD_STYLE = {
-    "conformant": "v-p",
-    "lenient": "v-a",
-    "wrong files": "v-i",
-    "unguarded": "v-i",
-    "strict": "v-r",
-    "deviating": "v-x",
-    "late": "v-l",
-    "inconsistent": "v-i",
-    "wrong content": "v-d",
-    "unsafe": "v-c",
-    "not fully known": "v-h",
-    "no fault shown": "v-0",
-}
 
 
 def blank(cases: int, who: dict[str, Any]) -> str:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
 from ..audit.coverage import LETTERS
-from ..drawing.canvas import columns, cut, shown
-from ..text import visible
+from ..drawing.canvas import fitted
 from .coverage import standing
 from .labels import COLOURS, SHORT, STYLE, WORD_STYLE
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 NAME, WORD, CELL, ROW = 262, 122, 38, 19
 """Widths of the columns and height of a row, in pixels."""
 MARGIN, HEAD = 10, 34
-LABEL = 36
+MAX_LABEL = 36
 """Most columns of text of a name."""
 _LEGEND = ("unsafe", "wrong-content", "wrong-accept", "wrong-reject", "deviation", "late-reject",
     "not-strict", "unsupported", "choice", "pass", "not asked")  # fmt: skip
@@ -37,7 +36,7 @@ def comparison_svg(report: Report) -> str:
         )
     for number, (who, cells) in enumerate(rows):
         y = HEAD + ROW * number
-        parts.append(f'<text x="{MARGIN}" y="{y + 14}">{escape(_name(who["label"]))}</text>')
+        parts.append(f'<text x="{MARGIN}" y="{y + 14}">{escape(fitted(who["label"], MAX_LABEL))}</text>')
         parts.append(_cell(MARGIN + NAME, y, WORD, WORD_STYLE[who["word"]], who["word"]))
         for i, (kind, known, cases) in enumerate(cells):
             tip = f"{areas[i][1]}: {SHORT[kind]}, {known:,} of {cases:,} cases"
@@ -79,8 +78,3 @@ def _style() -> str:
         'text{font:12px system-ui,-apple-system,"Segoe UI",Roboto,Arial,sans-serif;fill:#1f2328}'
         f".g{{fill:#fff}}{light}@media (prefers-color-scheme:dark){{{night}}}"
     )
-
-
-def _name(label: str) -> str:
-    text = shown(visible(label, 80))
-    return text if columns(text) <= LABEL else cut(text, LABEL)

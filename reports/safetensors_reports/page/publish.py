@@ -11,8 +11,8 @@ from safetensors_corpus.judging.verdicts import STRICT_FAILING
 from ..audit.build import build_report, report_text
 from ..audit.disclosure import OWN
 from ..audit.inputs import REPORT, AuditError, load_report
-from ..audit.stable_text import slug
-from ..text import code, listed, plural, visible
+from ..templates import render
+from ..text import listed, slug, visible
 from .coverage import standing
 from .html import report_html
 from .overview_svg import comparison_svg
@@ -92,7 +92,17 @@ def pages(texts: Mapping[str, str]) -> dict[str, str]:
     }
     out[INDEX] = report_html(whole, places=places)
     out[PICTURE] = comparison_svg(whole)
-    out[README] = _readme(whole, places)
+    out[README] = render(
+        "published.md",
+        report=whole,
+        places=places,
+        sentences=sentences(whole),
+        standing=standing(whole),
+        INDEX=INDEX,
+        JSON=JSON,
+        PAGE=PAGE,
+        PICTURE=PICTURE,
+    )
     return out
 
 
@@ -140,40 +150,6 @@ def _nothing(clean: Sequence[str]) -> str:
         return "every one does at least one of these"
     shows = "shows" if len(clean) == 1 else "show"
     return f"{len(clean):,} {shows} nothing of this kind ({listed(list(clean), 4)})"
-
-
-def _readme(report: Report, places: Mapping[str, str]) -> str:
-    lines = [
-        "# Published reports",
-        "",
-        "Written by `stc publish`, which runs every implementation that the harness can run; change nothing",
-        f"here by hand. Corpus {report['corpus']['version']}, {plural(report['corpus']['cases'], 'case')}.",
-        f"The [comparison]({INDEX}) and the page of each implementation are single files: save them and open",
-        "them in a browser. What they tell about other people's software follows",
-        "[docs/disclosure.md](../../docs/disclosure.md).",
-        "",
-        f"![Conformance by area of rules]({PICTURE})",
-        "",
-        *sentences(report),
-        "",
-        "| implementation | word | wrong content | accept | reject | beyond the text | late | not run | |",
-        "|---|---|--:|--:|--:|--:|--:|--:|---|",
-    ]
-    for who, _ in standing(report):
-        counts = who["counts"]
-        numbers = [
-            f"{counts.get(kind, 0):,}"
-            for kind in ("wrong-content", "wrong-accept", "wrong-reject", "deviation", "late-reject")
-        ]
-        lines.append(
-            f"| {code(who['label'], 60)} | {who['word']} | {' | '.join(numbers)} | {who['not_run']:,} "
-            f"| [page]({places[who['label']]}), [data]({_data(places[who['label']])}) |"
-        )
-    return "\n".join(lines) + "\n"
-
-
-def _data(page: str) -> str:
-    return page.removesuffix(PAGE) + JSON
 
 
 def stale(folder: Path, texts: Mapping[str, Any]) -> list[Path]:

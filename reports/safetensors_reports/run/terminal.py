@@ -21,8 +21,8 @@ FAILURE_COUNTS = (
 )
 """Order of the numbers that tell what is wrong; the rare ones are shown only when they occur."""
 
-FEATURES_SHOWN = 6
-PROBLEMS_SHOWN = 5
+MAX_FEATURES = 6
+MAX_PROBLEMS = 5
 
 
 def verdict_counts(record: RunRecord) -> dict[str, int]:
@@ -66,16 +66,16 @@ def caveats(record: RunRecord, *, markdown: bool = False) -> list[str]:
         spoken = ", ".join(f"{number:,} {visible(kind, 20)}" for kind, number in sorted(left_out.items()))
         out.append(f"not asked: {spoken}")
     show = code if markdown else visible
-    out += [f"problem: {show(text, 300)}" for text in record.problems[:PROBLEMS_SHOWN]]
-    if len(record.problems) > PROBLEMS_SHOWN:
-        out.append(f"… {len(record.problems) - PROBLEMS_SHOWN:,} more problems")
+    out += [f"problem: {show(text, 300)}" for text in record.problems[:MAX_PROBLEMS]]
+    if len(record.problems) > MAX_PROBLEMS:
+        out.append(f"… {len(record.problems) - MAX_PROBLEMS:,} more problems")
     return out
 
 
 def lacking(record: RunRecord) -> str:
     """Return the features the implementation lacks as shown to people: ``F4, F6``; empty for none."""
     names = [feature_name(name) for name in sorted(set(record.implementation.get("lacks", [])))]
-    return ", ".join([*names[:FEATURES_SHOWN], *(["…"] if len(names) > FEATURES_SHOWN else [])])
+    return ", ".join([*names[:MAX_FEATURES], *(["…"] if len(names) > MAX_FEATURES else [])])
 
 
 def feature_name(name: str) -> str:

@@ -18,8 +18,7 @@ from safetensors_reference.source import read_whole
 from ..baseline import MAX_BYTES, BaselineError, read_baseline, read_toml
 from ..history.document import TrendDocument
 from ..history.model import TURNS, turn_of
-from ..project_names import same_project
-from ..text import visible
+from ..text import same_project, visible
 from .model import Expectations
 
 IMPLEMENTATIONS = Path("conformance") / "safetensors_conformance" / "implementations"

@@ -19,7 +19,7 @@ from safetensors_corpus.steps import CASE_STEPS
 
 from ..baseline import Expected
 from ..history.document import TrendDocument
-from ..project_names import report_key, same_project
+from ..text import report_key, same_project
 
 Row = Mapping[str, Any]
 Kind = Literal["gone", "came", "there"]
@@ -61,7 +61,7 @@ class Sight:
 
 @dataclass(frozen=True)
 class Trophies:
-    """What is known of every bug that cases show.
+    """Everything known of the bugs that cases show.
 
     Attributes:
         bugs: rows of the manifest, those that at least one active case shows.
@@ -175,5 +175,5 @@ def _expected(baseline: Expectations, named: Mapping[str, Sequence[Row]]) -> Ite
 
 
 def reported_as(issue: str, references: Iterable[str]) -> bool:
-    """Whether the issue of a baseline is one of the reports of a bug."""
+    """Return whether the issue of a baseline is one of the reports of a bug."""
     return report_key(issue) in {report_key(reference) for reference in references}

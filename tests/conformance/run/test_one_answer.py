@@ -20,8 +20,8 @@ from safetensors_corpus.judging.written_file import PROPERTIES
 from safetensors_corpus.perform import failure
 from safetensors_reference import rule_book
 from safetensors_reports.audit.findings import find
-from safetensors_reports.audit.stable_text import stable
 from safetensors_reports.record.run import RunRecord
+from safetensors_reports.text import stable
 
 from ..suite_runs import one_of_each
 from ..support import committed

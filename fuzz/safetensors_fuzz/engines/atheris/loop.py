@@ -22,7 +22,7 @@ from safetensors_conformance.implementations.selectors import SelectorError
 from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.outcome import StepResult
 from safetensors_conformance.worker.worker import Limits, StartError
-from safetensors_reports.wording import message_class
+from safetensors_reports.text import message_class
 
 from ...findings import folder
 from ...findings.finding import Finding

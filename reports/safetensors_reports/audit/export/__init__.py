@@ -1,1 +1,0 @@
-"""An audit report in the formats of other programs."""

@@ -1,0 +1,403 @@
+"""The single failures of a run, each with a key that tells its mistake from others.
+
+Failures of one key are shown as one cause. The parts of a key depend on the aspect, its first one: of a
+wrong acceptance the fault that was not noticed, of a refusal the words of the reader, of wrong content what
+differs. In which form a row tells its failures depends on the version of the suite that wrote it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from safetensors_corpus import Case, ManifestError
+from safetensors_corpus.judging.verdicts import STRICT_FAILING, badness, kind_of
+from safetensors_corpus.judging.written_file import PROPERTIES
+from safetensors_reference import explain, rule_book
+from safetensors_reference.rules.dtypes import DTYPE_BITS
+
+from ..case_evidence import MAX_EXPLAINED, case_codes
+from ..record.device_checks import CHECKS
+from ..record.run import Row
+from ..text import difference_class, message_class
+
+BLAMED = STRICT_FAILING - {"choice-inconsistent"}
+"""Kinds of verdict of a row that have a cause; of a contradiction several rows are the cause together."""
+PASS = badness("pass")
+_LACKING = "does not hold: "
+_PROPERTY = re.compile(r"\(([a-z]+(?:-[a-z]+)*)\)|^([a-z]+(?:-[a-z]+)*)$")
+_BREAKS = "the file breaks rules: "
+_CODE = re.compile(r"\b[A-Z]{2,3}_[A-Z0-9_]+\b")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One thing that is wrong about one answer.
+
+    Attributes:
+        row: the row of the record.
+        verdict: the verdict on this alone, ``deviation:accept`` where the written format is silent.
+        rule: id of the rule charged, empty for none.
+        basis: who says so: ``text``, ``official``, ``ours``, or None where the record does not tell.
+        broken: demanded property of a written file that is broken, empty for none.
+        check: promise of loading onto a device that is broken, empty for none.
+        detail: the harness's words.
+    """
+
+    row: Row
+    verdict: str
+    rule: str
+    basis: str | None = None
+    broken: str = ""
+    check: str = ""
+    detail: str = ""
+
+    @property
+    def case(self) -> str:
+        """Id of the case."""
+        return str(self.row["case"])
+
+    @property
+    def step(self) -> str:
+        """Step that failed."""
+        return str(self.row["step"])
+
+    @property
+    def outcome(self) -> str:
+        """Outcome of the step."""
+        return str(self.row["outcome"])
+
+    @property
+    def codes(self) -> list[str]:
+        """Fault codes that the harness names in its words."""
+        return _CODE.findall(self.detail)
+
+
+def failures(row: Row) -> list[Failure]:
+    """Return what is wrong about one answer: nothing, one thing, or several of one file that was written."""
+    if kind_of(row["verdict"]) not in BLAMED:
+        return []
+    told = [_told(row, part) for part in row.get("failures") or ()]
+    told = [f for f in told if kind_of(f.verdict) in BLAMED]
+    broken = [c for c in row.get("checks") or () if c["status"] == "fail" and c["name"] in CHECKS]
+    if not told:
+        told = list(_untold(row, broken))
+    named = {f.broken for f in told}
+    told += [_unkept(row, check) for check in broken if check["name"] not in named]
+    return [f for f in told if kind_of(f.verdict) in BLAMED]
+
+
+INPUT = "input"
+"""Property of a reader that leaves the file as it is, on which no rule of the format says anything."""
+
+
+def _told(row: Row, part: dict[str, Any]) -> Failure:
+    name = str(part.get("property") or "")
+    return Failure(
+        row,
+        str(part.get("verdict") or row["verdict"]),
+        "" if name == INPUT else str(part.get("rule") or _rule(row)),
+        part.get("basis") or row.get("basis"),
+        name if name in ("valid", INPUT) or name in PROPERTIES else "",
+        name if name in CHECKS else "",
+        str(part.get("detail") or row.get("detail") or ""),
+    )
+
+
+def _untold(row: Row, broken: Iterable[dict[str, Any]]) -> Iterator[Failure]:
+    """Yield the failures of a row of an older record, which tells them in words."""
+    detail = str(row.get("detail") or "")
+    if any(detail.startswith(f"{check['name']}: ") for check in broken):
+        return  # the verdict is that of the promises
+    if detail.startswith(_LACKING):
+        for part in detail.removeprefix(_LACKING).split(", "):
+            found = _PROPERTY.search(part)
+            if found:
+                name = found[1] or found[2]
+                yield Failure(row, row["verdict"], _rule(row), row.get("basis"), name, "", detail)
+        return
+    name = "valid" if detail.startswith((_BREAKS, "no file was written")) else ""
+    yield Failure(row, row["verdict"], _rule(row), row.get("basis"), name, "", detail)
+
+
+def _unkept(row: Row, check: dict[str, Any]) -> Failure:
+    promise = CHECKS[check["name"]]
+    return Failure(row, promise.verdict, promise.rule, None, "", check["name"], str(check["message"]))
+
+
+def _rule(row: Row) -> str:
+    return str(row.get("rule") or next(iter(row.get("rules") or ()), ""))
+
+
+def all_failures(rows: Iterable[Row]) -> list[Failure]:
+    """Return the failures of a run in the order of its rows.
+
+    A broken file that is accepted at opening is no second mistake where reading it ends worse.
+    """
+    found = [failure for row in rows for failure in failures(row)]
+    reading: dict[str, tuple[int, int]] = {}
+    for f in found:
+        if f.step == "read":
+            reading[f.case] = min(badness(f.verdict), reading.get(f.case, PASS))
+    return [
+        f
+        for f in found
+        if not (f.step == "open" and f.outcome == "accept" and reading.get(f.case, PASS) < badness(f.verdict))
+    ]
+
+
+Key = tuple[str, ...]
+MAX_CLASS = 110
+"""Characters of a class of messages."""
+NOT_EXAMINED = "unseen"
+"""Kind of a fault in a file that was not examined."""
+
+_REALMS = {"write": "write", "slice": "slice", "index": "index", "lifecycle": "lifecycle"}
+_PATHS = re.compile(r"(?:[A-Za-z]:)?(?<![\w.])(?:[\\/][^\s\\/'\",:;()\[\]]+)+[\\/]([^\s\\/'\",:;()\[\]]*)")
+_ADDRESSES = re.compile(r"\b0x[0-9a-fA-F]{4,16}\b")
+_TYPES = re.compile(
+    r"(?<![A-Za-z])(?:(?:bf|[fiuc]|b?float|u?int|complex|big(?:u?)int)#(?:_?e#m#[a-z]*)?"
+    r"|bool(?:ean)?|half|double)(?:array|_t)?(?![A-Za-z#])",
+    re.IGNORECASE,
+)
+_LETTERS = re.compile(r"(?<![\w<])[A-Za-z](?![\w>])")
+_CONTENT = frozenset({"", "content", "metadata"})
+"""Properties that are no more than what is read."""
+_INDEX, _WRITING = "index", "write"
+
+
+def mistake(failure: Failure, case: Case | None) -> Key:
+    """Return the key of a failure; ``case`` is None for one that the corpus at hand does not have."""
+    aspect = aspect_of(failure, case)
+    match aspect:
+        case "end":
+            return aspect, realm(failure), failure.outcome, *_ended(failure, case)
+        case "accept":
+            return aspect, *_accepted(failure, case)
+        case "reject":
+            return aspect, realm(failure), _class(failure, case), failure.rule
+        case "content":
+            return aspect, *_content(failure, case)
+        case "property":
+            return aspect, failure.broken, *failure.codes[:1]
+        case "check":
+            return aspect, failure.check
+        case "cost":
+            return aspect, failure.rule
+        case "exception":
+            return aspect, str(failure.row.get("exception") or "")[:MAX_CLASS]
+        case "harness":
+            return aspect, _class(failure, case)
+    return (aspect,)
+
+
+def aspect_of(failure: Failure, case: Case | None) -> str:
+    """Return what sort of mistake it is, whatever it counts: also a missed recommendation is one of these."""
+    kind, _, option = failure.verdict.partition(":")
+    if failure.check:
+        return "check"
+    if kind == "unsafe":
+        return "end" if failure.outcome in ("crash", "hang", "exhausted") else "cost"
+    if kind in ("harness-error", "late-reject"):
+        return {"harness-error": "harness", "late-reject": "late"}[kind]
+    if failure.broken not in _CONTENT:
+        return "property"
+    if option in ("accept", "reject", "content", "cost", "exception"):
+        return option
+    if failure.detail.startswith("over budget"):
+        return "cost"
+    known = {"wrong-accept": "accept", "wrong-reject": "reject", "wrong-content": "content"}.get(kind)
+    if known is not None:
+        return known
+    if failure.outcome == "reject":
+        return "reject"
+    refusing = case is not None and case.expect is not None and case.expect.outcome == "reject"
+    return "accept" if refusing else "content"
+
+
+def realm(failure: Failure) -> str:
+    """Return which part of an implementation was asked: reading ``file``, ``write``, ``slice``, ..."""
+    return _REALMS.get(failure.step, "file")
+
+
+def _about(failure: Failure, case: Case | None) -> str:
+    """Return the fault code or, for a valid input, the rule that a case is about.
+
+    Of several codes that a strict reader may give it is the first that belongs to the rule charged, unless
+    the header is no JSON or a number no number of the format: then nothing else can be meant.
+    """
+    codes = [code for code in (case_codes(case) if case else ()) if code != "UNCLASSIFIED"]
+    rule = rule_book().rules.get(failure.rule)
+    if codes[:1] in (["HDR_NOT_JSON"], ["ENT_BAD_INTEGER"]):
+        return codes[0]
+    mine = [code for code in codes if rule is not None and code in rule.codes]
+    return (mine or codes or [failure.rule])[0]
+
+
+def _ended(failure: Failure, case: Case | None) -> Key:
+    """Return the last words and the area of the fault; only words of the implementation's own tell enough."""
+    area = _about(failure, case)[:3]
+    if failure.outcome != "crash":
+        return "", area
+    return _class(failure, case), "" if failure.row.get("exception") else area
+
+
+def _accepted(failure: Failure, case: Case | None) -> Key:
+    about = _about(failure, case)
+    area = failure.rule[:3]
+    # One fault of several documents: keys of a header and of an index are read by different code.
+    where = _INDEX if area == "IDX" else _WRITING if area == "WRT" else "file"
+    return about, where, fault_kind(case, about) if case is not None else ""
+
+
+@lru_cache(maxsize=4096)
+def _kind(data: bytes, code: str) -> str:
+    seen = explain(data)
+    fault = next((f for f in (*seen.faults, *seen.tolerated) if f.code == code), None)
+    if fault is None:
+        return ""
+    text = data[fault.start : fault.end]
+    if code == "ENT_BAD_INTEGER":
+        return _integer_kind(text)
+    if code == "HDR_BAD_START":
+        return "whitespace" if text.strip(b" \t\r\n") == b"" else ""
+    return {"HDR-14": "raw control characters in strings", "HDR-18": "numbers that no double holds"}.get(
+        fault.rule
+    ) or _grammar_kind(text)
+
+
+def fault_kind(case: Case, code: str) -> str:
+    """Return which mistake in reading a broad fault code stands for, empty for the codes that are one each.
+
+    It is told by the bytes at fault. ``NOT_EXAMINED`` is that of a file that is made when it is needed.
+    """
+    if code not in ("HDR_NOT_JSON", "ENT_BAD_INTEGER", "HDR_BAD_START"):
+        return ""
+    if case.input.file is None or case.input.files or case.size > MAX_EXPLAINED:
+        return NOT_EXAMINED
+    try:
+        return _kind(case.read_input(), code)
+    except ManifestError:
+        return NOT_EXAMINED
+
+
+def _integer_kind(text: bytes) -> str:
+    number = text.decode("ascii", "replace")
+    if re.fullmatch(r"-0", number):
+        return "minus zero"
+    if re.fullmatch(r"-[0-9]+", number):
+        return "negative numbers"
+    if re.fullmatch(r"[0-9]+", number):
+        return "numbers beyond 64 bits"
+    if re.match(r"-?[0-9]", number):
+        return "fractions and exponents"
+    return "values that are no numbers"
+
+
+def _grammar_kind(text: bytes) -> str:
+    words = text.decode("utf-8", "replace")
+    if re.match(r"\\[uU][dD][89a-fA-F]", words):
+        return "lone surrogate escapes"
+    if words.startswith("\\"):
+        return "escapes that JSON does not have"
+    if words.lstrip("-") in ("NaN", "Infinity"):
+        return "NaN and Infinity"
+    if words.startswith("/"):
+        return "comments"
+    if words.startswith("'"):
+        return "single quotes"
+    if words == ",":
+        return "commas too many"
+    if re.match(r"[-+.0-9]", words) and not re.fullmatch(r"-?(0|[1-9][0-9]*)", words):
+        return "numbers that JSON does not have"
+    if words[:1].isalpha():
+        return "words that JSON does not have"
+    if words and not (" " < words[0] <= "~"):
+        return "other characters between tokens"
+    return ""
+
+
+def _content(failure: Failure, case: Case | None) -> Key:
+    where = realm(failure)
+    if where != "file":
+        return where, difference_class(_difference(failure)) if where == "write" else "", failure.rule
+    part = difference_class(_difference(failure))
+    if part in ("dtype", "nbytes"):
+        return where, part
+    if part == "shape":
+        how = shape_kind(failure, case)
+        return (where, part, how) if how else (where, part, "", failure.rule)
+    if part == "metadata":
+        return where, part, "missing" if " is missing" in failure.detail else "other"
+    return where, part, "", failure.rule
+
+
+def _difference(failure: Failure) -> str:
+    """Return the difference without what was found out about it afterwards."""
+    return re.split(r"; (?:uninitialised memory|content differs from run to run): ", failure.detail)[0]
+
+
+def reported(failure: Failure, case: Case | None, field: str) -> list[tuple[Any, Any]]:
+    """Return what was reported and what the file says, of each tensor for which the two differ."""
+    content = _expected(case)
+    wanted = {row["name"]: row.get(field) for row in content.get("tensors", ())}
+    rows = (failure.row.get("content") or {}).get("tensors") or ()
+    pairs = [(row.get(field), wanted[row["name"]]) for row in rows if row["name"] in wanted]
+    return [(got, want) for got, want in pairs if got is not None and got != want]
+
+
+def _expected(case: Case | None) -> dict[str, Any]:
+    """Return what a valid file holds, of a choice what the first option says that accepts."""
+    demands = [] if case is None else [case.expect] if case.expect else list(case.options.values())
+    return next((demand.content for demand in demands if demand and demand.content), {})
+
+
+def shape_kind(failure: Failure, case: Case | None) -> str:
+    """Return how dimensions went wrong: ``wrapped`` to 32 bits, ``rounded`` to a double, or empty."""
+    pairs = reported(failure, case, "shape")
+    same = [
+        (g, w)
+        for got, want in pairs
+        if isinstance(got, list) and len(got) == len(want)
+        for g, w in zip(got, want, strict=True)
+    ]
+    if not same or not all(isinstance(g, int | float) for g, _ in same):
+        return ""
+    if all((int(g) - w) % 2**32 == 0 and abs(g) <= 2**32 for g, w in same):
+        return "wrapped"
+    if all(float(g) == float(w) for g, w in same):
+        return "rounded"
+    return ""
+
+
+def said(failure: Failure, case: Case | None) -> str:
+    """Return the implementation's own words without paths, names of tensors, numbers and types."""
+    return words_class(str(failure.row.get("message") or ""), case)
+
+
+def plain(words: str) -> str:
+    """Return words without single letters: most names of tensors are one, and one of those is an article."""
+    return _LETTERS.sub("#", words)
+
+
+def _class(failure: Failure, case: Case | None) -> str:
+    return plain(said(failure, case))
+
+
+def words_class(message: str, case: Case | None) -> str:
+    """Return the class of a message about the input of a case; names of types stand as ``<type>``."""
+    text = " ".join(_PATHS.sub(r"\1", message[:2000]).split())
+    text = _ADDRESSES.sub("#", text)
+    if case is not None and case.input.file is not None and case.input.file.stem in text:
+        text = re.sub(rf"{re.escape(case.input.file.stem)}(\.\w+)*", "#", text)
+    text = text.replace("file.safetensors", "#")
+    return _TYPES.sub("<type>", message_class(text, _names(case), MAX_CLASS))
+
+
+def _names(case: Case | None) -> list[str]:
+    """Return the names of a valid file's tensors, without those that are words for types anyway."""
+    names = [str(row["name"]) for row in _expected(case).get("tensors", ())]
+    return [name for name in names if name not in DTYPE_BITS][:200]

@@ -1,0 +1,65 @@
+"""Text and Markdown made by the templates of this folder.
+
+Nothing is escaped by itself. What a reader or a file may have worded goes through ``visible`` on its way to a
+terminal; in Markdown it goes through ``code``, where it can neither break a page nor mention people, link
+issues or hide characters.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from safetensors_corpus.judging.verdicts import kind_of
+
+from ..text import code, listed, plural, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from jinja2 import Environment
+
+
+def render(template: str, **values: Any) -> str:
+    """Return the text of a template; each of its lines ends in a line break."""
+    return _environment().get_template(template).render(values)
+
+
+def render_lines(template: str, **values: Any) -> list[str]:
+    """Return the lines of a template without their ends."""
+    return render(template, **values).split("\n")[:-1]
+
+
+@cache
+def _environment() -> Environment:
+    # Most commands end without a text that a template makes.
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader(__package__, ""),
+        autoescape=False,  # noqa: S701 - neither text nor Markdown is HTML; see above
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {
+        "by_token": by_token,
+        "code": code,
+        "kind_of": kind_of,
+        "listed": lambda items, limit: listed(list(items), limit),
+        "ljust": str.ljust,
+        "n": "{:,}".format,
+        "plural": plural,
+        "rjust": str.rjust,
+        "visible": visible,
+    }
+    return environment
+
+
+def by_token(vector: Mapping[str, str]) -> Iterable[tuple[str, list[str]]]:
+    """Return the answers of an outcome vector in order, each with the labels of those who gave it."""
+    groups: dict[str, list[str]] = {}
+    for label, token in vector.items():
+        groups.setdefault(token, []).append(label)
+    return sorted(groups.items())

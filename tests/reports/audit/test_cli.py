@@ -1,0 +1,261 @@
+"""``stc report``: what it writes, and what it says when it cannot."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from safetensors_conformance.cli.report import report as command
+from safetensors_reference.main import main
+from safetensors_reports.page.html import report_html
+from safetensors_reports.schemas import schema_error
+
+from ..samples import HOLE, TWICE, failing, run, write_finding, write_record
+
+EVERYTHING = ["--html", "--markdown", "--sarif", "--intoto", "--badge"]
+
+
+def invoke(*args: str | Path) -> Result:
+    result = CliRunner().invoke(command, [str(a) for a in args])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Path:
+    return write_record(
+        tmp_path / "lib.jsonl", run(failing(HOLE), failing(TWICE, "pass"), name="lib", version="1")
+    )
+
+
+def test_the_command_is_there() -> None:
+    assert "audit report" in CliRunner().invoke(main, ["report", "--help"]).output
+
+
+def test_everything_is_written_and_fits_its_schema(record: Path, tmp_path: Path) -> None:
+    write_finding(tmp_path / "findings" / "one")
+    out = tmp_path / "deep" / "out"
+    result = invoke(record, tmp_path / "findings", "-o", out, *EVERYTHING)
+    assert result.exit_code == 0, result.output
+    assert result.output == f"2 findings in 1 run: {out / 'report.json'}\n"
+    assert sorted(p.name for p in out.iterdir()) == [
+        "badge-lib-1.json",
+        "report.html",
+        "report.json",
+        "report.md",
+        "report.sarif",
+        "test-result-lib-1.intoto.json",
+    ]
+    documents = {p.name: json.loads(p.read_bytes()) for p in out.iterdir() if p.suffix in (".json", ".sarif")}
+    assert schema_error("report", documents["report.json"]) is None
+    assert schema_error("badge", documents["badge-lib-1.json"]) is None
+    assert schema_error("test-result", documents["test-result-lib-1.intoto.json"]) is None
+    assert documents["report.sarif"]["version"] == "2.1.0"
+    assert documents["report.json"]["fuzz_findings"] == 1
+
+
+def test_only_what_is_asked_for(record: Path, tmp_path: Path) -> None:
+    assert invoke(record, "-o", tmp_path / "out").exit_code == 0
+    assert [p.name for p in (tmp_path / "out").iterdir()] == ["report.json"]
+
+
+def test_a_folder_and_a_file_in_it_are_one_run(record: Path, tmp_path: Path) -> None:
+    assert invoke(record, record.parent, record, "-o", tmp_path / "out").exit_code == 0
+    assert len(json.loads((tmp_path / "out/report.json").read_bytes())["implementations"]) == 1
+
+
+def test_previous_may_be_the_report_that_is_replaced(record: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert invoke(record, "-o", out).exit_code == 0
+    write_record(record, run(failing(HOLE, "pass"), failing(TWICE, "pass"), name="lib", version="2"))
+    assert invoke(record, "-o", out, "--markdown", "--previous", out).exit_code == 0
+    assert "0 new · 1 fixed · 0 still" in (out / "report.md").read_text("utf-8")
+
+
+def test_the_page_is_that_of_the_report_and_tells_what_changed(record: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert invoke(record, "-o", out, "--html").exit_code == 0
+    document = json.loads((out / "report.json").read_bytes())
+    page = (out / "report.html").read_text("utf-8")
+    assert page == report_html(document)
+    assert "<title>Audit: lib 1</title>" in page
+    write_record(record, run(failing(HOLE, "pass"), failing(TWICE, "pass"), name="lib", version="2"))
+    assert invoke(record, "-o", tmp_path / "new", "--html", "--previous", out).exit_code == 0
+    page = (tmp_path / "new/report.html").read_text("utf-8")
+    assert "Against an older report: <b>0</b> new, <b>1</b> fixed" in page
+
+
+def test_a_public_page_says_so_and_holds_back(record: Path, tmp_path: Path) -> None:
+    assert invoke(record, "-o", tmp_path / "out", "--html", "--public").exit_code == 0
+    page = (tmp_path / "out/report.html").read_text("utf-8")
+    assert "public edition" in page
+    assert HOLE not in page
+    assert "OFF-07" in page
+
+
+def test_baselines_of_others_are_found_by_name(tmp_path: Path) -> None:
+    path = write_record(
+        tmp_path / "lib.jsonl",
+        run(failing(HOLE, expected_failure=True), name="lib", version="1", baseline="b.toml"),
+    )
+    without = invoke(path, "-o", tmp_path / "out")
+    assert "baseline b.toml is not here" in without.output
+    entry = f'[[expected]]\ncase = "{HOLE}"\nread = "wrong-accept"\n'
+    entry += 'issue = "https://example.org/1"\nreview_by = 2030-01-01\n'
+    (tmp_path / "b.toml").write_text(f'implementation = "lib"\n{entry}', "utf-8")
+    assert invoke(path, "-o", tmp_path / "out", "--baseline", tmp_path / "b.toml").exit_code == 0
+    document = json.loads((tmp_path / "out/report.json").read_bytes())
+    (row,) = document["implementations"][0]["expected_failures"]
+    assert (row["issue"], row["review_by"]) == ("https://example.org/1", "2030-01-01")
+
+
+def test_an_artifact_is_hashed(record: Path, tmp_path: Path) -> None:
+    wheel = tmp_path / "lib.whl"
+    wheel.write_bytes(b"")
+    out = tmp_path / "out"
+    assert invoke(record, "-o", out, "--intoto", "--artifact", f"lib={wheel}").exit_code == 0
+    subject = json.loads((out / "test-result-lib-1.intoto.json").read_bytes())["subject"]
+    assert subject[0]["digest"]["sha256"].startswith("e3b0c44298fc1c14")
+
+
+def test_labels_that_look_alike_get_files_of_their_own(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write_record(
+            tmp_path / f"{name}.jsonl", run(failing(HOLE), name=f"l{'-:'[name == 'b']}x", version="1")
+        )
+    assert invoke(tmp_path, "-o", tmp_path / "out", "--badge").exit_code == 0
+    assert {p.name for p in (tmp_path / "out").glob("badge*")} == {"badge-l-x-1.json", "badge-l-x-1-2.json"}
+
+
+def test_a_truncated_run_is_reported_as_such(record: Path, tmp_path: Path) -> None:
+    record.write_bytes(record.read_bytes().rpartition(b"\n{")[0] + b"\n")
+    assert invoke(record, "-o", tmp_path / "out", "--markdown").exit_code == 0
+    assert "truncated run" in (tmp_path / "out/report.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("torn.jsonl", '{"type": "hea', "torn.jsonl, line 1: not a line of JSON"),
+        ("empty.jsonl", "", "empty.jsonl, line 1: no header"),
+        ("other.jsonl", '{"a": 1}\n', "other.jsonl, line 1: not a line of a run record"),
+        ("new.jsonl", '{"type": "header", "record": 9}\n', "new.jsonl, line 1: record version 9"),
+        ("finding.json", "{", "finding.json: not JSON"),
+        ("finding.json", "[]", "finding.json: finding of schema None, this program reads 1"),
+        ("finding.json", '{"schema": 2}', "finding.json: finding of schema 2, this program reads 1"),
+        ("finding.json", '{"schema": 1}', "finding.json: has no 'slug'"),
+    ],
+)
+def test_inputs_that_cannot_be_used(tmp_path: Path, name: str, text: str, says: str) -> None:
+    path = tmp_path / name
+    path.write_text(text, "utf-8")
+    result = invoke(path, "-o", tmp_path / "out")
+    assert result.exit_code == 2
+    assert says in result.output
+    assert str(path) in result.output
+    assert not (tmp_path / "out").exists()
+
+
+def test_missing_inputs_are_named(record: Path, tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    for args, says in (
+        ([tmp_path / "no.jsonl"], "no.jsonl: No such file"),
+        ([empty], "empty: holds neither run records"),
+        ([record, "--previous", tmp_path / "old.json"], "old.json: No such file"),
+        ([record, "--previous", record], "lib.jsonl: not JSON"),
+        ([record, "--corpus", empty], "corpus.json"),
+        ([record, "--intoto", "--artifact", "x=y"], "--artifact x=y: no run of x"),
+        ([record, "--intoto", "--artifact", "lib=/none"], "--artifact /none: No such file"),
+    ):
+        result = invoke(*args, "-o", tmp_path / "out")
+        assert (result.exit_code, says in result.output) == (2, True), result.output
+
+
+def test_a_report_that_is_none_is_refused(record: Path, tmp_path: Path) -> None:
+    old = tmp_path / "old.json"
+    for text, says in (('{"schema": 7}', "report of schema 7"), ('{"schema": 1}', "not a report")):
+        old.write_text(text, "utf-8")
+        result = invoke(record, "-o", tmp_path / "out", "--previous", old)
+        assert (result.exit_code, says in result.output) == (2, True), result.output
+
+
+def test_findings_with_lost_or_foreign_files_are_refused(tmp_path: Path) -> None:
+    lost = write_finding(tmp_path / "lost")
+    (lost / "input.safetensors").unlink()
+    row = {"path": "input.safetensors", "sha256": "b" * 64, "size": 7}
+    (tmp_path / "secret").write_bytes(b"secret")
+    outside = write_finding(tmp_path / "outside", files=[{**row, "stored": "../secret"}])
+    rule = {"id": "OFF-99", "level": "must", "title": "t", "statement": "s"}
+    unknown = write_finding(tmp_path / "unknown", rules=[rule])
+    for path, says in (
+        (lost, "the finding needs its input"),
+        (outside, "lies outside the finding's folder"),
+        (unknown, "there is no rule OFF-99"),
+    ):
+        result = invoke(path, "-o", tmp_path / "out")
+        assert (result.exit_code, says in result.output) == (2, True), result.output
+
+
+@pytest.mark.parametrize("bad", [b"{", b'{"type": "result", "case": "a/b", "exception": {}}', b"[" * 5000])
+def test_a_bad_line_costs_itself_and_the_exit_status(record: Path, tmp_path: Path, bad: bytes) -> None:
+    lines = record.read_bytes().splitlines()
+    record.write_bytes(b"\n".join([*lines[:1], bad, *lines[1:]]) + b"\n")
+    out = tmp_path / "out"
+    result = invoke(record, "-o", out, "--html", "--markdown", "--sarif")
+    assert result.exit_code == 1
+    assert "note: lib 1: lib.jsonl, line 2: " in result.output
+    made = json.loads((out / "report.json").read_text())
+    assert schema_error("report", made) is None
+    assert [finding["rule"] for finding in made["findings"]] == ["OFF-07"]
+    assert any("1 line of its record cannot be read" in text for text in made["caveats"])
+    (who,) = made["implementations"]
+    assert who["problems"][0].startswith("lib.jsonl, line 2: ")
+    assert "lib.jsonl, line 2" in (out / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "stc fuzz replay frm-too-short-0011aabb --impl lib; touch MARK",
+        "stc fuzz replay frm-too-short-0011aabb --impl $(touch MARK)",
+        "stc fuzz replay frm-too-short-0011aabb --impl 'cmd:touch MARK'",
+        "stc fuzz replay other-0011aabb --impl lib",
+        "stc fuzz replay frm-too-short-0011aabb --impl",
+        "touch MARK",
+        "stc fuzz replay 'frm",
+    ],
+)
+def test_a_command_line_to_copy_is_the_one_that_asks_again_or_refused(tmp_path: Path, line: str) -> None:
+    result = invoke(write_finding(tmp_path / "f", reproduce=line), "-o", tmp_path / "out")
+    assert result.exit_code == 2
+    assert "reproduce is not the command line that asks again" in result.output
+
+
+@pytest.mark.parametrize("name", ["finding.json", "input.safetensors"])
+def test_a_finding_of_no_regular_files_is_refused_at_once(tmp_path: Path, name: str) -> None:
+    folder = write_finding(tmp_path / "f")
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    result = invoke(folder, "-o", tmp_path / "out")
+    assert (result.exit_code, "not a regular file" in result.output) == (2, True), result.output
+
+
+def test_findings_alone_are_no_report(tmp_path: Path) -> None:
+    result = invoke(write_finding(tmp_path / "f"), "-o", tmp_path / "out")
+    assert result.exit_code == 2
+    assert "no run record" in result.output
+
+
+def test_an_output_that_cannot_be_written_is_named(record: Path, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("", "utf-8")
+    (tmp_path / "taken" / "report.json").mkdir(parents=True)
+    for out in (file, file / "below", tmp_path / "taken"):
+        result = invoke(record, "-o", out)
+        assert result.exit_code == 2
+        assert str(out) in result.output

@@ -1,0 +1,256 @@
+"""Published reports: what is unsafe and not public yet leaves no trace in them."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from safetensors_corpus.field_bugs import field_bugs
+from safetensors_reports.audit.build import report_text
+from safetensors_reports.audit.comment import summary_markdown
+from safetensors_reports.audit.disclosure import NOT_TOLD, UNSAFE_FAMILIES, shown_run
+from safetensors_reports.audit.implementations import badges
+from safetensors_reports.audit.inputs import Known, load_fuzz_finding
+from safetensors_reports.page.html import report_html
+from safetensors_reports.page.overview_svg import comparison_svg
+from safetensors_reports.record.run import RunRecord
+
+from ..samples import HOLE, TWICE, corpus, failing, report, run, without_run, write_finding
+
+ISSUE = "https://example.org/issue/1"
+OUTCOMES = ["crash", "hang", "exhausted"]
+VERDICTS = ["pass", "wrong-accept", "late-reject", "unsafe"]
+CASES = [c.id for c in corpus().reading if c.expect is not None][:60]
+
+
+def texts(*records: RunRecord, **more: Any) -> str:
+    """Everything that is published about some runs."""
+    document = report(*records, public=True, **more)
+    return report_text(document) + report_html(document) + comparison_svg(document)
+
+
+def without(record: RunRecord, cases: set[str]) -> RunRecord:
+    """The same run, as it were if some cases had never been asked for."""
+    out = copy.deepcopy(record)
+    out.results = [row for row in out.results if row["case"] not in cases]
+    out.header["corpus"]["cases"] -= len(cases)
+    left_out = out.header["corpus"].setdefault("left_out", {})
+    if cases:
+        left_out["heavy"] = left_out.get("heavy", 0) + len(cases)
+    return out
+
+
+# Every example makes the pages of two runs, of which one is another only in what nobody may see.
+@settings(max_examples=12)
+@given(
+    st.dictionaries(st.sampled_from(CASES), st.sampled_from(VERDICTS), min_size=2),
+    st.sampled_from(OUTCOMES),
+    st.integers(0, 3),
+)
+def test_runs_that_differ_only_in_what_is_held_back_are_published_alike(
+    verdicts: dict[str, str], outcome: str, left_out: int
+) -> None:
+    secret = {case for case, verdict in verdicts.items() if verdict == "unsafe"}
+    rows = []
+    for case, verdict in verdicts.items():
+        if verdict == "unsafe":
+            # It may open the file and answer wrongly before it dies.
+            rows += [failing(case, "wrong-accept", step="open"),
+                failing(case, "unsafe", outcome=outcome, message=f"{case} died", peak_bytes=9 << 30,
+                    wall_ms=9e6)]  # fmt: skip
+        else:
+            rows.append(failing(case, verdict, wall_ms=1.0, peak_bytes=5))
+    other = run(*(failing(case, "pass", outcome="reject") for case in CASES), name="other", version="1")
+    whole = run(*rows, name="lib", version="1", problems=[f"{case} died" for case in secret])
+    whole.header["corpus"]["left_out"] = {"heavy": left_out}
+    assert texts(whole, other) == texts(without(whole, secret), other)
+    assert bool(secret) is any(f["verdict"] == "unsafe" for f in report(whole)["findings"])
+
+
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_nothing_of_an_unsafe_case_is_left(outcome: str) -> None:
+    died = failing(HOLE, "unsafe", outcome=outcome, message="SECRET", wall_ms=9e6, noise="SECRET")
+    died = {**died, "detail": "SECRET"}
+    record = run(died, failing(TWICE, "pass"), name="lib", version="1", problems=["SECRET"])
+    document = report(record, public=True)
+    (who,) = document["implementations"]
+    assert document["findings"] == []
+    assert (who["counts"], who["due"], who["cases"], who["not_run"]) == ({"pass": 1}, 1, 1, 0)
+    assert who["not_asked"] == {NOT_TOLD: 1}
+    assert who["word"] == "no fault shown"
+    published = texts(record)
+    for word in ("SECRET", HOLE, corpus().by_id[HOLE].sha256 or "", f": {9e6}"):
+        assert word not in published
+    area = next(row for row in document["matrix"] if row["area"] == "OFF")
+    assert (area["worst"], area["known"]) == ([None], [0])
+    assert "unsafe" in texts(run(died, name="reference", version="1"))
+
+
+def test_only_what_is_shown_whole_is_called_conformant() -> None:
+    """Nobody is to read *conformant* where crashes may be held back, and our own reader hides nothing."""
+    right = failing(HOLE, "pass")
+    runs = [run(right, name="lib", version="1"), run(right, name="reference", version="1")]
+    assert [who["word"] for who in report(*runs)["implementations"]] == ["conformant", "conformant"]
+    words = [who["word"] for who in report(*runs, public=True)["implementations"]]
+    assert words == ["no fault shown", "conformant"]
+    assert [who["color"] for who in badges(report(*runs, public=True)).values()] == [
+        "lightgrey",
+        "brightgreen",
+    ]
+
+
+def test_crashes_that_are_public_give_no_word_whatever_step_shows_them() -> None:
+    known = [Known(HOLE, (HOLE,), {"lifecycle": "unsafe"}, "known", ISSUE, "2027-01-01")]
+    record = run(failing(HOLE, "unsafe", step="lifecycle", outcome="crash"), name="lib", version="1")
+    (private,) = report(record)["implementations"]
+    (told,) = report(record, public=True, known={0: known})["implementations"]
+    assert (private["word"], private["counts"]) == ("unguarded", {"unsafe": 1})
+    assert (told["word"], told["counts"]) == ("no fault shown", {"unsafe": 1})
+
+
+def test_causes_tell_no_more_than_findings_do() -> None:
+    """HOLE is told by a public report; of all else there are verdict, rule and number."""
+    name, size = "openasr", corpus().by_id[HOLE].size
+    (bug,) = [bug for bug in corpus().by_id[HOLE].affects if bug["project"] == name]
+    assert bug["versions"] == ""
+
+    def untold(rule: str, outcome: str) -> list[str]:
+        """Cases that no report of that project is about, none of which is the smallest of its rule."""
+        return [
+            c.id
+            for c in corpus().reading
+            if c.rules[0] == rule and c.expect and c.expect.outcome == outcome and c.size >= size
+            if not any(bug["project"] == name for bug in c.affects)
+        ]
+
+    hidden = [*untold("OFF-07", "reject")[:2], TWICE, untold("DAT-06", "accept")[0]]
+    rows = [
+        failing(HOLE),
+        *(failing(case, message="SECRET") for case in hidden[:3]),
+        failing(hidden[3], "wrong-reject", outcome="reject", message="SECRET"),
+        failing("framing/no-bytes", "harness-error", outcome="harness-error", message="SECRET"),
+        failing("layout/two-dtypes", "unsafe", outcome="crash", message="SECRET"),
+    ]
+    record = run(*rows, name=name, version="0.8.0")
+    document = report(record, public=True)
+    (who,) = document["implementations"]
+    told = [(c["redacted"], c["verdict"], c["rule"], c["case_count"], c["cases"]) for c in who["causes"]]
+    assert told == [
+        (False, "wrong-accept", "OFF-07", 1, [HOLE]),
+        (True, "wrong-accept", "HDR-09", 1, []),
+        (True, "wrong-reject", "DAT-06", 1, []),
+    ]
+    for cause in who["causes"][1:]:
+        assert (cause["example"], cause["reproducer"], cause["said"], cause["steps"]) == (None, None, "", [])
+    published = texts(record) + summary_markdown(document)
+    for word in ("SECRET", *hidden):
+        assert word not in published
+    private = report(record)["implementations"][0]["causes"]
+    assert {c["verdict"] for c in private} == {"wrong-accept", "wrong-reject", "harness-error", "unsafe"}
+    assert any(c["said"] == "SECRET" for c in private)
+
+
+def test_a_run_of_nothing_but_unsafe_cases_is_published_as_one_of_nothing() -> None:
+    record = run(failing(HOLE, "unsafe", outcome="crash"), name="lib", version="1")
+    (who,) = report(record, public=True)["implementations"]
+    assert (who["counts"], who["cases"], who["word"]) == ({}, 0, "not fully known")
+
+
+def told_by_bug() -> list[tuple[str, str, str, bool]]:
+    """Case, project, affected versions, and whether the bug is one of safety: one of either sort."""
+    found: dict[bool, tuple[str, str, str, bool]] = {}
+    for case in corpus().cases:
+        for bug in case.affects:
+            unsafe = field_bugs()[bug["bug"]].family in UNSAFE_FAMILIES
+            others = {field_bugs()[b["bug"]].family in UNSAFE_FAMILIES for b in case.affects}
+            if bug["versions"].startswith("<") and bug["versions"].count(",") == 0 and len(others) == 1:
+                found.setdefault(unsafe, (case.id, bug["project"], bug["versions"], unsafe))
+    return [found[key] for key in sorted(found)]
+
+
+@pytest.mark.parametrize(("case", "project", "versions", "unsafe"), told_by_bug())
+def test_what_a_reported_bug_of_safety_tells_is_shown_for_its_versions(
+    case: str, project: str, versions: str, unsafe: bool
+) -> None:
+    assert {row[3] for row in told_by_bug()} == {False, True}
+    row = failing(case, "unsafe", outcome="crash", message="killed by SIGSEGV")
+    before, after = (run(row, name=project, version=v) for v in ("0.0.1", "999.0"))
+    found = report(before, public=True)["findings"]
+    assert [f["verdict"] for f in found] == (["unsafe"] if unsafe else [])
+    assert report(after, public=True)["findings"] == []
+    assert report(run(row, name=f"{project}-other", version="0.0.1"), public=True)["findings"] == []
+
+
+@pytest.mark.parametrize(
+    ("issue", "verdict", "shown"),
+    [
+        (ISSUE, "unsafe", True),
+        (ISSUE, "wrong-accept", False),
+        ("unreported", "unsafe", False),
+        ("", "unsafe", False),
+    ],
+)
+def test_a_baseline_tells_with_a_report_about_safety_only(issue: str, verdict: str, shown: bool) -> None:
+    record = run(failing(HOLE, "unsafe", outcome="hang"), failing(TWICE, "pass"), name="lib", version="1")
+    known = {0: [Known(HOLE, (HOLE,), {"read": verdict}, "why", issue, "2027-01-01")]}
+    document = report(record, public=True, known=known)
+    assert bool(document["findings"]) is shown
+    assert document["implementations"][0]["counts"] == ({"pass": 1, "unsafe": 1} if shown else {"pass": 1})
+    if shown:
+        (finding,) = document["findings"]
+        assert finding["references"] == [{"reference": ISSUE, "current": True, "cases": [HOLE]}]
+        assert not finding["redacted"]
+        assert HOLE in texts(record, known=known)
+
+
+def test_a_choice_that_only_unsafe_cases_are_about_is_not_told() -> None:
+    case = next(c for c in corpus().cases if c.choice == "leading-whitespace")
+    died = failing(case.id, "unsafe", outcome="crash", choice=case.choice)
+    said = {"choice": case.choice, "verdict": "pass", "detail": "no case of this choice gave an answer"}
+    whole = run(died, failing(TWICE), name="lib", version="1", choices=[said])
+    never = without(whole, {case.id})
+    never.choices = []
+    assert texts(whole) == texts(never)
+
+
+def test_this_projects_own_reader_is_shown_as_it_is() -> None:
+    record = run(failing(HOLE, "unsafe", outcome="crash"), name="reference", version="1")
+    assert shown_run(record, corpus(), ()) is record
+    public, private = report(record, public=True), report(record)
+    assert public["findings"] == private["findings"]
+    assert public["implementations"][0]["counts"] == {"unsafe": 1}
+
+
+def test_the_run_given_is_left_as_it_was() -> None:
+    record = run(failing(HOLE, "unsafe", outcome="crash"), failing(TWICE), name="lib", version="1")
+    before = copy.deepcopy(record)
+    report(record, public=True)
+    assert record == before
+
+
+def test_findings_of_fuzzing_are_held_back_alike(tmp_path: Path) -> None:
+    died = {"verdict": "unsafe", "got": {"lib": "crash: killed by SIGSEGV"}}
+    crash = load_fuzz_finding(write_finding(tmp_path / "crash", **died))
+    lenient = load_fuzz_finding(write_finding(tmp_path / "lenient"))
+    own = {"verdict": "unsafe", "got": {"reference": "hang"}, "versions": {"reference": "1"}}
+    mine = load_fuzz_finding(write_finding(tmp_path / "own", **own))
+    both = {"verdict": "unsafe", "got": {"reference": "hang", "lib": "hang"}}
+    mixed = load_fuzz_finding(write_finding(tmp_path / "mixed", **both))
+    record = run(failing(TWICE, "pass"), name="lib", version="1.0")
+
+    def published(*items: Any) -> dict[str, Any]:
+        return without_run(report(record, fuzz=list(items), public=True))
+
+    assert published(crash) == published()
+    assert published(mixed) == published()
+    assert published(crash, lenient) == published(lenient)
+    (shown,) = published(lenient)["findings"]
+    assert (shown["redacted"], shown["fuzz"], shown["evidence"]) == (True, [], None)
+    assert [f["verdict"] for f in published(mine)["findings"]] == ["unsafe"]
+    assert "0011aabb" not in json.dumps(published(crash, lenient))

@@ -1,0 +1,214 @@
+"""Other forms of a report: the comment, SARIF, the in-toto statement and the badge."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from safetensors_corpus import Case
+from safetensors_corpus.judging.verdicts import VERDICTS
+from safetensors_reports.audit.comment import MAX_LINES, summary_markdown
+from safetensors_reports.audit.delta import report_delta
+from safetensors_reports.audit.implementations import APART, COLORS, ORDER, WORDS, badges
+from safetensors_reports.audit.inputs import Known
+from safetensors_reports.audit.intoto import statements
+from safetensors_reports.audit.sarif import sarif_log
+from safetensors_reports.audit.severity import CONFORMANCE_ONLY
+from safetensors_reports.page.labels import SENTENCES, WORD_STYLE
+from safetensors_reports.schemas import schema, schema_error
+
+from ..samples import HOLE, TWICE, corpus, failing, report, run
+from .sarif_official import sarif_errors
+
+
+def everything() -> dict[str, Any]:
+    """Return a report of two implementations that fail every case in every way."""
+    kinds = ["unsafe", "wrong-content", "wrong-accept", "wrong-reject", "late-reject", "not-strict"]
+    cases: list[Case] = list(corpus().cases)[::7]
+    rows = [
+        failing(
+            c.id, kinds[i % len(kinds)], step=c.steps[0], outcome="crash" if i % len(kinds) == 0 else "accept"
+        )
+        for i, c in enumerate(cases)
+    ]
+    return report(run(*rows, name="a", version="1"), run(*rows, name="b", version="1", footer=None))
+
+
+def test_sarif_refers_to_what_is_there() -> None:
+    log = sarif_log(everything())
+    (result_run,) = log["runs"]
+    rules = result_run["tool"]["driver"]["rules"]
+    taxa = result_run["taxonomies"][0]["taxa"]
+    for result in result_run["results"]:
+        assert rules[result["ruleIndex"]]["id"] == result["ruleId"]
+        place = result["locations"][0]["physicalLocation"]["artifactLocation"]
+        assert result_run["artifacts"][place["index"]]["location"]["uri"] == place["uri"]
+        assert all(taxa[t["index"]]["id"] == t["id"] for t in result.get("taxa", []))
+    # What has a weakness is shown as a security alert, and nothing else is.
+    for rule in rules:
+        numbers = {int(row["target"]["id"]) for row in rule["relationships"]}
+        assert ("security-severity" in rule["properties"]) == bool(numbers - {CONFORMANCE_ONLY})
+    assert any("crash" in result["message"]["text"] for result in result_run["results"])
+
+
+def test_sarif_points_at_the_bytes() -> None:
+    (result,) = sarif_log(report(run(failing(HOLE))))["runs"][0]["results"]
+    place = result["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"]["uri"] == f"corpus/files/{HOLE}.safetensors"
+    data = corpus().by_id[HOLE].read_input()
+    region = place["region"]
+    assert data[region["byteOffset"] : region["byteOffset"] + region["byteLength"]].startswith(b"[")
+
+
+def test_fingerprints_are_of_rule_verdict_and_case_alone() -> None:
+    def prints(version: str, **more: Any) -> dict[str, str]:
+        record = run(failing(HOLE, **more), name="lib", version=version)
+        (result,) = sarif_log(report(record))["runs"][0]["results"]
+        return dict(result["partialFingerprints"])
+
+    assert prints("1") == prints("2", detail="other words", wall_ms=99.0)
+    assert prints("1") != prints("1", verdict="unsafe")
+    both = sarif_log(report(*(run(failing(HOLE), name=n, version="1") for n in "ab")))["runs"][0]["results"]
+    found = [r["partialFingerprints"] for r in both]
+    assert found[0]["ruleVerdictCase/v1"] == found[1]["ruleVerdictCase/v1"]
+    assert found[0]["finding/v1"] != found[1]["finding/v1"]
+
+
+def test_sarif_keeps_the_worst_within_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("safetensors_reports.audit.sarif.MAX_RESULTS", 3)
+    document = everything()
+    (made,) = sarif_log(document)["runs"]
+    assert [r["properties"]["id"] for r in made["results"]] == [f["id"] for f in document["findings"][:3]]
+    notes = [n["message"]["text"] for n in made["invocations"][0]["toolExecutionNotifications"]]
+    assert f"{len(document['findings']) - 3:,} more findings are not in this log" in notes
+
+
+def test_published_sarif_has_no_place_and_no_narrative() -> None:
+    document = report(run(failing(HOLE), name="lib", version="1"), public=True)
+    log = sarif_log(document)
+    assert sarif_errors(log) == []
+    (result,) = log["runs"][0]["results"]
+    assert HOLE not in str(log)
+    assert "got" not in result["message"]["text"]
+    assert "region" not in result["locations"][0]["physicalLocation"]
+
+
+def test_statements_list_what_passed_and_never_what_was_not_run() -> None:
+    document = report(run(failing(HOLE), failing(TWICE, "pass"), name="lib", version="1", cases=5))
+    (statement,) = statements(document).values()
+    assert schema_error("test-result", statement) is None
+    predicate = statement["predicate"]
+    assert (predicate["result"], predicate["failedTests"], predicate["passedTests"]) == (
+        "FAILED",
+        [HOLE],
+        [TWICE],
+    )
+    assert predicate["configuration"][0]["annotations"]["notRun"] == 3
+    assert "no artifact" in statement["subject"][0]["annotations"]["digestOf"]
+    (known,) = statements(document, {"lib 1": "a" * 64}).values()
+    assert known["subject"] == [{"name": "lib@1", "digest": {"sha256": "a" * 64}}]
+
+
+@pytest.mark.parametrize(
+    ("record", "result"),
+    [
+        (run(failing(HOLE, "pass")), "PASSED"),
+        (run(failing(HOLE, "not-strict")), "WARNED"),
+        (run(failing(HOLE, "late-reject")), "WARNED"),
+        (run(failing(HOLE, "pass"), cases=2), "WARNED"),
+        (run(failing(HOLE, "pass"), footer=None), "WARNED"),
+        (run(failing(HOLE, "harness-error")), "WARNED"),
+        (run(failing(HOLE, "wrong-reject")), "FAILED"),
+        (run(failing(HOLE, "unsafe")), "FAILED"),
+        # The word for these two is one of their own.
+        (run(failing(HOLE, "wrong-content", step="write")), "FAILED"),
+        (run(failing(HOLE, "unsafe", step="lifecycle")), "FAILED"),
+    ],
+)
+def test_results_of_statements(record: Any, result: str) -> None:
+    (statement,) = statements(report(record)).values()
+    assert statement["predicate"]["result"] == result
+
+
+def test_badges_say_in_words_what_their_colour_says() -> None:
+    document = report(
+        run(failing(HOLE, "pass"), name="good", version="1"),
+        run(failing(HOLE), name="bad", version="1", cases=3),
+    )
+    made = badges(document)
+    assert all(schema_error("badge", badge) is None for badge in made.values())
+    assert made["good 1"]["message"] == "conformant · 1/1"
+    assert made["bad 1"]["message"] == "lenient · 0/3 · 2 not run"
+    assert (made["good 1"]["color"], made["bad 1"]["color"]) == ("brightgreen", "orange")
+    assert set(ORDER) == COLORS.keys() == WORD_STYLE.keys() == SENTENCES.keys()
+    assert set(ORDER) == {*schema("report")["$defs"]["implementation"]["properties"]["word"]["enum"]}
+    assert WORDS.keys() - {*APART.values()} <= VERDICTS.keys()
+
+
+def test_the_comment_stays_within_its_lines_whatever_was_found() -> None:
+    rows = [failing(c.id) for c in corpus().cases if c.kind == "read"]
+    many = [run(*rows, name=f"n{i}", version="1" * 60, footer=None, problems=["x" * 999]) for i in range(20)]
+    text = summary_markdown(report(*many))
+    assert len(text.splitlines()) <= MAX_LINES
+    assert max(len(line) for line in text.splitlines()) < 600
+    assert "8 more" in text
+
+
+def test_the_comment_begins_with_what_changed() -> None:
+    before = report(run(failing(HOLE), failing(TWICE, "pass")))
+    after = report(run(failing(HOLE, "pass"), failing(TWICE)))
+    lines = summary_markdown(after, before).splitlines()
+    assert lines[2] == "**Against the previous report:** 1 new · 1 fixed · 0 still"
+    assert lines[3] == "- new: `safetensors-hdr-09-wrong-accept`"
+    assert lines[4] == "- fixed: `safetensors-off-07-wrong-accept`"
+    assert any(
+        line.startswith("| `safetensors 0.8.0` | **lenient** | wrong-accept 1 | 1 of 2 | 0 | 0 |")
+        for line in lines
+    )
+    assert f"again: `stc run --impl safetensors --case {TWICE}`" in "\n".join(lines)
+
+
+def test_what_was_not_asked_again_is_not_fixed() -> None:
+    before = report(run(failing(HOLE), failing(TWICE)))
+    after = report(run(failing(TWICE, "pass"), cases=2))
+    delta = report_delta(after, before)
+    assert delta.fixed == ("safetensors-hdr-09-wrong-accept",)
+    assert delta.unknown == ("safetensors-off-07-wrong-accept",)
+    assert report_delta(before, before).still == tuple(f["id"] for f in before["findings"])
+    lost = report(run(failing(HOLE, "harness-error"), failing(TWICE, "pass")))
+    assert report_delta(lost, before).unknown == ("safetensors-off-07-wrong-accept",)
+
+
+def test_other_conditions_are_said() -> None:
+    before, after = report(run(failing(HOLE))), report(run(failing(HOLE), profile="text"))
+    before["corpus"]["sha256"] = "f" * 64
+    before["rule_book"]["sha256"] = "f" * 64
+    text = summary_markdown(after, before)
+    assert "another corpus" in text
+    assert "another rule book" in text
+    assert "another profile" in text
+
+
+def test_without_an_older_report_the_baseline_tells_what_is_new() -> None:
+    record = run(failing(HOLE, expected_failure=True), failing(TWICE), baseline="lib.toml", cases=3)
+    case = next(c.id for c in corpus().cases if c.kind == "index")
+    gone = next(c.id for c in corpus().cases if c.id not in (HOLE, TWICE, case))
+    record.results.append(failing(gone, "pass"))
+    entries = [Known(c, (c,), {"read": "wrong-accept"}) for c in (HOLE, gone, case)]
+    lines = summary_markdown(report(record, known={0: entries})).splitlines()
+    assert lines[2] == "**Against the baseline:** 1 new · 1 fixed · 1 still · 1 without a verdict this time"
+    assert lines[3] == "- new: `safetensors-hdr-09-wrong-accept`"
+    assert lines[4] == f"- fixed: `safetensors 0.8.0: {gone}`"
+    assert "No earlier report" in summary_markdown(report(run(failing(HOLE))))
+
+
+def test_texts_of_readers_stay_in_code_spans() -> None:
+    hostile = "@everyone `x` | <b> [a](http://x) \u202e"
+    record = run(failing(HOLE, "unsafe", outcome="crash", detail=hostile), name="lib", version="`@me` | 1")
+    text = summary_markdown(report(record))
+    for line in text.splitlines():
+        outside = "".join(line.split("`")[::2])
+        assert "@" not in outside
+        assert "](" not in outside
+    assert "\u202e" not in text

@@ -1,0 +1,157 @@
+"""All SARIF that is written here fits the official schema and the limits of code scanning."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from safetensors_conformance.cli.report import report as report_command
+from safetensors_corpus import Case
+from safetensors_reference.check.cli import check
+from safetensors_reference.check.inputs import CheckInput
+from safetensors_reference.check.result import CheckResult, check_input
+from safetensors_reference.check.sarif import SarifLog
+from safetensors_reference.rules.cwe import CWE_NAMES
+from safetensors_reports.audit.sarif import sarif_log
+from safetensors_reports.record.run import RecordWriter
+
+from ..samples import HOLE, corpus, failing, report, run
+from .sarif_official import RESULTS, TAGS, over_limits, sarif_errors
+
+KINDS = ("unsafe", "wrong-content", "wrong-accept", "wrong-reject", "late-reject", "not-strict")
+
+
+def audit(cases: Sequence[Case], **more: Any) -> dict[str, Any]:
+    """Return a report of two implementations that fail all cases, each in one of the ways there are."""
+    rows = [
+        failing(
+            case.id,
+            KINDS[i % len(KINDS)],
+            step=case.steps[0],
+            outcome="crash" if KINDS[i % len(KINDS)] == "unsafe" else "accept",
+            detail="{0} [a](b) \u202e \x00 \ud800",
+        )
+        for i, case in enumerate(cases)
+    ]
+    return report(run(*rows, name="a", version="1"), run(*rows, name="b", version="1", footer=None), **more)
+
+
+@pytest.mark.by_day(1)
+@pytest.mark.parametrize("public", [False, True])
+def test_audit_reports(public: bool) -> None:
+    log = sarif_log(audit(corpus().cases[::7], public=public))
+    assert len(log["runs"][0]["results"]) > 50
+    assert sarif_errors(json.loads(json.dumps(log))) == []
+    assert over_limits(log) == []
+
+
+def test_an_audit_report_of_nothing() -> None:
+    log = sarif_log(report(run(failing(HOLE, "pass"))))
+    assert log["runs"][0]["results"] == []
+    assert sarif_errors(log) == []
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("each", [35, pytest.param(7, marks=pytest.mark.nightly)])
+def test_stc_check_over_the_corpus(tmp_path: Path, each: int) -> None:
+    every = sorted({case.input.file for case in corpus().cases if case.input.file is not None})
+    files = every[::each]
+    indexes = sorted(every[0].parents[1].rglob("*.index.json"))[::each]
+    assert indexes
+    out = tmp_path / "out.sarif"
+    result = CliRunner().invoke(
+        check, ["--sarif", str(out), *map(str, files), *map(str, indexes), str(tmp_path / "none")]
+    )
+    assert result.exit_code == 2  # one cannot be read
+    log = json.loads(out.read_text(encoding="ascii"))
+    (made,) = log["runs"]
+    assert len(made["results"]) > len(files) / 2
+    assert made["invocations"][0]["toolExecutionNotifications"]
+    assert sarif_errors(log) == []
+    assert over_limits(log) == []
+
+
+def test_stc_report_writes_the_same(tmp_path: Path) -> None:
+    record = run(failing(HOLE), name="lib", version="1")
+    with RecordWriter(tmp_path / "lib.jsonl") as writer:
+        writer.header(record.header)
+        for row in record.results:
+            writer.result(row)
+        writer.footer(complete=False, duration_s=1.0, not_run=1)
+    made = CliRunner().invoke(report_command, [str(tmp_path), "-o", str(tmp_path / "out"), "--sarif"])
+    assert made.exit_code == 0, made.output
+    log = json.loads((tmp_path / "out" / "report.sarif").read_text(encoding="utf-8"))
+    assert [r["ruleId"] for r in log["runs"][0]["results"]] == ["OFF-07"]
+    assert sarif_errors(log) == []
+
+
+@pytest.mark.nightly
+def test_more_findings_than_are_taken_keep_the_worst() -> None:
+    document = audit(corpus().cases)
+    one = document["findings"]
+    many = [copy.copy(one[i % len(one)]) for i in range(RESULTS + 7)]
+    for i, finding in enumerate(many):
+        finding["id"] = f"{finding['id']}-{i}"
+    document["findings"] = many
+    log = sarif_log(document)
+    (made,) = log["runs"]
+    assert [r["properties"]["id"] for r in made["results"]] == [f["id"] for f in many[:RESULTS]]
+    assert "7 more findings are not in this log" in str(made["invocations"])
+    assert over_limits(log) == []
+
+
+def test_more_faults_than_are_taken_keep_the_worst() -> None:
+    def checked(case: str) -> CheckResult:
+        return check_input(CheckInput(str(corpus().by_id[case].path)), "hardened")
+
+    broken, minor = checked(HOLE), checked("metadata/null-behind-tensors")
+    assert [[f.rule for f in r.faults] for r in (broken, minor)] == [["OFF-07"], ["MET-02"]]
+    log = SarifLog("hardened")
+    # What matters less comes first and is left out all the same.
+    for i, result in enumerate([minor] * 9 + [broken] * (RESULTS - 4)):
+        log.add(replace(result, name=f"{i}.safetensors"))
+    document: Any = log.log(1)
+    (made,) = document["runs"]
+    levels = [result["level"] for result in made["results"]]
+    assert len(levels) == RESULTS
+    assert [levels.count(level) for level in ("error", "warning")] == [RESULTS - 4, 4]
+    assert "5 more results are not in this log" in str(made["invocations"])
+    assert over_limits(document) == []
+    # The whole would take the validator minutes.
+    few = {key: made[key][-50:] for key in ("results", "artifacts")}
+    assert sarif_errors({**document, "runs": [{**made, **few}]}) == []
+
+
+def test_a_rule_with_many_weaknesses_has_no_more_tags_than_are_taken() -> None:
+    document = report(run(failing(HOLE)))
+    weakness = document["findings"][0]["weaknesses"][0]
+    document["findings"][0]["weaknesses"] = [{**weakness, "id": n} for n in [*CWE_NAMES, 9999]]
+    assert len(CWE_NAMES) > TAGS
+    log = sarif_log(document)
+    assert sarif_errors(log) == []
+    (made,) = log["runs"]
+    (rule,) = [r for r in made["tool"]["driver"]["rules"] if r["id"] == "OFF-07"]
+    assert len(rule["properties"]["tags"]) == TAGS
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda run: run.update(extra=1),
+        lambda run: run["results"][0].update(level="high"),
+        lambda run: run["results"][0]["message"].pop("text"),
+        lambda run: run["tool"]["driver"].pop("name"),
+        lambda run: run["results"][0]["locations"][0]["physicalLocation"]["region"].update(byteOffset="8"),
+    ],
+)
+def test_the_schema_refuses_what_is_wrong(spoil: Any) -> None:
+    log = sarif_log(report(run(failing(HOLE))))
+    spoil(log["runs"][0])
+    assert sarif_errors(log)

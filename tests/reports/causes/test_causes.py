@@ -1,0 +1,608 @@
+"""Likely causes: what stands together, what stays apart, their order, and texts that must do no harm."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from safetensors_corpus import Case
+from safetensors_corpus.judging.verdicts import VERDICTS, badness
+from safetensors_reports.causes import Cause, cause_lines, causes, command, mistakes_of
+from safetensors_reports.causes.cause import MAX_CAUSES
+from safetensors_reports.causes.group import MAX_WORDINGS, OF_TEXT, features
+from safetensors_reports.record.run import Row, RunRecord
+from safetensors_reports.run.comment import markdown
+
+from ..conftest import Make
+from ..samples import HOLE, TWICE, corpus, failing, run
+
+HOSTILE = [
+    "\x1b[2J\x1b]0;gone\x07 \x9b31m",
+    "::warning::planted\n::error::planted",
+    "\n::stop-commands::x\r\n",
+    "<script>alert(1)</script> @everyone | `tick` | a",
+    "\u202egpj.exe\u2066",
+    "\ud800 lone",
+    "x" * 1_000_000,
+    "'" * 100_000,
+    "[1, " * 50_000,
+    "/a" * 50_000,
+]
+
+
+def found(*rows: Row, **more: Any) -> list[Cause]:
+    return causes(run(*rows, **more), corpus())
+
+
+def valid(has: Callable[[Case], bool]) -> list[str]:
+    """Return the ids of small valid files."""
+    return [c.id for c in corpus().reading if c.expect and c.expect.outcome == "accept" and has(c)]
+
+
+def named(name: str) -> list[str]:
+    return valid(lambda c: c.size < 60_000 and name in (features(c) or ()))
+
+
+def refuses(case: str, words: str, **more: Any) -> Row:
+    return failing(case, "wrong-reject", outcome="reject", message=words, detail=f"reject: {words}", **more)
+
+
+def reads(case: str) -> Row:
+    return failing(case, "pass")
+
+
+def broken(number: int) -> list[Case]:
+    """Return one case for each of some fault codes that a file may be refused for."""
+    cases: dict[str, Case] = {}
+    for case in corpus().reading:
+        if case.expect and case.expect.codes:
+            cases.setdefault(case.expect.codes[0], case)
+    return list(cases.values())[:number]
+
+
+# Wrong acceptances
+
+
+def test_one_cause_for_a_fault_whatever_rule_and_step_show_it() -> None:
+    rows = [failing(HOLE), failing(HOLE, step="open"), failing("layout/hole-for-alignment-8")]
+    one, two = found(*rows, failing(TWICE, step="index"), failing("metadata/map-key-twice-same"))
+    assert one.cases == ("header/name-twice-dtypes", "metadata/map-key-twice-same")
+    assert two.cases == (HOLE, "layout/hole-for-alignment-8")
+    assert (two.rule, two.rules, two.steps) == ("OFF-07", ("OFF-07", "OFF-12"), ("open", "read"))
+    assert two.what == "accepts although bytes before or between the tensors belong to none of them"
+    assert two.mend == "Sort the ranges and demand an unbroken chain from byte 0."
+    assert (two.verdict, two.example) == ("wrong-accept", HOLE)
+
+
+def test_a_fault_of_a_header_and_of_an_index_are_two_mistakes() -> None:
+    """Keys of the two are read by different code."""
+    rows = [failing(TWICE), failing("index/tensor-twice-in-map-escaped", step="index")]
+    assert [c.what for c in found(*rows)] == [
+        "accepts although a key stands twice in one object",
+        "accepts although a key stands twice in one object of the index",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("case", "kind"),
+    [
+        ("header/ignored-text-nan", "NaN and Infinity"),
+        ("header/escape-text-low-surrogate", "lone surrogate escapes"),
+        ("header/escape-of-another-kind-letter-a", "escapes that JSON does not have"),
+        ("header/raw-control-in-dtype-nul", "raw control characters in strings"),
+        ("header/ignored-text-block-comment", "comments"),
+        ("header/entry-text-single-quotes", "single quotes"),
+        ("header/entry-text-trailing-comma", "commas too many"),
+        ("header/ignored-text-hexadecimal", "numbers that JSON does not have"),
+        ("header/ignored-word-undefined", "words that JSON does not have"),
+        ("header/character-between-tokens-nul", "other characters between tokens"),
+        ("header/ignored-number-1e999", "numbers that no double holds"),
+        ("shape/number-spelled-half", "fractions and exponents"),
+        ("layout/offset-spelled-exponent", "fractions and exponents"),
+        ("shape/negative-1", "negative numbers"),
+        ("shape/beyond-64-bits-2p64", "numbers beyond 64 bits"),
+        ("layout/offset-type-strings", "values that are no numbers"),
+        ("layout/offset-spelled-minus-zero", "minus zero"),
+    ],
+)
+def test_a_broad_code_is_told_by_the_bytes_at_fault(case: str, kind: str) -> None:
+    (one,) = found(failing(case))
+    assert one.what.endswith(f": {kind}")
+
+
+def test_what_follows_from_a_wider_mistake_is_no_mistake_of_its_own() -> None:
+    zero, minus = "layout/offset-spelled-minus-zero", "layout/offset-negative"
+    (one,) = found(failing(zero), failing(minus))
+    assert one.what.endswith(": negative numbers")
+    assert (one.cases, one.example) == ((minus, zero), minus)
+
+
+def test_a_large_input_goes_to_the_mistake_of_its_rule() -> None:
+    """Files that are made when they are needed are not made to be examined."""
+    large = next(c.id for c in corpus().cases if c.id == "resource/digits-in-shape-1mb")
+    small = "shape/beyond-64-bits-beside-zero-front"
+    assert corpus().by_id[large].rules[0] == corpus().by_id[small].rules[0]
+    (one,) = found(failing(large), failing(small))
+    assert one.example == small
+    (alone,) = found(failing(large))
+    assert not alone.what.endswith("unseen")
+
+
+def test_a_case_that_the_corpus_does_not_have_is_told_by_its_rule() -> None:
+    (one,) = found(Make.result("gone/case", "wrong-accept"), Make.result("gone/other", "wrong-accept"))
+    assert one.what == "accepts what OFF-07 (no holes) forbids"
+    assert one.cases == ("gone/case", "gone/other")
+
+
+# Refusals
+
+
+def test_dtypes_that_are_refused_as_a_whole_are_one_cause() -> None:
+    lacks = {"dtype-c64", "dtype-f4"}
+    without = valid(lambda c: not lacks & set(c.features))
+    rows = [reads(case) for case in without]
+    for name, said in (("dtype-c64", "C64"), ("dtype-f4", "F4")):
+        rows += [
+            refuses(case, f"unsupported dtype: {said}")
+            for case in valid(lambda c, name=name: name in c.features)  # type: ignore[misc]
+            if case not in {row["case"] for row in rows}
+        ]
+    (one,) = found(*rows)
+    assert one.what == "refuses the dtypes C64, F4"
+    assert one.said == "unsupported dtype: <type>"
+    assert 'lacks = ["dtype-c64", "dtype-f4"]' in one.mend
+    assert len(one.cases) == len(rows) - len(without)
+
+
+def test_a_dtype_that_is_read_elsewhere_is_not_to_blame() -> None:
+    c64 = valid(lambda c: c.features == ("dtype-c64",))
+    rows = [refuses(c64[0], "no"), *(reads(case) for case in [*c64[1:], *named("metadata")])]
+    (one,) = found(*rows)
+    assert "the dtype" not in one.what
+    assert "lacks" not in one.mend
+
+
+def test_a_dtype_is_not_to_blame_where_everything_is_refused() -> None:
+    (one,) = found(*(refuses(case, "broken build") for case in valid(lambda c: True)[:30]))
+    assert "dtype" not in one.what
+
+
+def test_what_refused_files_have_in_common_is_named() -> None:
+    empty = named("a tensor without bytes")
+    rows = [refuses(case, "AssertionError: ") for case in empty]
+    rows += [reads(case) for case in valid(lambda c: c.id not in empty)]
+    (one,) = found(*rows)
+    assert one.what == "refuses valid files with a tensor without bytes"
+    assert one.cases == tuple(sorted(empty))
+
+
+def test_words_that_are_said_of_everything_stand_for_as_many_mistakes_as_features_tell() -> None:
+    empty, text = named("a tensor without bytes"), named("no tensor at all")
+    other = next(c for c in named("metadata") if c not in (*empty, *text))
+    rows = [refuses(case, "invalid file") for case in [*empty, *text, other]]
+    rows += [reads(case) for case in valid(lambda c: c.id not in {row["case"] for row in rows})]
+    rows += [failing(c.id, "pass", outcome="reject", message="invalid file") for c in broken(12)]
+    whats = [c.what for c in found(*rows)]
+    rule = corpus().by_id[other].rules[0]
+    assert whats[:2] == [
+        "refuses valid files with a tensor without bytes",
+        "refuses valid files with no tensor at all",
+    ]
+    assert whats[2].startswith(f"refuses valid files: {rule} (")
+
+
+def test_words_that_are_said_of_one_thing_stand_for_one_mistake() -> None:
+    one, other = valid(lambda c: c.rules[0] == "DAT-03")[0], valid(lambda c: c.rules[0] == "DTY-04")[0]
+    rows = [refuses(one, "the reader's buffer is full"), refuses(other, "the reader's buffer is full")]
+    rows += [reads(case) for case in valid(lambda c: c.id not in (one, other))]
+    (both,) = found(*rows)
+    assert set(both.cases) == {one, other}
+    apart = found(*[{**rows[0], "message": "another thing entirely"}, *rows[1:]])
+    assert len(apart) == 2
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("tensor w: range 0..4 of 8", "tensor b: range 8..12 of 16"),
+        ("/tmp/x/y.safetensors: bad", "/home/me/z.safetensors: bad"),
+        ("cannot view Float32Array", "cannot view BigInt64Array"),
+        ("no type for torch.float8_e4m3fn", "no type for torch.bfloat16"),
+        ("at 0x7fffdeadbeef: bad", "at 0x55aa00001111: bad"),
+        ("bad 'first'", "bad 'second'"),
+    ],
+)
+def test_words_that_differ_in_names_numbers_paths_and_types_are_the_same(one: str, other: str) -> None:
+    cases = valid(lambda c: c.rules[0] == "DAT-06")[:2]
+    assert len(found(refuses(cases[0], one), refuses(cases[1], other))) == 1
+    assert mistakes_of(refuses(cases[0], one), corpus()) == mistakes_of(refuses(cases[1], other), corpus())
+
+
+def test_the_name_of_the_file_itself_is_not_part_of_the_words() -> None:
+    cases = valid(lambda c: c.rules[0] == "DAT-06")[:2]
+    rows = [refuses(case, f"cannot parse {case.partition('/')[2]}.safetensors") for case in cases]
+    assert len(found(*rows)) == 1
+
+
+def test_what_trips_a_parser_is_one_mistake_whatever_it_says_there() -> None:
+    escapes = named("escapes in the strings of the header")
+    rows = [refuses(case, ("no such key", "expected a comma")[i % 2]) for i, case in enumerate(escapes)]
+    rows += [reads(case) for case in valid(lambda c: c.id not in escapes)]
+    assert [c.what for c in found(*rows)] == ["refuses valid files with escapes in the strings of the header"]
+
+
+def test_a_missed_recommendation_joins_the_refusal_of_the_same_words() -> None:
+    cases = valid(lambda c: c.rules[0] == "DAT-06")[:3]
+    rows = [refuses(case, "too odd") for case in cases]
+    rows[2]["verdict"] = "not-strict"
+    (one,) = found(*rows)
+    assert (one.verdict, one.verdicts) == ("wrong-reject", (("wrong-reject", 2), ("not-strict", 1)))
+
+
+# Wrong content
+
+
+def content(case: str, **changed: Any) -> dict[str, Any]:
+    """Return what a valid file holds with fields of the first tensor changed."""
+    demand = corpus().by_id[case].expect or next(iter(corpus().by_id[case].options.values()))
+    rows = [dict(row) for row in (demand.content or {})["tensors"]]
+    rows[0] |= changed
+    return {"tensors": rows, "metadata": None}
+
+
+def misreads(case: str, detail: str, **changed: Any) -> Row:
+    return failing(case, "wrong-content", detail=detail, content=content(case, **changed))
+
+
+def test_dtypes_that_are_told_as_others_are_one_cause() -> None:
+    rows = [
+        misreads(f"dtype/eight-elements-{name}", f'tensor "w": dtype U8, the file says {name}', dtype="U8")
+        for name in ("f8-e4m3", "f8-e8m0")
+    ]
+    (one,) = found(*rows)
+    assert one.what == "reports dtype U8 where the file says F8_E4M3, F8_E8M0"
+
+
+@pytest.mark.parametrize(
+    ("case", "shape", "what"),
+    [
+        ("shape/empty-beside-2p32", [0, 0], "reports large dimensions wrapped to 32 bits"),
+        ("shape/empty-beside-2p31", [0, -(2**31)], "reports large dimensions wrapped to 32 bits"),
+        ("shape/large-behind-zero-2p53-plus-1", [0, 2**53], "reports large dimensions rounded to a double"),
+        ("shape/empty-beside-2p31", [0, 7], "reports other shapes than the file says: SHP-08 ("),
+    ],
+)
+def test_how_a_shape_is_wrong_is_told(case: str, shape: list[int], what: str) -> None:
+    (one,) = found(misreads(case, f'tensor "w": shape {shape}, the file says another', shape=shape))
+    assert one.what.startswith(what)
+
+
+def test_other_bytes_are_told_apart_by_rule() -> None:
+    rows = [
+        failing(c, "wrong-content", detail='tensor "w": other bytes than the file holds')
+        for rule in ("DAT-01", "DAT-03")
+        for c in valid(lambda c, rule=rule: c.rules[0] == rule)[:2]  # type: ignore[misc]
+    ]
+    rows += [reads(c) for c in valid(lambda c: True) if c not in {r["case"] for r in rows}]
+    assert len(found(*rows)) == 2
+
+
+def test_a_name_that_holds_an_escape_is_misread_for_one_reason() -> None:
+    escapes = named("escapes in the strings of the header")
+    rows = [
+        failing(case, "wrong-content", detail=('tensor "n" is missing', 'metadata key "k" is missing')[i % 2])
+        for i, case in enumerate(escapes)
+    ]
+    rows += [reads(case) for case in valid(lambda c: c.id not in escapes)]
+    assert [c.what for c in found(*rows)] == [
+        "reads files wrong that have escapes in the strings of the header"
+    ]
+    assert {name for case in corpus().reading for name in features(case) or ()} >= OF_TEXT
+
+
+def test_what_was_found_out_about_the_memory_does_not_hide_what_differs() -> None:
+    case = valid(lambda c: c.rules[0] == "DAT-06")[0]
+    note = '; uninitialised memory: bytes of tensor "w" change when fresh memory holds other bytes'
+    plain = failing(case, "wrong-content", detail='tensor "w": other bytes than the file holds')
+    noted = {**plain, "detail": plain["detail"] + note}
+    assert mistakes_of(plain, corpus()) == mistakes_of(noted, corpus())
+
+
+# Bad ends, costs, adapters
+
+
+def ends(case: str, outcome: str, message: str, **more: Any) -> Row:
+    return failing(case, "unsafe", outcome=outcome, message=message, detail=f"{outcome}: {message}", **more)
+
+
+def test_ends_are_told_apart_by_outcome_signal_and_area() -> None:
+    layout, header = "layout/data-lacks-1-byte", "header/nesting-1000-arrays"
+    rows = [
+        ends(layout, "crash", "killed by SIGSEGV"),
+        ends(header, "crash", "killed by SIGSEGV"),
+        ends(HOLE, "crash", "killed by SIGABRT"),
+        ends(TWICE, "hang", "no answer within 10 s; killed"),
+        ends("framing/no-bytes", "exhausted", "MemoryError: 12 bytes"),
+        ends("framing/length-zero-alone", "exhausted", "used more than 512 MiB of memory; killed"),
+    ]
+    causes_found = found(*rows)
+    assert [len(c.cases) for c in causes_found] == [2, 1, 1, 1, 1]
+    assert causes_found[0].what.startswith("runs out of memory: FRM-0")
+    assert {c.what.partition(":")[0] for c in causes_found} == {"crashes", "hangs", "runs out of memory"}
+
+
+def test_words_of_the_implementation_itself_tell_a_crash_whatever_the_area() -> None:
+    rows = [
+        ends(case, "crash", f"PanicException: range end index {n} out of range", exception="PanicException")
+        for n, case in enumerate((HOLE, "shape/bits-wrap-to-0-u8"))
+    ]
+    (one,) = found(*rows)
+    assert one.said == "PanicException: range end index # out of range"
+
+
+def test_a_broken_file_that_is_opened_is_no_second_mistake_where_reading_it_ends_worse() -> None:
+    (one,) = found(failing(HOLE, step="open"), ends(HOLE, "crash", "killed by SIGSEGV"))
+    assert one.verdict == "unsafe"
+    both = found(failing(HOLE, step="open"), failing(HOLE, "late-reject", outcome="reject"))
+    assert len(both) == 2
+
+
+def test_costs_late_refusals_and_adapters() -> None:
+    cost = next(c.id for c in corpus().cases if c.budget)
+    rows = [
+        failing(cost, "unsafe", detail="over budget: seconds 3 of 2"),
+        failing(HOLE, "late-reject", step="open"),
+        failing(TWICE, "late-reject", step="open"),
+        *(
+            failing(case, "harness-error", outcome="harness-error", message=f"line {n}: KeyError 'a{n}'")
+            for n, case in enumerate(("framing/no-bytes", "dtype/eight-elements-i8"))
+        ),
+    ]
+    expensive, adapter, late = found(*rows)
+    assert expensive.what.startswith("spends more than a budget of time or memory: ")
+    assert (adapter.what, len(adapter.cases)) == ("the adapter failed", 2)
+    assert late.what == ("opens broken files and refuses them only when reading: HDR_DUP_KEY 1, OFF_HOLE 1")
+
+
+# Writers, devices, choices
+
+
+def test_a_writer_has_a_cause_per_broken_property() -> None:
+    parts = [
+        {
+            "verdict": "wrong-content",
+            "rule": "WRT-01",
+            "basis": "text",
+            "property": "valid",
+            "detail": "the file breaks rules: OFF_HOLE (OFF-07)",
+        },
+        {"verdict": "not-strict", "rule": "WRT-02", "property": "header-padded", "detail": ""},
+    ]
+    case = "writer/alignment-all"
+    rows = [failing(case, "wrong-content", step="write", failures=parts)]
+    first, second = found(*rows)
+    assert first.what == (
+        "writes files that break a rule: bytes before or between the tensors belong to none of them"
+    )
+    assert (first.rule, first.basis) == ("WRT-01", "text")
+    assert second.what == "does not hold after saving: the header is padded to eight bytes"
+    assert (second.verdict, second.rule) == ("not-strict", "WRT-02")
+    assert second.mend
+
+
+def test_a_record_from_before_names_its_properties_in_words() -> None:
+    detail = (
+        "does not hold: the file that was there is unchanged (target-unchanged), "
+        "nothing else is left in the folder (one-file)"
+    )
+    whats = {c.what for c in found(failing("writer/disk-full", "wrong-content", step="write", detail=detail))}
+    assert whats == {
+        "does not hold after saving: the file that was there is unchanged",
+        "does not hold after saving: nothing else is left in the folder",
+    }
+
+
+def test_a_device_has_a_cause_per_broken_promise_and_shares_those_of_reading() -> None:
+    check = [
+        {"name": "lifetime", "status": "fail", "message": "bytes differ"},
+        {"name": "alignment", "status": "fail", "message": "begins at 1"},
+        {"name": "stream", "status": "unknown", "message": ""},
+    ]
+    right = valid(lambda c: True)[0]
+    rows = [
+        failing(right, "wrong-content", step="device", checks=check, detail="lifetime: bytes differ"),
+        failing(HOLE),
+        failing(HOLE, step="device"),
+    ]
+    lifetime, hole, alignment = found(*rows)
+    assert "a tensor keeps its bytes" in lifetime.what
+    assert (hole.cases, hole.steps) == ((HOLE,), ("device", "read"))
+    assert (alignment.verdict, alignment.rule) == ("not-strict", "OFF-11")
+
+
+def test_a_contradiction_shows_two_cases_that_contradict() -> None:
+    choice = "trailing-whitespace"
+    cases = [c.id for c in corpus().cases if c.choice == choice][:3]
+    rows = [
+        failing(case, f"choice:{option}", choice=choice, options=[option])
+        for case, option in zip(cases, ("accept", "accept", "reject"), strict=True)
+    ]
+    said = {"choice": choice, "verdict": "choice-inconsistent", "detail": "both"}
+    record = run(*rows, choices=[said])
+    (one,) = causes(record, corpus())
+    assert (one.verdict, one.rule) == ("choice-inconsistent", "HDR-03")
+    assert {one.example, one.beside} <= set(cases)
+    assert cases[2] in (one.example, one.beside)
+    assert command(record.header, one).count("--case") == 2
+    assert causes([*rows, said], corpus()) == [one]
+
+
+# New words of verdicts
+
+
+def test_a_deviation_stands_with_the_mistake_that_it_shows() -> None:
+    silent = failing("layout/hole-for-alignment-8", "deviation:accept", basis="official", rule="OFF-12")
+    (one,) = found(failing(HOLE), silent)
+    assert (one.verdict, one.verdicts) == ("wrong-accept", (("wrong-accept", 1), ("deviation:accept", 1)))
+    (alone,) = found(silent)
+    assert (alone.verdict, alone.basis, alone.rule) == ("deviation:accept", "official", "OFF-12")
+    told = failing(HOLE, "deviation:exception", outcome="reject", exception="IndexError")
+    assert "IndexError" in found(told)[0].what
+
+
+# Order, bounds, texts
+
+
+CASES = [c.id for c in corpus().reading][:400:5]
+
+
+@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from(CASES), st.sampled_from([v for v in VERDICTS if v != "choice"]))),
+    st.randoms(use_true_random=False),
+)
+def test_the_order_of_rows_does_not_matter_and_the_worst_come_first(
+    answers: list[tuple[str, str]], dice: random.Random
+) -> None:
+    outcome = {"wrong-reject": "reject", "unsafe": "crash", "harness-error": "harness-error"}
+    rows = [
+        failing(case, verdict, outcome=outcome.get(verdict, "accept"), message="no")
+        for case, verdict in dict(answers).items()
+        if verdict != "choice-inconsistent"
+    ]
+    first = causes(rows, corpus())
+    dice.shuffle(rows)
+    assert causes(rows, corpus()) == first
+    order = [(badness(c.verdict), -len(c.cases)) for c in first]
+    assert order == sorted(order)
+    told = {case for c in first for case in c.cases}
+    assert told == {r["case"] for r in rows if r["verdict"] not in ("pass", "unsupported")}
+
+
+def test_words_without_end_do_not_make_causes_without_end() -> None:
+    dice = random.Random(0)
+
+    def words() -> str:
+        return "".join(dice.choice("bcdfghjklm ") for _ in range(60))
+
+    rows = [refuses(case, words()) for case in valid(lambda c: True)[:600]]
+    rows += [ends(c.id, "crash", words(), exception="E") for c in broken(40)]
+    many = causes(rows, corpus())
+    assert len(many) < 120 <= MAX_CAUSES
+    assert len({c.said for c in many}) <= len(many)
+    few = [refuses(case, words()) for case in valid(lambda c: True)[:MAX_WORDINGS]]
+    told = causes(few, corpus())
+    assert len(told) > MAX_WORDINGS // 2
+    table = cause_table([run(*few, name="lib", version="1")], [told])
+    shown = sum("stc run" in line for line in table.splitlines())
+    assert 0 < shown < len(told)
+    assert f"… and {len(told) - shown} more causes" in table
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize(
+    "verdict", ["wrong-reject", "wrong-content", "unsafe", "harness-error", "deviation:exception"]
+)
+def test_texts_of_readers_do_no_harm(text: str, verdict: str) -> None:
+    outcome = {"wrong-content": "accept", "unsafe": "crash", "harness-error": "harness-error"}
+    cases = valid(lambda c: c.rules[0] == "DAT-06")[:3]
+    rows = [
+        failing(case, verdict, outcome=outcome.get(verdict, "reject"), message=text, detail=text,
+            exception=text, content={"tensors": [{"name": "w", "dtype": text, "shape": [text]}]})
+        for case in cases
+    ]  # fmt: skip
+    record = run(*rows, name=text[:50], version="1", profile=text[:20])
+    told = causes(record, corpus())
+    assert told
+    lines = cause_lines(told, record.header, limit=None)
+    for line in lines:
+        assert line.isprintable()
+        assert not line.strip().startswith("::")
+        assert len(line) < 1_000
+    for one in told:
+        assert max(len(t) for t in (one.what, one.said, one.mend)) < 600
+    table = cause_table([record, run(*rows, name="b", version="1")], [told, told])
+    html = MarkdownIt("commonmark").enable("table").render(table)
+    assert "<script>" not in html
+    assert html.count("<td") == 5 * 2 * len(told)
+    assert table.encode("utf-8")
+
+
+def cause_table(records: Sequence[RunRecord], told: Sequence[Sequence[Cause]]) -> str:
+    """Return the table of causes in the comment about some runs."""
+    return (
+        markdown(records, told).partition("**Likely causes, the worst first**")[2].partition("**Failing")[0]
+    )
+
+
+def test_lines_for_a_terminal() -> None:
+    rows = [failing(HOLE), failing(TWICE), failing("header/name-twice-adjacent")]
+    rows += [failing("layout/two-dtypes", "not-strict", outcome="reject", message="odd")]
+    record = run(*rows, name="lib", version="1", profile="text")
+    assert cause_lines(causes(record, corpus()), record.header) == [
+        "LIKELY CAUSES of 3 failing cases: 2, the worst first",
+        "     2  wrong-accept: accepts although a key stands twice in one object (HDR-09)",
+        "        mend: Refuse a repeated key at every level; with a hook on pairs or a streaming parser,",
+        "              since a map has already lost it.",
+        f"        stc run --impl lib --case {TWICE} --profile text",
+        "     1  wrong-accept: accepts although bytes before or between the tensors belong to none of them",
+        "        (OFF-07)",
+        "        mend: Sort the ranges and demand an unbroken chain from byte 0.",
+        f"        stc run --impl lib --case {HOLE} --profile text",
+        "        fail only with --fail-on-should: 1 cause (not-strict 1)",
+    ]
+    strict = cause_lines(causes(record, corpus()), record.header, strict=True)
+    assert strict[0] == "LIKELY CAUSES of 4 failing cases: 3, the worst first"
+    short = cause_lines(causes(record, corpus()), record.header, limit=1)
+    assert "     …  1 more cause, 1 case; --full-failures shows all" in short
+    assert cause_lines(causes([failing(HOLE)], corpus()), record.header) == []
+
+
+def test_what_a_baseline_lists_is_counted_and_not_shown() -> None:
+    rows = [failing(HOLE, expected_failure=True), failing(TWICE), failing("framing/no-bytes")]
+    record = run(*rows, name="lib", version="1")
+    lines = cause_lines(causes(record, corpus()), record.header)
+    assert not any(HOLE in line for line in lines)
+    assert lines[-1] == "        known to the baseline: 1 cause (wrong-accept 1)"
+    table = cause_table([record], [causes(record, corpus())])
+    assert TWICE in table
+    assert HOLE not in table
+
+
+def test_commands_can_be_run_as_they_stand() -> None:
+    record = run(failing(HOLE, step="device"), name="py:my reader.py:Adapter", version="1", device="cuda:0")
+    (one,) = causes(record, corpus())
+    assert command(record.header, one) == (
+        f"stc run --impl 'py:my reader.py:Adapter' --case {HOLE} --device cuda:0"
+    )
+
+
+def test_nothing_fails_nothing_is_told() -> None:
+    record: RunRecord = run(failing(HOLE, "pass", outcome="reject"), name="lib", version="1")
+    assert causes(record, corpus()) == []
+    assert cause_lines([], record.header) == []
+    assert cause_table([record], [[]]) == ""
+
+
+def test_a_reader_that_changes_its_inputs_is_one_cause_and_no_rule_is_charged() -> None:
+    def changed(case: str, detail: str) -> Row:
+        part = {
+            "verdict": "deviation:content",
+            "rule": "",
+            "basis": "ours",
+            "property": "input",
+            "detail": detail,
+        }
+        return failing(case, "deviation:content", rule=None, basis="ours", detail=detail, failures=[part])
+
+    (one,) = found(changed(HOLE, "its input was removed"), changed(TWICE, "its input was written to"))
+    assert one.what == "changes, removes or replaces the file that it reads"
+    assert set(one.cases) == {HOLE, TWICE}
+    assert not one.rules
+    assert "for reading only" in one.mend

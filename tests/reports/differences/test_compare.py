@@ -1,0 +1,288 @@
+"""Comparing runs: agreement, splits, groups, dissenters, and the text about them."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from safetensors_reports.differences.compare import Reading, compare, difference
+from safetensors_reports.differences.render import diff_lines
+
+if TYPE_CHECKING:
+    from ..conftest import Make
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "text"),
+    [
+        (None, {"tensors": [{"name": "w"}]}, None),
+        ({"tensors": [{"name": "w"}]}, {"tensors": [{"name": "w", "dtype": "F32"}]}, None),
+        ({"tensors": None}, {"tensors": []}, None),
+        ({"tensors": [{"name": "a"}]}, {"tensors": []}, 'tensor "a" only in X'),
+        ({"tensors": []}, {"tensors": [{"name": "\u202e"}]}, 'tensor "\\u202e" only in Y'),
+        (
+            {"tensors": [{"name": "w", "shape": [2, 3]}]},
+            {"tensors": [{"name": "w", "shape": [3, 2]}]},
+            '"w": shape [2, 3] against [3, 2]',
+        ),
+        (
+            {"tensors": [{"name": "w", "dtype": "F32", "sha256": "a"}]},
+            {"tensors": [{"name": "w", "sha256": "b"}]},
+            '"w": sha256 differs',
+        ),
+        ({"metadata": None}, {"metadata": {}}, None),
+        ({"metadata": {"k": "1"}}, {"tensors": []}, None),
+        ({"metadata": {"k": "1"}}, {"metadata": {"k": "2"}}, 'metadata["k"]: "1" against "2"'),
+        ({"metadata": {"k": "1"}}, {"metadata": None}, 'metadata "k" only in X'),
+        (  # a name reported twice: order does not matter, a row of its own does
+            {"tensors": [{"name": "w", "dtype": "F32"}, {"name": "w", "dtype": "F16"}]},
+            {"tensors": [{"name": "w", "dtype": "F16"}, {"name": "w", "dtype": "F32"}]},
+            None,
+        ),
+        (
+            {"tensors": [{"name": "w", "dtype": "F32"}]},
+            {"tensors": [{"name": "w", "dtype": "F32"}, {"name": "w", "dtype": "F16"}]},
+            '"w": dtype F32 against F16',
+        ),
+    ],
+)
+def test_difference(a: Any, b: Any, text: str | None) -> None:
+    assert difference(Reading.of(a), Reading.of(b), "X", "Y") == text
+    assert (difference(Reading.of(b), Reading.of(a), "Y", "X") is None) is (text is None)
+
+
+def test_content_split_with_a_lone_dissenter(make: type[Make]) -> None:
+    one, two = make.content("w"), make.content("w", sha256="bb")
+    found = compare([make.answers("x", c=one), make.answers("y", c=two), make.answers("z", c=one)])
+    (split,) = found.content_splits
+    assert found.verdict_splits == ()
+    assert split.vector == {"x 1": "accept:A", "y 1": "accept:B", "z 1": "accept:A"}
+    assert split.dissenter == "y 1"
+    assert (split.difference, split.between) == ('"w": sha256 differs', ("x 1", "y 1"))
+    assert found.pairs == {("x 1", "y 1"): (1, 0), ("x 1", "z 1"): (0, 0), ("y 1", "z 1"): (1, 0)}
+
+
+def test_verdict_split(make: type[Make]) -> None:
+    found = compare(
+        [make.answers("x", c=make.content("w"), d="reject"), make.answers("y", c="crash", d="hang")]
+    )
+    (split,) = found.verdict_splits
+    assert found.content_splits == ()
+    assert (split.case, split.vector) == ("c", {"x 1": "accept:A", "y 1": "crash"})
+    assert (split.dissenter, split.difference) == (None, "")
+    assert found.pairs["x 1", "y 1"] == (0, 1)
+
+
+def test_a_case_that_splits_both_ways_is_a_content_split_only(make: type[Make]) -> None:
+    runs = [
+        make.answers("x", c=make.content("w")),
+        make.answers("y", c=make.content("v")),
+        make.answers("z", c="reject"),
+    ]
+    found = compare(runs)
+    assert len(found.content_splits) == 1
+    assert found.verdict_splits == ()
+    assert found.content_splits[0].dissenter is None
+    assert found.pairs == {("x 1", "y 1"): (1, 0), ("x 1", "z 1"): (0, 1), ("y 1", "z 1"): (0, 1)}
+
+
+@pytest.mark.parametrize("outcome", ["unsupported", "harness-error"])
+def test_no_answer_is_no_split(make: type[Make], outcome: str) -> None:
+    found = compare([make.answers("x", c=make.content("w")), make.answers("y", c=outcome)])
+    assert (found.content_splits, found.verdict_splits, found.compared, found.unanswered) == ((), (), 0, 1)
+    assert diff_lines(found)[-1].startswith("nothing compared")
+
+
+def test_unsupported_stands_in_the_vector_but_has_no_vote(make: type[Make]) -> None:
+    accept = make.content("w")
+    runs = [
+        make.answers(n, c=a)
+        for n, a in {"x": accept, "y": "unsupported", "z": "reject", "h": "harness-error"}.items()
+    ]
+    (split,) = compare(runs).verdict_splits
+    assert split.vector == {"x 1": "accept:A", "y 1": "unsupported", "z 1": "reject"}
+    assert split.dissenter is None
+
+
+def test_a_reader_that_tells_too_little_joins_no_side(make: type[Make]) -> None:
+    runs = [
+        make.answers("silent", c=None),
+        make.answers("x", c=make.content("w")),
+        make.answers("y", c=make.content("v")),
+    ]
+    (split,) = compare(runs).content_splits
+    assert split.vector == {"silent 1": "accept:?", "x 1": "accept:A", "y 1": "accept:B"}
+    assert split.dissenter is None
+    assert compare(runs).pairs["silent 1", "x 1"] == (0, 0)
+
+
+def test_the_last_step_counts(make: type[Make]) -> None:
+    rows = [make.result("c", step="read", outcome="reject"), make.result("c", step="open", outcome="accept")]
+    late = make.run(*rows, name="late", version="1")
+    opens = make.run(
+        make.result("c", step="open", content=make.content("w", nbytes=None, sha256=None)),
+        name="opens",
+        version="1",
+    )
+    (split,) = compare([late, opens]).verdict_splits
+    assert split.vector == {"late 1": "reject", "opens 1": "accept:A"}
+
+
+def test_the_half_run_case_of_a_truncated_record_is_left_out(make: type[Make]) -> None:
+    cut = make.run(
+        make.result("b"),
+        make.result("c", step="open", outcome="accept"),
+        name="cut",
+        footer=None,
+    )
+    found = compare([cut, make.answers("x", b=None, c="reject")])
+    assert found.verdict_splits == ()
+    assert (found.compared, found.left_out) == (1, 1)
+    assert found.notes == ("truncated run: cut 0.8.0",)
+
+
+def test_only_shared_cases_are_compared(make: type[Make]) -> None:
+    found = compare([make.answers("x", a="reject", b="reject"), make.answers("y", b=None, c="reject")])
+    assert [s.case for s in found.verdict_splits] == ["b"]
+    assert (found.compared, found.left_out) == (1, 2)
+
+
+def test_runs_of_one_name_stay_apart(make: type[Make]) -> None:
+    runs = [make.answers("x", c="reject"), make.answers("x", c=None), make.answers("x", c="reject")]
+    runs[1].implementation["selector"] = "py:mine:Reader"
+    found = compare(runs)
+    assert found.labels == ("x 1", "py:mine:Reader 1", "x 1 #2")
+    assert found.verdict_splits[0].dissenter == "py:mine:Reader 1"
+
+
+def test_the_text(make: type[Make]) -> None:
+    one, two = make.content("w", metadata={"k": "1"}), make.content("w", metadata={"k": "2"})
+    runs = [
+        make.answers("x", a=one, b=one, c=one, d="reject", e=one),
+        make.answers("y", a=two, b="reject", c="reject", d="reject", e=one),
+        make.answers("z", a=one, b="reject", c="reject", d="reject", e=one, f=one),
+    ]
+    assert diff_lines(compare(runs)) == [
+        "3 runs, cases compared 5: x 1 · y 1 · z 1",
+        "  cases left out because not every run has them: 1",
+        "content splits 1   verdict splits 2",
+        "",
+        "content splits: accepted, but read differently",
+        "     1  accept:A x 1, z 1 · accept:B y 1",
+        '        e.g. a: metadata["k"]: "1" against "2" (x 1 / y 1)',
+        "",
+        "verdict splits: accepted by some, refused by some",
+        "     2  accept:A x 1 · reject y 1, z 1",
+        "        e.g. b",
+        "",
+        "alone against all others   content   verdict",
+        "  y 1                            1         0",
+        "  x 1                            0         2",
+        "",
+        "pairs         content   verdict",
+        "  x 1 / y 1         1         2",
+        "  y 1 / z 1         1         0",
+        "  x 1 / z 1         0         2",
+    ]
+
+
+def test_no_difference_is_said_plainly(make: type[Make]) -> None:
+    lines = diff_lines(compare([make.answers("x", c="reject"), make.answers("y", c="reject")]))
+    assert lines[-1] == "no differences: in every case compared, all agree on whatever two of them tell"
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_one_run_is_nothing_to_compare(make: type[Make], count: int) -> None:
+    found = compare([make.answers("x", c="reject")] * count)
+    assert diff_lines(found) == ["nothing to compare: a comparison needs the records of at least two runs"]
+
+
+def test_different_corpora_and_profiles_are_noted(make: type[Make]) -> None:
+    runs = [make.answers("x", c="reject"), make.answers("y", c="reject")]
+    runs[1].header["corpus"]["digest"] = "other"
+    runs[1].header["profile"] = "text"
+    text = "\n".join(diff_lines(compare(runs)))
+    assert "note: the runs used different corpora" in text
+    assert "note: the runs used different profiles" in text
+
+
+def test_the_limit_bounds_every_list(make: type[Make]) -> None:
+    contents = [make.content(str(i)) for i in range(6)]
+    cases = {f"c{i}": [contents[(i >> k) % 2 + k] for k in range(5)] for i in range(1, 31)}
+    runs = [make.answers(f"r{k}", **{case: row[k] for case, row in cases.items()}) for k in range(5)]
+    lines = diff_lines(compare(runs), limit=2)
+    assert any("more outcome vectors" in line for line in lines)
+    assert len(lines) < 20
+
+
+texts = st.text(st.characters(exclude_categories=()), max_size=6)
+names = st.sampled_from(["a", "b", "\ud800", "\n"])
+tensors = st.fixed_dictionaries(
+    {"name": names},
+    optional={"dtype": st.sampled_from(["F32", None]), "shape": st.sampled_from([[1], [2]]), "sha256": texts},
+)
+contents = st.none() | st.fixed_dictionaries(
+    {"tensors": st.none() | st.lists(tensors, max_size=3)},
+    optional={"metadata": st.none() | st.dictionaries(names, texts, max_size=2)},
+)
+outcomes = st.sampled_from(["reject", "unsupported", "crash", "hang", "exhausted", "harness-error"])
+rows = st.lists(outcomes | contents, min_size=4, max_size=4)
+tables = st.dictionaries(st.sampled_from(["a/1", "a/2", "a/3", "\udc00"]), rows)
+
+
+def runs_of(make: type[Make], table: dict[str, list[Any]]) -> list[Any]:
+    return [make.answers(f"r{i}\ud800", **{case: row[i] for case, row in table.items()}) for i in range(4)]
+
+
+@given(table=tables, seed=st.integers(0, 100))
+def test_the_order_of_cases_does_not_matter(make: type[Make], table: dict[str, list[Any]], seed: int) -> None:
+    runs, mixed = runs_of(make, table), runs_of(make, table)
+    for run in mixed:
+        random.Random(seed).shuffle(run.results)
+    assert compare(runs) == compare(mixed)
+
+
+@given(table=tables, order=st.permutations(range(4)))
+def test_the_order_of_runs_does_not_matter(
+    make: type[Make], table: dict[str, list[Any]], order: list[int]
+) -> None:
+    runs = runs_of(make, table)
+    found, mixed = compare(runs), compare([runs[i] for i in order])
+    for kind in ("content_splits", "verdict_splits"):
+        assert [s.case for s in getattr(found, kind)] == [s.case for s in getattr(mixed, kind)]
+    assert {frozenset(p): n for p, n in found.pairs.items()} == {
+        frozenset(p): n for p, n in mixed.pairs.items()
+    }
+
+
+@given(table=tables)
+def test_what_a_comparison_promises(make: type[Make], table: dict[str, list[Any]]) -> None:
+    found = compare(runs_of(make, table))
+    both = {s.case for s in found.content_splits} & {s.case for s in found.verdict_splits}
+    assert not both
+    for split in found.content_splits:
+        assert len(set(split.vector.values()) - {"accept:?"}) >= 2
+        assert {"accept:A", "accept:B"} <= set(split.vector.values())
+        assert split.difference
+    for split in found.verdict_splits:
+        assert "accept:A" in split.vector.values()
+        assert set(split.vector.values()) & {"reject", "crash", "hang", "exhausted"}
+        assert "accept:B" not in split.vector.values()
+    for split in (*found.content_splits, *found.verdict_splits):
+        if split.dissenter is not None:
+            assert list(split.vector.values()).count(split.vector[split.dissenter]) == 1
+    assert sorted(c for cluster in found.clusters for c in cluster.cases) == sorted(
+        s.case for s in (*found.content_splits, *found.verdict_splits)
+    )
+    sizes = [len(cluster.cases) for cluster in found.clusters]
+    assert sizes == sorted(sizes, reverse=True)
+    assert all(line.isprintable() and isinstance(line.encode(), bytes) for line in diff_lines(found))
+
+
+@given(content=contents)
+def test_a_reading_agrees_with_itself(content: Any) -> None:
+    assert difference(Reading.of(content), Reading.of(content), "X", "Y") is None

@@ -1,0 +1,234 @@
+"""Sorts, signatures and counts of disagreements, from records made by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from safetensors_reports.differences.render import diff_markdown, diff_text, in_words
+from safetensors_reports.differences.report import (
+    DiffReport,
+    Standing,
+    Who,
+    document,
+)
+from safetensors_reports.differences.signatures import About, Differences, evaluate, signature_of
+from safetensors_reports.schemas import schema, schema_error
+
+if TYPE_CHECKING:
+    from ..conftest import Make
+
+HOLE = About("OFF_HOLE", "", "a hole")
+SPACE = About("HDR_LEADING", "leading-whitespace", "a space")
+
+
+def found_in(make: type[Make], about: Mapping[str, About], **answers: Mapping[str, Any]) -> Differences:
+    """Evaluate name -> case -> content or outcome."""
+    records = [make.answers(name, **rows) for name, rows in answers.items()]
+    return evaluate(records, list(answers), about)
+
+
+def report_of(found: Differences, **more: Any) -> DiffReport:
+    who = tuple(Who(x, x.split()[0], x.split()[0], "1", "C") for x in found.labels)
+    return DiffReport("2026.11.0", who, "files", found.shared, found, **more)
+
+
+def test_signatures_do_not_depend_on_the_order_given() -> None:
+    names = {"x 1": "x", "y 1": "y", "z 1": "z"}
+    one = {"x 1": "accept:A", "y 1": "accept:B", "z 1": "reject"}
+    other = {"z 1": "reject", "y 1": "accept:A", "x 1": "accept:B"}
+    text = "OFF_HOLE: accept:A x; accept:B y; reject z"
+    assert signature_of("OFF_HOLE", one, names) == signature_of("OFF_HOLE", other, names) == text
+
+
+@pytest.mark.parametrize(
+    ("vector", "text"),
+    [
+        ({"a": "accept:A", "b": "reject"}, "S: accept a; reject b"),
+        ({"a": "reject", "b": "accept:A"}, "S: accept b; reject a"),
+        ({"a": "accept:A", "b": "accept:A", "c": "crash"}, "S: accept a, b; crash c"),
+        ({"a": "accept:A", "b": "accept:B", "c": "accept:?"}, "S: accept:A a; accept:B b; accept:? c"),
+        ({"a": "accept:A", "b": "unsupported", "c": "hang"}, "S: accept a; hang c"),
+    ],
+)
+def test_signature(vector: dict[str, str], text: str) -> None:
+    assert signature_of("S", vector, {x: x for x in vector}) == text
+
+
+@given(st.permutations(["accept:A", "accept:B", "accept:C", "reject", "crash"]), st.randoms())
+def test_a_signature_is_one_for_all_orders_and_letters(tokens: list[str], random: Any) -> None:
+    names = list("vwxyz")
+    vector = dict(zip(names, tokens, strict=True))
+    letters = list("ABC")
+    random.shuffle(letters)
+    renamed = {"accept:A": letters[0], "accept:B": letters[1], "accept:C": letters[2]}
+    items = [(n, f"accept:{renamed[t]}" if t in renamed else t) for n, t in vector.items()]
+    random.shuffle(items)
+    same = {n: n for n in names}
+    assert signature_of("S", dict(items), same) == signature_of("S", vector, same)
+
+
+def test_sorts(make: type[Make]) -> None:
+    about = {
+        "content": HOLE,
+        "verdict": HOLE,
+        "choice": SPACE,
+        "choice-content": SPACE,
+        "choice-crash": SPACE,
+    }
+    w, v = make.content("w"), make.content("v")
+    first = {
+        "content": w,
+        "verdict": w,
+        "choice": w,
+        "choice-content": w,
+        "choice-crash": w,
+        "unsafe": "hang",
+    }
+    second = {
+        "content": v,
+        "verdict": "reject",
+        "choice": "reject",
+        "choice-content": v,
+        "choice-crash": "crash",
+        "unsafe": "reject",
+    }
+    found = found_in(make, about, x=first, y=second)
+    sorts = {d.input: d.sort for d in found.found}
+    assert sorts == {
+        "content": "content",
+        "choice-content": "content",
+        "verdict": "verdict",
+        "choice-crash": "verdict",
+        "unsafe": "unsafe",
+        "choice": "choice",
+    }
+    assert [d.sort for d in found.found] == ["content"] * 2 + ["verdict"] * 2 + ["unsafe", "choice"]
+    assert dict(found.pairs()["x 1", "y 1"]) == {"content": 2, "verdict": 2, "choice": 1}
+    assert found.unsafe() == {"y 1": [("choice-crash", "crash")], "x 1": [("unsafe", "hang")]}
+    assert found.compared == 6
+
+
+def test_who_was_not_asked_has_no_vote(make: type[Make]) -> None:
+    found = found_in(make, {"c": HOLE}, x={"c": make.content("w")}, y={"c": "not-asked"}, z={"c": "reject"})
+    (one,) = found.found
+    assert one.vector == {"x 1": "accept:A", "z 1": "reject"}
+    assert one.signature == "OFF_HOLE: accept x; reject z"
+    assert found.left_out == 0
+
+
+def test_clusters_hold_no_choices_and_content_comes_first(make: type[Make]) -> None:
+    w, v = make.content("w"), make.content("v")
+    about = {"a": HOLE, "b": HOLE, "c": HOLE, "d": SPACE}
+    first = {"a": w, "b": w, "c": w, "d": w}
+    found = found_in(make, about, x=first, y={"a": "reject", "b": "reject", "c": v, "d": "reject"})
+    assert [(c.kind, c.cases) for c in found.clusters()] == [("content", ("c",)), ("verdict", ("a", "b"))]
+
+
+def test_exit_status(make: type[Make]) -> None:
+    found = found_in(make, {"c": HOLE}, x={"c": make.content("w")}, y={"c": "reject"})
+    (signature,) = found.signatures()
+    assert report_of(found).exit_status == 1
+    assert report_of(found, standing={signature.text: Standing("known", "r")}).exit_status == 0
+    assert report_of(found, standing={signature.text: Standing("expired", "r")}).exit_status == 1
+    assert report_of(found, problems=("no",)).exit_status == 2
+    agreed = found_in(make, {}, x={"c": make.content("w")}, y={"c": make.content("w")})
+    assert report_of(agreed).exit_status == 0
+
+
+def test_the_document_obeys_its_schema_even_for_hostile_names(make: type[Make]) -> None:
+    bad = "\ud800|`</script>\u202e\x1b[31m"
+    about = {bad: About("OFF_HOLE", "", bad)}
+    found = found_in(make, about, x={bad: make.content(bad)}, y={bad: make.content("v")})
+    answers = {bad: {"x 1": {"outcome": "accept", "digest": "0", "count": 0, "tensors": []}}}
+    report = report_of(found, answers=answers, listed=(bad,), notes=(bad,), problems=(bad,), unmatched=(bad,))
+    assert schema_error("diff", json.loads(json.dumps(document(report)))) is None
+    for text in ("\n".join(diff_text(report)), diff_markdown(report)):
+        text.encode()
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+    assert "`</script>" not in diff_markdown(report).replace("\\u0060", "")
+    assert schema("diff")["properties"]["diff"]["const"] == 1
+
+
+def test_a_skeleton_holds_the_signature_as_it_will_be_matched(make: type[Make]) -> None:
+    import tomllib
+
+    found = found_in(make, {"c": HOLE}, x={"c": make.content("w")}, y={"c": "reject"})
+    block = diff_markdown(report_of(found)).split("```toml\n")[1].split("```")[0]
+    (entry,) = tomllib.loads(block.replace("review_by = ", "review_by = 2027-01-01"))["known"]
+    assert entry["signature"] == found.signatures()[0].text
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        ({"outcome": "reject", "message": "no\n"}, "reject: no\\n"),
+        ({"outcome": "hang"}, "hang"),
+        ({"outcome": "accept"}, "accept"),
+        (
+            {"outcome": "accept", "count": 1, "metadata": {"a": "b", "c": "d"}},
+            "accept, 1 tensor, 2 metadata keys",
+        ),
+    ],
+)
+def test_in_words(answer: dict[str, Any], text: str) -> None:
+    assert in_words(answer) == text
+
+
+def test_nothing_compared(make: type[Make]) -> None:
+    found = found_in(make, {}, x={"c": "unsupported"}, y={"c": make.content("w")})
+    assert "nothing compared" in "\n".join(diff_text(report_of(found)))
+    assert "no disagreement" in "\n".join(
+        diff_text(report_of(found_in(make, {}, x={"c": "reject"}, y={"c": "reject"})))
+    )
+
+
+def test_new_signatures_end_the_text_as_causes_with_an_example_and_its_command(make: type[Make]) -> None:
+    found = found_in(
+        make,
+        {"a": HOLE, "bb": HOLE, "c": About("DAT-01"), "d": About("OFF_HOLE+OFF_TRAILING")},
+        x={"a": make.content("w"), "bb": make.content("w"), "c": make.content("w"), "d": "reject"},
+        y={"a": "reject", "bb": "reject", "c": make.content("w", dtype="F16"), "d": make.content("w")},
+    )
+    report = report_of(found)
+    lines = diff_text(report)
+    start = lines.index("LIKELY CAUSES, new signatures: 3, the worst first")
+    assert lines[start + 1 : start + 7] == [
+        "     1  content  DAT-01: accept:A x; accept:B y",
+        '        about DAT-01 (data is little-endian); e.g. c: "w": dtype F32 against F16 (x 1 / y 1)',
+        "        stc diff --impl x --impl y c",
+        "     2  verdict  OFF_HOLE: accept x; reject y",
+        "        bytes before or between the tensors belong to none of them; e.g. a",
+        "        stc diff --impl x --impl y a",
+    ]
+    assert lines[start + 8].startswith(
+        "        bytes before or between the tensors belong to none of them, bytes f"
+    )
+    page = diff_markdown(report)
+    assert page.index("#### Likely causes") < page.index("#### Triage")
+    assert "| `stc diff --impl x --impl y a` |" in page
+
+
+def test_the_command_of_a_case_names_two_that_disagree_and_have_a_vote(make: type[Make]) -> None:
+    found = found_in(
+        make,
+        {"area/case": HOLE},
+        w={"area/case": "unsupported"},
+        x={"area/case": make.content("w")},
+        y={"area/case": make.content("w")},
+        z={"area/case": "reject"},
+    )
+    report = dataclasses.replace(report_of(found), source="corpus 2026.11")
+    assert "        stc diff --impl x --impl z --case area/case" in diff_text(report)
+
+
+def test_no_file_name_becomes_an_option_of_the_command_to_copy(make: type[Make]) -> None:
+    found = found_in(make, {"-x;id": HOLE}, x={"-x;id": make.content("w")}, y={"-x;id": "reject"})
+    assert "        stc diff --impl x --impl y './-x;id'" in diff_text(report_of(found))

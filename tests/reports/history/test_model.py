@@ -1,0 +1,144 @@
+"""Changes of cases between versions, from records made by hand."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from safetensors_reports.history.document import trend_document
+from safetensors_reports.history.model import (
+    TURNS,
+    Bug,
+    Note,
+    Turn,
+    VersionRun,
+    trend,
+    turn_of,
+)
+from safetensors_reports.history.render import trend_markdown, trend_text
+from safetensors_reports.schemas import schema, schema_error
+
+if TYPE_CHECKING:
+    from ..conftest import Make
+
+BUG = Bug("FB-03", "owner/project#206", "<0.3.1")
+NOTES = {"layout/x": Note("a hole", ("OFF-07",), (BUG,))}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "turn"),
+    [
+        ("pass", "pass", None),
+        ("wrong-accept", "pass", "fixed"),
+        ("unsafe", "choice:reject", "fixed"),
+        ("late-reject", "pass", "fixed"),
+        ("pass", "not-strict", "broken"),
+        ("choice:copy", "wrong-content", "broken"),
+        ("unsafe", "wrong-accept", "otherwise"),
+        ("choice:accept", "choice:reject", "choice"),
+        ("unsupported", "pass", "gained"),
+        ("unsupported", "wrong-content", "gained"),
+        ("wrong-reject", "unsupported", "lost"),
+        ("harness-error", "pass", "unknown"),
+        ("pass", "harness-error", "unknown"),
+    ],
+)
+def test_turns(before: str, after: str, turn: Turn | None) -> None:
+    assert turn_of(before, after) == turn
+
+
+@pytest.mark.parametrize(
+    ("versions", "before", "after", "expected"),
+    [
+        ("<0.3.1", "0.3.0", "0.3.1", True),
+        ("<0.3.1", "0.3.1", "0.4.0", False),
+        (">=0.8.0", "0.7.0", "0.8.0", True),
+        ("", "0.3.0", "0.3.1", None),
+        ("unknown", "0.3.0", "0.3.1", None),
+        ("<1", "main", "1.0", None),
+    ],
+)
+def test_a_bug_turns_where_its_range_ends(
+    versions: str, before: str, after: str, expected: bool | None
+) -> None:
+    assert Bug("FB-1", "x", versions).turns_between(before, after) is expected
+
+
+def test_changes_are_grouped_by_rule_and_explained(make: type[Make]) -> None:
+    runs = [
+        VersionRun("0.3.0", make.run(make.result("layout/x", "wrong-accept", detail="accept, 2 tensors"))),
+        VersionRun("0.3.1", make.run(make.result("layout/x"))),
+    ]
+    result = trend("lib", "2026.11.0", "2026.11", runs, NOTES)
+    (change,) = result.passages[0].changes
+    assert (change.turn, change.rule, change.detail) == ("fixed", "OFF-07", "accept, 2 tensors")
+    text = "\n".join(trend_text(result))
+    assert "OFF-07" in text
+    assert "known: FB-03 owner/project#206 (<0.3.1)" in text
+    assert "recorded for other versions" not in text
+    assert "FB-03 `owner/project#206`" in trend_markdown(result)
+
+
+def test_a_bug_recorded_for_other_versions_is_said(make: type[Make]) -> None:
+    runs = [
+        VersionRun("0.7.0", make.run(make.result("layout/x", "wrong-accept"))),
+        VersionRun("0.8.0", make.run(make.result("layout/x"))),
+    ]
+    result = trend("lib", "2026.11.0", "2026.11", runs, NOTES)
+    assert "[recorded for other versions]" in "\n".join(trend_text(result))
+    assert "(recorded for other versions)" in trend_markdown(result)
+
+
+def test_versions_that_were_not_run_are_passed_over(make: type[Make]) -> None:
+    runs = [
+        VersionRun("1", make.run(make.result("a"), make.result("b"))),
+        VersionRun("2", reason="cannot be had"),
+        VersionRun("3", make.run(make.result("a", "unsafe"), make.result("c"), make.result("d"))),
+    ]
+    result = trend("lib", "s", "c", runs, {}, interrupted=True)
+    (passage,) = result.passages
+    assert (passage.before, passage.after, passage.only_before, passage.only_after) == ("1", "3", 1, 2)
+    assert result.exit_status == 2
+    text = "\n".join(trend_text(result))
+    assert "not run: cannot be had" in text
+    assert "interrupted" in text
+    assert "1 before, 2 after" in text
+    assert "cannot be had" in trend_markdown(result)
+
+
+def test_the_table_shows_the_kinds_that_occur_worst_first(make: type[Make]) -> None:
+    runs = [
+        VersionRun("1", make.run(make.result("a"), make.result("b", "wrong-accept"))),
+        VersionRun("2", make.run(make.result("a", "choice:x"), make.result("b", "unsafe"))),
+    ]
+    result = trend("lib", "s", "c", runs, {})
+    assert result.kinds == ["unsafe", "wrong-accept", "choice", "pass"]
+    assert "| `1` | 2 | 0 | 1 | 0 | 1 |" in trend_markdown(result)
+
+
+def test_the_document_obeys_its_schema(make: type[Make]) -> None:
+    names = ["pass", "wrong-accept", "unsupported", "harness-error", "choice:a", "unsafe"]
+    first = make.run(*(make.result(f"c{i}", v) for i, v in enumerate(names)))
+    second = make.run(*(make.result(f"c{i}", v) for i, v in enumerate([*names[1:], names[0]])))
+    runs = [VersionRun("1", first), VersionRun("2", reason="no"), VersionRun("3", second, remarks=("x",))]
+    notes = {"c0": Note("\ud800`|", ("OFF-07",), (BUG, Bug("FB-9", "y")))}
+    result = trend("lib", "s", "c", runs, notes)
+    assert schema_error("trend", json.loads(json.dumps(trend_document(result)))) is None
+    assert set(schema("trend")["$defs"]["changeRow"]["properties"]["turn"]["enum"]) == set(TURNS)
+    trend_markdown(result).encode()
+    "\n".join(trend_text(result)).encode()
+
+
+def test_long_lists_are_cut_and_say_so(make: type[Make]) -> None:
+    ids = [f"c{i:03}" for i in range(60)]
+    runs = [
+        VersionRun("1", make.run(*(make.result(i, "unsafe") for i in ids))),
+        VersionRun("2", make.run(*(make.result(i) for i in ids))),
+    ]
+    same = trend("lib", "s", "c", runs, {i: Note(i, ("OFF-07",)) for i in ids})
+    assert "… 55 more" in "\n".join(trend_text(same))
+    apart = trend("lib", "s", "c", runs, {i: Note(i, (f"X-{i}",)) for i in ids})
+    assert "more rules, 50 cases" in "\n".join(trend_text(apart))
+    assert len(trend_markdown(apart).splitlines()) < 120

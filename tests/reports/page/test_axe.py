@@ -1,0 +1,73 @@
+"""Pages as assistive programs see them: axe finds nothing, with all parts closed and with all open."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser
+
+from safetensors_reports.page.html import report_html
+
+from .browser import NARROW, WIDE, launched, open_all, opened, violations
+from .samples import ALL
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with launched() as found:
+        yield found
+
+
+# Colours hang on the scheme and layout on the width, so that two windows show all of both.
+WINDOWS = [(NARROW, "dark"), (WIDE, "light")]
+
+
+LARGE = ("many", "several")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(
+            name,
+            marks=pytest.mark.skipif(
+                name in LARGE and os.environ.get("STC_SLOW") != "1", reason="large pages; STC_SLOW=1 does it"
+            ),
+        )
+        for name in ALL
+    ],
+)
+def test_axe_finds_nothing_wrong(browser: Browser, tmp_path: Path, name: str) -> None:
+    path = tmp_path / "report.html"
+    path.write_text(report_html(ALL[name]()), "utf-8")
+    # Most that could be wrong is in these; the rest is looked at in one window unless there is time for two.
+    whole = name in ("one", "hostile") or os.environ.get("STC_SLOW") == "1"
+    for width, scheme in WINDOWS if whole else WINDOWS[:1]:
+        with opened(browser, path, width, scheme=scheme) as seen:
+            # Closed parts are not looked at. Open ones take a while, and hold all that closed pages show.
+            open_all(seen.page)
+            assert violations(seen.page) == [], (width, scheme)
+
+
+@pytest.mark.parametrize(("width", "scheme"), [*WINDOWS, (NARROW, "light"), (WIDE, "dark")])
+def test_axe_finds_nothing_wrong_with_all_parts_closed(
+    browser: Browser, tmp_path: Path, width: int, scheme: str
+) -> None:
+    path = tmp_path / "report.html"
+    path.write_text(report_html(ALL["one"]()), "utf-8")
+    with opened(browser, path, width, scheme=scheme) as seen:
+        assert violations(seen.page) == []
+
+
+def test_axe_finds_what_is_wrong(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "bad.html"
+    page = report_html(ALL["clean"]())
+    path.write_text(page.replace("</h1>", '</h1><p style="color:#999;background:#aaa">pale</p><h6>deep</h6>'))
+    with opened(browser, path) as seen:
+        assert {text.partition(":")[0] for text in violations(seen.page)} == {
+            "color-contrast",
+            "heading-order",
+        }

@@ -1,0 +1,268 @@
+"""``stc publish``: what it writes, that it can be checked, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from safetensors_conformance.cli.publish import publish as command
+from safetensors_reference.main import main
+from safetensors_reports.audit.inputs import AuditError
+from safetensors_reports.page.publish import INDEX, PICTURE, README, pages, publication, published, sentences
+
+from ..samples import HOLE, TWICE, corpus, failing, report, run, write_finding, write_record
+
+FILES = {
+    "index.html", "comparison.svg", "README.md", "report.json",
+    "lib/report.html", "lib/report.json", "reference/report.html", "reference/report.json",
+}  # fmt: skip
+
+
+def invoke(*args: str | Path) -> Result:
+    result = CliRunner().invoke(command, [str(a) for a in args])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def tree(folder: Path) -> dict[str, str]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_text("utf-8")
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    write_record(folder / "a.jsonl", run(failing(HOLE), failing(TWICE, "pass"), name="lib", version="1"))
+    entry = run(failing(HOLE, "unsafe", outcome="crash"), failing(TWICE), name="lib", version="1")
+    entry.header["implementation"]["selector"] = "lib:fast"
+    write_record(folder / "b.jsonl", entry)
+    write_record(folder / "c.jsonl", run(failing(HOLE, "pass"), name="reference", version="9"))
+    return folder
+
+
+@pytest.fixture
+def out(runs: Path, tmp_path: Path) -> Path:
+    folder = tmp_path / "pages"
+    result = invoke(runs, "-o", folder)
+    assert result.exit_code == 0, result.output
+    assert result.output == f"8 files: {folder / INDEX}\n"
+    return folder
+
+
+def test_the_command_is_there() -> None:
+    assert "published reports" in CliRunner().invoke(main, ["publish", "--help"]).output
+
+
+def test_entry_points_of_one_project_share_a_page(out: Path) -> None:
+    assert set(tree(out)) == FILES
+    whole = json.loads((out / "report.json").read_bytes())
+    assert [w["label"] for w in whole["implementations"]] == ["lib 1", "lib:fast 1", "reference 9"]
+    assert whole["public"]
+    part = json.loads((out / "lib/report.json").read_bytes())
+    assert [w["label"] for w in part["implementations"]] == ["lib 1", "lib:fast 1"]
+    # What is unsafe and not public is nowhere.
+    assert not any('"verdict": "unsafe"' in text or "killed" in text for text in tree(out).values())
+
+
+def test_pages_can_be_made_of_the_reports_again(out: Path) -> None:
+    reports = published(out)
+    assert set(reports) == {name for name in FILES if name.endswith(".json")}
+    assert reports | pages(reports) == tree(out)
+    assert invoke("-o", out, "--check").output == "the published pages are what their reports give\n"
+
+
+@pytest.mark.by_day(1)
+@pytest.mark.parametrize("name", ["index.html", "comparison.svg", "README.md", "lib/report.html"])
+def test_a_changed_page_fails_the_check_by_name(out: Path, name: str) -> None:
+    text = (out / name).read_text("utf-8")
+    (out / name).write_text(text.replace("a", "b", 1), "utf-8")
+    before = tree(out)
+    result = invoke("-o", out, "--check")
+    assert result.exit_code == 1
+    assert result.output == f"{out / name}: is not what its report.json gives; run stc publish\n"
+    assert tree(out) == before
+
+
+def test_a_missing_page_and_a_changed_number_fail_the_check(out: Path) -> None:
+    (out / "lib/report.html").unlink()
+    result = invoke("-o", out, "--check")
+    assert (result.exit_code, "lib/report.html" in result.output) == (1, True)
+    path = out / "report.json"
+    path.write_text(path.read_text("utf-8").replace('"wrong-accept": 1', '"wrong-accept": 2'), "utf-8")
+    named = re.findall(r"/pages/(\S+): is", invoke("-o", out, "--check").output)
+    assert {"index.html", "README.md"} <= set(named)
+
+
+def test_a_page_that_is_no_text_fails_the_check(out: Path) -> None:
+    (out / "lib/report.html").write_bytes(b"\xff\xfe\x00")
+    result = invoke("-o", out, "--check")
+    assert (result.exit_code, "lib/report.html" in result.output) == (1, True)
+
+
+@pytest.mark.by_day(1)
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [(None, "No such file"), ("{", "not JSON"), ('{"schema": 1}', "not a report of this version")],
+)
+def test_a_folder_without_usable_reports_is_refused(out: Path, text: str | None, says: str) -> None:
+    path = out / "report.json"
+    path.unlink()
+    if text is not None:
+        path.write_text(text, "utf-8")
+    result = invoke("-o", out, "--check")
+    assert (result.exit_code, says in result.output, str(path) in result.output) == (2, True, True)
+
+
+def test_a_lost_report_of_one_implementation_is_named(out: Path) -> None:
+    (out / "lib/report.json").unlink()
+    result = invoke("-o", out, "--check")
+    assert result.exit_code == 2
+    assert "tells of lib 1, lib:fast 1, of which no folder has one" in result.output
+
+
+def test_a_report_in_another_encoding_is_read_all_the_same(out: Path) -> None:
+    path = out / "report.json"
+    path.write_text(path.read_text("utf-8"), "utf-16")
+    assert invoke("-o", out, "--check").exit_code == 0
+
+
+def test_what_is_no_longer_run_is_removed_and_nothing_else(runs: Path, out: Path) -> None:
+    (out / "trends").mkdir()
+    (out / "trends/lib.json").write_text("{}", "utf-8")
+    (out / "reference/notes.txt").write_text("kept", "utf-8")
+    assert invoke(runs / "a.jsonl", "-o", out).exit_code == 0
+    assert set(tree(out)) == {name for name in FILES if "reference/" not in name} | {
+        "trends/lib.json",
+        "reference/notes.txt",
+    }
+    write_record(runs / "a.jsonl", run(failing(HOLE), name="new", version="1"))
+    assert invoke(runs / "a.jsonl", "-o", out).exit_code == 0
+    assert not (out / "lib").exists()
+    assert (out / "new/report.html").exists()
+
+
+def test_runs_that_tell_only_a_part_are_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    good = write_record(tmp_path / "good.jsonl", run(failing(HOLE), name="good", version="1"))
+    partial = run(failing(HOLE), name="half", version="1",
+        footer={"type": "footer", "complete": False, "duration_s": 1.0, "not_run": 3})  # fmt: skip
+    elsewhere = run(failing(HOLE), name="other", version="1")
+    elsewhere.header["corpus"]["digest"] = "0" * 64
+    for record, says in (
+        (partial, "half 1: the run is not complete; run it again"),
+        (run(failing(HOLE), name="torn", version="1", footer=None), "torn 1: "),
+        (run(name="none", version="1"), "none 1: the run is not complete"),
+        (elsewhere, "other 1: run with another corpus; run it again"),
+    ):
+        bad = write_record(tmp_path / "bad.jsonl", record)
+        result = invoke(good, bad, "-o", tmp_path / "pages")
+        assert (result.exit_code, says in result.output) == (2, True), result.output
+        assert not (tmp_path / "pages").exists()
+
+
+def test_an_implementation_that_could_not_be_run_keeps_its_page(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The runs are not made here: what matters is that one of those known has left no record.
+    monkeypatch.setattr("safetensors_conformance.cli.publish.run.main", lambda *_, **__: None)
+    before = tree(out)
+    done = invoke("-o", out)
+    assert done.exit_code == 2
+    assert "no run of adaptersentry" in done.output
+    assert tree(out) == before
+
+
+def test_findings_of_fuzzing_and_missing_runs_are_refused(runs: Path, tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    for args, says in (
+        ([runs, write_finding(tmp_path / "f")], "findings of fuzzing are not published"),
+        ([tmp_path / "no.jsonl"], "no.jsonl: No such file"),
+        ([empty], "empty: holds neither run records"),
+    ):
+        result = invoke(*args, "-o", tmp_path / "pages")
+        assert (result.exit_code, says in result.output) == (2, True), result.output
+        assert not (tmp_path / "pages").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_named(runs: Path, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("", "utf-8")
+    result = invoke(runs, "-o", file)
+    assert result.exit_code == 2
+    assert str(file) in result.output
+
+
+def test_links_of_the_folder_lead_somewhere(out: Path) -> None:
+    readme = (out / README).read_text("utf-8")
+    links = re.findall(r"\]\(([^)]+)\)", readme)
+    assert {INDEX, PICTURE, "lib/report.html", "lib/report.json", "reference/report.html"} <= set(links)
+    assert [link for link in links if "://" not in link and ".." not in link
+        and not (out / link).exists()] == []  # fmt: skip
+    # Out of reports/published two steps lead to the root.
+    root = Path(__file__).parents[3]
+    assert [link for link in links if ".." in link] == ["../../docs/disclosure.md"]
+    assert (root / "reports/published/../../docs/disclosure.md").resolve().exists()
+    for page in ("index.html", "lib/report.html"):
+        source = (out / page).read_text("utf-8")
+        for link in re.findall(r'href="([^"#]+)"', source):
+            if not link.startswith(("https:", "data:")):
+                assert (out / page).parent.joinpath(link).resolve().is_file(), (page, link)
+    assert 'href="../index.html"' in (out / "lib/report.html").read_text("utf-8")
+    assert 'href="lib/report.html"' in (out / "index.html").read_text("utf-8")
+
+
+def test_paths_of_names_that_are_no_file_names() -> None:
+    record = run(failing(HOLE), name="../../etc/Lib X", version="1")
+    texts = publication([record], corpus())
+    assert set(texts) == {"index.html", "comparison.svg", "README.md", "report.json",
+        "etc-lib-x/report.html", "etc-lib-x/report.json"}  # fmt: skip
+
+
+def test_names_that_look_alike_get_folders_of_their_own() -> None:
+    records = [run(failing(HOLE), name=name, version="1") for name in ("lib-x", "lib.x")]
+    texts = publication(records, corpus())
+    assert {"lib-x/report.html", "lib-x-2/report.html"} <= set(texts)
+    folders = ("lib-x", "lib-x-2")
+    reports = [json.loads(texts[f"{folder}/report.json"]) for folder in folders]
+    assert [document["implementations"][0]["name"] for document in reports] == ["lib-x", "lib.x"]
+
+
+def test_nothing_to_publish_is_an_error() -> None:
+    with pytest.raises(AuditError, match="no run record"):
+        publication([], corpus())
+
+
+def said(*rows: Any) -> str:
+    records = [run(*answers, name=name, version=str(i)) for i, (name, *answers) in enumerate(rows)]
+    return sentences(report(*records, public=True))[0]
+
+
+def test_sentences_count_what_the_runs_show() -> None:
+    good, bad = failing(TWICE, "pass"), failing(HOLE)
+    refuses = failing(corpus().reading[0].id, "wrong-reject", outcome="reject")
+    text = said(("a", bad, refuses), ("a", bad), ("b", good), ("c", refuses),
+        ("d", failing(HOLE, "wrong-content"), bad), ("reference", bad))  # fmt: skip
+    assert text.startswith("Of 5 entry points of 4 projects, run on 2026-11-21 over up to ")
+    assert "2 accept files" in text
+    assert "1 report content" in text
+    assert "2 refuse files" in text
+    assert "1 shows nothing of this kind (b 2)" in text
+    assert "every one does at least one of these" in said(("a", bad))
+    assert "2 show nothing of this kind (a 0, b 1)" in said(("a", good), ("b", good))
+
+
+def test_the_readme_says_what_the_published_comparison_says() -> None:
+    root = Path(__file__).parents[3]
+    shown = " ".join((root / "README.md").read_text("utf-8").split())
+    made = json.loads((root / "reports" / "published" / "report.json").read_bytes())
+    for sentence in sentences(made):
+        assert sentence in shown

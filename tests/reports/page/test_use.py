@@ -1,0 +1,235 @@
+"""Pages by keyboard, through their filter, and on paper."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from safetensors_reports.page.html import report_html
+
+from .browser import launched, open_all, opened
+from .samples import many, one, several
+
+PAPER = 718
+"""Width of A4 in pixels without its margins."""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with launched() as found:
+        yield found
+
+
+@pytest.fixture
+def page(browser: Browser, tmp_path: Path) -> Iterator[Page]:
+    with opened(browser, written(tmp_path, several())) as seen:
+        yield seen.page
+
+
+def written(folder: Path, document: dict[str, Any]) -> Path:
+    path = folder / "report.html"
+    path.write_text(report_html(document), "utf-8")
+    return path
+
+
+FOCUS = """() => { const e = document.activeElement, s = getComputedStyle(e), b = e.getBoundingClientRect();
+    return {name: e.className === 'skip' ? 'skip' : e.closest('nav') ? 'nav' : e.name ||
+            (e.classList.contains('scroll') ? 'scroll' : e.tagName.toLowerCase()),
+        lit: s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) > 0 || e.className === 'skip',
+        shown: b.right > 0 && b.bottom > 0 && b.left < innerWidth && b.top < innerHeight,
+        last: e === document.body}; }"""
+
+
+def tabbed(page: Page, most: int = 2_000) -> list[dict[str, Any]]:
+    """Return what the tab key reaches, in order, up to the end of the page."""
+    found: list[dict[str, Any]] = []
+    for _ in range(most):
+        page.keyboard.press("Tab")
+        found.append(page.evaluate(FOCUS))
+        if found[-1]["last"]:
+            return found[:-1]
+    raise AssertionError("the tab key never leaves the page")
+
+
+def test_the_tab_key_reaches_everything_in_order_and_shows_where_it_is(
+    browser: Browser, tmp_path: Path
+) -> None:
+    with opened(browser, written(tmp_path, one())) as seen:
+        reached = tabbed(seen.page)
+        names = [stop["name"] for stop in reached]
+        assert names[0] == "skip"
+        assert names[1:14] == ["nav"] * 13
+        assert [n for n in names if n in ("q", "s", "v", "button")] == ["q", "s", "v", "button"]
+        assert names.count("scroll") == seen.page.locator(".scroll:visible").count() > 5
+        assert names.count("summary") == seen.page.locator("summary:visible").count() > 5
+        assert [stop for stop in reached if not (stop["lit"] and stop["shown"])] == []
+
+
+def test_the_skip_link_leads_to_the_report(page: Page) -> None:
+    page.keyboard.press("Tab")
+    assert page.locator(".skip").bounding_box()["x"] >= 0  # type: ignore[index]
+    page.keyboard.press("Enter")
+    assert page.evaluate("location.hash") == "#main"
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.querySelector('main').contains(document.activeElement)")
+
+
+def test_enter_opens_a_part(page: Page) -> None:
+    part = page.locator("details.area").first
+    assert not part.evaluate("e => e.open")
+    part.locator("summary").first.focus()
+    page.keyboard.press("Enter")
+    assert part.evaluate("e => e.open")
+
+
+def test_a_link_into_a_closed_part_opens_it(page: Page) -> None:
+    name = page.locator("details:not([open]) th[id]").last.get_attribute("id")
+    inside = page.locator(f'[id="{name}"]')
+    assert inside.is_hidden()
+    page.evaluate("name => { location.hash = name }", name)
+    inside.wait_for(state="visible")
+    page.wait_for_function(
+        "name => { const b = document.getElementById(name).getBoundingClientRect();"
+        " const form = document.getElementById('filter').getBoundingClientRect();"
+        " return b.top >= form.bottom && b.bottom <= innerHeight }",
+        arg=name,
+    )
+
+
+def test_a_page_may_be_opened_at_a_finding(browser: Browser, tmp_path: Path) -> None:
+    """The address may be sent around: it opens the part that the finding stands in."""
+    path = written(tmp_path, several())
+    with opened(browser, path) as seen:
+        name = seen.page.locator("details:not([open]) th[id]").last.get_attribute("id")
+        seen.page.goto("about:blank")
+        seen.page.goto(f"{path.as_uri()}#{name}")
+        assert seen.page.locator(f'[id="{name}"]').is_visible()
+
+
+def expected(document: dict[str, Any], fits: Any) -> int:
+    """Return how many blocks a filter must leave."""
+    order = list(document["scales"]["severity"])
+    blocks: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for finding in document["findings"]:
+        blocks.setdefault((finding["rule"], finding["verdict"]), []).append(finding)
+    worst = {key: min(members, key=lambda f: order.index(f["severity"])) for key, members in blocks.items()}
+    return sum(bool(fits(worst[key], members)) for key, members in blocks.items())
+
+
+def visible(page: Page) -> int:
+    return page.locator("article.finding:visible").count()
+
+
+def test_the_filter_by_severity_verdict_and_implementation(page: Page) -> None:
+    document = several()
+    total = expected(document, lambda worst, members: True)
+    said = page.locator("#shown")
+    assert said.get_attribute("role") == "status"
+    assert said.inner_text() == f"{total} of {total} shown"
+    who = document["implementations"][1]["label"]
+    tried = [
+        ("s", ["high", "medium", "low"], lambda value, worst, members: worst["severity"] == value),
+        ("v", ["wrong-accept", "wrong-reject"], lambda value, worst, members: worst["verdict"] == value),
+        ("i", [who], lambda value, worst, members: value in {m["implementation"] for m in members}),
+    ]
+    for field, values, fits in tried:
+        for value in values:
+            page.locator(f"#filter [name={field}]").select_option(label=value)
+            left = expected(document, lambda w, m, fits=fits, value=value: fits(value, w, m))
+            assert 0 < left < total, (field, value)
+            assert (visible(page), said.inner_text()) == (left, f"{left} of {total} shown"), (field, value)
+        page.locator("#filter button").click()
+        page.wait_for_function("total => document.querySelectorAll('article:not([hidden])').length === total",
+            arg=total)  # fmt: skip
+    # Heads of levels without any finding left go with them.
+    page.locator("#filter [name=s]").select_option("high")
+    assert [h.inner_text().partition(":")[0] for h in page.locator(".level h3:visible").all()] == ["High"]
+
+
+def test_filters_hold_together_and_search_takes_all_words(page: Page) -> None:
+    document = several()
+    finding = next(f for f in document["findings"] if f["verdict"] == "wrong-reject")
+    page.locator("[name=q]").fill(f"{finding['rule'].lower()}  REFUSES")
+    found = page.locator("article.finding:visible")
+    assert found.count() >= 1
+    for article in found.all():
+        assert finding["rule"] in article.inner_text()
+        assert "refuses" in article.inner_text().lower()
+    page.locator("[name=v]").select_option("wrong-accept")
+    assert visible(page) == 0
+    assert page.locator("#shown").inner_text().startswith("0 of ")
+    page.locator("[name=v]").select_option("wrong-reject")
+    page.locator("[name=q]").fill(finding["evidence"]["case"])
+    assert page.locator(f"#{finding['rule'].lower()}-wrong-reject").is_visible()
+    page.locator("[name=q]").fill("no such words at all")
+    page.keyboard.press("Enter")
+    assert visible(page) == 0
+    page.locator("#filter button").click()
+    page.locator("article.finding").first.wait_for(state="visible")
+    assert page.locator("[name=q]").input_value() == ""
+
+
+def test_a_link_to_a_finding_that_the_filter_hides_takes_the_filter_off(page: Page) -> None:
+    total = page.locator("article.finding").count()
+    page.locator("[name=q]").fill("no such words at all")
+    assert visible(page) == 0
+    page.evaluate("location.hash = document.querySelector('article.finding:last-of-type').id")
+    page.wait_for_function(
+        "total => document.querySelectorAll('article:not([hidden])').length === total", arg=total
+    )
+    # The finding is where one looks, although everything above it came back.
+    page.wait_for_function(
+        "() => { const b = document.querySelector(location.hash).getBoundingClientRect();"
+        " return b.top >= -1 && b.top < innerHeight }"
+    )
+    assert page.locator("#shown").inner_text() == f"{total} of {total} shown"
+
+
+def test_a_finding_that_is_linked_to_is_not_below_the_filter(page: Page) -> None:
+    """The filter stays at the top of the window; what a link leads to must not lie behind it."""
+    page.evaluate("location.hash = document.querySelectorAll('article.finding')[8].id")
+    page.wait_for_timeout(100)
+    covered = page.evaluate(
+        """() => { const form = document.getElementById('filter').getBoundingClientRect();
+        return document.querySelector(location.hash).getBoundingClientRect().top < form.bottom; }"""
+    )
+    assert not covered
+
+
+@pytest.mark.parametrize("document", [one, several, many])
+def test_paper_shows_closed_parts_and_no_controls(browser: Browser, tmp_path: Path, document: Any) -> None:
+    with opened(browser, written(tmp_path, document()), PAPER) as seen:
+        assert seen.page.locator("nav").is_visible()
+        seen.page.emulate_media(media="print")
+        for gone in ("nav", "#filter", ".skip"):
+            assert seen.page.locator(gone).is_hidden(), gone
+        hidden = seen.page.eval_on_selector_all(
+            "details:not([open]) > :not(summary)",
+            """all => all.filter(e => !e.offsetHeight || !e.checkVisibility({contentVisibilityAuto: true}))
+                .map(e => e.outerHTML.slice(0, 120))""",
+        )
+        assert hidden == []
+        assert seen.page.locator("details:not([open])").count() > 5
+        narrow = seen.page.eval_on_selector_all(
+            "table",
+            """all => all.filter(t => t.rows[0].cells.length <= 4)
+                .map(t => t.getBoundingClientRect().right - innerWidth)""",
+        )
+        assert narrow
+        assert max(narrow) <= 0
+
+
+def sheets(pdf: bytes) -> int:
+    return len(re.findall(rb"/Type\s*/Page\b", pdf))
+
+
+def test_a_print_has_the_sheets_of_everything_open(browser: Browser, tmp_path: Path) -> None:
+    with opened(browser, written(tmp_path, one())) as seen:
+        closed = sheets(seen.page.pdf(format="A4"))
+        open_all(seen.page)
+        assert closed == sheets(seen.page.pdf(format="A4")) > 5

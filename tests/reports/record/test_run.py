@@ -1,0 +1,398 @@
+"""Run records: written, validated, read back, torn, garbled."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from safetensors_corpus.judging.verdicts import DEVIATIONS, VERDICTS
+from safetensors_reports.record.run import RecordError, RecordWriter, RunRecord, read_record
+from safetensors_reports.run.terminal import summary_lines
+from safetensors_reports.schemas import schema
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ..conftest import Make
+
+FULL_CONTENT = {
+    "tensors": [
+        {
+            "name": "w\ud800\u202e",
+            "dtype": "F32",
+            "shape": [2, 0],
+            "nbytes": 0,
+            "sha256": None,
+            "unsupported": "no F4",
+        },
+        {"name": ""},
+    ],
+    "metadata": {"k": "\udfff"},
+}
+
+
+def write_full(path: Path, make: type[Make]) -> None:
+    with RecordWriter(path) as writer:
+        writer.header(make.header(cases=2))
+        writer.result(make.result("a/b", "pass", step="open", content=None))
+        writer.result(make.result("a/b", "wrong-accept", content=FULL_CONTENT))
+        writer.result(make.result("a/c", "choice:accept|by-position", choice="c", options=["accept"]))
+        writer.choice({"choice": "c", "verdict": "choice:accept", "detail": ""})
+        writer.problem("smoke: \ud800")
+        writer.footer(complete=True, duration_s=3.1, not_run=0)
+
+
+def test_what_is_written_is_read_back(tmp_path: Path, make: type[Make]) -> None:
+    path = tmp_path / "new" / "folder" / "run.jsonl"
+    write_full(path, make)
+    record = read_record(path)
+    assert record.header == make.header(cases=2)
+    assert [r["step"] for r in record.results] == ["open", "read", "read"]
+    assert record.results[1]["content"] == FULL_CONTENT
+    assert record.choices[0]["verdict"] == "choice:accept"
+    assert record.problems == ["smoke: \ud800"]
+    assert record.footer == {"type": "footer", "complete": True, "duration_s": 3.1, "not_run": 0}
+    assert record.label == "safetensors 0.8.0"
+    assert not record.truncated
+    assert not record.partial
+    assert path.read_bytes().isascii()
+
+
+def test_written_lines_fulfil_the_published_schema(tmp_path: Path, make: type[Make]) -> None:
+    write_full(tmp_path / "run.jsonl", make)
+    whole = schema("record")
+    Draft202012Validator.check_schema(whole)
+    validator = Draft202012Validator(whole)
+    lines = (tmp_path / "run.jsonl").read_text().splitlines()
+    assert len(lines) == 7
+    for line in lines:
+        validator.validate(json.loads(line))
+    broken = json.loads(lines[1]) | {"verdict": "choice:"}
+    assert not validator.is_valid(broken)
+    assert not validator.is_valid({"type": "other"})
+
+
+def test_schema_and_vocabulary_are_the_same() -> None:
+    verdict = Draft202012Validator(schema("record")["$defs"]["result"]["properties"]["verdict"])
+    more = {"choice": ["accept", "a|b"], "deviation": DEVIATIONS}
+    good = [f"{v}:{m}" for v, ms in more.items() for m in ms] + [v for v in VERDICTS if v not in more]
+    assert all(verdict.is_valid(v) for v in good)
+    bad = ["choice", "choice:", "choice:a||b", "deviation", "deviation:x", "pass:x", "fine", ""]
+    assert not any(verdict.is_valid(v) for v in bad)
+
+
+def test_each_line_is_on_disk_before_the_next(tmp_path: Path, make: type[Make]) -> None:
+    path = tmp_path / "run.jsonl"
+    with RecordWriter(path) as writer:
+        writer.header(make.header())
+        assert path.read_bytes().count(b"\n") == 1
+        writer.result(make.result("a/b"))
+        assert read_record(path).truncated
+        assert read_record(path).cases == 1
+
+
+def test_leaving_the_block_early_leaves_a_truncated_record(tmp_path: Path, make: type[Make]) -> None:
+    path = tmp_path / "run.jsonl"
+
+    def interrupted() -> None:
+        with RecordWriter(path) as writer:
+            writer.header(make.header())
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert read_record(path).truncated
+
+
+def test_numbers_that_json_lacks_become_null(tmp_path: Path, make: type[Make]) -> None:
+    path = tmp_path / "run.jsonl"
+    with RecordWriter(path) as writer:
+        writer.header(make.header())
+        writer.result(make.result("a/b", cpu_ms=float("nan"), wall_ms=float("inf")))
+    row = read_record(path).results[0]
+    assert (row["cpu_ms"], row["wall_ms"]) == (None, None)
+
+
+def test_a_record_cut_anywhere_after_its_header_is_a_truncated_run(tmp_path: Path, make: type[Make]) -> None:
+    write_full(tmp_path / "run.jsonl", make)
+    data = (tmp_path / "run.jsonl").read_bytes()
+    cut = tmp_path / "cut.jsonl"
+    for size in range(data.index(b"\n"), len(data) - 1, 3):
+        cut.write_bytes(data[:size])
+        record = read_record(cut)
+        assert record.truncated
+        whole = [line for line in data[: size + 1].split(b"\n")[:-1] if b'"type": "result"' in line]
+        assert len(record.results) == len(whole)
+    cut.write_bytes(data[:-1])
+    assert not read_record(cut).truncated
+
+
+def _written(path: Path, make: type[Make], text: str) -> Path:
+    """Write a record of lines and of words that stand for good ones."""
+    footer = {"type": "footer", "complete": True, "duration_s": 1, "not_run": 0}
+    rows = {"HEADER": make.header(), "RESULT": make.result("a/b"), "FOOTER": footer}
+    for word, row in rows.items():
+        text = text.replace(word, json.dumps(row))
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "reason"),
+    [
+        ("", 1, "no header"),
+        ("{", 1, "not a line of JSON"),
+        ("{\nHEADER\n", 1, "not a line of JSON"),
+        ("[]\n", 1, "not a line of a run record"),
+        ("RESULT\nHEADER\n", 1, "before the header"),
+        ("HEADER\nHEADER\n", 2, "second header"),
+        ("HEADER\nFOOTER\nRESULT\n", 3, "after the footer"),
+        ('{"type": "header", "record": 2}\n', 1, "record version 2"),
+        ('{"type": "header", "record": 1}\n', 1, "has no 'suite'"),
+        ('{"type": "header", "record": true}\n', 1, "bad header: record: must be a whole number"),
+    ],
+)
+def test_what_is_no_record_or_several_names_the_line(
+    tmp_path: Path, make: type[Make], text: str, line: int, reason: str
+) -> None:
+    path = _written(tmp_path / "run.jsonl", make, text)
+    with pytest.raises(RecordError) as caught:
+        read_record(path)
+    message = str(caught.value)
+    assert message.startswith(f"{path}, line {line}: ")
+    assert reason in message
+    assert "; " in message
+
+
+@pytest.mark.parametrize("field", ["selector", "name", "version"])
+def test_a_header_says_who_was_tested(tmp_path: Path, make: type[Make], field: str) -> None:
+    """Reports name an implementation by all three."""
+    header = make.header()
+    del header["implementation"][field]
+    path = tmp_path / "run.jsonl"
+    path.write_text(json.dumps(header) + "\n")
+    with pytest.raises(RecordError, match=f"implementation: has no '{field}'"):
+        read_record(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "reason"),
+    [
+        ("HEADER\n{\nRESULT\n", 2, "not a line of JSON"),
+        ("HEADER\n{\n", 2, "not a line of JSON"),
+        ('HEADER\n{"type": "result", "wall_ms": NaN}\n', 2, "NaN"),
+        ('HEADER\n{"type": "result", "wall_ms": 1e999}\n', 2, "1e999"),
+        ("HEADER\nFOOTER\n{", 3, "not a line of JSON"),
+        ("HEADER\n[]\n", 2, "not a line of a run record"),
+        ('HEADER\n{"type": "news"}\n', 2, "not a line of a run record"),
+        ('HEADER\n{"type": ["header"]}\n', 2, "not a line of a run record"),
+        ('HEADER\n{"type": "result", "case": "a/b"}\n', 2, "has no 'step'"),
+        ("HEADER\n" + "[" * 100_000 + "\n", 2, "not a line of JSON"),
+        ("HEADER\n" + "[" * 500 + "]" * 500 + "\n", 2, "nested too deeply"),
+        ("HEADER\n" + '{"type": "problem", "message": ' + "9" * 5000 + "}\n", 2, "not a line of JSON"),
+        ("HEADER\n\x1b]0;x\x07\u202e\n", 2, "not a line of JSON"),
+    ],
+)
+def test_a_bad_line_is_named_and_left_out(
+    tmp_path: Path, make: type[Make], text: str, line: int, reason: str
+) -> None:
+    record = read_record(_written(tmp_path / "run.jsonl", make, text))
+    assert record.left_out == 1
+    (problem,) = record.problems
+    assert problem.startswith(f"run.jsonl, line {line}: ")
+    assert reason in problem
+    assert problem.isprintable()
+    assert len(record.results) == text.count("RESULT")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("exception", {}),
+        ("wall_ms", True),
+        ("peak_bytes", 10**30),
+        ("cpu_ms", -1e300),
+        ("verdict", "fine\ud800" + "x" * 10_000),
+        ("content", {"tensors": [7]}),
+        ("content", {"metadata": json.loads("[" * 200 + "]" * 200)}),
+        ("failures", [{}]),
+    ],
+)
+def test_a_wrong_typed_field_costs_its_line_only(
+    tmp_path: Path, make: type[Make], field: str, value: object
+) -> None:
+    path = tmp_path / "run.jsonl"
+    bad = (
+        make.result("a/b", "wrong-accept", **{field: value})
+        if field != "verdict"
+        else make.result("a/b", str(value))
+    )
+    rows = [
+        make.header(cases=2), make.result("a/a"), make.result("a/b", step="open"), bad, make.result("a/c")
+    ]  # fmt: skip
+    path.write_text("\n".join(json.dumps(row) for row in rows) + "\n")
+    record = read_record(path)
+    assert record.left_out == 1
+    assert record.problems[0].startswith("run.jsonl, line 4: ")
+    assert len(record.problems[0]) < 500
+    # Of a/b only the opening is known: what is half known is not passed.
+    assert record.case_verdicts() == {"a/a": "pass", "a/c": "pass"}
+
+
+def test_a_line_that_does_not_say_its_case_may_be_of_either_neighbour(
+    tmp_path: Path, make: type[Make]
+) -> None:
+    rows = [make.result(case, verdict) for case, verdict in
+            (("a/a", "pass"), ("a/b", "pass"), ("a/c", "wrong-accept"), ("a/d", "pass"))]  # fmt: skip
+    lines = [json.dumps(row) for row in (make.header(), *rows)]
+    (tmp_path / "run.jsonl").write_text("\n".join([*lines[:3], "{", *lines[3:]]) + "\n")
+    record = read_record(tmp_path / "run.jsonl")
+    assert record.case_verdicts() == {"a/a": "pass", "a/c": "wrong-accept", "a/d": "pass"}
+
+
+def test_of_many_bad_lines_some_are_named_and_all_counted(tmp_path: Path, make: type[Make]) -> None:
+    path = _written(tmp_path / "run.jsonl", make, "HEADER\n" + "{\n" * 1000 + "RESULT\nFOOTER\n")
+    record = read_record(path)
+    assert (record.left_out, len(record.results), record.truncated) == (1000, 1, False)
+    assert record.problems[-1] == "run.jsonl: 980 more lines are left out"
+    assert len(record.problems) == 21
+
+
+def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "run.jsonl")
+    with pytest.raises(RecordError, match="not a regular file"):
+        read_record(tmp_path / "run.jsonl")
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data())
+def test_any_change_of_one_line_keeps_the_others(
+    tmp_path_factory: Any, make: type[Make], data: st.DataObject
+) -> None:
+    path = tmp_path_factory.mktemp("record") / "run.jsonl"
+    write_full(path, make)
+    lines = path.read_bytes().splitlines()
+    number = data.draw(st.integers(1, len(lines) - 1))
+    if data.draw(st.booleans()):
+        row = json.loads(lines[number])
+        row[data.draw(st.sampled_from([*row, "new"]))] = data.draw(VALUES)
+        changed = json.dumps(row).encode()
+    else:
+        start, end = sorted(data.draw(st.tuples(*[st.integers(0, len(lines[number]))] * 2)))
+        changed = (
+            lines[number][:start] + data.draw(st.binary(max_size=6)).replace(b"\n", b"") + lines[number][end:]
+        )
+    others = [json.loads(line) for i, line in enumerate(lines) if i not in (0, number)]
+    path.write_bytes(b"\n".join([*lines[:number], changed, *lines[number + 1 :]]) + b"\n")
+    record = read_record(path)
+    kept = [record.header, *record.results, *record.choices, *([record.footer] if record.footer else [])]
+    assert all(row in kept for row in others if row["type"] != "problem")
+    assert record.left_out <= 1
+    assert {row["message"] for row in others if row["type"] == "problem"} <= set(record.problems)
+    if record.left_out:
+        assert record.problems[0].startswith(f"run.jsonl, line {number + 1}: ")
+    assert all(line.isprintable() for line in summary_lines(record))
+
+
+@pytest.mark.parametrize("data", [b"\xff\xfe{\0", b"\xef\xbb\xbf{}", b"\0" * 20])
+def test_other_encodings_are_refused(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "run.jsonl"
+    path.write_bytes(data + b"\n")
+    with pytest.raises(RecordError, match="line 1"):
+        read_record(path)
+
+
+def test_a_missing_file_says_what_to_give(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match=r"nothing\.jsonl: No such file.*give the \.jsonl"):
+        read_record(tmp_path / "nothing.jsonl")
+
+
+def test_windows_line_ends_and_blank_lines_are_no_matter(tmp_path: Path, make: type[Make]) -> None:
+    path = tmp_path / "run.jsonl"
+    path.write_bytes(
+        json.dumps(make.header()).encode() + b"\r\n\r\n" + json.dumps(make.result("a/b")).encode()
+    )
+    assert read_record(path).cases == 1
+
+
+def test_a_case_has_the_worst_verdict_of_its_steps(make: type[Make]) -> None:
+    record = make.run(
+        make.result("a/b", "pass", step="open"),
+        make.result("a/b", "wrong-content"),
+        make.result("a/c", "choice:accept", step="open"),
+        make.result("a/c", "pass"),
+    )
+    assert record.case_verdicts() == {"a/b": "wrong-content", "a/c": "choice:accept"}
+    assert record.counts() == {"wrong-content": 1, "choice": 1}
+    assert record.cases == 2
+
+
+def test_expected_failures_count_cases_that_fail_and_are_listed(make: type[Make]) -> None:
+    record = make.run(
+        make.result("a/listed", "wrong-accept", step="open", expected_failure=True),
+        make.result("a/listed", "wrong-accept", expected_failure=True),
+        make.result("a/half", "wrong-accept", step="open", expected_failure=True),
+        make.result("a/half", "wrong-content"),
+        make.result("a/stale", "pass", expected_failure=True),
+        make.result("a/new", "unsafe"),
+        make.result("a/missed-recommendation", "not-strict", expected_failure=True),
+        make.result("a/half-recommendation", "not-strict", step="open", expected_failure=True),
+        make.result("a/half-recommendation", "not-strict"),
+    )
+    assert record.expected_cases() == {"a/listed", "a/missed-recommendation"}
+    assert record.expected_failures == 2
+
+
+def test_not_run_is_what_the_corpus_has_more(make: type[Make]) -> None:
+    footer = {"complete": False, "duration_s": 1.0, "not_run": 2}
+    assert make.run(make.result("a/b"), cases=10, footer=None).not_run == 9
+    assert make.run(make.result("a/b"), cases=1, footer=footer).not_run == 2
+    assert make.run(make.result("a/b"), cases=1, footer=footer).partial
+
+
+@pytest.mark.parametrize(
+    ("verdict", "kept"), [("pass", False), ("choice:accept", False), ("wrong-accept", True), ("unsafe", True)]
+)
+def test_half_a_case_is_not_passed(make: type[Make], verdict: str, kept: bool) -> None:
+    rows = (make.result("a/b"), make.result("a/c", verdict, step="open"))
+    cut = make.run(*rows, footer=None)
+    assert cut.unfinished == "a/c"
+    assert ("a/c" in cut.case_verdicts()) is kept
+    assert cut.not_run == (0 if kept else 1)
+    assert make.run(*rows).case_verdicts()["a/c"] == verdict
+
+
+def test_a_label_without_a_known_version_is_the_name(make: type[Make]) -> None:
+    assert make.run(name="mine", version="unknown").label == "mine"
+
+
+texts = st.text(st.characters(exclude_categories=()), max_size=20)
+
+
+@given(name=texts, problem=texts, metadata=st.dictionaries(texts, texts, max_size=3))
+def test_any_text_survives(
+    tmp_path_factory: Any, make: type[Make], name: str, problem: str, metadata: dict[str, str]
+) -> None:
+    path = tmp_path_factory.mktemp("record") / "run.jsonl"
+    content = {"tensors": [{"name": name}], "metadata": metadata}
+    with RecordWriter(path) as writer:
+        writer.header(make.header())
+        writer.result(make.result(name, content=content))
+        writer.problem(problem)
+    record: RunRecord = read_record(path)
+    assert record.results[0]["content"] == content
+    assert record.results[0]["case"] == name
+    assert record.problems == [problem]

@@ -1,0 +1,221 @@
+"""The pull-request comment: order, bounds, and texts that must not get out of their cell."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from safetensors_corpus.judging.verdicts import VERDICTS
+from safetensors_reports.run.comment import MAX_LINES, markdown
+from safetensors_reports.text import code, visible
+
+if TYPE_CHECKING:
+    from ..conftest import Make
+
+CELL = re.compile(r"(?<!\\)\|")
+
+
+def failing_rows(text: str) -> list[list[str]]:
+    """Return the cells of the table of failing cases."""
+    table = text.split("|---|---|---|---|---|\n", 1)[1].split("\n\n", 1)[0]
+    return [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in table.splitlines()]
+
+
+def test_counts_and_failing_cases(make: type[Make]) -> None:
+    record = make.run(
+        make.result("a/fine"),
+        make.result("a/refused", "wrong-reject", detail="refused"),
+        make.result("a/known", "unsafe", detail="crashed", expected_failure=True),
+        make.result("a/taken", "wrong-accept", detail="accepted 2 tensors"),
+    )
+    text = markdown([record])
+    assert text.startswith(
+        "### safetensors conformance · corpus `2026.11` · profile `none`\n\n| implementation |"
+    )
+    assert "| `safetensors 0.8.0` | 1 | 0 | 1 | 1 | 0 | 0 | 1 | 0 | 0 | 0 | 0 | 1 |" in text
+    assert "**Failing: 2 unexpected, 1 expected**" in text
+    assert failing_rows(text) == [
+        ["**wrong-accept**", "`a/taken`", "`safetensors 0.8.0`", "`OFF-07`", "`accepted 2 tensors`"],
+        ["**wrong-reject**", "`a/refused`", "`safetensors 0.8.0`", "`OFF-07`", "`refused`"],
+        ["unsafe (expected)", "`a/known`", "`safetensors 0.8.0`", "`OFF-07`", "`crashed`"],
+    ]
+
+
+def test_what_does_not_fit_is_counted(make: type[Make]) -> None:
+    rows = [make.result(f"a/{i:03}", "wrong-accept", expected_failure=i >= 60) for i in range(100)]
+    text = markdown([make.run(*rows)])
+    shown = len(failing_rows(text))
+    assert 30 < shown < 60
+    assert f"… and {100 - shown} more: wrong-accept {60 - shown}, wrong-accept (expected) 40\n" in text
+
+
+def test_an_inconsistent_choice_is_a_failure(make: type[Make]) -> None:
+    row = {"choice": "blank", "verdict": "choice-inconsistent", "detail": "accepts one, refuses one"}
+    text = markdown([make.run(make.result("a/b", "choice:accept"), choices=[row])])
+    assert failing_rows(text)[0][:2] == ["**choice-inconsistent**", "`blank`"]
+    assert "- `blank`: **inconsistent**" in text
+    assert "choice-inconsistent |" in text
+
+
+def test_choices_of_several_runs_are_gathered(make: type[Make]) -> None:
+    def run(name: str, verdict: str) -> Any:
+        return make.run(name=name, version="1", choices=[{"choice": "blank", "verdict": verdict}])
+
+    text = markdown([run("x", "choice:accept"), run("y", "choice:reject|ignore"), run("z", "pass")])
+    line = "- `blank`: `accept` (`x 1`); `reject` or `ignore` (`y 1`); as the profile asks (`z 1`)"
+    assert line in text.splitlines()
+    alone = markdown([run("x", "choice:accept")])
+    assert "- `blank`: `accept`" in alone.splitlines()
+
+
+def test_disagreements_of_several_runs(make: type[Make]) -> None:
+    one, two = make.content("w"), make.content("w", dtype="F16")
+    text = markdown(
+        [
+            make.answers("x", c=one, d=one),
+            make.answers("y", c=two, d="reject"),
+            make.answers("z", c=one, d="reject", e=one),
+        ]
+    )
+    assert "**Cases compared: 2 · content splits 1 · verdict splits 1**" in text
+    assert (
+        '- content ×1: accept:A `x 1`, `z 1` · accept:B `y 1`; e.g. `c` (`"w": dtype F32 against F16`)'
+        in text
+    )
+    assert "- verdict ×1: accept:A `x 1` · reject `y 1`, `z 1`; e.g. `d`" in text
+    assert "Alone against all others: " in text
+    assert "`y 1` (content 1, verdict 0)" in text
+    assert "Mind: cases left out because not every run has them: 1." in text
+    assert "Compared" not in markdown([make.answers("x", c=one)])
+
+
+def test_an_incomplete_run_says_so_and_is_not_called_clean(make: type[Make]) -> None:
+    text = markdown([make.run(make.result("a/b"), cases=9, footer=None, problems=["no | start"])])
+    assert "| `safetensors 0.8.0` **truncated run** |" in text
+    assert "- `safetensors 0.8.0`: truncated run: the record has no footer; 1 of 9 cases" in text
+    assert "- `safetensors 0.8.0`: problem: `no \\u007c start`" in text
+    assert "No failing case; 1 of 9 cases were run." in text
+    assert "No failing case; 1 of 1 cases were run." in markdown([make.run(make.result("a/b"))])
+
+
+def test_many_runs_with_everything_wrong_fit(make: type[Make]) -> None:
+    def run(k: int) -> Any:
+        rows = [
+            make.result(f"a/{i}", "wrong-content", content=make.content(str(k if i % 30 == k else i)))
+            for i in range(300)
+        ]
+        choices = [{"choice": f"c{i}", "verdict": f"choice:{k}"} for i in range(20)]
+        return make.run(*rows, name=f"r{k}", choices=choices, problems=["bad"] * 9, footer=None, cases=400)
+
+    text = markdown([run(k) for k in range(30)])
+    assert 50 < text.count("\n") <= MAX_LINES
+    assert len(failing_rows(text)) >= 8
+    assert "… and 22 more runs" in text
+    assert "- … and 14 more choices" in text
+    assert "- … and 25 more ways to disagree" in text
+    assert "- … and 206 more remarks about the runs" in text
+    assert re.search(r"… and 8,99\d more: wrong-content 8,99\d\n", text)
+
+
+def test_no_record_is_no_result() -> None:
+    assert "nothing is known" in markdown([])
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("", ""),
+        ("plain", "`plain`"),
+        ("a|b`c", "`a\\u007cb\\u0060c`"),
+        ("a\nb\r\t\0", "`a\\nb\\r\\t\\u0000`"),
+        ("\u202eevil\u2066", "`\\u202eevil\\u2066`"),
+        ("\ud800\U000e0001", "`\\ud800\\U000e0001`"),
+        ("x" * 300, "`" + "x" * 200 + "… (300 characters)`"),
+        ("käse テンソル", "`käse テンソル`"),
+    ],
+)
+def test_code(text: str, shown: str) -> None:
+    assert code(text) == shown
+
+
+texts = st.text(st.characters(exclude_categories=()), max_size=300) | st.text("`|\\<>@#*_[]\n&-", max_size=12)
+
+
+@given(text=texts)
+def test_a_text_stays_in_its_cell_and_is_shown_as_it_is(text: str) -> None:
+    """Rendered by a Markdown implementation of someone else's, the text is one code span in one cell."""
+    page = f"| a | b |\n|---|---|\n| {code('x' + text)} | end |\n"
+    inline = [t for t in MarkdownIt("gfm-like", {"linkify": False}).parse(page) if t.type == "inline"]
+    assert len(inline) == 4
+    children = inline[2].children
+    assert children is not None
+    assert [child.type for child in children] == ["code_inline"]
+    expected = visible("x" + text).replace("`", "\\u0060").replace("|", "\\u007c")
+    assert children[0].content.strip(" ") == expected.strip(" ")
+    assert inline[3].content == "end"
+
+
+kinds = st.sampled_from([v if v != "choice" else "choice:a|b`" for v in VERDICTS])
+outcomes = st.sampled_from(["accept", "reject", "crash", "unsupported", "harness-error"])
+
+
+@st.composite
+def specs(draw: st.DrawFn) -> list[dict[str, Any]]:
+    one = st.fixed_dictionaries(
+        {
+            "name": texts,
+            "rows": st.lists(st.tuples(kinds, outcomes, st.booleans()), max_size=90),
+            "detail": texts,
+            "case": texts,
+            "choices": st.lists(st.tuples(texts, kinds), max_size=9),
+            "problems": st.lists(texts, max_size=9),
+            "ends": st.booleans(),
+        }
+    )
+    few = draw(st.lists(one, max_size=4))
+    return few * draw(st.sampled_from([1, 1, 5]))
+
+
+@settings(max_examples=60, suppress_health_check=list(HealthCheck), deadline=None)
+@given(runs=specs())
+def test_the_comment_is_bounded_and_printable_whatever_the_records_hold(
+    make: type[Make], runs: list[dict[str, Any]]
+) -> None:
+    records = [
+        make.run(
+            *(
+                make.result(
+                    f"{run['case']}{i}",
+                    verdict,
+                    outcome=outcome,
+                    expected_failure=known,
+                    detail=run["detail"],
+                    content=make.content(f"{k}"),
+                )
+                for i, (verdict, outcome, known) in enumerate(run["rows"])
+            ),
+            name=run["name"],
+            choices=[{"choice": name, "verdict": verdict} for name, verdict in run["choices"]],
+            problems=run["problems"],
+            cases=100,
+            footer=None if run["ends"] else ...,
+        )
+        for k, run in enumerate(runs)
+    ]
+    text = markdown(records)
+    lines = text.splitlines()
+    assert len(lines) <= MAX_LINES == 60
+    assert lines == text.split("\n")[:-1]
+    assert all(line.isprintable() and len(line) < 1500 for line in lines)
+    assert len(text.encode()) < 65_536  # the most that GitHub takes as a comment
+    for header in (i for i, line in enumerate(lines) if line.startswith("|---")):
+        columns = len(CELL.findall(lines[header]))
+        for line in lines[header - 1 :]:
+            if not line.startswith("| "):
+                break
+            assert len(CELL.findall(line)) == columns or lines.index(line) == header

@@ -1,0 +1,131 @@
+"""The summary of a run, letter by letter where people compare runs by eye."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from safetensors_corpus.judging.verdicts import VERDICTS
+from safetensors_reports.run.terminal import lacking, summary_lines
+
+if TYPE_CHECKING:
+    from ..conftest import Make
+
+
+def test_a_complete_run(make: type[Make]) -> None:
+    verdicts = {
+        "pass": 180,
+        "wrong-content": 3,
+        "wrong-accept": 41,
+        "late-reject": 2,
+        "wrong-reject": 5,
+        "deviation:accept": 1,
+        "choice:accept": 24,
+        "not-strict": 3,
+        "unsupported": 9,
+    }
+    rows = [make.result(f"{v}/{i}", v) for v, count in verdicts.items() for i in range(count)]
+    record = make.run(*rows, name="mlx", version="0.32.4", lacks=["dtype-f6", "dtype-f4"])
+    record.implementation["language"] = "C++"
+    assert summary_lines(record) == [
+        "mlx 0.32.4 (C++) · corpus 2026.11 · 268 cases in 3.1 s · profile: none",
+        "  unsafe 0   wrong-content 3   wrong-accept 41   wrong-reject 5   deviation 1   late-reject 2",
+        "  pass 180 · choices 24 · not strict 3 · unsupported 9 (F4, F6) · not run 0 · expected failures 0",
+    ]
+
+
+def test_rare_counts_show_up_when_they_occur(make: type[Make]) -> None:
+    record = make.run(
+        make.result("a/b", "harness-error"),
+        make.result("a/c", "choice:accept", choice="c"),
+        choices=[{"choice": "c", "verdict": "choice-inconsistent", "detail": "both"}],
+        profile="hardened",
+    )
+    lines = summary_lines(record)
+    assert lines[0].endswith("profile: hardened")
+    assert lines[1].endswith("late-reject 0   choice-inconsistent 1   harness-error 1")
+    assert lines[2].startswith("  pass 0 · choices 1 · ")
+
+
+def test_an_inconsistent_choice_counts_once_and_its_cases_stay_choices(make: type[Make]) -> None:
+    rows = [make.result(f"a/{i}", "choice-inconsistent", choice="c") for i in range(3)]
+    lines = summary_lines(make.run(*rows, choices=[{"choice": "c", "verdict": "choice-inconsistent"}]))
+    assert lines[1].endswith("choice-inconsistent 1")
+    assert "choices 3" in lines[2]
+
+
+def test_expected_failures_stay_in_their_verdicts_count(make: type[Make]) -> None:
+    rows = [make.result("a/b", "wrong-accept", expected_failure=True), make.result("a/c", "wrong-accept")]
+    lines = summary_lines(make.run(*rows))
+    assert "wrong-accept 2" in lines[1]
+    assert lines[2].endswith("expected failures 1")
+
+
+def test_a_truncated_run_says_so_and_passes_nothing_it_has_not_run(make: type[Make]) -> None:
+    lines = summary_lines(make.run(make.result("a/b"), cases=1264, footer=None))
+    assert lines[0] == (
+        "safetensors 0.8.0 (Rust) · corpus 2026.11 · 1 of 1,264 cases · profile: none · TRUNCATED RUN"
+    )
+    assert "pass 1 · " in lines[2]
+    assert "not run 1,263" in lines[2]
+    assert lines[3] == (
+        "  truncated run: the record has no footer; "
+        "1 of 1,264 cases have a verdict, nothing is known about the others"
+    )
+
+
+def test_a_partial_run_says_so(make: type[Make]) -> None:
+    footer = {"type": "footer", "complete": False, "duration_s": 0.0, "not_run": 7}
+    lines = summary_lines(make.run(make.result("a/b"), cases=8, footer=footer))
+    assert lines[0].endswith("1 of 8 cases in 0.0 s · profile: none · PARTIAL RUN")
+    assert "not run 7" in lines[2]
+    assert lines[3].startswith("  partial run: ")
+
+
+def test_problems_are_told_and_bounded(make: type[Make]) -> None:
+    problems = [f"smoke {i}\nfailed\ud800" for i in range(9)]
+    lines = summary_lines(make.run(problems=problems))
+    assert lines[3] == r"  problem: smoke 0\nfailed\ud800"
+    assert lines[-1] == "  … 4 more problems"
+    assert len(lines) == 3 + 6
+
+
+@pytest.mark.parametrize(
+    ("lacks", "text"),
+    [
+        ([], ""),
+        (["dtype-f8-e4m3", "big-files"], "big-files, F8_E4M3"),
+        (["f", "e", "d", "c", "b", "a"], "a, b, c, d, e, f"),
+        (["g", "f", "e", "d", "c", "b", "a", "a"], "a, b, c, d, e, f, …"),
+    ],
+)
+def test_features(make: type[Make], lacks: list[str], text: str) -> None:
+    assert lacking(make.run(lacks=lacks)) == text
+    unsupported = make.run(make.result("a/b", "unsupported"), lacks=lacks)
+    assert f"unsupported 1{f' ({text})' if text else ''} · " in summary_lines(unsupported)[2]
+    assert "unsupported 0 · " in summary_lines(make.run(lacks=lacks))[2]
+
+
+texts = st.text(st.characters(exclude_categories=()), max_size=400)
+kinds = st.sampled_from([v if v != "choice" else "choice:x" for v in VERDICTS])
+
+
+@given(
+    name=texts, version=texts, problem=texts, verdicts=st.lists(kinds, max_size=12), more=st.integers(0, 3)
+)
+def test_lines_are_printable_and_every_case_is_counted_once(
+    make: type[Make], name: str, version: str, problem: str, verdicts: list[str], more: int
+) -> None:
+    rows = [make.result(f"a/{i}", verdict) for i, verdict in enumerate(verdicts)]
+    total = len(verdicts) + more
+    record = make.run(*rows, name=name, version=version, problems=[problem], cases=total)
+    lines = summary_lines(record)
+    assert all(line.isprintable() and line.encode() for line in lines)
+    words = [*lines[1].strip().split("   "), *lines[2].strip().split(" · ")]
+    counts = {text.rpartition(" ")[0]: int(text.rpartition(" ")[2]) for text in words}
+    assert counts.pop("expected failures") == 0
+    counts.pop("choice-inconsistent", None)  # counts choices; the cases are among "choices"
+    assert sum(counts.values()) == total

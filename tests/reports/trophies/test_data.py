@@ -1,0 +1,250 @@
+"""Trophies: what trends and baselines say of known bugs, and data that cannot be used."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import to_builtins
+
+from safetensors_corpus.typed import typed
+from safetensors_reports.baseline import Expected
+from safetensors_reports.history.document import TrendDocument
+from safetensors_reports.text import same_project
+from safetensors_reports.trophies.data import (
+    IMPLEMENTATIONS,
+    TrophyError,
+    load_baselines,
+    load_trend,
+    load_trends,
+    published,
+)
+from safetensors_reports.trophies.model import (
+    Expectations,
+    Trophies,
+    credited,
+    reported_as,
+    trophies,
+)
+from safetensors_reports.trophies.page import render
+
+CHANGE = {
+    "case": "layout/a",
+    "title": "A.",
+    "rules": ["OFF-07"],
+    "turn": "fixed",
+    "before": "wrong-accept",
+    "after": "pass",
+    "detail": "",
+    "bugs": [{"bug": "FB-1", "reference": "o/lib#1", "versions": "<2", "turns_here": True}],
+}
+COUNTS = dict.fromkeys(("fixed", "broken", "otherwise", "choice", "gained", "lost", "unknown"), 0)
+
+
+def _trend(*changes: dict[str, Any], name: str = "lib") -> dict[str, Any]:
+    rows: list[dict[str, Any]] = [
+        {"version": v, "ran": True, "counts": {}, "cases": 2, "remarks": []} for v in ("1.0", "2.0")
+    ]
+    passage: dict[str, Any] = {"before": "1.0", "after": "2.0", "only_before": 0, "only_after": 0}
+    passage["counts"] = {**COUNTS, **Counter(c["turn"] for c in changes)}
+    passages = [{**passage, "changes": [copy.deepcopy(c) for c in changes]}]
+    head = {"trend": 1, "suite": "1", "corpus": "1", "implementation": name, "interrupted": False}
+    return {**head, "exit_status": 0, "versions": rows, "passages": passages}
+
+
+def _typed(*changes: dict[str, Any], name: str = "lib") -> TrendDocument:
+    return typed(_trend(*changes, name=name), TrendDocument)
+
+
+def _corpus(*bugs: tuple[str, str]) -> dict[str, Any]:
+    table = [
+        {"id": i, "project": "Lib", "references": [f"o/lib#{i[3:]}"], "versions": v, "trigger": "Wrong."}
+        for i, v in bugs
+    ]
+    affects = [{"bug": i, "project": "Lib"} for i, _ in bugs]
+    cases = [
+        {"id": "layout/a", "status": "active", "affects": affects},
+        {"id": "layout/b", "status": "active", "affects": affects},
+    ]
+    return {"field_bugs": table, "cases": cases}
+
+
+def _said(found: Trophies) -> list[tuple[str, str, str, str]]:
+    return [(bug, s.kind, s.before, s.after) for bug, sights in found.sights.items() for s in sights]
+
+
+@pytest.mark.parametrize(
+    ("change", "versions", "expected"),
+    [
+        ({}, "<2", [("FB-1", "gone", "1.0", "2.0")]),
+        ({}, "", []),
+        ({}, "<3", []),
+        ({"after": "choice:reject"}, "<2", [("FB-1", "gone", "1.0", "2.0")]),
+        ({"turn": "choice", "before": "choice:accept", "after": "choice:reject"}, "<2", []),
+        ({"turn": "gained", "before": "unsupported"}, "<2", []),
+        ({"turn": "otherwise", "before": "unsafe", "after": "wrong-accept"}, "<2", []),
+        ({"turn": "unknown", "before": "harness-error"}, "<2", []),
+        ({"turn": "broken", "before": "pass", "after": "unsafe"}, ">=2", [("FB-1", "came", "1.0", "2.0")]),
+        ({"turn": "broken", "before": "pass", "after": "unsafe"}, "<2", []),
+        ({}, ">=2", []),
+    ],
+)
+def test_only_a_case_that_failed_and_does_not_any_more_shows_a_fix(
+    change: dict[str, str], versions: str, expected: list[tuple[str, str, str, str]]
+) -> None:
+    found = trophies(_corpus(("FB-1", versions)), [_typed({**CHANGE, **change})], [])
+    assert _said(found) == expected
+
+
+def test_of_two_bugs_of_one_case_only_the_one_that_turns_is_credited() -> None:
+    bugs = [
+        {"id": "FB-1", "versions": "<2"},
+        {"id": "FB-2", "versions": ""},
+        {"id": "FB-3", "versions": "<9"},
+    ]
+    assert [bug["id"] for bug in credited(bugs, "1.0", "2.0")] == ["FB-1"]
+
+
+def test_another_project_of_the_same_case_is_not_credited() -> None:
+    assert _said(trophies(_corpus(("FB-1", "<2")), [_typed(CHANGE, name="other")], [])) == []
+    assert same_project("huggingface-hub:index", "huggingface_hub")
+    assert not same_project("safetensors-arch", "safetensors")
+
+
+@pytest.mark.parametrize(
+    ("row", "versions", "seen"),
+    [
+        ({}, "", True),
+        ({}, "<3", True),
+        ({}, "<2", False),
+        ({"issue": "unreported"}, "", False),
+        ({"issue": "https://github.com/o/lib/issues/2"}, "", False),
+        ({"profile": "text"}, "", False),
+        ({"versions": "<2"}, "", False),
+        ({"case": "layout/*"}, "", True),
+        ({"case": "shape/*"}, "", False),
+        ({"read": "harness-error"}, "", False),
+    ],
+)
+def test_what_a_baseline_says(row: dict[str, str], versions: str, seen: bool) -> None:
+    full: dict[str, Any] = {"case": "layout/a", "issue": "https://github.com/o/lib/issues/1", **row}
+    entry = Expected(steps={"read": full.pop("read", "unsafe")}, **full)
+    found = trophies(_corpus(("FB-1", versions)), [], [Expectations("lib", "2.0", (entry,))])
+    assert _said(found) == ([("FB-1", "there", "", "2.0")] if seen else [])
+
+
+def test_reports_are_compared_without_their_owner() -> None:
+    assert reported_as(
+        "https://github.com/huggingface/safetensors/issues/401", ["safetensors/safetensors#401"]
+    )
+    assert not reported_as("https://github.com/o/lib/issues/40", ["o/lib#401", "A review 2023"])
+    assert not reported_as("unreported", ["o/lib#401"])
+
+
+def test_a_bug_that_came_and_stayed_on_the_page() -> None:
+    change = {**CHANGE, "turn": "broken", "before": "pass", "after": "unsafe"}
+    found = trophies(_corpus(("FB-1", ">=2")), [_typed(change)], [])
+    assert "| `lib` 2.0 (not in 1.0) | `lib` no later version run; 1 of 2 cases |" in render(found)
+
+
+@pytest.mark.parametrize(
+    ("versions", "status"), [("<1", "not run"), ("<3", "no change seen"), ("", "versions not recorded")]
+)
+def test_why_nothing_was_seen(versions: str, status: str) -> None:
+    found = trophies(_corpus(("FB-1", versions)), [_typed()], [])
+    assert f"| Lib | {status} | FB-1 |" in render(found)
+    assert "| Lib | not run | FB-1 |" in render(trophies(_corpus(("FB-1", versions)), [], []))
+
+
+def test_what_has_no_public_report_and_what_is_wrong_are_not_published() -> None:
+    full = _trend({**CHANGE, "detail": "read /tmp/x in 3 s"}, {**CHANGE, "case": "layout/b", "bugs": []})
+    full["versions"][0] |= {"counts": {"unsafe": 2}, "remarks": ["fails 2 of the most basic files"]}
+    full["passages"][0]["counts"] = {**COUNTS, "fixed": 2}
+    whole = typed(full, TrendDocument)
+    out = published(whole)
+    (passage,) = out.passages
+    assert to_builtins(passage.changes) == (CHANGE | {"rules": ("OFF-07",), "bugs": tuple(CHANGE["bugs"])},)
+    assert passage.counts == {**COUNTS, "fixed": 1}
+    assert [(row.counts, row.remarks) for row in out.versions] == [({}, ()), ({}, ())]
+    assert whole.versions[0].counts == {"unsafe": 2}, "the original stays"
+    assert published(out) == out
+
+
+def _broken(**parts: Any) -> dict[str, Any]:
+    return {**_trend(CHANGE), **parts}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"{", "not JSON"),
+        (b"\xff", "not JSON"),
+        (b"[]", "must be an object, not a list"),
+        (_broken(trend=2), "trend: must be 1"),
+        (_broken(interrupted=True), "not every version was run"),
+        (_broken(passages=[]), "not those between its versions"),
+        (
+            _trend({**CHANGE, "turn": "broken"}),
+            "layout/a is called broken, but went from wrong-accept to pass",
+        ),
+        (_trend({**CHANGE, "case": "layout/gone"}), "layout/gone is no case of the corpus"),
+        (_trend({**CHANGE, "bugs": []}), "layout/a names other bugs in the corpus"),
+        (
+            _broken(versions=[{"version": "x", "ran": True, "counts": {}, "cases": 1, "remarks": []}]),
+            "Invalid version: 'x'",
+        ),
+    ],
+)
+def test_bad_trends_say_what_is_wrong(content: bytes | dict[str, Any], message: str, tmp_path: Path) -> None:
+    path = tmp_path / "lib.json"
+    path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+    with pytest.raises(TrophyError, match=message) as caught:
+        load_trend(path, _corpus(("FB-1", "<2")))
+    assert str(path) in str(caught.value)
+
+
+def test_bad_folders_of_trends_say_what_is_wrong(tmp_path: Path) -> None:
+    corpus = _corpus(("FB-1", "<2"))
+    with pytest.raises(TrophyError, match="no trends; add one with"):
+        load_trends(tmp_path, corpus)
+    path = tmp_path / "other.json"
+    path.write_text(json.dumps(_trend(CHANGE)))
+    with pytest.raises(TrophyError, match=r"holds lib, which belongs into lib\.json"):
+        load_trends(tmp_path, corpus)
+    path.rename(tmp_path / "lib.json")
+    assert [d.implementation for d in load_trends(tmp_path, corpus)] == ["lib"]
+    (tmp_path / "lib.json").write_text(json.dumps(_trend({**CHANGE, "detail": "x"})))
+    with pytest.raises(TrophyError, match="more than may be published"):
+        load_trends(tmp_path, corpus)
+
+
+@pytest.mark.parametrize(
+    ("baseline", "descriptor", "message"),
+    [
+        ("x", '[install]\nversion = "1"', "not readable as TOML"),
+        ("expected = []", '[install]\nversion = "1"', "no baseline"),
+        ('implementation = "lib"\n[[expected]]\nread = "unsafe"', "", "an entry has no 'case'"),
+        ('implementation = "lib"\n[[expected]]\ncase = "a/b"\nissue = 3', "", "a/b: issue: must be a text"),
+        (
+            'implementation = "lib"\n[[expected]]\ncase = "a/b"\nread = "wrong-reject"\nversions = "new"',
+            "",
+            "no version spec",
+        ),
+        ('implementation = "lib:numpy"', "[install]", "version = None is no version"),
+        ('implementation = "unknown"', "", r"implementation\.toml: No such file"),
+    ],
+)
+def test_bad_baselines_say_what_is_wrong(
+    baseline: str, descriptor: str, message: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / IMPLEMENTATIONS / "lib"
+    folder.mkdir(parents=True)
+    (folder / "expected_failures.toml").write_text(baseline)
+    if descriptor:
+        (folder / "implementation.toml").write_text(descriptor)
+    with pytest.raises(TrophyError, match=message):
+        load_baselines(tmp_path)
