@@ -141,7 +141,7 @@ def _refuse_open(finding: Finding, data: bytes) -> None:
         return
     # What the strict reader thinks matters here for one question alone: whether the answer may vary.
     views = [explain(data, profile) for profile in PROFILES]
-    choices = set(opinion(data).choices) if opinion(data).expected == "open" else set()
+    choices = set(opinion(data).choices) if opinion(data).due == "open" else set()
     if len({view.valid for view in views}) > 1:
         choices |= {f.choice for view in views for f in (*view.faults, *view.tolerated) if f.choice}
     if choices:

@@ -18,9 +18,8 @@ from safetensors_reference.rules.book import ProfileName
 from safetensors_reference.seconds import SecondsRange
 from safetensors_reports.text import visible
 
-from ..engines.config import ENGINES, STEPS, Engine, Order
 from ..engines.processes import RunError
-from ..engines.run import run
+from ..engines.run import ENGINES, STEPS, Engine, Order, Run
 from ..findings.finding import Finding
 from ..findings.folder import FindingError, write
 from ..loop.recorder import Tally
@@ -178,7 +177,7 @@ def _watched(order: Order, output: Path | None, tally: Tally, places: dict[str, 
         def show(now: Tally) -> None:
             progress.update(task, description=_status(now))
 
-        run(order, keep, show, tally)
+        Run(order, keep, show, tally).do()
 
 
 def _status(now: Tally) -> str:

@@ -46,7 +46,7 @@ def _randoms() -> st.SearchStrategy[random.Random]:
 def valid_files(draw: st.DrawFn) -> bytes:
     """Draw the bytes of a file without fault under the hardened profile."""
     data = Grammar(draw(_randoms())).fresh().render()
-    assume(opinion(data, "hardened", likely_valid=True).expected == "accept")
+    assume(opinion(data, "hardened", likely_valid=True).due == "accept")
     return data
 
 
@@ -72,5 +72,5 @@ def broken_files(draw: st.DrawFn, rule: str | None = None) -> bytes:
         assume(rng.choice(faults_by_rule()[rule]).apply(rng, file))
     data = file.render()
     what = opinion(data, "hardened")
-    assume(what.expected == "reject" and (rule is None or rule not in REPORTED or rule in what.rules))
+    assume(what.due == "reject" and (rule is None or rule not in REPORTED or rule in what.rules))
     return data

@@ -185,7 +185,7 @@ def let_libfuzzer_interrupt() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-class _Watched:
+class _Watched(Subject):
     """A subject whose answers to the current input become a coverage point."""
 
     def __init__(self, subject: Subject) -> None:

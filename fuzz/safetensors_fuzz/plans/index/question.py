@@ -21,7 +21,7 @@ from safetensors_corpus.author.shard_faults import break_shard
 from safetensors_corpus.manifest import ROOT_MARK
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from ..question import Asking, Fault, Plan, PlanError, Question, asked
+from ..question import Asking, Fault, Plan, PlanError, PlanQuestion, asked
 from ..shrink import changed, dtypes, fewer, rows, shapes, texts
 from . import plans as index_plans
 from .rules import SHARD_FAULTS, look, metadata_text, resolved
@@ -54,7 +54,7 @@ class Indexes(Asking):
         """Return a random plan."""
         return index_plans.plan(rng)
 
-    def question(self, plan: Plan) -> Question:
+    def question(self, plan: Plan) -> PlanQuestion:
         """Return what a plan asks. Raises PlanError."""
         _check(plan)
         shards = {shard["name"]: shard for shard in plan["shards"]}
@@ -70,7 +70,7 @@ class Indexes(Asking):
         builder.index(dict(loaded.found), raw=text, template=mark)
         builder.finds(*loaded.found)
         builder.finds(*loaded.found, *loaded.surplus, option="load")
-        return asked(self.step, builder, loaded.aim)
+        return asked(self, plan, builder, loaded.aim)
 
     def simpler(self, plan: Plan) -> Iterator[Plan]:
         """Yield simpler plans."""

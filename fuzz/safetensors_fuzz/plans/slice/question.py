@@ -17,7 +17,7 @@ from safetensors_corpus.author.file import filled, pattern, size_of
 from safetensors_corpus.author.slice import SliceBuilder, index_items
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from ..question import Asking, Fault, Plan, PlanError, Question, asked, rejecting
+from ..question import Asking, Fault, Plan, PlanError, PlanQuestion, asked, rejecting
 from ..shrink import changed, dtypes, each, fewer, numbers, rows, shapes, texts
 from . import plans as slice_plans
 from .plans import BROKEN
@@ -39,7 +39,7 @@ class Slices(Asking):
         """Return a random plan."""
         return slice_plans.plan(rng)
 
-    def question(self, plan: Plan) -> Question:
+    def question(self, plan: Plan) -> PlanQuestion:
         """Return what a plan asks. Raises PlanError."""
         builder = _file(plan)
         index = index_items(plan["index"])
@@ -51,13 +51,13 @@ class Slices(Asking):
         tensor = next((t for t in plan["tensors"] if t["name"] == plan["ask"]), None)
         if tensor is None:
             broken.append(Fault(("API-02",), ("API_NO_SUCH_TENSOR",)))
-            return asked(self.step, builder, rejecting(broken))
+            return asked(self, plan, builder, rejecting(broken))
         dtype, data = tensor["dtype"], builder.told(plan["ask"]).data
         aim, answers = aim_at(dtype, tensor["shape"], index, data, broken)
         for option, (shape, part) in answers.items():
             if DTYPE_BITS[dtype] % 8 or option is not None or [] in plan["index"]:
                 builder.gives(shape, part, option)
-        return asked(self.step, builder, aim)
+        return asked(self, plan, builder, aim)
 
     def simpler(self, plan: Plan) -> Iterator[Plan]:
         """Yield simpler plans."""

@@ -19,7 +19,7 @@ from safetensors_corpus.author.file import pattern
 from safetensors_corpus.author.write import WriteBuilder
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from ..question import Asking, Plan, PlanError, Question, asked
+from ..question import Asking, Plan, PlanError, PlanQuestion, asked
 from ..shrink import changed, dtypes, each, fewer, numbers, rows, shapes, texts
 from . import plans as write_plans
 from .places import check_foreign, check_limit, check_place
@@ -41,7 +41,7 @@ class Writes(Asking):
         """Return a random plan."""
         return write_plans.plan(rng)
 
-    def question(self, plan: Plan) -> Question:
+    def question(self, plan: Plan) -> PlanQuestion:
         """Return what a plan asks. Raises PlanError."""
         _check(plan)
         own = {name: _memory(name, storage) for name, storage in plan["storages"].items()}
@@ -68,7 +68,7 @@ class Writes(Asking):
             check_limit(plan["file_size_limit"], tensors)
         if "no-foreign-bytes" in plan["properties"]:
             check_foreign(builder.action(), memory, tensors)
-        return asked(self.step, builder, aim)
+        return asked(self, plan, builder, aim)
 
     def simpler(self, plan: Plan) -> Iterator[Plan]:
         """Yield simpler plans."""
