@@ -22,9 +22,9 @@ from safetensors_reference import PROFILES, explain
 
 from ..findings.finding import Finding
 from ..loop.expectation import opinion
-from ..plans.replay import case_of as asked_case
 from .entry import PromotionError, entry_of, input_of, primary_first, rendered
 from .news import News, disagreement, look_for_news
+from .replay import case_of as asked_case
 
 VERDICT_WORDS = re.compile("valid|reject|accept|bad|good|wrong|refuse|correct|malicious|attack")
 """Words that say what must be done with a file; a case id outlives changes of that."""
