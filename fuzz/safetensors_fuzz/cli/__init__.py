@@ -25,8 +25,7 @@ from ..findings.folder import FindingError, write
 from ..loop.recorder import Tally
 from .bench import bench
 from .documents import documents
-from .promote import promote
-from .replay import replay
+from .findings import promote, replay
 
 INTERRUPTED = 130
 DEFAULT_EXECS = 20_000

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Sequence
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, get_args
@@ -13,16 +14,61 @@ from safetensors_conformance.implementations.environment import InstallError, pr
 from safetensors_conformance.implementations.selectors import SelectorError, Target, resolve
 from safetensors_conformance.worker.worker import Limits, StartError
 from safetensors_reference.rules.book import ProfileName
+from safetensors_reference.source import read_whole
 
 from ..findings.finding import Finding, bare
 from ..loop.campaign import Campaign
 from ..loop.expectation import REFERENCE
 from ..loop.recorder import Settings, Tally
 from ..loop.reference_subjects import INNER, CheckSubject, ProveSubject
-from ..loop.store import Store, StoreError
 from ..loop.subjects import FILE_STEPS, Slots, StepError, Subject, WorkerSubject, told_apart
 from ..plans import ASKING
 from .processes import Processes, RunError
+
+LARGEST = 256 << 20
+"""Most bytes of an input that is read."""
+
+
+class StoreError(Exception):
+    """The folder cannot be used; the text names it and says why."""
+
+
+class Store:
+    """A folder of inputs, each under the first digits of its digest."""
+
+    def __init__(self, folder: Path | None) -> None:
+        """``folder`` is made when it is not there; None keeps nothing. Raises StoreError."""
+        self.folder = folder
+        self.written = 0
+        if folder is not None:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as err:
+                raise StoreError(f"{folder}: {err.strerror or err}") from err
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield the inputs in the order of their names, which is the same everywhere. Raises StoreError."""
+        for path in sorted(self.folder.glob("*.safetensors")) if self.folder is not None else ():
+            try:
+                yield read_whole(path, LARGEST)
+            except OSError as err:
+                raise StoreError(str(err)) from err
+
+    def put(self, data: bytes) -> None:
+        """Keep an input. Raises StoreError."""
+        if self.folder is None:
+            return
+        path = self.folder / f"{hashlib.sha256(data).hexdigest()[:16]}.safetensors"
+        if path.exists():
+            return
+        try:
+            temporary = path.with_suffix(".part")
+            temporary.write_bytes(data)
+            temporary.replace(path)
+        except OSError as err:
+            raise StoreError(f"{path}: {err.strerror or err}") from err
+        self.written += 1
+
 
 Engine = Literal["outcome", "hypothesis", "atheris"]
 ENGINES: tuple[Engine, ...] = get_args(Engine)
@@ -183,8 +229,8 @@ class Run:
 
     def _with_atheris(self, targets: Sequence[Target]) -> None:
         """Do the run with libFuzzer, which lives in processes of its own. Raises RunError."""
-        from .atheris.engine import run_atheris  # atheris is not needed by the other engines
-        from .atheris.result import AtherisResult, TargetError
+        # atheris is not needed by the other engines.
+        from .atheris.engine import AtherisResult, TargetError, run_atheris
 
         order, tally = self.order, self.tally
         if order.plan_steps:

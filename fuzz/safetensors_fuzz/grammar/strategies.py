@@ -24,9 +24,8 @@ import random
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from ..benchmark.easy import reported_rules
 from ..loop.expectation import opinion
-from .grammar import Grammar, faults_by_rule
+from .grammar import Grammar, faults_by_rule, reported_rules
 from .model import File
 
 REPORTED = frozenset(reported_rules())

@@ -11,9 +11,154 @@ from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from ..question import Plan
 from ..random_dtypes import Dice, elements_of_a_byte
-from . import views as write_views
 from .rules import OTHER_TYPES, SHOULD
-from .words import DISK, LONE, NAMES, NO_MAPS, NO_TEXTS, SPECIAL, WRAPS
+
+NAMES = (
+    "", " ", "a b", "\u00e9", "e\u0301", "\u00c9", "\u91cd\u307f", "\U0001f9ca", "a\0b", "a\0",
+    "\x01\t\n\r\x1f", "a\x7fb", "a\u2028b", "a\uffff", "\ufdd0", "a\u202eb", 'a"b', "a\\", "\\u0041",
+    "a/b", "../../a", '"},"b":{"', "0", "null", "dtype", "shape", "data_offsets", "__proto__",
+    "__metadata___", "__METADATA__", "__metadata__ ", "n" * 300, "n" * 5000, "\ufb01",
+)  # fmt: skip
+LONE = ("a\ud800", "\udc00a", "\udc00\ud800", "\udfff", "\ud800b")
+NO_TEXTS = (7, None, True, 1.5, 0, False)
+NO_MAPS = (["key", "value"], "key", 7, True, [["key", "value"]], 1.5)
+SPECIAL = {
+    "F16": "017d55fd00800100", "BF16": "817fa5ff00800100", "F32": "0100807fa5a5a5ff0000008001000000",
+    "F64": "010000000000f07fa5a5a5a5a5a5f5ff00000000000000800100000000000000",
+    "C64": "0100807f0000008001000000a5a5a5ff", "I64": "0000000000000080ffffffffffffff7f0100000000002000",
+    "U64": "ffffffffffffffff0100000000002000", "F8_E8M0": "ff00", "F8_E4M3FNUZ": "8000", "F8_E4M3": "ff7f80",
+    "F8_E5M2": "fd7d80", "F8_E5M2FNUZ": "80", "BOOL": "000101",
+}  # fmt: skip
+"""Dtype -> bytes that a conversion would change: NaNs with a payload, minus zero, extremes."""
+WRAPS: tuple[tuple[str, list[int], int], ...] = (
+    ("U8", [2**32, 2**32], 0), ("U8", [2**62 + 1, 4], 4), ("F64", [2**61], 0), ("F32", [2**62 + 1], 4),
+    ("U8", [2**61], 0), ("U8", [2**61 + 1], 1), ("F4", [2**62], 0), ("U8", [2**16, 2**16], 0),
+    ("F32", [2**30 + 1], 4), ("F16", [2**63 + 2], 4), ("U8", [2**64 + 3], 3), ("F6_E2M3", [2**63], 0),
+)  # fmt: skip
+"""Shapes whose size wraps in a machine word, and the bytes that are left then: dtype, shape, bytes."""
+DISK = 4096
+"""Largest file in bytes where the disk is full."""
+
+
+def _add(out: Plan, name: str, dtype: str, shape: list[int], storage: str, **more: Any) -> None:
+    tensor = {"name": name, "dtype": dtype, "shape": shape, "storage": storage, "offset": 0, "strides": None}
+    out["tensors"].append({**tensor, "byteorder": "little", "nbytes": None, **more})
+
+
+def _storage(out: Plan, dtype: str, size: int, *, guard: bool) -> str:
+    name = f"view {len(out['storages'])}"
+    out["storages"][name] = {"size": size, "fill": "000101" if dtype == "BOOL" else "", "guard": guard}
+    return name
+
+
+def _guarded(rng: Dice, out: Plan) -> bool:
+    """Decide whether foreign memory lies around. Beside bytes that repeat it could not be told apart."""
+    guard = rng.random() < 0.7 and not any(s["fill"] for s in out["storages"].values())
+    if guard and "no-foreign-bytes" not in out["properties"]:
+        out["properties"].append("no-foreign-bytes")
+    return guard
+
+
+def _row_major(shape: list[int], width: int) -> list[int]:
+    return [width * prod(shape[dim + 1 :]) for dim in range(len(shape))]
+
+
+def contiguous(rng: Dice, out: Plan) -> None:
+    """Give a contiguous view inside a larger storage, its strides spelled out at times."""
+    dtype = rng.choice(rng.whole)
+    width = DTYPE_BITS[dtype] // 8
+    shape = [rng.choice((0, 1, 1, 2, 3)) for _ in range(rng.randint(0, 4))]
+    size = prod(shape) * width
+    offset = rng.choice((0, width, 2 * width, 3))
+    strides = None
+    if rng.random() < 0.6:
+        # Strides of dimensions of one element lead nowhere; without elements none leads anywhere.
+        odd = (999, -8, 0, 4096)
+        strides = [
+            rng.choice((stride, *odd)) if n == 1 or 0 in shape else stride
+            for n, stride in zip(shape, _row_major(shape, width), strict=True)
+        ]
+    storage = _storage(out, dtype, offset + size + rng.choice((0, width)), guard=_guarded(rng, out))
+    _add(out, "view", dtype, shape, storage, offset=offset, strides=strides)
+
+
+def strided(rng: Dice, out: Plan) -> None:
+    """Give a view that is not contiguous: a random walk from a contiguous array."""
+    dtype = rng.choice((*rng.whole, "BOOL"))
+    width = DTYPE_BITS[dtype] // 8
+    shape = [rng.randint(2, 5) for _ in range(rng.choice((1, 2, 2, 3, 3)))]
+    size = prod(shape) * width
+    strides, offset = _row_major(shape, width), 0
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        offset += _stride_step(rng, shape, strides)
+    if rng.random() < 0.1:
+        shape, strides, offset, size = [2], [width + rng.randint(1, 3)], 0, 3 * width + 3
+    storage = _storage(out, dtype, size, guard=_guarded(rng, out))
+    order = "big" if width > 1 and rng.random() < 0.1 else "little"
+    _add(out, "view", dtype, shape, storage, offset=offset, strides=strides, byteorder=order)
+    rng.shuffle(out["tensors"])
+
+
+def _stride_step(rng: Dice, shape: list[int], strides: list[int]) -> int:
+    """Change a view in place as an array library would and return by how much its start moves."""
+    dim = rng.randrange(len(shape))
+    kind = rng.choice(("axes", "axes", "every", "back", "crop", "repeat", "windows"))
+    if kind == "axes":
+        order = rng.sample(range(len(shape)), len(shape))
+        shape[:], strides[:] = [shape[d] for d in order], [strides[d] for d in order]
+    elif kind == "every":
+        step = rng.randint(2, 3)
+        shape[dim] = -(-shape[dim] // step)
+        strides[dim] *= step
+    elif kind == "back":
+        moved = (shape[dim] - 1) * strides[dim]
+        strides[dim] = -strides[dim]
+        return moved
+    elif kind == "crop" and shape[dim] > 1:
+        start = rng.randint(0, 1)
+        shape[dim] -= 1
+        return start * strides[dim]
+    elif kind == "repeat":
+        strides[dim] = 0
+    elif kind == "windows" and len(shape) == 1 and shape[0] > 2 and strides[0] > 0:
+        shape[:], strides[:] = [shape[0] - 1, 2], [strides[0], strides[0]]
+    return 0
+
+
+def big_endian(rng: Dice, out: Plan) -> None:
+    """Give elements that lie in memory with their highest byte first."""
+    dtype = rng.choice([dtype for dtype in rng.whole if DTYPE_BITS[dtype] > 8])
+    shape = [rng.randint(1, 3) for _ in range(rng.randint(0, 2))]
+    storage = _storage(out, dtype, prod(shape) * DTYPE_BITS[dtype] // 8, guard=False)
+    _add(out, "big", dtype, shape, storage, byteorder="big")
+    rng.shuffle(out["tensors"])
+
+
+def parts(rng: Dice, out: Plan) -> None:
+    """Give several tensors of one storage that have no byte in common."""
+    dtype = rng.choice(rng.whole)
+    width = DTYPE_BITS[dtype] // 8
+    lengths = [rng.randint(0, 3) for _ in range(rng.randint(2, 3))]
+    gap = rng.choice((0, 0, width))
+    storage = _storage(out, dtype, sum(lengths) * width + len(lengths) * gap, guard=_guarded(rng, out))
+    offset = 0
+    names = rng.sample("xyz", len(lengths))
+    for name, length in zip(names, lengths, strict=True):
+        _add(out, name, dtype, [length], storage, offset=offset)
+        offset += length * width + gap
+
+
+def shared(rng: Dice, out: Plan) -> None:
+    """Give several tensors that have bytes in common."""
+    dtype = rng.choice(rng.whole)
+    width, length = DTYPE_BITS[dtype] // 8, rng.choice((4, 6))
+    storage = _storage(out, dtype, length * width, guard=_guarded(rng, out))
+    forms: list[tuple[list[int], int]] = [([length], 0), ([2, length // 2], 0), ([length // 2], 1)]
+    forms += [([length // 2], 0), ([length - 2], 2), ([length - 2], 0), ([length], 0)]
+    for name in rng.sample("xyz", rng.choice((2, 2, 3))):
+        shape, first = rng.choice(forms)
+        _add(out, name, dtype, list(shape), storage, offset=first * width)
+
 
 Twist = Callable[[Dice, Plan], None]
 
@@ -255,11 +400,11 @@ def _missing_folder(rng: Dice, out: Plan) -> None:  # noqa: ARG001 - all of its 
 
 UNUSUAL: tuple[Twist, ...] = (
     _names, _names, _metadata, _metadata, _empty, _values, _values, _alike, _many, _aligned_mix,
-    _over_old_file, write_views.contiguous, write_views.contiguous, write_views.parts,
+    _over_old_file, contiguous, contiguous, parts,
 )  # fmt: skip
 CHOICES: tuple[Twist, ...] = (
-    write_views.strided, write_views.strided, write_views.strided, write_views.big_endian,
-    write_views.big_endian, write_views.shared, write_views.shared, _missing_folder,
+    strided, strided, strided, big_endian,
+    big_endian, shared, shared, _missing_folder,
 )  # fmt: skip
 FAULTS: tuple[Twist, ...] = (
     _bad_name, _bad_name, _bad_metadata, _bad_metadata, _bad_type, _bad_type, _bad_size, _bad_size,

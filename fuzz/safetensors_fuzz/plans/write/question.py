@@ -22,8 +22,7 @@ from safetensors_reference.rules.dtypes import DTYPE_BITS
 from ..question import Asking, Plan, PlanError, PlanQuestion, asked
 from ..shrink import changed, dtypes, each, fewer, numbers, rows, shapes, texts
 from . import plans as write_plans
-from .places import check_foreign, check_limit, check_place
-from .rules import MUST, RESERVED, SHOULD, aim_at, keepers, sharing
+from .rules import MUST, RESERVED, SHOULD, aim_at, check_foreign, check_limit, check_place, keepers, sharing
 
 CANARY = b"foreign memory! " * 4
 """Stands around what is given, so that a writer that reads past it gives itself away."""
