@@ -15,7 +15,7 @@ from safetensors_corpus.author.file import FileBuilder
 from safetensors_fuzz.after.replay import ask, case_of
 from safetensors_fuzz.findings.finding import ENTRY, Finding
 from safetensors_fuzz.plans.question import PlanQuestion
-from safetensors_fuzz.plans.slice.question import Slices
+from safetensors_fuzz.plans.slice import Slices
 
 from .asking_support import STEPS, questions
 

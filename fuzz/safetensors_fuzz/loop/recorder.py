@@ -110,7 +110,7 @@ class Recorder:
         if again is None:  # it was the process's state and not the input
             small, again = question, mistake
         signature, marks = examiner.signature(small, again), examiner.marks(small, again)
-        if self.is_known(signature):
+        if self._is_known(signature):
             self._marks.update(marks)
             return
         if signature in self._tally.findings or self._is_covered(examiner, small, again):
@@ -157,11 +157,7 @@ class Recorder:
             replays=REPLAYS,
         )
 
-    def is_marked(self, mark: str) -> bool:
-        """Return whether what a mark stands for is told."""
-        return mark in self._marks
-
-    def is_known(self, signature: str) -> bool:
+    def _is_known(self, signature: str) -> bool:
         """Return whether a signature is one of those that stay quiet, and count it."""
         if not (self._settings.known(bare(signature)) or self._settings.known(signature)):
             return False
@@ -171,6 +167,6 @@ class Recorder:
     def _is_covered(self, examiner: Examiner, question: Question, mistake: Mistake) -> bool:
         """Return whether what is told, or known, says no less than a mistake."""
         return any(
-            mark in self._marks or mark in self._tally.findings or self.is_known(mark)
+            mark in self._marks or mark in self._tally.findings or self._is_known(mark)
             for mark in examiner.covered(question, mistake)
         )

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import random
 
-from .index.question import Indexes
+from .index import Indexes
 from .question import Asking, Plan
-from .slice.question import Slices
-from .write.question import Writes
+from .slice import Slices
+from .write import Writes
 
 ASKING: dict[str, Asking] = {kind.step: kind for kind in (Slices(), Writes(), Indexes())}
 """Step -> what is asked."""

@@ -16,7 +16,7 @@ from safetensors_corpus.author.write import covered
 from safetensors_corpus.judging.written_file import FOREIGN, foreign_windows
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from ..question import Aim, Fault, Plan, PlanError, accepting, choosing, rejecting
+from .question import Aim, Fault, Plan, PlanError, accepting, choosing, rejecting
 
 RESERVED = "__metadata__"
 OTHER_TYPES = ("C128", "F128", "OBJECT", "STRING", "DATETIME", "VOID", "U4", "I4", "F8_E3M4")
