@@ -33,6 +33,7 @@ from safetensors_reference.rules.book import ProfileName
 from ..findings.finding import Finding
 from ..findings.texts import blamed
 from ..loop.expectation import opinion
+from ..plans.case import READ_AREAS
 from .replay import case_of as asked_case
 
 
@@ -134,8 +135,6 @@ def killed_mutants(case: Case, folder: Path, jobs: int) -> dict[str, str]:
 
 READING = ("open", "read")
 """Steps whose findings can become cases."""
-_AREA_OF = {"FRM": "framing", "HDR": "header", "ENT": "entry", "DTY": "dtype", "SHP": "shape"}
-_AREA_OF |= {"OFF": "layout", "MET": "metadata"}
 
 
 class PromotionError(Exception):
@@ -165,7 +164,7 @@ def entry_of(
             "the finding's rule is not known; write the case by hand, docs/add-a-case.md says how"
         )
     data, expectation = input_of(finding), finding.expectation
-    area = _AREA_OF.get(rules[0][:3], "data")
+    area = READ_AREAS.get(rules[0][:3], "data")
     row: dict[str, Any] = {
         # A number, because hexadecimal digits can spell words that an id must not have.
         "id": case_id or f"{area}/found-{int(finding.digest[:8], 16)}",

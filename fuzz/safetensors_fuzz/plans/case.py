@@ -62,13 +62,13 @@ def case_from(
     )
 
 
-_AREA_OF = {"FRM": "framing", "HDR": "header", "ENT": "entry", "DTY": "dtype", "SHP": "shape"}
-_AREA_OF |= {"OFF": "layout", "MET": "metadata", "DAT": "data"}
+READ_AREAS = {"FRM": "framing", "HDR": "header", "ENT": "entry", "DTY": "dtype", "SHP": "shape"}
+READ_AREAS |= {"OFF": "layout", "MET": "metadata", "DAT": "data"}
 
 
 def _area(rules: tuple[str, ...]) -> str:
     """Return the area of the corpus that a read case of these rules belongs to."""
-    return _AREA_OF.get(rules[0][:3] if rules else "", "framing")
+    return READ_AREAS.get(rules[0][:3] if rules else "", "framing")
 
 
 def _input(step: str, files: Mapping[str, bytes], entry: str, folder: Path) -> Input:
