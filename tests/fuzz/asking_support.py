@@ -12,8 +12,8 @@ from typing import Any
 from safetensors_corpus.broken.variant import Panic
 from safetensors_corpus.manifest import Case
 from safetensors_corpus.perform import failure, perform
-from safetensors_fuzz.plans.campaign import ASKING, plan_of
-from safetensors_fuzz.plans.question import Plan, PlanError, Question
+from safetensors_fuzz.plans import ASKING, plan_of
+from safetensors_fuzz.plans.question import Plan, PlanError, PlanQuestion
 
 STEPS = tuple(ASKING)
 
@@ -23,7 +23,7 @@ def plans(step: str, count: int, seed: int = 0) -> list[Plan]:
     return [plan_of(step, seed, number) for number in range(count)]
 
 
-def questions(step: str, count: int, seed: int = 0) -> Iterator[tuple[Plan, Question]]:
+def questions(step: str, count: int, seed: int = 0) -> Iterator[tuple[Plan, PlanQuestion]]:
     """Yield the plans that make sense, with what they ask."""
     for plan in plans(step, count, seed):
         try:
@@ -48,6 +48,6 @@ def rng(seed: int) -> random.Random:
     return random.Random(seed)
 
 
-def demanded(question: Question) -> str:
+def demanded(question: PlanQuestion) -> str:
     """Return the outcome that a question demands, or the choice that it falls under."""
     return str(question.expectation.get("choice") or question.expectation["outcome"])

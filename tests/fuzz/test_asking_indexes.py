@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from safetensors_fuzz.plans.index.question import Indexes
+from safetensors_fuzz.plans.index import Indexes
 from safetensors_fuzz.plans.question import Plan, PlanError
 
 from .asking_support import demanded

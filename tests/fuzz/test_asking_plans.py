@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from safetensors_corpus.author.file import MAX_FILE
-from safetensors_fuzz.plans.campaign import ASKING
+from safetensors_fuzz.plans import ASKING
 from safetensors_fuzz.plans.question import PlanError
 from safetensors_reference.rules.book import rule_book
 

@@ -12,10 +12,10 @@ import pytest
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus.author.file import FileBuilder
+from safetensors_fuzz.after.replay import ask, case_of
 from safetensors_fuzz.findings.finding import ENTRY, Finding
-from safetensors_fuzz.plans.question import Question
-from safetensors_fuzz.plans.replay import ask, case_of
-from safetensors_fuzz.plans.slice.question import Slices
+from safetensors_fuzz.plans.question import PlanQuestion
+from safetensors_fuzz.plans.slice import Slices
 
 from .asking_support import STEPS, questions
 
@@ -23,7 +23,7 @@ HERE = Path(__file__).parent / "asking_fakes.py"
 INCLUSIVE = f"py:{HERE}:InclusiveStop"
 
 
-def finding(question: Question) -> Finding:
+def finding(question: PlanQuestion) -> Finding:
     return Finding(
         step=question.step,
         verdict="wrong-content",

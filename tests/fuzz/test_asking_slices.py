@@ -8,7 +8,7 @@ import pytest
 
 from safetensors_corpus.author.file import tensor_row
 from safetensors_fuzz.plans.question import Plan, PlanError
-from safetensors_fuzz.plans.slice.question import Slices
+from safetensors_fuzz.plans.slice import Slices
 
 from .asking_support import demanded
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from safetensors_fuzz.plans.question import Plan, PlanError
-from safetensors_fuzz.plans.write.question import Writes
+from safetensors_fuzz.plans.write import Writes
 
 from .asking_support import demanded
 

@@ -15,11 +15,9 @@ from pathlib import Path
 import pytest
 
 from safetensors_fuzz.engines.atheris import engine as atheris_engine
-from safetensors_fuzz.engines.atheris.config import DEFAULTS, Config, environment_of
-from safetensors_fuzz.engines.atheris.engine import run_atheris
+from safetensors_fuzz.engines.atheris.engine import AtherisResult, TargetError, run_atheris, tally_of
 from safetensors_fuzz.engines.atheris.files import write_seeds
-from safetensors_fuzz.engines.atheris.result import AtherisResult, TargetError, tally_of
-from safetensors_fuzz.engines.atheris.target import RULES_LAYER
+from safetensors_fuzz.engines.atheris.target import DEFAULTS, RULES_LAYER, Config, environment_of
 from safetensors_fuzz.findings.finding import ENTRY
 from safetensors_reference import explain
 

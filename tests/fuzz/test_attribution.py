@@ -18,9 +18,10 @@ from safetensors_fuzz.features.table import FEATURES, longer, plainest, within
 from safetensors_fuzz.findings.finding import Finding
 from safetensors_fuzz.findings.folder import load, write
 from safetensors_fuzz.grammar.grammar import Grammar, allowed
-from safetensors_fuzz.loop.attribution import QUESTIONS, Cause, cause_of, cause_of_refusal
+from safetensors_fuzz.loop.attribution import QUESTIONS, cause_of_refusal
 from safetensors_fuzz.loop.campaign import Campaign
-from safetensors_fuzz.loop.expectation import Wrong, opinion, wrong
+from safetensors_fuzz.loop.expectation import opinion
+from safetensors_fuzz.loop.question import Cause, Mistake
 from safetensors_fuzz.loop.recorder import Settings
 from safetensors_fuzz.loop.subjects import CallSubject, Slots
 from safetensors_reference import explain, rule_book
@@ -325,9 +326,9 @@ ROW = {"name": "w", "dtype": "F32", "shape": [], "nbytes": 4, "sha256": "0" * 64
 )
 def test_other_content_is_charged_to_the_rule_of_what_differs(change: dict[str, Any], rule: str) -> None:
     what = opinion(scalar())
-    mistake = wrong(what, StepResult("accept", tensors=[{**ROW, **change}]), frozenset())
+    mistake = what.wrong(StepResult("accept", tensors=[{**ROW, **change}]), frozenset())
     assert mistake is not None
-    assert cause_of(what, mistake, lambda _: True, None).rules == (rule,)
+    assert what.cause_of(mistake, lambda _: True).rules == (rule,)
 
 
 def one_fault() -> bytes:
@@ -344,28 +345,32 @@ def two_faults() -> bytes:
 
 @pytest.mark.parametrize("outcome", ["crash", "hang", "exhausted"])
 def test_a_bad_end_is_charged_to_the_fault_where_there_is_just_one(outcome: str) -> None:
-    mistake = Wrong("unsafe", "", f"{outcome} SIGSEGV")
-    assert cause_of(opinion(one_fault()), mistake, lambda _: False, None).rules == ("OFF-08",)
-    several = cause_of(opinion(two_faults(), "text"), mistake, lambda _: False, None)
+    mistake = Mistake("unsafe", "", f"{outcome} SIGSEGV")
+    assert opinion(one_fault()).cause_of(mistake, lambda _: False).rules == ("OFF-08",)
+    several = opinion(two_faults(), "text").cause_of(mistake, lambda _: False)
     assert several.rules == ()
     assert several.words.startswith("not known: ")
 
 
 def test_a_crash_on_a_valid_file_is_charged_to_the_feature_that_brings_it_about() -> None:
-    mistake = Wrong("unsafe", "", "crash SIGSEGV")
-    cause = cause_of(opinion(scalar(k="v")), mistake, refusing(SCALAR), None)
+    mistake = Mistake("unsafe", "", "crash SIGSEGV")
+    cause = opinion(scalar(k="v")).cause_of(mistake, refusing(SCALAR))
     assert cause.rules == ("SHP-03",)
 
 
 @pytest.mark.parametrize(
     "mistake",
-    [Wrong("unsafe", "", "hang"), Wrong("unsafe", "", "exhausted memory"), Wrong("harness-error", "", "")],
+    [
+        Mistake("unsafe", "", "hang"),
+        Mistake("unsafe", "", "exhausted memory"),
+        Mistake("harness-error", "", ""),
+    ],
 )
-def test_what_takes_too_long_to_ask_again_is_not_asked(mistake: Wrong) -> None:
+def test_what_takes_too_long_to_ask_again_is_not_asked(mistake: Mistake) -> None:
     def accepts(_: bytes) -> bool:
         pytest.fail("asked")
 
-    assert cause_of(opinion(scalar()), mistake, accepts, None).rules == ()
+    assert opinion(scalar()).cause_of(mistake, accepts).rules == ()
 
 
 # ---- findings ----

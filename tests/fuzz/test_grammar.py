@@ -7,12 +7,18 @@ from collections import Counter
 
 import pytest
 
-from safetensors_fuzz.benchmark.easy import reported_rules
 from safetensors_fuzz.grammar import vocabulary
-from safetensors_fuzz.grammar.grammar import MOST_FAULTS, Grammar, allowed, faults_by_rule, mutations
+from safetensors_fuzz.grammar.grammar import (
+    MOST_FAULTS,
+    Grammar,
+    allowed,
+    faults_by_rule,
+    mutations,
+    reported_rules,
+)
 from safetensors_fuzz.grammar.registry import Mutation
 from safetensors_fuzz.loop.campaign import stage_of
-from safetensors_fuzz.plans.campaign import ASKING
+from safetensors_fuzz.plans import ASKING
 from safetensors_reference import DTYPE_BITS, explain, rule_book
 from safetensors_reference.header.explain import Explanation
 

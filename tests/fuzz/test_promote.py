@@ -25,12 +25,19 @@ from safetensors_corpus.cases.from_fuzzing import FILE, case_of, found_cases
 from safetensors_corpus.document import parsed, read_document
 from safetensors_corpus.manifest import corpus_root
 from safetensors_corpus.publish import build as building
-from safetensors_fuzz.after import news as promote_news
 from safetensors_fuzz.after import promote as promoting
-from safetensors_fuzz.after.entry import PromotionError, entry_of, primary_first, rendered
-from safetensors_fuzz.after.news import News, look_for_news
-from safetensors_fuzz.after.promote import Checkout, NothingNewError, promote
-from safetensors_fuzz.cli.promote import promote as command
+from safetensors_fuzz.after.promote import (
+    Checkout,
+    News,
+    NothingNewError,
+    PromotionError,
+    entry_of,
+    look_for_news,
+    primary_first,
+    promote,
+    rendered,
+)
+from safetensors_fuzz.cli.findings import promote as command
 from safetensors_fuzz.findings.finding import ENTRY, Finding
 from safetensors_fuzz.findings.folder import write
 from safetensors_reference import explain
@@ -355,7 +362,7 @@ def test_broken_readers_are_measured_against_the_committed_matrix() -> None:
     case = corpus().by_id["layout/hole-between-two"]
     rows = [row for row in matrix.load() if row.kind == "read"]
     expected = {row.name for row in rows if case.id in row.fails}
-    assert set(promote_news.failing_variants(case, {row.name for row in rows})) == expected
+    assert set(promoting.failing_variants(case, {row.name for row in rows})) == expected
 
 
 BUILD = "from safetensors_corpus.cli import corpus; corpus()"

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.implementations.selectors import Target, resolve
 from safetensors_fuzz.engines import run as running
-from safetensors_fuzz.engines.config import Order
-from safetensors_fuzz.loop.recorder import Tally
-from safetensors_fuzz.loop.subjects import told_apart
+from safetensors_fuzz.engines.run import Order, Run
+from safetensors_fuzz.loop.recorder import Settings, Tally
+from safetensors_fuzz.loop.subjects import Subject, told_apart
 
 TRIAGE = """
 [[known]]
@@ -31,14 +31,24 @@ def test_known_between_two_are_known_of_any_version_of_them(
     triage.write_text(TRIAGE, encoding="utf-8")
     known: list[bool] = []
 
-    def campaign(targets: Sequence[Any], steps: Sequence[str], **given: Any) -> None:
-        known.append(given["known"]("a known one"))
+    class Started(Subject):
+        """Stands for a worker, so that no environment of the version is needed."""
 
-    monkeypatch.setattr(running, "ask_campaign", campaign)
+        plan_steps = ("slice",)
+        steps = ()
+
+        def __init__(self, target: Target, *_: Any) -> None:
+            self.name, self.plain = target.selector, target.plain()
+
+    def campaign(subjects: Any, settings: Settings, **_: Any) -> Any:
+        known.append(settings.known("a known one"))
+        return SimpleNamespace(plans=lambda *_: None)
+
+    monkeypatch.setattr(running, "WorkerSubject", Started)
+    monkeypatch.setattr(running, "Campaign", campaign)
     for selector in ("safetensors:numpy==0.7.0", "safetensors:numpy", "safetensors"):
         order = Order((selector,), ("slice",), max_execs=5, triage=triage)
-        # What is done in one process: the environment of the version is not needed to ask nothing.
-        running._here(order, [resolve(selector)], lambda _: None, lambda _: None, Tally())
+        Run(order, lambda _: None, lambda _: None, Tally()).here([resolve(selector)])
     assert known == [True, True, False]
 
 

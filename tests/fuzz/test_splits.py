@@ -19,7 +19,7 @@ from safetensors_corpus.author.file import FileBuilder
 from safetensors_corpus.broken.correct import reader as small_reader
 from safetensors_corpus.judging.content import Difference
 from safetensors_fuzz.after.replay import ReplayError, exit_status, failure, replay
-from safetensors_fuzz.cli.replay import replay as command
+from safetensors_fuzz.cli.findings import replay as command
 from safetensors_fuzz.findings.finding import AGREEMENT, ENTRY, Finding
 from safetensors_fuzz.findings.folder import DOCUMENT, load, name_of_test, write
 from safetensors_fuzz.loop.campaign import Campaign

@@ -9,22 +9,296 @@ import hashlib
 import re
 import tempfile
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+
+import tomlkit
+from tomlkit.items import Array
 
 import safetensors_corpus
-from safetensors_corpus import Manifest, ManifestError, load_manifest, recipe
+from safetensors_corpus import Case, Expectation, Manifest, ManifestError, load_manifest, recipe
 from safetensors_corpus.author.case import AREAS
+from safetensors_corpus.broken import matrix
 from safetensors_corpus.cases.from_fuzzing import case_of
-from safetensors_reference import PROFILES, explain
+from safetensors_corpus.judging.verdicts import SECURITY, kind_of
+from safetensors_corpus.mutation.engine import Limits, run_all
+from safetensors_corpus.mutation.probes import Probe, objection, probes_of
+from safetensors_corpus.mutation.result import all_mutants, load_result, reader_loader
+from safetensors_corpus.mutation.targets import warm
+from safetensors_reference import PROFILES, explain, rule_book
+from safetensors_reference.rules.book import ProfileName
 
 from ..findings.finding import Finding
+from ..findings.texts import blamed
 from ..loop.expectation import opinion
-from ..plans.replay import case_of as asked_case
-from .entry import PromotionError, entry_of, input_of, primary_first, rendered
-from .news import News, disagreement, look_for_news
+from ..plans.case import READ_AREAS
+from .replay import case_of as asked_case
+
+
+@dataclass(frozen=True)
+class News:
+    """What is new about a case.
+
+    Attributes:
+        mutants: surviving mutants of the strict reader that it kills: name -> what the fault changes.
+        variants: broken readers that fail it.
+        alike: cases of the same primary code, or accepting ones, that the same broken readers fail.
+        compared: how many cases it was held against.
+    """
+
+    mutants: Mapping[str, str]
+    variants: tuple[str, ...]
+    alike: tuple[str, ...]
+    compared: int
+
+    @property
+    def anything(self) -> bool:
+        """True when there is a reason to keep the case."""
+        return bool(self.mutants) or (bool(self.variants) and not self.alike)
+
+    @property
+    def lines(self) -> list[str]:
+        """Say it to people."""
+        out = [f"kills mutant {name}: {change}" for name, change in self.mutants.items()]
+        out = out or ["kills no surviving mutant of the strict reader"]
+        count = len(self.variants)
+        fail = "1 broken reader fails" if count == 1 else f"{count} broken readers fail"
+        if not count:
+            out.append("no broken reader fails it")
+        elif self.alike:
+            out.append(f"the same {fail} {', '.join(self.alike[:3])}")
+        else:
+            shown = ", ".join(self.variants[:6]) + (" …" if count > 6 else "")
+            out.append(f"{fail} it, a set that none of {self.compared} cases has: {shown}")
+        return out
+
+
+def disagreement(case: Case) -> str | None:
+    """Say what the strict reader has against the expectation of a case; None for nothing."""
+    for probe in probes_of([case]):
+        explanation = explain(probe.data, cast(ProfileName, probe.profile))
+        if objection(explanation, probe):
+            codes = ", ".join(sorted({f.code for f in explanation.faults})) or "no fault"
+            return f"under profile {probe.profile} it finds {codes}"
+    return None
+
+
+def look_for_news(case: Case, cases: Iterable[Case], folder: Path, jobs: int = 2) -> News:
+    """Find out what a case adds.
+
+    Args:
+        case: the new case; its file must be there.
+        cases: the cases there are.
+        folder: where ``matrix.json`` and ``mutants.json`` lie.
+        jobs: processes at a time.
+
+    Raises OSError and ValueError when the committed results cannot be used.
+    """
+    rows = [row for row in matrix.load(folder / matrix.FILE) if row.kind == "read"]
+    failing = failing_variants(case, {row.name for row in rows})
+    near = [c.id for c in cases if c.kind == "read" and not c.heavy and _codes(c) & _codes(case)]
+    vectors = {name: frozenset(row.name for row in rows if name in row.fails) for name in near}
+    alike = tuple(name for name, vector in vectors.items() if vector == frozenset(failing))
+    return News(killed_mutants(case, folder, jobs), tuple(sorted(failing)), alike, len(near))
+
+
+def _codes(case: Case) -> set[str]:
+    """Return the primary code of each refusing expectation, the empty one for an accepting one."""
+    expectations: Sequence[Expectation] = (
+        [case.expect] if case.expect is not None else list(case.options.values())
+    )
+    return {e.codes[0] if e.codes else "" for e in expectations}
+
+
+def failing_variants(case: Case, known: Collection[str]) -> list[str]:
+    """Return the broken readers, of those that the committed matrix knows, that fail a case."""
+    with tempfile.TemporaryDirectory() as folder:
+        return [
+            variant.name
+            for variant in matrix.light_variants()
+            if variant.name in known and matrix.why(variant.make(), case, Path(folder)) is not None
+        ]
+
+
+def killed_mutants(case: Case, folder: Path, jobs: int) -> dict[str, str]:
+    """Return the mutants that survive the corpus but not this case: name -> what the fault changes."""
+    survivors = {row["name"] for row in load_result(folder / "mutants.json").get("survivors", ())}
+    mutants = {m.name: m for m in all_mutants() if m.name in survivors}
+    probes: list[Probe] = probes_of([case])
+    warm()
+    work = ((name, reader_loader(mutant), probes) for name, mutant in mutants.items())
+    killed = {name for name, outcome in run_all(work, Limits(), jobs) if outcome.status == "killed"}
+    return {name: f"{m.before} -> {m.after}" for name, m in mutants.items() if name in killed}
+
+
+READING = ("open", "read")
+"""Steps whose findings can become cases."""
+
+
+class PromotionError(Exception):
+    """The finding cannot become a case; the text says why."""
+
+
+def input_of(finding: Finding) -> bytes:
+    """Return the file that is to become a case. Raises PromotionError for a finding of another kind."""
+    if finding.step not in READING:
+        raise PromotionError(
+            f"it was found at step {finding.step}; only findings of open and read can be promoted. "
+            "Write the case by hand, docs/add-a-case.md says how"
+        )
+    if list(finding.files) != [finding.entry] or finding.action is not None:
+        raise PromotionError("it is more than one file to be read; write the case by hand")
+    return finding.files[finding.entry]
+
+
+def entry_of(
+    finding: Finding, case_id: str | None = None, title: str | None = None, issue: str | None = None
+) -> dict[str, Any]:
+    """Return the row of ``found.toml`` for a finding. Raises PromotionError."""
+    known = rule_book().rules
+    rules = [rule for rule in finding.rules if rule in known]
+    if not rules:
+        raise PromotionError(
+            "the finding's rule is not known; write the case by hand, docs/add-a-case.md says how"
+        )
+    data, expectation = input_of(finding), finding.expectation
+    area = READ_AREAS.get(rules[0][:3], "data")
+    row: dict[str, Any] = {
+        # A number, because hexadecimal digits can spell words that an id must not have.
+        "id": case_id or f"{area}/found-{int(finding.digest[:8], 16)}",
+        "title": title or f"A file found by fuzzing is about {rules[0]}: {known[rules[0]].title}.",
+        "rules": rules,
+        "level": expectation.get("level") or known[rules[0]].level,
+        "importance": "high" if kind_of(finding.verdict) in SECURITY else "medium",
+        "steps": list(READING),
+        "bytes": _readable(data),
+    }
+    contents: list[Any] = []
+    if "choice" in expectation:
+        options: Mapping[str, Any] = expectation["options"]
+        row |= {"choice": expectation["choice"]}
+        row["options"] = {name: list(option.get("codes", ())) for name, option in options.items()}
+        contents = [o["content"] for o in options.values() if o["outcome"] == "accept"]
+        if any(content != contents[0] for content in contents):
+            raise PromotionError("its options demand different contents; write the case by hand")
+    elif expectation["outcome"] == "reject":
+        row["codes"] = list(expectation["codes"])
+    else:
+        contents = [expectation["content"]]
+    if contents:
+        row |= _content(data, contents[0])
+    row["source"] = {"engine": finding.engine or "hand", "seed": finding.seed, "found_on": _found_on(finding)}
+    if issue:
+        row["source"]["issue"] = issue
+    return row
+
+
+def primary_first(finding: Finding) -> Finding:
+    """Return the finding with the codes of its first rule before the others that would fit."""
+    codes = list(finding.expectation.get("codes", ()))
+    rule = rule_book().rules.get(finding.rules[0]) if finding.rules else None
+    if rule is None or not codes:
+        return finding
+    codes.sort(key=lambda code: code not in rule.codes)
+    return replace(finding, expectation={**finding.expectation, "codes": codes})
+
+
+def _found_on(finding: Finding) -> str:
+    """Return implementation and version; of a selector that is a path, the last part."""
+    selector = blamed(finding)
+    shown = re.sub(r"[^\s:]*/", "", selector)
+    version = finding.versions.get(selector, "")
+    return f"{shown.partition('==')[0]} {version}" if version else shown or "unknown"
+
+
+def _readable(data: bytes) -> list[dict[str, Any]]:
+    """Return a recipe of a file whose parts are those of the format: length, header, data."""
+    end = 8 + int.from_bytes(data[:8], "little") if len(data) >= 8 else len(data)
+    pieces = [data[:8], data[8:end], data[end:]] if end <= len(data) else [data[:8], data[8:]]
+    rest = (part for piece in pieces[1:] for part in recipe.from_bytes(piece))
+    return [{"hex": data[:8].hex()}, *(part for mixed in rest for part in _apart(mixed))]
+
+
+def _apart(part: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Split bytes into the text that is in them and the rest."""
+    if "hex" not in part:
+        yield part
+        return
+    for piece in re.split(rb"([ -~]{8,})", bytes.fromhex(part["hex"])):
+        if piece:
+            text = len(piece) >= 8 and piece.isascii() and piece.decode().isprintable()
+            yield {"text": piece.decode()} if text else {"hex": piece.hex()}
+
+
+def _content(data: bytes, content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return metadata and tensors with the bytes whose digests are demanded. Raises PromotionError."""
+    header = explain(data, "text").header or explain(data, "official").header
+    if header is None or "tensors" not in content:
+        raise PromotionError("its content cannot be told; write the case by hand")
+    tensors = []
+    for told in content["tensors"]:
+        place = header.tensors.get(told["name"])
+        start = 8 + header.length
+        held = b"" if place is None else data[start + place.begin : start + place.end]
+        if hashlib.sha256(held).hexdigest() != told["sha256"]:
+            raise PromotionError(
+                f"the file holds no bytes of tensor {told['name']!r} with the digest demanded"
+            )
+        tensors.append(
+            {
+                "name": told["name"],
+                "dtype": told["dtype"],
+                "shape": list(told["shape"]),
+                "data": recipe.from_bytes(held),
+            }
+        )
+    out: dict[str, Any] = {} if content.get("metadata") is None else {"metadata": dict(content["metadata"])}
+    return {**out, "tensor": tensors}
+
+
+def rendered(row: Mapping[str, Any]) -> str:
+    """Return the TOML of one case, parts of recipes a line each."""
+    table = tomlkit.table()
+    for key, value in row.items():
+        if key == "tensor":
+            tensors = tomlkit.aot()
+            for tensor in value:
+                inner = tomlkit.table()
+                inner.update({k: _parts(v) if k == "data" else v for k, v in tensor.items()})
+                tensors.append(inner)
+            table.append(key, tensors)
+        else:
+            table.append(key, _parts(value) if key == "bytes" else value)
+    document = tomlkit.document()
+    cases = tomlkit.aot()
+    cases.append(table)
+    document.append("case", cases)
+    return tomlkit.dumps(document)
+
+
+def _parts(parts: list[dict[str, Any]]) -> Array:
+    """Return the parts of a recipe as an array of inline tables."""
+    array = tomlkit.array().multiline(len(parts) > 1)
+    for part in parts:
+        inline = tomlkit.inline_table()
+        for key, value in part.items():
+            inline.append(key, _value(value))
+        array.append(inline)
+    return array
+
+
+def _value(value: Any) -> Any:
+    """Return what stands for a value of a part; text that holds quotes is written as it is."""
+    if isinstance(value, str) and '"' in value and "'" not in value:
+        return tomlkit.string(value, literal=True)
+    if not isinstance(value, dict):
+        return value
+    inline = tomlkit.inline_table()
+    inline.update(value)
+    return inline
+
 
 VERDICT_WORDS = re.compile("valid|reject|accept|bad|good|wrong|refuse|correct|malicious|attack")
 """Words that say what must be done with a file; a case id outlives changes of that."""
@@ -141,7 +415,7 @@ def _refuse_open(finding: Finding, data: bytes) -> None:
         return
     # What the strict reader thinks matters here for one question alone: whether the answer may vary.
     views = [explain(data, profile) for profile in PROFILES]
-    choices = set(opinion(data).choices) if opinion(data).expected == "open" else set()
+    choices = set(opinion(data).choices) if opinion(data).due == "open" else set()
     if len({view.valid for view in views}) > 1:
         choices |= {f.choice for view in views for f in (*view.faults, *view.tolerated) if f.choice}
     if choices:

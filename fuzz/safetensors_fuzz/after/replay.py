@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import re
+import tempfile
 import unittest
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 from safetensors_conformance.implementations.environment import InstallError, prepare
@@ -16,13 +18,15 @@ from safetensors_conformance.implementations.selectors import SelectorError, Tar
 from safetensors_conformance.verdict.judge import StepVerdict
 from safetensors_conformance.worker.worker import Limits, StartError, make_worker
 from safetensors_corpus.judging.verdicts import kind_of, worst
+from safetensors_corpus.manifest import Case
 from safetensors_reference import rule_book
 from safetensors_reports.case_evidence import got_text
 from safetensors_reports.text import plural
 
 from ..findings.finding import AGREEMENT, ANY_ANSWER, ENTRY, REPLAYS, Finding
 from ..loop.cross_check import quarrels, words_of
-from ..plans.replay import ask
+from ..loop.subjects import judged as judged_of
+from ..plans.case import case_from
 
 State = Literal["as expected", "still wrong", "cannot be run"]
 
@@ -76,6 +80,37 @@ def _row(judged: StepVerdict) -> dict[str, Any]:
 def is_wrong(judged: StepVerdict) -> bool:
     """True for an answer that is not what is demanded."""
     return kind_of(judged.verdict) not in ("pass", "choice")
+
+
+def case_of(finding: Finding, folder: Path) -> Case:
+    """Write the input of a finding into ``folder`` and return the case.
+
+    Raises ValueError for a step that hands over no input (``prove``, ``check``), for an expectation that is
+    not in the manifest's form and for files that do not fit, OSError when a file cannot be written.
+    """
+    return case_from(
+        finding.step,
+        finding.files,
+        finding.entry,
+        finding.action,
+        finding.expectation,
+        finding.rules,
+        folder,
+    )
+
+
+def ask(target: Target, finding: Finding, limits: Limits, profile: str | None) -> StepVerdict:
+    """Ask a target in a fresh process what a finding asks, and judge the answer.
+
+    A step that the target does not have is ``unsupported``. Raises StartError, and what ``case_of`` raises.
+    """
+    with tempfile.TemporaryDirectory(prefix="stc-fuzz-") as folder:
+        case = case_of(finding, Path(folder))
+        worker = make_worker(target, limits, profile)
+        try:
+            return judged_of(worker, worker.start(), case, finding.step, profile)
+        finally:
+            worker.close()
 
 
 def replay(

@@ -18,16 +18,14 @@ from safetensors_reference.main import SecondsRange
 from safetensors_reference.rules.book import ProfileName
 from safetensors_reports.text import visible
 
-from ..engines.config import ENGINES, STEPS, Engine, Order
 from ..engines.processes import RunError
-from ..engines.run import run
+from ..engines.run import ENGINES, STEPS, Engine, Order, Run
 from ..findings.finding import Finding
 from ..findings.folder import FindingError, write
 from ..loop.recorder import Tally
 from .bench import bench
 from .documents import documents
-from .promote import promote
-from .replay import replay
+from .findings import promote, replay
 
 INTERRUPTED = 130
 DEFAULT_EXECS = 20_000
@@ -178,7 +176,7 @@ def _watched(order: Order, output: Path | None, tally: Tally, places: dict[str, 
         def show(now: Tally) -> None:
             progress.update(task, description=_status(now))
 
-        run(order, keep, show, tally)
+        Run(order, keep, show, tally).do()
 
 
 def _status(now: Tally) -> str:

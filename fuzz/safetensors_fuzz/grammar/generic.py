@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 import re
 
+from .entries import some_leaf, trees
 from .model import Arr, File, Obj, Value, copy, parse
-from .places import some_leaf, trees
 from .registry import Apply, Mutation
 from .vocabulary import BAD_WORDS, BIG, LENGTHS, MAGIC, SPACES, WORDS
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Sequence
 from functools import cache
+from importlib.resources import files
 
 from . import variations
 from .faults import entries as faults_entries
@@ -121,3 +123,15 @@ class Grammar:
             if mutation.apply(rng, file):
                 file.faults = (*file.faults, mutation.name)
                 return
+
+
+_DECIDING = ("explain", "entries", "layout", "json_text")
+_RULE = re.compile(r'"((?:FRM|HDR|ENT|DTY|SHP|OFF|MET)-\d\d)"')
+
+
+@cache
+def reported_rules() -> tuple[str, ...]:
+    """Return the rules that the strict reader names in its faults, out of its source."""
+    root = files("safetensors_reference.header")
+    texts = (root.joinpath(f"{name}.py").read_text(encoding="utf-8") for name in _DECIDING)
+    return tuple(sorted({rule for text in texts for rule in _RULE.findall(text)}))

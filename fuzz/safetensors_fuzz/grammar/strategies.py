@@ -24,9 +24,8 @@ import random
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from ..benchmark.easy import reported_rules
 from ..loop.expectation import opinion
-from .grammar import Grammar, faults_by_rule
+from .grammar import Grammar, faults_by_rule, reported_rules
 from .model import File
 
 REPORTED = frozenset(reported_rules())
@@ -46,7 +45,7 @@ def _randoms() -> st.SearchStrategy[random.Random]:
 def valid_files(draw: st.DrawFn) -> bytes:
     """Draw the bytes of a file without fault under the hardened profile."""
     data = Grammar(draw(_randoms())).fresh().render()
-    assume(opinion(data, "hardened", likely_valid=True).expected == "accept")
+    assume(opinion(data, "hardened", likely_valid=True).due == "accept")
     return data
 
 
@@ -72,5 +71,5 @@ def broken_files(draw: st.DrawFn, rule: str | None = None) -> bytes:
         assume(rng.choice(faults_by_rule()[rule]).apply(rng, file))
     data = file.render()
     what = opinion(data, "hardened")
-    assume(what.expected == "reject" and (rule is None or rule not in REPORTED or rule in what.rules))
+    assume(what.due == "reject" and (rule is None or rule not in REPORTED or rule in what.rules))
     return data

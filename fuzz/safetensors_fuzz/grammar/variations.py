@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import random
 
-from .entries import entries, members, metadata, shift, size, some, whole
+from .entries import entries, escape, free_strings, into_string, members, metadata, shift, size, some, whole
 from .model import Arr, File, Obj, Value, text
-from .places import escape, free_strings, into_string
 from .registry import variation
 from .valid import content, entry_tree, metadata_tree, pad, plain_name
 from .vocabulary import BITS, DTYPES, ESCAPED, MAGIC, META_VALUES, NAMES, RESERVED, SPACES

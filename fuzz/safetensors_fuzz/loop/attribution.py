@@ -7,19 +7,16 @@ file one at a time, and the answers tell.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 
-from safetensors_corpus.judging.verdicts import effect_of
 from safetensors_reference import explain
 from safetensors_reference.rules.book import ProfileName
 
 from ..features.feature import Feature
 from ..features.table import longer, plainest, within, without
-from ..findings.finding import NOT_KNOWN
 from ..grammar.draft import Draft, written
 from ..grammar.entries import numbers
 from ..grammar.model import File, Obj, Value
-from .expectation import Opinion, Wrong
+from .question import Cause, unknown
 
 QUESTIONS = 40
 """Most questions for one finding."""
@@ -27,49 +24,6 @@ TOGETHER = 2
 """Most features that are charged where it takes all of them."""
 CONFIRMED = 2
 """How often the answers that decide are asked for again."""
-
-
-@dataclass(frozen=True)
-class Cause:
-    """What a wrong answer is charged with.
-
-    Attributes:
-        rules: ids of rules, the first speaks; empty where none can be told.
-        words: why these and no others, or why none, in one line.
-    """
-
-    rules: tuple[str, ...] = ()
-    words: str = ""
-
-
-def cause_of(
-    what: Opinion, mistake: Wrong, accepts: Callable[[bytes], bool], profile: ProfileName | None
-) -> Cause:
-    """Return what a wrong answer is charged with.
-
-    Args:
-        what: the input.
-        mistake: the wrong answer to it.
-        accepts: asks again, and says whether a file is accepted.
-        profile: whose options are demanded.
-    """
-    if effect_of(mistake.verdict) in ("accept", "content"):
-        # The judge knows: it is the fault itself, or what differs.
-        return Cause(tuple(dict.fromkeys((*mistake.rules, *what.rules))))
-    if what.faults:
-        if len(what.rules) == 1:
-            return Cause(what.rules)
-        return unknown("the file breaks several rules, and which of them led to this was not looked into")
-    if mistake.verdict == "harness-error":
-        return unknown("the adapter failed, not the implementation")
-    if mistake.kind.split()[:1] in (["hang"], ["exhausted"]):
-        return unknown("the file has no fault, and asking for others like it would use up the limits")
-    return cause_of_refusal(what.data, accepts, profile)
-
-
-def unknown(why: str) -> Cause:
-    """Return that no rule can be told, and why."""
-    return Cause((), f"{NOT_KNOWN}: {why}")
 
 
 def cause_of_refusal(

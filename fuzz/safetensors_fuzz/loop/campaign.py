@@ -1,28 +1,34 @@
-"""The outcome-tuple engine for single files: make inputs, ask everyone, keep what behaves in a new way.
+"""The campaign: make questions, ask everyone, have what is wrong recorded.
 
-An input is kept as a base for others when the tuple of the rules it breaks and of all answers is new. The
-inputs are made and judged in this process while the implementations work on them in theirs.
+Files come from the outcome-tuple engine, or from one that brings its own; then the plans take turns. A file
+is kept as a base for others when the tuple of the rules it breaks and of all answers is new. The files are
+made and judged in this process while the implementations work on them in theirs.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gc
+import itertools
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from safetensors_conformance.worker.outcome import StepResult
+from safetensors_corpus.judging.verdicts import kind_of
 from safetensors_reports.text import message_class
 
 from ..findings.finding import Finding
 from ..grammar.grammar import MOST_FAULTS, Grammar
 from ..grammar.model import File, parse
-from .cross_check import Pair, compare, differences
-from .expectation import Opinion, opinion, wrong
+from ..plans import ASKING, plan_of
+from ..plans.question import PlanError, PlanQuestion, mistake_of
+from .cross_check import PairExaminer
+from .expectation import FileQuestion, opinion
+from .question import Examiner
 from .recorder import Recorder, Settings, Tally
-from .subjects import Slots, Subject
+from .subjects import Slots, StepError, Subject
 
 BATCH = 64
 """Inputs that are asked for at once: waking another process costs more than a small file does."""
@@ -67,11 +73,11 @@ class Campaign:
         self._grammar = Grammar(random.Random(settings.seed))  # noqa: S311 - reproducible on purpose
         self._pool: list[File] = []
         self._seen: set[tuple[object, ...]] = set()
-        self._refused: dict[tuple[object, ...], Opinion] = {}
+        self._refused: dict[tuple[object, ...], FileQuestion] = {}
         self._began = 0.0
 
     def run(self, start: Iterable[bytes] = ()) -> Tally:
-        """Run until the settings say stop; ``start`` are inputs of an earlier run, tried first."""
+        """Ask of files until the settings say stop; ``start`` are inputs of an earlier run, tried first."""
         self._began = time.monotonic()
         with Slots(3 * BATCH) as slots, _seldom_collected():
             try:
@@ -90,6 +96,45 @@ class Campaign:
                         return self.tally
             finally:
                 self.tally.seconds = time.monotonic() - self._began
+
+    def plans(self, steps: Sequence[str], most: int | None, seconds: float | None) -> Tally:
+        """Ask plans until so many are asked or so much time is used up; the steps take turns.
+
+        The same seed makes the same plans. Raises StepError for a step without plans, or if nobody has one
+        of the steps.
+        """
+        if lacking := [step for step in steps if step not in ASKING]:
+            raise StepError(f"no questions for step {', '.join(lacking)}; there are: {', '.join(ASKING)}")
+        usable = [step for step in steps if any(step in subject.plan_steps for subject in self._subjects)]
+        if not usable:
+            raise StepError(f"none of the implementations has a step of {', '.join(steps) or 'none'}")
+        tally = self.tally
+        began, before, first = time.monotonic(), tally.seconds, tally.execs
+        for turn in itertools.count():
+            tally.seconds = before + time.monotonic() - began
+            late = seconds is not None and tally.seconds - before >= seconds
+            if late or (most is not None and tally.execs - first >= most):
+                break
+            step = usable[turn % len(usable)]
+            try:
+                question = ASKING[step].question(plan_of(step, self._settings.seed, turn // len(usable)))
+            except PlanError:
+                tally.skipped += 1
+                continue
+            tally.execs += 1
+            for subject in self._subjects:
+                if step in subject.plan_steps:
+                    self._plan(question, Examiner(subject, step, self._settings.profile))
+            self._progress(tally)
+        return tally
+
+    def _plan(self, question: PlanQuestion, examiner: Examiner) -> None:
+        """Ask one implementation and have what is wrong recorded."""
+        judged = question.judged(examiner)
+        self.tally.outcomes[f"{examiner.step}: {kind_of(judged.verdict)}"] += 1
+        mistake = mistake_of(judged)
+        if mistake is not None:
+            self._recorder.wrong(examiner, question, mistake)
 
     def one(self, data: bytes, slots: Slots, file: File | None = None) -> bool:
         """Try a single input, for engines that bring their own; ``file`` is its tree if it is at hand.
@@ -142,13 +187,14 @@ class Campaign:
         self._count(what)
         self._feedback(sample, what, answers)
         for (number, step), result in answers.items():
-            mistake = wrong(what, result, self._subjects[number].lacks)
+            mistake = what.wrong(result, self._subjects[number].lacks)
             if mistake is not None:
-                self._recorder.wrong(what, self._subjects[number], step, mistake)
-        if what.expected == "open" and len(answers) > 1:
+                examiner = Examiner(self._subjects[number], step, self._settings.profile)
+                self._recorder.wrong(examiner, what, mistake)
+        if what.due == "open" and len(answers) > 1:
             self._hold_together(what, answers)
 
-    def _hold_together(self, what: Opinion, answers: Mapping[tuple[int, str], StepResult]) -> None:
+    def _hold_together(self, what: FileQuestion, answers: Mapping[tuple[int, str], StepResult]) -> None:
         """Hold those that accept an input, which they may, against the first of them."""
         accepted: dict[str, list[tuple[Subject, StepResult]]] = {}
         for (number, step), result in answers.items():
@@ -156,11 +202,12 @@ class Campaign:
                 accepted.setdefault(step, []).append((self._subjects[number], result))
         for step, ((first, answer), *others) in accepted.items():
             for second, result in others:
-                found = differences(answer, result)
-                if found is not None:
-                    compare(self._recorder, what, Pair(first, second, step), found)
+                pair = PairExaminer(first, second, step, self._settings.profile)
+                mistake = pair.compared(answer, result)
+                if mistake is not None:
+                    self._recorder.wrong(pair, what, mistake)
 
-    def _count(self, what: Opinion) -> None:
+    def _count(self, what: FileQuestion) -> None:
         stages = self.tally.stages
         if what.header is not None:
             stages["json"] += 1
@@ -174,7 +221,9 @@ class Campaign:
             stages["json"] += 1
             stages["schema"] += stage > 1
 
-    def _feedback(self, sample: Sample, what: Opinion, answers: Mapping[tuple[int, str], StepResult]) -> None:
+    def _feedback(
+        self, sample: Sample, what: FileQuestion, answers: Mapping[tuple[int, str], StepResult]
+    ) -> None:
         """Keep the input as a base when nothing before behaved like it."""
         shape = _shape(sample.file) if not sample.file.faults or len(sample.file.faults) == 1 else 0
         key = (

@@ -7,42 +7,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import permutations
+from typing import Any
 
 from safetensors_conformance.worker.outcome import StepResult
 from safetensors_corpus.judging.content import FIELDS, Difference, first_difference
-from safetensors_reference.rules.book import rule_book
+from safetensors_reference.rules.book import ProfileName, rule_book
 from safetensors_reports.differences.signatures import signature_of
 
-from ..findings.finding import AGREEMENT, ENTRY, REPLAYS, Finding
-from .expectation import Opinion, kind_of_part, opinion
-from .recorder import Recorder
-from .shrink import shrink
-from .subjects import Slots, Subject
+from ..findings.finding import AGREEMENT
+from .expectation import FileQuestion, kind_of_part, misreads
+from .question import Cause, Examiner, Mistake, Question
+from .subjects import Subject
 
-
-@dataclass(frozen=True)
-class Pair:
-    """Two that accept an input and report different content.
-
-    Attributes:
-        first: the one whose content is taken as it is.
-        second: the one that is held against it.
-        step: what they were asked.
-    """
-
-    first: Subject
-    second: Subject
-    step: str
-
-    @property
-    def names(self) -> dict[str, str]:
-        """Names as signatures hold them."""
-        return {"a": self.first.plain, "b": self.second.plain}
-
-    def answers(self, data: bytes, slots: Slots) -> tuple[StepResult, StepResult]:
-        """Ask both."""
-        path = slots.put(data)
-        return self.first.answer(data, path, self.step), self.second.answer(data, path, self.step)
+VECTOR = {"a": "accept:0", "b": "accept:1"}
 
 
 def difference_of(one: StepResult, other: StepResult) -> Difference | None:
@@ -87,64 +64,92 @@ def words_of(difference: str, other: str) -> str:
     return f"{difference} (as {other} reads it)"
 
 
-def compare(recorder: Recorder, what: Opinion, pair: Pair, found: tuple[Difference, Difference]) -> None:
-    """Keep it as a finding that two accept an input and report different content.
+@dataclass(frozen=True, kw_only=True)
+class Quarrel(Mistake):
+    """Two contents of one file; ``differences`` are those told of the one and of the other."""
 
-    Args:
-        recorder: takes the finding.
-        what: the input.
-        pair: the two.
-        found: what ``differences`` returned.
+    differences: tuple[Difference, Difference]
+
+
+class PairExaminer(Examiner):
+    """Two that are asked the same: that they accept a file and report different content is the mistake.
+
+    Attributes:
+        subject: the one whose content is taken as it is.
+        other: the one that is held against it.
     """
-    first, second, kind = pair.first, pair.second, kind_of_part(found[1].part)
-    if recorder.misreads(first, kind_of_part(found[0].part)) or recorder.misreads(second, kind):
-        return  # a choice has no part in it: the same is told of a file that leaves none
-    vector = {"a": "accept:0", "b": "accept:1"}
-    rough = f"{'+'.join(what.choices)}: {signature_of(what.subject, vector, pair.names)} [{kind}]"
-    if not recorder.fresh(rough):
-        return
-    with Slots(1) as slots:
 
-        def same(data: bytes) -> bool:
-            now = differences(*pair.answers(data, slots))
-            return (
-                now is not None
-                and kind_of_part(now[1].part) == kind
-                and opinion(data, recorder.settings.profile).expected == "open"
-            )
+    def __init__(self, first: Subject, second: Subject, step: str, profile: ProfileName | None) -> None:
+        super().__init__(first, step, profile)
+        self.other = second
 
-        data = shrink(what.data, same, seconds=recorder.settings.shrink_seconds)
-        replays = 0
-        for _ in range(REPLAYS):
-            first.renew()
-            second.renew()
-            replays += same(data)
-        now, seen = opinion(data, recorder.settings.profile), differences(*pair.answers(data, slots)) or found
-    recorder.take(
-        Finding(
-            step=pair.step,
-            verdict="deviation:content",
-            signature=f"{signature_of(now.subject, vector, pair.names)} [{kind}]",
-            rules=now.rules or tuple(rule_book().choices[choice].rule for choice in now.choices),
-            codes=now.codes,
-            expected=AGREEMENT,
-            got={
-                first.name: f"accept, but {words_of(seen[0].text, second.name)}",
-                second.name: f"accept, but {words_of(seen[1].text, first.name)}",
-            },
-            versions={first.name: first.version, second.name: second.version},
-            files={ENTRY: data},
-            expectation={
+    @property
+    def subjects(self) -> tuple[Subject, ...]:
+        """Both."""
+        return self.subject, self.other
+
+    def examine(self, question: Question) -> Mistake | None:
+        """Ask both about a file that may be refused."""
+        assert isinstance(question, FileQuestion)
+        if question.due != "open":
+            return None
+        path = self.path(question.data)
+        one, other = (subject.answer(question.data, path, self.step) for subject in self.subjects)
+        return self.compared(one, other)
+
+    def compared(self, one: StepResult, other: StepResult) -> Mistake | None:
+        """Return what the answer of the second makes of that of the first."""
+        found = differences(one, other)
+        if found is None:
+            return None
+        return Quarrel("deviation:content", "", kind_of_part(found[1].part), differences=found)
+
+    def alike(self, question: Question, mistake: Mistake, other: Question, again: Mistake) -> bool:  # noqa: ARG002
+        """Return whether the same part differs."""
+        return again.kind == mistake.kind
+
+    def rough(self, question: Question, mistake: Mistake) -> str:
+        """Return choices and signature."""
+        return f"{'+'.join(_choices(question))}: {self.signature(question, mistake)}"
+
+    def signature(self, question: Question, mistake: Mistake) -> str:
+        """Return subject and outcomes as ``stc diff`` writes them, and what differs."""
+        names = {"a": self.subject.plain, "b": self.other.plain}
+        return f"{signature_of(question.subject, VECTOR, names)} [{mistake.kind}]"
+
+    def covered(self, question: Question, mistake: Mistake) -> tuple[str, ...]:  # noqa: ARG002
+        """Return the mark of a reader that misreads valid files in this way: a choice has no part in it."""
+        assert isinstance(mistake, Quarrel)
+        first = kind_of_part(mistake.differences[0].part)
+        return misreads(self.subject.plain, first), misreads(self.other.plain, mistake.kind)
+
+    def marks(self, question: Question, mistake: Mistake) -> tuple[str, ...]:  # noqa: ARG002
+        """Return none: nobody's answer is wrong by itself."""
+        return ()
+
+    def cause(self, question: Question, mistake: Mistake) -> Cause:  # noqa: ARG002
+        """Return the rules broken, or else those of the choices."""
+        book = rule_book().choices
+        return Cause(question.rules or tuple(book[choice].rule for choice in _choices(question)))
+
+    def told(self, question: Question, mistake: Mistake) -> dict[str, Any]:
+        """Return that both accept, and what either sees differently."""
+        assert isinstance(mistake, Quarrel)
+        (one, other), first, second = mistake.differences, self.subject.name, self.other.name
+        return {
+            "expected": AGREEMENT,
+            "expectation": {
                 "outcome": "open",
                 "agree": True,
-                "codes": list(now.codes),
-                "choices": list(now.choices),
+                "codes": list(question.codes),
+                "choices": list(_choices(question)),
             },
-            where=(now.faults[0].start, now.faults[0].end) if now.faults else None,
-            engine=recorder.settings.engine,
-            seed=recorder.settings.seed,
-            execs=recorder.execs,
-            size_found=len(what.data),
-            replays=replays,
-        )
-    )
+            "got": {
+                first: f"accept, but {words_of(one.text, second)}",
+                second: f"accept, but {words_of(other.text, first)}",
+            },
+        }
+
+
+def _choices(question: Question) -> tuple[str, ...]:
+    return question.choices if isinstance(question, FileQuestion) else ()

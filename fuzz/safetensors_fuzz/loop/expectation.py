@@ -1,15 +1,15 @@
-"""What must be answered for an input: the strict reader's opinion, weighed by what the format leaves open."""
+"""A file as a question: the strict reader's opinion of it, weighed by what the format leaves open."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from safetensors_conformance.worker.outcome import UNSAFE, StepResult
 from safetensors_corpus.author.file import dtype_features, tensor_row
-from safetensors_corpus.judging.judge import Demand, judge_step
+from safetensors_corpus.judging.judge import Demand, failure_of, judge_step
 from safetensors_corpus.judging.verdicts import effect_of, fails
 from safetensors_corpus.manifest import Expectation
 from safetensors_reference import explain
@@ -17,8 +17,15 @@ from safetensors_reference.header.model import Header
 from safetensors_reference.header.prove import prove
 from safetensors_reference.rules.book import HEADER_CAP, ProfileName, rule_book
 from safetensors_reference.rules.faults import Fault
+from safetensors_reports.differences.signatures import signature_of
 from safetensors_reports.text import message_class
 
+from ..findings.finding import ADAPTER_ERROR, ANY_ANSWER, ENTRY
+from .attribution import cause_of_refusal
+from .question import Cause, Examiner, Mistake, Question, unknown
+from .shrink import shrink
+
+REFERENCE = "reference"
 Expected = Literal["accept", "reject", "open"]
 LARGE_DIMENSION = 2**31
 """Dimensions from which readers may refuse (SHP-08, choice ``large-dimension``)."""
@@ -26,23 +33,28 @@ HIGH_RANK = 8
 """Ranks above which readers may refuse (SHP-10, choice ``high-rank``)."""
 
 
-@dataclass(slots=True)
-class Opinion:
-    """What is known of one input.
+@dataclass
+class FileQuestion(Question):
+    """A file, and what is known of it.
 
     Attributes:
-        data: the input.
-        expected: what a reader must do; ``open`` when the format leaves it to the reader.
+        data: the file.
+        due: what a reader must do; ``open`` when the format leaves it to the reader.
         faults: what is wrong with it, as far as the profile does not tolerate it.
         choices: open choices that the answer depends on.
         header: what it says, when it is valid under the profile.
+        profile: whose options are demanded.
     """
 
     data: bytes
-    expected: Expected
+    due: Expected
     faults: tuple[Fault, ...]
     choices: tuple[str, ...]
     header: Header | None
+    profile: ProfileName | None = None
+
+    entry: ClassVar[str] = ENTRY
+    action: ClassVar[None] = None
 
     @property
     def codes(self) -> tuple[str, ...]:
@@ -67,7 +79,7 @@ class Opinion:
 
     def demand(self, outcome: str) -> Demand:
         """Return what the judge is to demand; the content is made for an answer that accepts only."""
-        if self.expected == "reject":
+        if self.due == "reject":
             # What the written format forbids comes first.
             rules = sorted(self.rules, key=lambda rule: rule_book().rules[rule].basis != "text")
             return Demand(tuple(rules), Expectation("reject", None, self.codes))
@@ -77,6 +89,136 @@ class Opinion:
     def features(self) -> list[str]:
         """Return the dtypes of a valid file as names of features."""
         return [] if self.header is None else dtype_features(t.dtype for t in self.header.tensors.values())
+
+    @property
+    def files(self) -> Mapping[str, bytes]:
+        """The file under the name that it is handed over by."""
+        return {ENTRY: self.data}
+
+    @property
+    def where(self) -> tuple[int, int] | None:
+        """The bytes of the first fault."""
+        return (self.faults[0].start, self.faults[0].end) if self.faults else None
+
+    @property
+    def expected(self) -> str:
+        """What is demanded, in one line."""
+        if self.due == "open":
+            return ANY_ANSWER
+        return f"reject: {self.faults[0].message}" if self.faults else "accept, with the content of the file"
+
+    @property
+    def expectation(self) -> Mapping[str, Any]:
+        """What is demanded, in the form of the manifest."""
+        if self.due == "open":
+            return {"outcome": "open", "codes": list(self.codes), "choices": list(self.choices)}
+        if self.due == "reject":
+            return {"outcome": "reject", "codes": list(self.codes)}
+        return {"outcome": "accept", "content": self.content()}
+
+    def examined(self, examiner: Examiner) -> Mistake | None:
+        """Ask the examiner's subject and return what is wrong with the answer."""
+        subject = examiner.subject
+        return self.wrong(subject.answer(self.data, examiner.path(self.data), examiner.step), subject.lacks)
+
+    def wrong(self, result: StepResult, lacks: frozenset[str]) -> Mistake | None:
+        """Return what is wrong about an answer, None for nothing; ``lacks`` are the reader's features."""
+        if self.due == "open" and result.outcome not in UNSAFE and result.outcome != "harness-error":
+            return None
+        judged = judge_step(self.demand(result.outcome), "read", {"read": result}, lacks)
+        if judged.verdict == "harness-error":
+            return Mistake("harness-error", result.message, message_class(result.message))
+        # An exception without documentation says nothing about this input.
+        failures = [failure for failure in judged.failures if failure.property != "exception"]
+        if not failures or not fails(failures[0].verdict):
+            return None
+        worst = failures[0]
+        names = self.header.tensors if self.header is not None else ()
+        effect = effect_of(worst.verdict)
+        if effect == "accept":
+            kind = worst.rule
+        elif effect == "content":
+            kind = kind_of_part(worst.property)
+        else:
+            message = message_class(result.message, names)
+            kind = f"{result.outcome} {message}".strip() if effect == "unsafe" else message
+        text = told(result) if effect in ("unsafe", "reject") else worst.detail
+        return Mistake(worst.verdict, text, kind, (worst.rule,) if worst.rule else ())
+
+    def shrunk(self, same: Callable[[Question], bool], seconds: float) -> FileQuestion:
+        """Return the question of a smaller file for which ``same`` holds."""
+        data = shrink(self.data, lambda data: same(opinion(data, self.profile)), seconds=seconds)
+        return self if data == self.data else opinion(data, self.profile)
+
+    def alike(self, mistake: Mistake, other: Question, again: Mistake) -> bool:
+        """Return whether another file shows the same; fewer faults say more, others are another one."""
+        if effect_of(again.verdict) == "accept":
+            return set(other.rules) <= set(self.rules)
+        return again.kind == mistake.kind and (again.verdict == "unsafe" or other.subject == self.subject)
+
+    def signature(self, name: str, mistake: Mistake) -> str:
+        """Return subject and outcomes as ``stc diff`` writes them; brackets tell kinds apart."""
+        effect = effect_of(mistake.verdict)
+        tokens = {"accept": "accept", "reject": "reject", "harness-error": ADAPTER_ERROR}
+        vector = {
+            "a": tokens.get(effect) or mistake.kind.split()[0],
+            "b": "reject" if self.header is None else "accept",
+        }
+        if effect == "content":
+            vector = {"a": "accept:0", "b": "accept:1"}
+        strict = REFERENCE if name != REFERENCE else "rules"
+        text = signature_of(self.subject, vector, {"a": name, "b": strict})
+        return f"{text} [{mistake.kind}]" if mistake.kind else text
+
+    def covered(self, name: str, mistake: Mistake) -> tuple[str, ...]:
+        """Return the marks of each fault of several that are accepted together.
+
+        The one that is accepted by itself may hide the others (the first of two entries with one name is
+        often never looked at), so their company says nothing that the single finding does not say.
+        """
+        together = effect_of(mistake.verdict) == "accept" and len(self.rules) > 1
+        return tuple(f"{name} accepts {rule}" for rule in self.rules) if together else ()
+
+    def marks(self, name: str, mistake: Mistake) -> tuple[str, ...]:
+        """Return the mark of a fault that is accepted by itself, or of the part that is misread."""
+        effect = effect_of(mistake.verdict)
+        if effect == "content":
+            return (misreads(name, mistake.kind),)
+        return (f"{name} accepts {self.rules[0]}",) if effect == "accept" and len(self.rules) == 1 else ()
+
+    def repeated(self, mistake: Mistake) -> str:
+        """Return the kind of a bad end: the file's faults have often nothing to do with it."""
+        return mistake.kind if mistake.verdict == "unsafe" else ""
+
+    def cause(self, mistake: Mistake, examiner: Examiner) -> Cause:
+        """Return what the mistake is charged with."""
+        return self.cause_of(mistake, examiner.accepts)
+
+    def cause_of(self, mistake: Mistake, accepts: Callable[[bytes], bool]) -> Cause:
+        """Return what the mistake is charged with; ``accepts`` asks whether a file is accepted."""
+        if effect_of(mistake.verdict) in ("accept", "content"):
+            # The judge knows: it is the fault itself, or what differs.
+            return Cause(tuple(dict.fromkeys((*mistake.rules, *self.rules))))
+        if self.faults:
+            if len(self.rules) == 1:
+                return Cause(self.rules)
+            return unknown("the file breaks several rules, and which of them led to this was not looked into")
+        if mistake.verdict == "harness-error":
+            return unknown("the adapter failed, not the implementation")
+        if mistake.kind.split()[:1] in (["hang"], ["exhausted"]):
+            return unknown("the file has no fault, and asking for others like it would use up the limits")
+        return cause_of_refusal(self.data, accepts, self.profile)
+
+    def verdict(self, mistake: Mistake, cause: Cause) -> str:
+        """Return the verdict with the cause known: a refusal is wrong only where the written format rules."""
+        if effect_of(mistake.verdict) != "reject" or not cause.rules:
+            return mistake.verdict
+        return failure_of("reject", cause.rules[0], "must", "outcome", mistake.text).verdict
+
+
+def misreads(name: str, kind: str) -> str:
+    """Return the mark of somebody who is told to read valid files wrongly in this way."""
+    return f"{name} misreads {kind}"
 
 
 def content(data: bytes, header: Header) -> dict[str, Any]:
@@ -99,7 +241,7 @@ def quick_header(data: bytes) -> Header | None:
     return prove(data[8 : 8 + length], len(data) - 8 - length)
 
 
-def opinion(data: bytes, profile: ProfileName | None = None, *, likely_valid: bool = False) -> Opinion:
+def opinion(data: bytes, profile: ProfileName | None = None, *, likely_valid: bool = False) -> FileQuestion:
     """Return what must be answered for ``data``.
 
     Args:
@@ -118,12 +260,11 @@ def opinion(data: bytes, profile: ProfileName | None = None, *, likely_valid: bo
         return _of_valid(data, explanation.header, profile)
     open_choices = {f.choice for f in faults if f.choice is not None and _open(f.choice, profile)}
     binding = [f for f in faults if f.choice not in open_choices]
-    expected: Expected = "reject" if binding else "open"
+    due: Expected = "reject" if binding else "open"
     # What follows from an open choice only (a size computed after an overflow, say) cannot bind either, but
     # faults are reported independently of one another, so each binding one stands alone.
-    return Opinion(
-        data, expected, tuple(binding or faults), tuple(sorted(c for c in open_choices if c)), None
-    )
+    choices = tuple(sorted(c for c in open_choices if c))
+    return FileQuestion(data, due, tuple(binding or faults), choices, None, profile)
 
 
 @cache
@@ -132,9 +273,9 @@ def _open(choice: str, profile: str | None) -> bool:
     return rule_book().choices[choice].expected(profile) is None
 
 
-def _of_valid(data: bytes, header: Header, profile: ProfileName | None) -> Opinion:
+def _of_valid(data: bytes, header: Header, profile: ProfileName | None) -> FileQuestion:
     choices = tuple(c for c in _points(data, header) if _open(c, profile))
-    return Opinion(data, "open" if choices else "accept", (), choices, header)
+    return FileQuestion(data, "open" if choices else "accept", (), choices, header, profile)
 
 
 def _points(data: bytes, header: Header) -> Iterable[str]:
@@ -149,48 +290,6 @@ def _points(data: bytes, header: Header) -> Iterable[str]:
             yield "bool-bytes"
     if header.metadata and {"dtype", "shape", "data_offsets"} & header.metadata.keys():
         yield "tensor-like-metadata"
-
-
-@dataclass(frozen=True)
-class Wrong:
-    """A wrong answer.
-
-    Attributes:
-        verdict: as the judge calls it.
-        text: what is wrong, in one line.
-        kind: a word that tells kinds of it apart.
-        rules: the rule that it is charged to, if one is known.
-    """
-
-    verdict: str
-    text: str
-    kind: str
-    rules: tuple[str, ...] = ()
-
-
-def wrong(what: Opinion, result: StepResult, lacks: frozenset[str]) -> Wrong | None:
-    """Say what is wrong about an answer, None when nothing is."""
-    if what.expected == "open" and result.outcome not in UNSAFE and result.outcome != "harness-error":
-        return None
-    judged = judge_step(what.demand(result.outcome), "read", {"read": result}, lacks)
-    if judged.verdict == "harness-error":
-        return Wrong("harness-error", result.message, message_class(result.message))
-    # An exception without documentation says nothing about this input.
-    failures = [failure for failure in judged.failures if failure.property != "exception"]
-    if not failures or not fails(failures[0].verdict):
-        return None
-    worst = failures[0]
-    names = what.header.tensors if what.header is not None else ()
-    effect = effect_of(worst.verdict)
-    if effect == "accept":
-        kind = worst.rule
-    elif effect == "content":
-        kind = kind_of_part(worst.property)
-    else:
-        message = message_class(result.message, names)
-        kind = f"{result.outcome} {message}".strip() if effect == "unsafe" else message
-    text = told(result) if effect in ("unsafe", "reject") else worst.detail
-    return Wrong(worst.verdict, text, kind, (worst.rule,) if worst.rule else ())
 
 
 def kind_of_part(part: str) -> str:

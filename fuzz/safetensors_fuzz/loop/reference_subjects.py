@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from safetensors_reference.check.sarif import SarifLog
 from safetensors_reference.header.prove import prove_fast
 
 from .expectation import content, quick_header
+from .subjects import Subject
 
 INNER = ("prove", "check")
 """Steps that need no implementation."""
@@ -20,28 +20,18 @@ SARIF_EVERY = 16
 """One input in so many gets a SARIF log, which holds all rules and takes ten times as long as the rest."""
 
 
-class _Inner:
-    """What the two have in common: they live in this process."""
+class _Inner(Subject):
+    """What the two have in common: they are the reference, in this process."""
 
     plain = "reference"
     version = version("safetensors-conformance")
-    lacks: frozenset[str] = frozenset()
-
-    def announce(self, inputs: Sequence[tuple[bytes, str]]) -> None:
-        """Nothing is gained by knowing."""
-
-    def renew(self) -> None:
-        """It has no process."""
-
-    def close(self) -> None:
-        """It holds nothing."""
 
 
 class ProveSubject(_Inner):
     """The proving path: what it proves must be what the explaining path finds; all else is no claim."""
 
     name = "reference (proving path)"
-    steps: tuple[str, ...] = ("prove",)
+    steps = ("prove",)
 
     def answer(self, data: bytes, path: str, step: str) -> StepResult:  # noqa: ARG002
         """Prove the header, in both ways."""
@@ -60,7 +50,7 @@ class CheckSubject(_Inner):
     """``stc check``: its verdict, and that its three outputs can be made."""
 
     name = "reference (stc check)"
-    steps: tuple[str, ...] = ("check",)
+    steps = ("check",)
 
     def answer(self, data: bytes, path: str, step: str) -> StepResult:  # noqa: ARG002
         """Check the file and write the result as JSON and as SARIF."""

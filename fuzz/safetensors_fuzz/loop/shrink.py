@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import TypeVar
 
 from ..grammar.entries import Entry, entries, metadata, shift, size
 from ..grammar.model import Arr, File, Obj, Value, parse
@@ -17,6 +18,11 @@ PATIENCE = 10
 _WORDS = (b"0", b"1", b'""', b'"a"')
 
 
+T = TypeVar("T", bound=Hashable)
+Phase = Callable[[T], Iterator[T]]
+"""Yields simpler ones, the most drastic first."""
+
+
 def shrink(
     data: bytes,
     same: Callable[[bytes], bool],
@@ -24,77 +30,75 @@ def shrink(
     tries: int = MOST_TRIES,
     seconds: float = MOST_SECONDS,
 ) -> bytes:
-    """Return a smaller input for which ``same`` still holds; ``data`` itself when there is none.
+    """Return a smaller file for which ``same`` still holds; ``data`` itself when there is none."""
+    return simplest(data, same, FILE_PHASES, tries=tries, seconds=seconds)
+
+
+def simplest(
+    best: T,
+    same: Callable[[T], bool],
+    phases: Sequence[Phase[T]],
+    *,
+    tries: int = MOST_TRIES,
+    seconds: float = MOST_SECONDS,
+) -> T:
+    """Return the simplest input found for which ``same`` still holds.
 
     Args:
-        data: an input for which ``same`` holds.
+        best: an input for which ``same`` holds.
         same: whether an input is wrong in the same way.
+        phases: each is gone through until it yields nothing more that is taken, all until none does.
         tries: most calls of ``same``.
         seconds: time after which it ends, unless the reader is so slow that little was tried.
     """
-    return _Shrinker(data, same, tries, seconds).run()
+    began, tried = time.monotonic(), {best}
+
+    def is_over() -> bool:
+        took = time.monotonic() - began
+        late = took >= seconds and (len(tried) > min(tries, LEAST_TRIES) or took >= PATIENCE * seconds)
+        return late or len(tried) > tries
+
+    taken = True
+    while taken:
+        taken = False
+        for phase in phases:
+            candidates = phase(best)
+            while (other := next(candidates, None)) is not None:
+                if is_over():
+                    return best
+                if other in tried:
+                    continue
+                tried.add(other)
+                if same(other):
+                    best, candidates, taken = other, phase(other), True
+    return best
 
 
-class _Shrinker:
-    def __init__(self, data: bytes, same: Callable[[bytes], bool], tries: int, seconds: float) -> None:
-        self.best = data
-        self._same = same
-        self._left = tries
-        now = time.monotonic()
-        self._end, self._last = now + seconds, now + PATIENCE * seconds
-        self._due = min(tries, LEAST_TRIES)
-        self._tried: set[bytes] = {data}
+def _of_file(candidates: Callable[[File], Iterator[File]]) -> Phase[bytes]:
+    """Return a phase that yields the simpler ones among the trees made of an input's."""
 
-    def run(self) -> bytes:
-        before = -1
-        while len(self.best) != before and self._may():
-            before = len(self.best)
-            self._all(_parts)
-            self._all(_texts)
-            self._bytes()
-        return self.best
+    def phase(data: bytes) -> Iterator[bytes]:
+        for file in candidates(parse(data)):
+            other = file.render()
+            if _simpler(other, data):
+                yield other
 
-    def _may(self) -> bool:
-        if self._left <= 0:
-            return False
-        now = time.monotonic()
-        return now < self._end or (len(self._tried) <= self._due and now < self._last)
+    return phase
 
-    def _try(self, data: bytes) -> bool:
-        """Take an input over if it is simpler and still wrong in the same way."""
-        if not self._may() or data in self._tried or not _simpler(data, self.best):
-            return False
-        self._tried.add(data)
-        self._left -= 1
-        if not self._same(data):
-            return False
-        self.best = data
-        return True
 
-    def _all(self, candidates: Callable[[File], Iterator[File]]) -> None:
-        """Try candidates of the best input until none is taken any more."""
-        taken = True
-        while taken and self._may():
-            taken = any(self._try(file.render()) for file in candidates(parse(self.best)))
+def _cut(width: int) -> Callable[[File], Iterator[File]]:
+    """Return what removes stretches of so many bytes of the header's text; its length follows."""
 
-    def _bytes(self) -> None:
-        """Remove stretches of the header text (the length follows) and of the data, longest first."""
-        width = 64
-        while width and self._may():
-            file = parse(self.best)
-            if file.raw is not None:
-                for at in range(len(file.raw) - width, -1, -1):
-                    if self._try(file.raw[:at] + file.raw[at + width :]):
-                        break
-                else:
-                    width //= 2
-                continue
-            header = file.header()
-            if not any(
-                self._try(File(header[:at] + header[at + width :], file.data, length=file.length).render())
-                for at in range(len(header) - width, -1, -max(width // 2, 1))
-            ):
-                width //= 2
+    def cut(file: File) -> Iterator[File]:
+        if file.raw is not None:
+            for at in range(len(file.raw) - width, -1, -1):
+                yield _with(file, raw=file.raw[:at] + file.raw[at + width :])
+            return
+        header = file.header()
+        for at in range(len(header) - width, -1, -max(width // 2, 1)):
+            yield File(header[:at] + header[at + width :], file.data, length=file.length)
+
+    return cut
 
 
 def _simpler(new: bytes, old: bytes) -> bool:
@@ -289,3 +293,7 @@ def _put(file: File, at: int, value: bytes) -> File:
     holder, place = _slots(out)[at]
     holder[place] = value
     return out
+
+
+FILE_PHASES = tuple(map(_of_file, (_parts, _texts, *(_cut(width) for width in (64, 32, 16, 8, 4, 2, 1)))))
+"""Parts first, then texts, then bytes, the longest stretches first."""

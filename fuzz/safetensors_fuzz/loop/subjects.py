@@ -8,16 +8,26 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from safetensors_conformance.implementations.selectors import Target
+from safetensors_conformance.run.multistep import carry_out
+from safetensors_conformance.verdict.judge import StepVerdict, judge
 from safetensors_conformance.worker.confinement import run_folder
-from safetensors_conformance.worker.outcome import StepResult
-from safetensors_conformance.worker.worker import Limits, Request, make_worker
+from safetensors_conformance.worker.outcome import Implementation, StepResult
+from safetensors_conformance.worker.worker import Limits, Request, Worker, make_worker
 from safetensors_corpus.broken.correct.json import Refused
+from safetensors_corpus.manifest import Case
+
+FILE_STEPS = ("open", "read")
+"""Steps that are asked of a single file."""
 
 MEMORY_FOLDER = Path("/dev/shm")  # noqa: S108 - only where it is a folder in memory
 """Where inputs are kept if it is there: a file in memory is written in 2 µs."""
+
+
+class StepError(ValueError):
+    """Nobody has the step that is to be asked; the text says who has which."""
 
 
 class Slots:
@@ -55,38 +65,41 @@ class Slots:
         self.close()
 
 
-class Subject(Protocol):
-    """Someone who answers what a file holds.
+class Subject:
+    """Somebody who answers what a file holds. One in this process needs ``answer`` alone.
 
     Attributes:
         name: the selector.
         plain: name without version, as signatures hold it.
         version: what it says of itself.
         lacks: features that it declares not to have.
-        steps: the steps asked for each input.
+        steps: the steps asked for each file.
+        plan_steps: the steps asked by plans.
     """
 
     name: str
     plain: str
     version: str
-    lacks: frozenset[str]
+    lacks: frozenset[str] = frozenset()
     steps: tuple[str, ...]
+    plan_steps: tuple[str, ...] = ()
 
     def announce(self, inputs: Sequence[tuple[bytes, str]]) -> None:
         """Say which inputs (bytes and path) will be asked for next, in this order."""
-        ...
 
     def answer(self, data: bytes, path: str, step: str) -> StepResult:
         """Return the answer for one input."""
-        ...
+        raise NotImplementedError
+
+    def judged(self, case: Case, step: str, profile: str | None) -> StepVerdict:
+        """Do what a case says and return the verdict on the answer."""
+        raise NotImplementedError
 
     def renew(self) -> None:
         """Forget everything: the next answer comes from a fresh process."""
-        ...
 
     def close(self) -> None:
         """End what was started."""
-        ...
 
 
 def told_apart(names: Sequence[str], longer: Sequence[str]) -> list[str]:
@@ -94,26 +107,34 @@ def told_apart(names: Sequence[str], longer: Sequence[str]) -> list[str]:
     return [n if names.count(n) == 1 else other for n, other in zip(names, longer, strict=True)]
 
 
-class WorkerSubject:
+def judged(worker: Worker, who: Implementation, case: Case, step: str, profile: str | None) -> StepVerdict:
+    """Have a worker do what a case says and judge the answer; a step that it lacks is ``unsupported``."""
+    if step not in who.steps:
+        result = StepResult("unsupported", f"{who.label} has no step {step}")
+    elif step in FILE_STEPS:
+        result = worker.ask(step, str(case.path))
+    else:
+        result = carry_out(worker, case)
+    return judge(case, {step: result}, who, profile).steps[step]
+
+
+class WorkerSubject(Subject):
     """An implementation in its worker, with the harness's limits."""
 
     def __init__(
         self, target: Target, steps: Sequence[str], limits: Limits, profile: str | None = None
     ) -> None:
-        """Start it. Raises StartError, and ValueError when it has none of the steps."""
-        self.target = target
+        """Start it. Raises StartError, and StepError when it has none of the steps."""
         self._coming: deque[Request] = deque()
         self._worker = make_worker(target, limits, profile)
-        who = self._worker.start()
-        self.name = target.selector
-        self.plain = target.plain(who.name)
-        self.version = who.version
-        self.lacks = who.lacks
-        self.areas = who.areas
-        self.steps = tuple(step for step in steps if step in who.steps)
-        if not self.steps:
+        self._who = who = self._worker.start()
+        self.name, self.plain = target.selector, target.plain(who.name)
+        self.version, self.lacks = who.version, who.lacks
+        self.plan_steps = tuple(step for step in steps if step in who.steps and step not in FILE_STEPS)
+        self.steps = tuple(step for step in steps if step in who.steps and step in FILE_STEPS)
+        if not self.steps and not self.plan_steps:
             self._worker.close()
-            raise ValueError(
+            raise StepError(
                 f"{self.name} has none of the steps {', '.join(steps)}; it has {', '.join(who.steps)}"
             )
 
@@ -134,6 +155,10 @@ class WorkerSubject:
             self._coming.popleft()
         return self._worker.ask(step, path)
 
+    def judged(self, case: Case, step: str, profile: str | None) -> StepVerdict:
+        """Have the worker do what a case says and judge the answer."""
+        return judged(self._worker, self._who, case, step, profile)
+
     def renew(self) -> None:
         """Start a fresh process. Raises StartError."""
         self._worker.start()
@@ -143,7 +168,7 @@ class WorkerSubject:
         self._worker.close()
 
 
-class CallSubject:
+class CallSubject(Subject):
     """A function of this process that returns content in the form of the manifest, or refuses.
 
     Attributes:
@@ -160,12 +185,9 @@ class CallSubject:
         self.name = self.plain = name
         self.version = "in-process"
         self.lacks = lacks
-        self.steps: tuple[str, ...] = ("read",)
+        self.steps = ("read",)
         self.refusals = refusals
         self._read = read
-
-    def announce(self, inputs: Sequence[tuple[bytes, str]]) -> None:
-        """Nothing is gained by knowing."""
 
     def answer(self, data: bytes, path: str, step: str) -> StepResult:  # noqa: ARG002
         """Call it."""
@@ -183,9 +205,3 @@ class CallSubject:
             metadata=content.get("metadata"),
             has_metadata="metadata" in content,
         )
-
-    def renew(self) -> None:
-        """It has no process."""
-
-    def close(self) -> None:
-        """It holds nothing."""

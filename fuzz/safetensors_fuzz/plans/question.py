@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
-import hashlib
+import itertools
 import random
+import re
+import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from safetensors_conformance.worker.outcome import STEPS
+from safetensors_conformance.verdict.judge import StepVerdict
 from safetensors_corpus.author.case import ACCEPT, Accept, Reject
 from safetensors_corpus.author.file import Builder
-from safetensors_corpus.document import action_faults
-from safetensors_corpus.manifest import ROOT_MARK, Case, DirectoryFile, Expectation, Input
+from safetensors_corpus.judging.verdicts import effect_of, fails
+from safetensors_corpus.manifest import Case
 from safetensors_reference.rules.book import rule_book
+from safetensors_reports.differences.signatures import signature_of
 
-from ..findings.finding import ENTRY
+from ..findings.finding import ADAPTER_ERROR, ENTRY
+from ..loop.question import Cause, Examiner, Mistake, Question, unknown
+from ..loop.shrink import simplest
+from .case import case_from
 
+TRIES = 60
+"""Simpler questions asked at most for what brings an answer about."""
+_FAULT = re.compile(r"\(([A-Z]{3}_[A-Z0-9_]+)\)")
+_FOLDER = re.compile(r"[^\s'\"]*(?:safetensors-case-|stc-fuzz-)[^\s'\"/]*/?")
+"""Paths of this run's own folders, which are different in each."""
 Plan = dict[str, Any]
 """What is asked, in JSON. Each kind of question explains the keys of its own."""
-
-KINDS = {"open": "read", "read": "read", "slice": "slice", "write": "write", "index": "index"}
-"""Step -> kind of case. The other steps have no inputs that could be made by chance."""
-AREAS = {"slice": "slice", "write": "writer", "index": "index"}
 
 
 class PlanError(ValueError):
@@ -98,16 +106,17 @@ def choosing(
     return Aim(rules, (), choice, options, level, frozenset({choice, *beside}))
 
 
-@dataclass(frozen=True)
-class Question:
-    """What is handed over and what is demanded; the attributes are those of a ``Finding``.
+@dataclass(frozen=True, eq=False)
+class PlanQuestion(Question):
+    """What a plan asks; equal plans of one step ask the same.
 
     ``expectation`` is in the form of the manifest: ``outcome`` with ``content`` or ``codes`` and
     ``properties``, or ``choice`` with ``options``; and in either case ``level`` and ``features``. ``subject``
     and ``parts`` are those of the ``Aim``.
     """
 
-    step: str
+    kind: Asking
+    plan: Plan
     rules: tuple[str, ...]
     codes: tuple[str, ...]
     subject: str
@@ -116,18 +125,154 @@ class Question:
     entry: str
     action: Mapping[str, Any] | None
     expectation: Mapping[str, Any]
+    where: ClassVar[None] = None
+    engine: ClassVar[str] = "asking"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PlanQuestion) and (self.step, self.plan) == (other.step, other.plan)
+
+    def __hash__(self) -> int:
+        return hash((self.step, repr(self.plan)))
 
     @property
-    def size(self) -> int:
-        """Bytes of all files together; of a write, whose input is its action, characters of that."""
-        return sum(map(len, self.files.values())) or len(repr(self.action))
+    def step(self) -> str:
+        """What is asked."""
+        return self.kind.step
+
+    @property
+    def expected(self) -> str:
+        """What is demanded, in one line."""
+        expectation = self.expectation
+        if "choice" in expectation:
+            options = "; ".join(f"{name}: {_demanded(o)}" for name, o in expectation["options"].items())
+            return f"choice {expectation['choice']} ({options})"
+        return _demanded(expectation)
 
     def case(self, folder: Path) -> Case:
         """Write the files into ``folder`` and return the case."""
         return case_from(self.step, self.files, self.entry, self.action, self.expectation, self.rules, folder)
 
+    def judged(self, examiner: Examiner) -> StepVerdict:
+        """Put it to the examiner's subject, with the input in a folder of its own; return the verdict."""
+        with tempfile.TemporaryDirectory(prefix="stc-fuzz-") as folder:
+            return examiner.subject.judged(self.case(Path(folder)), self.step, examiner.profile)
 
-def asked(step: str, builder: Builder, aim: Aim) -> Question:
+    def examined(self, examiner: Examiner) -> Mistake | None:
+        """Put it to the examiner's subject and return what is wrong with the answer."""
+        return mistake_of(self.judged(examiner))
+
+    def smaller(self) -> Iterator[PlanQuestion]:
+        """Yield the questions of simpler plans that make sense, the most drastic first."""
+        for plan in self.kind.smaller(self.plan):
+            with contextlib.suppress(PlanError):
+                yield self.kind.question(plan)
+
+    def shrunk(self, same: Callable[[Question], bool], seconds: float) -> PlanQuestion:
+        """Return the question of the simplest plan found; faults that the answer does not need may go."""
+        return simplest(self, same, (PlanQuestion.smaller,), seconds=seconds)
+
+    def alike(self, mistake: Mistake, other: Question, again: Mistake) -> bool:
+        """Return whether another plan shows the same: the same subject, or some of its faults or choices.
+
+        A wrong acceptance that reports something does not become one that reports nothing.
+        """
+        assert isinstance(other, PlanQuestion)
+        return mistake.kind == again.kind and mistake.reports <= again.reports and other.parts <= self.parts
+
+    def signature(self, name: str, mistake: Mistake) -> str:
+        """Return subject and outcomes, such as ``API-05: accept expected; crash mlx (slice)``."""
+        return self._signature(self.subject, name, mistake)
+
+    def _signature(self, subject: str, name: str, mistake: Mistake) -> str:
+        wanted = "choice" if "choice" in self.expectation else self.expectation["outcome"]
+        vector = {"expected": wanted, "answer": mistake.kind}
+        return signature_of(subject, vector, {"expected": "expected", "answer": f"{name} ({self.step})"})
+
+    def covered(self, name: str, mistake: Mistake) -> tuple[str, ...]:
+        """Return the signatures of the whole and of each part: the other parts come up without it."""
+        subjects = (self.subject, *sorted(self.parts - {self.subject}))
+        return tuple(self._signature(subject, name, mistake) for subject in subjects)
+
+    def cause(self, mistake: Mistake, examiner: Examiner) -> Cause:
+        """Return the rules of what brings the answer about, or none.
+
+        What is wrong with an answer that came is said by the judge. Where something had to be refused, its
+        faults tell. Where something had to be done and was refused, the rules of what is asked say nothing of
+        the reason: it is made simpler in each way, and a rule that goes when the answer turns right is the
+        one.
+        """
+        if mistake.verdict == "harness-error":
+            return unknown("the adapter failed, not the implementation")
+        if "choice" in self.expectation or self.expectation["outcome"] == "reject":
+            return Cause(self.rules)
+        if mistake.rules:
+            return Cause(mistake.rules)
+        if mistake.outcome in ("hang", "exhausted"):
+            return unknown(
+                "nothing is wrong with what is asked, and asking for others would use up the limits"
+            )
+        gone: dict[str, str] = {}
+        for asked in itertools.islice(self.smaller(), TRIES):
+            lost = [rule for rule in self.rules if rule not in asked.rules]
+            sound = asked.expectation.get("outcome") == "accept"
+            if len(lost) == 1 and lost[0] not in gone and sound and not fails(asked.judged(examiner).verdict):
+                gone[lost[0]] = f"answered rightly without what {lost[0]} is about"
+        if gone:
+            return Cause(tuple(gone), "; ".join(gone.values()))
+        return unknown("no single thing could be taken out of what is asked that mends the answer")
+
+
+def mistake_of(judged: StepVerdict) -> Mistake | None:
+    """Return what is wrong about an answer, None for nothing.
+
+    The type of an exception is a matter of the call and not of the plan; the corpus has its cases.
+    """
+    if not fails(judged.verdict) or judged.verdict == "deviation:exception":
+        return None
+    result = judged.result
+    text = judged.detail or result.message or result.outcome
+    if not text.startswith(result.outcome):
+        text = f"{result.outcome}: {text}"
+    named = tuple(dict.fromkeys(f.rule for f in judged.failures if f.rule))
+    return Mistake(
+        judged.verdict,
+        " ".join(_FOLDER.sub("", text).split())[:300],
+        _token(judged),
+        named if all(f.property != "outcome" for f in judged.failures) else (),
+        result.outcome,
+        bool(result.tensors),
+    )
+
+
+def _token(judged: StepVerdict) -> str:
+    """Return what came in a word: the outcome, or what is wrong with an accepted one."""
+    if judged.verdict == "harness-error":
+        return ADAPTER_ERROR
+    effect = effect_of(judged.verdict)
+    if effect == "reject" and judged.result.exception:
+        return f"reject:{judged.result.exception}"
+    if effect != "content":
+        return judged.result.outcome
+    invalid = sorted({flaw.text for flaw in judged.result.flaws if flaw.property == "valid"})
+    if invalid:
+        codes = sorted({code for text in invalid for code in _FAULT.findall(text)})
+        return f"wrong-content:{'+'.join(codes) or 'no-file'}"
+    parts = {"bytes" if f.property == "nbytes" else f.property for f in judged.failures}
+    return f"wrong-content:{'+'.join(sorted(parts - {'exception', 'cost'}))}"
+
+
+def _demanded(expectation: Mapping[str, Any]) -> str:
+    if expectation["outcome"] == "reject":
+        text = f"reject ({', '.join(expectation['codes'])})"
+    else:
+        rows = expectation["content"]["tensors"]
+        shown = ", ".join(f"{row['dtype']} {row['shape']}" for row in rows[:3])
+        text = f"accept, {len(rows)} tensors" if len(rows) > 3 else f"accept, {shown or 'no tensors'}"
+    properties = expectation.get("properties", ())
+    return f"{text}, {', '.join(properties)}" if properties else text
+
+
+def asked(kind: Asking, plan: Plan, builder: Builder, aim: Aim) -> PlanQuestion:
     """Return the question that a builder was told. Raises PlanError for what it cannot make."""
     try:
         stored, files = builder.stored("input")
@@ -144,7 +289,9 @@ def asked(step: str, builder: Builder, aim: Aim) -> Question:
     else:
         files = dict.fromkeys((ENTRY,), next(iter(files.values()))) if files else {}
     expectation["features"] = builder.features()
-    return Question(step, aim.rules, aim.codes, aim.subject, aim.parts, files, entry, action, expectation)
+    return PlanQuestion(
+        kind, plan, aim.rules, aim.codes, aim.subject, aim.parts, files, entry, action, expectation
+    )
 
 
 def _demand(builder: Builder, aim: Aim) -> dict[str, Any]:
@@ -161,81 +308,6 @@ def _expected(what: Accept | Reject, builder: Builder, option: str | None) -> di
     return {"outcome": "accept", "content": builder.content(option), **more}
 
 
-def case_from(
-    step: str,
-    files: Mapping[str, bytes],
-    entry: str,
-    action: Mapping[str, Any] | None,
-    expectation: Mapping[str, Any],
-    rules: tuple[str, ...],
-    folder: Path,
-) -> Case:
-    """Write the files into ``folder`` and return the case that hands them over.
-
-    Raises ValueError for a step that is not among ``KINDS`` or an expectation or action that is not in the
-    manifest's form, OSError when a file cannot be written.
-    """
-    if step not in KINDS:
-        raise ValueError(f"step {step!r} hands over no input; steps that do: {', '.join(KINDS)}")
-    try:
-        options = {k: Expectation.from_json(dict(v)) for k, v in expectation.get("options", {}).items()}
-        expect = None if options else Expectation.from_json(dict(expectation))
-    except (KeyError, TypeError, AttributeError) as err:
-        raise ValueError(f"no expectation in the form of the manifest: {type(err).__name__}: {err}") from err
-    for why in action_faults(KINDS[step], action) if action is not None else ():
-        raise ValueError(f"no action in the form of the manifest: it {why}")
-    return Case(
-        id=f"{AREAS.get(step, _area(rules))}/fuzzed",
-        kind=KINDS[step],
-        title="",
-        description="",
-        rules=tuple(rules),
-        level=expectation.get("level", "must"),
-        importance="medium",
-        features=tuple(expectation.get("features", ())),
-        steps=tuple(s for s in STEPS if KINDS.get(s) == KINDS[step]),
-        input=_input(step, files, entry, folder),
-        action=action,
-        budget=None,
-        heavy=False,
-        choice=expectation.get("choice") if options else None,
-        expect=expect,
-        options=options,
-        smoke=False,
-        affects=(),
-        source={"kind": "fuzz"},
-    )
-
-
-_AREA_OF = {"FRM": "framing", "HDR": "header", "ENT": "entry", "DTY": "dtype", "SHP": "shape"}
-_AREA_OF |= {"OFF": "layout", "MET": "metadata", "DAT": "data"}
-
-
-def _area(rules: tuple[str, ...]) -> str:
-    """Return the area of the corpus that a read case of these rules belongs to."""
-    return _AREA_OF.get(rules[0][:3] if rules else "", "framing")
-
-
-def _input(step: str, files: Mapping[str, bytes], entry: str, folder: Path) -> Input:
-    if not files:
-        return Input()
-    rows = []
-    for path, data in sorted(files.items()):
-        target = folder / path
-        if not target.resolve().is_relative_to(folder.resolve()):
-            raise ValueError(f"the input's file {path!r} lies outside of its folder")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        # A new file: whoever still has the last one mapped must not see it change.
-        target.unlink(missing_ok=True)
-        target.write_bytes(data)
-        template = path == entry and ROOT_MARK in data
-        rows.append(DirectoryFile(target, path, hashlib.sha256(data).hexdigest(), len(data), template))
-    opened = next((row for row in rows if row.path == entry), None)
-    if opened is None:
-        raise ValueError(f"the input has no file {entry!r} to hand over, only {', '.join(sorted(files))}")
-    return Input(opened.source, (), opened.sha256, opened.size, tuple(rows) if step == "index" else (), entry)
-
-
 class Asking(ABC):
     """One step with its plans."""
 
@@ -246,7 +318,7 @@ class Asking(ABC):
         """Return a random plan; about half of them are valid."""
 
     @abstractmethod
-    def question(self, plan: Plan) -> Question:
+    def question(self, plan: Plan) -> PlanQuestion:
         """Return what a plan asks. Raises PlanError."""
 
     @abstractmethod

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import random
 
-from ..entries import entries
+from ..entries import entries, into_string, spoilable
 from ..model import File, Obj, text
-from ..places import into_string, spoilable
 from ..registry import fault
 from ..valid import metadata_tree
 from ..vocabulary import BOMS, ENCODINGS, LENGTHS, MAGIC, NO_SPACES, NOT_UTF8, SPACES, WORDS

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import random
 
-from ..entries import entries, metadata, numbers, some
+from ..entries import (
+    entries,
+    escape,
+    into_string,
+    metadata,
+    numbers,
+    some,
+    some_leaf,
+    some_member,
+    spoilable,
+    trees,
+)
 from ..model import Arr, File, Obj, Value, copy, text
-from ..places import escape, into_string, some_leaf, some_member, spoilable, trees
 from ..registry import fault
 from ..vocabulary import (
     BAD_ESCAPES,

@@ -17,7 +17,7 @@ from safetensors_corpus.author.case import ACCEPT, Accept, Reject, reject
 from safetensors_reference.rules.book import rule_book
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from ..question import Aim, Fault, PlanError, accepting, choosing, rejecting
+from .question import Aim, Fault, PlanError, accepting, choosing, rejecting
 
 OUT = ("API_SLICE_OUT_OF_RANGE", "API_SLICE_UNSUPPORTED")
 NOT_OFFERED = ("API_SLICE_UNSUPPORTED", "API_SLICE_OUT_OF_RANGE")

@@ -1,0 +1,206 @@
+"""What every question has in common, whether it is a file or a plan, and who puts it to an implementation."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from safetensors_reference.rules.book import ProfileName
+
+from ..findings.finding import NOT_KNOWN
+from .subjects import Slots, Subject
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A wrong answer.
+
+    Attributes:
+        verdict: as the judge calls it.
+        text: what is wrong, in one line.
+        kind: a word that tells kinds of it apart.
+        rules: the rules that the judge charges it to, if any are known.
+        outcome: what came, where the kind does not say so.
+        reports: whether what was accepted was reported in part at least.
+    """
+
+    verdict: str
+    text: str
+    kind: str
+    rules: tuple[str, ...] = ()
+    outcome: str = ""
+    reports: bool = False
+
+
+@dataclass(frozen=True)
+class Cause:
+    """What a wrong answer is charged with.
+
+    Attributes:
+        rules: ids of rules, the first speaks; empty where none can be told.
+        words: why these and no others, or why none, in one line.
+    """
+
+    rules: tuple[str, ...] = ()
+    words: str = ""
+
+
+def unknown(why: str) -> Cause:
+    """Return that no rule can be told, and why."""
+    return Cause((), f"{NOT_KNOWN}: {why}")
+
+
+class _Fields:
+    """What every question has, named as in a ``Finding``."""
+
+    if TYPE_CHECKING:
+        # Each kind has them as fields or as properties; a property at run time would keep the fields out.
+        @property
+        def rules(self) -> tuple[str, ...]: ...
+        @property
+        def codes(self) -> tuple[str, ...]: ...
+        @property
+        def subject(self) -> str: ...
+        @property
+        def files(self) -> Mapping[str, bytes]: ...
+        @property
+        def expectation(self) -> Mapping[str, Any]: ...
+        @property
+        def entry(self) -> str: ...
+        @property
+        def action(self) -> Mapping[str, Any] | None: ...
+        @property
+        def where(self) -> tuple[int, int] | None: ...
+
+
+class Question(_Fields, ABC):
+    """What is handed over and what is demanded."""
+
+    engine: ClassVar[str] = ""
+    """Which engine makes such questions; empty for the engine of the run."""
+
+    @property
+    @abstractmethod
+    def expected(self) -> str:
+        """What is demanded, in one line."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files together; of a write, whose input is its action, characters of that."""
+        return sum(map(len, self.files.values())) or len(repr(self.action))
+
+    @abstractmethod
+    def examined(self, examiner: Examiner) -> Mistake | None:
+        """Put it to the examiner's subject and return what is wrong with the answer, None for nothing."""
+
+    @abstractmethod
+    def shrunk(self, same: Callable[[Question], bool], seconds: float) -> Question:
+        """Return the simplest question found for which ``same`` holds."""
+
+    @abstractmethod
+    def alike(self, mistake: Mistake, other: Question, again: Mistake) -> bool:
+        """Return whether another question shows the same as this one, where the verdict is the same."""
+
+    @abstractmethod
+    def signature(self, name: str, mistake: Mistake) -> str:
+        """Return the text that findings are told apart by; ``name`` is that of the implementation."""
+
+    @abstractmethod
+    def covered(self, name: str, mistake: Mistake) -> tuple[str, ...]:
+        """Return the marks of what says no less than this mistake: signatures, or those of ``marks``."""
+
+    def marks(self, name: str, mistake: Mistake) -> tuple[str, ...]:  # noqa: ARG002 - most leave none
+        """Return what is noted once this mistake is told, so that what follows from it is not."""
+        return ()
+
+    def repeated(self, mistake: Mistake) -> str:
+        """Return the kind of bad end of which few are looked into; empty where each may be another one."""
+        del mistake
+        return ""
+
+    @abstractmethod
+    def cause(self, mistake: Mistake, examiner: Examiner) -> Cause:
+        """Return what the mistake is charged with."""
+
+    def verdict(self, mistake: Mistake, cause: Cause) -> str:  # noqa: ARG002 - most verdicts stand
+        """Return the verdict with the cause known."""
+        return mistake.verdict
+
+
+class Examiner:
+    """One implementation and one step: asks a question and judges the answer.
+
+    Whoever shrinks, asks again or records needs nothing else.
+
+    Attributes:
+        subject: who is asked.
+        step: what.
+        profile: whose options are demanded; None for undisputed musts only.
+    """
+
+    def __init__(self, subject: Subject, step: str, profile: ProfileName | None) -> None:
+        self.subject, self.step, self.profile = subject, step, profile
+        self._slots: Slots | None = None
+
+    @property
+    def subjects(self) -> tuple[Subject, ...]:
+        """Everybody who is asked."""
+        return (self.subject,)
+
+    def path(self, data: bytes) -> str:
+        """Write a file where the subject finds it; it stays until the next one, or ``close``."""
+        self._slots = self._slots or Slots(1)
+        return self._slots.put(data)
+
+    def accepts(self, data: bytes) -> bool:
+        """Return whether a file is accepted."""
+        return self.subject.answer(data, self.path(data), self.step).outcome == "accept"
+
+    def examine(self, question: Question) -> Mistake | None:
+        """Ask, and return what is wrong with the answer, None for nothing."""
+        return question.examined(self)
+
+    def renew(self) -> None:
+        """Have the next answer come from a fresh process. Raises StartError."""
+        for subject in self.subjects:
+            subject.renew()
+
+    def alike(self, question: Question, mistake: Mistake, other: Question, again: Mistake) -> bool:
+        """Return whether another question and mistake show the same."""
+        return again.verdict == mistake.verdict and question.alike(mistake, other, again)
+
+    def rough(self, question: Question, mistake: Mistake) -> str:
+        """Return what tells mistakes apart before they are made small."""
+        return f"{self.step} {self.signature(question, mistake)}"
+
+    def signature(self, question: Question, mistake: Mistake) -> str:
+        """Return the text that findings are told apart by."""
+        return question.signature(self.subject.plain, mistake)
+
+    def covered(self, question: Question, mistake: Mistake) -> tuple[str, ...]:
+        """Return the marks that make a mistake an old one."""
+        return question.covered(self.subject.plain, mistake)
+
+    def marks(self, question: Question, mistake: Mistake) -> tuple[str, ...]:
+        """Return what is noted once a mistake is told."""
+        return question.marks(self.subject.plain, mistake)
+
+    def cause(self, question: Question, mistake: Mistake) -> Cause:
+        """Return what a mistake is charged with."""
+        return question.cause(mistake, self)
+
+    def told(self, question: Question, mistake: Mistake) -> dict[str, Any]:
+        """Return the fields of a finding that say what was expected of whom, and what came."""
+        return {
+            "expected": question.expected,
+            "expectation": question.expectation,
+            "got": {self.subject.name: mistake.text},
+        }
+
+    def close(self) -> None:
+        """Remove what was written."""
+        if self._slots is not None:
+            self._slots.close()
+            self._slots = None

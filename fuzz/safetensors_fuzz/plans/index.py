@@ -1,0 +1,529 @@
+"""Indexes: a folder with shards, and an index that maps tensors to them.
+
+A plan holds ``shards`` (``name`` relative to the checkpoint's folder, ``tensors`` with ``name``, ``dtype``
+and ``shape``, ``metadata``, and ``fault``, None for nothing wrong), ``map`` (pairs of tensor and shard, as
+they stand in the text), ``metadata`` (JSON text of the index's metadata, ``$n`` for the bytes of all tensors;
+None for none), ``text`` (how the text is laid out, or what is wrong with it) and ``others`` (pairs of name
+and kind: further files of the folder).
+"""
+
+from __future__ import annotations
+
+import pickle
+import random
+from collections.abc import Callable, Iterator, Mapping
+from math import prod
+from typing import Any
+
+from safetensors_corpus.author.file import filled
+from safetensors_corpus.author.index import INDEX_NAME, IndexBuilder, ShardBuilder, numbered
+from safetensors_corpus.author.shard_faults import break_shard
+from safetensors_corpus.manifest import ROOT_MARK
+from safetensors_reference.rules.dtypes import DTYPE_BITS
+
+from .index_rules import CHOICES, FAULTY, LAYOUTS, SHARD_FAULTS, Parts, look, metadata_text, resolved
+from .question import Asking, Fault, Plan, PlanError, PlanQuestion, asked
+from .values import Dice, changed, dtypes, elements_of_a_byte, fewer, rows, shapes, texts
+
+LARGEST = 4096
+"""Elements of one tensor at most."""
+LAST = "\u00a7"
+"""Name of the tensor that is wrong in a broken shard."""
+PAST_ANY_END = 60_000
+"""Header length in bytes that no shard has."""
+RESERVED = "__metadata__"
+USUAL = '{"total_size":$n}'
+PICKLE = pickle.dumps({"b": [1.0, 2.0]}, protocol=2)
+OTHERS = {
+    "junk": b"no safetensors file",
+    "object": b"{}",
+    "pickle": PICKLE,
+    "index": b'{"metadata":{},"weight_map":{"a":"other.safetensors","b":"other.safetensors"}}',
+}
+"""Kind of another file -> what it holds."""
+
+
+class Indexes(Asking):
+    """Loading a checkpoint of several shards."""
+
+    step = "index"
+
+    def plan(self, rng: random.Random) -> Plan:
+        """Return a random plan."""
+        return random_plan(rng)
+
+    def question(self, plan: Plan) -> PlanQuestion:
+        """Return what a plan asks. Raises PlanError."""
+        _check(plan)
+        shards = {shard["name"]: shard for shard in plan["shards"]}
+        total = _total(plan, shards)
+        loaded = look(plan, shards, total)
+        builder = IndexBuilder()
+        for name, shard in shards.items():
+            _add_shard(builder, name, shard)
+        for name, kind in plan["others"]:
+            builder.file(name, OTHERS[kind])
+        text = _text(plan, total)
+        mark = ROOT_MARK.decode() in str(plan["map"])
+        builder.index(dict(loaded.found), raw=text, template=mark)
+        builder.finds(*loaded.found)
+        builder.finds(*loaded.found, *loaded.surplus, option="load")
+        return asked(self, plan, builder, loaded.aim)
+
+    def simpler(self, plan: Plan) -> Iterator[Plan]:
+        """Yield simpler plans."""
+        for shards in fewer(plan["shards"]):
+            kept = {shard["name"] for shard in shards}
+            gone = {shard["name"] for shard in plan["shards"]} - kept
+            yield changed(plan, shards=shards, map=[pair for pair in plan["map"] if pair[1] not in gone])
+            yield changed(plan, shards=shards)
+        for pairs in fewer(plan["map"]):
+            yield changed(plan, map=pairs)
+        for others in fewer(plan["others"]):
+            yield changed(plan, others=others)
+        if plan["text"] != "plain":
+            yield changed(plan, text="plain")
+        if plan["metadata"] != USUAL:
+            yield changed(plan, metadata=USUAL)
+        for shards in rows(plan["shards"], "tensors", _tensors):
+            yield changed(plan, shards=shards)
+        for at, shard in enumerate(plan["shards"]):
+            for key in ("metadata", "fault"):
+                if shard[key] is not None:
+                    yield changed(plan, shards=_with(plan["shards"], at, **{key: None}))
+        yield from _without_tensor(plan)
+        yield from _renamed(plan)
+
+
+def _check(plan: Plan) -> None:
+    """Look at the plan as a whole. Raises PlanError."""
+    names = [shard["name"] for shard in plan["shards"]] + [name for name, _ in plan["others"]]
+    if len({*names, INDEX_NAME}) != len(names) + 1:
+        raise PlanError("a file stands twice")
+    if plan["text"] not in {*LAYOUTS, *CHOICES, *FAULTY}:
+        raise PlanError(f"unknown text {plan['text']!r}")
+    for shard in plan["shards"]:
+        if not _is_path(shard["name"]):
+            raise PlanError(f"no file can be called {shard['name']!r}")
+        tensors = [tensor["name"] for tensor in shard["tensors"]]
+        if len({*tensors, RESERVED, LAST}) != len(tensors) + 2:
+            raise PlanError("a tensor stands twice in its shard, or is reserved")
+        if shard["fault"] is not None and shard["fault"] not in SHARD_FAULTS:
+            raise PlanError(f"unknown fault {shard['fault']!r}")
+    for name, kind in plan["others"]:
+        if not _is_path(name) or kind not in OTHERS:
+            raise PlanError(f"no file {name!r} of kind {kind!r}")
+    if any(a != b and b.startswith(a + "/") for a in names for b in names):
+        raise PlanError("a file where a folder is")
+
+
+def _is_path(name: str) -> bool:
+    """Tell whether a file can be made there: below the folder, or in one beside it."""
+    parts = name.removeprefix("../").split("/")
+    if name.startswith("../") and parts[0] == "model":
+        return False
+    return len(name) < 200 and "\0" not in name and all(part not in ("", ".", "..") for part in parts)
+
+
+def _total(plan: Plan, shards: Mapping[str, Mapping[str, Any]]) -> int:
+    """Return the bytes of all tensors mapped that are in their shards. Raises PlanError."""
+    sizes = {}
+    for name, shard in shards.items():
+        for tensor in shard["tensors"]:
+            bits = prod(tensor["shape"]) * DTYPE_BITS[tensor["dtype"]]
+            if bits % 8 or min(tensor["shape"], default=0) < 0 or prod(tensor["shape"]) > LARGEST:
+                raise PlanError(f"{tensor['shape']} is no shape for a small file")
+            sizes[name, tensor["name"]] = bits // 8
+    where = {(tensor, str(name)): resolved(name, shards) for tensor, name in plan["map"]}
+    return sum(sizes.get((w[0], t), 0) for (t, _), w in where.items() if not isinstance(w, Fault))
+
+
+def _text(plan: Plan, total: int) -> str | bytes:
+    parts = Parts([(tensor, shard) for tensor, shard in plan["map"]], metadata_text(plan, total), total)
+    if plan["text"] in FAULTY:
+        return FAULTY[plan["text"]][1](parts)
+    return {**LAYOUTS, **CHOICES}[plan["text"]](parts)
+
+
+def _add_shard(builder: IndexBuilder, name: str, shard: Mapping[str, Any]) -> None:
+    if shard["fault"] in ("empty-file", "pickle"):
+        builder.file(name, PICKLE if shard["fault"] == "pickle" else b"")
+        return
+    made = builder.shard(name)
+    for tensor in shard["tensors"]:
+        dtype, shape = tensor["dtype"], tensor["shape"]
+        size = prod(shape) * DTYPE_BITS[dtype] // 8
+        data = filled(f"{name}: {tensor['name']}", dtype, size) if dtype == "BOOL" else None
+        made.tensor(tensor["name"], dtype, shape, data)
+    if shard["metadata"] is not None:
+        made.metadata(shard["metadata"])
+    if shard["fault"] is not None:
+        _break(made, shard["fault"], [tensor["name"] for tensor in shard["tensors"]])
+
+
+def _break(shard: ShardBuilder, fault: str, names: list[str]) -> None:
+    """Give a shard another tensor and a fault. Raises PlanError where there is nothing to break."""
+    if (fault == "name-twice" and not names) or (fault == "overlap" and shard.position < 4):
+        raise PlanError("nothing to break")
+    break_shard(shard, fault, first=names[0] if names else LAST, last=LAST, length=PAST_ANY_END)
+
+
+def _with(shards: list[Plan], at: int, **values: Any) -> list[Plan]:
+    return [*shards[:at], {**shards[at], **values}, *shards[at + 1 :]]
+
+
+def _tensors(tensors: list[Plan]) -> Iterator[list[Plan]]:
+    yield from fewer(tensors)
+    yield from rows(tensors, "shape", shapes)
+    yield from rows(tensors, "dtype", dtypes)
+
+
+def _without_tensor(plan: Plan) -> Iterator[Plan]:
+    """Yield plans with a tensor left out everywhere."""
+    for name in sorted({tensor["name"] for shard in plan["shards"] for tensor in shard["tensors"]}):
+        shards = [
+            {**shard, "tensors": [t for t in shard["tensors"] if t["name"] != name]}
+            for shard in plan["shards"]
+        ]
+        yield changed(plan, shards=shards, map=[pair for pair in plan["map"] if pair[0] != name])
+
+
+def _renamed(plan: Plan) -> Iterator[Plan]:
+    """Yield plans with shorter names of tensors and shards, the same everywhere."""
+    tensors = {tensor["name"] for shard in plan["shards"] for tensor in shard["tensors"]}
+    for name in sorted(tensors | {tensor for tensor, _ in plan["map"]}):
+        for other in texts(name):
+            shards = [
+                {
+                    **shard,
+                    "tensors": [{**t, "name": other} if t["name"] == name else t for t in shard["tensors"]],
+                }
+                for shard in plan["shards"]
+            ]
+            pairs = [[other if t == name else t, shard] for t, shard in plan["map"]]
+            yield changed(plan, shards=shards, map=pairs)
+    for at, shard in enumerate(plan["shards"]):
+        for other in ("a.safetensors", "b.safetensors"):
+            if (len(other), other) >= (len(shard["name"]), shard["name"]):
+                break
+            pairs = [[t, other if name == shard["name"] else name] for t, name in plan["map"]]
+            yield changed(plan, shards=_with(plan["shards"], at, name=other), map=pairs)
+
+
+BARE = (
+    "weights.safetensors",
+    "a..b.safetensors",
+    "100%.safetensors",
+    "a.safetensors.safetensors",
+    "~a.safetensors",
+)
+TENSORS = (
+    "../../outside", "/etc/hostname", "weight_map", "metadata", "", "\u00e9\u4e2d\U0001f600", "e\u0301", "A",
+    "a.weight", "model-00001-of-00002.safetensors", "a\x7f", 'a"b', "a\\b", "total_size",
+)  # fmt: skip
+LEADS = (
+    "x.safetensors",
+    "sub/y.safetensors",
+    "../outside/x.safetensors",
+    "../owner/repository/x.safetensors",
+)
+"""Shards that lie where bad names lead, so that a loader that follows them finds something."""
+BAD = (
+    "../outside/x.safetensors", "sub/../../outside/x.safetensors", "../model/x.safetensors",
+    "....//outside/x.safetensors", "sub/../x.safetensors", "@ROOT@/outside/x.safetensors",
+    "@ROOT@/model/x.safetensors", "x.safetensors/", "..\\outside\\x.safetensors", "sub\\y.safetensors",
+    "..\\outside/x.safetensors", "C:\\outside\\x.safetensors", "\\\\localhost\\outside\\x.safetensors",
+    "%2e%2e/outside/x.safetensors", "%2e%2e%2foutside%2fx.safetensors",
+    "%252e%252e%252foutside%252fx.safetensors",
+    "\uff0e\uff0e\uff0foutside\uff0fx.safetensors", "~/x.safetensors", "x.safetensors\0",
+    "x.safetensors\0.safetensors", "x.safetensors\n", "https://localhost/owner/repository/x.safetensors",
+    "file://@ROOT@/outside/x.safetensors", "owner/repository/x.safetensors",
+    "../../owner/repository/resolve/main/x.safetensors", "owner:x.safetensors", "", ".", "..", "sub",
+    INDEX_NAME,
+    "x.safetensors.", "x.safetensors ", "x.safetensors?download=true", "x.safetensors#b", "x.safetensor",
+    "x.SAFETENSORS", "x.*", "*.safetensors", "?.safetensors", "y.safetensors", "sub//y.safetensors",
+)  # fmt: skip
+WIDE = str.maketrans({chr(c): chr(c + 0xFEE0) for c in range(0x21, 0x7F)})
+SPELLINGS: tuple[Callable[[str], str], ...] = (
+    lambda name: name.replace(".", "%2e"),
+    lambda name: name.replace("/", "%2F"),
+    lambda name: "".join(f"%{ord(c):02x}" if c in "./" else c for c in name),
+    lambda name: "".join(f"%25{ord(c):02x}" if c in "./" else c for c in name),
+    lambda name: name.replace("x.", "%78."),
+    lambda name: "".join(c.translate(WIDE) if c in "./" else c for c in name[:-12]) + name[-12:],
+    lambda name: name[:-12].translate(WIDE) + name[-12:],
+    lambda name: name.replace("/", "\\"),
+    lambda name: name.replace("/", "//"),
+    lambda name: name.replace("..", "...."),
+    lambda name: name.upper(),
+    lambda name: f"./{name}",
+    lambda name: f"sub/../{name}",
+    lambda name: f"@ROOT@/model/{name}",
+    lambda name: f"file://@ROOT@/model/{name}",
+    lambda name: f"https://localhost/{name}",
+    lambda name: f"~/{name}",
+    lambda name: f" {name}",
+    lambda name: f"{name} ",
+    lambda name: f"{name}.",
+    lambda name: f"{name}\0",
+    lambda name: f"{name}\n",
+    lambda name: f"{name}/",
+    lambda name: f"{name}?a",
+    lambda name: f"{name}#a",
+    lambda name: f"{name}\0{name}",
+)
+"""Ways to spell a path, so that it leads there only for loaders that decode, unfold or cut it."""
+ODD_VALUES: tuple[Any, ...] = (None, 2, True, 1.5, ["x.safetensors"], {"file": "x.safetensors"})
+METADATA = (
+    None, "{}", "null", '"16"', "[]", "7", '{"total_size":0}', '{"total_size":1$n}', '{"total_size":-$n}',
+    '{"total_size":18446744073709551632}', f'{{"total_size":{"1" * 400}}}', '{"total_size":$n.0}',
+    '{"total_size":$ne0}', '{"total_size":"$n"}', '{"total_size":1e308}', '{"total_size":null}',
+    '{"total_size":1}',
+)  # fmt: skip
+MORE = '{"total_size":$n,"total_parameters":4,"by":"x","nested":{"a":[1,null,true,1.5]}}'
+PICKLES = ("x.bin", "x.pt", "x.safetensors.bin", "pytorch_model.bin")
+
+
+Twist = Callable[[Dice, Plan], None]
+
+
+def random_plan(rng: random.Random) -> Plan:
+    """Return a random plan."""
+    return _plan(Dice(rng))
+
+
+def _plan(rng: Dice) -> Plan:
+    count = rng.choice((1, 2, 2, 2, 3, 4, 5))
+    shards = [_shard(numbered(number + 1, count)) for number in range(count)]
+    out: Plan = {"shards": shards, "map": [], "metadata": '{"total_size":$n}', "text": "plain", "others": []}
+    for number in range(rng.randint(count, count + 3)):
+        shard = shards[number] if number < count else rng.choice(shards)
+        tensor = _tensor(rng, "abcdefgh"[number])
+        shard["tensors"].append(tensor)
+        out["map"].append([tensor["name"], shard["name"]])
+    rng.shuffle(out["map"])
+    roll = rng.random()
+    twists = UNUSUAL if roll < 0.4 else CHOOSING if roll < 0.56 else FAULTS if roll < 0.9 else ()
+    for _ in range(rng.choice((1, 1, 1, 2)) if twists else 0):
+        if out["shards"]:
+            rng.choice(twists)(rng, out)
+    return out
+
+
+def _shard(name: str, *tensors: dict[str, Any]) -> dict[str, Any]:
+    return {"name": name, "tensors": list(tensors), "metadata": None, "fault": None}
+
+
+def _tensor(rng: Dice, name: str) -> dict[str, Any]:
+    dtype = rng.choice((*rng.dtypes, "F32", "F32", "F32", "F16", "BF16"))
+    shape = [rng.choice((0, 1, 2, 2, 3, 4)) for _ in range(rng.choice((0, 1, 1, 2, 3)))]
+    if prod(shape) * DTYPE_BITS[dtype] % 8:
+        shape = [*shape[:-1], (shape or [1])[-1] * elements_of_a_byte(dtype)]
+    return {"name": name, "dtype": dtype, "shape": shape}
+
+
+# Unusual, and to be loaded
+
+
+def _rename(rng: Dice, out: Plan) -> None:
+    """Give a shard a name that follows no convention."""
+    shard, name = rng.choice(out["shards"]), rng.choice(BARE)
+    if any(other["name"] == name for other in out["shards"]):
+        return
+    out["map"] = [[tensor, name if where == shard["name"] else where] for tensor, where in out["map"]]
+    shard["name"] = name
+
+
+def _tensor_names(rng: Dice, out: Plan) -> None:
+    """Give tensors names that look like something else."""
+    for shard in out["shards"]:
+        for tensor in shard["tensors"]:
+            name = rng.choice((*TENSORS, out["shards"][0]["name"]))
+            if rng.random() < 0.6 and name not in {mapped for mapped, _ in out["map"]}:
+                out["map"] = [[name if t == tensor["name"] else t, where] for t, where in out["map"]]
+                tensor["name"] = name
+
+
+def _shard_metadata(rng: Dice, out: Plan) -> None:
+    for shard in out["shards"]:
+        shard["metadata"] = rng.choice((None, {}, {"format": "pt"}, {"part": "1", "b": "no tensor"}))
+
+
+def _layout(rng: Dice, out: Plan) -> None:
+    out["text"] = rng.choice(tuple(LAYOUTS))
+
+
+def _more_metadata(rng: Dice, out: Plan) -> None:  # noqa: ARG001 - all of its kind take the same
+    out["metadata"] = MORE
+
+
+def _strays(rng: Dice, out: Plan) -> None:
+    """Put files into the folder that the index does not name."""
+    names = {tensor for tensor, _ in out["map"]}
+    kept = rng.sample(sorted(names), rng.randint(1, len(names))) if names else []
+    tensors = [{"name": name, "dtype": "F32", "shape": [2]} for name in (*kept, "old")]
+    name = rng.choice(("consolidated.safetensors", "model.safetensors", "model-00009-of-00009.safetensors"))
+    out["shards"].append(_shard(name, *tensors))
+    if rng.random() < 0.5:
+        out["others"].append(rng.choice((["extra.safetensors", "junk"], ["config.json", "object"])))
+
+
+# Choices
+
+
+def _spelled(rng: Dice, out: Plan) -> None:
+    """Spell a shard with the folder in front, or put it into one below."""
+    names = {shard["name"]: shard for shard in out["shards"]}
+    pairs = [pair for pair in out["map"] if pair[1] in names]
+    if not pairs:
+        return
+    pair = rng.choice(pairs)
+    shard = names[pair[1]]
+    if rng.random() < 0.5:
+        pair[1] = rng.choice(("./", "././")) + pair[1]
+        return
+    name = rng.choice(("sub/", "sub/sub/")) + pair[1]
+    out["map"] = [[t, name if where == pair[1] else where] for t, where in out["map"]]
+    shard["name"] = name
+
+
+def _metadata(rng: Dice, out: Plan) -> None:
+    out["metadata"] = rng.choice(METADATA)
+
+
+def _open_text(rng: Dice, out: Plan) -> None:
+    out["text"] = rng.choice(tuple(CHOICES))
+
+
+def _surplus(rng: Dice, out: Plan) -> None:
+    """Have a shard hold a tensor that the map does not name."""
+    rng.choice(out["shards"])["tensors"].append(_tensor(rng, rng.choice(("surplus", "a.weight", "A"))))
+
+
+def _twice(rng: Dice, out: Plan) -> None:
+    """Have two shards hold a tensor of one name, with other bytes at least."""
+    if len(out["shards"]) < 2:
+        return
+    one, two = rng.sample(out["shards"], 2)
+    name = f"twice {len(out['map'])}"
+    tensor = _tensor(rng, name)
+    one["tensors"].append(tensor)
+    two["tensors"].append(dict(tensor) if rng.random() < 0.6 else _tensor(rng, name))
+    out["map"].append([name, one["name"]])
+
+
+def _empty_map(rng: Dice, out: Plan) -> None:  # noqa: ARG001 - all of its kind take the same
+    out["map"] = []
+
+
+def _second_index(rng: Dice, out: Plan) -> None:
+    name = rng.choice(("other", "model.fp16", "a")) + ".safetensors.index.json"
+    out["others"].append([name if rng.random() < 0.7 else "pytorch_model.bin.index.json", "index"])
+    out["shards"].append(_shard("other.safetensors", *(_tensor(rng, name) for name in "ab")))
+
+
+# Faults
+
+
+def _leads(rng: Dice, out: Plan, value: Any) -> None:
+    """Map a tensor to ``value``, with something to find where it leads."""
+    name = "b" if "b" not in {tensor for tensor, _ in out["map"]} else "led"
+    for lead in LEADS:
+        if lead not in {shard["name"] for shard in out["shards"]}:
+            out["shards"].append(_shard(lead, {"name": name, "dtype": "F32", "shape": [2]}))
+    out["map"].insert(rng.randint(0, len(out["map"])), [name, value])
+
+
+def _bad_name(rng: Dice, out: Plan) -> None:
+    if rng.random() < 0.5:
+        _leads(rng, out, rng.choice(BAD))
+        return
+    name = rng.choice(LEADS)
+    for _ in range(rng.choice((1, 1, 2))):
+        name = rng.choice(SPELLINGS)(name)
+    _leads(rng, out, name)
+
+
+def _no_name(rng: Dice, out: Plan) -> None:
+    _leads(rng, out, rng.choice(ODD_VALUES))
+
+
+def _pickle(rng: Dice, out: Plan) -> None:
+    """Name a pickle file, or a good shard with another suffix."""
+    name = rng.choice(PICKLES)
+    if rng.random() < 0.5:
+        out["others"].append([name, "pickle"])
+    else:
+        out["shards"].append(_shard(name, {"name": "pickled", "dtype": "F32", "shape": [2]}))
+    out["map"].append(["pickled", name])
+
+
+def _missing(rng: Dice, out: Plan) -> None:
+    """Take a shard away, or to another place."""
+    shard = rng.choice(out["shards"])
+    where = rng.choice(("", "sub/", "../outside/", "inside"))
+    if where == "":
+        out["shards"].remove(shard)
+    elif where == "inside":
+        shard["name"] = f"{shard['name']}/{shard['name']}"
+    else:
+        shard["name"] = where + shard["name"]
+    if rng.random() < 0.5 and out["shards"]:
+        # The tensors are there all the same, in a shard that the map does not send for them.
+        out["shards"][0]["tensors"] += [t for t in shard["tensors"] if out["shards"][0] is not shard]
+
+
+def _pattern(rng: Dice, out: Plan) -> None:
+    """Name a shard by a pattern that fits a file."""
+    pairs = [pair for pair in out["map"] if isinstance(pair[1], str)]
+    if pairs:
+        pair = rng.choice(pairs)
+        pair[1] = rng.choice(
+            (pair[1].replace("0", "*", 1), pair[1].replace("model", "m?del"), "*" + pair[1][1:])
+        )
+
+
+def _wrong_shard(rng: Dice, out: Plan) -> None:
+    """Map a tensor to a shard that does not hold it, or name one that no shard holds."""
+    shard = rng.choice(out["shards"])["name"]
+    if rng.random() < 0.5 and out["map"]:
+        rng.choice(out["map"])[1] = shard
+    else:
+        out["map"].append(
+            [rng.choice(("c.weight", "A", "__metadata__", "a.weight", "e\u0301", "none")), shard]
+        )
+        out["shards"][0]["metadata"] = {"none": "text"}
+
+
+def _repeat(rng: Dice, out: Plan) -> None:
+    """Write a tensor twice into the map, with the same shard or another one."""
+    if not out["map"]:
+        return
+    tensor, shard = rng.choice(out["map"])
+    other = rng.choice(
+        (shard, rng.choice(out["shards"])["name"], "gone.safetensors", "../outside/x.safetensors")
+    )
+    out["map"].insert(rng.randint(0, len(out["map"])), [tensor, other])
+    for row in out["shards"]:
+        if row["name"] == other and tensor not in {t["name"] for t in row["tensors"]}:
+            row["tensors"].append(_tensor(rng, tensor))
+
+
+def _bad_text(rng: Dice, out: Plan) -> None:
+    out["text"] = rng.choice(tuple(FAULTY))
+
+
+def _broken_shard(rng: Dice, out: Plan) -> None:
+    rng.choice(out["shards"])["fault"] = rng.choice(tuple(SHARD_FAULTS))
+
+
+UNUSUAL: tuple[Twist, ...] = (
+    _rename, _tensor_names, _shard_metadata, _layout, _layout, _more_metadata, _strays,
+)  # fmt: skip
+CHOOSING: tuple[Twist, ...] = (
+    _spelled, _metadata, _metadata, _open_text, _surplus, _twice, _twice, _empty_map, _second_index,
+)  # fmt: skip
+FAULTS: tuple[Twist, ...] = (
+    *(_bad_name,) * 7, *(_bad_text,) * 5, *(_missing,) * 2, *(_repeat,) * 2, *(_broken_shard,) * 2, _no_name,
+    _pickle, _pattern, _wrong_shard,
+)  # fmt: skip

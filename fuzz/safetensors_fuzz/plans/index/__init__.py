@@ -1,1 +1,0 @@
-"""Indexes: a checkpoint of several shards, and what must come of it."""

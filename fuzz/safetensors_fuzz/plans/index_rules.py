@@ -1,0 +1,366 @@
+"""What the rules say about a checkpoint: refused for sure, a choice of the loader, or loaded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from safetensors_corpus.author import shard_faults
+from safetensors_corpus.author.case import ACCEPT, Accept, Reject, reject
+from safetensors_corpus.author.file import json_text
+from safetensors_reference.rules.book import rule_book
+
+from .question import Aim, Fault, Plan, PlanError, accepting, choosing, rejecting
+
+NOT_JSON = Fault(("IDX-01",), ("IDX_NOT_JSON",))
+NO_OBJECT = Fault(("IDX-01",), ("IDX_NOT_JSON", "IDX_NO_WEIGHT_MAP"))
+NO_MAP = Fault(("IDX-01",), ("IDX_NO_WEIGHT_MAP",))
+TWICE = Fault(("IDX-12",), ("HDR_DUP_KEY",))
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What an index is made of.
+
+    Attributes:
+        pairs: tensor and shard, in order; a shard may be something other than a string.
+        metadata: JSON text of the metadata, None for none.
+        total: bytes of all tensors.
+    """
+
+    pairs: Sequence[tuple[str, Any]]
+    metadata: str | None
+    total: int
+
+    def map(self, *, comma: str = ",", colon: str = ":", escaped: bool = False) -> str:
+        """Return the JSON text of the map."""
+        spell = _escaped if escaped else json_text
+        return "{" + comma.join(f"{spell(t)}{colon}{json_text(s)}" for t, s in self.pairs) + "}"
+
+    @property
+    def first(self) -> str:
+        """The name of the first tensor. Raises PlanError."""
+        if not self.pairs:
+            raise PlanError("the text is changed at a tensor, and there is none")
+        return json_text(self.pairs[0][0])
+
+    def whole(self, *, metadata: str | None = None, members: Sequence[str] = ()) -> str:
+        """Return the text of the index with other metadata and further members at the end."""
+        told = self.metadata if metadata is None else metadata
+        head = [] if told is None else [f'"metadata":{told}']
+        return "{" + ",".join([*head, f'"weight_map":{self.map()}', *members]) + "}"
+
+    def with_total(self, text: str) -> str:
+        """Return the text of the index with the total size spelled so."""
+        return self.whole(metadata=f'{{"total_size":{text}}}')
+
+
+def _escaped(text: str) -> str:
+    units = text.encode("utf-16-be")
+    return '"' + "".join(f"\\u{units[i : i + 2].hex()}" for i in range(0, len(units), 2)) + '"'
+
+
+def _pretty(p: Parts) -> str:
+    """Lay the text out over several lines, without metadata where there are none."""
+    head = "" if p.metadata is None else f'  "metadata": {p.metadata},\n'
+    return "{\n" + head + '  "weight_map": ' + p.map(comma=",\n    ", colon=": ") + "\n}\n"
+
+
+def _spaced(p: Parts) -> str:
+    tail = "" if p.metadata is None else f' , "metadata":{p.metadata}'
+    return '\r\n\t {\t"weight_map" :\r\n' + p.map(comma=" ,\t", colon=" :\n") + tail + " }\r\n \t"
+
+
+def _map_first(p: Parts) -> str:
+    tail = "" if p.metadata is None else f',"metadata":{p.metadata}'
+    return f'{{"weight_map":{p.map()}{tail}}}'
+
+
+def _map_in_metadata(p: Parts) -> str:
+    other = ",".join(f"{json_text(t)}:{json_text(s)}" for t, s in reversed(list(_turned(p.pairs))))
+    return p.whole(metadata=f'{{"total_size":{p.total},"weight_map":{{{other}}}}}')
+
+
+def _turned(pairs: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    """Return the pairs with the shards in the opposite order."""
+    return [(t, s) for (t, _), (_, s) in zip(pairs, reversed(pairs), strict=True)]
+
+
+LAYOUTS: dict[str, Callable[[Parts], str]] = {
+    "plain": lambda p: p.whole(),
+    "pretty": _pretty,
+    "spaced": _spaced,
+    "map-first": _map_first,
+    "escapes": lambda p: p.whole().replace(
+        f'"weight_map":{p.map()}', f'"weight\\u005fmap":{p.map(escaped=True)}'
+    ),
+    "map-in-metadata": _map_in_metadata,
+}
+"""Texts that are an index, however unusual."""
+
+CHOICES: dict[str, Callable[[Parts], str]] = {
+    "index-bom": lambda p: "\ufeff" + p.whole(),
+    "index-flat-map": lambda p: p.map(),
+    "index-unknown-members": lambda p: p.whole(members=['"version":1', '"files":["x",{"a":"b"}]']),
+}
+"""Texts that a loader may take for an index or not."""
+
+
+def _lone_byte(p: Parts) -> bytes:
+    return p.whole().encode().replace(p.first.encode(), p.first.encode()[:-1] + b'\xe9"', 1)
+
+
+def _surrogate(p: Parts) -> bytes:
+    return p.whole().encode().replace(p.first.encode(), p.first.encode()[:-1] + b'\xed\xa0\x80"', 1)
+
+
+def _comma_in_map(p: Parts) -> str:
+    if not p.pairs:
+        raise PlanError("a comma behind nothing")
+    return p.whole().replace(p.map(), p.map()[:-1] + ",}")
+
+
+def _maps(p: Parts, first: Sequence[tuple[str, Any]], second: Sequence[tuple[str, Any]]) -> str:
+    maps = [Parts(pairs, None, 0).map() for pairs in (first, second)]
+    return f'{{"metadata":{{"total_size":{p.total}}},"weight_map":{maps[0]},"weight_map":{maps[1]}}}'
+
+
+FAULTY: dict[str, tuple[Fault, Callable[[Parts], str | bytes]]] = {
+    "nothing": (NO_OBJECT, lambda _: ""),
+    "array": (NO_OBJECT, lambda p: f"[{p.whole()}]"),
+    "string": (NO_OBJECT, lambda _: '"weight_map"'),
+    "null": (NO_OBJECT, lambda _: "null"),
+    "number": (NO_OBJECT, lambda _: "7"),
+    "safetensors-file": (NO_OBJECT, lambda _: b"\x02\0\0\0\0\0\0\0{}"),
+    "cut-off": (NOT_JSON, lambda p: p.whole()[:-1]),
+    "cut-off-in-map": (NOT_JSON, lambda p: p.whole()[:-2]),
+    "comma-at-end-of-map": (NOT_JSON, _comma_in_map),
+    "comma-at-end": (NOT_JSON, lambda p: p.whole()[:-1] + ",}"),
+    "comment": (NOT_JSON, lambda p: "/* index */" + p.whole()),
+    "single-quotes": (NOT_JSON, lambda p: p.whole().replace('"', "'")),
+    "nan": (NOT_JSON, lambda p: p.with_total("NaN")),
+    "leading-zero": (NOT_JSON, lambda p: p.with_total(f"0{p.total or 1}")),
+    "second-object": (NOT_JSON, lambda p: p.whole() * 2),
+    "nul-behind": (NOT_JSON, lambda p: p.whole() + "\0"),
+    "word-behind": (NOT_JSON, lambda p: p.whole() + " x"),
+    "raw-line-feed": (NOT_JSON, lambda p: p.with_total(f'{p.total},"by":"a\nb"')),
+    "utf-16": (NOT_JSON, lambda p: p.whole().encode("utf-16-le")),
+    "utf-16-with-mark": (NOT_JSON, lambda p: p.whole().encode("utf-16")),
+    "lone-byte-in-name": (NOT_JSON, _lone_byte),
+    "lone-byte-in-metadata": (
+        NOT_JSON,
+        lambda p: p.with_total(f'{p.total},"by":"Andr@"').encode().replace(b"@", b"\xe9"),
+    ),
+    "surrogate": (NOT_JSON, _surrogate),
+    "map-missing": (NO_MAP, lambda p: f'{{"metadata":{p.metadata or "{}"}}}'),
+    "map-null": (NO_MAP, lambda p: p.whole().replace(p.map(), "null")),
+    "map-string": (NO_MAP, lambda p: p.whole().replace(p.map(), '"model.safetensors"')),
+    "map-array": (NO_MAP, lambda p: p.whole().replace(p.map(), json.dumps([s for _, s in p.pairs]))),
+    "map-of-other-case": (NO_MAP, lambda p: p.whole().replace('"weight_map"', '"Weight_Map"')),
+    "map-only-in-metadata": (NO_MAP, lambda p: f'{{"metadata":{{"total_size":0,"weight_map":{p.map()}}}}}'),
+    "two-maps": (TWICE, lambda p: _maps(p, p.pairs, p.pairs)),
+    "two-maps-other-first": (TWICE, lambda p: _maps(p, _turned(p.pairs), p.pairs)),
+    "two-maps-split": (TWICE, lambda p: _maps(p, p.pairs[:1], p.pairs[1:])),
+}
+"""Texts that are no index: why, and how they are made."""
+
+
+def metadata_choice(text: str | None, total: int) -> str | None:
+    """Return the choice that the metadata of an index fall under. Raises PlanError for no JSON text.
+
+    Args:
+        text: their JSON text, None for none.
+        total: bytes of all tensors mapped.
+    """
+    if text is None:
+        return "index-metadata"
+    try:
+        value = json.loads(text, parse_constant=_no_constant)
+    except ValueError as err:
+        raise PlanError(f"no metadata: {err}") from err
+    if not isinstance(value, dict):
+        return "index-metadata-type"
+    if "total_size" not in value:
+        return "index-metadata"
+    size = value["total_size"]
+    if type(size) is not int:
+        return "index-total-size-type"
+    return None if size == total else "index-total-size"
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
+
+
+SUFFIX = ".safetensors"
+SHARD_FAULTS: dict[str, tuple[str, str]] = {
+    **shard_faults.SHARD_FAULTS,
+    "empty-file": ("FRM-03", "FRM_TOO_SHORT"),
+    "pickle": ("IDX-07", "FRM_HEADER_OVER_LIMIT"),
+}
+"""What is wrong with one shard: rule and code."""
+ORDER = (
+    "index-dot-slash", "index-subfolder", "index-bom", "index-flat-map", "index-surplus-tensor",
+    "index-total-size", "index-tensor-twice", "index-empty-map", "index-unknown-members", "index-several",
+    "index-metadata-type", "index-metadata", "index-total-size-type",
+)  # fmt: skip
+"""Of several choices that a checkpoint falls under the first one speaks: those that the hardened profile
+refuses stand in front."""
+CODES = {
+    "index-surplus-tensor": "IDX_TENSOR_UNINDEXED",
+    "index-tensor-twice": "IDX_TENSOR_DUPLICATE",
+    "index-dot-slash": "IDX_BAD_FILENAME",
+    "index-subfolder": "IDX_BAD_FILENAME",
+    "index-bom": "IDX_NOT_JSON",
+    "index-flat-map": "IDX_NO_WEIGHT_MAP",
+    "index-total-size": "IDX_SIZE_MISMATCH",
+}
+"""Choice -> code of the refusal; the others have none of their own."""
+Pair = tuple[str, str]
+"""Tensor and shard."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What comes of a checkpoint: the rules' word, what the map names and what the shards hold besides."""
+
+    aim: Aim
+    found: list[Pair]
+    surplus: list[Pair]
+
+
+def resolved(name: Any, files: Mapping[str, Any]) -> tuple[str, str | None] | Fault:
+    """Return the file that a shard name leads to and the choice that it takes, or why it must be refused."""
+    if not isinstance(name, str):
+        return Fault(("IDX-01",), ("IDX_NO_WEIGHT_MAP", "IDX_BAD_FILENAME"))
+    plain = not any(c in "\\:" or c < " " or c == "\x7f" for c in name)
+    parts = name.split("/")
+    if plain and len(parts) > 1 and parts[-1]:
+        rest = [part for part in parts if part != "."]
+        bare = "/".join(rest)
+        if bare in files and ".." not in rest and "" not in rest and name.endswith(SUFFIX):
+            if len(rest) == len(parts):
+                return bare, "index-subfolder"
+            if len(rest) == 1:
+                return bare, "index-dot-slash"
+            raise PlanError("a subfolder by way of the folder itself")
+    if not plain or len(parts) > 1 or name in ("", ".", ".."):
+        return Fault(("IDX-04", "IDX-05"), ("IDX_BAD_FILENAME", "IDX_SHARD_MISSING", "IDX_BAD_EXTENSION"))
+    if not name.endswith(SUFFIX):
+        return Fault(("IDX-07",), ("IDX_BAD_EXTENSION", "IDX_SHARD_MISSING"))
+    if name not in files:
+        return Fault(("IDX-08",), ("IDX_SHARD_MISSING",))
+    return name, None
+
+
+def look(plan: Plan, shards: Mapping[str, Mapping[str, Any]], total: int) -> Loaded:
+    """Return what the rules say about a plan, and what a loader must find. Raises PlanError.
+
+    Args:
+        plan: the plan.
+        shards: path below the checkpoint's folder -> the shard of the plan.
+        total: bytes of all tensors mapped that are in their shards.
+    """
+    faults = list(_text_faults(plan))
+    choices = set(_text_choices(plan, total))
+    found: list[Pair] = []
+    names = [tensor for tensor, _ in plan["map"]]
+    if len(set(names)) != len(names):
+        faults.append(Fault(("IDX-12",), ("HDR_DUP_KEY", "IDX_TENSOR_DUPLICATE", "IDX_BAD_FILENAME")))
+    for tensor, name in plan["map"]:
+        if names.count(tensor) > 1:
+            continue  # which of its shards is meant, nobody knows
+        where = resolved(name, shards)
+        if isinstance(where, Fault):
+            faults.append(where)
+            continue
+        shard, choice = where
+        if choice is not None:
+            choices.add(choice)
+        fault = shards[shard]["fault"]
+        if fault is not None:
+            rule, code = SHARD_FAULTS[fault]
+            faults.append(Fault((rule, "IDX-08"), (code,)))
+        elif tensor not in {row["name"] for row in shards[shard]["tensors"]}:
+            faults.append(Fault(("IDX-09", "IDX-14"), ("IDX_TENSOR_MISSING",), "should"))
+        found.append((tensor, shard))
+    if faults:
+        return Loaded(rejecting(faults), [], [])
+    surplus = list(_surplus(found, shards))
+    if surplus:
+        choices.add("index-surplus-tensor")
+    if any(_twice(found, shards)):
+        choices.add("index-tensor-twice")
+    return Loaded(_aim(plan, choices, shards), found, surplus)
+
+
+def _text_faults(plan: Plan) -> Iterator[Fault]:
+    if plan["text"] in FAULTY:
+        yield FAULTY[plan["text"]][0]
+
+
+def _text_choices(plan: Plan, total: int) -> Iterator[str]:
+    if plan["text"] in CHOICES:
+        yield plan["text"]
+    if plan["text"] not in FAULTY and plan["text"] not in ("index-flat-map", "map-in-metadata"):
+        choice = metadata_choice(metadata_text(plan, total), total)
+        if choice is not None:
+            yield choice
+    if not plan["map"]:
+        yield "index-empty-map"
+    if any(name.endswith(".index.json") for name, _ in plan["others"]):
+        yield "index-several"
+
+
+def metadata_text(plan: Plan, total: int) -> str | None:
+    """Return the JSON text of the index's metadata."""
+    text: str | None = plan["metadata"]
+    return None if text is None else text.replace("$n", str(total))
+
+
+def _surplus(found: Sequence[Pair], shards: Mapping[str, Mapping[str, Any]]) -> Iterator[Pair]:
+    """Yield the tensors of the shards that the map does not name. Raises PlanError where two are alike."""
+    mapped, met = {tensor for tensor, _ in found}, set()
+    for shard in dict.fromkeys(shard for _, shard in found):
+        for row in shards[shard]["tensors"]:
+            if row["name"] not in mapped:
+                if row["name"] in met:
+                    raise PlanError("two tensors that are not mapped have one name")
+                met.add(row["name"])
+                yield row["name"], shard
+
+
+def _twice(found: Sequence[Pair], shards: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the mapped tensors that another shard of the map holds too."""
+    loaded = {shard for _, shard in found}
+    for tensor, shard in found:
+        others = loaded - {shard}
+        if any(tensor == row["name"] for other in others for row in shards[other]["tensors"]):
+            yield tensor
+
+
+def _aim(plan: Plan, choices: set[str], shards: Mapping[str, Mapping[str, Any]]) -> Aim:
+    choice = next((name for name in ORDER if name in choices), None)
+    if choice is None:
+        more = plan["metadata"] not in ('{"total_size":$n}', None) and plan["text"] != "map-in-metadata"
+        return accepting(
+            "IDX-01", *(["IDX-02"] if more else _about(plan, shards)), level="may" if more else "must"
+        )
+    if len(choices) > 1 and choices & {"index-surplus-tensor"}:
+        raise PlanError("tensors that are not mapped beside another choice")
+    refused = reject(CODES.get(choice, "UNCLASSIFIED"))
+    options: dict[str, Accept | Reject] = {
+        name: refused if name == "reject" else ACCEPT for name in rule_book().choices[choice].options
+    }
+    return choosing(choice, options, "IDX-01", beside=choices)
+
+
+def _about(plan: Plan, shards: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the rules of what is special about a checkpoint that must be loaded."""
+    used = {shard for _, shard in plan["map"]}
+    if set(shards) - used or plan["others"]:
+        yield "IDX-15"
+    if any(tensor in used for tensor, _ in plan["map"]):
+        yield "IDX-12"

@@ -1,1 +1,0 @@
-"""Slices: what is asked for, and what must come of it."""

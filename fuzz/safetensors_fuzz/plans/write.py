@@ -1,0 +1,615 @@
+"""Writes: what is handed to a writer, and where the file goes.
+
+A plan holds ``storages`` (name -> ``size`` in bytes, ``fill``: hexadecimal bytes that repeat, empty for a
+pattern, ``guard``: whether foreign memory lies around), ``tensors`` (as in the manifest; ``offset`` counts
+behind the guard, ``nbytes`` is None for what the shape needs), ``metadata`` (None, ``{"items": pairs}``, or
+``{"value": v}`` for something that is no map), ``target``, ``before`` (``name``, ``dtype``, ``shape`` of the
+tensors of the file that stands there), ``properties`` and ``file_size_limit``.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
+from math import prod
+from typing import Any
+
+from safetensors_corpus import recipe
+from safetensors_corpus.author.file import pattern
+from safetensors_corpus.author.write import WriteBuilder
+from safetensors_reference.rules.dtypes import DTYPE_BITS
+
+from .question import Asking, Plan, PlanError, PlanQuestion, asked
+from .values import Dice, changed, dtypes, each, elements_of_a_byte, fewer, numbers, rows, shapes, texts
+from .write_rules import (
+    MUST,
+    OTHER_TYPES,
+    RESERVED,
+    SHOULD,
+    aim_at,
+    check_foreign,
+    check_limit,
+    check_place,
+    keepers,
+    sharing,
+)
+
+CANARY = b"foreign memory! " * 4
+"""Stands around what is given, so that a writer that reads past it gives itself away."""
+LARGEST = 48 << 10
+"""Bytes of all memory of a plan at most."""
+TARGETS = ("new", "file", "link", "input", "missing-folder")
+
+
+class Writes(Asking):
+    """Saving tensors and metadata."""
+
+    step = "write"
+
+    def plan(self, rng: random.Random) -> Plan:
+        """Return a random plan."""
+        return random_plan(rng)
+
+    def question(self, plan: Plan) -> PlanQuestion:
+        """Return what a plan asks. Raises PlanError."""
+        _check(plan)
+        own = {name: _memory(name, storage) for name, storage in plan["storages"].items()}
+        for tensor in plan["tensors"]:
+            if tensor["storage"] not in own:
+                raise PlanError(f"no storage {tensor['storage']!r}")
+            check_place(tensor, own[tensor["storage"]])
+        guards = {name: CANARY if s["guard"] else b"" for name, s in plan["storages"].items()}
+        memory = {name: guards[name] + data + guards[name] for name, data in own.items()}
+        tensors = [{**t, "offset": t["offset"] + len(guards[t["storage"]])} for t in plan["tensors"]]
+        aim = aim_at(plan, memory, tensors)
+        builder = WriteBuilder(plan["target"], list(plan["properties"]), plan["file_size_limit"])
+        for name, data in memory.items():
+            builder.storage(name, data if len(data) < 1024 else recipe.from_bytes(data))
+        for tensor in tensors:
+            builder.give(**tensor)
+        metadata = _handed_over(plan["metadata"])
+        builder.metadata(metadata)
+        for row in plan["before"]:
+            builder.before.tensor(row["name"], row["dtype"], row["shape"])
+        if aim.choice == "shared-memory":
+            _stored_once(builder, [t["name"] for t in tensors], metadata, sharing(memory, tensors))
+        if plan["file_size_limit"] is not None:
+            check_limit(plan["file_size_limit"], tensors)
+        if "no-foreign-bytes" in plan["properties"]:
+            check_foreign(builder.action(), memory, tensors)
+        return asked(self, plan, builder, aim)
+
+    def simpler(self, plan: Plan) -> Iterator[Plan]:
+        """Yield simpler plans."""
+        for tensors in fewer(plan["tensors"]):
+            yield _used(changed(plan, tensors=tensors))
+        if plan["metadata"] is not None:
+            yield changed(plan, metadata=None)
+        yield changed(plan, target="new", before=[], properties=[])
+        for properties in fewer(plan["properties"]):
+            yield changed(plan, properties=properties)
+        for before in fewer(plan["before"]):
+            yield changed(plan, before=before)
+        if plan["target"] in ("link", "file"):
+            yield changed(plan, target="file")
+            yield changed(plan, target="new", before=[])
+        if plan["file_size_limit"] is not None:
+            yield changed(plan, file_size_limit=None)
+        yield from _plainer_memory(plan)
+        yield from _plainer_tensors(plan)
+        for before in chain(rows(plan["before"], "shape", shapes), rows(plan["before"], "dtype", dtypes)):
+            yield changed(plan, before=before)
+        if plan["metadata"] is not None and "items" in plan["metadata"]:
+            items = plan["metadata"]["items"]
+            for other in chain(fewer(items), each(items, _pairs)):
+                yield changed(plan, metadata={"items": other})
+
+
+def _check(plan: Plan) -> None:
+    """Look at the plan as a whole. Raises PlanError."""
+    if plan["target"] not in TARGETS:
+        raise PlanError(f"unknown target {plan['target']!r}")
+    stands = plan["target"] in ("file", "link", "input")
+    if bool(plan["before"]) and not stands:
+        raise PlanError("a file before at a new target")
+    if plan["target"] == "input" and (plan["tensors"] or plan["metadata"] is not None or plan["properties"]):
+        raise PlanError("a file that is saved again is all that is given")
+    if unknown := set(plan["properties"]) - {*SHOULD, *MUST}:
+        raise PlanError(f"unknown properties {sorted(unknown)}")
+    if "idempotent" in plan["properties"] and plan["metadata"] is not None:
+        raise PlanError("saving again drops metadata")
+    if "keeps-link" in plan["properties"] and plan["target"] != "link":
+        raise PlanError("no link to keep")
+    names = [row["name"] for row in plan["before"]]
+    if len({*names, RESERVED}) != len(names) + 1:
+        raise PlanError("a name of the file before stands twice, or is reserved")
+    if sum(storage["size"] for storage in plan["storages"].values()) > LARGEST:
+        raise PlanError("too much memory")
+    if "no-foreign-bytes" in plan["properties"]:
+        guarded = [s for s in plan["storages"].values() if s["guard"]]
+        if not guarded or any(s["fill"] for s in plan["storages"].values()):
+            raise PlanError("what is foreign cannot be told from what is given")
+
+
+def _memory(name: str, storage: Mapping[str, Any]) -> bytes:
+    size, fill = storage["size"], bytes.fromhex(storage["fill"])
+    return (fill * (size // len(fill) + 1))[:size] if fill else pattern(name, size)
+
+
+def _handed_over(metadata: Mapping[str, Any] | None) -> Any:
+    """Return the metadata to hand over. Raises PlanError."""
+    if metadata is None:
+        return None
+    if "value" in metadata:
+        if not metadata["value"] or isinstance(metadata["value"], dict):
+            raise PlanError("a map, or something that may stand for none")
+        return metadata["value"]
+    try:
+        out = {key: value for key, value in metadata["items"]}  # noqa: C416
+    except TypeError as err:
+        raise PlanError(f"no metadata key: {err}") from err
+    if len(out) != len(metadata["items"]):
+        raise PlanError("a metadata key stands twice")
+    return out
+
+
+def _stored_once(builder: WriteBuilder, names: list[str], metadata: Any, groups: list[Any]) -> None:
+    """Say what the file holds when of the tensors that share memory one alone is stored."""
+    if not all(map(keepers, groups)):
+        return
+    kept = {name: keepers(group)[0] for group in groups for name, _ in group}
+    left = {name: keeper for name, keeper in kept.items() if name != keeper}
+    if set(left) & set(metadata or {}):
+        raise PlanError("a note has the name of a metadata key")
+    stored = [name for name in names if name not in left]
+    builder.holds(*stored, metadata=metadata, option="once")
+    builder.holds(*stored, metadata={**(metadata or {}), **left}, option="noted")
+
+
+def _used(plan: Plan) -> Plan:
+    """Leave out the storages that no tensor is in."""
+    used = {tensor["storage"] for tensor in plan["tensors"]}
+    return {**plan, "storages": {name: s for name, s in plan["storages"].items() if name in used}}
+
+
+def _plainer_memory(plan: Plan) -> Iterator[Plan]:
+    for name, storage in plan["storages"].items():
+        for key, value in (("guard", False), ("fill", "")):
+            if storage[key] != value:
+                yield changed(plan, storages={**plan["storages"], name: {**storage, key: value}})
+        for size in numbers(storage["size"]):
+            yield changed(plan, storages={**plan["storages"], name: {**storage, "size": size}})
+
+
+def _plainer_tensors(plan: Plan) -> Iterator[Plan]:
+    tensors = plan["tensors"]
+    for at, tensor in enumerate(tensors):
+        for other in _plainer(tensor):
+            yield changed(plan, tensors=[*tensors[:at], other, *tensors[at + 1 :]])
+
+
+def _plainer(tensor: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield simpler tensors."""
+    if tensor["strides"] is not None:
+        yield {**tensor, "strides": None}
+        for dim in range(len(tensor["shape"])):
+            pair = {key: [*tensor[key][:dim], *tensor[key][dim + 1 :]] for key in ("shape", "strides")}
+            yield {**tensor, **pair}
+        yield from ({**tensor, "strides": strides} for strides in each(tensor["strides"], numbers))
+        yield from ({**tensor, "shape": shape} for shape in each(tensor["shape"], numbers))
+    else:
+        yield from ({**tensor, "shape": shape} for shape in shapes(tensor["shape"]))
+    if tensor["byteorder"] == "big":
+        yield {**tensor, "byteorder": "little"}
+    if tensor["nbytes"] is not None:
+        yield {**tensor, "nbytes": None}
+        yield from ({**tensor, "nbytes": nbytes} for nbytes in numbers(tensor["nbytes"]))
+    yield from ({**tensor, "offset": offset} for offset in numbers(tensor["offset"]))
+    if tensor["dtype"] in DTYPE_BITS:
+        yield from ({**tensor, "dtype": dtype} for dtype in dtypes(tensor["dtype"]))
+    if isinstance(tensor["name"], str):
+        yield from ({**tensor, "name": name} for name in texts(tensor["name"]))
+
+
+def _pairs(pair: list[Any]) -> Iterator[list[Any]]:
+    yield from each(pair, lambda text: texts(text) if isinstance(text, str) else iter(()))
+
+
+NAMES = (
+    "", " ", "a b", "\u00e9", "e\u0301", "\u00c9", "\u91cd\u307f", "\U0001f9ca", "a\0b", "a\0",
+    "\x01\t\n\r\x1f", "a\x7fb", "a\u2028b", "a\uffff", "\ufdd0", "a\u202eb", 'a"b', "a\\", "\\u0041",
+    "a/b", "../../a", '"},"b":{"', "0", "null", "dtype", "shape", "data_offsets", "__proto__",
+    "__metadata___", "__METADATA__", "__metadata__ ", "n" * 300, "n" * 5000, "\ufb01",
+)  # fmt: skip
+LONE = ("a\ud800", "\udc00a", "\udc00\ud800", "\udfff", "\ud800b")
+NO_TEXTS = (7, None, True, 1.5, 0, False)
+NO_MAPS = (["key", "value"], "key", 7, True, [["key", "value"]], 1.5)
+SPECIAL = {
+    "F16": "017d55fd00800100", "BF16": "817fa5ff00800100", "F32": "0100807fa5a5a5ff0000008001000000",
+    "F64": "010000000000f07fa5a5a5a5a5a5f5ff00000000000000800100000000000000",
+    "C64": "0100807f0000008001000000a5a5a5ff", "I64": "0000000000000080ffffffffffffff7f0100000000002000",
+    "U64": "ffffffffffffffff0100000000002000", "F8_E8M0": "ff00", "F8_E4M3FNUZ": "8000", "F8_E4M3": "ff7f80",
+    "F8_E5M2": "fd7d80", "F8_E5M2FNUZ": "80", "BOOL": "000101",
+}  # fmt: skip
+"""Dtype -> bytes that a conversion would change: NaNs with a payload, minus zero, extremes."""
+WRAPS: tuple[tuple[str, list[int], int], ...] = (
+    ("U8", [2**32, 2**32], 0), ("U8", [2**62 + 1, 4], 4), ("F64", [2**61], 0), ("F32", [2**62 + 1], 4),
+    ("U8", [2**61], 0), ("U8", [2**61 + 1], 1), ("F4", [2**62], 0), ("U8", [2**16, 2**16], 0),
+    ("F32", [2**30 + 1], 4), ("F16", [2**63 + 2], 4), ("U8", [2**64 + 3], 3), ("F6_E2M3", [2**63], 0),
+)  # fmt: skip
+"""Shapes whose size wraps in a machine word, and the bytes that are left then: dtype, shape, bytes."""
+DISK = 4096
+"""Largest file in bytes where the disk is full."""
+
+
+def _add(out: Plan, name: str, dtype: str, shape: list[int], storage: str, **more: Any) -> None:
+    tensor = {"name": name, "dtype": dtype, "shape": shape, "storage": storage, "offset": 0, "strides": None}
+    out["tensors"].append({**tensor, "byteorder": "little", "nbytes": None, **more})
+
+
+def _storage(out: Plan, dtype: str, size: int, *, guard: bool) -> str:
+    name = f"view {len(out['storages'])}"
+    out["storages"][name] = {"size": size, "fill": "000101" if dtype == "BOOL" else "", "guard": guard}
+    return name
+
+
+def _guarded(rng: Dice, out: Plan) -> bool:
+    """Decide whether foreign memory lies around. Beside bytes that repeat it could not be told apart."""
+    guard = rng.random() < 0.7 and not any(s["fill"] for s in out["storages"].values())
+    if guard and "no-foreign-bytes" not in out["properties"]:
+        out["properties"].append("no-foreign-bytes")
+    return guard
+
+
+def _row_major(shape: list[int], width: int) -> list[int]:
+    return [width * prod(shape[dim + 1 :]) for dim in range(len(shape))]
+
+
+def contiguous(rng: Dice, out: Plan) -> None:
+    """Give a contiguous view inside a larger storage, its strides spelled out at times."""
+    dtype = rng.choice(rng.whole)
+    width = DTYPE_BITS[dtype] // 8
+    shape = [rng.choice((0, 1, 1, 2, 3)) for _ in range(rng.randint(0, 4))]
+    size = prod(shape) * width
+    offset = rng.choice((0, width, 2 * width, 3))
+    strides = None
+    if rng.random() < 0.6:
+        # Strides of dimensions of one element lead nowhere; without elements none leads anywhere.
+        odd = (999, -8, 0, 4096)
+        strides = [
+            rng.choice((stride, *odd)) if n == 1 or 0 in shape else stride
+            for n, stride in zip(shape, _row_major(shape, width), strict=True)
+        ]
+    storage = _storage(out, dtype, offset + size + rng.choice((0, width)), guard=_guarded(rng, out))
+    _add(out, "view", dtype, shape, storage, offset=offset, strides=strides)
+
+
+def strided(rng: Dice, out: Plan) -> None:
+    """Give a view that is not contiguous: a random walk from a contiguous array."""
+    dtype = rng.choice((*rng.whole, "BOOL"))
+    width = DTYPE_BITS[dtype] // 8
+    shape = [rng.randint(2, 5) for _ in range(rng.choice((1, 2, 2, 3, 3)))]
+    size = prod(shape) * width
+    strides, offset = _row_major(shape, width), 0
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        offset += _stride_step(rng, shape, strides)
+    if rng.random() < 0.1:
+        shape, strides, offset, size = [2], [width + rng.randint(1, 3)], 0, 3 * width + 3
+    storage = _storage(out, dtype, size, guard=_guarded(rng, out))
+    order = "big" if width > 1 and rng.random() < 0.1 else "little"
+    _add(out, "view", dtype, shape, storage, offset=offset, strides=strides, byteorder=order)
+    rng.shuffle(out["tensors"])
+
+
+def _stride_step(rng: Dice, shape: list[int], strides: list[int]) -> int:
+    """Change a view in place as an array library would and return by how much its start moves."""
+    dim = rng.randrange(len(shape))
+    kind = rng.choice(("axes", "axes", "every", "back", "crop", "repeat", "windows"))
+    if kind == "axes":
+        order = rng.sample(range(len(shape)), len(shape))
+        shape[:], strides[:] = [shape[d] for d in order], [strides[d] for d in order]
+    elif kind == "every":
+        step = rng.randint(2, 3)
+        shape[dim] = -(-shape[dim] // step)
+        strides[dim] *= step
+    elif kind == "back":
+        moved = (shape[dim] - 1) * strides[dim]
+        strides[dim] = -strides[dim]
+        return moved
+    elif kind == "crop" and shape[dim] > 1:
+        start = rng.randint(0, 1)
+        shape[dim] -= 1
+        return start * strides[dim]
+    elif kind == "repeat":
+        strides[dim] = 0
+    elif kind == "windows" and len(shape) == 1 and shape[0] > 2 and strides[0] > 0:
+        shape[:], strides[:] = [shape[0] - 1, 2], [strides[0], strides[0]]
+    return 0
+
+
+def big_endian(rng: Dice, out: Plan) -> None:
+    """Give elements that lie in memory with their highest byte first."""
+    dtype = rng.choice([dtype for dtype in rng.whole if DTYPE_BITS[dtype] > 8])
+    shape = [rng.randint(1, 3) for _ in range(rng.randint(0, 2))]
+    storage = _storage(out, dtype, prod(shape) * DTYPE_BITS[dtype] // 8, guard=False)
+    _add(out, "big", dtype, shape, storage, byteorder="big")
+    rng.shuffle(out["tensors"])
+
+
+def parts(rng: Dice, out: Plan) -> None:
+    """Give several tensors of one storage that have no byte in common."""
+    dtype = rng.choice(rng.whole)
+    width = DTYPE_BITS[dtype] // 8
+    lengths = [rng.randint(0, 3) for _ in range(rng.randint(2, 3))]
+    gap = rng.choice((0, 0, width))
+    storage = _storage(out, dtype, sum(lengths) * width + len(lengths) * gap, guard=_guarded(rng, out))
+    offset = 0
+    names = rng.sample("xyz", len(lengths))
+    for name, length in zip(names, lengths, strict=True):
+        _add(out, name, dtype, [length], storage, offset=offset)
+        offset += length * width + gap
+
+
+def shared(rng: Dice, out: Plan) -> None:
+    """Give several tensors that have bytes in common."""
+    dtype = rng.choice(rng.whole)
+    width, length = DTYPE_BITS[dtype] // 8, rng.choice((4, 6))
+    storage = _storage(out, dtype, length * width, guard=_guarded(rng, out))
+    forms: list[tuple[list[int], int]] = [([length], 0), ([2, length // 2], 0), ([length // 2], 1)]
+    forms += [([length // 2], 0), ([length - 2], 2), ([length - 2], 0), ([length], 0)]
+    for name in rng.sample("xyz", rng.choice((2, 2, 3))):
+        shape, first = rng.choice(forms)
+        _add(out, name, dtype, list(shape), storage, offset=first * width)
+
+
+Twist = Callable[[Dice, Plan], None]
+
+
+def random_plan(rng: random.Random) -> Plan:
+    """Return a random plan."""
+    return _plan(Dice(rng))
+
+
+def _plan(rng: Dice) -> Plan:
+    out: Plan = {
+        "storages": {},
+        "tensors": [],
+        "metadata": None,
+        "target": "new",
+        "before": [],
+        "properties": [],
+        "file_size_limit": None,
+    }
+    if rng.random() < 0.05:
+        return _saved_again(rng, out)
+    for number in range(rng.choice((0, 1, 1, 1, 2, 2, 3, 4))):
+        _ordinary(rng, out, "abcd"[number])
+    rng.shuffle(out["tensors"])
+    roll = rng.random()
+    if roll < 0.35:
+        for _ in range(rng.choice((1, 1, 2))):
+            rng.choice(UNUSUAL)(rng, out)
+    elif roll < 0.5:
+        rng.choice(CHOICES)(rng, out)
+    elif roll < 0.8:
+        for _ in range(rng.choice((1, 1, 1, 2))):
+            rng.choice(FAULTS)(rng, out)
+        if rng.random() < 0.5:
+            out["properties"] = ["target-unchanged"]
+            _over_old_file(rng, out)
+    elif roll < 0.92:
+        _recommended(rng, out)
+    return out
+
+
+def shape_for(rng: Dice, dtype: str, rank: int | None = None) -> list[int]:
+    """Return a small shape, of packed elements one of whole bytes."""
+    rank = rng.choice((0, 1, 1, 1, 2, 2, 3, 4, 7, 8)) if rank is None else rank
+    shape = [rng.choice((0, 1, 2, 2, 3, 3, 4, 5) if rank < 4 else (1, 1, 2, 3)) for _ in range(rank)]
+    bits = DTYPE_BITS.get(dtype, 8)
+    if prod(shape) * bits % 8:
+        if not shape:
+            shape.append(1)
+        shape[-1] *= elements_of_a_byte(dtype)
+    return shape
+
+
+def add(out: Plan, name: Any, dtype: str, shape: list[int], size: int, **more: Any) -> dict[str, Any]:
+    """Add a tensor with a storage of its own, or in ``storage``, and return it."""
+    storage = more.pop("storage", None)
+    if storage is None:
+        storage = f"memory {len(out['storages'])}"
+        fill = more.pop("fill", SPECIAL["BOOL"] if dtype == "BOOL" else "")
+        out["storages"][storage] = {"size": size, "fill": fill, "guard": more.pop("guard", False)}
+    tensor = {"name": name, "dtype": dtype, "shape": shape, "storage": storage, "offset": 0, "strides": None}
+    tensor |= {"byteorder": "little", "nbytes": None, **more}
+    out["tensors"].append(tensor)
+    return tensor
+
+
+def _ordinary(rng: Dice, out: Plan, name: Any, dtype: str | None = None) -> dict[str, Any]:
+    dtype = rng.choice(rng.dtypes) if dtype is None else dtype
+    shape = shape_for(rng, dtype)
+    return add(out, name, dtype, shape, prod(shape) * DTYPE_BITS[dtype] // 8)
+
+
+def _saved_again(rng: Dice, out: Plan) -> Plan:
+    """Load a file and save what it holds over it."""
+    for name in "bacd"[: rng.randint(0, 4)]:
+        dtype = rng.choice(("U8", "F32", "F64", "F16", "I64", "I8", "BOOL"))
+        shape = shape_for(rng, dtype, rng.choice((0, 1, 1, 2)))
+        out["before"].append({"name": name, "dtype": dtype, "shape": shape})
+    return {**out, "target": "input"}
+
+
+# Unusual, and to be written
+
+
+def _names(rng: Dice, out: Plan) -> None:
+    """Give tensors unusual names."""
+    for tensor in out["tensors"]:
+        if rng.random() < 0.7:
+            tensor["name"] = rng.choice(NAMES) + (rng.choice(NAMES) if rng.random() < 0.3 else "")
+    if len({t["name"] for t in out["tensors"]}) != len(out["tensors"]):
+        del out["tensors"][1:]
+
+
+def _metadata(rng: Dice, out: Plan) -> None:
+    """Hand over metadata, at times of unusual texts or many keys."""
+    if rng.random() < 0.1:
+        items = [[f"key {n}", f"value {n}"] for n in range(rng.choice((20, 120)))]
+    else:
+        words = (*NAMES, "key", "format", "t", "__metadata__", "true", "[2]")
+        items = [[rng.choice(words), rng.choice(words)] for _ in range(rng.choice((0, 1, 1, 2, 3)))]
+        items = [[key, value] for key, value in {key: value for key, value in items}.items()]  # noqa: C416
+    rng.shuffle(items)
+    out["metadata"] = {"items": items}
+
+
+def _empty(rng: Dice, out: Plan) -> None:
+    """Have no tensors."""
+    out["tensors"], out["storages"] = [], {}
+    if rng.random() < 0.6:
+        out["metadata"] = {"items": []}
+
+
+def _values(rng: Dice, out: Plan) -> None:
+    """Give values that a conversion would change."""
+    dtype = rng.choice(tuple(SPECIAL))
+    size = 2 * len(bytes.fromhex(SPECIAL[dtype]))
+    add(out, "values", dtype, [size * 8 // DTYPE_BITS[dtype]], size, fill=SPECIAL[dtype])
+
+
+def _alike(rng: Dice, out: Plan) -> None:  # noqa: ARG001 - all of its kind take the same
+    """Give two tensors with equal bytes in different memory."""
+    for name in ("one", "two"):
+        add(out, name, "U8", [4], 4, fill="07")
+
+
+def _many(rng: Dice, out: Plan) -> None:
+    """Give many tensors, in no order of their names."""
+    count = rng.choice((9, 20, 130))
+    for number in range(count):
+        add(out, f"layer.{number * 77 % count}", rng.choice(("U8", "F32")), [1], 4)
+
+
+def _aligned_mix(rng: Dice, out: Plan) -> None:
+    """Give dtypes of different widths, narrow ones of odd lengths first."""
+    for number in range(rng.randint(2, 6)):
+        dtype = rng.choice(rng.dtypes)
+        length = 4 if DTYPE_BITS[dtype] < 8 else rng.choice((1, 3))
+        add(out, f"mix {number}", dtype, [length], length * DTYPE_BITS[dtype] // 8)
+
+
+def _over_old_file(rng: Dice, out: Plan) -> None:
+    """Save over a file that is shorter, longer or alike, at times through a link."""
+    out["target"] = rng.choice(("file", "file", "link"))
+    out["before"] = [{"name": "old", "dtype": "F32", "shape": [rng.choice((0, 1, 4, 300))]}]
+
+
+def _recommended(rng: Dice, out: Plan) -> None:
+    """Look for a property that a file should have."""
+    name = rng.choice(tuple(SHOULD))
+    out["properties"] = [name]
+    if name == "keeps-link":
+        out["target"], out["before"] = "link", [{"name": "old", "dtype": "F32", "shape": [2]}]
+    elif name in ("keeps-mode", "one-file") and rng.random() < 0.5:
+        _over_old_file(rng, out)
+    if name == "header-padded":
+        for tensor in out["tensors"]:
+            tensor["name"] += "n" * rng.randrange(9)
+    elif name == "compact-json":
+        _names(rng, out)
+        _metadata(rng, out)
+    elif name == "aligned":
+        _aligned_mix(rng, out)
+    elif name in ("deterministic", "idempotent"):
+        (_many if rng.random() < 0.3 else _aligned_mix)(rng, out)
+        if name == "deterministic":
+            _metadata(rng, out)
+    if name == "idempotent" and rng.random() < 0.3:
+        _empty(rng, out)
+        out["metadata"] = None
+    elif name == "one-file" and rng.random() < 0.4:
+        _disk_full(rng, out)
+
+
+# Faults
+
+
+def _bad_name(rng: Dice, out: Plan) -> None:
+    """Give a tensor a name that is none, or one that is taken."""
+    names = [t["name"] for t in out["tensors"]] or ["a"]
+    kind = rng.randrange(4)
+    name = (rng.choice(LONE), rng.choice(NO_TEXTS), "__metadata__", rng.choice(names))[kind]
+    _ordinary(rng, out, name)
+    if kind == 3 and not out["tensors"][1:]:
+        _ordinary(rng, out, name)
+    if kind == 2 and rng.random() < 0.5:
+        out["metadata"] = {"items": rng.choice(([], [["key", "value"]]))}
+    rng.shuffle(out["tensors"])
+
+
+def _bad_metadata(rng: Dice, out: Plan) -> None:
+    if rng.random() < 0.25:
+        out["metadata"] = {"value": rng.choice(NO_MAPS)}
+        return
+    bad = rng.choice((rng.choice(LONE), rng.choice((*NO_TEXTS, ["a"], {"a": "b"}))))
+    pair = [bad, "text"] if not isinstance(bad, (list, dict)) and rng.random() < 0.4 else ["key", bad]
+    out["metadata"] = {"items": [["good", "text"], pair]}
+
+
+def _bad_type(rng: Dice, out: Plan) -> None:
+    shape = rng.choice(([2], [2], [], [0], [2, 2]))
+    add(out, "z", rng.choice(OTHER_TYPES), shape, 64, fill="00" if rng.random() < 0.5 else "")
+    rng.shuffle(out["tensors"])
+
+
+def _bad_size(rng: Dice, out: Plan) -> None:
+    """Hand over more or fewer bytes than the shape needs."""
+    dtype = rng.choice(rng.dtypes)
+    shape = shape_for(rng, dtype)
+    if DTYPE_BITS[dtype] < 8 and rng.random() < 0.4:
+        shape = [rng.choice((1, 3, 5, 7))]
+    wanted = prod(shape) * DTYPE_BITS[dtype] // 8
+    by = rng.choice((-wanted, -1, 1, -(DTYPE_BITS[dtype] // 8), DTYPE_BITS[dtype] // 8, wanted, 4))
+    nbytes = max(wanted + by, 0)
+    add(out, "sized", dtype, shape, nbytes, nbytes=nbytes, fill="01")
+
+
+def _even_sizes(rng: Dice, out: Plan) -> None:  # noqa: ARG001 - all of its kind take the same
+    """Hand over as many bytes too few as too many."""
+    for name, nbytes in (("short", 4), ("long", 12)):
+        add(out, name, "F32", [2], nbytes, nbytes=nbytes)
+
+
+def _wraps(rng: Dice, out: Plan) -> None:
+    dtype, shape, nbytes = rng.choice(WRAPS)
+    add(out, "wraps", dtype, list(shape), nbytes, nbytes=nbytes)
+
+
+def _disk_full(rng: Dice, out: Plan) -> None:
+    """Give more than the disk holds."""
+    size = DISK * rng.choice((2, 3))
+    add(out, "large", "U8", [size], size, fill="07", nbytes=None)
+    out["tensors"][-1]["shape"] = [64, size // 64] if rng.random() < 0.3 else [size]
+    out["file_size_limit"] = DISK
+
+
+def _missing_folder(rng: Dice, out: Plan) -> None:  # noqa: ARG001 - all of its kind take the same
+    out |= {"target": "missing-folder", "before": [], "properties": ["target-unchanged"]}
+
+
+UNUSUAL: tuple[Twist, ...] = (
+    _names, _names, _metadata, _metadata, _empty, _values, _values, _alike, _many, _aligned_mix,
+    _over_old_file, contiguous, contiguous, parts,
+)  # fmt: skip
+CHOICES: tuple[Twist, ...] = (
+    strided, strided, strided, big_endian,
+    big_endian, shared, shared, _missing_folder,
+)  # fmt: skip
+FAULTS: tuple[Twist, ...] = (
+    _bad_name, _bad_name, _bad_metadata, _bad_metadata, _bad_type, _bad_type, _bad_size, _bad_size,
+    _even_sizes, _wraps, _disk_full,
+)  # fmt: skip
