@@ -47,6 +47,9 @@ class MisfitError(ValueError):
         super().__init__(f"{where}: {why}" if where else why)
         self.where, self.why = where, why
 
+    def __reduce__(self) -> tuple[type[MisfitError], tuple[str, str]]:
+        return type(self), (self.where, self.why)
+
 
 def typed(value: object, model: type[Model]) -> Model:
     """Return a value made of dicts, lists, texts, numbers and dates as its model. Raises MisfitError.

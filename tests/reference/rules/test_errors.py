@@ -17,6 +17,7 @@ import pytest
 from benchmarks.device.client import LoaderError
 from safetensors_conformance.protocol_check.conversation import BreachError
 from safetensors_conformance.worker.process import DiedError, HungryError, LateError
+from safetensors_corpus.typed import MisfitError
 from safetensors_reference import InvalidFileError, UnreadableError, explain, read_header
 from safetensors_reference.device.ranks.consensus import RankError
 from safetensors_reference.rules.errors import InvalidError, SafetensorsError
@@ -74,6 +75,7 @@ MAKERS: dict[type[BaseException], Callable[[type[BaseException], Path], BaseExce
     StateMismatchError: lambda kind, _: kind("é", ["missing"], ["unexpected"]),
     RankError: lambda kind, _: kind("é", (1, 3), "API_CLOSED", "API-10"),
     LoaderError: lambda kind, _: kind("failed", "in /somewhere/below/here"),
+    MisfitError: lambda kind, _: kind("rows[0].é", "must be a text, not 1"),
     DiedError: lambda kind, _: kind(-9),
     HungryError: lambda _kind, _: HungryError("too many", in_all=3, told=False),
     LateError: lambda _kind, _: LateError("much later", starved=True),
