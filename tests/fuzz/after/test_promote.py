@@ -42,7 +42,7 @@ from safetensors_fuzz.findings.finding import ENTRY, Finding
 from safetensors_fuzz.findings.folder import write
 from safetensors_reference import explain
 
-from .findings import corpus, hole, of_builder, of_case, two_tensors
+from ..samples import corpus, hole, of_builder, of_case, two_tensors
 
 LAYOUT = "layout/"
 

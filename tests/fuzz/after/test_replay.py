@@ -20,7 +20,7 @@ from safetensors_fuzz.cli.findings import replay as command
 from safetensors_fuzz.findings.finding import ENTRY, Finding
 from safetensors_fuzz.findings.folder import name_of_test, write
 
-from .findings import ACCEPTS_ALL, OTHER_METADATA, READING, hole, of_builder, of_case, two_tensors
+from ..samples import ACCEPTS_ALL, OTHER_METADATA, READING, hole, of_builder, of_case, two_tensors
 
 LIMITS = Limits(20.0)
 

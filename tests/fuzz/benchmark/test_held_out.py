@@ -19,8 +19,8 @@ from safetensors_fuzz.benchmark.held_out.readers import HARD
 from safetensors_reference import explain
 from safetensors_reference.rules.book import rule_book
 
-from .findings import corpus
-from .hard_witnesses import WITNESSES, made
+from ..samples import corpus
+from .witnesses import WITNESSES, made
 
 AREAS = ("FRM", "HDR", "ENT", "DTY", "SHP", "OFF", "MET", "DAT")
 REFUSED, CRASHED = "refused", "crashed"

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from safetensors_fuzz.cli import fuzz
 
-from .findings import ACCEPTS_ALL, FAKES, OTHER_METADATA
+from ..samples import ACCEPTS_ALL, FAKES, OTHER_METADATA
 
 
 def run(*args: str | Path) -> Result:

@@ -21,12 +21,12 @@ from safetensors_fuzz.engines.atheris.target import DEFAULTS, RULES_LAYER, Confi
 from safetensors_fuzz.findings.finding import ENTRY
 from safetensors_reference import explain
 
-from .findings import OTHER_METADATA
+from ..samples import OTHER_METADATA
 
 needs_atheris = pytest.mark.skipif(
     importlib.util.find_spec("atheris") is None, reason="atheris is not installed (extra: fuzz)"
 )
-READERS = Path(__file__).parent / "readers_here.py"
+READERS = Path(__file__).parents[1] / "readers_here.py"
 
 
 def script() -> str:

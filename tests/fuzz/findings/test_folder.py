@@ -31,7 +31,7 @@ from safetensors_fuzz.findings.folder import (
 from safetensors_fuzz.findings.texts import blamed
 from safetensors_reference import rule_book
 
-from .findings import ACCEPTS_ALL, hole, of_builder, of_case, two_tensors
+from ..samples import ACCEPTS_ALL, hole, of_builder, of_case, two_tensors
 
 TEXT = st.text(st.characters(), max_size=12)  # lone surrogates included
 VALUES = st.recursive(

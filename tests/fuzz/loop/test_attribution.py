@@ -26,8 +26,8 @@ from safetensors_fuzz.loop.recorder import Settings
 from safetensors_fuzz.loop.subjects import CallSubject, Slots
 from safetensors_reference import explain, rule_book
 
-from .feature_fakes import FAKES, Refuses, seen
-from .findings import finding, two_tensors
+from ..feature_fakes import FAKES, Refuses, seen
+from ..samples import finding, two_tensors
 
 NOT_REFUSED = {
     "HDR-04": "its padding is HDR-03",

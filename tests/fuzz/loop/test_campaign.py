@@ -18,7 +18,7 @@ from safetensors_fuzz.loop.recorder import Settings, Tally
 from safetensors_fuzz.loop.subjects import CallSubject, Slots, Subject, WorkerSubject
 from safetensors_reference import explain
 
-from .findings import ACCEPTS_ALL, READING
+from ..samples import ACCEPTS_ALL, READING
 
 READER = small_reader.READER
 

@@ -28,7 +28,7 @@ from safetensors_fuzz.loop.recorder import Settings
 from safetensors_fuzz.loop.subjects import CallSubject
 from safetensors_reports.audit.inputs import AuditError, load_fuzz_finding
 
-from .findings import ACCEPTS_ALL, FAKES, OTHER_METADATA, READING
+from ..samples import ACCEPTS_ALL, FAKES, OTHER_METADATA, READING
 
 Content = dict[str, Any]
 LIMITS = Limits(20.0)

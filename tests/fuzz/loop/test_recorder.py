@@ -13,7 +13,7 @@ from safetensors_fuzz.loop.campaign import Campaign
 from safetensors_fuzz.loop.recorder import Settings, Tally
 from safetensors_fuzz.loop.subjects import CallSubject, Slots
 
-from .findings import two_tensors
+from ..samples import two_tensors
 
 
 class Says(CallSubject):

@@ -1,6 +1,6 @@
 """Slicers, writers and loaders that a campaign must find out: each does one thing wrong.
 
-``py:tests/fuzz/asking_fakes.py:InclusiveStop`` and so on.
+``py:tests/fuzz/plans/fakes.py:InclusiveStop`` and so on.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from safetensors_corpus.broken.correct.slicer import SLICER
 from safetensors_corpus.broken.correct.writer import SmallWriter
 from safetensors_corpus.broken.variant import all_variants
 
-from .asking_support import questions, why
+from .support import questions, why
 
 CORRECT = {"slice": SLICER, "write": SmallWriter(), "index": LOADER}
 """Implementations that share no code with the reference."""

@@ -17,9 +17,9 @@ from safetensors_fuzz.loop.campaign import Campaign
 from safetensors_fuzz.loop.recorder import Settings, Tally
 from safetensors_fuzz.loop.subjects import WorkerSubject
 
-from .asking_support import STEPS
+from .support import STEPS
 
-HERE = Path(__file__).parent / "asking_fakes.py"
+HERE = Path(__file__).parent / "fakes.py"
 
 
 def fake(name: str) -> str:

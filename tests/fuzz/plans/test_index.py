@@ -9,7 +9,7 @@ import pytest
 from safetensors_fuzz.plans.index import Indexes
 from safetensors_fuzz.plans.question import Plan, PlanError
 
-from .asking_support import demanded
+from .support import demanded
 
 A, B = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
 

@@ -14,7 +14,7 @@ from safetensors_fuzz.plans import ASKING
 from safetensors_fuzz.plans.question import PlanError
 from safetensors_reference.rules.book import rule_book
 
-from .asking_support import STEPS, plans, questions, rng
+from .support import STEPS, plans, questions, rng
 
 COUNT = 300
 

@@ -17,9 +17,9 @@ from safetensors_fuzz.findings.finding import ENTRY, Finding
 from safetensors_fuzz.plans.question import PlanQuestion
 from safetensors_fuzz.plans.slice import Slices
 
-from .asking_support import STEPS, questions
+from .support import STEPS, questions
 
-HERE = Path(__file__).parent / "asking_fakes.py"
+HERE = Path(__file__).parent / "fakes.py"
 INCLUSIVE = f"py:{HERE}:InclusiveStop"
 
 

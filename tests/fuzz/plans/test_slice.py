@@ -10,7 +10,7 @@ from safetensors_corpus.author.file import tensor_row
 from safetensors_fuzz.plans.question import Plan, PlanError
 from safetensors_fuzz.plans.slice import Slices
 
-from .asking_support import demanded
+from .support import demanded
 
 
 def span(start: int | None = None, stop: int | None = None, step: int | None = None) -> dict[str, Any]:

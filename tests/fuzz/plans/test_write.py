@@ -10,7 +10,7 @@ import pytest
 from safetensors_fuzz.plans.question import Plan, PlanError
 from safetensors_fuzz.plans.write import Writes
 
-from .asking_support import demanded
+from .support import demanded
 
 
 def writing(*tensors: Mapping[str, Any], size: int = 64, fill: str = "", **more: Any) -> Plan:

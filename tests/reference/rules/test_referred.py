@@ -21,7 +21,7 @@ LISTINGS = {
     "docs/rules.md",
     "docs/disputed.md",
     "docs/header.schema.json",
-    "tests/fuzz/test_grammar.py",
+    "tests/fuzz/grammar/test_grammar.py",
     "tests/reference/rules/test_referred.py",
 }
 RULE_ID = re.compile(r"\b[A-Z]{3}-\d\d\b")
