@@ -14,16 +14,9 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from safetensors_conformance.run.baseline import load_baseline, own_baselines
-from safetensors_conformance.verdict import judge as judging
 
 from ..suite_runs import BASICS, corpus_of, one_of_each, suite, suite_here
 from ..support import HERE, committed, device_loader, fake, stdio
-
-
-@pytest.fixture(autouse=True)
-def no_heap_checks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wrong contents of fakes are not looked into, which would take three starts for each."""
-    monkeypatch.setattr(judging, "HEAP_CHECKS", 0)
 
 
 @pytest.fixture(scope="session")
