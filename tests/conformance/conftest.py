@@ -13,7 +13,7 @@ from .suite_runs import corpus_of, load_once
 
 @pytest.fixture(autouse=True)
 def no_heap_checks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wrong contents are not looked into, which takes three starts for each; a fixture of this name lets them."""
+    """Wrong contents are not looked into, which takes three starts; a fixture of this name lets them."""
     monkeypatch.setattr(judging, "HEAP_CHECKS", 0)
 
 
