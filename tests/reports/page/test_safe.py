@@ -75,8 +75,8 @@ def test_without_scripts_everything_is_there_but_the_filter(
     report = document()
     with opened(browser, written(tmp_path, report_html(report)), java_script_enabled=False) as seen:
         assert [s.get_attribute("id") for s in seen.page.locator("main > section").all()] == [
-            "verdict", "run", "support", "grid", "findings", "agreement", "inputs", "choices", "coverage",
-            "expected", "cost", "changes", "again"]  # fmt: skip
+            "verdict", "causes", "run", "support", "grid", "findings", "agreement", "inputs", "choices",
+            "coverage", "expected", "cost", "changes", "again"]  # fmt: skip
         assert seen.page.locator("#filter").is_hidden()
         blocks = {(f["rule"], f["verdict"]) for f in report["findings"]}
         assert seen.page.locator("article.finding:visible").count() == len(blocks)
