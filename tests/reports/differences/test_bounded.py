@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from safetensors_conformance.differential.run import dump
+from safetensors_conformance.worker import outcome
 from safetensors_conformance.worker.outcome import (
     KEPT_CONTENT,
     MAX_CONTENT,
@@ -77,7 +79,9 @@ def answer(count: int) -> StepResult:
     return StepResult("accept", tensors=rows, metadata={"k": "v" * count}, has_metadata=True)
 
 
-def test_large_answers_are_cut_and_so_are_the_many() -> None:
+def test_large_answers_are_cut_and_so_are_the_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    most = MAX_TOTAL // 16
+    monkeypatch.setattr(outcome, "MAX_TOTAL", most)
     memory, large = KeptContent(), answer(20_000)
     cut = memory.kept(large)
     assert size_of(cut.content or {}) < 2 * KEPT_CONTENT
@@ -87,8 +91,8 @@ def test_large_answers_are_cut_and_so_are_the_many() -> None:
     size = size_of(many.content or {})
     assert size < MAX_CONTENT
     assert memory.kept(many) is many
-    kept = [memory.kept(many) for _ in range(int(MAX_TOTAL / size) + 500)]
-    assert sum(size_of(one.content or {}) for one in kept) < MAX_TOTAL + 600 * 2 * KEPT_CONTENT
+    kept = [memory.kept(many) for _ in range(most // size + 50)]
+    assert sum(size_of(one.content or {}) for one in kept) < most + 60 * 2 * KEPT_CONTENT
     assert memory.kept(answer(3)).cut is None
 
 
