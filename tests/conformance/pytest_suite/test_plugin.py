@@ -185,7 +185,7 @@ def test_several_implementations_are_compared(small: str) -> None:
 
 def test_crash_hang_and_hunger_fail_their_case_only(basics: str, tmp_path: Path) -> None:
     names = ("Crashes", "Hangs", "EatsMemory")
-    limits = ("--time-limit=0.5", "--memory-limit=256")
+    limits = ("--time-limit=0.3", "--memory-limit=256")
     run = suite_here(
         basics, *(f"--impl={fake(name)}" for name in names), "--no-smoke", *limits, f"--report={tmp_path}"
     )

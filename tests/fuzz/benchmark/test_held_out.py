@@ -110,6 +110,7 @@ def test_its_witness_shows_the_bug(planted: Planted) -> None:
         assert wrong != REFUSED
 
 
+@pytest.mark.by_day(17)
 @each
 def test_it_is_right_without_its_trigger(planted: Planted) -> None:
     check_without_trigger(planted, 12)

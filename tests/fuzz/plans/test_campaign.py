@@ -53,13 +53,13 @@ def campaign(
 
 
 def test_the_reference_does_everything_right() -> None:
-    tally, kept = campaign(["reference"], STEPS, 450)
+    tally, kept = campaign(["reference"], STEPS, 180)
     assert kept == []
-    assert tally.execs == 450
+    assert tally.execs == 180
     asked = [vector.split(": ") for vector in tally.outcomes]
     assert {step for step, _ in asked} == set(STEPS)
     assert {verdict for _, verdict in asked} <= {"pass", "choice", "unsupported", "not-strict"}
-    assert tally.outcomes["slice: pass"] > 80
+    assert tally.outcomes["slice: pass"] > 30
 
 
 def test_a_wrong_slicer_is_found_and_made_small() -> None:

@@ -47,7 +47,7 @@ def without(record: RunRecord, cases: set[str]) -> RunRecord:
 
 
 # Every example makes the pages of two runs, of which one is another only in what nobody may see.
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(
     st.dictionaries(st.sampled_from(CASES), st.sampled_from(VERDICTS), min_size=2),
     st.sampled_from(OUTCOMES),

@@ -91,7 +91,7 @@ def test_large_answers_are_cut_and_so_are_the_many(monkeypatch: pytest.MonkeyPat
     size = size_of(many.content or {})
     assert size < MAX_CONTENT
     assert memory.kept(many) is many
-    kept = [memory.kept(many) for _ in range(most // size + 50)]
+    kept = [memory.kept(many) for _ in range(int(most / size) + 50)]
     assert sum(size_of(one.content or {}) for one in kept) < most + 60 * 2 * KEPT_CONTENT
     assert memory.kept(answer(3)).cut is None
 
