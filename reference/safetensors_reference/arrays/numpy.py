@@ -1,12 +1,15 @@
-"""NumPy arrays over the bytes of a data buffer, and the NumPy types of dtype codes.
+"""NumPy arrays over the bytes of a data buffer, the NumPy types of dtype codes, and tensors that have none.
 
 Types that NumPy lacks come from ml_dtypes when it is installed.
 """
 
 from __future__ import annotations
 
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,47 +17,64 @@ import numpy.typing as npt
 from ..header.model import TensorInfo
 from ..rules.dtypes import DTYPE_BITS
 from ..rules.errors import AccessError, UnsupportedDtypeError
-from .packed import PackedTensor
+
+Raw = TypeVar("Raw")
+
+
+@dataclass(frozen=True)
+class PackedTensor(Generic[Raw]):
+    """A tensor of F4 or F6 elements as it stands in the file.
+
+    The order of elements inside the bytes is not defined by the format (DTY-11), so nothing is unpacked.
+
+    Attributes:
+        dtype: dtype code, ``F4``, ``F6_E2M3`` or ``F6_E3M2``.
+        shape: logical dimensions in elements (DTY-10).
+        raw: the bytes as a one-dimensional array of unsigned 8-bit integers.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    raw: Raw
+
 
 Array = npt.NDArray[Any]
 NumpyTensor = Array | PackedTensor[npt.NDArray[np.uint8]]
 MAX_RANK = 64
 """Most dimensions that NumPy holds (SHP-10)."""
 
-_NATIVE = {
-    "BOOL": "?",
-    "U8": "u1",
-    "I8": "i1",
-    "U16": "<u2",
-    "I16": "<i2",
-    "F16": "<f2",
-    "U32": "<u4",
-    "I32": "<i4",
-    "F32": "<f4",
-    "U64": "<u8",
-    "I64": "<i8",
-    "F64": "<f8",
-    "C64": "<c8",
-}
-_ML_DTYPES = {
+NAMES = {
+    "BOOL": "bool",
+    "U8": "uint8",
+    "I8": "int8",
+    "U16": "uint16",
+    "I16": "int16",
+    "F16": "float16",
     "BF16": "bfloat16",
+    "U32": "uint32",
+    "I32": "int32",
+    "F32": "float32",
+    "U64": "uint64",
+    "I64": "int64",
+    "F64": "float64",
+    "C64": "complex64",
     "F8_E4M3": "float8_e4m3fn",
     "F8_E5M2": "float8_e5m2",
     "F8_E8M0": "float8_e8m0fnu",
     "F8_E4M3FNUZ": "float8_e4m3fnuz",
     "F8_E5M2FNUZ": "float8_e5m2fnuz",
 }
+"""Dtype code -> what NumPy, ml_dtypes and torch call the type."""
 
 
 @cache
 def _table() -> dict[str, np.dtype[np.generic]]:
-    table = {code: np.dtype(text) for code, text in _NATIVE.items()}
-    try:
-        import ml_dtypes
-    except ImportError:
-        return table
-    table.update({code: np.dtype(getattr(ml_dtypes, name)) for code, name in _ML_DTYPES.items()})
-    return table
+    with suppress(ImportError):
+        import ml_dtypes  # noqa: F401 - which makes its types known to NumPy
+    found = {code: np.dtype(name) for code, name in NAMES.items() if name in np.sctypeDict}
+    if sys.byteorder == "little":
+        return found
+    return {code: dtype.newbyteorder("<") for code, dtype in found.items()}
 
 
 @cache

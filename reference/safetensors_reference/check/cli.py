@@ -9,9 +9,8 @@ import click
 from rich.console import Console
 
 from ..rules.book import PROFILES, ProfileName
-from .inputs import CheckInput, find_inputs
 from .output import ProgressBar, final_line, print_brief, print_result, shown_name, unreadable_line
-from .result import CheckResult, Status, check_input
+from .result import CheckInput, CheckResult, Status, check_input, find_inputs
 
 if TYPE_CHECKING:
     from .sarif import SarifLog

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote_from_bytes
 
 from ..rules.book import rule_book
-from ..rules.cwe import CWE_OF_CODE
+from ..rules.cwe import weaknesses_of
 from ..rules.faults import render_path
 from ..rules.sarif import (
     MAX_RESULTS,
@@ -152,7 +152,7 @@ def _result(fault: Fault, artifact: Json, tolerated: bool) -> Json:
         "locations": [_location(artifact, fault.start, fault.end, fault.path)],
         "properties": {"code": fault.code, "choice": fault.choice},
     }
-    weaknesses = CWE_OF_CODE.get(fault.code, ())
+    weaknesses = weaknesses_of((fault.code,))
     if weaknesses:
         out["taxa"] = [cwe_reference(n) for n in weaknesses]
     return out

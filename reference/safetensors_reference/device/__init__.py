@@ -1,12 +1,12 @@
 """Loading files onto a device with torch: one buffer per file, read and copied by several threads.
 
-Importing this package imports torch. Loading onto the ranks of a process group is in ``device.distributed``.
+Importing this package imports torch. Loading onto the ranks of a process group is in ``device.ranks.model``.
 """
 
 from __future__ import annotations
 
-from .errors import DeviceError
+from .engine import DeviceError
 from .load import load_file, load_files
-from .ring import configure
+from .transfer import configure
 
 __all__ = ["DeviceError", "configure", "load_file", "load_files"]

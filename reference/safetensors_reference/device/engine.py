@@ -10,17 +10,56 @@ everywhere in torch.
 from __future__ import annotations
 
 import mmap
+import traceback
 from typing import Protocol
 
 import numpy as np
 import torch
 
 from ..buffers import populate
-from ..rules.errors import AccessError
-from .ring import PAGE, Mark
+from ..rules.errors import AccessError, SafetensorsError
 
+PAGE = 4096
 POPULATE = 64 << 10
 """Pieces from this size in bytes on get their pages in bulk."""
+
+
+class DeviceError(SafetensorsError, RuntimeError):
+    """A device, its memory or a way of reading failed; nothing is known against the file."""
+
+
+def reason(err: BaseException) -> str:
+    """Return the first line of what an error says; those of devices go on for a page."""
+    lines = str(getattr(err, "strerror", None) or err).splitlines()
+    return f"{type(err).__name__}: {lines[0][:200]}" if lines else type(err).__name__
+
+
+def release_frames(err: BaseException, handled: BaseException | None = None) -> None:
+    """Forget what the finished frames of an error and of what led to it hold.
+
+    An error that is kept would else keep the buffer that the frames had in hand. ``handled`` is an error that
+    was there before and is not ours.
+    """
+    seen = {id(handled)}
+    todo: list[BaseException | None] = [err]
+    while todo:
+        item = todo.pop()
+        if item is not None and id(item) not in seen:
+            seen.add(id(item))
+            traceback.clear_frames(item.__traceback__)
+            todo += [item.__cause__, item.__context__]
+
+
+class Mark(Protocol):
+    """A point in queued work, as ``torch.cuda.Event`` is one."""
+
+    def query(self) -> bool:
+        """Return whether everything before the mark is done."""
+        ...
+
+    def synchronize(self) -> None:
+        """Wait until everything before the mark is done."""
+        ...
 
 
 class Lane(Protocol):

@@ -17,9 +17,8 @@ import torch
 
 from ..rules.errors import AccessError, SafetensorsError
 from ..source import PathSource, shorter
-from .errors import DeviceError, reason
+from .engine import PAGE, DeviceError, reason
 from .plan import Segment, cut_on_grid
-from .ring import PAGE
 from .transfer import run_threads
 
 MAX_READ = 64 << 20

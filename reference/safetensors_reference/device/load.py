@@ -15,22 +15,21 @@ from typing import NamedTuple
 
 import torch
 
-from ..arrays.packed import PackedTensor
-from ..arrays.torch import TORCH_DTYPES, TorchTensor, make_views
+from ..arrays.numpy import PackedTensor
+from ..arrays.torch import TORCH_DTYPES, TorchTensor, make, make_views, torch_dtype
 from ..buffers import check_unchanged
-from ..header.model import Header
+from ..header.model import Header, Row
 from ..header.read import header_of
 from ..rules.book import ProfileName
-from ..rules.errors import AccessError
-from ..rules.faults import quote
+from ..rules.dtypes import DTYPE_BITS
+from ..rules.errors import AccessError, NoSuchTensorError
+from ..rules.faults import quote, shown
 from ..source import PathSource
 from . import gds as by_gds
-from .engine import Engine, open_engine
-from .errors import DeviceError, check_request, check_rows, no_such_tensor, reason, release_frames
+from .engine import DeviceError, Engine, open_engine, reason, release_frames
 from .plan import MAX_ALIGN, Plan, make_plan
 from .readers import DirectReader, PlainReader, Reader
-from .ring import shared_ring
-from .transfer import Target, Transfer
+from .transfer import Target, Transfer, shared_ring
 
 PathLike = str | os.PathLike[str]
 MAX_THREADS = 12
@@ -188,6 +187,7 @@ def _load(
                 for file, buffer in zip(files, buffers, strict=True):
                     by_gds.fill(kvikio, file.source, file.plan.segments, buffer)
             else:
+                # No local name holds the targets: an error that is kept keeps this frame, and their buffers.
                 transfer(_targets(files, readers, buffers), engine, settings.threads, settings.chunk)
             for file in files:
                 check_unchanged(file.source)
@@ -207,16 +207,21 @@ def _open(paths: Iterable[PathLike], settings: _Settings, stack: ExitStack) -> l
     for path in paths:
         source, header = open_valid(path, settings.profile, stack)
         here = None if names is None else names & header.tensors.keys()
-        for tensor in header.tensors if here is None else here:
-            if tensor in owners:
-                raise AccessError(f"{source.name}: tensor {quote(tensor)} is in {owners[tensor]} too")
-            owners[tensor] = source.name
+        claim(owners, source.name, header.tensors if here is None else here)
         plan = make_plan(header, here, settings.align or 1)
         check_rows(source.name, plan.rows, settings.dtype, settings.all_dtypes)
         files.append(_File(source, plan))
     if names is not None and len(owners) < len(names):
         raise no_such_tensor([file.source.name for file in files], min(names - owners.keys(), key=str))
     return files
+
+
+def claim(owners: dict[str, str], file: str, tensors: Iterable[str]) -> None:
+    """Note which file has each tensor. Raises AccessError for one that another file has, too."""
+    for tensor in tensors:
+        if tensor in owners:
+            raise AccessError(f"{file}: tensor {quote(tensor)} is in {owners[tensor]} too")
+        owners[tensor] = file
 
 
 def open_valid(path: PathLike, profile: ProfileName, stack: ExitStack) -> tuple[PathSource, Header]:
@@ -226,6 +231,45 @@ def open_valid(path: PathLike, profile: ProfileName, stack: ExitStack) -> tuple[
     source = PathSource(path)
     stack.callback(source.close)
     return source, header_of(source, profile)
+
+
+def no_such_tensor(files: list[str], name: object) -> NoSuchTensorError:
+    """Return the error that none of ``files`` has a tensor of that name."""
+    where = files[0] if len(files) == 1 else f"{len(files)} files"
+    return NoSuchTensorError(f"{where}: no tensor {shown(name)}")
+
+
+def check_request(**values: object) -> None:
+    """Raise AccessError on a big-endian machine, and for values that are no whole numbers from 1 on."""
+    if sys.byteorder != "little":
+        raise AccessError("this machine is big-endian, and tensors on a device are the file's bytes")
+    for name, value in values.items():
+        if value is not None and (type(value) is not int or value < 1):
+            raise AccessError(f"{name} must be a number from 1 on, not {repr(value)[:80]}")
+
+
+def check_rows(
+    file: str, wanted: Iterable[Row], dtype: torch.dtype | None = None, all_dtypes: bool = False
+) -> None:
+    """Raise what would be raised for rows that torch cannot hold, before any memory is asked for.
+
+    Raises UnsupportedDtypeError for a dtype that this torch lacks, and AccessError for the shape of an empty
+    tensor, which may be beyond what torch counts to, or for complex numbers that should become real ones.
+    """
+    codes = set()
+    nothing = torch.empty(0, dtype=torch.uint8, device="cpu")
+    try:
+        for name, code, shape, begin, end in wanted:
+            codes.add(code)
+            if begin == end:
+                make(name, code, shape, nothing)
+        for code in codes:
+            if DTYPE_BITS[code] >= 8:
+                torch_dtype(code)
+    except AccessError as err:
+        raise type(err)(f"{file}: {err}", err.code, err.rule) from err
+    if dtype is not None and all_dtypes and not dtype.is_complex and "C64" in codes:
+        raise AccessError(f"{file}: tensors of complex numbers do not become {dtype}; load them with names=")
 
 
 def _reader(file: _File, settings: _Settings, stack: ExitStack) -> Reader:

@@ -14,8 +14,8 @@ from typing import Protocol
 
 from ..rules.errors import AccessError
 from ..source import PathSource, UnreadableError, shorter
+from .engine import PAGE
 from .plan import Chunk, Segment, cut, cut_on_grid
-from .ring import PAGE
 
 MAX_PIECES = max(16, os.sysconf("SC_IOV_MAX")) if hasattr(os, "sysconf") else 16
 """Pieces that one system call takes; POSIX promises 16, Linux has 1024."""

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .book import BASES, PROFILES, Choice, Rule, rule_book
-from .pages import disputed_page, rules_page
-from .schema import header_schema_text
+from .pages import disputed_page, header_schema_text, rules_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

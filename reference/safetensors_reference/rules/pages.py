@@ -1,15 +1,24 @@
-"""Two pages for people, made from the rule book by templates: ``docs/rules.md`` and ``docs/disputed.md``."""
+"""Pages made from the rule book: ``docs/rules.md``, ``docs/disputed.md`` and ``docs/header.schema.json``.
+
+The schema describes the header as far as that language can. It sees a JSON value and not its text, and one
+part of it at a time. So it knows types, required fields, dtype codes and the range of integers, under the
+hardened profile. It cannot know what parsers hide (the bytes around the object, UTF-8, duplicate keys, how a
+number is spelled) or what needs arithmetic over several fields or the size of the file (sizes, holes,
+overlaps, bounds).
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
 from .book import BASES, PROFILES, Choice, RuleBook, rule_book
+from .dtypes import DTYPE_BITS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from jinja2 import Environment
 
     from .book import Level
 
@@ -82,15 +91,6 @@ def source_links(source: str) -> str:
     return ";".join(parts)
 
 
-def table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
-    """Yield the lines of a Markdown table."""
-    columns = tuple(columns)
-    yield f"| {' | '.join(columns)} |"
-    yield f"| {' | '.join('---' for _ in columns)} |"
-    for row in rows:
-        yield f"| {' | '.join(row)} |"
-
-
 def rules_page(book: RuleBook | None = None) -> str:
     """Return the page of all rules. The same rule book always gives the same bytes."""
     return _render("rules.md.jinja", book or rule_book())
@@ -115,9 +115,23 @@ def state(choice: Choice) -> str:
     return "limit" if choice.limit else "open"
 
 
-def _render(template: str, book: RuleBook) -> str:
+def templates_of(package: str) -> Environment:
+    """Return the templates of a package for text and Markdown; the filter ``md`` escapes for the latter."""
     from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
+    env = Environment(
+        loader=PackageLoader(package),
+        autoescape=select_autoescape(()),  # text and Markdown are no HTML
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    env.filters["md"] = escape
+    return env
+
+
+def _render(template: str, book: RuleBook) -> str:
     def counts(area: str = "") -> str:
         """Count the rules of an area, or all, by level and then by basis."""
         rules = [rule for rule in book.rules.values() if rule.id.startswith(area)]
@@ -127,17 +141,97 @@ def _render(template: str, book: RuleBook) -> str:
     def rules_with(code: str) -> list[str]:
         return [rule.id for rule in book.rules.values() if code in rule.codes]
 
-    env = Environment(
-        loader=PackageLoader(__package__),
-        autoescape=select_autoescape(()),  # Markdown has escapes of its own
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    env.filters["md"] = escape
+    env = templates_of(__package__)
     for filter_ in (anchor, choice_link, code_link, linked, rule_link, source_links, state):
         env.filters[filter_.__name__] = filter_
     env.globals.update(AREAS=AREAS, BASES=BASES, LEVELS=LEVELS, PROFILES=PROFILES)
     env.globals.update(choices_of=choices_of, counts=counts, rules_with=rules_with)
     return env.get_template(template).render(book=book, points=sorted(book.points.items()))
+
+
+SCHEMA_CODES = (
+    "HDR_NOT_OBJECT",
+    "ENT_NOT_OBJECT",
+    "ENT_MISSING_FIELD",
+    "ENT_UNKNOWN_FIELD",
+    "ENT_BAD_INTEGER",
+    "DTY_BAD_TYPE",
+    "DTY_UNKNOWN",
+    "SHP_BAD_TYPE",
+    "OFF_BAD_PAIR",
+    "MET_NOT_MAP",
+    "MET_VALUE_NOT_STRING",
+)
+"""Fault codes that the schema stands for: it refuses a parsed header exactly when that has one of them.
+
+With two limits: of ENT_BAD_INTEGER it knows only numbers that are wrong in themselves (1.0 and -0 are
+integers to a schema), and where a reader stops at its depth limit the schema looks on.
+"""
+
+BEYOND = (
+    "This schema is a part of the rules, not a substitute for them. It cannot see duplicate keys, how a "
+    "number is spelled (1.0, 1e0, -0), invalid UTF-8, a byte-order mark, whitespace before the object, "
+    "padding behind it, or anything that depends on several values or on the size of the file: byte counts, "
+    "overflow, overlaps, holes, bounds, trailing bytes. A file that it accepts can still be invalid."
+)
+
+UNKNOWN_FIELDS = "This schema refuses unknown fields, as the hardened profile does."
+
+Json = dict[str, object]
+
+
+def _say(*rule_ids: str) -> str:
+    rules = rule_book().rules
+    return " ".join(f"{rules[rule_id].statement} ({rule_id})" for rule_id in rule_ids)
+
+
+def header_schema() -> Json:
+    """Return the JSON Schema (draft 2020-12) of a parsed header."""
+    integer: Json = {"description": _say("SHP-07"), "type": "integer", "minimum": 0, "maximum": 2**64 - 1}
+    shape: Json = {"description": _say("SHP-01"), "type": "array", "items": {"$ref": "#/$defs/integer"}}
+    offsets: Json = {
+        "description": _say("OFF-01", "OFF-02"),
+        "type": "array",
+        "items": {"$ref": "#/$defs/integer"},
+        "minItems": 2,
+        "maxItems": 2,
+    }
+    fields: Json = {
+        "dtype": {"$ref": "#/$defs/dtype"},
+        "shape": {"$ref": "#/$defs/shape"},
+        "data_offsets": {"$ref": "#/$defs/data_offsets"},
+    }
+    tensor: Json = {
+        "description": f"{_say('ENT-01', 'ENT-03', 'ENT-04')} {UNKNOWN_FIELDS}",
+        "type": "object",
+        "properties": fields,
+        "required": list(fields),
+        "additionalProperties": False,
+    }
+    metadata: Json = {
+        "description": _say("MET-01"),
+        "type": "object",
+        "additionalProperties": {"type": "string"},
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$comment": "Generated by: stc rules build",
+        "title": "Header of a safetensors file",
+        "description": BEYOND,
+        "type": "object",
+        "properties": {"__metadata__": {"$ref": "#/$defs/metadata"}},
+        "additionalProperties": {"$ref": "#/$defs/tensor"},
+        "$defs": {
+            "metadata": metadata,
+            "tensor": tensor,
+            "dtype": {"description": _say("DTY-01"), "enum": list(DTYPE_BITS)},
+            "shape": shape,
+            "data_offsets": offsets,
+            "integer": integer,
+        },
+    }
+
+
+def header_schema_text() -> str:
+    """Return the schema as it stands in the repository; the same rule book always gives the same bytes."""
+    return json.dumps(header_schema(), indent=2, ensure_ascii=False) + "\n"

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from .book import PROFILES, rule_book
-from .cwe import CWE_NAMES, CWE_OF_CODE
+from .cwe import CWE_NAMES, weaknesses_of
 from .pages import escape
 
 if TYPE_CHECKING:
@@ -46,18 +46,13 @@ def cwe_reference(number: int) -> Json:
     return {"id": str(number), "index": TAXON_INDEX[number], "toolComponent": component}
 
 
-def weaknesses(rule: Rule) -> list[int]:
-    """Return the CWE numbers of all codes of a rule, each once, those of the first code first."""
-    return list(dict.fromkeys(n for code in rule.codes for n in CWE_OF_CODE.get(code, ())))
-
-
 def rule_descriptors() -> list[Json]:
     """Return a reporting descriptor for every rule that a file can break, in the order of the rule book."""
     return [_descriptor(rule) for rule in RULES]
 
 
 def _descriptor(rule: Rule) -> Json:
-    numbers = weaknesses(rule)
+    numbers = weaknesses_of(rule.codes)
     positions = [(name, getattr(rule, name)) for name in PROFILES]
     plain = "".join(f"\n{name}: {says}" for name, says in positions)
     marked = "".join(f"\n- {name}: {escape(says)}" for name, says in positions)

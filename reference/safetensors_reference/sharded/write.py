@@ -19,8 +19,17 @@ from ..rules.errors import WriteError
 from ..rules.faults import quote, shown
 from ..writing.atomic import NotSavedError, not_saved, write_file
 from ..writing.writer import check_name
-from .index import INDEX_CAP, METADATA, TOTAL_SIZE, WEIGHT_MAP, Findings, read_index_text
-from .names import INDEX_SUFFIX, name_faults, shard_name
+from .index import (
+    INDEX_CAP,
+    INDEX_SUFFIX,
+    METADATA,
+    TOTAL_SIZE,
+    WEIGHT_MAP,
+    Findings,
+    name_faults,
+    read_index_text,
+    shard_name,
+)
 
 Tensor = TypeVar("Tensor")
 Directory = str | os.PathLike[str]

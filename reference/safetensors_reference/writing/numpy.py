@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays.numpy import Array, NumpyTensor, code_of, numpy_dtype
-from ..arrays.packed import PackedTensor
+from ..arrays.numpy import Array, NumpyTensor, PackedTensor, code_of, numpy_dtype
 from ..rules.dtypes import DTYPE_BITS
 from .atomic import write_file
 from .writer import Deferred, FilePlan, TensorData, plan, refused, unsupported

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ..arrays.packed import PackedTensor
+from ..arrays.numpy import PackedTensor
 from ..arrays.torch import CODES, TorchTensor
 from ..rules.errors import WriteError
 from ..rules.faults import quote_some

@@ -21,11 +21,10 @@ from ...header.model import Row, TensorInfo
 from ...rules.book import ProfileName
 from ...rules.errors import AccessError
 from ...rules.faults import quote
-from ...sharded.names import INDEX_SUFFIX
+from ...sharded.index import INDEX_SUFFIX
 from ...sharded.read import open_index
-from ..engine import open_engine
-from ..errors import DeviceError, check_request, check_rows, no_such_tensor, reason, release_frames
-from ..load import PathLike, open_valid
+from ..engine import DeviceError, open_engine, reason, release_frames
+from ..load import PathLike, check_request, check_rows, claim, no_such_tensor, open_valid
 from .consensus import Note, RankError, RollCall, name_ranks
 from .plan import Item, Known, Uneven, make_item, make_load_plan, row
 from .rounds import OpenFile, Rounds
@@ -302,10 +301,7 @@ def _open_files(
     owners: dict[str, str] = {}
     for path in _shards_of(paths, profile):
         source, header = open_valid(path, profile, stack)
-        for tensor in header.tensors:
-            if tensor in owners:
-                raise AccessError(f"{source.name}: tensor {quote(tensor)} is in {owners[tensor]} too")
-            owners[tensor] = source.name
+        claim(owners, source.name, header.tensors)
         seen = hashlib.sha256(source.read(0, header.data_start))
         seen.update(source.size.to_bytes(8, "little"))
         known = Known(source.name, header.data_start, header.tensors)

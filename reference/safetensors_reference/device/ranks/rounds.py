@@ -18,8 +18,7 @@ import torch.distributed as dist
 from ...buffers import check_unchanged
 from ...rules.errors import SafetensorsError
 from ...source import PathSource
-from ..engine import Engine
-from ..errors import DeviceError, reason
+from ..engine import DeviceError, Engine, reason
 from ..load import allocate, ready, transfer
 from ..plan import Segment
 from ..readers import PlainReader
