@@ -17,13 +17,16 @@ import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Annotated, Any, Literal, NoReturn, TypedDict
+
+from msgspec import Meta, Struct
 
 from safetensors_reference.rules.faults import shorten
 from safetensors_reference.source import read_whole
 
 from . import recipe
 from .steps import KINDS
+from .typed import Count, MisfitError, shown, typed
 
 SCHEMA_VERSION = 2
 READABLE = (1, 2)
@@ -36,7 +39,7 @@ LARGEST_MANIFEST = 64 << 20
 LONGEST_NUMBER = 64
 """Most digits of a number in a manifest; the longest that a case needs has 31."""
 DEEPEST = 64
-"""Deepest nesting of a value that is handed on as it stands."""
+"""Deepest nesting of an action, which is handed on as it stands."""
 MOST_TEXT = 64 << 20
 """Most bytes that all texts spelled in parts make together in the expectations of one case."""
 
@@ -161,50 +164,180 @@ def _constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON number")
 
 
-# What a value must be: a type, a list of one form, or a map from keys to forms, where a key with a question
-# mark may be missing. A pattern stands for a text that it matches whole, a tuple for a value among several.
-
-ANY: Any = object()
-"""A value of any type that is handed on as it stands, nested ``DEEPEST`` deep at most."""
-TEXT: Any = object()
-"""A text as ``recipe.spelled`` writes it."""
-SIZE = range(recipe.LARGEST_FILE + 1)
-"""A range stands for a whole number in it."""
-COUNT = range(10**LONGEST_NUMBER)
-SHA256 = re.compile("[0-9a-f]{64}")
 CASE_ID = re.compile("[a-z0-9]+/[a-z0-9]+(-[a-z0-9]+)*")
-_PARTS = [dict]
-_STORED = {"sha256": SHA256, "size": SIZE}
-_CONTENT = {
-    "tensors": [{"name": TEXT, "dtype": str, "shape": [COUNT], "nbytes": COUNT, "sha256": SHA256}],
-    "metadata": ANY,
-}
-_ACTIONS: Mapping[str, Any] = {
-    "slice": {"do": str, "tensor": str, "index": [ANY]},
-    "write": {
-        "do": str,
-        "storages": dict,
-        "tensors": [
-            {
-                "name": ANY,
-                "dtype": str,
-                "shape": [COUNT],
-                "storage": str,
-                "offset": SIZE,
-                "strides": ANY,
-                "byteorder": ("little", "big"),
-                "nbytes?": COUNT,
-            }
-        ],
-        "metadata": ANY,
-        "target": ("new", "input", "file", "missing-folder", "link"),
-        "file_size_limit?": SIZE,
-    },
-    "lifecycle": {
-        "do": str,
-        "script": [{"step": str, "tensor?": str, "size?": SIZE, "bytes?": _PARTS, "at?": SIZE}],
-    },
-}
+Size = Annotated[int, Meta(ge=0, le=recipe.LARGEST_FILE)]
+Sha256 = Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
+Amount = Annotated[int, Meta(ge=0)] | Annotated[float, Meta(ge=0)]
+
+
+class Affected(TypedDict):
+    """A reported bug that a case shows: its id in ``field_bugs``, where, and which versions fail."""
+
+    bug: str
+    project: str
+    reference: str
+    versions: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaseRow:
+    """A case as it stands in the manifest; ``manifest.Case`` says what is meant by input and expectation."""
+
+    id: Annotated[str, Meta(pattern=rf"\A{CASE_ID.pattern}\Z", max_length=200)]
+    kind: str = "read"
+    title: str
+    description: str
+    rules: tuple[str, ...]
+    level: str
+    importance: str
+    features: tuple[str, ...] = ()
+    steps: tuple[str, ...]
+    input: Any
+    action: Mapping[str, Any] | None = None
+    budget: Mapping[str, Amount] | None = None
+    expect: Any
+    heavy: bool = False
+    smoke: bool = False
+    affects: tuple[Affected, ...] = ()
+    source: Mapping[str, str]
+    status: Literal["active", "withdrawn", "superseded"] = "active"
+
+
+class _Rule(Struct):
+    id: str
+    level: str
+    title: str
+    statement: str
+
+
+class _Choice(Struct):
+    id: str
+    title: str
+    rule: str
+    options: dict[str, Any]
+    positions: dict[str, Any]
+    required: str | None
+
+
+class _Bug(Struct):
+    id: str
+    project: str
+    trigger: str
+
+
+class _Tables(Struct):
+    corpus_version: Annotated[str, Meta(pattern=r"\A[0-9]{4}\.[0-9]{2}(\.[0-9]+)?\Z", max_length=200)]
+    spec: dict[str, Any]
+    rules: list[_Rule]
+    choices: list[_Choice]
+    codes: dict[str, Any]
+    field_bugs: list[_Bug]
+    cases: list[Any]
+
+
+class _Bytes(Struct):
+    sha256: Sha256
+    size: Size
+
+
+class _Stored(_Bytes):
+    file: str
+
+
+class _Made(_Bytes):
+    recipe: list[Any]
+
+
+class _File(_Bytes):
+    path: str
+    template: bool = False
+
+
+class _Directory(Struct):
+    directory: str
+    files: list[_File]
+    open: str
+
+
+class _Parts(Struct):
+    parts: list[Any]
+
+
+Text = str | _Parts
+"""A text as ``recipe.spelled`` writes it."""
+
+
+class _Tensor(Struct):
+    name: Text
+    dtype: str
+    shape: list[Count]
+    nbytes: Count
+    sha256: Sha256
+
+
+class _Content(Struct):
+    tensors: list[_Tensor]
+    metadata: dict[str, Any] | None
+
+
+class _Counted(Struct):
+    tensor_count: Count
+
+
+class _Accept(Struct, tag_field="outcome", tag="accept"):
+    content: dict[str, Any]
+    codes: list[str] = []
+    properties: list[str] = []
+
+
+class _Reject(Struct, tag_field="outcome", tag="reject"):
+    codes: Annotated[list[str], Meta(min_length=1)]
+    content: None = None
+    properties: list[str] = []
+
+
+class _Options(Struct):
+    choice: str
+    options: dict[str, Any]
+
+
+class _Slice(Struct):
+    tensor: str
+    index: list[Any]
+
+
+class _Given(Struct):
+    dtype: str
+    shape: list[Count]
+    storage: str
+    offset: Size
+    name: Any
+    strides: Any
+    byteorder: Literal["little", "big"]
+    nbytes: Count = 0
+
+
+class _Write(Struct):
+    storages: dict[str, Any]
+    tensors: list[_Given]
+    metadata: Any
+    target: Literal["new", "input", "file", "missing-folder", "link"]
+    file_size_limit: Size = 0
+
+
+class _Step(Struct):
+    step: str
+    tensor: str = ""
+    size: Size = 0
+    bytes: list[Any] = []
+    at: Size = 0
+
+
+class _Lifecycle(Struct):
+    script: list[_Step]
+
+
+_ACTIONS: Mapping[str, type[Struct]] = {"slice": _Slice, "write": _Write, "lifecycle": _Lifecycle}
 _NEEDS = {
     "open": (),
     "close": (),
@@ -215,33 +348,21 @@ _NEEDS = {
     "replace": ("bytes",),
     "append": ("bytes",),
 }
-_CASE = {
-    "id": CASE_ID,
-    "kind?": tuple(KINDS),
-    "title": str,
-    "description": str,
-    "rules": [str],
-    "level": str,
-    "importance": str,
-    "features": [str],
-    "steps": [str],
-    "heavy?": bool,
-    "smoke": bool,
-    "source": {"kind?": str, "issue?": str},
-    "input": ANY,
-    "expect": ANY,
-    "affects": [{"bug": str, "project": str, "reference": str, "versions": str}],
-    "status": ("active", "withdrawn", "superseded"),
-}
-_TABLES = {
-    "corpus_version": re.compile(r"[0-9]{4}\.[0-9]{2}(\.[0-9]+)?"),
-    "spec": dict,
-    "rules": [{"id": str, "level": str, "title": str, "statement": str}],
-    "choices": [{"id": str, "title": str, "rule": str, "options": dict, "positions": dict, "required": ANY}],
-    "codes": dict,
-    "field_bugs": [{"id": str, "project": str, "trigger": str}],
-    "cases": list,
-}
+"""Step of a script -> what it has besides."""
+
+
+def misfit(value: Any, model: Any, where: str = "") -> Iterator[str]:
+    """Yield at most one sentence without its subject: where a value is not as its model has it, and why."""
+    try:
+        typed(value, model)
+    except MisfitError as err:
+        place = ".".join(filter(None, (where, err.where))).replace(".[", "[")
+        if missing := re.fullmatch("has no '(.*)'", err.why):
+            yield f"has no {place}.{missing[1]}" if place else f"has no {missing[1]}"
+        elif place and (other := re.fullmatch("must be (.*), not (.*)", err.why)):
+            yield f"has {place} {other[2]}, not {other[1]}"
+        else:
+            yield f"has {place} that {err.why}" if place else err.why
 
 
 def faults(raw: Mapping[str, Any], root: Path | None) -> Iterator[Fault]:
@@ -251,7 +372,7 @@ def faults(raw: Mapping[str, Any], root: Path | None) -> Iterator[Fault]:
         raw: the manifest as JSON.
         root: folder of the corpus, whose links are looked at; None for a manifest without its files.
     """
-    yield from (Fault("", why) for why in misfits(raw, _TABLES))
+    yield from (Fault("", why) for why in misfit(raw, _Tables))
     if not isinstance(raw.get("cases"), list):
         return
     seen: set[str] = set()
@@ -268,57 +389,6 @@ def faults(raw: Mapping[str, Any], root: Path | None) -> Iterator[Fault]:
         yield from (Fault(case, why) for why in found)
 
 
-def misfits(value: Any, form: Any, where: str = "") -> Iterator[str]:
-    """Yield a sentence without its subject for everything in which a value is not of a form."""
-    if not where.endswith("]") and _is_of(value, form):
-        return  # as nearly always; the words below cost four times as much
-    if isinstance(form, dict) and isinstance(value, dict):
-        for key, inner in form.items():
-            name = key.removesuffix("?")
-            if name not in value:
-                if name == key:
-                    yield f"has no {where}.{name}" if where else f"has no {name}"
-            elif isinstance(inner, (dict, list)) or not _fits(value[name], inner):
-                yield from misfits(value[name], inner, f"{where}.{name}" if where else name)
-    elif isinstance(form, list) and isinstance(value, list):
-        for number, item in enumerate(value):
-            yield from misfits(item, form[0], f"{where}[{number}]")
-    elif not _fits(value, form):
-        yield f"has {where} {_shown(value)}, not {_wanted(form)}" if where else f"is not {_wanted(form)}"
-
-
-def _is_of(value: Any, form: Any) -> bool:
-    """Return whether ``misfits`` has nothing to say."""
-    if type(form) is dict:
-        if type(value) is not dict:
-            return False
-        for key, inner in form.items():
-            name = key[:-1] if key[-1] == "?" else key
-            if name in value:
-                if not _is_of(value[name], inner):
-                    return False
-            elif name is key:
-                return False
-        return True
-    if type(form) is list:
-        return type(value) is list and all(_is_of(item, form[0]) for item in value)
-    return type(value) is form if type(form) is type else _fits(value, form)
-
-
-def _fits(value: Any, form: Any) -> bool:
-    if form is ANY:
-        return not deep(value)
-    if form is TEXT:
-        return isinstance(value, str) or (isinstance(value, dict) and isinstance(value.get("parts"), list))
-    if isinstance(form, re.Pattern):
-        return isinstance(value, str) and len(value) <= 200 and form.fullmatch(value) is not None
-    if isinstance(form, range):
-        return type(value) is int and value in form
-    if isinstance(form, tuple):
-        return isinstance(value, str) and value in form
-    return isinstance(form, type) and type(value) is form
-
-
 def deep(value: Any) -> bool:
     """True for a value nested more than ``DEEPEST`` deep."""
     if not isinstance(value, (dict, list)):
@@ -332,56 +402,25 @@ def deep(value: Any) -> bool:
     return True
 
 
-def _wanted(form: Any) -> str:
-    if form is ANY:
-        return f"nested {DEEPEST} deep at most"
-    if form is TEXT:
-        return "a text"
-    if isinstance(form, re.Pattern):
-        return f"a text of the form {form.pattern}"
-    if isinstance(form, range):
-        return f"a whole number from {form.start} to {form.stop - 1:,}"
-    if isinstance(form, tuple):
-        return f"one of {', '.join(form)}"
-    if isinstance(form, (dict, list)):
-        return "an object" if isinstance(form, dict) else "a list"
-    return {str: "a text", bool: "true or false", dict: "an object", list: "a list"}[form]
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, (dict, list)):
-        return "an object" if isinstance(value, dict) else "a list"
-    return _quoted(value) if isinstance(value, str) else json.dumps(value)
-
-
-def _quoted(text: str) -> str:
-    """Return a text in quotes, everything unprintable escaped."""
-    return repr(shorten(text, 120))
-
-
 def _case(row: Any) -> Iterator[str]:
     """Yield everything that is wrong with one case."""
-    broken = list(misfits(row, _CASE))
+    broken = list(misfit(row, CaseRow))
     yield from broken
     if broken:
         return
+    if row.get("kind", "read") not in KINDS:
+        yield f"has kind {shown(row['kind'])}, not one of {', '.join(KINDS)}"
     yield from _input(row["input"])
     yield from _expect(row["expect"])
     yield from action_faults(row.get("kind", "read"), row.get("action"))
-    budget = row.get("budget") or {}
-    if not isinstance(budget, dict) or any(type(x) not in (int, float) or x < 0 for x in budget.values()):
-        yield "has a budget that is not an object of numbers"
 
 
 def _input(given: Any) -> Iterator[str]:
     if given is None:
         return
-    form: dict[str, Any] = {"file": str, **_STORED}
-    if isinstance(given, dict) and "recipe" in given:
-        form = {"recipe": _PARTS, **_STORED}
-    elif isinstance(given, dict) and "directory" in given:
-        form = {"directory": str, "files": [{"path": str, **_STORED, "template?": bool}], "open": str}
-    broken = list(misfits(given, form, "input"))
+    keys = given if isinstance(given, dict) else ()
+    model = _Made if "recipe" in keys else _Directory if "directory" in keys else _Stored
+    broken = list(misfit(given, model, "input"))
     yield from broken
     if broken:
         return
@@ -395,8 +434,8 @@ def _input(given: Any) -> Iterator[str]:
     yield from dict.fromkeys(f"{why} (input)" for why in found if why)
     if len(set(names)) != len(names):
         yield "has input.files with one path twice"
-    if names and given["open"] not in names:
-        yield f"has input.open {_quoted(given['open'])}, which is not among its files"
+    if model is _Directory and given["open"] not in names:
+        yield f"has input.open {shown(given['open'])}, which is not among its files"
 
 
 def _recipe(parts: Any, field: str) -> Iterator[str]:
@@ -410,11 +449,9 @@ def _recipe(parts: Any, field: str) -> Iterator[str]:
 def _expect(given: Any) -> Iterator[str]:
     options: dict[str, Any] = {"expect": given}
     if isinstance(given, dict) and "options" in given:
-        broken = list(misfits(given, {"choice": str, "options": dict}, "expect"))
+        broken = list(misfit(given, _Options, "expect"))
         yield from broken
-        options = (
-            {f"expect.options.{_quoted(k)}": v for k, v in given["options"].items()} if not broken else {}
-        )
+        options = {} if broken else {f"expect.options.{shown(k)}": v for k, v in given["options"].items()}
         if not broken and not options:
             yield "has no option in expect.options"
     texts: list[Any] = []
@@ -432,39 +469,19 @@ def _expect(given: Any) -> Iterator[str]:
 
 def _expectation(given: Any, where: str, texts: list[Any]) -> Iterator[str]:
     """Yield what is wrong with an expectation; add the texts in its content to ``texts``."""
-    form: dict[str, Any] = {"outcome": ("accept", "reject"), "codes?": [str], "properties?": [str]}
-    content = given.get("content") if isinstance(given, dict) else None
-    if isinstance(given, dict) and given.get("outcome") == "accept":
-        counted = isinstance(content, dict) and "tensor_count" in content
-        form["content"] = {"tensor_count": COUNT} if counted else _CONTENT
-    elif isinstance(given, dict):
-        form["codes"] = form.pop("codes?")
-    broken = list(misfits(given, form, where))
+    broken = list(misfit(given, _Accept | _Reject, where))
+    content = None if broken else given.get("content")
+    if content is not None:
+        model = _Counted if "tensor_count" in content else _Content
+        broken = list(misfit(content, model, f"{where}.content"))
     yield from broken
-    if broken:
+    if broken or content is None or "tensors" not in content:
         return
-    if given["outcome"] == "reject" and (not given["codes"] or content is not None):
-        yield f"has {where} that refuses without a code, or with content"
-    if content is None or "tensors" not in content:
-        return
+    pairs = list(recipe.pairs_of(content["metadata"] or {}))
+    broken = list(misfit(pairs, list[tuple[Text, Text]], f"{where}.content.metadata"))
+    yield from broken
     texts += [row["name"] for row in content["tensors"]]
-    metadata = content["metadata"]
-    if metadata is not None and not isinstance(metadata, dict):
-        yield f"has {where}.content.metadata {_shown(metadata)}, not an object"
-        return
-    pairs = _items(metadata or {})
-    if any(misfits_of for pair in pairs for misfits_of in misfits(pair, [TEXT])) or any(
-        len(pair) != 2 for pair in pairs
-    ):
-        yield f"has {where}.content.metadata of something else than texts"
-        return
-    texts += [text for pair in pairs for text in pair]
-
-
-def _items(metadata: Mapping[str, Any]) -> list[Any]:
-    """Return the pairs of metadata, as ``recipe.map_of`` takes them."""
-    items = metadata.get("items")
-    return items if isinstance(items, list) else [list(pair) for pair in metadata.items()]
+    texts += [] if broken else [text for pair in pairs for text in pair]
 
 
 def action_faults(kind: str, given: Any) -> Iterator[str]:
@@ -477,23 +494,26 @@ def action_faults(kind: str, given: Any) -> Iterator[str]:
     if not isinstance(given, dict) or given.get("do") != (wanted or "slice"):
         yield f"has an action that is not {wanted or 'slice'}, which a case of kind {kind} does"
         return
-    broken = list(misfits(given, _ACTIONS[given["do"]], "action"))
+    if deep(given):
+        yield f"has an action nested more than {DEEPEST} deep"
+        return
+    broken = list(misfit(given, _ACTIONS[given["do"]], "action"))
     yield from broken
     if broken:
         return
     for number, step in enumerate(given.get("script", ())):
         needs = _NEEDS.get(step["step"])
         if needs is None:
-            yield f"has action.script[{number}].step {_quoted(step['step'])}, which is none"
+            yield f"has action.script[{number}].step {shown(step['step'])}, which is none"
         else:
             yield from (f"has no action.script[{number}].{key}" for key in needs if key not in step)
         yield from _recipe(step.get("bytes", []), f"action.script[{number}].bytes")
     storages = given.get("storages", {})
     for name, parts in storages.items():
-        yield from _recipe(parts, f"action.storages.{_quoted(name)}")
+        yield from _recipe(parts, f"action.storages.{shown(name)}")
     for number, tensor in enumerate(given.get("tensors", ())):
         if tensor["storage"] not in storages:
-            yield f"has action.tensors[{number}].storage {_quoted(tensor['storage'])}, which is not there"
+            yield f"has action.tensors[{number}].storage {shown(tensor['storage'])}, which is not there"
 
 
 def stored_files(case: Mapping[str, Any]) -> Iterator[tuple[str, str, int]]:
@@ -526,14 +546,14 @@ def path_fault(name: str, *folders: str) -> str | None:
         or any(part in (".", "..") or "\\" in part or ":" in part for part in parts)
         or (folders and (parts[0] not in folders or len(parts) < 2))
     ):
-        return f"names a file outside of the folder: {_quoted(name)}"
+        return f"names a file outside of the folder: {shown(name)}"
     for part in parts:
         if not part.isprintable() or not part.isascii() or len(part) > 200 or part[-1] in ". ":
-            return f"names a file as not every system can: {_quoted(name)}"
+            return f"names a file as not every system can: {shown(name)}"
         if part[0] in ".- " or _RESERVED.fullmatch(part) or set(part) & set('*?"<>|'):
-            return f"names a file that means something to a system: {_quoted(name)}"
+            return f"names a file that means something to a system: {shown(name)}"
     if not name.endswith(SUFFIXES):
-        return f"names a file that ends in none of {', '.join(SUFFIXES)}: {_quoted(name)}"
+        return f"names a file that ends in none of {', '.join(SUFFIXES)}: {shown(name)}"
     return None
 
 
@@ -553,13 +573,13 @@ class _Places:
             self._folders[folder] = self._inside(folder)
         try:
             if not self._folders[folder] or (stat.S_ISLNK(os.lstat(path).st_mode) and not self._inside(path)):
-                return f"names a file that a link leads out of the folder for: {_quoted(name)}"
+                return f"names a file that a link leads out of the folder for: {shown(name)}"
             if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116
-                return f"names what is not a regular file: {_quoted(name)}"
+                return f"names what is not a regular file: {shown(name)}"
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as err:
-            return f"names a file that cannot be looked at: {_quoted(name)}: {err.strerror or err}"
+            return f"names a file that cannot be looked at: {shown(name)}: {err.strerror or err}"
         return None
 
     def _inside(self, path: str) -> bool:

@@ -6,7 +6,7 @@ import atexit
 import hashlib
 import shutil
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -17,7 +17,8 @@ from safetensors_reference import rule_book
 from safetensors_reference.source import read_whole
 
 from . import recipe
-from .document import MANIFEST, ManifestError, checked, read_document, unusable
+from .document import MANIFEST, CaseRow, ManifestError, checked, read_document, unusable
+from .typed import typed
 
 LARGEST_IN_MEMORY = 256 << 20
 """Largest input in bytes that ``Case.read_input`` returns."""
@@ -89,8 +90,8 @@ class Input:
     entry: str = ""
 
 
-@dataclass(frozen=True)
-class Case:
+@dataclass(frozen=True, kw_only=True)
+class Case(CaseRow):
     """One input with one purpose.
 
     ``expect`` holds the expectation of a case without a choice; ``options`` those of a case of ``choice``.
@@ -99,25 +100,10 @@ class Case:
     ``heavy`` cases are made of large inputs and are run on demand only.
     """
 
-    id: str
-    kind: str
-    title: str
-    description: str
-    rules: tuple[str, ...]
-    level: str
-    importance: str
-    features: tuple[str, ...]
-    steps: tuple[str, ...]
     input: Input
-    action: Mapping[str, Any] | None
-    budget: Mapping[str, float] | None
-    heavy: bool
     choice: str | None
     expect: Expectation | None
     options: dict[str, Expectation]
-    smoke: bool
-    affects: tuple[Mapping[str, str], ...]
-    source: dict[str, Any]
 
     @property
     def area(self) -> str:
@@ -242,7 +228,7 @@ class Manifest:
     root: Path
     digest: str
     cases: tuple[Case, ...]
-    raw: Mapping[str, Any]
+    raw: dict[str, Any]
 
     @cached_property
     def by_id(self) -> dict[str, Case]:
@@ -297,29 +283,12 @@ def _load(path: Path) -> Manifest:
 
 
 def _case(row: dict[str, Any], root: Path) -> Case:
-    expect = row["expect"]
+    known = vars(typed(row, CaseRow))
+    expect = known["expect"]
     options = {k: Expectation.from_json(v) for k, v in expect.get("options", {}).items()}
-    return Case(
-        id=row["id"],
-        kind=row.get("kind", "read"),
-        title=row["title"],
-        description=row["description"],
-        rules=tuple(row["rules"]),
-        level=row["level"],
-        importance=row["importance"],
-        features=tuple(row["features"]),
-        steps=tuple(row["steps"]),
-        input=_input(row["input"], root),
-        action=row.get("action"),
-        budget=row.get("budget"),
-        heavy=row.get("heavy", False),
-        choice=expect.get("choice"),
-        expect=None if options else Expectation.from_json(expect),
-        options=options,
-        smoke=row["smoke"],
-        affects=tuple(row["affects"]),
-        source=row["source"],
-    )
+    known["expect"] = None if options else Expectation.from_json(expect)
+    known["input"] = _input(known["input"], root)
+    return Case(**known, choice=expect.get("choice"), options=options)
 
 
 def _input(raw: dict[str, Any] | None, root: Path) -> Input:

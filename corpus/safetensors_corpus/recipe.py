@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -265,9 +265,9 @@ def spelled(text: str) -> str | dict[str, Any]:
     return text if raw.decode("utf-8", "replace") == text else {"parts": from_bytes(raw)}
 
 
-def spelled_map(mapping: Mapping[str, str]) -> dict[str, Any]:
+def spelled_map(mapping: Mapping[Any, Any], spell: Callable[[Any], Any] = spelled) -> dict[str, Any]:
     """Return a map of texts as JSON can carry it; with a key that is no Unicode text as a list of items."""
-    items = [(spelled(key), spelled(text)) for key, text in mapping.items()]
+    items = [(spell(key), spell(text)) for key, text in mapping.items()]
     plain = {key: text for key, text in items if isinstance(key, str)}
     return plain if len(plain) == len(items) else {"items": [list(item) for item in items]}
 
@@ -277,10 +277,15 @@ def text_of(value: str | Part) -> str:
     return value if isinstance(value, str) else expand(value["parts"]).decode("utf-8", "surrogatepass")
 
 
-def map_of(value: Mapping[str, Any]) -> dict[str, str]:
+def pairs_of(value: Mapping[str, Any]) -> Iterable[Any]:
+    """Return the pairs of a map that ``spelled_map`` gave, as they are spelled."""
+    items = value.get("items")
+    return items if isinstance(items, list) else value.items()
+
+
+def map_of(value: Mapping[str, Any], read: Callable[[Any], Any] = text_of) -> dict[Any, Any]:
     """Return the map that ``spelled_map`` gave. Raises ValueError and KeyError for anything else."""
-    items = value["items"] if isinstance(value.get("items"), list) else value.items()
-    return {text_of(key): text_of(text) for key, text in items}
+    return {read(key): read(text) for key, text in pairs_of(value)}
 
 
 def describe(parts: Sequence[Part]) -> str:

@@ -12,13 +12,14 @@ import inspect
 import json
 import re
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
 from safetensors_reference.rules.faults import shorten
 
 Model = TypeVar("Model")
+Count = Annotated[int, msgspec.Meta(ge=0)]
 ADDRESS = "https://safetensors-conformance.example/schema/"
 """Where the ids of published schemas begin."""
 _KINDS = {

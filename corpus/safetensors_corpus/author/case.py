@@ -36,8 +36,8 @@ AREAS = {
     "lifecycle": "lifecycle",
     "resource": "resource",
 }
-"""Areas of the corpus, in the order of the format, and the kind of their cases. Modules of an area stand in
-``cases/AREA``; what fuzzing found is data, and names its area itself."""
+"""Areas of the corpus, in the order of the format, and the kind of their cases. An area is a
+module or a folder of modules in ``cases``; what fuzzing found is data, and names its area itself."""
 
 Importance = Literal["low", "medium", "high", "critical"]
 
@@ -52,6 +52,10 @@ class Reject:
     """The reader must refuse the file; ``codes`` are the fitting fault codes, the primary one first."""
 
     codes: tuple[str, ...]
+
+
+Options = Mapping[str, Accept | Reject]
+"""Option of a choice -> what a reader that takes it does."""
 
 
 def reject(*codes: str) -> Reject:
@@ -71,7 +75,7 @@ class CaseFunction:
     description: str
     rules: tuple[str, ...]
     choice: str | None
-    options: Mapping[str, Accept | Reject]
+    options: Options
     body: Callable[..., None]
     arguments: tuple[object, ...]
     level: str | None
@@ -91,13 +95,13 @@ class CaseFunction:
 _CASES: dict[str, CaseFunction] = {}
 
 
-def accepts(*rules: str, **details: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def accepts(rules: str, **details: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Register a case that every reader must accept. See ``_register`` for ``details``."""
     return _register(rules, None, {"": ACCEPT}, **details)
 
 
 def rejects(
-    *rules: str, codes: Sequence[str] | str, **details: Any
+    rules: str, *, codes: Sequence[str] | str, **details: Any
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Register a case that every reader must refuse; ``codes``: fitting fault codes, primary first."""
     codes = (codes,) if isinstance(codes, str) else tuple(codes)
@@ -105,16 +109,16 @@ def rejects(
 
 
 def chooses(
-    choice: str, *rules: str, options: Mapping[str, Accept | Reject], **details: Any
+    choice: str, rules: str = "", *, options: Options, **details: Any
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Register a case of a choice; ``options`` maps every option of the choice to what it does here."""
     return _register(rules, choice, options, **details)
 
 
 def _register(
-    rules: Sequence[str],
+    rules: str,
     choice: str | None,
-    options: Mapping[str, Accept | Reject],
+    options: Options,
     *,
     over: Mapping[str, object] | None = None,
     level: str | None = None,
@@ -123,13 +127,13 @@ def _register(
     smoke: bool = False,
     bugs: Sequence[str] | Mapping[str, Sequence[str]] = (),
     ahead: Mapping[str, Sequence[str]] | None = None,
-    issue: str | None = None,
+    issue: str | Mapping[str, str] | None = None,
     heavy: bool = False,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return the decorator.
 
     Args:
-        rules: ids of the rules the case tests, the main one first.
+        rules: ids of the rules the case tests with spaces between them, the main one first.
         choice: id of the choice, or None.
         options: option -> what a reader taking it does; the key is ``""`` without a choice.
         over: slug -> value; makes one case per item, id ``name-slug``; the body gets the value as second
@@ -142,26 +146,27 @@ def _register(
             a family show different ones.
         ahead: slug -> rules that come first for this member of a family, as it is about them before all
             others: a tensor of a rare dtype is refused for its dtype and not for what the family shows.
-        issue: URL of a public report that the case reproduces.
+        issue: URL of a public report that the case reproduces; slug -> URL as for bugs.
         heavy: True for a case that is run on demand only; inputs above a mebibyte always are.
     """
-    for what, members in (("bugs", bugs), ("rules", ahead)):
+    for what, members in (("bugs", bugs), ("issues", issue), ("rules", ahead)):
         if isinstance(members, Mapping) and not members.keys() <= (over or {}).keys():
             raise ValueError(f"{what} of unknown members: {sorted(members.keys() - (over or {}).keys())}")
 
     def decorate(body: Callable[..., None]) -> Callable[..., None]:
-        area = body.__module__.split(".")[-2]
+        area = next((part for part in body.__module__.split(".") if part in AREAS), body.__module__)
         for slug, value in (over or {"": None}).items():
             name = body.__name__.replace("_", "-") + (f"-{slug}" if slug else "")
             text = Template(inspect.getdoc(body) or "").safe_substitute(slug=slug, value=value)
             title, _, rest = text.partition("\n")
-            kind = "report" if issue else "hand"
+            url = issue.get(slug) if isinstance(issue, Mapping) else issue
+            kind = "report" if url else "hand"
             register(
                 CaseFunction(
                     id=f"{area}/{name}",
                     title=title.strip(),
                     description=re.sub(r"\s*\n\s*(?!\n)", " ", rest.strip()),
-                    rules=tuple(dict.fromkeys((*(ahead or {}).get(slug, ()), *rules))),
+                    rules=tuple(dict.fromkeys((*(ahead or {}).get(slug, ()), *rules.split()))),
                     choice=choice,
                     options=dict(options),
                     body=body,
@@ -170,18 +175,14 @@ def _register(
                     importance=importance,
                     steps=KINDS[AREAS[area]].steps if steps is None else tuple(steps),
                     smoke=smoke,
-                    bugs=tuple(_shown(bugs, slug)),
+                    bugs=tuple(bugs.get(slug, ()) if isinstance(bugs, Mapping) else bugs),
                     heavy=heavy,
-                    source={"kind": kind, **({"issue": issue} if issue else {})},
+                    source={"kind": kind, **({"issue": url} if url else {})},
                 )
             )
         return body
 
     return decorate
-
-
-def _shown(bugs: Sequence[str] | Mapping[str, Sequence[str]], slug: str) -> Sequence[str]:
-    return bugs.get(slug, ()) if isinstance(bugs, Mapping) else bugs
 
 
 def register(case: CaseFunction) -> None:
@@ -198,9 +199,9 @@ def register(case: CaseFunction) -> None:
 def all_cases() -> list[CaseFunction]:
     """Import every area and return its cases, areas in the order of ``AREAS``, cases by id."""
     package = importlib.import_module("safetensors_corpus.cases")
-    areas = {m.name for m in pkgutil.iter_modules(package.__path__) if m.ispkg}
+    areas = {m.name for m in pkgutil.iter_modules(package.__path__)} - {"from_fuzzing"}
     if not areas <= set(AREAS):
-        raise ValueError(f"folders of no known area: {sorted(areas - set(AREAS))}")
+        raise ValueError(f"modules of no known area: {sorted(areas - set(AREAS))}")
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         importlib.import_module(module.name)
     order = list(AREAS)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from math import prod
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
@@ -29,30 +30,35 @@ HEAVY = 1 << 20
 """Inputs larger than this many bytes make a case heavy."""
 
 
-class Builder(Protocol):
-    """What ``build`` asks of the object that a case's body has filled, whatever the kind of case."""
+@dataclass
+class Builder(ABC):
+    """What ``build`` asks of the object that a case's body has filled, whatever the kind of case.
 
-    budget: dict[str, float]
+    Attributes to set directly:
+        budget: what the case may cost: ``seconds``, ``peak_bytes``, ``read_bytes``.
+    """
 
+    budget: dict[str, float] = field(default_factory=dict, kw_only=True)
+
+    @abstractmethod
     def features(self) -> list[str]:
         """What an implementation needs to support, as slugs such as ``dtype-f4``."""
-        ...
 
+    @abstractmethod
     def stored(self, case_id: str) -> tuple[dict[str, Any] | None, dict[str, bytes]]:
         """Return the manifest's ``input`` and the files to store, by path relative to the manifest."""
-        ...
 
-    def action(self) -> dict[str, Any] | None:
-        """Return what is done with the input beyond opening and reading it."""
-        ...
-
+    @abstractmethod
     def content(self, option: str | None = None) -> dict[str, Any]:
         """Return what the implementation must give, under ``option`` of the case's choice if there is one."""
-        ...
+
+    def action(self) -> dict[str, Any] | None:
+        """Return what is done with the input beyond opening and reading it: nothing, for most kinds."""
+        return None
 
     def demanded(self) -> list[str]:
-        """Return the properties demanded of a written file."""
-        ...
+        """Return the properties demanded of a written file: none where nothing is written."""
+        return []
 
 
 def tensor_row(name: str, dtype: str, shape: Sequence[int], data: bytes) -> dict[str, Any]:
@@ -119,7 +125,7 @@ class Told:
 
 
 @dataclass
-class FileBuilder:
+class FileBuilder(Builder):
     """Collects header members and data; ``render`` gives the file.
 
     Attributes to set directly:
@@ -131,7 +137,6 @@ class FileBuilder:
         header: the whole header as bytes, replacing everything said about members and padding.
         cut: number of bytes removed from the end of the file.
         separator: JSON punctuation between members with its whitespace.
-        budget: what the case may cost: ``seconds``, ``peak_bytes``, ``read_bytes``.
     """
 
     before: bytes = b""
@@ -142,7 +147,6 @@ class FileBuilder:
     header: bytes | None = None
     cut: int = 0
     separator: str = ","
-    budget: dict[str, float] = field(default_factory=dict)
     _members: list[bytes] = field(default_factory=list)
     _data: bytearray = field(default_factory=bytearray)
     _told: list[Told] = field(default_factory=list)
@@ -153,6 +157,11 @@ class FileBuilder:
     def position(self) -> int:
         """Next free position in the data buffer."""
         return len(self._data)
+
+    @property
+    def header_size(self) -> int:
+        """Bytes of the header so far, without padding."""
+        return len(self._text())
 
     def tensor(
         self,
@@ -247,12 +256,15 @@ class FileBuilder:
         """Return the bytes of the file."""
         header = self.header
         if header is None:
-            body = self.before + b"{" + self.separator.encode().join(self._members) + b"}"
+            body = self._text()
             padding = b" " * (-len(body) % 8) if self.padding is None else self.padding
             header = body + padding
         length = len(header) if self.length is None else self.length
         out = self.prefix + length.to_bytes(8, "little") + header + bytes(self._data) + self.trailer
         return out[: len(out) - self.cut] if self.cut else out
+
+    def _text(self) -> bytes:
+        return self.before + b"{" + self.separator.encode().join(self._members) + b"}"
 
     def content(self, option: str | None = None) -> dict[str, Any]:
         """Return what a reader must report, under ``option`` of the case's choice if there is one."""
@@ -282,14 +294,6 @@ class FileBuilder:
     def stored(self, case_id: str) -> tuple[dict[str, Any] | None, dict[str, bytes]]:
         """Return the file as stored, or as a recipe when it is too large for that."""
         return stored_file(f"files/{case_id}.safetensors", self.render())
-
-    def action(self) -> dict[str, Any] | None:
-        """Nothing beyond opening and reading."""
-        return None
-
-    def demanded(self) -> list[str]:
-        """Nothing is written."""
-        return []
 
 
 def dtype_features(dtypes: Iterable[str]) -> list[str]:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from .case import ACCEPT, Accept, Reject, reject
+from .case import ACCEPT, Options, reject
+from .file import FileBuilder, pattern
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from .file import FileBuilder
 
 LONE_SURROGATES = {
     r"\ud800": "\ud800",
@@ -37,11 +36,11 @@ LONE_MAPS = {
     rb'{"\ude00\ud83d":"b"}': {"\ude00\ud83d": "b"},
 }
 """The same for metadata."""
-LONE_OPTIONS: dict[str, Accept | Reject] = {
+LONE_OPTIONS: Options = {
     "reject": reject("HDR_NOT_JSON", "HDR_NOT_UTF8"), "keep": ACCEPT, "replace": ACCEPT
 }  # fmt: skip
 """Options of the choice ``lone-surrogates``."""
-RARE: dict[str, Accept | Reject] = {"reject": reject("ENT_UNKNOWN_FIELD"), "ignore": ACCEPT}
+RARE: Options = {"reject": reject("ENT_UNKNOWN_FIELD"), "ignore": ACCEPT}
 """Options of the choice ``rare-ignored-values``."""
 COMMON_DTYPES = ("BOOL", "U8", "I8", "I16", "I32", "I64", "F16", "BF16", "F32", "F64")
 """Dtypes that practically every reader has; the text names none of the others either."""
@@ -94,10 +93,46 @@ def header_text(f: FileBuilder, header: str | bytes) -> None:
     f.header = raw + b" " * (-len(raw) % 8)
 
 
-def three_tensors(f: FileBuilder, place: int, *, begin: int | None = None, end: int | None = None) -> None:
-    """Add a, b and c of eight bytes each; the one at ``place`` declares other ends of its range."""
+def sized(f: FileBuilder, dtype: str, shape: list[int], size: int) -> None:
+    """Add one tensor whose range has ``size`` bytes, whatever its shape says."""
+    f.tensor("w", dtype, shape, pattern("w", size))
+
+
+def three_tensors(
+    f: FileBuilder, place: int, *, usual: tuple[str, list[int]] = ("F32", [2]), **other: Any
+) -> None:
+    """Add a, b and c, each of the ``usual`` dtype and shape but for the one at ``place``.
+
+    Args:
+        f: the file.
+        place: 0, 1 or 2; -1 for none.
+        usual: dtype and shape.
+        other: arguments of ``tensor`` for the one at ``place``; ``size`` stands for data of as many bytes.
+    """
     for index, name in enumerate("abc"):
-        if index == place:
-            f.tensor(name, "F32", [2], begin=begin, end=end)
-        else:
-            f.tensor(name, "F32", [2])
+        told = {"dtype": usual[0], "shape": usual[1]} | (other if index == place else {})
+        if "size" in told:
+            told["data"] = pattern(name, told.pop("size"))
+        f.tensor(name, **told)
+
+
+def renamed_field(f: FileBuilder, plain: str, spelled: str) -> None:
+    """Add one tensor in whose entry the field ``plain`` stands last and is called ``spelled``."""
+    texts = {"dtype": '"F32"', "shape": "[2]", "data_offsets": "[0,8]"}
+    f.tensor("w", "F32", [2], fields={plain: None, spelled: texts[plain]})
+
+
+def pad_header(f: FileBuilder, size: int) -> None:
+    """Pad the header with spaces to ``size`` bytes, once all members are told."""
+    f.padding = b""
+    f.padding = b" " * (size - int.from_bytes(f.render()[:8], "little"))
+
+
+def powers(*slugs: str) -> dict[str, int]:
+    """Return each slug, such as 2p32 or 2p32-plus-8 or 2p64-less-1, with the number it spells."""
+    out = {}
+    for slug in slugs:
+        power, _, rest = slug.removeprefix("2p").partition("-")
+        word, _, count = rest.partition("-")
+        out[slug] = 2 ** int(power) + int(count or 0) * (1 if word == "plus" else -1)
+    return out

@@ -6,20 +6,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .. import recipe
-from .file import dtype_features, tensor_row
+from .file import Builder, dtype_features, tensor_row
 
 
 @dataclass
-class RecipeBuilder:
+class RecipeBuilder(Builder):
     """Collects the parts of header and data; the length prefix is computed unless it is given.
 
     Attributes:
         length: the length prefix, when it should not be the true one.
-        budget: what the case may cost: ``seconds``, ``peak_bytes``, ``read_bytes``.
     """
 
     length: int | None = None
-    budget: dict[str, float] = field(default_factory=dict)
     _header: list[dict[str, Any]] = field(default_factory=list)
     _data: list[dict[str, Any]] = field(default_factory=list)
     _rows: list[dict[str, Any]] = field(default_factory=list)
@@ -118,7 +116,3 @@ class RecipeBuilder:
         if self._asked is None:
             return None
         return {"do": "slice", "tensor": self._asked, "index": []}
-
-    def demanded(self) -> list[str]:
-        """Nothing is written."""
-        return []

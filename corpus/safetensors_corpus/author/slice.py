@@ -78,11 +78,17 @@ class SliceBuilder(FileBuilder):
         return self._asked
 
 
-def numbers(f: SliceBuilder) -> None:
-    """Add ``t``, an I16 tensor of shape [4, 6], between two others."""
-    f.tensor("before", "I16", [8])
-    f.tensor("t", "I16", [4, 6])
-    f.tensor("after", "I16", [8])
+def numbers(f: SliceBuilder, shape: Sequence[int] = (4, 6), *, dtype: str = "I16", beside: int = 8) -> None:
+    """Add ``t`` between two other tensors of its dtype, which have ``beside`` elements each."""
+    f.tensor("before", dtype, [beside])
+    f.tensor("t", dtype, shape)
+    f.tensor("after", dtype, [beside])
+
+
+def ask_numbers(f: SliceBuilder, *index: Any, shape: Sequence[int] = (4, 6), beside: int = 8) -> None:
+    """Ask for ``t[index]``, where ``t`` is an I16 tensor between two others."""
+    numbers(f, shape, beside=beside)
+    f.ask("t", *index)
 
 
 def numbered(position: int, size: int, width: int) -> bytes:

@@ -11,7 +11,7 @@ from typing import Any
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from .. import recipe
-from .file import FileBuilder, dtype_features, pattern, size_of, stored_file, tensor_row
+from .file import Builder, FileBuilder, dtype_features, pattern, size_of, stored_file, tensor_row
 
 SPELLED = 4096
 """Longest text in characters that stands in the manifest as it is."""
@@ -39,7 +39,7 @@ class Given:
 
 
 @dataclass
-class WriteBuilder:
+class WriteBuilder(Builder):
     """Collects what is handed to the writer.
 
     Attributes:
@@ -49,7 +49,6 @@ class WriteBuilder:
         before: the file that stands at the target before, for the targets that have one.
         count_only: True when the file is judged by the number of its tensors, where listing them would make
             the manifest too large.
-        budget: what the case may cost.
     """
 
     target: str = "new"
@@ -57,7 +56,6 @@ class WriteBuilder:
     file_size_limit: int | None = None
     before: FileBuilder = field(default_factory=FileBuilder)
     count_only: bool = False
-    budget: dict[str, float] = field(default_factory=dict)
     _storages: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     _given: list[Given] = field(default_factory=list)
     _metadata: Any = None
@@ -194,12 +192,7 @@ def _spelled(value: Any) -> Any:
 
 
 def _spelled_metadata(metadata: Any) -> Any:
-    if not isinstance(metadata, Mapping):
-        return metadata
-    items = [(_spelled(key), _spelled(value)) for key, value in metadata.items()]
-    if all(isinstance(key, str) for key, _ in items):
-        return dict(items)
-    return {"items": [list(item) for item in items]}
+    return recipe.spelled_map(metadata, _spelled) if isinstance(metadata, Mapping) else metadata
 
 
 def covered(given: Mapping[str, Any], size: int) -> Iterator[int]:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from .correct.holder import Answer, GoneError, Handle, SmallHolder
-from .correct.writer import RESERVED, slug
-from .variant import Variant
+from .correct.writer import RESERVED
+from .variant import named
 
 
 class ZerosForMissingBytes(Handle):
@@ -250,8 +250,8 @@ class OneHandlePerPath(Handle):
         return super().open()
 
 
-def variant(handle: type[Handle]) -> Variant:
-    """Return the variant that opens files with ``handle``."""
+def _opener(handle: type[Handle]) -> Callable[[], SmallHolder]:
+    """Return what makes a holder that opens files with ``handle``, as in a process of its own."""
 
     def make() -> SmallHolder:
         for name, value in vars(handle).items():
@@ -261,11 +261,7 @@ def variant(handle: type[Handle]) -> Variant:
         holder.handle = handle
         return holder
 
-    return Variant(
-        f"holder/{slug(handle.__name__)}", (handle.__doc__ or "").split("\n")[0], "lifecycle", make
-    )
+    return make
 
 
-VARIANTS = tuple(
-    variant(v) for v in list(globals().values()) if isinstance(v, type) and v.__module__ == __name__
-)
+VARIANTS = named(globals(), "lifecycle", Handle, _opener)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 class Panic(BaseException):
@@ -14,6 +18,10 @@ class Panic(BaseException):
 
     No ``Exception``, so that nothing takes it for a refusal.
     """
+
+
+PREFIXES = {"read": "reader", "slice": "slicer", "index": "loader", "write": "writer", "lifecycle": "holder"}
+"""Kind of case -> what stands before the slash in the names of its variants."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +39,53 @@ class Variant:
     kind: str
     make: Callable[[], object]
     heavy: bool = False
+
+
+def changed(base: type[T], **steps: Callable[..., Any]) -> type[T]:
+    """Return ``base`` with other steps, by the names of its methods.
+
+    Each is called with the step of ``base``, bound, before the arguments: ``lambda right, *arguments: ...``.
+    """
+
+    def method(name: str, step: Callable[..., Any]) -> Callable[..., Any]:
+        right = getattr(base, name)
+        return lambda self, *given: step(partial(right, self), *given)
+
+    return type(base.__name__, (base,), {name: method(name, step) for name, step in steps.items()})
+
+
+def named(
+    module: Mapping[str, Any],
+    kind: str,
+    base: type[T],
+    make: Callable[[type[T]], Callable[[], object]] = lambda own: own,
+) -> tuple[Variant, ...]:
+    """Return a variant for each class of a module, named for the class and described by its docstring.
+
+    Args:
+        module: the names of the module, in which ``base`` stands too; classes whose own name begins with an
+            underscore are what only others are made of.
+        kind: kind of case.
+        base: the correct implementation that they break.
+        make: gives the ``make`` of the variant of a class.
+    """
+    own = [v for v in module.values() if isinstance(v, type) and v.__module__ == module["__name__"]]
+    return tuple(
+        Variant(
+            f"{PREFIXES[kind]}/{slug(v.__name__)}",
+            (v.__doc__ or "").partition("\n")[0],
+            kind,
+            make(v),
+            heavy=getattr(v, "only_heavy", False),
+        )
+        for v in own
+        if issubclass(v, base) and not v.__name__.startswith("_")
+    )
+
+
+def slug(name: str) -> str:
+    """Return the name of a class in lower case, its words and numbers joined by hyphens."""
+    return "-".join(re.findall(r"[A-Z][a-z]*|[0-9][0-9a-z]*", name)).lower()
 
 
 def reading(name: str, about: str, reader: object) -> Variant:

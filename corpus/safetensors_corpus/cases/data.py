@@ -6,9 +6,9 @@ import struct
 
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from ...author.case import ACCEPT, accepts, chooses, reject
-from ...author.file import FileBuilder, pattern
-from ...author.parts import rare
+from ..author.case import ACCEPT, Options, accepts, chooses, reject
+from ..author.file import FileBuilder, pattern
+from ..author.parts import PLACES, rare
 
 KNOWN: dict[str, tuple[str, tuple[int | float, ...]]] = {
     "BOOL": ("BBBB", (1, 0, 0, 1)),
@@ -28,6 +28,7 @@ KNOWN: dict[str, tuple[str, tuple[int | float, ...]]] = {
 }
 """dtype -> struct codes and four values; BF16 as bit patterns of 1, -2, 0.5 and 3.140625."""
 FLOATS = {"f16": "F16", "bf16": "BF16", "f32": "F32", "f64": "F64"}
+BOOLS: Options = {"keep": ACCEPT, "normalise": ACCEPT, "reject": reject("UNCLASSIFIED")}
 PARTS = {"F16": (5, 10), "BF16": (8, 7), "F32": (8, 23), "F64": (11, 52)}
 """dtype -> width of exponent and of fraction in bits."""
 
@@ -44,19 +45,12 @@ def _bits(f: FileBuilder, dtype: str, values: list[tuple[int, int, int]]) -> Non
 
 
 @accepts(
-    "DAT-01",
-    "DAT-06",
+    "DAT-01 DAT-06",
     importance="high",
     over={k.lower(): k for k in KNOWN},
     ahead=rare({k.lower(): k for k in KNOWN}),
-    bugs={
-        "i16": ("FB-66",),
-        "u16": ("FB-66",),
-        "i32": ("FB-83", "FB-221"),
-        "u32": ("FB-221",),
-        "i64": ("FB-66",),
-        "u64": ("FB-66",),
-    },
+    bugs=dict.fromkeys(("i16", "u16", "i64", "u64"), ("FB-66",))
+    | {"i32": ("FB-83", "FB-221"), "u32": ("FB-221",)},
 )
 def known_values(f: FileBuilder, value: str) -> None:
     """Four known $value elements, least significant byte first.
@@ -67,13 +61,13 @@ def known_values(f: FileBuilder, value: str) -> None:
     f.tensor("w", value, [4], struct.pack("<" + codes, *numbers))
 
 
-@accepts("DTY-08", "DAT-01")
+@accepts("DTY-08 DAT-01")
 def complex_parts(f: FileBuilder) -> None:
     """A complex number of real part 1 and imaginary part 2, the real part first."""
     f.tensor("w", "C64", [1], struct.pack("<ff", 1.0, 2.0))
 
 
-@accepts("DTY-14", "DAT-01", importance="high", bugs=("FB-127",))
+@accepts("DTY-14 DAT-01", importance="high", bugs=("FB-127",))
 def u16_beside_bf16(f: FileBuilder) -> None:
     """The same bytes as U16 and as BF16.
 
@@ -84,7 +78,7 @@ def u16_beside_bf16(f: FileBuilder) -> None:
     f.tensor("b", "BF16", [3], data)
 
 
-@accepts("DAT-02", "DAT-03", importance="high", over={"i32": ("I32", "i"), "f64": ("F64", "d")})
+@accepts("DAT-02 DAT-03", importance="high", over={"i32": ("I32", "i"), "f64": ("F64", "d")})
 def row_major(f: FileBuilder, value: tuple[str, str]) -> None:
     """The numbers 0 to 23 of dtype $slug in the shape [2, 3, 4], the last index running fastest.
 
@@ -94,7 +88,7 @@ def row_major(f: FileBuilder, value: tuple[str, str]) -> None:
     f.tensor("w", dtype, [2, 3, 4], struct.pack(f"<24{code}", *range(24)))
 
 
-@accepts("DAT-03", "DAT-02")
+@accepts("DAT-03 DAT-02")
 def rows_without_padding(f: FileBuilder) -> None:
     """Five rows of three bytes follow one another without a gap.
 
@@ -128,7 +122,7 @@ def subnormals(f: FileBuilder, value: str) -> None:
     _bits(f, value, [(0, 0, 1), (1, 0, 1), (0, 0, -1), (1, 0, -1), (0, 1, 0)])
 
 
-@accepts("DTY-08", "DAT-04")
+@accepts("DTY-08 DAT-04")
 def complex_nan(f: FileBuilder) -> None:
     """Complex numbers with NaN, infinity and negative zero in one part each."""
     words = (0x7FA00001, 0x3F800000, 0x7F800000, 0x80000000, 0x80000000, 0xFFC00005)
@@ -140,7 +134,7 @@ BYTES = {
 }
 
 
-@accepts("DAT-06", "DAT-04", over=BYTES, ahead=rare(BYTES))
+@accepts("DAT-06 DAT-04", over=BYTES, ahead=rare(BYTES))
 def every_byte(f: FileBuilder, value: str) -> None:
     """All 256 byte values in order, then the first 32 backwards, as $value."""
     f.tensor("w", value, [(256 + 32) * 8 // DTYPE_BITS[value]], bytes(range(256)) + bytes(range(31, -1, -1)))
@@ -152,7 +146,7 @@ def one_byte_value(f: FileBuilder, value: int) -> None:
     f.tensor("w", "F32", [16], bytes([value]) * 64)
 
 
-@accepts("DAT-06", "FRM-01")
+@accepts("DAT-06 FRM-01")
 def looks_like_header(f: FileBuilder) -> None:
     """The data begins with a length prefix and a header of its own.
 
@@ -175,7 +169,7 @@ def each_tensor_its_own_bytes(f: FileBuilder) -> None:
 @chooses(
     "bool-bytes",
     "DAT-05",
-    options={"keep": ACCEPT, "normalise": ACCEPT, "reject": reject("UNCLASSIFIED")},
+    options=BOOLS,
     importance="high",
     over={
         "2": b"\x00\x01\x02\x01",
@@ -219,7 +213,7 @@ def every_exponent(f: FileBuilder, dtype: str) -> None:
     _bits(f, dtype, [(sign, e, 1) for sign in (0, 1) for e in range(1 << PARTS[dtype][0])])
 
 
-@accepts("DAT-06", "DAT-04")
+@accepts("DAT-06 DAT-04")
 def bytes_in_order(f: FileBuilder) -> None:
     """All 256 byte values in order, as U8."""
     f.tensor("w", "U8", [256], bytes(range(256)))
@@ -232,7 +226,7 @@ INTEGERS: dict[str, tuple[str, str, tuple[int, ...]]] = {
 }
 
 
-@accepts("DAT-06", "DAT-01", over=INTEGERS, ahead=rare(INTEGERS))
+@accepts("DAT-06 DAT-01", over=INTEGERS, ahead=rare(INTEGERS))
 def integers_beyond_floats(f: FileBuilder, value: tuple[str, str, tuple[int, ...]]) -> None:
     """Integers that floats of the same width cannot hold: $slug."""
     dtype, code, numbers = value
@@ -240,8 +234,7 @@ def integers_beyond_floats(f: FileBuilder, value: tuple[str, str, tuple[int, ...
 
 
 @accepts(
-    "DTY-08",
-    "DAT-04",
+    "DTY-08 DAT-04",
     over={
         "signalling-nan": (0x7F800001, 0xFF800001),
         "nan-and-infinity": (0x7FC00000, 0xFF800000),
@@ -256,17 +249,10 @@ def complex_parts_of(f: FileBuilder, value: tuple[int, int]) -> None:
     f.tensor("w", "C64", [2], struct.pack("<4I", *value, *value[::-1]))
 
 
-@chooses(
-    "bool-bytes",
-    "DAT-05",
-    options={"keep": ACCEPT, "normalise": ACCEPT, "reject": reject("UNCLASSIFIED")},
-    importance="high",
-    over={"first": 0, "middle": 1, "last": 2},
-)
+@chooses("bool-bytes", "DAT-05", options=BOOLS, importance="high", over=PLACES)
 def odd_bool_in_tensor(f: FileBuilder, value: int) -> None:
     """The $slug of three BOOL tensors holds the bytes 2 and 254."""
     for index, name in enumerate("abc"):
-        data = (b"\x01\x02\xfe\x00" if index == value else b"\x01\x00\x00\x01") + bytes(
-            [index & 1, index >> 1]
-        )
+        odd = b"\x01\x02\xfe\x00" if index == value else b"\x01\x00\x00\x01"
+        data = odd + bytes([index & 1, index >> 1])
         f.tensor(name, "BOOL", [6], data, views={"normalise": bytes(min(b, 1) for b in data)})

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from ...author.case import ACCEPT, accepts, chooses, reject, rejects
-from ...author.file import FileBuilder, pattern, size_of
-from ...author.parts import PLACES, rare
+from ..author.case import ACCEPT, accepts, chooses, reject, rejects
+from ..author.file import FileBuilder, pattern, size_of
+from ..author.parts import PLACES, rare, sized, three_tensors
 
 CODES = {code.lower().replace("_", "-"): code for code in DTYPE_BITS}
 REPORTED: dict[str, tuple[str, ...]] = {
@@ -21,15 +21,16 @@ REPORTED: dict[str, tuple[str, ...]] = {
 SCALARS_ELSEWHERE = ("U8", "F16", "F32", "C64")
 """Codes whose scalar stands in shape/scalar."""
 SCALARS = {s: c for s, c in CODES.items() if DTYPE_BITS[c] >= 8 and c not in SCALARS_ELSEWHERE}
+TWO_BY_FOUR = {s: c for s, c in CODES.items() if c != "F4"}
 
 
-@accepts("DTY-05", "DTY-01", over=CODES, bugs=REPORTED)
+@accepts("DTY-05 DTY-01", over=CODES, bugs=REPORTED)
 def eight_elements(f: FileBuilder, value: str) -> None:
     """A tensor of eight $value elements in one dimension."""
     f.tensor("w", value, [8])
 
 
-@accepts("SHP-04", "DTY-01", ahead=rare(CODES), over=CODES)
+@accepts("SHP-04 DTY-01", ahead=rare(CODES), over=CODES)
 def no_elements(f: FileBuilder, value: str) -> None:
     """A tensor of $value with a dimension of zero.
 
@@ -38,7 +39,7 @@ def no_elements(f: FileBuilder, value: str) -> None:
     f.tensor("w", value, [0, 4])
 
 
-@rejects("DTY-05", "OFF-05", codes="OFF_SIZE_MISMATCH", importance="critical", over=CODES)
+@rejects("DTY-05 OFF-05", codes="OFF_SIZE_MISMATCH", importance="critical", over=CODES)
 def one_byte_less(f: FileBuilder, value: str) -> None:
     """Eight $value elements, but range and file have one byte less than they need.
 
@@ -47,7 +48,7 @@ def one_byte_less(f: FileBuilder, value: str) -> None:
     f.tensor("w", value, [8], pattern("w", size_of(value, [8]) - 1))
 
 
-@rejects("DTY-05", "OFF-05", codes="OFF_SIZE_MISMATCH", importance="high", over=CODES)
+@rejects("DTY-05 OFF-05", codes="OFF_SIZE_MISMATCH", importance="high", over=CODES)
 def one_byte_more(f: FileBuilder, value: str) -> None:
     """Eight $value elements, but range and file have one byte more than they need.
 
@@ -57,8 +58,7 @@ def one_byte_more(f: FileBuilder, value: str) -> None:
 
 
 @rejects(
-    "DTY-05",
-    "OFF-05",
+    "DTY-05 OFF-05",
     codes="OFF_SIZE_MISMATCH",
     importance="high",
     issue="https://github.com/leejet/stable-diffusion.cpp/issues/1396",
@@ -72,7 +72,7 @@ def f64_with_half_the_bytes(f: FileBuilder) -> None:
     f.tensor("w", "F64", [4], pattern("w", 16))
 
 
-@accepts("DTY-01", "DTY-07", "API-04", importance="high")
+@accepts("DTY-01 DTY-07 API-04", importance="high")
 def all_codes_in_one_file(f: FileBuilder) -> None:
     """One tensor of every dtype.
 
@@ -83,8 +83,7 @@ def all_codes_in_one_file(f: FileBuilder) -> None:
 
 
 @accepts(
-    "DTY-09",
-    "DTY-10",
+    "DTY-09 DTY-10",
     over={
         "f4-2": ("F4", [2]),
         "f4-2x4": ("F4", [2, 4]),
@@ -103,8 +102,7 @@ def packed(f: FileBuilder, value: tuple[str, list[int]]) -> None:
 
 
 @accepts(
-    "DTY-12",
-    "DTY-09",
+    "DTY-12 DTY-09",
     over={"f4-2x1": ("F4", [2, 1]), "f4-2x3": ("F4", [2, 3]), "f6-e2m3-4x3": ("F6_E2M3", [4, 3])},
 )
 def packed_rows_share_bytes(f: FileBuilder, value: tuple[str, list[int]]) -> None:
@@ -139,30 +137,23 @@ def part_of_a_byte(f: FileBuilder, value: tuple[str, list[int], int]) -> None:
 
     Integer division hides the missing bits, so size and range seem to agree.
     """
-    dtype, shape, size = value
-    f.tensor("w", dtype, shape, pattern("w", size))
+    sized(f, *value)
 
 
 @rejects("DTY-09", codes=("DTY_SUBBYTE", "OFF_SIZE_MISMATCH"), importance="high", over=PLACES)
 def part_of_a_byte_among_three(f: FileBuilder, value: int) -> None:
     """The $slug of three tensors is F4 with three elements in two bytes."""
-    for index, name in enumerate("abc"):
-        if index == value:
-            f.tensor(name, "F4", [3], pattern(name, 2))
-        else:
-            f.tensor(name, "U8", [4])
+    three_tensors(f, value, usual=("U8", [4]), dtype="F4", shape=[3], size=2)
 
 
 @rejects(
-    "DTY-05",
-    "OFF-05",
+    "DTY-05 OFF-05",
     codes="OFF_SIZE_MISMATCH",
     importance="high",
     over={"f6-e3m2-8-as-4-bit": ("F6_E3M2", [8], 4)},
 )
 @rejects(
-    "DTY-10",
-    "OFF-05",
+    "DTY-10 OFF-05",
     codes="OFF_SIZE_MISMATCH",
     importance="high",
     over={
@@ -177,8 +168,7 @@ def packed_sized_otherwise(f: FileBuilder, value: tuple[str, list[int], int]) ->
 
     Frameworks store two F4 in one byte and show the shape of the storage; files hold the logical shape.
     """
-    dtype, shape, size = value
-    f.tensor("w", dtype, shape, pattern("w", size))
+    sized(f, *value)
 
 
 UNKNOWN = {
@@ -221,7 +211,7 @@ def unknown_code(f: FileBuilder, value: tuple[str, int]) -> None:
     f.tensor("w", "U8", [8], pattern("w", size), fields={"dtype": text})
 
 
-@rejects("DTY-01", "DTY-15", codes="DTY_UNKNOWN")
+@rejects("DTY-01 DTY-15", codes="DTY_UNKNOWN")
 def unknown_code_around_f16(f: FileBuilder) -> None:
     """The dtype is XF16Y, which the pattern of the published JSON schema lets through."""
     f.tensor("w", "F16", [2], fields={"dtype": '"XF16Y"'})
@@ -233,13 +223,11 @@ def unknown_code_among_three(f: FileBuilder, value: int) -> None:
 
     Leaving out the tensor that is not understood would hide the fault.
     """
-    for index, name in enumerate("abc"):
-        f.tensor(name, "U8", [16], fields={"dtype": '"F128"'} if index == value else {})
+    three_tensors(f, value, usual=("U8", [16]), fields={"dtype": '"F128"'})
 
 
 @rejects(
-    "OFF-04",
-    "DTY-01",
+    "OFF-04 DTY-01",
     codes=("OFF_OUT_OF_BOUNDS", "DTY_UNKNOWN", "OFF_HOLE"),
     importance="critical",
     issue="https://github.com/kekzl/imp/issues/1603",
@@ -257,19 +245,9 @@ def unknown_code_and_far_range(f: FileBuilder) -> None:
 @rejects(
     "DTY-03",
     codes="DTY_BAD_TYPE",
-    over={
-        "null": "null",
-        "number": "32",
-        "true": "true",
-        "array": '["F32"]',
-        "empty-array": "[]",
-    },
+    over={"null": "null", "number": "32", "true": "true", "array": '["F32"]', "empty-array": "[]"},
 )
-@rejects(
-    "DTY-02",
-    codes="DTY_BAD_TYPE",
-    over={"empty-object": "{}", "object-with-string": '{"name":"F32"}'},
-)
+@rejects("DTY-02", codes="DTY_BAD_TYPE", over={"empty-object": "{}", "object-with-string": '{"name":"F32"}'})
 def of_other_type(f: FileBuilder, value: str) -> None:
     """The dtype is $value instead of a string."""
     f.tensor("w", "F32", [2], fields={"dtype": value})
@@ -312,22 +290,19 @@ def escaped(f: FileBuilder, value: tuple[str, str]) -> None:
     f.tensor("w", value[0], [2], fields={"dtype": value[1]})
 
 
-@accepts("SHP-03", "DTY-05", over=SCALARS, ahead=rare(SCALARS))
+@accepts("SHP-03 DTY-05", over=SCALARS, ahead=rare(SCALARS))
 def scalar_of(f: FileBuilder, value: str) -> None:
     """A scalar of $value: an empty shape over the bytes of one element."""
     f.tensor("w", value, [])
 
 
-TWO_BY_FOUR = {s: c for s, c in CODES.items() if c != "F4"}
-
-
-@accepts("DAT-02", "DTY-05", ahead=rare(TWO_BY_FOUR), over=TWO_BY_FOUR)
+@accepts("DAT-02 DTY-05", ahead=rare(TWO_BY_FOUR), over=TWO_BY_FOUR)
 def two_by_four(f: FileBuilder, value: str) -> None:
     """A tensor of $value in two rows of four."""
     f.tensor("w", value, [2, 4])
 
 
-@accepts("DTY-09", "DTY-10")
+@accepts("DTY-09 DTY-10")
 def four_of_f6_e3m2(f: FileBuilder) -> None:
     """Four F6_E3M2 elements, the fewest that fill whole bytes."""
     f.tensor("w", "F6_E3M2", [4])
@@ -353,20 +328,17 @@ def null_in_one_of_three(f: FileBuilder, value: int) -> None:
 
     A default, or the dtype of the neighbour, would fit the size.
     """
-    for index, name in enumerate("abc"):
-        f.tensor(name, "F32", [1], fields={"dtype": "null"} if index == value else {})
+    three_tensors(f, value, usual=("F32", [1]), fields={"dtype": "null"})
 
 
-@rejects("DTY-05", "OFF-05", codes="OFF_SIZE_MISMATCH", importance="critical", over=PLACES)
+@rejects("DTY-05 OFF-05", codes="OFF_SIZE_MISMATCH", importance="critical", over=PLACES)
 def wider_in_one_of_three(f: FileBuilder, value: int) -> None:
     """The $slug of three tensors of two F32 elements says F64 instead."""
-    for index, name in enumerate("abc"):
-        f.tensor(name, "F64" if index == value else "F32", [2], pattern(name, 8))
+    three_tensors(f, value, dtype="F64", size=8)
 
 
 @rejects(
-    "DTY-01",
-    "DTY-04",
+    "DTY-01 DTY-04",
     codes="DTY_UNKNOWN",
     over={
         "backslash-escaped": r'"\\u00558"',
@@ -381,38 +353,28 @@ def escaped_text(f: FileBuilder, value: str) -> None:
     f.tensor("w", "U8", [8], fields={"dtype": value})
 
 
-@accepts("ENT-09", "DTY-02", "DTY-03")
+@accepts("ENT-09 DTY-02 DTY-03")
 def names_like_dtype_forms(f: FileBuilder) -> None:
     """Tensor names spell forms that a dtype must not have; the dtypes are plain strings."""
     for name in ('{"U8":null}', '["F32"]', "null", "32", "F32|F16", "float32"):
         f.tensor(name, "U8", [2], fields={"dtype": ' "U8" '})
 
 
-@accepts("DTY-15", "DTY-05")
+@accepts("DTY-15 DTY-05")
 def codes_absent_from_published_schema(f: FileBuilder) -> None:
     """One tensor each of BOOL, C64, F4, F6_E2M3 and F6_E3M2, which the published JSON schema leaves out."""
     for code in ("BOOL", "C64", "F4", "F6_E2M3", "F6_E3M2"):
         f.tensor(code.lower(), code, [8])
 
 
-@rejects(
-    "DTY-01",
-    "DTY-15",
-    codes="DTY_UNKNOWN",
-    over={
-        "f64s": "F64S",
-        "u128": "U128",
-    },
-)
+@rejects("DTY-01 DTY-15", codes="DTY_UNKNOWN", over={"f64s": "F64S", "u128": "U128"})
 def code_near_another(f: FileBuilder, value: str) -> None:
     """The dtype is $value, a part of a code or a code with more behind it."""
     f.tensor("w", "U8", [16], fields={"dtype": f'"{value}"'})
 
 
 @rejects(
-    "DTY-05",
-    "DTY-08",
-    "OFF-05",
+    "DTY-05 DTY-08 OFF-05",
     codes="OFF_SIZE_MISMATCH",
     importance="high",
     over={"two-doubles": 16, "one-float": 4, "two-halves": 4 + 2},

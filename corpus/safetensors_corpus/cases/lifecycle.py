@@ -1,23 +1,18 @@
-"""Lifecycle: a file that somebody changes, replaces, deletes or cuts while it is open.
+"""Lifecycle: an open file that nobody touches, or somebody changes, replaces, deletes or cuts.
 
-Where a file is mapped, the rest of its last memory page reads as zeros and everything behind ends the
-process, so each cut is made in a file within one page and in one of many.
+Tensors outlive the file. Where it is mapped, the rest of its last memory page reads as zeros and everything
+behind ends the process, so each cut is made in a file within one page and in one of many.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from ...author.case import ACCEPT, accepts, chooses, reject
-from ...author.file import FileBuilder
-from ...author.lifecycle import LifecycleBuilder
-
-if TYPE_CHECKING:
-    from ...author.case import Accept, Reject
+from ..author.case import ACCEPT, Options, accepts, chooses, reject, rejects
+from ..author.file import FileBuilder
+from ..author.lifecycle import LifecycleBuilder
 
 ERROR = reject("API_TRUNCATED", "IO_ERROR")
-ELSEWHERE: dict[str, Accept | Reject] = {"tensor": ACCEPT, "error": ERROR}
-OLD_NEW: dict[str, Accept | Reject] = {"old": ACCEPT, "new": ACCEPT, "error": ERROR}
+ELSEWHERE: Options = {"tensor": ACCEPT, "error": ERROR}
+OLD_NEW: Options = {"old": ACCEPT, "new": ACCEPT, "error": ERROR}
 INVALID = reject(
     "API_NO_SUCH_TENSOR",
     "FRM_TOO_SHORT",
@@ -26,15 +21,151 @@ INVALID = reject(
     "HDR_NOT_JSON",
     "OFF_OUT_OF_BOUNDS",
 )
-OLD_ONLY: dict[str, Accept | Reject] = {"old": ACCEPT, "new": INVALID, "error": ERROR}
+OLD_ONLY: Options = {"old": ACCEPT, "new": INVALID, "error": ERROR}
 A = b"\x11" * 8
 B = b"\x22" * 8
 NEW = b"\x33" * 8
 PART = 64 * 1024
 """Bytes of each tensor of the file of many pages: more than any usual page."""
-CUT: dict[str, Accept | Reject] = {"error": reject("API_TRUNCATED"), "old": ACCEPT}
-CUT_ELSEWHERE: dict[str, Accept | Reject] = {"tensor": ACCEPT, "error": reject("API_TRUNCATED")}
+CUT: Options = {"error": reject("API_TRUNCATED"), "old": ACCEPT}
+CUT_ELSEWHERE: Options = {"tensor": ACCEPT, "error": reject("API_TRUNCATED")}
 REPORT = "https://github.com/NVIDIA/TensorRT-LLM/issues/17368"
+
+
+def open_three(f: LifecycleBuilder, metadata: dict[str, str] | None = None) -> None:
+    """A file of three small tensors, which is opened."""
+    f.tensor("a", "F32", [2])
+    f.tensor("b", "I16", [3])
+    f.tensor("c", "U8", [5])
+    if metadata is not None:
+        f.metadata(metadata)
+    f.opened()
+
+
+@accepts("DAT-06 API-02", smoke=True, over={"first": "a", "middle": "b", "last": "c"})
+def one_tensor(f: LifecycleBuilder, name: str) -> None:
+    """Open, take the $slug tensor, close."""
+    open_three(f)
+    f.asked(name)
+    f.closed()
+
+
+@accepts("DAT-06", over={"twice": "aa", "forwards": "ab", "backwards": "cba", "back-to-the-first": "aca"})
+def several_tensors(f: LifecycleBuilder, names: str) -> None:
+    """Tensors are taken one after the other ($slug); a tensor does not depend on those before it."""
+    open_three(f)
+    for name in names:
+        f.asked(name)
+
+
+@accepts("DAT-06 API-16")
+def opened_twice(f: LifecycleBuilder) -> None:
+    """The file is opened while it is open already; the second handle works like the first."""
+    open_three(f)
+    f.asked("a")
+    f.opened()
+    f.asked("b")
+
+
+@accepts("DAT-06 API-10")
+def opened_again_after_closing(f: LifecycleBuilder) -> None:
+    """Closing ends one handle, not the use of the file."""
+    open_three(f)
+    f.asked("a")
+    f.closed()
+    f.opened()
+    f.asked("a")
+
+
+@accepts("DAT-06 API-10", importance="high", bugs=("FB-125",))
+def tensor_kept_after_closing(f: LifecycleBuilder) -> None:
+    """A tensor is taken, the file is closed, and only then the tensor is looked at.
+
+    Where closing gives the memory back, the tensor shows what was put there since, or the process ends. The
+    tensor fills whole pages of memory, which go away with a mapping; a small one is easily copied instead.
+    """
+    f.tensor("a", "F32", [2])
+    f.tensor("b", "F32", [8192])
+    f.tensor("c", "U8", [5])
+    f.opened()
+    f.asked("b")
+    f.closed()
+
+
+@accepts("DAT-06 API-10", importance="high", bugs=("FB-125",))
+def tensor_kept_after_closing_and_deleting(f: LifecycleBuilder) -> None:
+    """A tensor is taken, the file closed and deleted, and only then the tensor is looked at."""
+    open_three(f)
+    f.asked("b")
+    f.closed()
+    f.unlinked()
+
+
+@accepts("DAT-06 API-10", importance="high")
+def tensor_kept_after_closing_and_replacing(f: LifecycleBuilder) -> None:
+    """A tensor is taken, the file closed and replaced, and only then the tensor is looked at."""
+    open_three(f)
+    f.asked("b")
+    f.closed()
+    f.replaced(bytes(len(f.render())))
+
+
+@rejects("API-10", codes="API_CLOSED", importance="high")
+def use_after_closing(f: LifecycleBuilder) -> None:
+    """A tensor is asked for after the file was closed."""
+    open_three(f)
+    f.closed()
+    f.asked("a")
+
+
+@rejects("API-10", codes="API_CLOSED", over={"the-same": "a", "another": "c"})
+def use_after_reading_and_closing(f: LifecycleBuilder, name: str) -> None:
+    """One tensor was taken before the file was closed; now $slug is asked for.
+
+    A handle that remembers what it gave must not give it after it is closed.
+    """
+    open_three(f)
+    f.asked("a")
+    f.closed()
+    f.asked(name)
+
+
+UNKNOWN = {
+    "no-such": "d",
+    "empty": "",
+    "reserved": "__metadata__",
+    "in-capitals": "A",
+    "with-nul": "a\0",
+    "with-space": "a ",
+    "longer": "aa",
+    "list-of-names": "a,b",
+}
+
+
+@rejects("API-02", codes="API_NO_SUCH_TENSOR", importance="high", over=UNKNOWN)
+def unknown_name(f: LifecycleBuilder, name: str) -> None:
+    """A name is asked for that the file does not hold: $slug."""
+    open_three(f)
+    f.asked(name)
+
+
+@rejects("API-02", codes="API_NO_SUCH_TENSOR", over={"reserved": "__metadata__", "its-key": "key"})
+def unknown_name_beside_metadata(f: LifecycleBuilder, name: str) -> None:
+    """The file has metadata, and it is asked for as a tensor ($slug)."""
+    open_three(f, {"key": "value"})
+    f.asked(name)
+
+
+@rejects("API-02", codes="API_NO_SUCH_TENSOR", over={"before-nul": "ab", "shorter": "weigh", "number": "0"})
+def unknown_name_beside_similar_ones(f: LifecycleBuilder, name: str) -> None:
+    """A name is asked for that only begins like one of the file, or counts its tensors: $slug."""
+    f.tensor("ab\0c", "U8", [2])
+    f.tensor("weight", "U8", [2])
+    f.opened()
+    f.asked(name)
+
+
+# The file changes while it is open
 
 
 def pair(f: FileBuilder, first: bytes = A, second: bytes = B, names: str = "ab") -> bytes:
@@ -42,6 +173,13 @@ def pair(f: FileBuilder, first: bytes = A, second: bytes = B, names: str = "ab")
     f.tensor(names[0], "F32", [2], first)
     f.tensor(names[1], "F32", [2], second)
     return f.render()
+
+
+def open_pair(f: LifecycleBuilder) -> bytes:
+    """A file of two tensors, which is opened; return it."""
+    file = pair(f)
+    f.opened()
+    return file
 
 
 def data_start(file: bytes) -> int:
@@ -59,8 +197,7 @@ def appended(f: LifecycleBuilder, data: bytes) -> None:
 
     A reader that counts from the end, or lets the last tensor reach to the end, now gives other bytes.
     """
-    pair(f)
-    f.opened()
+    open_pair(f)
     f.appended(data)
     f.asked("b")
 
@@ -68,8 +205,7 @@ def appended(f: LifecycleBuilder, data: bytes) -> None:
 @chooses("changed-elsewhere-after-open", options=ELSEWHERE)
 def other_tensor_rewritten(f: LifecycleBuilder) -> None:
     """The bytes of another tensor are overwritten."""
-    file = pair(f)
-    f.opened()
+    file = open_pair(f)
     f.rewritten(NEW, data_start(file))
     f.asked("b")
 
@@ -77,8 +213,7 @@ def other_tensor_rewritten(f: LifecycleBuilder) -> None:
 @chooses("changed-elsewhere-after-open", options=ELSEWHERE)
 def rewritten_with_the_same_bytes(f: LifecycleBuilder) -> None:
     """The whole file is overwritten with the bytes that it has."""
-    file = pair(f)
-    f.opened()
+    file = open_pair(f)
     f.rewritten(file, 0)
     f.asked("b")
 
@@ -90,8 +225,7 @@ REWRITES = {"whole": (NEW, 0), "first-byte": (b"\x33", 0), "last-byte": (b"\x33"
 def data_rewritten(f: LifecycleBuilder, value: tuple[bytes, int]) -> None:
     """The bytes of the tensor that is asked for are overwritten: $slug."""
     new, at = value
-    file = pair(f)
-    f.opened()
+    file = open_pair(f)
     f.rewritten(new, data_start(file) + 8 + at)
     f.asked("b")
     f.gives(B[:at] + new + B[at + len(new) :], "new")
@@ -100,8 +234,7 @@ def data_rewritten(f: LifecycleBuilder, value: tuple[bytes, int]) -> None:
 @chooses("data-rewritten-after-open", options=OLD_NEW)
 def data_rewritten_after_another_tensor(f: LifecycleBuilder) -> None:
     """One tensor was taken already when the bytes of the next are overwritten."""
-    file = pair(f)
-    f.opened()
+    file = open_pair(f)
     f.asked("a")
     f.rewritten(NEW, data_start(file) + 8)
     f.asked("b")
@@ -111,11 +244,10 @@ def data_rewritten_after_another_tensor(f: LifecycleBuilder) -> None:
 @chooses("header-rewritten-after-open", options=OLD_NEW)
 def header_with_offsets_exchanged(f: LifecycleBuilder) -> None:
     """A new header of the same length gives each of two tensors the range of the other."""
-    file = pair(f)
+    file = open_pair(f)
     other = FileBuilder()
     other.tensor("b", "F32", [2], A, at=0)
     other.tensor("a", "F32", [2], B, at=0)
-    f.opened()
     f.rewritten(other.render()[: data_start(file)], 0)
     f.asked("b")
     f.gives(A, "new")
@@ -124,8 +256,7 @@ def header_with_offsets_exchanged(f: LifecycleBuilder) -> None:
 @chooses("header-rewritten-after-open", options=OLD_NEW)
 def header_with_another_dtype(f: LifecycleBuilder) -> None:
     """A new header of the same length gives the tensor another dtype of the same width."""
-    file = pair(f)
-    f.opened()
+    file = open_pair(f)
     f.rewritten(file[: data_start(file)].replace(b"F32", b"I32"), 0)
     f.asked("b")
     f.gives(B, "new", dtype="I32")
@@ -134,8 +265,7 @@ def header_with_another_dtype(f: LifecycleBuilder) -> None:
 @chooses("header-rewritten-after-open", options=OLD_ONLY, over={"nul": b"\0", "letters": b"x", "brace": b"{"})
 def header_destroyed(f: LifecycleBuilder, fill: bytes) -> None:
     """The header is overwritten with bytes that are no header ($slug)."""
-    file = pair(f)
-    f.opened()
+    file = open_pair(f)
     f.rewritten(fill * (data_start(file) - 8), 8)
     f.asked("b")
 
@@ -143,8 +273,7 @@ def header_destroyed(f: LifecycleBuilder, fill: bytes) -> None:
 @chooses("header-rewritten-after-open", options=OLD_ONLY, importance="high")
 def header_pointing_outside(f: LifecycleBuilder) -> None:
     """A new header of the same length puts the tensor behind the end of the file."""
-    file = pair(f)
-    f.opened()
+    file = open_pair(f)
     f.rewritten(file[: data_start(file)].replace(b"[8,16]", b"[8,99]"), 0)
     f.asked("b")
 
@@ -158,8 +287,7 @@ def of_four(f: FileBuilder) -> bytes:
 @chooses("replaced-after-open", options=OLD_NEW, importance="high")
 def replaced_by_other_values(f: LifecycleBuilder) -> None:
     """Another file of the same layout is renamed over the open one."""
-    pair(f)
-    f.opened()
+    open_pair(f)
     f.replaced(pair(FileBuilder(), NEW, NEW))
     f.asked("b")
     f.gives(NEW, "new")
@@ -168,8 +296,7 @@ def replaced_by_other_values(f: LifecycleBuilder) -> None:
 @chooses("replaced-after-open", options=OLD_NEW, importance="high")
 def replaced_by_another_order(f: LifecycleBuilder) -> None:
     """The new file has the tensors in the other order: old offsets in it give the wrong tensor."""
-    pair(f)
-    f.opened()
+    open_pair(f)
     f.replaced(pair(FileBuilder(), NEW, b"\x44" * 8, "ba"))
     f.asked("b")
     f.gives(NEW, "new")
@@ -178,8 +305,7 @@ def replaced_by_another_order(f: LifecycleBuilder) -> None:
 @chooses("replaced-after-open", options=OLD_NEW, importance="high")
 def replaced_by_a_shorter_file(f: LifecycleBuilder) -> None:
     """The new file is shorter, and its tensor has another dtype and shape."""
-    pair(f)
-    f.opened()
+    open_pair(f)
     f.replaced(of_four(FileBuilder()))
     f.asked("b")
     f.gives(b"\x33" * 4, "new", dtype="U8", shape=[4])
@@ -188,40 +314,36 @@ def replaced_by_a_shorter_file(f: LifecycleBuilder) -> None:
 @chooses("replaced-after-open", options=OLD_NEW)
 def replaced_by_a_longer_header(f: LifecycleBuilder) -> None:
     """The new file holds the same tensors behind a longer header: old offsets in it lead into the text."""
-    pair(f)
+    open_pair(f)
     other = FileBuilder()
     other.metadata({"key": "v" * 64})
-    f.opened()
     f.replaced(pair(other, NEW, NEW))
     f.asked("b")
     f.gives(NEW, "new")
 
 
 OTHERS = {
-    "without-the-tensor": lambda: pair(FileBuilder(), NEW, NEW, "cd"),
-    "that-is-empty": lambda: b"",
-    "of-zeros": lambda: bytes(200),
+    "without-the-tensor": pair(FileBuilder(), NEW, NEW, "cd"),
+    "that-is-empty": b"",
+    "of-zeros": bytes(200),
 }
 
 
 @chooses("replaced-after-open", options=OLD_ONLY, importance="high", over=OTHERS)
-def replaced_by_a_file(f: LifecycleBuilder, make: object) -> None:
+def replaced_by_a_file(f: LifecycleBuilder, other: bytes) -> None:
     """A file $slug is renamed over the open one."""
-    pair(f)
-    f.opened()
-    assert callable(make)
-    f.replaced(make())
+    open_pair(f)
+    f.replaced(other)
     f.asked("b")
 
 
-@accepts("DAT-06", "API-12", importance="high")
+@accepts("DAT-06 API-12", importance="high")
 def opened_again_after_replacing(f: LifecycleBuilder) -> None:
     """The file is closed, replaced and opened again: now the new content counts.
 
     Headers or data remembered by path are out of date.
     """
-    pair(f)
-    f.opened()
+    open_pair(f)
     f.asked("b")
     f.closed()
     f.replaced(of_four(FileBuilder()))
@@ -230,11 +352,10 @@ def opened_again_after_replacing(f: LifecycleBuilder) -> None:
     f.gives(b"\x33" * 4, dtype="U8", shape=[4])
 
 
-@accepts("DAT-06", "API-12", importance="high")
+@accepts("DAT-06 API-12", importance="high")
 def opened_again_after_rewriting(f: LifecycleBuilder) -> None:
     """The file is closed, its data are overwritten, and it is opened again: now the new bytes count."""
-    file = pair(f)
-    f.opened()
+    file = open_pair(f)
     f.asked("b")
     f.closed()
     f.rewritten(NEW, data_start(file) + 8)
@@ -246,19 +367,17 @@ def opened_again_after_rewriting(f: LifecycleBuilder) -> None:
 @chooses("unlinked-after-open", options=ELSEWHERE, over={"before-reading": "", "between-two": "a"})
 def unlinked(f: LifecycleBuilder, before: str) -> None:
     """The open file is deleted ($slug)."""
-    pair(f)
-    f.opened()
+    open_pair(f)
     for name in before:
         f.asked(name)
     f.unlinked()
     f.asked("b")
 
 
-@accepts("DAT-06", "API-12", over={"deleted": False, "replaced": True})
+@accepts("DAT-06 API-12", over={"deleted": False, "replaced": True})
 def taken_before_the_file_was(f: LifecycleBuilder, replaced: bool) -> None:
     """A tensor is taken, then the file is $slug, then the tensor is looked at."""
-    pair(f)
-    f.opened()
+    open_pair(f)
     f.asked("b")
     if replaced:
         f.replaced(pair(FileBuilder(), NEW, NEW))
@@ -281,40 +400,25 @@ def data_rewritten_after_the_tensor_was_taken(f: LifecycleBuilder, size: int) ->
     f.gives(b"\x33" * size, "new")
 
 
-def small(f: LifecycleBuilder) -> int:
-    """Two tensors within one memory page; return the size of the file."""
-    f.tensor("a", "U8", [16])
-    f.tensor("b", "U8", [16])
-    return len(f.render())
+BOTH = {"small": "small", "large": "large"}
+PLACES = ("last-byte", "half-of-the-tensor", "the-tensor", "all-data", "part-of-the-header", "everything")
 
 
-def large(f: LifecycleBuilder) -> int:
-    """Two tensors of many memory pages; return the size of the file."""
-    f.tensor("a", "U8", [PART], b"\x5a" * PART)
-    f.tensor("b", "U8", [PART], b"\xa5" * PART)
-    return len(f.render())
+def two_tensors(f: LifecycleBuilder, file: str) -> None:
+    """Two tensors within one memory page (``small``) or of many pages (``large``)."""
+    large = file == "large"
+    for name, fill in (("a", b"\x5a"), ("b", b"\xa5")):
+        f.tensor(name, "U8", [PART if large else 16], fill * PART if large else None)
 
 
-FILES = {"small": small, "large": large}
-
-
-PLACES = {
-    "last-byte": 1,
-    "half-of-the-tensor": 2,
-    "the-tensor": 3,
-    "all-data": 4,
-    "part-of-the-header": 5,
-    "everything": 6,
-}
-
-
-def cut_size(f: LifecycleBuilder, place: int) -> int:
+def cut_size(f: LifecycleBuilder, place: str = "the-tensor") -> int:
     """Return the size that the file is cut to."""
     size, data = len(f.render()), f.position
-    return [size - 1, size - data // 4, size - data // 2, size - data, 20, 0][place - 1]
+    sizes = (size - 1, size - data // 4, size - data // 2, size - data, 20, 0)
+    return sizes[PLACES.index(place)]
 
 
-CUTS = {f"{place}-{file}": (file, number) for file in FILES for place, number in PLACES.items()}
+CUTS = {f"{place}-{file}": (file, place) for file in BOTH for place in PLACES}
 
 
 @chooses(
@@ -326,56 +430,48 @@ CUTS = {f"{place}-{file}": (file, number) for file in FILES for place, number in
     bugs={"everything-large": ("FB-111",), "the-tensor-large": ("FB-111",)},
     over=CUTS,
 )
-def cut(f: LifecycleBuilder, value: tuple[str, int]) -> None:
+def cut(f: LifecycleBuilder, value: tuple[str, str]) -> None:
     """After opening the file is cut, and the last tensor is asked for: $slug is gone."""
-    FILES[value[0]](f)
+    two_tensors(f, value[0])
     f.opened()
     f.truncated(cut_size(f, value[1]))
     f.asked("b")
 
 
-@chooses(
-    "truncated-after-open",
-    options=CUT,
-    level="should",
-    importance="high",
-    over={"small": small, "large": large},
-)
-def cut_between_two_tensors(f: LifecycleBuilder, make: object) -> None:
+@chooses("truncated-after-open", options=CUT, level="should", importance="high", over=BOTH)
+def cut_between_two_tensors(f: LifecycleBuilder, file: str) -> None:
     """The file is cut after one tensor was taken from it and before the next ($slug)."""
-    FILES["small" if make is small else "large"](f)
+    two_tensors(f, file)
     f.opened()
     f.asked("a")
-    f.truncated(cut_size(f, 3))
+    f.truncated(cut_size(f))
     f.asked("b")
 
 
-@chooses(
-    "changed-elsewhere-after-open", "API-11", options=CUT_ELSEWHERE, over={"small": "small", "large": "large"}
-)
+@chooses("changed-elsewhere-after-open", "API-11", options=CUT_ELSEWHERE, over=BOTH)
 def cut_behind_the_tensor(f: LifecycleBuilder, file: str) -> None:
     """The file is cut behind the tensor that is asked for ($slug); all of its bytes are there."""
-    FILES[file](f)
+    two_tensors(f, file)
     f.opened()
-    f.truncated(cut_size(f, 3))
+    f.truncated(cut_size(f))
     f.asked("a")
 
 
 @chooses("changed-elsewhere-after-open", "API-11", options=CUT_ELSEWHERE)
 def cut_and_restored(f: LifecycleBuilder) -> None:
     """The file is cut, and the bytes are put back before they are asked for."""
-    small(f)
+    two_tensors(f, "small")
     f.opened()
     whole = f.render()
-    f.truncated(cut_size(f, 3))
-    f.appended(whole[cut_size(f, 3) :])
+    f.truncated(cut_size(f))
+    f.appended(whole[cut_size(f) :])
     f.asked("b")
 
 
-@accepts("API-11", "DAT-07", importance="critical", over=CUTS, issue=REPORT)
-def cut_after_the_tensor_was_taken(f: LifecycleBuilder, value: tuple[str, int]) -> None:
+@accepts("API-11 DAT-07", importance="critical", over=CUTS, issue=REPORT)
+def cut_after_the_tensor_was_taken(f: LifecycleBuilder, value: tuple[str, str]) -> None:
     """The file is cut after the tensor was handed out and before it is looked at: $slug is gone."""
-    FILES[value[0]](f)
+    two_tensors(f, value[0])
     f.opened()
     f.asked("b")
     f.truncated(cut_size(f, value[1]))

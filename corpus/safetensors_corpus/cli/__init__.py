@@ -8,16 +8,15 @@ import click
 
 COMMANDS = {
     "bugs": ("bugs:bugs", "The bugs reported in real readers, and the cases that show them."),
-    "build": ("build:build", "Write the case files and corpus.json, byte-identical on every run."),
-    "copy": ("copy:copy", "Copy the corpus into a folder, to vendor it."),
-    "diff": ("diff:diff", "Say what changed between two versions of the corpus."),
-    "list": ("listing:list_cases", "List cases by name, rule, choice, kind and more."),
+    "build": ("maintain:build", "Write the case files and corpus.json, byte-identical on every run."),
+    "copy": ("maintain:copy", "Copy the corpus into a folder, to vendor it."),
+    "diff": ("look:diff", "Say what changed between two versions of the corpus."),
+    "list": ("look:list_cases", "List cases by name, rule, choice, kind and more."),
     "matrix": ("matrix:matrix", "Show which deliberately broken implementations the cases catch."),
-    "mutants": ("mutants:mutants", "Measure which small faults in the strict reader the cases notice."),
-    "release": ("release:release", "Pack a release: archive, checksums and list of changes."),
-    "show": ("show:show", "Show one case: purpose, rules, expectation and input."),
-    "stats": ("stats:stats", "Count the cases, and say which rules they cover."),
-    "verify": ("verify:verify", "Check a copy of the corpus: digests, missing and extra files."),
+    "release": ("maintain:release", "Pack a release: archive, checksums and list of changes."),
+    "show": ("look:show", "Show one case: purpose, rules, expectation and input."),
+    "stats": ("maintain:stats", "Count the cases, and say which rules they cover."),
+    "verify": ("maintain:verify", "Check a copy of the corpus: digests, missing and extra files."),
 }
 """Name -> module and attribute in this package, and the line in the list of commands."""
 

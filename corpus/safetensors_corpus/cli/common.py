@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import click
 
-from .. import manifest as _manifest
 from ..document import ManifestError
-from ..manifest import Case
+from ..manifest import Case, Manifest, load_manifest
 
 folder_option = click.option(
     "-c",
@@ -29,17 +28,23 @@ class UnusableError(click.ClickException):
     exit_code = 2
 
 
-def load(root: Path | None = None) -> _manifest.Manifest:
+@contextmanager
+def usable(where: Path | str) -> Iterator[None]:
+    """Raise UnusableError for what cannot be read, written or used; ``where`` stands for a file not named."""
+    try:
+        yield
+    except OSError as err:
+        raise UnusableError(f"{err.filename or where}: {err.strerror or err}") from err
+    except (ManifestError, ValueError) as err:
+        raise UnusableError(str(err)) from err
+
+
+def load(root: Path | None = None) -> Manifest:
     """Load the typed manifest, errors as messages of the command line."""
     try:
-        return _manifest.load_manifest(root)
+        return load_manifest(root)
     except ManifestError as err:
         raise click.ClickException(str(err)) from err
-
-
-def raw_manifest(manifest: _manifest.Manifest) -> dict[str, Any]:
-    """Return the JSON that a manifest was loaded from: everything, cases that are not active included."""
-    return dict(manifest.raw)
 
 
 def write_page(path: Path, text: str, *, check: bool, command: str) -> None:
@@ -54,7 +59,7 @@ def write_page(path: Path, text: str, *, check: bool, command: str) -> None:
     Raises:
         UnusableError: it cannot be read or written.
     """
-    try:
+    with usable(path):
         if path.is_file() and path.read_bytes() == text.encode():
             click.echo(f"current: {path}")
             return
@@ -62,8 +67,6 @@ def write_page(path: Path, text: str, *, check: bool, command: str) -> None:
             click.echo(f"{path} is not current; run: {command}")
             raise SystemExit(1)
         path.write_bytes(text.encode())
-    except OSError as err:
-        raise UnusableError(f"{path}: {err.strerror or err}") from err
     click.echo(f"wrote {path}")
 
 
@@ -86,15 +89,3 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     names = list(dict.fromkeys(names))
     near = [n for n in names if name in n][:3] or difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     return f"; did you mean {' or '.join(near)}?" if near else ""
-
-
-def byte_count(size: int) -> str:
-    """Write a size for people: exact, and from a kibibyte on also rounded."""
-    if size < 1024:
-        return f"{size} bytes"
-    value, unit = float(size), "bytes"
-    for unit in ("KiB", "MiB", "GiB", "TiB"):  # noqa: B007 - used behind the loop
-        value /= 1024
-        if value < 1024:
-            break
-    return f"{size:,} bytes ({value:.3g} {unit})" if value < 1000 else f"{size:,} bytes ({value:.0f} {unit})"

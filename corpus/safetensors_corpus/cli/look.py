@@ -1,4 +1,4 @@
-"""``stc corpus list``."""
+"""``stc corpus list``, ``show`` and ``diff``: cases, one case, and what changed between two versions."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ from pathlib import Path
 import click
 
 from ..author.case import AREAS
+from ..document import ManifestError
 from ..manifest import Case
+from ..publish.release import compare, read_version
+from ..publish.show import case_lines
 from ..steps import KINDS
-from .common import did_you_mean, expects, folder_option, load, matches, raw_manifest
+from ..templates import render
+from .common import did_you_mean, expects, folder_option, load, matches, usable
 
 
-@click.command("list", context_settings={"help_option_names": ["-h", "--help"]})
+@click.command("list")
 @click.argument("pattern", default="")
 @click.option("--kind", type=click.Choice(tuple(KINDS)), help="Only cases of this kind.")
 @click.option("--area", metavar="AREA", help="Only cases of this area, the part of the id before the slash.")
@@ -42,8 +46,7 @@ def list_cases(
     PATTERN is a part of the id, of a rule or of a choice. All conditions given must hold.
     """
     manifest = load(root)
-    cases = manifest.cases
-    raw = raw_manifest(manifest)
+    cases, raw = manifest.cases, manifest.raw
     _known("area", area, [*AREAS, *(c.area for c in cases)])
     _known("rule", rule, [r["id"] for r in raw["rules"]])
     _known("choice", choice, [c["id"] for c in raw["choices"]])
@@ -57,14 +60,14 @@ def list_cases(
     ]
     if as_json:
         for case in found:
-            click.echo(json.dumps(row(case)))
+            click.echo(json.dumps(_row(case)))
         return
-    for line in table(found, shutil.get_terminal_size().columns if sys.stdout.isatty() else None):
+    for line in list_lines(found, shutil.get_terminal_size().columns if sys.stdout.isatty() else None):
         click.echo(line)
     click.echo(f"{len(found)} cases")
 
 
-def table(cases: list[Case], width: int | None) -> Iterator[str]:
+def list_lines(cases: list[Case], width: int | None) -> Iterator[str]:
     """Give a line for each case; titles are cut, or left out, to fit into ``width`` columns (None: any)."""
     rows = [(case.id, expects(case), " ".join(case.rules), case.title) for case in cases]
     widths = [max((len(row[i]) for row in rows), default=0) for i in range(3)]
@@ -78,7 +81,7 @@ def table(cases: list[Case], width: int | None) -> Iterator[str]:
         yield line.rstrip()
 
 
-def row(case: Case) -> dict[str, object]:
+def _row(case: Case) -> dict[str, object]:
     """Return what ``--json`` says of a case."""
     return {
         "id": case.id,
@@ -96,3 +99,66 @@ def _known(what: str, name: str | None, names: list[str]) -> None:
     """Refuse a name that does not exist: mistyped, it would look like a corpus without such cases."""
     if name is not None and name not in names:
         raise click.UsageError(f"no {what} {name!r}{did_you_mean(name, names)}")
+
+
+@click.command()
+@click.argument("case_id", metavar="CASE")
+@folder_option
+@click.option("--json", "as_json", is_flag=True, help="The case as it stands in corpus.json.")
+def show(case_id: str, root: Path | None, as_json: bool) -> None:
+    """Show one case: purpose, rules, expectation and input.
+
+    The input is shown as bytes, as a recipe of how to make it, or as the files of a directory; then what is
+    done with it beyond opening and reading.
+    """
+    manifest = load(root)
+    rows = {r["id"]: r for r in manifest.raw["cases"]}
+    row = rows.get(case_id)
+    if row is None:
+        raise click.ClickException(
+            f"no case {case_id!r}{did_you_mean(case_id, rows)}; "
+            "look it up with: stc corpus list PART-OF-THE-NAME"
+        )
+    if as_json:
+        click.echo(json.dumps(row, indent=1))
+        return
+    case = manifest.by_id.get(case_id)
+    if case is None:
+        raise click.ClickException(
+            f"case {case_id!r} was {row['status']} and is run no more; see it with --json"
+        )
+    try:
+        for line in case_lines(case, manifest.raw):
+            click.echo(line)
+    except ManifestError as err:
+        raise click.ClickException(str(err)) from err
+
+
+@click.command()
+@click.argument("old", type=click.Path(path_type=Path))
+@click.argument("new", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="The changes.json of a release.")
+def diff(old: Path, new: Path, as_json: bool) -> None:
+    """Say what changed between two versions of the corpus.
+
+    OLD and NEW are each a corpus.json, a folder with one, or the archive of a release. A case whose bytes
+    or verdict changed is shown apart from one whose text changed. Ids are permanent: a removed one is an
+    error, a case that is no longer wanted is withdrawn.
+
+    \b
+    Exit status: 0 the same, 1 different, 2 one of them cannot be used.
+    """
+    with usable(new):
+        changes = compare(read_version(old), read_version(new))
+    text = (
+        json.dumps(changes.to_json(), indent=1) + "\n"
+        if as_json
+        else render("changes.txt.jinja", changes=changes)
+    )
+    click.echo(text, nl=False)
+    if changes.removed:
+        click.echo(
+            f"Error: {len(changes.removed)} case ids were removed; ids are permanent, withdraw instead",
+            err=True,
+        )
+    raise SystemExit(1 if changes.any else 0)

@@ -13,15 +13,19 @@ import jsonschema
 from safetensors_reference.rules.book import Choice, Rule, rule_book
 
 from .. import recipe
-from ..author.builders import new_builder
 from ..author.case import Accept, CaseFunction, all_cases
-from ..author.file import HEAVY, Builder
+from ..author.file import HEAVY, Builder, FileBuilder
+from ..author.index import IndexBuilder
+from ..author.lifecycle import LifecycleBuilder
+from ..author.resource import RecipeBuilder
+from ..author.slice import SliceBuilder
+from ..author.write import WriteBuilder
 from ..document import SCHEMA_VERSION, rendered
 from ..field_bugs import affected, field_bugs
 from ..manifest import corpus_root
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 CORPUS_VERSION = "2026.11.2"
 SPEC = {
@@ -30,7 +34,15 @@ SPEC = {
     "revision": "24b0b28",
     "date": "2026-05-12",
 }
-_LEVELS = {"must": 0, "should": 1, "may": 2}
+BUILDERS: dict[str, Callable[[], Builder]] = {
+    "read": FileBuilder,
+    "slice": SliceBuilder,
+    "write": WriteBuilder,
+    "index": IndexBuilder,
+    "lifecycle": LifecycleBuilder,
+    "resource": RecipeBuilder,
+}
+"""Kind of case -> what the bodies of its cases fill."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +89,13 @@ def build() -> Built:
         raise ValueError(f"the manifest breaks its schema at {error.json_path}: {error.message[:200]}")
     out["corpus.json"] = rendered(manifest)
     return Built(out, len(rows))
+
+
+def new_builder(kind: str) -> Builder:
+    """Return an empty builder for a case of this kind. Raises ValueError for a kind that has none."""
+    if kind not in BUILDERS:
+        raise ValueError(f"cases of kind {kind!r} have no builder in publish/build.py")
+    return BUILDERS[kind]()
 
 
 def _rule(rule: Rule) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Inputs and actions of cases in words: bytes, recipes, directories, slices, writes, scripts."""
+"""Cases in words: what they are about and demand, their inputs and what is done with these."""
 
 from __future__ import annotations
 
@@ -6,24 +6,57 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import click
-
 from safetensors_reference.hexview import hexview
 from safetensors_reference.source import read_whole
 
 from .. import recipe
-from ..cli.common import byte_count
 from ..document import ManifestError
 from ..manifest import LARGEST_IN_MEMORY, ROOT_MARK, Case
+from ..templates import render
 
 SHOWN = 512
 """Most bytes of a file that are shown."""
 SHOWN_TEXT = 2000
 """Most characters of an index that are shown."""
+SHOWN_TENSORS = 8
+"""Most tensors of an expected content that are shown."""
+
+
+def byte_count(size: int) -> str:
+    """Write a size for people: exact, and from a kibibyte on also rounded."""
+    if size < 1024:
+        return f"{size} bytes"
+    value, unit = float(size), "bytes"
+    for unit in ("KiB", "MiB", "GiB", "TiB"):  # noqa: B007 - used behind the loop
+        value /= 1024
+        if value < 1024:
+            break
+    return f"{size:,} bytes ({value:.3g} {unit})" if value < 1000 else f"{size:,} bytes ({value:.0f} {unit})"
+
+
+def case_lines(case: Case, raw: Mapping[str, Any]) -> Iterator[str]:
+    """Give what is shown of a case of the manifest ``raw``. Raises ManifestError when its files differ."""
+    text = render(
+        "case.txt.jinja",
+        case=case,
+        titles={r["id"]: f"{r['id']} ({r['level']}): {r['title']}" for r in raw["rules"]},
+        choice=next((c for c in raw["choices"] if c["id"] == case.choice), None),
+        options=case.options or {"": case.expect},
+        limits=[_limit(name, value) for name, value in (case.budget or {}).items()],
+        bugs={bug["id"]: bug for bug in raw["field_bugs"]},
+        most=SHOWN_TENSORS,
+    )
+    yield from text.split("\n")[:-1]
+    yield from input_lines(case)
+    yield from action_lines(case)
+
+
+def _limit(name: str, value: float) -> str:
+    return f"{value:g} seconds" if name == "seconds" else f"{name.replace('_', ' ')} {value:,.0f}"
 
 
 def input_lines(case: Case) -> Iterator[str]:
-    """Describe what is given to the implementation. Raises ClickException when it is not as it should be."""
+    """Describe what is given to the implementation. Raises ManifestError when it is not as it should be."""
     given = case.input
     if given.files:
         yield from _directory(case)
@@ -36,10 +69,7 @@ def input_lines(case: Case) -> Iterator[str]:
         yield "input    none"
     else:
         yield f"file     {given.file}, {byte_count(given.size)}"
-        try:
-            data = case.read_input()
-        except ManifestError as err:
-            raise click.ClickException(str(err)) from err
+        data = case.read_input()
         yield hexview(data, 0, 0, limit=SHOWN)
         if len(data) > SHOWN:
             yield f"          … {len(data) - SHOWN:,} more bytes"
@@ -68,7 +98,7 @@ def _directory(case: Case) -> Iterator[str]:
     try:
         data = read_whole(given.file, LARGEST_IN_MEMORY)
     except OSError as err:
-        raise click.ClickException(str(err)) from err
+        raise ManifestError(str(err)) from err
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import tomllib
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..document import MANIFEST, stored_files
-from .changes import demand
+from .release import demand
 
 SIDES = ("accept", "reject")
 
@@ -38,7 +39,7 @@ class RuleCoverage:
         return tuple(side for side in SIDES if side not in self.sides)
 
 
-def active(raw: dict[str, Any]) -> list[dict[str, Any]]:
+def active(raw: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the active cases of a manifest."""
     return [case for case in raw["cases"] if case["status"] == "active"]
 
@@ -55,7 +56,7 @@ def load_reasons() -> dict[str, dict[str, str]]:
     return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
-def rule_coverage(raw: dict[str, Any], reasons: dict[str, dict[str, str]]) -> list[RuleCoverage]:
+def rule_coverage(raw: Mapping[str, Any], reasons: dict[str, dict[str, str]]) -> list[RuleCoverage]:
     """Return the coverage of every rule of a manifest, in its order."""
     sides: dict[str, set[str]] = {}
     carried: Counter[str] = Counter()
@@ -82,7 +83,7 @@ def _spread(reasons: dict[str, str]) -> dict[str, str]:
     return dict.fromkeys(SIDES, reasons["both"]) if set(reasons) == {"both"} else dict(reasons)
 
 
-def coverage_errors(raw: dict[str, Any], reasons: dict[str, dict[str, str]]) -> list[str]:
+def coverage_errors(raw: Mapping[str, Any], reasons: dict[str, dict[str, str]]) -> list[str]:
     """Hold cases and ``coverage.toml`` against each other, strict both ways; one line per contradiction.
 
     Every side of a must-rule is covered or has a reason, and no covered side has one.
@@ -115,7 +116,7 @@ def coverage_errors(raw: dict[str, Any], reasons: dict[str, dict[str, str]]) -> 
     return out
 
 
-def statistics(raw: dict[str, Any], reasons: dict[str, dict[str, str]]) -> dict[str, Any]:
+def statistics(raw: Mapping[str, Any], reasons: dict[str, dict[str, str]]) -> dict[str, Any]:
     """Return everything that ``stc corpus stats --json`` prints; counts are of active cases."""
     cases = active(raw)
     rows = rule_coverage(raw, reasons)

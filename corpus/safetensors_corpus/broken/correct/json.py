@@ -1,15 +1,19 @@
 """A small JSON parser whose every production can be broken by itself.
 
 What a production accepts is a field of ``Grammar``; what it demands is a named check. A broken parser is this
-code with one field exchanged or one check left out.
+code with one field exchanged or one check left out. ``Checked`` is what all of these implementations have in
+common: checks with names, and steps that can be exchanged.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from typing import Any, ClassVar, Self
+
+from ..variant import changed
 
 ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 WORDS: dict[str, object] = {"true": True, "false": False, "null": None}
@@ -20,6 +24,71 @@ NUMBER = r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
 
 class Refused(Exception):  # noqa: N818 - a refusal is an answer and not an error
     """The reader refuses the file; the text names the check."""
+
+
+def refusing(when: Callable[..., object], error: type[BaseException] = Refused) -> Callable[..., Any]:
+    """Return a step for ``changed`` that raises an error when something is true of what it is given."""
+
+    def step(right: Callable[..., Any], *given: Any) -> Any:
+        if when(*given):
+            raise error("refused by this one alone")
+        return right(*given)
+
+    return step
+
+
+def refusing_result(
+    when: Callable[[Any], object], error: type[BaseException] = Refused
+) -> Callable[..., Any]:
+    """Return a step for ``changed`` that raises an error when something is true of the right answer."""
+
+    def step(right: Callable[..., Any], *given: Any) -> Any:
+        found = right(*given)
+        if when(found):
+            raise error("refused by this one alone")
+        return found
+
+    return step
+
+
+def answering(error: type[BaseException], answer: Callable[[], object]) -> Callable[..., Any]:
+    """Return a step for ``changed`` that answers where the right step raises an error."""
+
+    def step(right: Callable[..., Any], *given: Any) -> Any:
+        try:
+            return right(*given)
+        except error:
+            return answer()
+
+    return step
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What makes named checks, each of which can be left out, in steps that can be exchanged.
+
+    ``left_out`` names the checks that one object does not make, ``lacks`` those that a whole class does not.
+    """
+
+    lacks: ClassVar[frozenset[str]] = frozenset()
+    left_out: frozenset[str] = frozenset()
+
+    def __init_subclass__(cls, without: Sequence[str] = ()) -> None:
+        cls.lacks = cls.lacks.union(without)
+
+    def without(self, *checks: str) -> Self:
+        """Return the same that does not make these checks."""
+        return replace(self, left_out=self.left_out | set(checks))
+
+    def changed(self, **steps: Callable[..., Any]) -> Self:
+        """Return the same with other steps; each gets the step that it replaces before its arguments."""
+        parts = {part.name: getattr(self, part.name) for part in fields(self)}
+        return changed(type(self), **steps)(**parts)
+
+    def demand(self, check: str, met: bool) -> None:
+        """Refuse the input unless the check is met or left out."""
+        if not met and check not in self.left_out | self.lacks:
+            raise Refused(check)
 
 
 class Number(str):
@@ -60,15 +129,14 @@ def _astral(match: re.Match[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Grammar:
+class Grammar(Checked):
     """RFC 8259, with the parts exchangeable.
 
     ``space`` is what separates tokens, ``raw`` the characters that a string may not hold unescaped,
     ``finish`` is applied to every string, ``convert`` to every number, and ``deep`` is the grammar of values
-    from level ``deep_from`` on, the header object being level 1. ``left_out`` names checks that are not made.
+    from level ``deep_from`` on, the header object being level 1.
     """
 
-    left_out: frozenset[str] = frozenset()
     space: str = r"[ \t\n\r]*"
     quotes: str = '"'
     raw: str = r"\x00-\x1f"
@@ -91,11 +159,6 @@ class Grammar:
         sources["word"] = "|".join(sorted(self.words, reverse=True))
         sources |= {quote: rf"[^{quote}\\{self.raw}]*" for quote in self.quotes}
         return {name: re.compile(source) for name, source in sources.items()}
-
-    def demand(self, check: str, met: bool) -> None:
-        """Refuse the text unless the check is met or left out."""
-        if not met and check not in self.left_out:
-            raise Refused(check)
 
     def value(self, text: str, at: int, level: int = 1) -> tuple[object, int]:
         """Return the value that begins at ``at`` and the place behind it. Raises Refused."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-from .json import Grammar, Pairs, Refused
+from .json import Checked, Grammar, Pairs, Refused
 from .reader import READER, SmallReader
 
 Row = dict[str, Any]
@@ -21,21 +21,11 @@ SUFFIX = ".safetensors"
 
 
 @dataclass(frozen=True)
-class SmallLoader:
+class SmallLoader(Checked):
     """The loader."""
 
-    left_out: frozenset[str] = frozenset()
     grammar: Grammar = field(default_factory=Grammar)
     reader: SmallReader = READER
-
-    def without(self, *checks: str) -> Self:
-        """Return the loader that does not make these checks."""
-        return replace(self, left_out=self.left_out | set(checks))
-
-    def demand(self, check: str, met: bool) -> None:
-        """Refuse the checkpoint unless the check is met or left out."""
-        if not met and check not in self.left_out:
-            raise Refused(check)
 
     def index(self, path: Path) -> dict[str, Any]:
         """Return the tensors of a checkpoint as the manifest writes them. Raises Refused and OSError."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-from .json import Grammar, Number, Pairs, Refused
+from .json import Checked, Grammar, Number, Pairs, Refused
 
 CAP = 100_000_000
 RESERVED = "__metadata__"
@@ -112,10 +112,9 @@ def raw_bytes(_tensor: Tensor, data: bytes) -> bytes:
 
 
 @dataclass(frozen=True)
-class SmallReader:
+class SmallReader(Checked):
     """The reader. Its fields are the pieces, ``left_out`` names the checks that are not made."""
 
-    left_out: frozenset[str] = frozenset()
     grammar: Grammar = field(default_factory=Grammar)
     cap: int = CAP
     length: Callable[[bytes], int] = little_endian
@@ -133,15 +132,6 @@ class SmallReader:
     size: Callable[[int, Sequence[int]], int] = whole_bytes
     order: Callable[[Sequence[Tensor]], list[Tensor]] = by_offset
     values: Callable[[Tensor, bytes], bytes] = raw_bytes
-
-    def without(self, *checks: str) -> Self:
-        """Return the reader that does not make these checks."""
-        return replace(self, left_out=self.left_out | set(checks))
-
-    def demand(self, check: str, met: bool) -> None:
-        """Refuse the file unless the check is met or left out."""
-        if not met and check not in self.left_out:
-            raise Refused(check)
 
     def read(self, path: Path) -> dict[str, Any]:
         """Return the content of a file in the form of the manifest. Raises Refused and OSError."""

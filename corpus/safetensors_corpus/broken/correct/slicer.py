@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-from .json import Refused
+from .json import Checked, Refused
 from .reader import READER, SmallReader, Tensor
 
 Axis = tuple[Sequence[int], bool]
@@ -22,20 +22,10 @@ Slice = tuple[str, Sequence[int], bytes]
 
 
 @dataclass(frozen=True)
-class SmallSlicer:
+class SmallSlicer(Checked):
     """The slicer: ranges as in NumPy, with any step; no lists, masks and new dimensions."""
 
-    left_out: frozenset[str] = frozenset()
     reader: SmallReader = READER
-
-    def without(self, *checks: str) -> Self:
-        """Return the slicer that does not make these checks."""
-        return replace(self, left_out=self.left_out | set(checks))
-
-    def demand(self, check: str, met: bool) -> None:
-        """Refuse the request unless the check is met or left out."""
-        if not met and check not in self.left_out:
-            raise Refused(check)
 
     def slice(self, path: Path, name: str, index: tuple[Any, ...]) -> Slice:
         """Return dtype, shape and bytes of a part of a tensor. Raises Refused and OSError."""

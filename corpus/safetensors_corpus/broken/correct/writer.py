@@ -16,8 +16,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from ...writing import GivenTensor
-from ..variant import Variant
+from ...perform import GivenTensor
 from .reader import WIDTHS
 
 CAP = 100_000_000
@@ -246,27 +245,3 @@ class SmallWriter:
     def clean(self, temporary: Path) -> None:
         """Remove the temporary file."""
         temporary.unlink(missing_ok=True)
-
-
-def variants(module: Mapping[str, Any], name: str) -> tuple[Variant, ...]:
-    """Return a variant for each writer of a module, named for its class and described by its docstring.
-
-    Classes that only others are made of have "Base" as the first word of theirs.
-    """
-    own = [v for v in module.values() if isinstance(v, type) and v.__module__ == name]
-    return tuple(
-        Variant(
-            f"writer/{slug(make.__name__)}",
-            (make.__doc__ or "").split("\n")[0],
-            "write",
-            make,
-            heavy=make.only_heavy,
-        )
-        for make in own
-        if issubclass(make, SmallWriter) and not (make.__doc__ or "").startswith("Base")
-    )
-
-
-def slug(name: str) -> str:
-    """Return the name of a class in lower case, its words joined by hyphens."""
-    return "".join("-" + c.lower() if c.isupper() else c for c in name)[1:]

@@ -76,22 +76,13 @@ class DiesOfDepth:
         raise ValueError("refused")
 
 
-VARIANTS = (
-    Variant(
-        "resource/refuses-long-headers",
-        "Refuses headers above two kilobytes.",
-        "resource",
-        RefusesLongHeaders,
-    ),
-    Variant(
-        "resource/makes-room-first",
-        "Makes room for what the length prefix claims.",
-        "resource",
-        MakesRoomFirst,
-    ),
-    Variant(
-        "resource/believes-everything", "Checks nothing that the header says.", "resource", BelievesEverything
-    ),
-    Variant("resource/finds-nothing", "Takes every file and finds nothing in it.", "resource", FindsNothing),
-    Variant("resource/dies-of-depth", "Runs out of stack.", "resource", DiesOfDepth),
+VARIANTS = tuple(
+    Variant(f"resource/{name}", about, "resource", make)
+    for name, about, make in (
+        ("refuses-long-headers", "Refuses headers above two kilobytes.", RefusesLongHeaders),
+        ("makes-room-first", "Makes room for what the length prefix claims.", MakesRoomFirst),
+        ("believes-everything", "Checks nothing that the header says.", BelievesEverything),
+        ("finds-nothing", "Takes every file and finds nothing in it.", FindsNothing),
+        ("dies-of-depth", "Runs out of stack.", DiesOfDepth),
+    )
 )

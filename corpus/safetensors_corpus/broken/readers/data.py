@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from ..correct.json import Pairs
+from ..correct.json import Pairs, refusing_result
 from ..correct.reader import READER, WIDTHS, SmallReader, Tensor
-from ..variant import Panic, Variant, reading
+from ..variant import Panic, Variant, named, reading
 
 FLOATS = {"F16": ("e", 5, 10), "BF16": ("", 8, 7), "F32": ("f", 8, 23), "F64": ("d", 11, 52)}
 """Exponent and fraction bits of the IEEE types."""
@@ -62,10 +62,6 @@ def _flushed(word: int, exponent: int, fraction: int) -> int:
     return word & sign if word >> fraction & ((1 << exponent) - 1) == 0 else word
 
 
-def _no_minus_zero(word: int, exponent: int, fraction: int) -> int:
-    return 0 if word == 1 << exponent + fraction else word
-
-
 def _no_infinity(word: int, exponent: int, fraction: int) -> int:
     top = ((1 << exponent) - 1) << fraction
     return (
@@ -77,9 +73,10 @@ CHANGES: tuple[tuple[str, str, Callable[[int, int, int], int]], ...] = (
     ("nan-canonical", "Replaces NaN by one NaN in {}.", _canonical_nan),
     ("nan-quiet", "Makes signalling NaN quiet in {}.", _quiet_nan),
     ("subnormals-flushed", "Replaces subnormals by zero in {}.", _flushed),
-    ("minus-zero-lost", "Drops the sign of zero in {}.", _no_minus_zero),
+    ("minus-zero-lost", "Drops the sign of zero in {}.",
+     lambda word, exponent, fraction: 0 if word == 1 << exponent + fraction else word),
     ("infinity-clamped", "Replaces infinity by the largest number in {}.", _no_infinity),
-)
+)  # fmt: skip
 
 
 def _bool(change: Callable[[int], int]) -> SmallReader:
@@ -133,22 +130,6 @@ def _parts_swapped(tensor: Tensor, data: bytes) -> bytes:
     return b"".join(data[i + 4 : i + 8] + data[i : i + 4] for i in range(0, len(data), 8))
 
 
-def _seven_bits(tensor: Tensor, data: bytes) -> bytes:
-    return bytes(byte & 0x7F for byte in data) if WIDTHS[tensor.dtype] == 8 else data
-
-
-def _until_nul(_tensor: Tensor, data: bytes) -> bytes:
-    return data.split(b"\0")[0]
-
-
-def _text_mode(_tensor: Tensor, data: bytes) -> bytes:
-    return data.replace(b"\r\n", b"\n")
-
-
-def _fnuz_nan(tensor: Tensor, data: bytes) -> bytes:
-    return data.replace(b"\x80", b"\0") if tensor.dtype.startswith("F8") else data
-
-
 def _through_half(tensor: Tensor, data: bytes) -> bytes:
     """Widen eight-bit integers and floats and narrow them again with a limit of 127."""
     return bytes(min(byte, 127) for byte in data) if tensor.dtype in ("U8", "F8_E8M0") else data
@@ -163,15 +144,18 @@ def _large_integers(tensor: Tensor, data: bytes) -> bytes:
     return b"".join((word % 2**64).to_bytes(8, "little") for word in words)
 
 
-class FirstForAll(SmallReader):
-    """Returns the bytes of the first tensor for every one."""
+class DataOfFirst(SmallReader):
+    """Returns the bytes of the first tensor for all."""
 
     def described(self, tensor: Tensor, data: bytes) -> dict[str, Any]:
         return super().described(replace(tensor, begin=0, end=tensor.end - tensor.begin), data)
 
 
 class DataInHeaderOrder(SmallReader):
-    """Cuts the data in the order of the header, by size."""
+    """Cuts the data in the order of the header.
+
+    It goes by size.
+    """
 
     def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
         tensors, metadata = super().entries(members)
@@ -183,21 +167,15 @@ class DataInHeaderOrder(SmallReader):
         return moved, metadata
 
 
-class SearchesHeader(SmallReader):
-    """Takes the last thing in the file that looks like a header for it."""
+class DataAsHeader(SmallReader):
+    """Takes what looks like a header for one.
+
+    Of several it takes the last.
+    """
 
     def content(self, file: bytes) -> dict[str, Any]:
         last = [m.start() for m in re.finditer(rb"(?=[^\0].\0{6}\{)", file, re.DOTALL)][-1:]
         return super().content(file[last[0] :] if last else file)
-
-
-class PolyglotRefused(SmallReader):
-    """Refuses data in which another format begins."""
-
-    def split(self, file: bytes) -> tuple[bytes, bytes]:
-        header, data = super().split(file)
-        self.demand("other-format", b"%PDF" not in data and b"PK\x03\x04" not in data)
-        return header, data
 
 
 def _floats() -> Iterator[Variant]:
@@ -218,21 +196,25 @@ VALUES: tuple[tuple[str, str, Callable[[Tensor, bytes], bytes]], ...] = (
     ("nibbles-swapped", "Swaps the halves of packed bytes.", _nibbles),
     ("packed-unpacked", "Returns one byte for each packed element.", _unpacked),
     ("parts-swapped", "Returns imaginary before real parts.", _parts_swapped),
-    ("seven-bits", "Clears the top bit of bytes.", _seven_bits),
-    ("until-nul", "Cuts the data at the first NUL.", _until_nul),
-    ("text-mode", "Reads the file as text.", _text_mode),
-    ("f8-negative-zero", "Drops the sign of zero in F8.", _fnuz_nan),
+    ("seven-bits", "Clears the top bit of bytes.",
+     lambda tensor, data: bytes(byte & 0x7F for byte in data) if WIDTHS[tensor.dtype] == 8 else data),
+    ("until-nul", "Cuts the data at the first NUL.", lambda _tensor, data: data.split(b"\0")[0]),
+    ("text-mode", "Reads the file as text.", lambda _tensor, data: data.replace(b"\r\n", b"\n")),
+    ("f8-negative-zero", "Drops the sign of zero in F8.",
+     lambda tensor, data: data.replace(b"\x80", b"\0") if tensor.dtype.startswith("F8") else data),
     ("u8-clamped", "Clamps bytes at 127.", _through_half),
     ("i64-through-doubles", "Passes 64-bit integers through doubles.", _large_integers),
-)
-VARIANTS = (
+)  # fmt: skip
+
+
+VARIANTS: tuple[Variant, ...] = (
+    *named(globals(), "read", SmallReader),
+    reading("data-other-format-refused", "Refuses data that holds another format.",
+            READER.changed(split=refusing_result(
+                lambda found: b"%PDF" in found[1] or b"PK\x03\x04" in found[1]))),
     *_floats(),
     *(reading(f"data-{name}", about, replace(READER, values=change)) for name, about, change in VALUES),
     reading("data-bool-lowest-bit", "Takes the lowest bit of BOOL.", _bool(lambda byte: byte & 1)),
     reading("data-bool-all-ones", "Returns 255 for true.", _bool(lambda byte: 255 if byte else 0)),
     reading("data-bool-crash", "Crashes on BOOL bytes that are neither 0 nor 1.", _bool(_crash_on_bool)),
-    reading("data-of-first", "Returns the bytes of the first tensor for all.", FirstForAll()),
-    reading("data-in-header-order", "Cuts the data in the order of the header.", DataInHeaderOrder()),
-    reading("data-as-header", "Takes what looks like a header for one.", SearchesHeader()),
-    reading("data-other-format-refused", "Refuses data that holds another format.", PolyglotRefused()),
-)
+)  # fmt: skip

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ..correct.json import Grammar, Number, Pairs
 from ..correct.reader import READER, WIDTHS, SmallReader, Tensor, exact_bits, whole_bytes
-from ..variant import Panic, Variant, reading
+from ..variant import Panic, Variant, named, reading
 
 TAKEN_FOR = {
     "F4": "F6_E2M3", "F6_E2M3": "F6_E3M2", "F6_E3M2": "F6_E2M3", "BOOL": "U8", "U8": "I8", "I8": "U8",
@@ -24,7 +24,7 @@ ALIASES = {
 
 
 @dataclass(frozen=True)
-class Renaming(SmallReader):
+class _Renaming(SmallReader):
     """Changes the code before or after it is checked."""
 
     read_as: Callable[[str], str] = str
@@ -38,19 +38,8 @@ class Renaming(SmallReader):
         return replace(found, dtype=self.told_as(found.dtype))
 
 
-@dataclass(frozen=True)
-class SizeUnchecked(SmallReader):
-    """Does not compare range and size for one dtype."""
-
-    of: str = ""
-
-    def tensor(self, name: str, fields: Mapping[str, object]) -> Tensor:
-        reader = READER.without("range-size") if fields["dtype"] == self.of else READER
-        return SmallReader.tensor(reader, name, fields)
-
-
-class UnknownSkipped(SmallReader):
-    """Passes over tensors of an unknown dtype, bytes and all."""
+class DtypeUnknownSkipped(SmallReader, without=("hole", "trailing")):
+    """Passes over tensors of unknown dtype."""
 
     def entry(self, name: str, value: object) -> Tensor | None:
         if (
@@ -62,26 +51,8 @@ class UnknownSkipped(SmallReader):
         return super().entry(name, value)
 
 
-class UnknownUnchecked(SmallReader):
-    """Switches the checks of the whole layout off when one dtype is unknown."""
-
-    def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
-        """Check the layout of known dtypes."""
-        if all(tensor.dtype in self.widths for tensor in tensors):
-            super().check_layout(tensors, size)
-
-
-class ObjectForm(SmallReader):
-    """Takes a dtype in the form of an object of one key."""
-
-    def dtype(self, value: object) -> str:
-        if isinstance(value, Pairs) and len(value) == 1 and value[0][1] is None:
-            return super().dtype(value[0][0])
-        return super().dtype(value)
-
-
-class FirstKey(SmallReader):
-    """Takes the first string that it finds in the place of the dtype."""
+class DtypeFirstKey(SmallReader):
+    """Takes the first string inside the dtype."""
 
     def dtype(self, value: object) -> str:
         while isinstance(value, list) and value:
@@ -90,21 +61,7 @@ class FirstKey(SmallReader):
         return super().dtype(value)
 
 
-class LastValue(SmallReader):
-    """Takes the value in an object for the dtype."""
-
-    def dtype(self, value: object) -> str:
-        return super().dtype(value[-1][1] if isinstance(value, Pairs) and value else value)
-
-
-class Coerced(SmallReader):
-    """Takes what is no string for U8."""
-
-    def dtype(self, value: object) -> str:
-        return super().dtype(value if type(value) is str else "F32")
-
-
-class ByNumber(SmallReader):
+class _ByNumber(SmallReader):
     """Takes a number for an index into its table."""
 
     def dtype(self, value: object) -> str:
@@ -131,18 +88,6 @@ def _rows_rounded(width: int, shape: Sequence[int]) -> int:
     return rounded_up(width, shape[-1:]) * exact_bits(1, shape[:-1])
 
 
-def _byte_each(width: int, shape: Sequence[int]) -> int:
-    return whole_bytes(max(width, 8), shape)
-
-
-def _pairs(width: int, shape: Sequence[int]) -> int:
-    return whole_bytes(8 if width == 4 else width, shape)
-
-
-def _four_bits(width: int, shape: Sequence[int]) -> int:
-    return whole_bytes(4 if width == 6 else width, shape)
-
-
 def _groups_of_four(width: int, shape: Sequence[int]) -> int:
     count = exact_bits(1, shape)
     return (count + 3) // 4 * 3 if width == 6 else rounded_up(width, shape)
@@ -154,21 +99,21 @@ def _even_rows(width: int, shape: Sequence[int]) -> int:
     return whole_bytes(width, shape)
 
 
-def _width_in_bytes(width: int, shape: Sequence[int]) -> int:
-    return whole_bytes(width // 8 * 8, shape)
-
-
 PACKED: tuple[tuple[str, str, Callable[[int, Sequence[int]], int]], ...] = (
     ("rounded-down", "Rounds sizes down to whole bytes.", rounded_down),
     ("rounded-up", "Rounds sizes up to whole bytes.", rounded_up),
     ("rows-rounded-up", "Begins every row of a packed dtype at a byte.", _rows_rounded),
-    ("one-per-byte", "Takes one byte for each packed element.", _byte_each),
-    ("pairs-counted", "Takes the shape of F4 to count bytes.", _pairs),
-    ("six-as-four", "Takes four bits for the codes of six.", _four_bits),
+    ("one-per-byte", "Takes one byte for each packed element.",
+     lambda width, shape: whole_bytes(max(width, 8), shape)),
+    ("pairs-counted", "Takes the shape of F4 to count bytes.",
+     lambda width, shape: whole_bytes(8 if width == 4 else width, shape)),
+    ("six-as-four", "Takes four bits for the codes of six.",
+     lambda width, shape: whole_bytes(4 if width == 6 else width, shape)),
     ("six-in-groups", "Rounds the codes of six bits up to groups of four elements.", _groups_of_four),
     ("even-rows", "Refuses packed dtypes whose rows do not fill bytes.", _even_rows),
-    ("width-in-bytes", "Holds widths as whole bytes, nothing for packed dtypes.", _width_in_bytes),
-)
+    ("width-in-bytes", "Holds widths as whole bytes, nothing for packed dtypes.",
+     lambda width, shape: whole_bytes(width // 8 * 8, shape)),
+)  # fmt: skip
 
 
 def _slug(code: str) -> str:
@@ -184,10 +129,10 @@ def _per_code() -> Iterator[Variant]:
         yield reading(f"dtype-{_slug(code)}-too-wide", f"Takes twice the width for {code}.",
                       replace(READER, widths=WIDTHS | {code: 2 * width}))  # fmt: skip
         yield reading(f"dtype-{_slug(code)}-unchecked", f"Does not compare range and size of {code}.",
-                      SizeUnchecked(of=code))  # fmt: skip
+                      _unsized(code))  # fmt: skip
         other = TAKEN_FOR[code]
         yield reading(f"dtype-{_slug(code)}-as-{_slug(other)}", f"Returns {code} as {other}.",
-                      Renaming(told_as=lambda found, a=code,
+                      _Renaming(told_as=lambda found, a=code,
                        b=other: b if found == a else found))  # type: ignore[misc]  # fmt: skip
 
 
@@ -195,40 +140,51 @@ def _prefix(code: str) -> str:
     return next((known for known in sorted(WIDTHS, key=len, reverse=True) if code.startswith(known)), code)
 
 
-def _contained(code: str) -> str:
-    return next((known for known in sorted(WIDTHS, key=len, reverse=True) if known in code), code)
-
-
-def _wide_folded(code: str) -> str:
-    return "".join(chr(ord(c) - 0xFEE0) if "\uff01" <= c <= "\uff5e" else c for c in code)
-
-
 READ_AS: tuple[tuple[str, str, Callable[[str], str]], ...] = (
     ("any-case", "Takes dtypes in any case.", str.upper),
     ("stripped", "Strips dtypes.", str.strip),
     ("until-nul", "Cuts dtypes at NUL.", lambda code: code.split("\0")[0]),
     ("prefix", "Takes dtypes by their beginning.", _prefix),
-    ("contained", "Looks for a code inside the dtype.", _contained),
+    ("contained", "Looks for a code inside the dtype.",
+     lambda code: next((known for known in sorted(WIDTHS, key=len, reverse=True) if known in code), code)),
     ("aliases", "Takes the names that frameworks use.", lambda code: ALIASES.get(code, code)),
-    ("compatibility", "Folds wide letters in dtypes.", _wide_folded),
+    ("compatibility", "Folds wide letters in dtypes.",
+     lambda code: "".join(chr(ord(c) - 0xFEE0) if "\uff01" <= c <= "\uff5e" else c for c in code)),
     ("default", "Takes unknown dtypes for F32.", lambda code: code if code in WIDTHS else "F32"),
     ("bytes", "Takes unknown dtypes for U8.", lambda code: code if code in WIDTHS else "U8"),
-)
+)  # fmt: skip
 
-VARIANTS = (
+
+def _unsized(code: str) -> SmallReader:
+    """Return a reader that does not compare range and size of one dtype."""
+    return READER.changed(
+        tensor=lambda right, name, fields: (
+            READER.without("range-size").tensor(name, fields)
+            if fields["dtype"] == code
+            else right(name, fields)
+        )
+    )
+
+
+VARIANTS: tuple[Variant, ...] = (
+    *named(globals(), "read", SmallReader),
+    reading("dtype-unknown-unchecked", "Checks no layout in files with an unknown dtype.",
+            READER.without("dtype-known").changed(check_layout=lambda right, tensors, size: (
+                right(tensors, size) if all(tensor.dtype in WIDTHS for tensor in tensors) else None))),
+    reading("dtype-object-form", "Takes a dtype written as an object.",
+            READER.changed(dtype=lambda right, value: right(
+                value[0][0] if isinstance(value, Pairs) and len(value) == 1 and value[0][1] is None
+                else value))),
+    reading("dtype-value-in-object", "Takes the value inside a dtype written as an object.",
+            READER.changed(dtype=lambda right, value: right(
+                value[-1][1] if isinstance(value, Pairs) and value else value))),
     *_per_code(),
-    *(reading(f"dtype-{name}", about, Renaming(read_as=change)) for name, about, change in READ_AS),
+    *(reading(f"dtype-{name}", about, _Renaming(read_as=change)) for name, about, change in READ_AS),
     *(reading(f"packed-{name}", about, replace(READER, size=size)) for name, about, size in PACKED),
-    reading("dtype-unknown-skipped", "Passes over tensors of unknown dtype.",
-            UnknownSkipped().without("hole", "trailing")),
     reading("dtype-unknown-unsized", "Takes unknown dtypes without a check of the size.",
             READER.without("dtype-known")),
-    reading("dtype-unknown-unchecked", "Checks no layout in files with an unknown dtype.",
-            UnknownUnchecked().without("dtype-known")),
-    reading("dtype-object-form", "Takes a dtype written as an object.", ObjectForm()),
-    reading("dtype-first-key", "Takes the first string inside the dtype.", FirstKey()),
-    reading("dtype-value-in-object", "Takes the value inside a dtype written as an object.", LastValue()),
-    reading("dtype-coerced", "Takes a dtype that is no string for F32.", Coerced()),
+    reading("dtype-coerced", "Takes a dtype that is no string for F32.",
+            READER.changed(dtype=lambda right, value: right(value if type(value) is str else "F32"))),
     reading("dtype-crash", "Looks at a dtype that is no string as at one.",
-            ByNumber(grammar=Grammar(left_out=frozenset(["value"])))),
+            _ByNumber(grammar=Grammar(left_out=frozenset(["value"])))),
 )  # fmt: skip

@@ -8,7 +8,8 @@ from typing import Any
 
 from ..correct.json import Pairs, Refused
 from ..correct.reader import READER, SmallReader, utf8
-from ..variant import reading
+from ..variant import Variant, named, reading
+from .layout import last_end
 
 GUARD = 1 << 24
 """Largest allocation in bytes that a broken reader really makes; beyond it memory counts as exhausted."""
@@ -21,7 +22,7 @@ def allocate(size: int) -> bytearray:
     return bytearray(size)
 
 
-class AllocatesFirst(SmallReader):
+class _AllocatesFirst(SmallReader):
     """Allocates as much as the prefix says before it looks at cap and file."""
 
     def split(self, file: bytes) -> tuple[bytes, bytes]:
@@ -29,8 +30,11 @@ class AllocatesFirst(SmallReader):
         return super().split(file)
 
 
-class ZeroFilled(SmallReader):
-    """Reads into a zeroed buffer and does not notice that it got less; the text ends at the first NUL."""
+class LengthShortRead(SmallReader):
+    """Fills a header cut short with zeros.
+
+    It reads into a zeroed buffer and does not notice that it got less; the text ends at the first NUL.
+    """
 
     def split(self, file: bytes) -> tuple[bytes, bytes]:
         length = self.length(file[:8])
@@ -40,7 +44,7 @@ class ZeroFilled(SmallReader):
         return bytes(header).split(b"\0")[0] or b"{}", file[8 + length :]
 
 
-class WrappingEnd(SmallReader):
+class _WrappingEnd(SmallReader):
     """Computes the end of the header in 64 bits, without a cap in front."""
 
     def split(self, file: bytes) -> tuple[bytes, bytes]:
@@ -50,8 +54,11 @@ class WrappingEnd(SmallReader):
         return super().split(file)
 
 
-class FallsBack(SmallReader):
-    """Takes a file whose header it cannot read for something else to load, and loads nothing."""
+class OtherFormats(SmallReader):
+    """Hands files with a strange prefix on and finds no tensors.
+
+    It takes a file whose header it cannot read for something else to load.
+    """
 
     def content(self, file: bytes) -> dict[str, Any]:
         try:
@@ -61,15 +68,11 @@ class FallsBack(SmallReader):
         return super().content(file) if header else {"tensors": [], "metadata": None}
 
 
-class SearchesBrace(SmallReader):
-    """Looks for the first brace in the file and takes the eight bytes before it for the length."""
+class LengthIgnored(SmallReader):
+    """Finds the end of the header by its braces.
 
-    def split(self, file: bytes) -> tuple[bytes, bytes]:
-        return super().split(file[max(file.find(b"{") - 8, 0) :])
-
-
-class IgnoresLength(SmallReader):
-    """Takes the header to end where its object and the spaces behind it end."""
+    The header ends where its object and the spaces behind it end.
+    """
 
     def split(self, file: bytes) -> tuple[bytes, bytes]:
         self.demand("length-prefix", len(file) > 8)
@@ -81,7 +84,7 @@ class IgnoresLength(SmallReader):
         return header, file[8 + len(header) :]
 
 
-class DataBehindBrace(SmallReader):
+class _DataBehindBrace(SmallReader):
     """Reads the header by its length, but takes the data to begin behind the brace and the spaces."""
 
     def split(self, file: bytes) -> tuple[bytes, bytes]:
@@ -91,8 +94,8 @@ class DataBehindBrace(SmallReader):
         return header, header[spaces.end() if spaces else 0 :] + data
 
 
-class LengthFromBrace(SmallReader):
-    """Skips whitespace before the header and counts the length from the brace."""
+class LengthFromBrace(SmallReader, without=("past-end",)):
+    """Counts the length from the first brace."""
 
     def split(self, file: bytes) -> tuple[bytes, bytes]:
         header, _ = super().split(file)
@@ -100,16 +103,16 @@ class LengthFromBrace(SmallReader):
         return header[blank:], file[8 + blank + len(header) :]
 
 
-class RoundedStart(SmallReader):
-    """Takes the data to begin at the next multiple of eight."""
+class DataStartRounded(SmallReader):
+    """Rounds the start of the data up to 8."""
 
     def split(self, file: bytes) -> tuple[bytes, bytes]:
         header, _ = super().split(file)
         return header, file[(8 + len(header) + 7) // 8 * 8 :]
 
 
-class LengthOfAll(SmallReader):
-    """Takes the length to count the prefix as well."""
+class LengthCountsPrefix(SmallReader):
+    """Takes the length to include its own eight bytes."""
 
     def split(self, file: bytes) -> tuple[bytes, bytes]:
         length = self.length(file[:8])
@@ -117,23 +120,8 @@ class LengthOfAll(SmallReader):
         return file[8:length], file[length:]
 
 
-class ShortFileIsEmpty(SmallReader):
-    """Takes a file without a complete length prefix for one without tensors."""
-
-    def split(self, file: bytes) -> tuple[bytes, bytes]:
-        return (b"{}", b"") if len(file) < 8 else super().split(file)
-
-
-class NoHeaderIsEmpty(SmallReader):
-    """Takes a header of zero bytes for an object without members."""
-
-    def split(self, file: bytes) -> tuple[bytes, bytes]:
-        """Return header and data; what lies behind is not looked at."""
-        return (b"{}", b"") if file[:8] == bytes(8) else super().split(file)
-
-
 class BareJson(SmallReader):
-    """Takes a file that begins with a brace for a header without length prefix."""
+    """Takes a file without length prefix by its brace."""
 
     def split(self, file: bytes) -> tuple[bytes, bytes]:
         if file[:1] == b"{":
@@ -142,32 +130,8 @@ class BareJson(SmallReader):
         return super().split(file)
 
 
-class SuffixSize(SmallReader):
-    """Takes the last bytes of the file as data, as many as the tensors need."""
-
-    def check_layout(self, tensors: Any, size: int) -> None:
-        """Compare with the size of the tensors alone."""
-        super().check_layout(tensors, min(size, max((t.end for t in tensors), default=0)))
-
-
-def _signed(prefix: bytes) -> int:
-    return int.from_bytes(prefix, "little", signed=True)
-
-
-def _low_half(prefix: bytes) -> int:
-    return int.from_bytes(prefix[:4], "little")
-
-
-def _without_sign(prefix: bytes) -> int:
-    return int.from_bytes(prefix, "little") % 2**63
-
-
 def _either_order(prefix: bytes) -> int:
     return min(int.from_bytes(prefix, "little"), int.from_bytes(prefix, "big"))
-
-
-def _big_endian(prefix: bytes) -> int:
-    return int.from_bytes(prefix, "big")
 
 
 def _multiple_of_eight(prefix: bytes) -> int:
@@ -183,52 +147,42 @@ def _not_magic(prefix: bytes) -> int:
     return int.from_bytes(prefix, "little")
 
 
-def _blank_is_object(header: bytes) -> str:
-    return utf8(header).strip(" ") or "{}"
-
-
-class PastEndIsEmpty(SmallReader):
-    """Takes a header that the file does not hold for one that is yet to come."""
-
-    def members(self, header: bytes) -> Pairs:
-        """Return the members, none when nothing is there."""
-        return super().members(header) if header else Pairs()
-
-
 NO_CAP = 2**64
-VARIANTS = (
-    reading("length-signed", "Reads the header length as a signed number.", AllocatesFirst(length=_signed)),
-    reading("length-32-bits", "Reads the low half of the header length.", SmallReader(length=_low_half)),
-    reading("length-63-bits", "Drops the top bit of the length.", SmallReader(length=_without_sign)),
-    reading("length-big-endian", "Reads the length in big-endian order.", SmallReader(length=_big_endian)),
+
+
+VARIANTS: tuple[Variant, ...] = (
+    *named(globals(), "read", SmallReader),
+    reading("data-from-the-end", "Reads no further than the tensors reach.",
+            READER.changed(check_layout=lambda right, tensors, size: right(
+                tensors, min(size, last_end(tensors))))),
+    reading("header-past-end-empty", "Takes a header that is missing for an empty one.",
+            replace(READER, cap=NO_CAP).without("header-past-end", "header-empty").changed(
+                members=lambda right, header: right(header) if header else Pairs())),
+    reading("length-signed", "Reads the header length as a signed number.",
+            _AllocatesFirst(length=lambda prefix: int.from_bytes(prefix, "little", signed=True))),
+    reading("length-32-bits", "Reads the low half of the header length.",
+            SmallReader(length=lambda prefix: int.from_bytes(prefix[:4], "little"))),
+    reading("length-63-bits", "Drops the top bit of the length.",
+            SmallReader(length=lambda prefix: int.from_bytes(prefix, "little") % 2**63)),
+    reading("length-big-endian", "Reads the length in big-endian order.",
+            SmallReader(length=lambda prefix: int.from_bytes(prefix, "big"))),
     reading("length-either-order", "Takes the byte order that fits.", SmallReader(length=_either_order)),
-    reading("length-counts-prefix", "Takes the length to include its own eight bytes.", LengthOfAll()),
     reading("length-multiple-of-8", "Refuses odd header lengths.", SmallReader(length=_multiple_of_eight)),
-    reading("length-ignored", "Finds the end of the header by its braces.", IgnoresLength()),
-    reading("length-from-brace", "Counts the length from the first brace.",
-            LengthFromBrace().without("past-end")),
-    reading("length-wraps", "Adds eight to the length in 64 bits, without a cap.", WrappingEnd(cap=NO_CAP)),
-    reading("length-allocated", "Allocates the header before any check of its length.", AllocatesFirst()),
-    reading("length-short-read", "Fills a header cut short with zeros.", ZeroFilled()),
+    reading("length-wraps", "Adds eight to the length in 64 bits, without a cap.", _WrappingEnd(cap=NO_CAP)),
+    reading("length-allocated", "Allocates the header before any check of its length.", _AllocatesFirst()),
     reading("header-past-end", "Takes a header cut short as it is.", READER.without("header-past-end")),
-    reading(
-        "header-past-end-empty",
-        "Takes a header that is missing for an empty one.",
-        PastEndIsEmpty(cap=NO_CAP).without("header-past-end", "header-empty"),
-    ),
-    reading("header-of-no-bytes", "Takes a header length of zero for no tensors.", NoHeaderIsEmpty()),
-    reading("header-blank", "Takes a header of spaces for no tensors.", SmallReader(decode=_blank_is_object)
-            .without("length-prefix")),
-    reading("short-file-empty", "Takes a file shorter than its prefix for an empty one.", ShortFileIsEmpty()),
-    reading("other-formats", "Hands files with a strange prefix on and finds no tensors.", FallsBack()),
+    reading("header-of-no-bytes", "Takes a header length of zero for no tensors.",
+            READER.changed(split=lambda right, file: (b"{}", b"") if file[:8] == bytes(8) else right(file))),
+    reading("header-blank", "Takes a header of spaces for no tensors.",
+            SmallReader(decode=lambda header: utf8(header).strip(" ") or "{}") .without("length-prefix")),
+    reading("short-file-empty", "Takes a file shorter than its prefix for an empty one.",
+            READER.changed(split=lambda right, file: (b"{}", b"") if len(file) < 8 else right(file))),
     reading("refuses-magic", "Refuses lengths that look like another format.",
             SmallReader(length=_not_magic)),
-    reading("searches-brace", "Looks for the header in the file.", SearchesBrace()),
-    reading("bare-json", "Takes a file without length prefix by its brace.", BareJson()),
-    reading("data-start-rounded", "Rounds the start of the data up to 8.", RoundedStart()),
+    reading("searches-brace", "Looks for the header in the file.",
+            READER.changed(split=lambda right, file: right(file[max(file.find(b"{") - 8, 0) :]))),
     reading("data-behind-brace", "Takes padding for data.",
-            DataBehindBrace(padding=r"[ \t\n\r]*").without("trailing")),
-    reading("data-from-the-end", "Reads no further than the tensors reach.", SuffixSize()),
+            _DataBehindBrace(padding=r"[ \t\n\r]*").without("trailing")),
     *(
         reading(f"cap-{name}", f"Refuses headers above {cap:,} bytes.", replace(READER, cap=cap))
         for name, cap in (("1-kib", 1 << 10), ("8-kib", 1 << 13), ("32-kib", 1 << 15))

@@ -1,18 +1,30 @@
-"""Broken readers: JSON that is taken although the grammar forbids it (HDR-06, HDR-07, HDR-14 to HDR-18).
+"""Broken readers: JSON and numbers that are taken although the grammar forbids them.
 
 All of them skip unknown fields, which is an allowed choice, so that a fault inside such a field shows too.
-The last ones pick the header to pieces instead of parsing it.
+Some pick the header to pieces instead of parsing it. Rules: HDR-06, HDR-07, HDR-14 to HDR-18, SHP-02, OFF-02.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..correct.json import ESCAPES, HALF, WORDS, Grammar, Number, Pairs, Refused, join_surrogates, paired
-from ..correct.reader import IGNORING, SmallReader, utf8
-from ..variant import Panic, reading
+from ..correct.json import (
+    ESCAPES,
+    HALF,
+    NUMBER,
+    WORDS,
+    Grammar,
+    Number,
+    Pairs,
+    Refused,
+    join_surrogates,
+    paired,
+)
+from ..correct.reader import IGNORING, SmallReader, plain_integer, utf8
+from ..variant import Panic, Variant, reading
 from .entries import FieldsByPlace
 
 COMMENT = r"(?:[ \t\n\r]|/\*(?s:.*?)\*/)*"
@@ -34,14 +46,6 @@ def _unchecked(text: str) -> object:
 def latin_1(header: bytes) -> str:
     """Return each byte as a character."""
     return header.decode("latin-1")
-
-
-def _no_space(header: bytes) -> str:
-    return re.sub(r"\s", "", utf8(header))
-
-
-def _half_is_dropped(text: str) -> str:
-    return HALF.sub("", paired(text))
 
 
 def _joined_in_any_order(text: str) -> str:
@@ -75,12 +79,12 @@ FORGIVING: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("raw-tab", "Takes a raw TAB in strings.", {"raw": r"\x00-\x08\x0a-\x1f"}),
     ("raw-line-feed", "Takes a raw line feed in strings.", {"raw": r"\x00-\x09\x0b-\x1f"}),
     ("raw-nul", "Takes a raw NUL in strings.", {"raw": r"\x01-\x1f"}),
-    ("hex-escape", "Takes escapes of two hexadecimal digits.",
-     {"escapes": {**ESCAPES, "x": "x"}}),
+    ("hex-escape", "Takes escapes of two hexadecimal digits.", {"escapes": {**ESCAPES, "x": "x"}}),
     ("upper-case-u", "Takes an escape with a capital u.", {"escapes": {**ESCAPES, "U": "U"}}),
     ("short-code-point", "Takes escapes with fewer than four digits.", {"hex4": "[0-9a-fA-F]{1,4}"}),
     ("loose-code-point", "Reads the digits of an escape as strtol does.", {"hex4": r"[+ ]?[0-9a-fA-F]{3,4}"}),
-    ("lone-surrogates-dropped", "Drops a surrogate on its own.", {"finish": _half_is_dropped}),
+    ("lone-surrogates-dropped", "Drops a surrogate on its own.",
+     {"finish": lambda text: HALF.sub("", paired(text))}),
     ("surrogates-swapped", "Joins two surrogates in the wrong order.", {"finish": _joined_in_any_order}),
 )  # fmt: skip
 
@@ -98,7 +102,6 @@ class SkipsJunk(Grammar):
     """Goes on at the next comma or bracket, whatever stands in front of it."""
 
     def after(self, text: str, at: int, closing: str) -> tuple[int, bool]:
-        """Return the place to go on."""
         match = re.search(r"[,}\]]", text[at:])
         return super().after(text, at + match.start() if match else at, closing)
 
@@ -116,13 +119,12 @@ HAND_WRITTEN = FieldsByPlace(decode=latin_1, grammar=replace(NOT_PARSED, escapes
 
 
 @dataclass(frozen=True)
-class Scans(SmallReader):
+class _Scans(SmallReader):
     """Where it cannot parse the header, looks for the words of an entry and takes what stands behind them."""
 
     word: str = r'"(?:[^"\\]|\\.)*"|[^\s"\'{}\[\]:,]+'
 
     def members(self, header: bytes) -> Pairs:
-        """Return the members, or those that the words make up."""
         try:
             return super().members(header)
         except Refused:
@@ -170,25 +172,116 @@ class Scans(SmallReader):
         return Pairs(fields.items()), place
 
 
-VARIANTS = (
-    reading(
-        "json-hand-written",
-        "Takes what it needs by its place and never looks at the names of fields.",
-        HAND_WRITTEN.without("dtype-known"),
-    ),
-    reading("json-space-removed", "Removes all whitespace first.", replace(IGNORING, decode=_no_space)),
+RUN = r"[^\s,\]\}\"':\[\{tfn]+"
+"""Whatever may be meant as a number."""
+NAMES = ("NaN", "Infinity", "-Infinity", "-NaN")
+CONSTANTS: dict[str, object] = {**WORDS, **{name: Number(name) for name in NAMES}}
+INTEGER = Callable[[object], int]
+
+
+def _kept(text: str) -> object:
+    return Number(text)
+
+
+def _to_double(text: str) -> object:
+    if not re.fullmatch("-?[0-9]+", text) and abs(float(text)) == float("inf"):
+        raise Panic("float to integer")
+    return Number(text)
+
+
+def _digits_copied(text: str) -> object:
+    if len(text) > 63:
+        raise Panic("buffer of 64 characters")
+    return Number(text)
+
+
+def _as_python(value: object) -> int:
+    """Convert what Python's ``int`` takes, and hexadecimal numbers and bare points besides."""
+    if not isinstance(value, Number) or value.startswith("-"):
+        raise Refused("integer")
+    text = value.lower()
+    try:
+        number = int(text, 16) if text.startswith("0x") else int(float(text)) if "." in text else int(text)
+    except (ValueError, OverflowError) as err:
+        raise Refused("integer") from err
+    if number >= 2**64:
+        raise Refused("integer-range")
+    return number
+
+
+def _as_strtoull(value: object) -> int:
+    """Convert the digits in front, none of them to zero, and an exponent as far as it goes."""
+    if not isinstance(value, Number):
+        raise Refused("integer")
+    digits = re.match("[0-9]*", value)
+    return int(digits[0][:19] or 0) if digits else 0
+
+
+def _cast(value: object) -> int:
+    """Cast a double to an integer without a look at its range."""
+    if isinstance(value, Number) and value in NAMES:
+        raise Panic("cast of a double")
+    return plain_integer(value)
+
+
+class _Clamped(SmallReader):
+    """Cuts the data at offsets that may lie anywhere behind it."""
+
+    def content(self, file: bytes) -> dict[str, Any]:
+        size = len(self.split(file)[1])
+
+        def clamped(value: object) -> int:
+            if isinstance(value, Number) and (value == "Infinity" or len(value) > 20):
+                return size
+            return min(plain_integer(value), size)
+
+        return SmallReader.content(replace(IGNORING, grammar=self.grammar, offset=clamped), file)
+
+
+NUMBERS: tuple[tuple[str, str, str, INTEGER], ...] = (
+    ("leading-zeros", "Takes numbers with leading zeros.",
+     NUMBER.replace("0|[1-9][0-9]*", "[0-9]+"), _as_python),
+    ("plus-sign", "Takes a plus sign before a number.", NUMBER.replace("-?", "[-+]?", 1), _as_python),
+    ("hexadecimal", "Takes hexadecimal numbers.", f"0[xX][0-9a-fA-F]+|{NUMBER}", _as_python),
+    ("point-first", "Takes a number that begins with its point.",
+     r"-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", _as_python),
+    ("point-last", "Takes a number that ends with its point.",
+     NUMBER.replace(r"\.[0-9]+", r"\.[0-9]*"), _as_python),
+    ("exponent-empty", "Takes an exponent without digits.",
+     NUMBER.replace("[+-]?[0-9]+)?", "[+-]?[0-9]*)?"), _as_strtoull),
+    ("junk-behind-number", "Takes letters behind a number.", rf"(?:{NUMBER})[A-Za-z.+]*", _as_strtoull),
+    ("numbers-as-python", "Takes the numbers that Python's int takes.", RUN, _as_python),
+    ("numbers-as-strtoull", "Takes the numbers that C's strtoull takes.", RUN, _as_strtoull),
+)  # fmt: skip
+CONVERSIONS: tuple[tuple[str, str, Callable[[str], object]], ...] = (
+    ("number-to-double-crash", "Crashes on a number beyond double precision.", _to_double),
+    ("number-buffer-crash", "Copies the digits of a number into 64 bytes.", _digits_copied),
+)
+
+
+def _lax(pattern: str, convert: INTEGER) -> SmallReader:
+    grammar = Grammar(number=pattern, convert=_kept)
+    return replace(IGNORING, grammar=grammar, dimension=convert, offset=convert)
+
+
+def _constants(**changes: Any) -> SmallReader:
+    grammar = Grammar(words=CONSTANTS, number=rf"(?!-[IN]){NUMBER}", convert=_kept)
+    return replace(IGNORING, grammar=grammar, **changes)
+
+
+VARIANTS: tuple[Variant, ...] = (
+    reading("json-hand-written", "Takes what it needs by its place and never looks at the names of fields.",
+            HAND_WRITTEN.without("dtype-known")),
+    reading("json-space-removed", "Removes all whitespace first.",
+            replace(IGNORING, decode=lambda header: re.sub(r"\s", "", utf8(header)))),
     *(
         reading(f"json-{name}", about, replace(IGNORING, grammar=replace(IGNORING.grammar, **changes)))
         for name, about, changes in FORGIVING
     ),
-    reading(
-        "json-deep-values-unchecked",
-        "Follows the grammar only in the upper three levels.",
-        replace(IGNORING, grammar=Grammar(deep=NOT_PARSED, deep_from=3)),
-    ),
-    reading(
-        "json-fixed-stack", "Crashes below 127 levels.", replace(IGNORING, grammar=FixedStack(depth=10**6))
-    ),
+    reading("json-deep-values-unchecked", "Follows the grammar only in the upper three levels.",
+            replace(IGNORING, grammar=Grammar(deep=NOT_PARSED, deep_from=3))),
+    reading("json-fixed-stack", "Crashes below 127 levels.",
+            replace(IGNORING, grammar=FixedStack(depth=10**6))),
     reading(
         "json-cut-off-empty",
         "Takes a header that is cut off for what came so far, and asks for no more.",
@@ -196,15 +289,20 @@ VARIANTS = (
     ),
     reading("json-skips-junk", "Skips what stands behind a value.", replace(IGNORING, grammar=SkipsJunk())),
     reading("json-no-escapes", "Takes a backslash for itself.", replace(IGNORING, grammar=RawBackslash())),
-    reading(
-        "json-unchecked",
-        "Picks values out of a header that it does not check.",
-        replace(IGNORING, grammar=NOT_PARSED),
-    ),
-    reading("json-scanned", "Looks for words and numbers in a header that it cannot parse.", Scans()),
+    reading("json-unchecked", "Picks values out of a header that it does not check.",
+            replace(IGNORING, grammar=NOT_PARSED)),
+    reading("json-scanned", "Looks for words and numbers in a header that it cannot parse.", _Scans()),
     reading(
         "json-scanned-loosely",
         "Looks for words and numbers in such a header, in any encoding, and takes any dtype.",
-        Scans(word=r"[\w+-]+", decode=latin_1).without("dtype-known"),
+        _Scans(word=r"[\w+-]+", decode=latin_1).without("dtype-known"),
     ),
-)
+    *(reading(f"json-{name}", about, _lax(pattern, convert)) for name, about, pattern, convert in NUMBERS),
+    *(reading(f"json-{name}", about, replace(IGNORING, grammar=Grammar(convert=convert)))
+      for name, about, convert in CONVERSIONS),
+    reading("json-constants", "Takes NaN and infinities where no integer is needed.", _constants()),
+    reading("json-constants-cast", "Crashes on NaN and infinities in integers.",
+            _constants(dimension=_cast, offset=_cast)),
+    reading("offset-clamped", "Cuts the data at offsets behind its end.",
+            _Clamped(grammar=_constants().grammar)),
+)  # fmt: skip

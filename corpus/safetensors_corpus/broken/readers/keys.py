@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from ..correct.json import ESCAPES, Grammar, Pairs
-from ..correct.reader import READER, SmallReader
-from ..variant import Variant, reading
+from ..correct.json import ESCAPES, Grammar, Pairs, refusing_result
+from ..correct.reader import FIELDS, READER, SmallReader
+from ..variant import Variant, named, reading
 
 SPELLED = Grammar(
     escapes={letter: f"\\{letter}" for letter in (*ESCAPES, "u")}, hex4="(?!)", finish=lambda text: text
@@ -48,8 +48,11 @@ def _merged(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
     return found
 
 
-class ComparesSpelling(SmallReader):
-    """Looks for repeated keys before it decodes escapes; then the last one wins."""
+class KeysComparedAsSpelled(SmallReader, without=tuple(CHECKS)):
+    """Looks for repeated keys before it decodes escapes.
+
+    Then the last one wins.
+    """
 
     def members(self, header: bytes) -> Pairs:
         spelled = replace(READER, grammar=SPELLED).members(header)
@@ -57,18 +60,8 @@ class ComparesSpelling(SmallReader):
         return super().members(header)
 
 
-class ComparesNeighbours(SmallReader):
-    """Compares a name with its predecessor only."""
-
-    def members(self, header: bytes) -> Pairs:
-        found = super().members(header)
-        names = [name for name, _ in found]
-        READER.demand("name-twice", all(a != b for a, b in pairwise(names)))
-        return found
-
-
-class KeepsBoth(SmallReader):
-    """Lists a name as often as the header has it."""
+class NamesKeptTwice(SmallReader):
+    """Returns two tensors of one name."""
 
     def members(self, header: bytes) -> Pairs:
         """Return the members, repeated names with a mark that ``content`` takes off again."""
@@ -152,24 +145,14 @@ NAME_CHANGES: tuple[tuple[str, str, Callable[[str], str]], ...] = (
 )  # fmt: skip
 
 
-class DropsNames(SmallReader):
-    """Loses tensors whose names mean something to the host language."""
+class NamesOfHostMembers(SmallReader):
+    """Loses names that the host language uses."""
 
     def content(self, file: bytes) -> dict[str, object]:
-        """Return the content without such tensors."""
         found = super().content(file)
         lost = ("__proto__", "constructor", "toString", "hasOwnProperty", "__class__", "__dict__")
         rows = [row for row in found["tensors"] if not row["name"].startswith(lost)]
         return found | {"tensors": rows}
-
-
-class FindsFieldsAnywhere(SmallReader):
-    """Takes a tensor whose name is that of a field for a field."""
-
-    def members(self, header: bytes) -> Pairs:
-        """Return the members without those named like a field."""
-        found = super().members(header)
-        return Pairs([m for m in found if m[0] not in ("dtype", "shape", "data_offsets")])
 
 
 def _sentence(about: str, what: str) -> str:
@@ -177,17 +160,18 @@ def _sentence(about: str, what: str) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
-VARIANTS = (
+VARIANTS: tuple[Variant, ...] = (
+    *named(globals(), "read", SmallReader),
+    reading("names-compared-with-neighbour", "Compares each name with its predecessor only.",
+            READER.without("name-twice").changed(members=refusing_result(
+                lambda found: any(one[0] == next_[0] for one, next_ in pairwise(found))))),
+    # It takes them for fields.
+    reading("names-of-fields", "Loses tensors that are named like a field.",
+            READER.changed(members=lambda right, header: Pairs(
+                member for member in right(header) if member[0] not in FIELDS))),
     *_duplicates(),
     *(reading(f"names-{slug}", _sentence(about, "tensor names"), replace(READER, names=change))
       for slug, about, change in (*CHANGES, *NAME_CHANGES)),
     *(reading(f"metadata-{slug}", _sentence(about, "metadata"), replace(READER, metadata_text=change))
       for slug, about, change in CHANGES),
-    reading("keys-compared-as-spelled", "Looks for repeated keys before it decodes escapes.",
-            ComparesSpelling().without("name-twice", "field-twice", "metadata-key-twice", "metadata-twice")),
-    reading("names-compared-with-neighbour", "Compares each name with its predecessor only.",
-            ComparesNeighbours().without("name-twice")),
-    reading("names-kept-twice", "Returns two tensors of one name.", KeepsBoth()),
-    reading("names-of-host-members", "Loses names that the host language uses.", DropsNames()),
-    reading("names-of-fields", "Loses tensors that are named like a field.", FindsFieldsAnywhere()),
 )  # fmt: skip

@@ -1,31 +1,141 @@
-"""Broken readers: how byte ranges cover the data buffer (OFF-04 to OFF-12), and where they are aligned."""
+"""Broken readers: the two offsets of a tensor, how ranges cover the data buffer, and where they are aligned.
+
+OFF-01 to OFF-12.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..correct.reader import READER, SmallReader, Tensor, by_offset
-from ..variant import Panic, reading
+from ..correct.json import Grammar, Number, Pairs, Refused, refusing, refusing_result
+from ..correct.reader import READER, WIDTHS, SmallReader, Tensor, by_offset, plain_integer
+from ..variant import Panic, Variant, named, reading
 
-CHAIN = ("hole", "overlap", "past-end", "trailing")
+ANYWHERE = ("hole", "overlap", "past-end", "trailing")
+"""The checks of where ranges lie."""
 
 
-class OnlyOne(SmallReader):
-    """Makes the checks of a range for one tensor only."""
+def last_end(tensors: Sequence[Tensor]) -> int:
+    """Return where the last of the ranges ends."""
+    return max((t.end for t in tensors), default=0)
+
+
+class EndNotRead(SmallReader, without=("range-size", *ANYWHERE)):
+    """Takes the end of a range from the shape."""
+
+    def tensor(self, name: str, fields: Mapping[str, object]) -> Tensor:
+        found = super().tensor(name, fields)
+        return replace(found, end=found.begin + self.size(self.widths[found.dtype], found.shape))
+
+
+class OffsetsFromFile(SmallReader):
+    """Counts offsets from the start of the file where they fit so.
+
+    That is where they fit no other way.
+    """
+
+    def content(self, file: bytes) -> dict[str, Any]:
+        try:
+            return super().content(file)
+        except Refused:
+            start = len(self.split(file)[0]) + 8
+
+        def from_file(value: object) -> int:
+            found = plain_integer(value) - start
+            self.demand("offset-in-header", found >= 0)
+            return found
+
+        return SmallReader.content(replace(READER, offset=from_file), file)
+
+
+def _flat(value: object) -> object:
+    return value[0] if isinstance(value, list) and len(value) == 1 and isinstance(value[0], list) else value
+
+
+def _spread(value: object) -> object:
+    """Read all numbers that are inside."""
+    if isinstance(value, Number):
+        return [Number(0), value]
+    if isinstance(value, list):
+        return [inner for item in value for inner in (item if isinstance(item, list) else [item])][:2]
+    return [Number(part) for part in value.strip("[]").split(",")] if type(value) is str else value
+
+
+def _missing_is_zero(value: object) -> object:
+    if value is None or (isinstance(value, Pairs) and not value):
+        return [Number(0), Number(0)]
+    return [*value, *[Number(0)] * (2 - len(value))] if isinstance(value, list) and len(value) < 2 else value
+
+
+class _EndOptional(SmallReader):
+    """Completes a range without end."""
+
+    def tensor(self, name: str, fields: Mapping[str, object]) -> Tensor:
+        offsets = fields["data_offsets"]
+        if not isinstance(offsets, list) or len(offsets) < 2:
+            offsets = offsets if isinstance(offsets, list) and offsets else [Number(0)]
+            width = self.widths[self.dtype(fields["dtype"])]
+            end = self.offset(offsets[0]) + self.size(width, self.shape(fields["shape"]))
+            fields = {**fields, "data_offsets": [*offsets, Number(end)]}
+        return super().tensor(name, fields)
+
+
+class OffsetsReversedCrash(SmallReader):
+    """Cuts from the larger to the smaller offset."""
+
+    def tensor(self, name: str, fields: Mapping[str, object]) -> Tensor:
+        try:
+            return super().tensor(name, fields)
+        except Refused as err:
+            if str(err) == "reversed":
+                raise Panic("slice out of range") from err
+            raise
+
+
+class ReadsByShape(SmallReader, without=("range-size",)):
+    """Reads as many bytes as the shape asks for."""
+
+    def described(self, tensor: Tensor, data: bytes) -> dict[str, Any]:
+        end = tensor.begin + self.size(self.widths[tensor.dtype], tensor.shape)
+        return super().described(replace(tensor, end=min(end, len(data))), data)
+
+
+class SizeCheckFirstOnly(SmallReader):
+    """Compares range and shape of the first tensor only."""
+
+    def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
+        first = [m for m in members if not self.reserved(m[0])][:1]
+        super().entries(Pairs(first))
+        return SmallReader.entries(READER.without("range-size"), members)
+
+
+PAIRS = (
+    ("members", "Takes the values of an object for offsets.",
+     lambda value: [item for _, item in value] if isinstance(value, Pairs) else value),
+    ("nested", "Unpacks an array around the offsets.", _flat),
+    ("spread", "Takes the numbers wherever they are.", _spread),
+    ("missing-zero", "Takes missing offsets for zero.", _missing_is_zero),
+    ("one-is-end", "Takes one offset for the end.",
+     lambda value: [Number(0), *value] if isinstance(value, list) and len(value) == 1 else value),
+)  # fmt: skip
+
+
+class FirstRangeOnly(SmallReader):
+    """Checks the first range and the end."""
 
     which: slice = slice(0, 1)
 
     def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
         """Check the order of some and the end of all."""
         ordered = self.order(tensors)
-        super().check_layout(ordered[self.which], max((t.end for t in ordered[self.which]), default=0))
-        READER.demand("trailing", max((t.end for t in tensors), default=0) == size)
+        super().check_layout(ordered[self.which], last_end(ordered[self.which]))
+        READER.demand("trailing", last_end(tensors) == size)
 
 
-class LastOnly(OnlyOne):
-    """Checks the last range only."""
+class LastRangeOnly(FirstRangeOnly):
+    """Checks the last range and the end."""
 
     which: slice = slice(-1, None)
 
@@ -34,11 +144,11 @@ class LastOnly(OnlyOne):
         ordered = self.order(tensors)
         pair = ordered[-2:]
         READER.demand("chain", len(pair) < 2 or pair[0].end == pair[1].begin)
-        READER.demand("trailing", max((t.end for t in tensors), default=0) == size)
+        READER.demand("trailing", last_end(tensors) == size)
 
 
-class FirstFree(SmallReader):
-    """Takes the buffer to begin where the first range does."""
+class FirstRangeFree(SmallReader):
+    """Lets the first range begin anywhere."""
 
     def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
         """Check what lies behind the beginning of the first range."""
@@ -49,7 +159,7 @@ class FirstFree(SmallReader):
 
 
 @dataclass(frozen=True)
-class Gaps(SmallReader):
+class _Gaps(SmallReader):
     """Tolerates small gaps."""
 
     largest: int = 7
@@ -64,182 +174,28 @@ class Gaps(SmallReader):
         super().check_layout(moved, place if place < size <= place + self.largest else size)
 
 
-class AlignedGaps(SmallReader):
-    """Expects each tensor to begin at a multiple of eight."""
-
-    def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
-        rounded = [replace(t, end=-(-t.end // 8) * 8 if t.end < size else t.end) for t in tensors]
-        super().check_layout(rounded, size)
-
-
-class SumOnly(SmallReader):
-    """Compares the sum of the sizes with the data."""
-
-    def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
-        """Check the sum and the bounds."""
-        self.demand("sum", sum(t.end - t.begin for t in tensors) == size)
-        self.demand("past-end", all(t.end <= size for t in tensors))
-
-
-class WrappedSum(SmallReader):
-    """Compares the sum of the sizes in 64 bits."""
-
-    def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
-        self.demand("sum", sum(t.end - t.begin for t in tensors) % 2**64 == size)
-
-
-class LastEnd(SmallReader):
-    """Checks the tensor that the header lists last, and no other."""
-
-    def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
-        """Check the end of the last one."""
-        self.demand("past-end", not tensors or tensors[-1].end <= size)
-
-
-@dataclass(frozen=True)
-class Position(SmallReader):
-    """Checks positions in the file with sums that wrap."""
-
-    bits: int = 64
-
-    def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
-        for tensor in tensors:
-            self.demand("past-end", (tensor.end + 128) % 2**self.bits <= size + 128)
-            self.demand("past-end", (tensor.begin + 128) % 2**self.bits <= size + 128)
-
-
-class SignedPosition(SmallReader):
-    """Compares positions as signed numbers, so that large ones are negative and below every size."""
-
-    def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
-        for tensor in tensors:
-            signed = tensor.end - 2**64 if tensor.end >= 2**63 else tensor.end
-            self.demand("past-end", signed <= size)
-
-
-class EmptyRefused(SmallReader):
-    """Refuses tensors without bytes."""
-
-    def tensor(self, name: str, fields: Mapping[str, object]) -> Tensor:
-        found = super().tensor(name, fields)
-        self.demand("empty", found.begin < found.end)
-        return found
-
-
-class EmptyAnywhere(SmallReader):
-    """Does not ask where tensors without bytes lie."""
-
-    def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
-        super().check_layout([t for t in tensors if t.begin < t.end], size)
-
-
-class EmptyInBounds(SmallReader):
-    """Asks only that tensors without bytes lie inside the buffer."""
-
-    def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
-        """Check those that have bytes, and the bounds of the others."""
-        super().check_layout([t for t in tensors if t.begin < t.end], size)
-        self.demand("past-end", all(t.end <= size for t in tensors))
-
-
-class EmptyDropped(SmallReader):
-    """Loses tensors without bytes."""
-
-    def content(self, file: bytes) -> dict[str, Any]:
-        found = super().content(file)
-        return found | {"tensors": [row for row in found["tensors"] if row["nbytes"] > 0]}
-
-
-class EmptyAtZero(SmallReader):
-    """Expects tensors without bytes at the start of the buffer."""
-
-    def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
-        super().check_layout(tensors, size)
-        self.demand("empty-at-zero", all(t.begin == 0 for t in tensors if t.begin == t.end))
-
-
-class TrailingTolerated(SmallReader):
-    """Tolerates a little behind the last tensor."""
-
-    def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
-        """Check up to the end of the last tensor when little is left."""
-        end = max((t.end for t in tensors), default=0)
-        super().check_layout(tensors, end if size - end == 1 else size)
-
-
-class PastEndCrash(SmallReader):
-    """Cuts the data without looking where it ends."""
-
-    def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
-        """Check, and crash beyond the end."""
-        if any(t.end > size for t in tensors):
-            raise Panic("out of bounds")
-        super().check_layout(tensors, size)
-
-
-class Allocating(SmallReader):
-    """Allocates what the ranges ask for before it compares them with the file."""
-
-    def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
-        """Check, out of memory when a range is large."""
-        if any(t.end - t.begin > 1 << 20 for t in tensors):
-            raise MemoryError("range")
-        super().check_layout(tensors, size)
-
-
-def _as_listed(tensors: Sequence[Tensor]) -> list[Tensor]:
-    return list(tensors)
-
-
-def _begin_alone(tensors: Sequence[Tensor]) -> list[Tensor]:
-    return sorted(tensors, key=lambda t: t.begin)
-
-
-def _end_alone(tensors: Sequence[Tensor]) -> list[Tensor]:
-    return sorted(tensors, key=lambda t: t.end)
-
-
-def _empty_behind(tensors: Sequence[Tensor]) -> list[Tensor]:
-    return sorted(tensors, key=lambda t: (t.begin, -t.end))
-
-
-def _by_name(tensors: Sequence[Tensor]) -> list[Tensor]:
-    return sorted(tensors, key=lambda t: t.name)
-
-
-def _by_text(tensors: Sequence[Tensor]) -> list[Tensor]:
-    return sorted(tensors, key=lambda t: (str(t.begin), str(t.end)))
-
-
-def _same_range_once(tensors: Sequence[Tensor]) -> list[Tensor]:
-    return by_offset(list({(t.begin, t.end): t for t in tensors}.values()))
-
-
 def _unsized(_width: int, _shape: Sequence[int]) -> int:
     return 0
 
 
 ORDERS = (
-    ("as-listed", "Expects the header to list tensors in the order of their bytes.", _as_listed),
-    ("by-begin-alone", "Sorts by begin alone, so that empty tensors may come late.", _begin_alone),
-    ("by-end-alone", "Sorts by end alone.", _end_alone),
-    ("empty-behind", "Sorts empty tensors behind the one that begins there.", _empty_behind),
-    ("by-name", "Sorts by name.", _by_name),
-    ("by-text", "Sorts offsets as text.", _by_text),
-    ("same-range-once", "Looks at each range once.", _same_range_once),
-)
+    ("as-listed", "Expects the header to list tensors in the order of their bytes.",
+     list),
+    ("by-begin-alone", "Sorts by begin alone, so that empty tensors may come late.",
+     lambda tensors: sorted(tensors, key=lambda t: t.begin)),
+    ("by-end-alone", "Sorts by end alone.", lambda tensors: sorted(tensors, key=lambda t: t.end)),
+    ("empty-behind", "Sorts empty tensors behind the one that begins there.",
+     lambda tensors: sorted(tensors, key=lambda t: (t.begin, -t.end))),
+    ("by-name", "Sorts by name.", lambda tensors: sorted(tensors, key=lambda t: t.name)),
+    ("by-text", "Sorts offsets as text.",
+     lambda tensors: sorted(tensors, key=lambda t: (str(t.begin), str(t.end)))),
+    ("same-range-once", "Looks at each range once.",
+     lambda tensors: by_offset(list({(t.begin, t.end): t for t in tensors}.values()))),
+)  # fmt: skip
 
 
-class Aligned(SmallReader):
-    """Refuses tensors that do not lie at a multiple of their element size."""
-
-    def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
-        super().check_layout(tensors, size)
-        self.demand("aligned", all(t.begin % (self.widths[t.dtype] // 8 or 1) == 0 for t in tensors))
-
-
-class AlignedInFile(SmallReader):
-    """Casts a pointer into the file, which has to be aligned."""
+class AlignedPointers(SmallReader):
+    """Crashes on data that is not aligned in the file."""
 
     def content(self, file: bytes) -> dict[str, Any]:
         header, data = self.split(file)
@@ -251,37 +207,116 @@ class AlignedInFile(SmallReader):
         return super().content(file)
 
 
-VARIANTS = (
+UNSIZED = READER.without("range-size")
+UNCHECKED = READER.changed(check_layout=lambda _, _tensors, _size: None)
+EMPTY_ANYWHERE = READER.changed(
+    check_layout=lambda right, tensors, size: right([t for t in tensors if t.begin < t.end], size)
+)
+
+
+def _needed(tensor: Tensor) -> int:
+    """Return the bytes that dtype and shape of a tensor ask for."""
+    return READER.size(WIDTHS[tensor.dtype], tensor.shape)
+
+
+def _of_pair(change: Callable[[object], object]) -> SmallReader:
+    """Return a reader that takes other forms of a pair of offsets."""
+    return READER.changed(offsets=lambda right, value: right(change(value)))
+
+
+def _wrapped_range(bits: int) -> SmallReader:
+    """Return a reader that subtracts the offsets in unsigned integers."""
+    return UNSIZED.without("reversed", *ANYWHERE).changed(
+        tensor=refusing_result(lambda t: (t.end - t.begin) % 2**bits != _needed(t))
+    )
+
+
+def _wrapped_position(bits: int) -> SmallReader:
+    """Return a reader that checks positions in the file with sums that wrap."""
+    return UNCHECKED.changed(
+        check_layout=refusing(
+            lambda tensors, size: any(
+                (place + 128) % 2**bits > size + 128 for t in tensors for place in (t.begin, t.end)
+            )
+        )
+    )
+
+
+VARIANTS: tuple[Variant, ...] = (
+    *named(globals(), "read", SmallReader),
+    reading("offsets-length-second", "Takes the second offset for a length.",
+            READER.changed(offsets=lambda right, value: (right(value)[0], sum(right(value))))),
+    reading("offsets-either-order", "Turns reversed offsets round.",
+            READER.changed(offsets=lambda right, value: sorted(right(value)))),
+    reading("offsets-index-crash", "Crashes when an offset is missing.",
+            READER.changed(offsets=refusing(
+                lambda value: isinstance(value, list) and len(value) < 2, Panic))),
+    reading("size-check-too-large-only", "Refuses only ranges that are too small.",
+            UNSIZED.changed(tensor=refusing_result(lambda t: t.end - t.begin < _needed(t)))),
+    reading("size-check-too-small-only", "Refuses only ranges that are too large.",
+            UNSIZED.changed(tensor=refusing_result(lambda t: t.end - t.begin > _needed(t)))),
+    reading("gaps-aligned", "Expects gaps that align tensors to 8 bytes.",
+            READER.changed(check_layout=lambda right, tensors, size: right(
+                [replace(t, end=-(-t.end // 8) * 8 if t.end < size else t.end) for t in tensors], size))),
+    reading("sum-of-sizes", "Compares the sum of the ranges with the data.",
+            UNCHECKED.changed(check_layout=refusing(lambda tensors, size: (
+                sum(t.end - t.begin for t in tensors) != size or any(t.end > size for t in tensors))))),
+    reading("sum-of-sizes-wraps", "Compares the sum of the ranges in 64 bits.",
+            UNCHECKED.changed(check_layout=refusing(
+                lambda tensors, size: sum(t.end - t.begin for t in tensors) % 2**64 != size))),
+    reading("last-end-only", "Compares the end of the last entry with the file.",
+            UNCHECKED.changed(check_layout=refusing(
+                lambda tensors, size: tensors and tensors[-1].end > size))),
+    # Large offsets are negative then, and below every size.
+    reading("position-signed", "Compares offsets as signed numbers.",
+            UNCHECKED.changed(check_layout=refusing(lambda tensors, size: any(
+                (t.end - 2**64 if t.end >= 2**63 else t.end) > size for t in tensors)))),
+    reading("empty-refused", "Refuses tensors without bytes.",
+            READER.changed(tensor=refusing_result(lambda t: t.begin >= t.end))),
+    reading("empty-anywhere", "Does not ask where tensors without bytes lie.", EMPTY_ANYWHERE),
+    reading("empty-in-bounds", "Asks only that tensors without bytes lie in the buffer.",
+            EMPTY_ANYWHERE.changed(check_layout=refusing(
+                lambda tensors, size: any(t.end > size for t in tensors)))),
+    reading("empty-dropped", "Loses tensors without bytes.",
+            READER.changed(content=lambda right, file: right(file) | {
+                "tensors": [row for row in right(file)["tensors"] if row["nbytes"] > 0]})),
+    reading("empty-at-zero", "Expects tensors without bytes at the start.",
+            READER.changed(check_layout=refusing(
+                lambda tensors, _size: any(t.begin != 0 for t in tensors if t.begin == t.end)))),
+    reading("gap-of-one-behind", "Tolerates one byte behind the last tensor.",
+            READER.changed(check_layout=lambda right, tensors, size: right(
+                tensors, size - 1 if size - last_end(tensors) == 1 else size))),
+    reading("past-end-crash", "Cuts the data behind its end.",
+            READER.changed(check_layout=refusing(
+                lambda tensors, size: any(t.end > size for t in tensors), Panic))),
+    reading("past-end-allocated", "Allocates what a range asks for before it looks at the file.",
+            READER.changed(check_layout=refusing(
+                lambda tensors, _size: any(t.end - t.begin > 1 << 20 for t in tensors), MemoryError))),
+    reading("aligned-offsets", "Refuses tensors at odd offsets.",
+            READER.changed(check_layout=refusing(lambda tensors, _size: any(
+                t.begin % (WIDTHS[t.dtype] // 8 or 1) != 0 for t in tensors)))),
+    *(reading(f"offsets-{name}", about, _of_pair(change)) for name, about, change in PAIRS),
+    reading("offsets-end-optional", "Completes a range that lacks its end or both offsets from the shape.",
+            _EndOptional(grammar=Grammar(left_out=frozenset(["trailing-comma]"])))),
+    reading("offsets-two-of-more", "Takes the first two of more offsets.", READER.without("offsets-pair")),
+    reading("offsets-unchecked-reversed", "Takes reversed offsets.",
+            READER.without("reversed", "range-size", *ANYWHERE)),
+    reading("range-wraps-at-2p64", "Subtracts offsets in 64 bits.", _wrapped_range(64)),
+    reading("range-wraps-at-2p32", "Subtracts offsets in 32 bits.", _wrapped_range(32)),
+    reading("no-size-check", "Does not compare range and shape.", READER.without("range-size")),
     *(reading(f"order-{name}", about, replace(READER, order=order)) for name, about, order in ORDERS),
     reading("no-hole-check", "Does not notice bytes before or between tensors.", READER.without("hole")),
     reading("no-overlap-check", "Does not notice that ranges overlap.", READER.without("overlap")),
     reading("no-trailing-check", "Does not notice bytes behind the last tensor.", READER.without("trailing")),
     reading("no-past-end-check", "Does not notice that a range ends behind the file.",
             READER.without("past-end")),
-    reading("no-layout-check", "Looks at each range by itself.", READER.without(*CHAIN)),
+    reading("no-layout-check", "Looks at each range by itself.", READER.without(*ANYWHERE)),
     reading("no-checks", "Computes no sizes and compares nothing.", replace(READER, size=_unsized).without(
-        *CHAIN, "range-size", "reversed", "offsets-pair")),
-    reading("first-range-only", "Checks the first range and the end.", OnlyOne()),
-    reading("last-range-only", "Checks the last range and the end.", LastOnly()),
-    reading("first-range-free", "Lets the first range begin anywhere.", FirstFree()),
-    reading("gaps-below-8", "Tolerates gaps of up to 7 bytes.", Gaps()),
-    reading("gaps-below-64", "Tolerates gaps of up to 63 bytes.", Gaps(largest=63)),
-    reading("gaps-aligned", "Expects gaps that align tensors to 8 bytes.", AlignedGaps()),
-    reading("gap-of-one-behind", "Tolerates one byte behind the last tensor.", TrailingTolerated()),
-    reading("sum-of-sizes", "Compares the sum of the ranges with the data.", SumOnly()),
-    reading("sum-of-sizes-wraps", "Compares the sum of the ranges in 64 bits.", WrappedSum()),
-    reading("last-end-only", "Compares the end of the last entry with the file.", LastEnd()),
-    reading("position-wraps-at-2p64", "Adds offsets to the start of the data in 64 bits.", Position()),
-    reading("position-wraps-at-2p32", "Adds offsets to the start of the data in 32 bits.", Position(bits=32)),
-    reading("position-signed", "Compares offsets as signed numbers.", SignedPosition()),
-    reading("past-end-crash", "Cuts the data behind its end.", PastEndCrash()),
-    reading("past-end-allocated", "Allocates what a range asks for before it looks at the file.",
-            Allocating()),
-    reading("empty-refused", "Refuses tensors without bytes.", EmptyRefused()),
-    reading("empty-anywhere", "Does not ask where tensors without bytes lie.", EmptyAnywhere()),
-    reading("empty-in-bounds", "Asks only that tensors without bytes lie in the buffer.", EmptyInBounds()),
-    reading("empty-dropped", "Loses tensors without bytes.", EmptyDropped()),
-    reading("empty-at-zero", "Expects tensors without bytes at the start.", EmptyAtZero()),
-    reading("aligned-offsets", "Refuses tensors at odd offsets.", Aligned()),
-    reading("aligned-pointers", "Crashes on data that is not aligned in the file.", AlignedInFile()),
+        *ANYWHERE, "range-size", "reversed", "offsets-pair")),
+    reading("gaps-below-8", "Tolerates gaps of up to 7 bytes.", _Gaps()),
+    reading("gaps-below-64", "Tolerates gaps of up to 63 bytes.", _Gaps(largest=63)),
+    reading("position-wraps-at-2p64", "Adds offsets to the start of the data in 64 bits.",
+            _wrapped_position(64)),
+    reading("position-wraps-at-2p32", "Adds offsets to the start of the data in 32 bits.",
+            _wrapped_position(32)),
 )  # fmt: skip

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..correct.json import Pairs, Refused
+from ..correct.json import Pairs, Refused, refusing, refusing_result
 from ..correct.reader import READER, RESERVED, SmallReader, Tensor
-from ..variant import Panic, reading
+from ..variant import Panic, Variant, named, reading
 
 LAX = READER.without("metadata-map", "metadata-value")
 
@@ -17,74 +17,16 @@ def _reserved(same: Callable[[str], bool]) -> SmallReader:
     return replace(READER, reserved=same)
 
 
-class Dropped(SmallReader):
-    """Loses the map."""
+class MetadataDropped(SmallReader):
+    """Does not return the metadata."""
 
     def metadata(self, value: object) -> dict[str, Any] | None:
         super().metadata(value)
         return None
 
 
-class Unchecked(SmallReader):
-    """Does not look at the metadata at all."""
-
-    def metadata(self, value: object) -> dict[str, Any] | None:  # noqa: ARG002
-        return None
-
-
-class NullIsText(SmallReader):
-    """Turns null into a map of its own making."""
-
-    def metadata(self, value: object) -> dict[str, Any] | None:
-        return {"": "null"} if value is None else super().metadata(value)
-
-
-class NullCrashes(SmallReader):
-    """Follows a null pointer where the map should be."""
-
-    def metadata(self, value: object) -> dict[str, Any] | None:
-        if value is None:
-            raise Panic("null pointer")
-        return super().metadata(value)
-
-
-class AsText(SmallReader):
-    """Turns every value into text."""
-
-    def metadata(self, value: object) -> dict[str, Any] | None:
-        if isinstance(value, Pairs):
-            value = Pairs([(key, item if type(item) is str else str(item)) for key, item in value])
-        return super().metadata(value)
-
-
-class OnlyStrings(SmallReader):
-    """Keeps the values that are strings and drops the others."""
-
-    def metadata(self, value: object) -> dict[str, Any] | None:
-        if isinstance(value, Pairs):
-            value = Pairs([(key, item) for key, item in value if type(item) is str])
-        return super().metadata(value)
-
-
-class Demanding(SmallReader):
-    """Refuses files whose metadata is not as it expects."""
-
-    def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
-        tensors, metadata = super().entries(members)
-        self.demand("metadata-format", metadata is None or "format" in metadata)
-        return tensors, metadata
-
-
-class First(SmallReader):
-    """Looks for the metadata in the first place only; elsewhere it is no tensor either."""
-
-    def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
-        self.demand("metadata-first", all(key != RESERVED for key, _ in members[1:]))
-        return super().entries(members)
-
-
-class AsTensor(SmallReader):
-    """Takes what looks like a tensor for a tensor, whatever its key."""
+class MetadataAsTensor(SmallReader):
+    """Takes an entry under the metadata key for a tensor."""
 
     def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
         for key, value in members:
@@ -93,8 +35,11 @@ class AsTensor(SmallReader):
         return super().entries(members)
 
 
-class LooksAlikeCrash(AsTensor):
-    """As before, and relies on what it finds."""
+class MetadataLikeTensorCrash(MetadataAsTensor):
+    """Crashes on metadata that looks like an entry.
+
+    It takes them for a tensor and relies on what it finds.
+    """
 
     def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
         try:
@@ -106,8 +51,8 @@ class LooksAlikeCrash(AsTensor):
             raise
 
 
-class Obeys(SmallReader):
-    """Lets the map decide about the tensors."""
+class MetadataObeyed(SmallReader):
+    """Lets the map decide on names and dtypes."""
 
     def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
         tensors, metadata = super().entries(members)
@@ -117,8 +62,8 @@ class Obeys(SmallReader):
         ], metadata
 
 
-class Converts(SmallReader):
-    """Reads values that hold JSON as what they hold."""
+class MetadataJsonRead(SmallReader):
+    """Parses values that hold JSON."""
 
     def metadata(self, value: object) -> dict[str, Any] | None:
         found = super().metadata(value)
@@ -128,17 +73,8 @@ class Converts(SmallReader):
         return found
 
 
-class FromFormat(SmallReader):
-    """Refuses files that another framework wrote."""
-
-    def metadata(self, value: object) -> dict[str, Any] | None:
-        found = super().metadata(value)
-        self.demand("metadata-format", (found or {}).get("format", "np") == "np")
-        return found
-
-
-class Spills(SmallReader):
-    """Takes the map for part of the header: its keys are names."""
+class MetadataKeysAsNames(SmallReader):
+    """Compares the keys of the map with tensor names."""
 
     def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
         inner = [m for key, value in members if key == RESERVED and isinstance(value, Pairs) for m in value]
@@ -151,15 +87,8 @@ def _no_entry(value: object) -> bool:
     return isinstance(value, Pairs) and all(type(item) is str for _, item in value)
 
 
-class StringMapsSkipped(SmallReader):
-    """Takes every map of strings for metadata, whatever its key."""
-
-    def entry(self, name: str, value: object) -> Tensor | None:
-        return None if _no_entry(value) else super().entry(name, value)
-
-
-class KeysLimited(SmallReader):
-    """Has room for few keys and short values."""
+class MetadataLimited(SmallReader):
+    """Refuses more than 100 keys and cuts long values."""
 
     limits: tuple[int, int] = (100, 4096)
 
@@ -170,15 +99,8 @@ class KeysLimited(SmallReader):
         return {key: text[:length] for key, text in found.items()} if found is not None else None
 
 
-class EmptyIsEntry(SmallReader):
-    """Takes an empty map for an entry, which it is not."""
-
-    def metadata(self, value: object) -> dict[str, Any] | None:
-        return super().metadata(value if value != [] else None)
-
-
 @dataclass(frozen=True)
-class OneOf(SmallReader):
+class _OneOf(SmallReader):
     """Checks one value of the map only, the first or the last."""
 
     which: int = 0
@@ -190,24 +112,42 @@ class OneOf(SmallReader):
         return super().metadata(value)
 
 
-VARIANTS = (
-    reading("metadata-dropped", "Does not return the metadata.", Dropped()),
-    reading("metadata-unchecked", "Does not look at the metadata.", Unchecked().without("metadata-twice")),
+def _of_items(change: Callable[[Pairs], list[tuple[str, object]]]) -> SmallReader:
+    """Return a reader that changes the members of the map before it looks at them."""
+    return READER.changed(
+        metadata=lambda right, value: right(Pairs(change(value)) if isinstance(value, Pairs) else value)
+    )
+
+
+VARIANTS: tuple[Variant, ...] = (
+    *named(globals(), "read", SmallReader),
+    reading("metadata-null-pointer", "Crashes on null.",
+            READER.changed(metadata=refusing(lambda value: value is None, Panic))),
+    reading("metadata-values-as-text", "Turns values of every type into text.",
+            _of_items(lambda value: [(key, v if type(v) is str else str(v)) for key, v in value])),
+    reading("metadata-strings-only", "Drops values that are no strings.",
+            _of_items(lambda value: [(key, v) for key, v in value if type(v) is str])),
+    reading("metadata-needs-format", "Refuses metadata without the key format.",
+            READER.changed(entries=refusing_result(
+                lambda found: found[1] is not None and "format" not in found[1]))),
+    # Elsewhere than in front it is no tensor either.
+    reading("metadata-must-be-first", "Refuses metadata that is not in front.",
+            READER.changed(entries=refusing(
+                lambda members: any(key == RESERVED for key, _ in members[1:])))),
+    reading("metadata-format-obeyed", "Refuses files whose map names another framework.",
+            READER.changed(metadata=refusing_result(
+                lambda found: (found or {}).get("format", "np") != "np"))),
+    reading("metadata-unchecked", "Does not look at the metadata.",
+            READER.without("metadata-twice").changed(metadata=lambda _, _value: None)),
     reading("metadata-any-type", "Takes metadata that is no object.", READER.without("metadata-map")),
     reading("metadata-any-value", "Takes values of every type.", READER.without("metadata-value")),
-    reading("metadata-first-value-checked", "Checks the first value only.", OneOf()),
-    reading("metadata-last-value-checked", "Checks the last value only.", OneOf(which=-1)),
-    reading("metadata-values-as-text", "Turns values of every type into text.", AsText()),
-    reading("metadata-strings-only", "Drops values that are no strings.", OnlyStrings()),
-    reading("metadata-null-as-text", "Turns null into a map.", NullIsText()),
-    reading("metadata-null-pointer", "Crashes on null.", NullCrashes()),
-    reading("metadata-needs-format", "Refuses metadata without the key format.",
-            Demanding()),
-    reading("metadata-must-be-first", "Refuses metadata that is not in front.", First()),
-    reading("metadata-as-tensor", "Takes an entry under the metadata key for a tensor.", AsTensor()),
-    reading("metadata-like-tensor-crash", "Crashes on metadata that looks like an entry.", LooksAlikeCrash()),
+    reading("metadata-first-value-checked", "Checks the first value only.", _OneOf()),
+    reading("metadata-last-value-checked", "Checks the last value only.", _OneOf(which=-1)),
+    reading("metadata-null-as-text", "Turns null into a map.",
+            READER.changed(metadata=lambda right, value: {"": "null"} if value is None else right(value))),
     reading("metadata-not-reserved", "Knows no metadata key.", _reserved(lambda _: False)),
-    reading("metadata-empty-as-tensor", "Takes an empty map for an entry.", EmptyIsEntry()),
+    reading("metadata-empty-as-tensor", "Takes an empty map for an entry.",
+            READER.changed(metadata=lambda right, value: right(value if value != [] else None))),
     reading("metadata-key-any-case", "Takes the metadata key in any case.",
             _reserved(lambda key: key.lower() == RESERVED)),
     reading("metadata-key-stripped", "Takes the metadata key with spaces or NUL around it.",
@@ -216,10 +156,7 @@ VARIANTS = (
             _reserved(lambda key: key.startswith(RESERVED))),
     reading("metadata-key-any-underscores", "Takes every key of two underscores for metadata.",
             _reserved(lambda key: key.startswith("__") and key.endswith("__"))),
-    reading("metadata-string-maps-skipped", "Passes over every map of strings.", StringMapsSkipped()),
-    reading("metadata-obeyed", "Lets the map decide on names and dtypes.", Obeys()),
-    reading("metadata-json-read", "Parses values that hold JSON.", Converts()),
-    reading("metadata-format-obeyed", "Refuses files whose map names another framework.", FromFormat()),
-    reading("metadata-keys-as-names", "Compares the keys of the map with tensor names.", Spills()),
-    reading("metadata-limited", "Refuses more than 100 keys and cuts long values.", KeysLimited()),
+    reading("metadata-string-maps-skipped", "Passes over every map of strings.",
+            READER.changed(
+                entry=lambda right, name, value: None if _no_entry(value) else right(name, value))),
 )  # fmt: skip

@@ -1,28 +1,26 @@
-"""Broken readers: the form of a shape, shapes returned changed, and what size follows (SHP-01 to SHP-11)."""
+"""Broken readers: shapes, what size follows from them, and integers in shapes and offsets.
+
+SHP-01 to SHP-11 and OFF-02.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 
-from ..correct.json import Grammar, Number, Pairs, Refused
-from ..correct.reader import READER, SmallReader, whole_bytes
-from ..variant import Panic, reading
+from ..correct.json import Grammar, Number, Pairs, Refused, refusing, refusing_result
+from ..correct.reader import READER, SmallReader, plain_integer, whole_bytes
+from ..variant import Panic, Variant, reading
 
 
-@dataclass(frozen=True)
-class Reshaping(SmallReader):
-    """Changes shapes after they are checked."""
-
-    reshape: Callable[[tuple[int, ...]], tuple[int, ...]] = tuple
-
-    def content(self, file: bytes) -> dict[str, Any]:
-        """Return the content with other shapes."""
-        found = super().content(file)
-        rows = [row | {"shape": list(self.reshape(tuple(row["shape"])))} for row in found["tensors"]]
-        return found | {"tensors": rows}
+def _reshaping(change: Callable[[tuple[int, ...]], tuple[int, ...]]) -> SmallReader:
+    """Return a reader that changes shapes after they are checked."""
+    return READER.changed(
+        described=lambda right, tensor, data: right(tensor, data) | {"shape": list(change(tensor.shape))}
+    )
 
 
 RESHAPING: tuple[tuple[str, str, Callable[[tuple[int, ...]], tuple[int, ...]]], ...] = (
@@ -37,30 +35,12 @@ RESHAPING: tuple[tuple[str, str, Callable[[tuple[int, ...]], tuple[int, ...]]], 
 )
 
 
-@dataclass(frozen=True)
-class AnyShape(SmallReader):
-    """Takes what is no array for a shape."""
-
-    convert: Callable[[object], object] = lambda value: value
-
-    def shape(self, value: object) -> tuple[int, ...]:
-        return super().shape(self.convert(value))
-
-
-def _from_text(value: object) -> object:
-    return Grammar().value(value, 0)[0] if type(value) is str and value[:1] == "[" else value
-
-
 def _wrap_number(value: object) -> object:
     return [value] if isinstance(value, Number) or (type(value) is str and value.isdigit()) else value
 
 
 def _nothing(value: object) -> object:
     return [] if value is None or isinstance(value, Pairs) or value is True or value is False else value
-
-
-def _members(value: object) -> object:
-    return [item for _, item in value] if isinstance(value, Pairs) else value
 
 
 def _only_numbers(value: object) -> object:
@@ -75,22 +55,32 @@ def _zero_for_others(value: object) -> object:
     return value
 
 
+def _of_shape(change: Callable[[object], object]) -> SmallReader:
+    """Return a reader that takes what is no array for a shape."""
+    return READER.changed(shape=lambda right, value: right(change(value)))
+
+
 SHAPES: tuple[tuple[str, str, Callable[[object], object]], ...] = (
-    ("from-text", "Parses a shape inside a string.", _from_text),
+    ("from-text", "Parses a shape inside a string.",
+     lambda value: Grammar().value(value, 0)[0] if type(value) is str and value[:1] == "[" else value),
     ("number", "Takes a number for a shape of one dimension.", _wrap_number),
     ("nothing", "Takes null, objects and booleans for the shape of a scalar.", _nothing),
-    ("members", "Takes the values of an object for dimensions.", _members),
+    ("members", "Takes the values of an object for dimensions.",
+     lambda value: [item for _, item in value] if isinstance(value, Pairs) else value),
     ("zero-for-others", "Takes a dimension that is no number for zero.", _zero_for_others),
     ("numbers-only", "Passes over dimensions that are no numbers.", _only_numbers),
-)
+)  # fmt: skip
+
+
+def _no_size(
+    when: Callable[[Sequence[int]], bool], error: type[BaseException] = Refused
+) -> Callable[[int, Sequence[int]], int]:
+    """Return a size computation that raises an error for some shapes."""
+    return partial(refusing(lambda _width, shape: when(shape), error), whole_bytes)
 
 
 def _rank(limit: int) -> SmallReader:
-    def checked(width: int, shape: Sequence[int]) -> int:
-        READER.demand("rank", len(shape) <= limit)
-        return whole_bytes(width, shape)
-
-    return replace(READER, size=checked)
+    return replace(READER, size=_no_size(lambda shape: len(shape) > limit))
 
 
 def _wrapped_size(bits: int, what: str, signed: bool = False) -> Callable[[int, Sequence[int]], int]:
@@ -118,32 +108,6 @@ def _double_size(width: int, shape: Sequence[int]) -> int:
     return int(math.prod(map(float, shape)) * width / 8) if len(shape) < 100 else whole_bytes(width, shape)
 
 
-def _sum(width: int, shape: Sequence[int]) -> int:
-    return sum(shape) * width // 8
-
-
-def _scalar_empty(width: int, shape: Sequence[int]) -> int:
-    return whole_bytes(width, shape) if shape else 0
-
-
-def _zero_as_one(width: int, shape: Sequence[int]) -> int:
-    return whole_bytes(width, [dim or 1 for dim in shape])
-
-
-def _zero_first(width: int, shape: Sequence[int]) -> int:
-    return 0 if shape[:1] == (0,) else whole_bytes(width, [dim or 1 for dim in shape])
-
-
-def _no_zero(width: int, shape: Sequence[int]) -> int:
-    READER.demand("zero-dimension", 0 not in shape)
-    return whole_bytes(width, shape)
-
-
-def _no_scalar(width: int, shape: Sequence[int]) -> int:
-    READER.demand("scalar", len(shape) > 0)
-    return whole_bytes(width, shape)
-
-
 def _overflow_crash(width: int, shape: Sequence[int]) -> int:
     try:
         return whole_bytes(width, shape)
@@ -151,12 +115,6 @@ def _overflow_crash(width: int, shape: Sequence[int]) -> int:
         if str(err) == "overflow":
             raise Panic("overflow") from err
         raise
-
-
-def _stack_dims(width: int, shape: Sequence[int]) -> int:
-    if len(shape) > 32:
-        raise Panic("array of 32 dimensions")
-    return whole_bytes(width, shape)
 
 
 def _empty_not_multiplied(width: int, shape: Sequence[int]) -> int:
@@ -177,24 +135,171 @@ SIZES: tuple[tuple[str, str, Callable[[int, Sequence[int]], int]], ...] = (
      _wrapped_size(64, "elements", signed=True)),
     ("elements-wrap-at-2p53", "Counts elements in integers of 53 bits.", _wrapped_size(53, "elements")),
     ("in-doubles", "Computes sizes in doubles.", _double_size),
-    ("sum", "Adds up the dimensions.", _sum),
-    ("scalar-empty", "Takes a scalar for an empty tensor.", _scalar_empty),
-    ("zero-as-one", "Takes a dimension of zero for one.", _zero_as_one),
-    ("zero-in-front-only", "Knows empty tensors by their first dimension.", _zero_first),
-    ("zero-refused", "Refuses dimensions of zero.", _no_zero),
-    ("scalar-refused", "Refuses scalars.", _no_scalar),
+    ("sum", "Adds up the dimensions.", lambda width, shape: sum(shape) * width // 8),
+    ("scalar-empty", "Takes a scalar for an empty tensor.",
+     lambda width, shape: whole_bytes(width, shape) if shape else 0),
+    ("zero-as-one", "Takes a dimension of zero for one.",
+     lambda width, shape: whole_bytes(width, [dim or 1 for dim in shape])),
+    ("zero-in-front-only", "Knows empty tensors by their first dimension.",
+     lambda width, shape: 0 if shape[:1] == (0,) else whole_bytes(width, [dim or 1 for dim in shape])),
+    ("zero-refused", "Refuses dimensions of zero.", _no_size(lambda shape: 0 in shape)),
+    ("scalar-refused", "Refuses scalars.", _no_size(lambda shape: len(shape) == 0)),
     ("overflow-crash", "Crashes when a product overflows.", _overflow_crash),
     ("overflow-beside-zero-crash", "Crashes on an overflow beside a zero.", _empty_not_multiplied),
-    ("rank-33-crash", "Writes the dimensions into an array of 32.", _stack_dims),
+    ("rank-33-crash", "Writes the dimensions into an array of 32.",
+     _no_size(lambda shape: len(shape) > 32, Panic)),
 )  # fmt: skip
 
 
-VARIANTS = (
-    *(reading(f"shape-{name}", about, Reshaping(reshape=change)) for name, about, change in RESHAPING),
-    *(reading(f"shape-{name}", about, AnyShape(convert=change)) for name, about, change in SHAPES),
+Integer = Callable[[object], int]
+
+
+def _number(value: object) -> Number:
+    if not isinstance(value, Number):
+        raise Refused("integer")
+    # Converting longer numbers takes a time that grows with the square of their length.
+    return Number(value[:400])
+
+
+def _whole_floats(value: object) -> int:
+    found = float(_number(value))
+    if found < 0 or not found.is_integer() or re.match("-", _number(value)):
+        raise Refused("integer")
+    return plain_integer(Number(int(found))) if not _number(value).isdigit() else plain_integer(value)
+
+
+def _truncated(value: object) -> int:
+    return (
+        plain_integer(value)
+        if _number(value).isdigit()
+        else plain_integer(Number(int(float(_number(value)))))
+    )
+
+
+def _doubles(value: object) -> int:
+    plain_integer(value)
+    return int(float(_number(value)))
+
+
+def _negative(value: object) -> int:
+    return (
+        -plain_integer(Number(value[1:]))
+        if isinstance(value, Number) and value[:1] == "-"
+        else plain_integer(value)
+    )
+
+
+def _modulo(bits: int, signed: bool = False) -> Integer:
+    def wrapped(value: object) -> int:
+        number = _number(value)
+        if not re.fullmatch("-?(0|[1-9][0-9]*)", number) or (number[0] == "-" and not signed):
+            raise Refused("integer")
+        found: int = int(number) % 2**bits
+        return found
+
+    return wrapped
+
+
+def _signed(bits: int) -> Integer:
+    half = 2 ** (bits - 1)
+    return lambda value: (plain_integer(value) + half) % (2 * half) - half
+
+
+def _saturating(value: object) -> int:
+    number = _number(value)
+    return (
+        min(int(number), 2**64 - 1)
+        if number.isdigit() and not re.match("0.", number)
+        else plain_integer(value)
+    )
+
+
+def _nested(value: object) -> int:
+    while isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    return plain_integer(value)
+
+
+def _crash(value: object) -> int:
+    if isinstance(value, Number):
+        try:
+            return plain_integer(value)
+        except Refused as err:
+            raise Panic("no conversion") from err
+    return plain_integer(value)
+
+
+def _at_most(limit: int) -> Integer:
+    return partial(refusing_result(lambda found: found > limit), plain_integer)
+
+
+def _first_digits(value: object) -> int:
+    """Read digits as far as they go."""
+    match = re.match("[0-9]{1,19}", _number(value))
+    return int(match[0]) if match else plain_integer(value)
+
+
+INTEGERS: tuple[tuple[str, str, Integer], ...] = (
+    ("whole-floats", "Takes {} written as floats.", _whole_floats),
+    ("fractions-cut", "Cuts the fractions of {}.", _truncated),
+    ("first-digits", "Reads the digits at the beginning of {}.", _first_digits),
+    ("minus-zero", "Takes minus zero among {}.", lambda value: 0 if value == "-0" else plain_integer(value)),
+    ("negative", "Takes negative {}.", _negative),
+    ("absolute", "Drops the sign of {}.", lambda value: abs(_negative(value))),
+    ("digit-strings", "Takes {} written as strings.",
+     lambda value: plain_integer(Number(value)) if type(value) is str else plain_integer(value)),
+    ("booleans", "Takes booleans among {}.",
+     lambda value: int(value) if isinstance(value, bool) else plain_integer(value)),
+    ("null", "Takes null among {} for zero.", lambda value: 0 if value is None else plain_integer(value)),
+    ("nested", "Unpacks arrays among {}.", _nested),
+    ("modulo-2p64", "Wraps {} at 64 bits.", _modulo(64)),
+    ("modulo-2p64-signed", "Wraps {} at 64 bits, negative ones too.", _modulo(64, signed=True)),
+    ("modulo-2p32", "Wraps {} at 32 bits.", _modulo(32)),
+    ("saturating", "Holds {} at the largest integer.", _saturating),
+    ("crash", "Crashes on a number that it cannot convert in {}.", _crash),
+)  # fmt: skip
+DIMENSIONS: tuple[tuple[str, str, Integer], ...] = (
+    ("doubles", "Holds dimensions as doubles.", _doubles),
+    ("signed-64", "Holds dimensions in signed 64-bit integers.", _signed(64)),
+    ("signed-32", "Holds dimensions in signed 32-bit integers.", _signed(32)),
+    ("below-2p31", "Refuses dimensions from 2^31 on.", _at_most(2**31 - 1)),
+    ("below-2p32", "Refuses dimensions from 2^32 on.", _at_most(2**32 - 1)),
+    ("below-2p47", "Refuses dimensions from 2^47 on.", _at_most(2**47 - 1)),
+    ("below-256", "Refuses dimensions above 255.", _at_most(255)),
+)
+
+
+def _variants() -> Iterator[Variant]:
+    for name, about, convert in INTEGERS:
+        yield reading(f"dimension-{name}", about.format("dimensions"), replace(READER, dimension=convert))
+        # An offset of 2^64-1 lies behind every file, so that a saturating reader refuses too.
+        if name == "saturating":
+            continue
+        yield reading(f"offset-{name}", about.format("offsets"), replace(READER, offset=convert))
+    for name, about, convert in DIMENSIONS:
+        yield reading(f"dimension-{name}", about, replace(READER, dimension=convert))
+
+
+ANYWHERE = ("reversed", "range-size", "hole", "overlap", "past-end", "trailing")
+
+
+def _any_sign(width: int, shape: Sequence[int]) -> int:
+    return math.prod(shape[:50]) * width // 8
+
+
+VARIANTS: tuple[Variant, ...] = (
+    *(reading(f"shape-{name}", about, _reshaping(change)) for name, about, change in RESHAPING),
+    *(reading(f"shape-{name}", about, _of_shape(change)) for name, about, change in SHAPES),
     *(
         reading(f"shape-rank-{limit}", f"Refuses more than {limit} dimensions.", _rank(limit))
         for limit in (4, 7, 31)
     ),
     *(reading(f"size-{name}", about, replace(READER, size=size)) for name, about, size in SIZES),
-)
+    *_variants(),
+    reading("offset-negative-unchecked", "Takes negative offsets and compares them with nothing.",
+            replace(READER, offset=_negative).without(*ANYWHERE)),
+    reading("offset-modulo-2p64-unchecked", "Wraps offsets at 64 bits and compares them with nothing.",
+            replace(READER, offset=_modulo(64, signed=True)).without(*ANYWHERE)),
+    reading("dimension-negative-unsized", "Takes negative dimensions and compares no sizes.",
+            replace(READER, dimension=_negative, size=_any_sign).without("range-size")),
+)  # fmt: skip

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from typing import TYPE_CHECKING
 
 from ...author.case import accepts, chooses, rejects
+from ...author.file import FileBuilder
 from ...author.parts import ENTRY, LONE_OPTIONS, header_text, named_with_escapes
-
-if TYPE_CHECKING:
-    from ...author.file import FileBuilder
 
 START = ("HDR_BAD_START", "HDR_NOT_JSON", "HDR_NOT_OBJECT")
 NOT_UTF8 = ("HDR_NOT_UTF8", "HDR_NOT_JSON")
@@ -52,13 +49,12 @@ def sequence_cut_at_end(f: FileBuilder) -> None:
 
 
 @rejects(
-    "HDR-01",
-    "HDR-05",
+    "HDR-01 HDR-05",
     codes=("HDR_NOT_UTF8", *START),
     over={"byte-order-mark-little-endian": b"\xff\xfe", "byte-order-mark-big-endian": b"\xfe\xff"},
 )
-@rejects("HDR-07", "HDR-01", codes=("HDR_NOT_JSON", "HDR_NOT_UTF8"), over={"little-endian": b""})
-@rejects("HDR-02", "HDR-01", codes=(*START, "HDR_NOT_UTF8"), over={"big-endian": b"\0"})
+@rejects("HDR-07 HDR-01", codes=("HDR_NOT_JSON", "HDR_NOT_UTF8"), over={"little-endian": b""})
+@rejects("HDR-02 HDR-01", codes=(*START, "HDR_NOT_UTF8"), over={"big-endian": b"\0"})
 def utf16(f: FileBuilder, value: bytes) -> None:
     """The header text in UTF-16 ($slug).
 
@@ -115,9 +111,9 @@ def bytes_in_padding(f: FileBuilder, value: bytes) -> None:
     f.tensor("w", "F32", [2])
 
 
-@rejects("HDR-07", "HDR-01", codes=NOT_UTF8[::-1], over={"little-endian": "utf-32-le"})
-@rejects("HDR-02", "HDR-01", codes=(*START, "HDR_NOT_UTF8"), over={"big-endian": "utf-32-be"})
-@rejects("HDR-01", "HDR-05", codes=("HDR_NOT_UTF8", *START), over={"with-mark": "utf-32-le-mark"})
+@rejects("HDR-07 HDR-01", codes=NOT_UTF8[::-1], over={"little-endian": "utf-32-le"})
+@rejects("HDR-02 HDR-01", codes=(*START, "HDR_NOT_UTF8"), over={"big-endian": "utf-32-be"})
+@rejects("HDR-01 HDR-05", codes=("HDR_NOT_UTF8", *START), over={"with-mark": "utf-32-le-mark"})
 def utf32(f: FileBuilder, value: str) -> None:
     """The header text in UTF-32: $slug."""
     raw = f'{{"w":{ENTRY}}}'.encode(value.removesuffix("-mark"))
@@ -131,13 +127,13 @@ def utf7(f: FileBuilder) -> None:
     header_text(f, b"+" + letters + b"-")
 
 
-@rejects("HDR-01", "HDR-02", codes=("HDR_NOT_UTF8", *START))
+@rejects("HDR-01 HDR-02", codes=("HDR_NOT_UTF8", *START))
 def ebcdic(f: FileBuilder) -> None:
     """The header text in EBCDIC."""
     header_text(f, f'{{"w":{ENTRY}}}'.encode("cp037"))
 
 
-@rejects("HDR-14", "HDR-01", codes=("HDR_NOT_JSON", "HDR_NOT_UTF8"), over={"little": "le", "big": "be"})
+@rejects("HDR-14 HDR-01", codes=("HDR_NOT_JSON", "HDR_NOT_UTF8"), over={"little": "le", "big": "be"})
 def utf16_in_name(f: FileBuilder, value: str) -> None:
     """One tensor name is written in UTF-16, all the rest in UTF-8: $slug-endian.
 
@@ -146,7 +142,7 @@ def utf16_in_name(f: FileBuilder, value: str) -> None:
     header_text(f, b'{"' + "weight".encode(f"utf-16-{value}") + b'":ENTRY}')
 
 
-@accepts("HDR-01", "ENT-08")
+@accepts("HDR-01 ENT-08")
 def edges_of_utf8_in_name(f: FileBuilder) -> None:
     """A name holds the first and last characters of each length in UTF-8.
 
@@ -155,21 +151,14 @@ def edges_of_utf8_in_name(f: FileBuilder) -> None:
     f.tensor(EDGES, "F32", [2])
 
 
-@accepts("HDR-01", "MET-04")
+@accepts("HDR-01 MET-04")
 def edges_of_utf8_in_metadata(f: FileBuilder) -> None:
     """Metadata key and value hold the first and last characters of each length in UTF-8."""
     f.metadata({EDGES: EDGES[::-1]})
     f.tensor("w", "F32", [2])
 
 
-@accepts(
-    "HDR-19",
-    "HDR-01",
-    over={
-        "utf-7": "+AHc-",
-        "mojibake": "\xc3\xa9",
-    },
-)
+@accepts("HDR-19 HDR-01", over={"utf-7": "+AHc-", "mojibake": "\xc3\xa9"})
 def name_like_decoding_fault(f: FileBuilder, value: str) -> None:
     """A name that looks as if it had been decoded wrongly: $slug.
 
@@ -179,8 +168,7 @@ def name_like_decoding_fault(f: FileBuilder, value: str) -> None:
 
 
 @accepts(
-    "HDR-15",
-    "HDR-19",
+    "HDR-15 HDR-19",
     over={
         "upper-dc00": ("\U0001f400", r"\uD83D\uDC00"),
         "upper-dfff": ("\U0010ffff", r"\uDBFF\uDFFF"),
@@ -198,9 +186,7 @@ def digits_of_pair(f: FileBuilder, value: tuple[str, str]) -> None:
     f.tensor(value[0], "F32", [2], key=f'"{value[1]}"')
 
 
-@accepts(
-    "HDR-15", "HDR-19", over={"last-before": ("\ud7ff", r"\ud7ff"), "first-behind": ("\ue000", r"\ue000")}
-)
+@accepts("HDR-15 HDR-19", over={"last-before": ("\ud7ff", r"\ud7ff"), "first-behind": ("\ue000", r"\ue000")})
 def escape_beside_surrogates(f: FileBuilder, value: tuple[str, str]) -> None:
     """A tensor name that is the character next to the surrogates, as an escape ($slug).
 

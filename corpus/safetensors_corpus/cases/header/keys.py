@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from ...author.case import ACCEPT, accepts, chooses, reject, rejects
+from ...author.case import ACCEPT, Options, accepts, chooses, reject, rejects
 from ...author.file import FileBuilder, pattern
-from ...author.parts import ENTRY, PLACES
-
-if TYPE_CHECKING:
-    from ...author.case import Accept, Reject
+from ...author.parts import ENTRY, PLACES, renamed_field, three_tensors
 
 HALF = '{"dtype":"F32","shape":[1],"data_offsets":[0,4]}'
-LAST_OR_FIRST: dict[str, Accept | Reject] = {
-    "reject": reject("HDR_DUP_KEY"),
-    "last-wins": ACCEPT,
-    "first-wins": ACCEPT,
-}
-FIELDS = '"dtype":"F32","shape":[2],"data_offsets":[{},{}]'
+LAST_OR_FIRST: Options = {"reject": reject("HDR_DUP_KEY"), "last-wins": ACCEPT, "first-wins": ACCEPT}
 
 
 @chooses(
@@ -181,7 +171,7 @@ def entries_shuffled(f: FileBuilder) -> None:
         f.tensor(name, "F32", [2], at=place)
 
 
-@accepts("HDR-19", "HDR-09")
+@accepts("HDR-19 HDR-09")
 def long_names_differ_at_end(f: FileBuilder) -> None:
     """Two names of a thousand characters differ only in the last.
 
@@ -191,7 +181,7 @@ def long_names_differ_at_end(f: FileBuilder) -> None:
     f.tensor("n" * 999 + "b", "F32", [1])
 
 
-@accepts("HDR-09", "HDR-13")
+@accepts("HDR-09 HDR-13")
 def name_also_in_metadata(f: FileBuilder) -> None:
     """One string is a tensor name, a metadata key and a metadata value.
 
@@ -202,7 +192,7 @@ def name_also_in_metadata(f: FileBuilder) -> None:
     f.tensor("x", "F32", [1])
 
 
-@rejects("HDR-10", "HDR-09", codes=("HDR_DUP_KEY", "OFF_HOLE", "OFF_TRAILING"), importance="high")
+@rejects("HDR-10 HDR-09", codes=("HDR_DUP_KEY", "OFF_HOLE", "OFF_TRAILING"), importance="high")
 def name_twice_escaped_with_ranges(f: FileBuilder) -> None:
     """One tensor name stands twice, once escaped, and each entry has a range of its own.
 
@@ -212,7 +202,7 @@ def name_twice_escaped_with_ranges(f: FileBuilder) -> None:
     f.tensor("weight", "F32", [2], key=r'"\u0077eight"')
 
 
-@accepts("HDR-10", "HDR-19")
+@accepts("HDR-10 HDR-19")
 def name_with_text_of_escape(f: FileBuilder) -> None:
     """One name is the letter w, the other the six characters of its escape.
 
@@ -222,17 +212,13 @@ def name_with_text_of_escape(f: FileBuilder) -> None:
     f.tensor("\\u0077", "F32", [1])
 
 
-@rejects("HDR-12", "HDR-10", codes="HDR_DUP_KEY", importance="high", over=PLACES)
+@rejects("HDR-12 HDR-10", codes="HDR_DUP_KEY", importance="high", over=PLACES)
 def field_twice_in(f: FileBuilder, value: int) -> None:
     """The $slug of three entries holds its shape twice, the second time with an escaped name."""
-    for index, name in enumerate("abc"):
-        text = FIELDS.format(8 * index, 8 * index + 8)
-        if index == value:
-            text += r',"sh\u0061pe":[2]'
-        f.tensor(name, "F32", [2], value="{" + text + "}")
+    three_tensors(f, value, fields={r"sh\u0061pe": "[2]"})
 
 
-@accepts("HDR-12", "HDR-09")
+@accepts("HDR-12 HDR-09")
 def field_names_at_every_level(f: FileBuilder) -> None:
     """The names dtype and shape stand in the metadata, as tensors and in their entries, once each."""
     f.metadata({"dtype": "dtype", "shape": "shape"})
@@ -240,7 +226,7 @@ def field_names_at_every_level(f: FileBuilder) -> None:
     f.tensor("shape", "F32", [1])
 
 
-@accepts("HDR-19", "MET-04", "HDR-13")
+@accepts("HDR-19 MET-04 HDR-13")
 def similar_metadata_keys(f: FileBuilder) -> None:
     """Metadata keys differ only in case, a space, a NUL or a normal form.
 
@@ -251,7 +237,7 @@ def similar_metadata_keys(f: FileBuilder) -> None:
     f.tensor("w", "F32", [2])
 
 
-@accepts("MET-05", "HDR-11")
+@accepts("MET-05 HDR-11")
 def one_metadata_key_among_similar(f: FileBuilder) -> None:
     """The metadata key stands beside tensors whose names only resemble it.
 
@@ -262,7 +248,7 @@ def one_metadata_key_among_similar(f: FileBuilder) -> None:
         f.tensor(name, "F32", [1])
 
 
-@rejects("HDR-11", "HDR-10", "MET-06", codes="HDR_DUP_KEY", importance="high")
+@rejects("HDR-11 HDR-10 MET-06", codes="HDR_DUP_KEY", importance="high")
 def metadata_key_twice_both_escaped(f: FileBuilder) -> None:
     """The metadata key stands twice, each time with another letter escaped."""
     f.member(r'"\u005f_metadata__"', '{"a":"b"}')
@@ -281,7 +267,7 @@ def metadata_key_twice_both_empty(f: FileBuilder) -> None:
     f.member('"__metadata__"', "{}")
 
 
-@rejects("OFF-07", "HDR-17", codes="OFF_HOLE", importance="high")
+@rejects("OFF-07 HDR-17", codes="OFF_HOLE", importance="high")
 def reversed_order_with_hole(f: FileBuilder) -> None:
     """Three entries stand in reversed order, and four bytes before the last range belong to nobody.
 
@@ -293,7 +279,7 @@ def reversed_order_with_hole(f: FileBuilder) -> None:
     f.tensor("c", "F32", [1], at=0)
 
 
-@rejects("OFF-06", "HDR-17", codes="OFF_OVERLAP", importance="high")
+@rejects("OFF-06 HDR-17", codes="OFF_OVERLAP", importance="high")
 def reversed_order_with_overlap(f: FileBuilder) -> None:
     """Three entries stand in reversed order, and the last range begins inside its predecessor."""
     f.tensor("a", "U8", [8], at=0)
@@ -302,8 +288,7 @@ def reversed_order_with_overlap(f: FileBuilder) -> None:
 
 
 @rejects(
-    "ENT-05",
-    "HDR-19",
+    "ENT-05 HDR-19",
     codes=("ENT_MISSING_FIELD", "ENT_UNKNOWN_FIELD"),
     over={
         "wide-letter": ("dtype", "\uff44type"),
@@ -314,12 +299,10 @@ def reversed_order_with_overlap(f: FileBuilder) -> None:
 )
 def field_name_like(f: FileBuilder, value: tuple[str, str]) -> None:
     """A required field has a name that only normalising or folding turns into the right one: $slug."""
-    plain, spelled = value
-    texts = {"dtype": '"F32"', "shape": "[2]", "data_offsets": "[0,8]"}
-    f.tensor("w", "F32", [2], fields={plain: None, spelled: texts[plain]})
+    renamed_field(f, *value)
 
 
-@rejects("MET-05", "HDR-19", codes=("ENT_MISSING_FIELD", "ENT_UNKNOWN_FIELD"))
+@rejects("MET-05 HDR-19", codes=("ENT_MISSING_FIELD", "ENT_UNKNOWN_FIELD"))
 def metadata_under_wide_low_lines(f: FileBuilder) -> None:
     """A map of strings stands under the metadata key spelled with wide low lines.
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...author.case import accepts, chooses, rejects
+from ...author.file import FileBuilder
 from ...author.parts import ENTRY, LONE_OPTIONS, header_text, named_with_escapes
-
-if TYPE_CHECKING:
-    from ...author.file import FileBuilder
 
 BAD = ("HDR_NOT_JSON", "HDR_NOT_UTF8")
 C0 = "".join(chr(n) for n in range(32))
@@ -21,9 +17,7 @@ def raw_control_in_name(f: FileBuilder, value: str) -> None:
     header_text(f, f'{{"a{value}b":ENTRY}}')
 
 
-@accepts(
-    "HDR-14", "HDR-15", over={"nul": ("\0w", r"\u0000w"), "short": ('"\\/\b\f\n\r\t', r"\"\\\/\b\f\n\r\t")}
-)
+@accepts("HDR-14 HDR-15", over={"nul": ("\0w", r"\u0000w"), "short": ('"\\/\b\f\n\r\t', r"\"\\\/\b\f\n\r\t")})
 @accepts(
     "HDR-15",
     over={
@@ -38,7 +32,7 @@ def escape_in_name(f: FileBuilder, value: tuple[str, str]) -> None:
     f.tensor(value[0], "F32", [2], key=f'"{value[1]}"')
 
 
-@accepts("HDR-15", "HDR-10")
+@accepts("HDR-15 HDR-10")
 def escape_in_field_names(f: FileBuilder) -> None:
     """The field names of an entry written with escapes."""
     f.tensor("w", "F32", [2], value=r'{"\u0064type":"F32","sh\u0061pe":[2],"data\u005foffsets":[0,8]}')
@@ -47,23 +41,14 @@ def escape_in_field_names(f: FileBuilder) -> None:
 @chooses(
     "lone-surrogates",
     options=LONE_OPTIONS,
-    over={
-        "high-surrogate": r"\ud800",
-        "low-surrogate": r"\udc00",
-        "surrogates-reversed": r"\ude00\ud83d",
-    },
+    over={"high-surrogate": r"\ud800", "low-surrogate": r"\udc00", "surrogates-reversed": r"\ude00\ud83d"},
 )
 @rejects(
     "HDR-15",
     codes=("HDR_NOT_JSON", "HDR_NOT_UTF8"),
-    over={
-        "hex-byte": r"\x41",
-        "upper-case-u": r"\U0041",
-        "three-digits": r"\u041",
-        "plus-sign": r"\u+041",
-    },
+    over={"hex-byte": r"\x41", "upper-case-u": r"\U0041", "three-digits": r"\u041", "plus-sign": r"\u+041"},
 )
-@rejects("HDR-07", "HDR-15", codes=("HDR_NOT_JSON", "HDR_NOT_UTF8"), over={"quote-missing": "\\"})
+@rejects("HDR-07 HDR-15", codes=("HDR_NOT_JSON", "HDR_NOT_UTF8"), over={"quote-missing": "\\"})
 def escape_text(f: FileBuilder, value: str) -> None:
     """A tensor name that ends in `$value`, which JSON does not know or gives no meaning.
 
@@ -139,17 +124,13 @@ def escape_of_another_kind_in(f: FileBuilder, value: str) -> None:
     header_text(f, f'{{"w":{value}}}')
 
 
-@rejects(
-    "HDR-14",
-    codes="HDR_NOT_JSON",
-    over={"carriage-return": "\r", "escape": "\x1b"},
-)
+@rejects("HDR-14", codes="HDR_NOT_JSON", over={"carriage-return": "\r", "escape": "\x1b"})
 def raw_control_at_end_of_name(f: FileBuilder, value: str) -> None:
     """A tensor name ends with an unescaped control character: $slug."""
     header_text(f, f'{{"w{value}":ENTRY}}')
 
 
-@rejects("HDR-15", "HDR-14", codes="HDR_NOT_JSON", over={"line-feed": "\n", "nul": "\0"})
+@rejects("HDR-15 HDR-14", codes="HDR_NOT_JSON", over={"line-feed": "\n", "nul": "\0"})
 def backslash_before_raw(f: FileBuilder, value: str) -> None:
     """A tensor name holds a backslash and behind it a raw control character: $slug.
 
@@ -181,7 +162,7 @@ def raw_control_in_dtype(f: FileBuilder, value: str) -> None:
         "digits-behind-escape": ("\x0041", r"\u000041"),
     },
 )
-@accepts("HDR-14", "HDR-15", over={"all-controls": (C0, C0_ESCAPED)})
+@accepts("HDR-14 HDR-15", over={"all-controls": (C0, C0_ESCAPED)})
 def escapes(f: FileBuilder, value: tuple[str, str]) -> None:
     """A tensor name written with escapes that are all valid: $slug.
 
@@ -190,7 +171,7 @@ def escapes(f: FileBuilder, value: tuple[str, str]) -> None:
     f.tensor(value[0], "F32", [2], key=f'"{value[1]}"')
 
 
-@accepts("HDR-15", "ENT-10")
+@accepts("HDR-15 ENT-10")
 def five_thousand_escapes(f: FileBuilder) -> None:
     """A tensor name of five thousand characters, each of them escaped.
 
@@ -199,7 +180,7 @@ def five_thousand_escapes(f: FileBuilder) -> None:
     f.tensor("w" * 5000, "F32", [2], key='"' + r"\u0077" * 5000 + '"')
 
 
-@accepts("HDR-19", "HDR-15", "HDR-05")
+@accepts("HDR-19 HDR-15 HDR-05")
 def mark_escaped_beside_plain_name(f: FileBuilder) -> None:
     """Two names differ by a byte-order mark in front, which is written as an escape.
 
@@ -209,7 +190,7 @@ def mark_escaped_beside_plain_name(f: FileBuilder) -> None:
     f.tensor("\ufeffw", "F32", [1], key=r'"\ufeffw"')
 
 
-@accepts("DAT-06", "HDR-05")
+@accepts("DAT-06 HDR-05")
 def mark_at_start_of_data(f: FileBuilder) -> None:
     """The data begins with the bytes of a byte-order mark."""
     f.tensor("w", "U8", [8], b"\xef\xbb\xbfmarked"[:8])

@@ -7,13 +7,9 @@ are not.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...author.case import ACCEPT, accepts, chooses, reject, rejects
+from ...author.file import FileBuilder
 from ...author.parts import ENTRY, RARE, header_text
-
-if TYPE_CHECKING:
-    from ...author.file import FileBuilder
 
 IGNORED = ("HDR_NOT_JSON", "ENT_UNKNOWN_FIELD")
 NUMBERS = ["12345678"] * 600
@@ -48,8 +44,7 @@ def ignored_word(f: FileBuilder, value: str) -> None:
 
 
 @rejects(
-    "HDR-07",
-    "HDR-18",
+    "HDR-07 HDR-18",
     codes=IGNORED,
     over={
         "minus-alone": "-",
@@ -67,8 +62,7 @@ def ignored_digits(f: FileBuilder, value: str) -> None:
 
 @chooses(
     "long-number",
-    "HDR-18",
-    "API-14",
+    "HDR-18 API-14",
     options={"reject": reject(*IGNORED), "skip": ACCEPT},
     over={"5000-digits": "9" * 5000, "minus-5000-digits": "-" + "9" * 5000},
 )
@@ -106,8 +100,7 @@ def ignored_number_form(f: FileBuilder, value: str) -> None:
 
 @chooses(
     "rare-ignored-values",
-    "HDR-07",
-    "HDR-15",
+    "HDR-07 HDR-15",
     options=RARE,
     over={
         "every-kind": '[null,true,false,0,-1.5e3,"",{},[],{"":[{"a":[]}]}]',
@@ -134,8 +127,7 @@ def ignored_long_array(f: FileBuilder, value: str) -> None:
 
 
 @rejects(
-    "HDR-07",
-    "HDR-18",
+    "HDR-07 HDR-18",
     codes=IGNORED,
     over={
         "no-commas": f"[{' '.join(NUMBERS)}]",
@@ -155,7 +147,7 @@ def ignored_long_array_text(f: FileBuilder, value: str) -> None:
     f.tensor("w", "F32", [2], fields={"x": value})
 
 
-@rejects("HDR-07", "SHP-01", codes=("HDR_NOT_JSON", "SHP_BAD_TYPE"))
+@rejects("HDR-07 SHP-01", codes=("HDR_NOT_JSON", "SHP_BAD_TYPE"))
 def long_shape_without_commas(f: FileBuilder) -> None:
     """A shape of 2,500 ones between spaces, without any comma."""
     header_text(f, f'{{"w":{ENTRY.replace("[2]", "[" + "1 " * 2500 + "2]")}}}')
@@ -178,8 +170,7 @@ def ignored_number_out_of_range(f: FileBuilder, value: str) -> None:
 
 
 @rejects(
-    "HDR-07",
-    "HDR-18",
+    "HDR-07 HDR-18",
     codes=IGNORED,
     over={
         "two-minus-signs": "--1",
@@ -200,26 +191,17 @@ def numbers_as_metadata_text(f: FileBuilder) -> None:
     f.tensor("w", "F32", [2])
 
 
-def _array(last: str) -> str:
-    return f"[{ITEMS},{last}]"
+def _array(last: str, items: str = ITEMS) -> str:
+    return f"[{items},{last}]"
 
 
-def _object(last: str) -> str:
-    return f"{{{MEMBERS},{last}}}"
-
-
-def _plain_array(last: str) -> str:
-    return f"[{PLAINS},{last}]"
-
-
-def _plain_object(last: str) -> str:
-    return f"{{{PLAIN_MEMBERS},{last}}}"
+def _object(last: str, members: str = MEMBERS) -> str:
+    return f"{{{members},{last}}}"
 
 
 @chooses(
     "rare-ignored-values",
-    "HDR-07",
-    "HDR-18",
+    "HDR-07 HDR-18",
     options=RARE,
     over={
         "array": _array('"end"'),
@@ -240,17 +222,19 @@ def _plain_object(last: str) -> str:
     "number-range",
     options={"reject": reject(*IGNORED), "accept": ACCEPT},
     over={
-        "large-last-in-array": _plain_array("1e400"),
+        "large-last-in-array": _array("1e400", PLAINS),
         "large-first-in-array": f"[1e400,{PLAINS}]",
-        "large-in-object": _plain_object('"x":1e400,"y":0'),
+        "large-in-object": _object('"x":1e400,"y":0', PLAIN_MEMBERS),
         "large-deep-in-array": f'[{PLAINS},[[],{{"a":[0,{{"":[-1e400,"x"]}},{{}}],"b":[1]}},2],{PLAIN}]',
-        "large-deep-in-object": _plain_object('"x":{"y":[{},[],{"z":{"":1E+400}}],"w":1},"v":[[1]]'),
-        "large-with-zeros": _plain_array("0,1e+0000400,1"),
-        "large-fraction": _plain_array("0.4e401,1"),
-        "four-hundred-nines": _plain_array("9" * 400),
-        "one-and-four-hundred-zeros": _plain_array("1" + "0" * 400),
-        "hundred-fifty-nines-e199": _plain_array("9" * 150 + "e199"),
-        "large-behind-text-of-numbers": _plain_object('"1e400":"1e400","x":["1e400",{"1e400":1e400}]'),
+        "large-deep-in-object": _object('"x":{"y":[{},[],{"z":{"":1E+400}}],"w":1},"v":[[1]]', PLAIN_MEMBERS),
+        "large-with-zeros": _array("0,1e+0000400,1", PLAINS),
+        "large-fraction": _array("0.4e401,1", PLAINS),
+        "four-hundred-nines": _array("9" * 400, PLAINS),
+        "one-and-four-hundred-zeros": _array("1" + "0" * 400, PLAINS),
+        "hundred-fifty-nines-e199": _array("9" * 150 + "e199", PLAINS),
+        "large-behind-text-of-numbers": _object(
+            '"1e400":"1e400","x":["1e400",{"1e400":1e400}]', PLAIN_MEMBERS
+        ),
         "large-between-spaces": f"[{PLAINS} , [ 1 ,\t1e400\r\n, 2 ] ]",
         "two-large": f'{{{PLAIN_MEMBERS},"x":[1e400,{{"y":1e400}}]}}',
     },
@@ -260,10 +244,10 @@ def _plain_object(last: str) -> str:
     "deep-nesting",
     options={"reject": reject("HDR_TOO_DEEP", *IGNORED), "accept": ACCEPT},
     over={
-        "arrays-to-128": _plain_array("[" * 125 + "]" * 125),
-        "objects-to-128": _plain_object('"x":' + '{"a":' * 124 + "{}" + "}" * 124),
+        "arrays-to-128": _array("[" * 125 + "]" * 125, PLAINS),
+        "objects-to-128": _object('"x":' + '{"a":' * 124 + "{}" + "}" * 124, PLAIN_MEMBERS),
         "deeper-behind-many": "[" * 124 + "1," * 300 + "[[1]]" + "]" * 124,
-        "wide-at-128": "[" * 122 + _plain_array("1") + "]" * 122,
+        "wide-at-128": "[" * 122 + _array("1", PLAINS) + "]" * 122,
     },
     importance="low",
 )
@@ -307,18 +291,12 @@ def ignored_long_value(f: FileBuilder, value: str) -> None:
 @rejects(
     "HDR-15",
     codes=IGNORED,
-    over={
-        "unknown-escape": _array(r'["a\x"]'),
-        "unknown-escape-in-key": _object(r'"x":{"\u00g0":1}'),
-    },
+    over={"unknown-escape": _array(r'["a\x"]'), "unknown-escape-in-key": _object(r'"x":{"\u00g0":1}')},
 )
 @rejects(
     "HDR-14",
     codes=IGNORED,
-    over={
-        "control-character": _array('["a\nb"]'),
-        "control-character-in-key": _object('"x":{"\x00":1}'),
-    },
+    over={"control-character": _array('["a\nb"]'), "control-character-in-key": _object('"x":{"\x00":1}')},
 )
 def ignored_long_text(f: FileBuilder, value: str) -> None:
     """A long value of an unknown field ends in a way that JSON does not allow ($slug)."""

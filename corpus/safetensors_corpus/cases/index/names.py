@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import pickle
 
-from ...author.case import ACCEPT, Accept, Reject, chooses, reject, rejects
+from ...author.case import ACCEPT, Options, chooses, reject, rejects
 from ...author.index import INDEX_NAME, IndexBuilder, numbered
 
 A, B = numbered(1, 2), numbered(2, 2)
 CANARY = "../outside/x.safetensors"
-TRANSFORMERS = "https://github.com/huggingface/transformers/issues/47176"
-HUB = "https://github.com/huggingface/huggingface_hub/pull/4935"
+INSIDE: Options = {"reject": reject("IDX_BAD_FILENAME"), "accept": ACCEPT}
 
 
 def _leads(f: IndexBuilder, name: str) -> None:
@@ -28,24 +27,21 @@ def _leads(f: IndexBuilder, name: str) -> None:
     f.index(weight_map, metadata={"total_size": 16}, template="@ROOT@" in name)
 
 
-OUTSIDE = {
-    "parent": "../outside/x.safetensors",
-    "parent-behind-folder": "sub/../../outside/x.safetensors",
-    "parent-and-back": "../model/x.safetensors",
-    "parent-with-four-dots": "....//outside/x.safetensors",
-    "parent-to-folder-itself": "sub/../x.safetensors",
-    "absolute": "@ROOT@/outside/x.safetensors",
-    "absolute-inside": "@ROOT@/model/x.safetensors",
-    "separator-at-end": "x.safetensors/",
-}
-
-
 @rejects(
     "IDX-04",
     codes=("IDX_BAD_FILENAME", "IDX_SHARD_MISSING"),
     importance="critical",
-    issue=TRANSFORMERS,
-    over=OUTSIDE,
+    issue="https://github.com/huggingface/transformers/issues/47176",
+    over={
+        "parent": "../outside/x.safetensors",
+        "parent-behind-folder": "sub/../../outside/x.safetensors",
+        "parent-and-back": "../model/x.safetensors",
+        "parent-with-four-dots": "....//outside/x.safetensors",
+        "parent-to-folder-itself": "sub/../x.safetensors",
+        "absolute": "@ROOT@/outside/x.safetensors",
+        "absolute-inside": "@ROOT@/model/x.safetensors",
+        "separator-at-end": "x.safetensors/",
+    },
     bugs={
         "parent": ("FB-69", "FB-94", "FB-98", "FB-99", "FB-205"),
         "parent-behind-folder": ("FB-69", "FB-98", "FB-99", "FB-205"),
@@ -78,45 +74,38 @@ def shard_windows_path(f: IndexBuilder, name: str) -> None:
     _leads(f, name)
 
 
-ENCODED = {
-    "percent-dots": "%2e%2e/outside/x.safetensors",
-    "percent-all": "%2e%2e%2foutside%2fx.safetensors",
-    "percent-twice": "%252e%252e%252foutside%252fx.safetensors",
-    "full-width": "\uff0e\uff0e\uff0foutside\uff0fx.safetensors",
-    "home": "~/x.safetensors",
-    "nul-behind-suffix": "x.safetensors\u0000",
-    "nul-before-suffix": "x.safetensors\u0000.safetensors",
-    "line-feed": "x.safetensors\n",
-}
-
-
 @rejects(
     "IDX-04",
     codes=("IDX_BAD_FILENAME", "IDX_SHARD_MISSING", "IDX_BAD_EXTENSION"),
     importance="high",
-    over=ENCODED,
+    over={
+        "percent-dots": "%2e%2e/outside/x.safetensors",
+        "percent-all": "%2e%2e%2foutside%2fx.safetensors",
+        "percent-twice": "%252e%252e%252foutside%252fx.safetensors",
+        "full-width": "\uff0e\uff0e\uff0foutside\uff0fx.safetensors",
+        "home": "~/x.safetensors",
+        "nul-behind-suffix": "x.safetensors\u0000",
+        "nul-before-suffix": "x.safetensors\u0000.safetensors",
+        "line-feed": "x.safetensors\n",
+    },
 )
 def shard_spelling(f: IndexBuilder, name: str) -> None:
     """A shard name that becomes another one when it is decoded, unfolded or cut: $slug."""
     _leads(f, name)
 
 
-REMOTE = {
-    "https": "https://localhost/owner/repository/x.safetensors",
-    "file": "file://@ROOT@/outside/x.safetensors",
-    "repository": "owner/repository/x.safetensors",
-    "parent-of-revision": "../../owner/repository/resolve/main/x.safetensors",
-    "colon": "owner:x.safetensors",
-}
-
-
 @rejects(
-    "IDX-05",
-    "IDX-04",
+    "IDX-05 IDX-04",
     codes=("IDX_BAD_FILENAME", "IDX_SHARD_MISSING"),
     importance="critical",
-    issue=HUB,
-    over=REMOTE,
+    issue="https://github.com/huggingface/huggingface_hub/pull/4935",
+    over={
+        "https": "https://localhost/owner/repository/x.safetensors",
+        "file": "file://@ROOT@/outside/x.safetensors",
+        "repository": "owner/repository/x.safetensors",
+        "parent-of-revision": "../../owner/repository/resolve/main/x.safetensors",
+        "colon": "owner:x.safetensors",
+    },
 )
 def shard_address(f: IndexBuilder, name: str) -> None:
     """A shard name that leads to another host or repository: $slug.
@@ -129,15 +118,13 @@ def shard_address(f: IndexBuilder, name: str) -> None:
 NO_FILE = {"empty": "", "dot": ".", "parent": "..", "folder": "sub", "index": INDEX_NAME}
 
 
-@rejects(
-    "IDX-04", "IDX-07", codes=("IDX_BAD_FILENAME", "IDX_BAD_EXTENSION", "IDX_SHARD_MISSING"), over=NO_FILE
-)
+@rejects("IDX-04 IDX-07", codes=("IDX_BAD_FILENAME", "IDX_BAD_EXTENSION", "IDX_SHARD_MISSING"), over=NO_FILE)
 def shard_name_of(f: IndexBuilder, name: str) -> None:
     """A shard name that names no file of weights: $slug."""
     _leads(f, name)
 
 
-@rejects("API-13", "IDX-08", "API-14", codes=("IO_ERROR", "IDX_SHARD_MISSING"))
+@rejects("API-13 IDX-08 API-14", codes=("IO_ERROR", "IDX_SHARD_MISSING"))
 def shard_is_folder(f: IndexBuilder) -> None:
     """A folder has the name of a shard; the file in it has the tensor."""
     f.shard(A, "a")
@@ -146,11 +133,7 @@ def shard_is_folder(f: IndexBuilder) -> None:
 
 
 PICKLE = pickle.dumps({"b": [1.0, 2.0]}, protocol=2)
-SUFFIXES = {
-    "bin": "x.bin",
-    "pt": "x.pt",
-    "safetensors-bin": "x.safetensors.bin",
-}
+SUFFIXES = {"bin": "x.bin", "pt": "x.pt", "safetensors-bin": "x.safetensors.bin"}
 
 
 @rejects("IDX-07", codes=("IDX_BAD_EXTENSION", "FRM_HEADER_OVER_LIMIT"), importance="critical", over=SUFFIXES)
@@ -164,7 +147,7 @@ def pickle_named(f: IndexBuilder, name: str) -> None:
     f.index({"a": A, "b": name})
 
 
-@rejects("FRM-01", "IDX-07", codes=("FRM_HEADER_OVER_LIMIT", "FRM_HEADER_PAST_EOF"), importance="critical")
+@rejects("FRM-01 IDX-07", codes=("FRM_HEADER_OVER_LIMIT", "FRM_HEADER_PAST_EOF"), importance="critical")
 def pickle_with_suffix(f: IndexBuilder) -> None:
     """A pickle file has the suffix of a shard."""
     f.shard(A, "a")
@@ -193,9 +176,6 @@ def suffix(f: IndexBuilder, name: str) -> None:
         f.index({"a": A, "b": name})
     else:
         _leads(f, name)
-
-
-INSIDE: dict[str, Accept | Reject] = {"reject": reject("IDX_BAD_FILENAME"), "accept": ACCEPT}
 
 
 @chooses(

@@ -1,24 +1,169 @@
-"""Index: what the index says against what the shards hold."""
+"""Index: checkpoints that every loader must load, and what the index says against what the shards hold."""
 
 from __future__ import annotations
 
-from ...author.case import ACCEPT, Accept, Reject, chooses, reject, rejects
+from string import Template
+
+from ...author.case import ACCEPT, Options, accepts, chooses, reject, rejects
 from ...author.file import pattern
-from ...author.index import IndexBuilder, numbered
-from ...author.shard_faults import SHARD_FAULTS, break_shard
+from ...author.index import SHARD_FAULTS, IndexBuilder, break_shard, numbered
 
 A, B, C = numbered(1, 2), numbered(2, 2), numbered(3, 3)
-SGLANG = "https://github.com/sgl-project/sglang/pull/32279"
-HELPER = "https://github.com/huggingface/huggingface_hub/issues/4725"
-VLLM = "https://github.com/vllm-project/vllm/pull/54230"
-OVERLAY = "https://github.com/JustVugg/colibri/issues/1479"
+TWICE: Options = {"index": ACCEPT, "reject": reject("IDX_TENSOR_DUPLICATE")}
+
+
+@accepts("IDX-01 IDX-15", importance="high")
+def two_shards(f: IndexBuilder) -> None:
+    """Two shards with two tensors each."""
+    f.shard(A, "a", "b")
+    f.shard(B, "c", "d")
+    f.index({"a": A, "b": A, "c": B, "d": B})
+
+
+@accepts("IDX-01 IDX-08 IDX-09 IDX-14 IDX-15", over={"1": 1, "3": 3, "5": 5})
+def one_tensor_per_shard(f: IndexBuilder, count: int) -> None:
+    """As many shards as tensors: $value."""
+    shards = {f"layers.{i}.weight": numbered(i + 1, count) for i in range(count)}
+    for tensor, shard in shards.items():
+        f.shard(shard, tensor)
+    f.index(shards)
+
+
+@accepts("IDX-01 HDR-17")
+def order_of_map(f: IndexBuilder) -> None:
+    """The map goes back and forth between the shards, and not in the order of their tensors."""
+    f.shard(A, "a", "b", "c")
+    f.shard(B, "d", "e")
+    f.index({"e": B, "c": A, "d": B, "a": A, "b": A})
+
+
+@accepts("IDX-01")
+def dtypes_and_shapes(f: IndexBuilder) -> None:
+    """Tensors of several dtypes, a scalar and a tensor without bytes in two shards."""
+    f.shard(A, scalar=("F64", []), none=("F32", [0, 3]), half=("F16", [2, 2]))
+    f.shard(B, "plain", byte=("U8", [3]), brain=("BF16", [1, 5]))
+    f.index({"scalar": A, "byte": B, "none": A, "brain": B, "half": A, "plain": B})
+
+
+@accepts("IDX-01 MET-01")
+def shards_with_metadata(f: IndexBuilder) -> None:
+    """The shards have metadata of their own, each its own."""
+    f.shard(A, "a").metadata({"format": "pt", "part": "1"})
+    f.shard(B, "b").metadata({"format": "pt", "part": "2", "b": "no tensor"})
+    f.index({"a": A, "b": B})
+
+
+NAMES = {
+    "unnumbered": "weights.safetensors",
+    "two-dots-inside": "a..b.safetensors",
+    "suffix-twice": "a.safetensors.safetensors",
+    "tilde": "~a.safetensors",
+}
+
+
+@accepts("IDX-01 IDX-04 IDX-05 IDX-07 IDX-15", over=NAMES)
+def shard_name(f: IndexBuilder, name: str) -> None:
+    """A bare file name that does not follow the convention: $value.
+
+    Nothing in it leads out of the folder, and a check that refuses it looks for the wrong thing.
+    """
+    f.shard(name, "a")
+    f.shard(B, "b")
+    f.index({"a": name, "b": B})
+
+
+@accepts("IDX-15 IDX-05 IDX-01")
+def shard_name_percent(f: IndexBuilder) -> None:
+    """A shard is called 100%.safetensors.
+
+    Nothing in the name leads out of the folder. A loader that makes addresses of shard names may refuse it
+    all the same, since there the sign begins an escape.
+    """
+    f.shard("100%.safetensors", "a")
+    f.shard(B, "b")
+    f.index({"a": "100%.safetensors", "b": B})
+
+
+TENSORS = {
+    "parents": "../../outside",
+    "absolute": "/etc/hostname",
+    "shard": A,
+    "weight-map": "weight_map",
+    "empty": "",
+    "non-ascii": "\u00e9\u4e2d\U0001f600",
+}
+
+
+@accepts("IDX-01 IDX-12 ENT-09", importance="high", over=TENSORS)
+def tensor_name(f: IndexBuilder, name: str) -> None:
+    """The name of a tensor looks like something else: $slug.
+
+    Names of tensors are data. Only names of shards are ever opened.
+    """
+    f.shard(A, name)
+    f.shard(B, "b")
+    f.index({name: A, "b": B})
+
+
+SIZE = '"metadata":{"total_size":16}'
+TEXTS = {
+    "pretty": '{\n  "metadata": {\n    "total_size": 16\n  },\n'
+    '  "weight_map": {\n    "a": "$a",\n    "b": "$b"\n  }\n}\n',
+    "map-first": f'{{"weight_map":{{"b":"$b","a":"$a"}},{SIZE}}}',
+    "all-whitespace": f'\r\n\t {{\t"weight_map" :\r\n{{ "a" : "$a" , "b":"$b"}} , {SIZE} }}\r\n \t',
+    "escapes": f'{{{SIZE},"weight\\u005fmap":{{"\\u0061":"$a","b":"$e"}}}}',
+    "map-in-metadata": '{"metadata":{"weight_map":{"a":"$b","c":"$b"}},"weight_map":{"a":"$a","b":"$b"}}',
+}
+
+
+@accepts("IDX-01", over=TEXTS)
+def text(f: IndexBuilder, value: str) -> None:
+    """The JSON text is laid out in an unusual way: $slug."""
+    f.shard(A, "a")
+    f.shard(B, "b")
+    f.index({"a": A, "b": B}, raw=Template(value).substitute(a=A, b=B, e=B.replace("a", "\\u0061")))
+
+
+@accepts("IDX-01 IDX-15", importance="high", bugs=("FB-103", "FB-223"))
+def consolidated_beside_shards(f: IndexBuilder) -> None:
+    """A file with all tensors and more lies beside the shards, and the index does not name it.
+
+    Whoever loads every file of the folder loads the tensors twice, and other ones in the end.
+    """
+    f.shard(A, "a")
+    f.shard(B, "b")
+    f.shard("consolidated.safetensors", "a", "b", "c")
+    f.shard("model.safetensors", "a", "b", "d")
+    f.index({"a": A, "b": B})
+
+
+@accepts("IDX-01 IDX-15", importance="high", bugs=("FB-103", "FB-223"))
+def stray_shard(f: IndexBuilder) -> None:
+    """A third shard of an earlier version lies in the folder, and the index does not name it."""
+    f.shard(A, "a")
+    f.shard(B, "b")
+    f.shard("model-00003-of-00003.safetensors", "b", "old")
+    f.index({"a": A, "b": B})
+
+
+@accepts("IDX-01 IDX-15")
+def broken_file_beside_shards(f: IndexBuilder) -> None:
+    """Files lie beside the shards that are no safetensors files, though they are called so."""
+    f.shard(A, "a")
+    f.shard(B, "b")
+    f.file("extra.safetensors", b"no safetensors file")
+    f.file("config.json", b"{}")
+    f.index({"a": A, "b": B})
+
+
+# What the index says against what the shards hold
 
 
 @rejects(
     "IDX-08",
     codes="IDX_SHARD_MISSING",
     importance="high",
-    issue=SGLANG,
+    issue="https://github.com/sgl-project/sglang/pull/32279",
     over={"first": 0, "last": 1},
     bugs=("FB-101",),
 )
@@ -62,7 +207,7 @@ def shard_pattern(f: IndexBuilder) -> None:
     f.index({"a": A, "b": "model-*2-of-00002.safetensors"}, metadata={"total_size": 16})
 
 
-@rejects("FRM-03", "IDX-08", codes="FRM_TOO_SHORT", importance="high")
+@rejects("FRM-03 IDX-08", codes="FRM_TOO_SHORT", importance="high")
 def shard_empty_file(f: IndexBuilder) -> None:
     """A shard is a file of 0 bytes, as a download that was broken off leaves it."""
     f.shard(A, "a")
@@ -70,7 +215,13 @@ def shard_empty_file(f: IndexBuilder) -> None:
     f.index({"a": A, "b": B}, metadata={"total_size": 16})
 
 
-@rejects("IDX-09", codes="IDX_TENSOR_MISSING", importance="high", issue=HELPER, bugs=("FB-95",))
+@rejects(
+    "IDX-09",
+    codes="IDX_TENSOR_MISSING",
+    importance="high",
+    issue="https://github.com/huggingface/huggingface_hub/issues/4725",
+    bugs=("FB-95",),
+)
 def tensor_in_other_shard(f: IndexBuilder) -> None:
     """The index maps a tensor to one shard, and another one holds it."""
     f.shard(A, "a", "b")
@@ -95,7 +246,7 @@ CLAIMED = {
 }
 
 
-@rejects("IDX-09", "IDX-14", codes="IDX_TENSOR_MISSING", importance="high", over=CLAIMED, bugs=("FB-95",))
+@rejects("IDX-09 IDX-14", codes="IDX_TENSOR_MISSING", importance="high", over=CLAIMED, bugs=("FB-95",))
 def claimed(f: IndexBuilder, name: str) -> None:
     """The index names a tensor that no shard holds: $slug.
 
@@ -106,16 +257,9 @@ def claimed(f: IndexBuilder, name: str) -> None:
     f.index({"a": A, name: A, "b": B, "\u00e9": B})
 
 
-SURPLUS: dict[str, Accept | Reject] = {
-    "ignore": ACCEPT,
-    "load": ACCEPT,
-    "reject": reject("IDX_TENSOR_UNINDEXED"),
-}
-
-
 @chooses(
     "index-surplus-tensor",
-    options=SURPLUS,
+    options={"ignore": ACCEPT, "load": ACCEPT, "reject": reject("IDX_TENSOR_UNINDEXED")},
     importance="high",
     over={"first": A, "last": B},
     bugs=("FB-73", "FB-206"),
@@ -128,14 +272,11 @@ def surplus(f: IndexBuilder, place: str) -> None:
     f.finds(("a", A), ("b", B), ("c", place), option="load")
 
 
-TWICE: dict[str, Accept | Reject] = {"index": ACCEPT, "reject": reject("IDX_TENSOR_DUPLICATE")}
-
-
 @chooses(
     "index-tensor-twice",
     options=TWICE,
     importance="critical",
-    issue=OVERLAY,
+    issue="https://github.com/JustVugg/colibri/issues/1479",
     over={"first": A, "last": B},
     bugs=("FB-61", "FB-102", "FB-206"),
 )
@@ -168,7 +309,6 @@ def tensor_in_two_shards_alike(f: IndexBuilder) -> None:
     f.index({"a": A, "b": B, "twice": B})
 
 
-SEVERAL: dict[str, Accept | Reject] = {"opened": ACCEPT, "reject": reject("UNCLASSIFIED")}
 OTHERS = {
     "same-kind": "other.safetensors.index.json",
     "variant": "model.fp16.safetensors.index.json",
@@ -176,7 +316,7 @@ OTHERS = {
 }
 
 
-@chooses("index-several", options=SEVERAL, over=OTHERS)
+@chooses("index-several", options={"opened": ACCEPT, "reject": reject("UNCLASSIFIED")}, over=OTHERS)
 def second_index(f: IndexBuilder, name: str) -> None:
     """Another index lies beside the one that is opened and maps the tensors elsewhere: $value."""
     f.shard("other-1.safetensors", "a", "b")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from ...author.case import ACCEPT, Accept, Reject, accepts, chooses, reject, rejects
+from ...author.case import ACCEPT, Options, accepts, chooses, reject, rejects
 from ...author.index import IndexBuilder, numbered
 
 A, B = numbered(1, 2), numbered(2, 2)
 MAP = f'"weight_map":{{"a":"{A}","b":"{B}"}}'
 SIZE = '"metadata":{"total_size":16}'
 WHOLE = f"{{{SIZE},{MAP}}}"
+SAME = f'"a":"{A}","b":"{B}"'
 
 
 def _says(f: IndexBuilder, raw: str | bytes) -> None:
@@ -96,12 +97,7 @@ def flat_map(f: IndexBuilder) -> None:
     _says(f, f'{{"a":"{A}","b":"{B}"}}')
 
 
-VALUES = {
-    "null": "null",
-    "number": "2",
-    "array": f'["{B}"]',
-    "object": f'{{"file":"{B}"}}',
-}
+VALUES = {"null": "null", "number": "2", "array": f'["{B}"]', "object": f'{{"file":"{B}"}}'}
 
 
 @rejects("IDX-01", codes=("IDX_NO_WEIGHT_MAP", "IDX_BAD_FILENAME"), importance="high", over=VALUES)
@@ -110,21 +106,17 @@ def shard_is(f: IndexBuilder, value: str) -> None:
     _says(f, WHOLE.replace(f'"{B}"', value))
 
 
-SAME = f'"a":"{A}","b":"{B}"'
-REPEATS = {
-    "to-other-shard-last": f'"b":"{B}","a":"{A}","b":"{A}"',
-    "to-other-shard-first": f'"b":"{A}","a":"{A}","b":"{B}"',
-    "escaped": f'{SAME},"\\u0062":"{A}"',
-    "to-missing-shard-first": f'"b":"gone.safetensors",{SAME}',
-    "to-outside-first": f'"b":"../outside/x.safetensors",{SAME}',
-}
-
-
 @rejects(
     "IDX-12",
     codes=("HDR_DUP_KEY", "IDX_TENSOR_DUPLICATE", "IDX_SHARD_MISSING", "IDX_BAD_FILENAME"),
     importance="high",
-    over=REPEATS,
+    over={
+        "to-other-shard-last": f'"b":"{B}","a":"{A}","b":"{A}"',
+        "to-other-shard-first": f'"b":"{A}","a":"{A}","b":"{B}"',
+        "escaped": f'{SAME},"\\u0062":"{A}"',
+        "to-missing-shard-first": f'"b":"gone.safetensors",{SAME}',
+        "to-outside-first": f'"b":"../outside/x.safetensors",{SAME}',
+    },
 )
 def tensor_twice_in_map(f: IndexBuilder, members: str) -> None:
     """A tensor stands twice in the map: $slug.
@@ -156,7 +148,7 @@ def two_weight_maps(f: IndexBuilder, maps: tuple[str, str]) -> None:
 
 
 META = {"absent": f"{{{MAP}}}", "without-total-size": f'{{"metadata":{{}},{MAP}}}'}
-OPEN: dict[str, Accept | Reject] = {"accept": ACCEPT, "reject": reject("UNCLASSIFIED", "IDX_SIZE_MISMATCH")}
+OPEN: Options = {"accept": ACCEPT, "reject": reject("UNCLASSIFIED", "IDX_SIZE_MISMATCH")}
 
 
 @chooses("index-metadata", options=OPEN, over=META)
@@ -165,10 +157,7 @@ def metadata(f: IndexBuilder, raw: str) -> None:
     _says(f, raw)
 
 
-TYPES = {"null": "null", "string": '"16"', "array": "[]"}
-
-
-@chooses("index-metadata-type", options=OPEN, over=TYPES)
+@chooses("index-metadata-type", options=OPEN, over={"null": "null", "string": '"16"', "array": "[]"})
 def metadata_is(f: IndexBuilder, value: str) -> None:
     """The metadata of the index are no object: $slug."""
     _says(f, f'{{"metadata":{value},{MAP}}}')
@@ -182,7 +171,7 @@ SIZES = {
     "2p64-plus-16": str(2**64 + 16),
     "400-digits": "1" * 400,
 }
-MISMATCH: dict[str, Accept | Reject] = {"accept": ACCEPT, "reject": reject("IDX_SIZE_MISMATCH")}
+MISMATCH: Options = {"accept": ACCEPT, "reject": reject("IDX_SIZE_MISMATCH")}
 
 
 @chooses("index-total-size", options=MISMATCH, importance="high", over=SIZES)
@@ -212,14 +201,11 @@ def metadata_with_more(f: IndexBuilder) -> None:
     _says(f, WHOLE.replace("16", more))
 
 
-INTEGERS = {"in-metadata": f'16,"total_parameters":{"9" * 5000}', "nested": f'16,"by":{{"a":[{"9" * 5000}]}}'}
-
-
 @chooses(
     "foreign-errors",
     "IDX-02",
     options={"answer": ACCEPT, "refuse": reject("IDX_NOT_JSON", "UNCLASSIFIED")},
-    over=INTEGERS,
+    over={"in-metadata": f'16,"total_parameters":{"9" * 5000}', "nested": f'16,"by":{{"a":[{"9" * 5000}]}}'},
 )
 def integer_of_5000_digits(f: IndexBuilder, more: str) -> None:
     """The metadata of the index hold an integer of 5,000 digits beside the sum of tensor sizes: $slug.

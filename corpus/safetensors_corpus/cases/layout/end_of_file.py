@@ -11,10 +11,12 @@ import zlib
 
 from ...author.case import accepts, rejects
 from ...author.file import FileBuilder, pattern
-from ...author.parts import three_tensors
+from ...author.parts import pad_header, powers, three_tensors
 
+ACROSS = ("OFF_OUT_OF_BOUNDS", "OFF_OVERLAP")
 FAR = ("OFF_OUT_OF_BOUNDS", "OFF_HOLE")
 HEADER = 128
+"""Length of headers where positions in the file must be known beforehand."""
 MLX_SHORT = "https://github.com/ml-explore/mlx/issues/3409"
 PDF = b"%PDF-1.4\n1 0 obj<</Type/Catalog>>endobj\ntrailer<</Root 1 0 R>>\nstartxref\n0\n%%EOF\n"
 HTML = b"<!DOCTYPE html><html><body><script>document.title='run'</script></body></html>"
@@ -28,26 +30,9 @@ GZIP = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff\x01\x07\x00\xf8\xffpayload" + 
 """Uncompressed, so that every machine builds the same file."""
 
 
-def _numbers(*slugs: str) -> dict[str, int]:
-    """Return each slug, such as 2p32-plus-8, with the number it spells."""
-    out = {}
-    for slug in slugs:
-        power, _, rest = slug.removeprefix("2p").partition("-")
-        word, _, count = rest.partition("-")
-        out[slug] = 2 ** int(power) + int(count or 0) * (1 if word == "plus" else -1)
-    return out
-
-
-def _pad(f: FileBuilder) -> None:
-    """Pad the header to ``HEADER`` bytes, so that positions in the file are known beforehand."""
-    f.padding = b""
-    f.padding = b" " * (HEADER - int.from_bytes(f.render()[:8], "little"))
-
-
-EMPTY_FAR = {"1": 9, **_numbers("2p32", "2p63", "2p64-less-1")}
-
-
-@rejects("OFF-09", "OFF-04", codes=FAR, importance="high", over=EMPTY_FAR)
+@rejects(
+    "OFF-09 OFF-04", codes=FAR, importance="high", over={"1": 9, **powers("2p32", "2p63", "2p64-less-1")}
+)
 def empty_tensor_past_end(f: FileBuilder, value: int) -> None:
     """A tensor without bytes stands at offset $value, past the end of the file."""
     f.tensor("a", "F32", [2])
@@ -71,39 +56,26 @@ def data_lacks(f: FileBuilder, value: int) -> None:
     f.cut = value
 
 
-ACROSS = ("OFF_OUT_OF_BOUNDS", "OFF_OVERLAP")
-
-
 @rejects("OFF-04", codes=ACROSS, importance="critical", over={"first": 0, "middle": 1}, bugs=("FB-53",))
 def end_past_file(f: FileBuilder, value: int) -> None:
     """The $slug of three ranges ends past the end of the file and runs across the others.
 
     Checking only the range that the header lists last misses it.
     """
-    for index, name in enumerate("abc"):
-        if index == value:
-            f.tensor(name, "U8", [100], pattern(name, 8), end=f.position + 100)
-        else:
-            f.tensor(name, "U8", [8])
+    three_tensors(f, value, usual=("U8", [8]), shape=[100], size=8, end=8 * value + 100)
+
+
+SIZES = powers("2p22", "2p31", "2p32", "2p32-plus-8", "2p40", "2p63-less-1", "2p63", "2p64-less-1")
 
 
 @rejects(
-    "OFF-04",
-    "OFF-13",
+    "OFF-04 OFF-13",
     codes=("OFF_OUT_OF_BOUNDS", "SHP_OVERFLOW"),
     importance="critical",
-    bugs={
-        "2p22": ("FB-03", "FB-53", "FB-63", "FB-219"),
-        "2p31": ("FB-03", "FB-53", "FB-63", "FB-219"),
-        "2p32": ("FB-03", "FB-53", "FB-63", "FB-219"),
-        "2p32-plus-8": ("FB-03", "FB-53", "FB-63", "FB-219"),
-        "2p40": ("FB-03", "FB-53", "FB-63", "FB-219"),
-        "2p63-less-1": ("FB-03", "FB-53", "FB-63", "FB-219"),
-        "2p63": ("FB-03", "FB-53", "FB-63", "FB-219"),
-        "2p64-less-1": ("FB-03", "FB-53", "FB-63"),
-    },
+    bugs=dict.fromkeys(SIZES, ("FB-03", "FB-53", "FB-63", "FB-219"))
+    | {"2p64-less-1": ("FB-03", "FB-53", "FB-63")},
     issue=MLX_SHORT,
-    over=_numbers("2p22", "2p31", "2p32", "2p32-plus-8", "2p40", "2p63-less-1", "2p63", "2p64-less-1"),
+    over=SIZES,
 )
 def end_far(f: FileBuilder, value: int) -> None:
     """Shape and range say $value bytes, the file has eight of them.
@@ -113,24 +85,15 @@ def end_far(f: FileBuilder, value: int) -> None:
     f.tensor("w", "U8", [value], pattern("w", 8), end=value)
 
 
-RANGE_FAR = _numbers("2p31-less-8", "2p32", "2p40", "2p63-less-8", "2p63", "2p64-less-9")
+BEGINS = {"just-behind": 8, **powers("2p31-less-8", "2p32", "2p40", "2p63-less-8", "2p63", "2p64-less-9")}
 
 
 @rejects(
-    "OFF-04",
-    "OFF-13",
+    "OFF-04 OFF-13",
     codes=FAR,
     importance="critical",
-    bugs={
-        "just-behind": ("FB-63", "FB-85", "FB-219"),
-        "2p31-less-8": ("FB-63", "FB-85", "FB-219"),
-        "2p32": ("FB-63", "FB-85", "FB-219"),
-        "2p40": ("FB-63", "FB-85", "FB-219"),
-        "2p63-less-8": ("FB-63", "FB-85", "FB-219"),
-        "2p63": ("FB-63", "FB-85", "FB-219"),
-        "2p64-less-9": ("FB-63", "FB-85"),
-    },
-    over={"just-behind": 8, **RANGE_FAR},
+    bugs=dict.fromkeys(BEGINS, ("FB-63", "FB-85", "FB-219")) | {"2p64-less-9": ("FB-63", "FB-85")},
+    over=BEGINS,
 )
 def range_far(f: FileBuilder, value: int) -> None:
     """The range of the second tensor has its size, but begins outside the file: $slug.
@@ -141,10 +104,10 @@ def range_far(f: FileBuilder, value: int) -> None:
     f.tensor("b", "F32", [2], b"", begin=value, end=value + 8)
 
 
-POSITIONS = _numbers("2p32", "2p63-less-9", "2p63", "2p64-less-9", "2p64-less-8", "2p64")
+POSITIONS = powers("2p32", "2p63-less-9", "2p63", "2p64-less-9", "2p64-less-8", "2p64")
 
 
-@rejects("OFF-13", "OFF-04", codes=FAR, importance="critical", over=POSITIONS)
+@rejects("OFF-13 OFF-04", codes=FAR, importance="critical", over=POSITIONS)
 def position_in_file(f: FileBuilder, value: int) -> None:
     """Counted from the start of the file, a range of eight bytes begins at $slug.
 
@@ -153,7 +116,7 @@ def position_in_file(f: FileBuilder, value: int) -> None:
     begin = value - 8 - HEADER
     f.tensor("a", "F32", [2])
     f.tensor("b", "F32", [2], b"", begin=begin, end=begin + 8)
-    _pad(f)
+    pad_header(f, HEADER)
 
 
 @rejects(
@@ -174,9 +137,7 @@ def chain_up_to_the_largest_integer(f: FileBuilder) -> None:
         begin += size
 
 
-@rejects(
-    "OFF-13", "OFF-06", codes=("OFF_OUT_OF_BOUNDS", "OFF_OVERLAP", "SHP_OVERFLOW"), importance="critical"
-)
+@rejects("OFF-13 OFF-06", codes=("OFF_OUT_OF_BOUNDS", "OFF_OVERLAP", "SHP_OVERFLOW"), importance="critical")
 def sizes_wrap_to_size_of_data(f: FileBuilder) -> None:
     """Sixteen ranges of 2^60 bytes and one of eight: the sizes add up to 2^64 + 8.
 
@@ -187,11 +148,11 @@ def sizes_wrap_to_size_of_data(f: FileBuilder) -> None:
         f.tensor(f"t{index}", "U8", [2**60], b"", begin=0, end=2**60)
 
 
-@rejects("OFF-07", "OFF-04", "OFF-01", codes=("OFF_HOLE", "OFF_OUT_OF_BOUNDS"), importance="high")
+@rejects("OFF-07 OFF-04 OFF-01", codes=("OFF_HOLE", "OFF_OUT_OF_BOUNDS"), importance="high")
 def offsets_from_start_of_file(f: FileBuilder) -> None:
     """The offsets count from the start of the file instead of the start of the data."""
     f.tensor("w", "F32", [2], begin=8 + HEADER, end=8 + HEADER + 8)
-    _pad(f)
+    pad_header(f, HEADER)
 
 
 def _zip(content: bytes) -> bytes:
@@ -204,7 +165,7 @@ def _zip(content: bytes) -> bytes:
     return local + central + b"PK\x05\x06" + end
 
 
-@accepts("DAT-06", "OFF-08", importance="high", over={"zip": _zip(b"payload"), "pdf": PDF})
+@accepts("DAT-06 OFF-08", importance="high", over={"zip": _zip(b"payload"), "pdf": PDF})
 def other_format_in_last_tensor(f: FileBuilder, value: bytes) -> None:
     """The last tensor holds a complete $slug file, which programs for that format find at the end.
 
@@ -282,7 +243,7 @@ def appended(f: FileBuilder, value: bytes) -> None:
     f.trailer = value
 
 
-@accepts("DAT-06", "OFF-08", importance="high", over=FORMATS)
+@accepts("DAT-06 OFF-08", importance="high", over=FORMATS)
 def last_tensor_holds(f: FileBuilder, value: bytes) -> None:
     """The last tensor holds something of another format: $slug.
 
@@ -292,7 +253,7 @@ def last_tensor_holds(f: FileBuilder, value: bytes) -> None:
     f.tensor("b", "U8", [len(value)], value)
 
 
-@accepts("DAT-06", "OFF-07", importance="high", over={"html": HTML, "elf": ELF})
+@accepts("DAT-06 OFF-07", importance="high", over={"html": HTML, "elf": ELF})
 def first_tensor_holds(f: FileBuilder, value: bytes) -> None:
     """The first of two tensors holds something of another format: $slug."""
     f.tensor("a", "U8", [len(value)], value)

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...author.case import accepts, rejects
+from ...author.file import FileBuilder
 from ...author.parts import PLACES, three_tensors
 
-if TYPE_CHECKING:
-    from ...author.file import FileBuilder
-
 OLLAMA = "https://github.com/ollama/ollama/issues/17148"
-TOO_FEW = {"none": "[]", "one": "[0]"}
 
 
 @rejects(
@@ -19,7 +14,7 @@ TOO_FEW = {"none": "[]", "one": "[0]"}
     codes="OFF_BAD_PAIR",
     importance="critical",
     issue=OLLAMA,
-    over=TOO_FEW,
+    over={"none": "[]", "one": "[0]"},
     bugs={"none": ("FB-87",), "one": ("FB-43", "FB-87")},
 )
 def offsets_too_few(f: FileBuilder, value: str) -> None:
@@ -62,8 +57,7 @@ def offsets_form(f: FileBuilder, value: str) -> None:
     ahead={"half": ("OFF-01",)},
 )
 @rejects(
-    "OFF-04",
-    "SHP-07",
+    "OFF-04 SHP-07",
     codes=("ENT_BAD_INTEGER", "OFF_OUT_OF_BOUNDS"),
     over={
         "2p64": f"[0,{2**64}]",
@@ -102,21 +96,19 @@ def offset_negative(f: FileBuilder) -> None:
     f.tensor("w", "F32", [2], b"", fields={"data_offsets": "[-8,0]"})
 
 
-OUTSIDE_JSON = {"leading-zero": "[0,08]", "plus-sign": "[0,+8]"}
-
-
-@rejects("HDR-07", "OFF-02", codes=("HDR_NOT_JSON", "ENT_BAD_INTEGER"), over=OUTSIDE_JSON)
+@rejects(
+    "HDR-07 OFF-02",
+    codes=("HDR_NOT_JSON", "ENT_BAD_INTEGER"),
+    over={"leading-zero": "[0,08]", "plus-sign": "[0,+8]"},
+)
 def offset_outside_json(f: FileBuilder, value: str) -> None:
     """An offset is spelled in a way that JSON does not know: $slug."""
     f.tensor("w", "F32", [2], fields={"data_offsets": value})
 
 
-SWAPPED = ("OFF_REVERSED", "OFF_SIZE_MISMATCH", "OFF_HOLE")
-
-
 @rejects(
     "OFF-03",
-    codes=SWAPPED,
+    codes=("OFF_REVERSED", "OFF_SIZE_MISMATCH", "OFF_HOLE"),
     importance="critical",
     bugs=("FB-43", "FB-53", "FB-62", "FB-87"),
     issue=OLLAMA,
@@ -128,8 +120,7 @@ def offsets_swapped(f: FileBuilder, value: int) -> None:
 
 
 @rejects(
-    "OFF-03",
-    "OFF-13",
+    "OFF-03 OFF-13",
     codes=("OFF_REVERSED", "OFF_OUT_OF_BOUNDS", "OFF_SIZE_MISMATCH"),
     importance="critical",
     bugs=("FB-43", "FB-62"),
@@ -182,13 +173,11 @@ def offset_number(f: FileBuilder, value: str) -> None:
 )
 def offset_number_in_one_of_three(f: FileBuilder, value: tuple[int, str]) -> None:
     """One offset of three tensors is spelled with a point or an exponent: $slug."""
-    for index, name in enumerate("abc"):
-        f.tensor(name, "F32", [2], fields={"data_offsets": value[1]} if index == value[0] else {})
+    three_tensors(f, value[0], fields={"data_offsets": value[1]})
 
 
 @rejects(
-    "HDR-07",
-    "OFF-02",
+    "HDR-07 OFF-02",
     codes=("HDR_NOT_JSON", "ENT_BAD_INTEGER", "OFF_BAD_PAIR"),
     over={
         "begin-two-zeros": "[00,8]",
@@ -225,14 +214,10 @@ def offset_wraps(f: FileBuilder, value: str) -> None:
 @rejects("OFF-01", codes="OFF_BAD_PAIR", importance="critical", over=PLACES)
 def one_offset_in_one_of_three(f: FileBuilder, value: int) -> None:
     """The $slug of three tensors, an empty one, has one offset and not two."""
-    for index, name in enumerate("abc"):
-        if index == value:
-            f.tensor(name, "U8", [0], fields={"data_offsets": f"[{f.position}]"})
-        else:
-            f.tensor(name, "U8", [4])
+    three_tensors(f, value, usual=("U8", [4]), shape=[0], fields={"data_offsets": f"[{4 * value}]"})
 
 
-@accepts("HDR-08", "OFF-01", "OFF-02")
+@accepts("HDR-08 OFF-01 OFF-02")
 def offsets_of_five_digits(f: FileBuilder) -> None:
     """Offsets of one to five digits, written with spaces and line ends in the pair.
 

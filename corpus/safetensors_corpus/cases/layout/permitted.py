@@ -10,7 +10,7 @@ from ...author.file import FileBuilder, pattern
 from ...author.parts import rare
 
 
-@accepts("OFF-05", "DAT-06", smoke=True)
+@accepts("OFF-05 DAT-06", smoke=True)
 def two_dtypes(f: FileBuilder) -> None:
     """Two tensors of different dtypes, one right behind the other."""
     f.tensor("a", "F32", [2, 3])
@@ -37,11 +37,7 @@ UNALIGNED: dict[str, tuple[int, str]] = {
 
 
 @accepts(
-    "OFF-11",
-    importance="high",
-    over=UNALIGNED,
-    ahead=rare(UNALIGNED),
-    bugs=("FB-35", "FB-75", "FB-109"),
+    "OFF-11", importance="high", over=UNALIGNED, ahead=rare(UNALIGNED), bugs=("FB-35", "FB-75", "FB-109")
 )
 def unaligned(f: FileBuilder, value: tuple[int, str]) -> None:
     """A tensor begins at an offset that does not suit its width: $slug.
@@ -53,8 +49,7 @@ def unaligned(f: FileBuilder, value: tuple[int, str]) -> None:
 
 
 @accepts(
-    "OFF-11",
-    "FRM-08",
+    "OFF-11 FRM-08",
     importance="high",
     over={"f16": "F16", "f32": "F32", "f64": "F64"},
     bugs=("FB-70", "FB-75"),
@@ -90,7 +85,7 @@ def empty_tensor_listed_last(f: FileBuilder, value: int) -> None:
     f.tensor("empty", "F32", [0], begin=value, end=value)
 
 
-@accepts("OFF-09", "SHP-04", "OFF-10")
+@accepts("OFF-09 SHP-04 OFF-10")
 def empty_tensors_at_every_boundary(f: FileBuilder) -> None:
     """Pairs of tensors without bytes stand before, between and behind two others."""
     for index in range(3):
@@ -100,7 +95,7 @@ def empty_tensors_at_every_boundary(f: FileBuilder) -> None:
             f.tensor("ab"[index], "F32", [2])
 
 
-@accepts("OFF-09", "HDR-17", over={"at-end": False, "between": True})
+@accepts("OFF-09 HDR-17", over={"at-end": False, "between": True})
 def empty_listed_before_its_predecessor(f: FileBuilder, value: bool) -> None:
     """An empty tensor is listed in front of the tensor at whose end it lies ($slug).
 
@@ -112,7 +107,7 @@ def empty_listed_before_its_predecessor(f: FileBuilder, value: bool) -> None:
         f.tensor("b", "F32", [2])
 
 
-@accepts("OFF-09", "SHP-04", "OFF-03")
+@accepts("OFF-09 SHP-04 OFF-03")
 def ranges_of_no_byte_and_of_one(f: FileBuilder) -> None:
     """Ranges whose end equals the begin take turns with ranges of one byte.
 
@@ -122,7 +117,7 @@ def ranges_of_no_byte_and_of_one(f: FileBuilder) -> None:
         f.tensor(f"t{index}", "U8", [index % 2])
 
 
-@accepts("OFF-04", "OFF-08", importance="high", over={str(n): n for n in (4095, 4096, 4097, 65536)})
+@accepts("OFF-04 OFF-08", importance="high", over={str(n): n for n in (4095, 4096, 4097, 65536)})
 def file_size(f: FileBuilder, value: int) -> None:
     """The last range ends with the file, which has $value bytes.
 
@@ -135,14 +130,14 @@ def file_size(f: FileBuilder, value: int) -> None:
     f.tensor("b", "U8", [2 * value - len(larger.render())])
 
 
-@accepts("OFF-06", "OFF-07")
+@accepts("OFF-06 OFF-07")
 def ranges_touch(f: FileBuilder) -> None:
     """Ranges of one byte touch but do not overlap; no two neighbours stand together in the header."""
     for index, place in enumerate((0, 0, 2, 1, 0, 3)):
         f.tensor("abcdef"[index], "U8", [1], at=place)
 
 
-@accepts("OFF-12", "OFF-11")
+@accepts("OFF-12 OFF-11")
 def tensor_as_padding(f: FileBuilder) -> None:
     """A tensor of seven bytes takes the place of the padding that would align its successor.
 
@@ -153,7 +148,7 @@ def tensor_as_padding(f: FileBuilder) -> None:
     f.tensor("b", "F64", [1])
 
 
-@accepts("OFF-13", "OFF-04")
+@accepts("OFF-13 OFF-04")
 def offsets_around_2p15(f: FileBuilder) -> None:
     """Ranges begin at 32,766, 32,767 and 32,768, where 16 bits with a sign end."""
     f.tensor("a", "U8", [32_766], bytes(32_766))
@@ -161,7 +156,7 @@ def offsets_around_2p15(f: FileBuilder) -> None:
         f.tensor(name, "U8", [1])
 
 
-@accepts("OFF-09", "SHP-04", "OFF-10", "ENT-11")
+@accepts("OFF-09 SHP-04 OFF-10 ENT-11")
 def many_names_with_empty_ranges(f: FileBuilder) -> None:
     """Four hundred tensors without bytes stand at one offset, beside one of sixteen bytes.
 
@@ -172,14 +167,14 @@ def many_names_with_empty_ranges(f: FileBuilder) -> None:
         f.tensor(f"{index:x}", "U8", [0])
 
 
-@accepts("FRM-04", "LIM-02")
+@accepts("FRM-04 LIM-02")
 def header_larger_than_data(f: FileBuilder) -> None:
     """A header of twenty thousand bytes stands before one byte of data, and all of it is there."""
     f.padding = b" " * 20_003
     f.tensor("w", "U8", [1])
 
 
-@rejects("OFF-09", "OFF-10", codes=("OFF_OVERLAP", "OFF_HOLE"), importance="high")
+@rejects("OFF-09 OFF-10", codes=("OFF_OVERLAP", "OFF_HOLE"), importance="high")
 def one_of_many_empty_ranges_inside(f: FileBuilder) -> None:
     """Of ten tensors without bytes one stands a byte inside its neighbour, the others on its border."""
     f.tensor("a", "U8", [4])
@@ -189,7 +184,7 @@ def one_of_many_empty_ranges_inside(f: FileBuilder) -> None:
         f.tensor(f"empty{index}", "F32", [0], begin=place, end=place)
 
 
-@rejects("OFF-05", "DAT-03", codes="OFF_SIZE_MISMATCH", importance="high")
+@rejects("OFF-05 DAT-03", codes="OFF_SIZE_MISMATCH", importance="high")
 def rows_padded(f: FileBuilder) -> None:
     """Five rows of three bytes stand in steps of four, as image code likes them.
 
@@ -198,7 +193,7 @@ def rows_padded(f: FileBuilder) -> None:
     f.tensor("w", "U8", [5, 3], pattern("w", 20))
 
 
-@rejects("OFF-08", "FRM-01", codes="OFF_TRAILING", importance="high")
+@rejects("OFF-08 FRM-01", codes="OFF_TRAILING", importance="high")
 def file_padded_to_page(f: FileBuilder) -> None:
     """Zeros behind the last tensor bring the file to 4,096 bytes."""
     f.tensor("w", "F32", [2])

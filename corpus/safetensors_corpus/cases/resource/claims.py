@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from ...author.case import ACCEPT, accepts, chooses, reject, rejects
 from ...author.file import pattern
+from ...author.parts import powers
 from ...author.resource import RecipeBuilder
+from ..framing import CAP, OVER_LIMIT, PAST_END
 
-CAP = 100_000_000
 MEGABYTE = 1_000_000
 SLACK = 16 << 20
 """Bytes of memory that any file may cost: buffers, caches and what an allocator takes in advance."""
@@ -22,8 +23,8 @@ Buffered readers ask for 4 KiB to 1 MiB at once, whatever they need: 8 KiB in Ru
 Python. Of 38 readers most take 8 to 4,096 bytes for a refusal, scanners up to 86,016. With a buffer of a
 mebibyte the length prefix, read before it, must not make the difference, nor a page of a system file. Who
 reads a large header that should be refused by its length is beyond this a hundredfold."""
-OVER_LIMIT = ("FRM_HEADER_OVER_LIMIT", "FRM_HEADER_PAST_EOF")
-PAST_END = ("FRM_HEADER_PAST_EOF", "FRM_HEADER_OVER_LIMIT")
+BYTES_MISSING = ("OFF_OUT_OF_BOUNDS", "OFF_SIZE_MISMATCH")
+SIXTEEN = bytes(range(1, 17))
 FAR = pattern("far", 8)
 
 
@@ -35,8 +36,8 @@ def constant_cost(f: RecipeBuilder) -> None:
     f.budget = {"seconds": 2, "peak_bytes": SLACK, "read_bytes": PREFETCH}
 
 
-def linear_cost(f: RecipeBuilder, *, more: int = 0) -> None:
-    """Allow what a header may cost, and ``more`` bytes of data.
+def linear_cost(f: RecipeBuilder) -> None:
+    """Allow what a header may cost.
 
     Memory: LIM-03 suggests less than twenty times the header. Time: the dearest headers take the official
     library about 0.4 s for each megabyte; 0.8 s passes a reader half as fast, and fails one that is
@@ -46,22 +47,18 @@ def linear_cost(f: RecipeBuilder, *, more: int = 0) -> None:
     size = f.header_size
     f.budget = {
         "seconds": round(2 + 0.8 * size / MEGABYTE, 1),
-        "peak_bytes": SLACK + 20 * size + more,
-        "read_bytes": PREFETCH + 2 * size + more,
+        "peak_bytes": SLACK + 20 * size,
+        "read_bytes": PREFETCH + 2 * size,
     }
 
 
-def entry(f: RecipeBuilder, name: str, dtype: str, shape: list[int], begin: int, end: int) -> None:
-    """Add the text of an ordinary entry to the header, without punctuation around it."""
-    f.header(
-        f'"{name}":{{"dtype":"{dtype}","shape":{shape},"data_offsets":[{begin},{end}]}}'.replace(" ", "")
-    )
+def entry(name: str, dtype: str, shape: list[int], begin: int, end: int) -> str:
+    """Return the text of an ordinary entry, without punctuation around it."""
+    return f'"{name}":{{"dtype":"{dtype}","shape":{shape},"data_offsets":[{begin},{end}]}}'.replace(" ", "")
 
 
 @rejects(
-    "FRM-06",
-    "FRM-04",
-    "LIM-02",
+    "FRM-06 FRM-04 LIM-02",
     codes=OVER_LIMIT,
     importance="critical",
     over={"100000001": CAP + 1, "2p40": 2**40, "2p63": 2**63},
@@ -76,7 +73,7 @@ def claimed_header(f: RecipeBuilder, value: int) -> None:
     constant_cost(f)
 
 
-@rejects("FRM-04", "LIM-02", codes=PAST_END, importance="critical")
+@rejects("FRM-04 LIM-02", codes=PAST_END, importance="critical")
 def claimed_header_at_cap(f: RecipeBuilder) -> None:
     """Sixteen bytes of file claim the largest permitted header.
 
@@ -87,43 +84,30 @@ def claimed_header_at_cap(f: RecipeBuilder) -> None:
     constant_cost(f)
 
 
-@rejects(
-    "OFF-04",
-    "LIM-02",
-    codes=("OFF_OUT_OF_BOUNDS", "OFF_SIZE_MISMATCH"),
-    importance="critical",
-    over={"2p32": 2**32, "2p40": 2**40},
-)
+@rejects("OFF-04 LIM-02", codes=BYTES_MISSING, importance="critical", over=powers("2p32", "2p40"))
 def claimed_tensor(f: RecipeBuilder, value: int) -> None:
     """A tensor of $value bytes in a file of about a hundred.
 
     Shape, dtype and range agree, so only a look at the end of the file shows that the bytes are not there.
     """
-    f.header("{")
-    entry(f, "w", "U8", [value], 0, value)
-    f.header("}")
-    f.data(bytes(range(1, 17)))
+    f.header("{", entry("w", "U8", [value], 0, value), "}")
+    f.data(SIXTEEN)
     constant_cost(f)
 
 
-@rejects(
-    "OFF-05", "LIM-02", codes="OFF_SIZE_MISMATCH", importance="critical", over={"2p32": 2**32, "2p40": 2**40}
-)
+@rejects("OFF-05 LIM-02", codes="OFF_SIZE_MISMATCH", importance="critical", over=powers("2p32", "2p40"))
 def claimed_shape(f: RecipeBuilder, value: int) -> None:
     """A shape of $value elements over a range of sixteen bytes.
 
     The range lies in the file; memory taken for the shape before the comparison does not.
     """
-    f.header("{")
-    entry(f, "w", "F32", [value], 0, 16)
-    f.header("}")
-    f.data(bytes(range(1, 17)))
+    f.header("{", entry("w", "F32", [value], 0, 16), "}")
+    f.data(SIXTEEN)
     constant_cost(f)
 
 
 @accepts(
-    "SHP-04",
-    "LIM-02",
+    "SHP-04 LIM-02",
     importance="high",
     steps=("open", "read"),
     over={"behind": [0, 2**40], "before": [2**40, 0], "between": [2**20, 0, 2**20]},
@@ -133,9 +117,7 @@ def large_dimension_of_nothing(f: RecipeBuilder, value: list[int]) -> None:
 
     A reader that makes a list for every row makes millions or billions of empty lists.
     """
-    f.header("{")
-    entry(f, "w", "F32", value, 0, 0)
-    f.header("}")
+    f.header("{", entry("w", "F32", value, 0, 0), "}")
     f.align_header()
     f.holds("w", "F32", value, b"")
     constant_cost(f)
@@ -149,9 +131,7 @@ def large_dimension_of_nothing(f: RecipeBuilder, value: list[int]) -> None:
 )
 def dimension_2p63_of_nothing(f: RecipeBuilder) -> None:
     """A tensor of 2^63 rows without bytes, which must cost nothing."""
-    f.header("{")
-    entry(f, "w", "U8", [2**63, 0], 0, 0)
-    f.header("}")
+    f.header("{", entry("w", "U8", [2**63, 0], 0, 0), "}")
     f.align_header()
     f.holds("w", "U8", [2**63, 0], b"")
     constant_cost(f)
@@ -159,20 +139,16 @@ def dimension_2p63_of_nothing(f: RecipeBuilder) -> None:
 
 def _far(f: RecipeBuilder, begin: int) -> None:
     """Add a first tensor of ``begin`` zero bytes and a second one of two floats behind it."""
-    f.header("{")
-    entry(f, "near", "U8", [begin], 0, begin)
-    f.header(",")
-    entry(f, "far", "F32", [2], begin, begin + 8)
-    f.header("}")
+    f.header(
+        "{", entry("near", "U8", [begin], 0, begin), ",", entry("far", "F32", [2], begin, begin + 8), "}"
+    )
     f.pad_header(-(-f.header_size // 8) * 8)
     f.data({"zeros": begin}, FAR)
     f.holds("far", "F32", [2], FAR)
 
 
 @accepts(
-    "OFF-14",
-    "LIM-07",
-    "API-01",
+    "OFF-14 LIM-07 API-01",
     steps=("slice",),
     importance="critical",
     over={
@@ -197,11 +173,9 @@ def tensor_behind(f: RecipeBuilder, value: int) -> None:
 
 
 @accepts(
-    "LIM-07",
-    "API-01",
-    "OFF-14",
+    "LIM-07 API-01 OFF-14",
     importance="high",
-    over={"2p31": 2**31, "2p32": 2**32, "2p40": 2**40},
+    over=powers("2p31", "2p32", "2p40"),
     bugs={"2p31": ("FB-135",), "2p32": ("FB-135",)},
 )
 def opened_only(f: RecipeBuilder, value: int) -> None:
@@ -214,22 +188,24 @@ def opened_only(f: RecipeBuilder, value: int) -> None:
     constant_cost(f)
 
 
-@accepts("LIM-07", "OFF-14", "API-01", steps=("slice",), importance="high")
+@accepts("LIM-07 OFF-14 API-01", steps=("slice",), importance="high")
 def element_count_beyond_32_bits(f: RecipeBuilder) -> None:
     """A tensor of 2^32 + 2 elements lies in front of the one that is asked for."""
     count = 2**32 + 2
-    f.header("{")
-    entry(f, "near", "BF16", [2, count // 2], 0, 2 * count)
-    f.header(",")
-    entry(f, "far", "F32", [2], 2 * count, 2 * count + 8)
-    f.header("}")
+    f.header(
+        "{",
+        entry("near", "BF16", [2, count // 2], 0, 2 * count),
+        ",",
+        entry("far", "F32", [2], 2 * count, 2 * count + 8),
+        "}",
+    )
     f.data({"zeros": 2 * count}, FAR)
     f.holds("far", "F32", [2], FAR)
     f.ask("far")
     constant_cost(f)
 
 
-@accepts("LIM-07", "OFF-11", "OFF-14", steps=("slice",))
+@accepts("LIM-07 OFF-11 OFF-14", steps=("slice",))
 def unaligned_behind_2p32(f: RecipeBuilder) -> None:
     """Behind four gigabytes and a byte lies a tensor that no alignment fits."""
     _far(f, 2**32 + 1)
@@ -237,70 +213,50 @@ def unaligned_behind_2p32(f: RecipeBuilder) -> None:
     constant_cost(f)
 
 
-@rejects(
-    "OFF-04",
-    "LIM-02",
-    "OFF-14",
-    codes=("OFF_OUT_OF_BOUNDS", "OFF_SIZE_MISMATCH"),
-    importance="critical",
-)
+@rejects("OFF-04 LIM-02 OFF-14", codes=BYTES_MISSING, importance="critical")
 def data_shorter_by_2p32(f: RecipeBuilder) -> None:
     """The declared end and the size of the data differ by exactly 2^32.
 
     Compared in 32 bits the two are equal, and the reader goes on to read far behind the end of the file.
     """
-    f.header("{")
-    entry(f, "w", "U8", [2**32 + 8], 0, 2**32 + 8)
-    f.header("}")
+    f.header("{", entry("w", "U8", [2**32 + 8], 0, 2**32 + 8), "}")
     f.data(FAR)
     constant_cost(f)
 
 
-@rejects("OFF-08", "OFF-14", codes=("OFF_TRAILING", "OFF_HOLE"), importance="high")
+@rejects("OFF-08 OFF-14", codes=("OFF_TRAILING", "OFF_HOLE"), importance="high")
 def data_longer_by_2p32(f: RecipeBuilder) -> None:
     """Exactly 2^32 bytes follow the last tensor.
 
     Compared in 32 bits the file ends where it should, and four gigabytes can hide behind it.
     """
-    f.header("{")
-    entry(f, "w", "F32", [2], 0, 8)
-    f.header("}")
+    f.header("{", entry("w", "F32", [2], 0, 8), "}")
     f.data(FAR, {"zeros": 2**32})
     constant_cost(f)
 
 
-@rejects("OFF-07", "OFF-14", codes="OFF_HOLE", importance="high")
+@rejects("OFF-07 OFF-14", codes="OFF_HOLE", importance="high")
 def hole_of_2p32(f: RecipeBuilder) -> None:
     """Exactly 2^32 bytes lie between two tensors and belong to neither."""
-    f.header("{")
-    entry(f, "a", "F32", [2], 0, 8)
-    f.header(",")
-    entry(f, "b", "F32", [2], 2**32 + 8, 2**32 + 16)
-    f.header("}")
+    f.header("{", entry("a", "F32", [2], 0, 8), ",", entry("b", "F32", [2], 2**32 + 8, 2**32 + 16), "}")
     f.data(FAR, {"zeros": 2**32}, FAR)
     constant_cost(f)
 
 
-@rejects(
-    "OFF-04", "LIM-07", codes="OFF_OUT_OF_BOUNDS", importance="high", over={"2p32": 2**32, "2p40": 2**40}
-)
+@rejects("OFF-04 LIM-07", codes="OFF_OUT_OF_BOUNDS", importance="high", over=powers("2p32", "2p40"))
 def one_byte_short(f: RecipeBuilder, value: int) -> None:
     """A file with a tensor of $value bytes lacks its very last byte.
 
     A size kept as a floating-point number of single precision does not notice.
     """
-    f.header("{")
-    entry(f, "w", "U8", [value], 0, value)
-    f.header("}")
+    f.header("{", entry("w", "U8", [value], 0, value), "}")
     f.data({"zeros": value - 1})
     constant_cost(f)
 
 
-@rejects("OFF-08", "LIM-07", codes=("OFF_TRAILING", "OFF_HOLE"), over={"2p32": 2**32, "2p40": 2**40})
+@rejects("OFF-08 LIM-07", codes=("OFF_TRAILING", "OFF_HOLE"), over=powers("2p32", "2p40"))
 def one_byte_more(f: RecipeBuilder, value: int) -> None:
     """One byte follows a tensor of $value bytes."""
-    f.header("{")
-    entry(f, "w", "U8", [value], 0, value)
-    f.header("}")
+    f.header("{", entry("w", "U8", [value], 0, value), "}")
     f.data({"zeros": value + 1})
     constant_cost(f)

@@ -5,12 +5,14 @@ Single tokens are deep nesting, numbers without end, long strings, long names an
 
 from __future__ import annotations
 
-from ...author.case import ACCEPT, Accept, Reject, accepts, chooses, reject, rejects
+from ...author.case import ACCEPT, accepts, chooses, reject, rejects
 from ...author.resource import RecipeBuilder
-from .claims import MEGABYTE, entry, linear_cost
-from .header import LARGE_FIELD
+from .claims import BYTES_MISSING, MEGABYTE, entry, linear_cost
+from .header import ALL, LARGE_FIELD, counted_byte
 
-DEEP = {"100000": 100_000, "1000000": 1_000_000}
+COUNTS = {"100000": 100_000, "1000000": 1_000_000}
+DIGITS = {"1mb": MEGABYTE - 100, "10mb": 10 * MEGABYTE}
+SMALL_AND_LARGE = {"1mb": MEGABYTE, "25mb": 25 * MEGABYTE}
 TOO_DEEP = ("HDR_TOO_DEEP", "HDR_NOT_JSON", "ENT_UNKNOWN_FIELD")
 NEVER_CLOSED = ("HDR_NOT_JSON", "HDR_TOO_DEEP", "ENT_UNKNOWN_FIELD")
 OPEN_ENTRY = '{"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"x":'
@@ -33,7 +35,7 @@ def _one_byte(f: RecipeBuilder) -> None:
     "LIM-08",
     options={"reject": reject(*TOO_DEEP), "accept": ACCEPT},
     importance="critical",
-    over={f"{what}-{slug}": (what, n) for what in ("arrays", "objects") for slug, n in DEEP.items()},
+    over={f"{what}-{slug}": (what, n) for what in ("arrays", "objects") for slug, n in COUNTS.items()},
 )
 def nested_in_ignored_field(f: RecipeBuilder, value: tuple[str, int]) -> None:
     """An unknown field holds a value nested very deeply, and properly closed: $slug.
@@ -50,9 +52,7 @@ def nested_in_ignored_field(f: RecipeBuilder, value: tuple[str, int]) -> None:
 
 
 @rejects(
-    "HDR-07",
-    "HDR-16",
-    "LIM-08",
+    "HDR-07 HDR-16 LIM-08",
     codes=NEVER_CLOSED,
     importance="critical",
     over={
@@ -69,13 +69,7 @@ def nested_and_never_closed(f: RecipeBuilder, value: tuple[str, int]) -> None:
     linear_cost(f)
 
 
-@rejects(
-    "SHP-01",
-    "HDR-16",
-    codes=("SHP_BAD_TYPE", "HDR_TOO_DEEP"),
-    importance="critical",
-    over=DEEP,
-)
+@rejects("SHP-01 HDR-16", codes=("SHP_BAD_TYPE", "HDR_TOO_DEEP"), importance="critical", over=COUNTS)
 def nested_in_shape(f: RecipeBuilder, value: int) -> None:
     """The only dimension of a shape stands inside $value arrays.
 
@@ -89,13 +83,7 @@ def nested_in_shape(f: RecipeBuilder, value: int) -> None:
     linear_cost(f)
 
 
-@rejects(
-    "MET-01",
-    "HDR-16",
-    codes=("MET_VALUE_NOT_STRING", "HDR_TOO_DEEP"),
-    importance="critical",
-    over=DEEP,
-)
+@rejects("MET-01 HDR-16", codes=("MET_VALUE_NOT_STRING", "HDR_TOO_DEEP"), importance="critical", over=COUNTS)
 def nested_in_metadata(f: RecipeBuilder, value: int) -> None:
     """A metadata value is an empty string inside $value arrays."""
     f.header('{"__metadata__":{"key":')
@@ -106,13 +94,7 @@ def nested_in_metadata(f: RecipeBuilder, value: int) -> None:
     linear_cost(f)
 
 
-@rejects(
-    "SHP-07",
-    "LIM-08",
-    codes="ENT_BAD_INTEGER",
-    importance="high",
-    over={"1mb": MEGABYTE - 100, "10mb": 10 * MEGABYTE},
-)
+@rejects("SHP-07 LIM-08", codes="ENT_BAD_INTEGER", importance="high", over=DIGITS)
 def digits_in_shape(f: RecipeBuilder, value: int) -> None:
     """A dimension is a number of $value digits.
 
@@ -126,12 +108,10 @@ def digits_in_shape(f: RecipeBuilder, value: int) -> None:
 
 
 @rejects(
-    "OFF-04",
-    "SHP-07",
-    "LIM-08",
+    "OFF-04 SHP-07 LIM-08",
     codes=("ENT_BAD_INTEGER", "OFF_OUT_OF_BOUNDS", "OFF_BAD_PAIR"),
     importance="high",
-    over={"1mb": MEGABYTE - 100, "10mb": 10 * MEGABYTE},
+    over=DIGITS,
 )
 def digits_in_offset(f: RecipeBuilder, value: int) -> None:
     """The end of a range is a number of $value digits."""
@@ -146,7 +126,7 @@ def digits_in_offset(f: RecipeBuilder, value: int) -> None:
     "HDR-18",
     options={"reject": reject("HDR_NOT_JSON", "ENT_UNKNOWN_FIELD", "LIM_TIME"), "skip": ACCEPT},
     importance="high",
-    over={"1mb": MEGABYTE - 100, "10mb": 10 * MEGABYTE},
+    over=DIGITS,
 )
 def digits_in_ignored_field(f: RecipeBuilder, value: int) -> None:
     """An integer in an unknown field has $value digits.
@@ -159,7 +139,7 @@ def digits_in_ignored_field(f: RecipeBuilder, value: int) -> None:
     _one_byte(f)
 
 
-@chooses("large-ignored-field", "LIM-08", "HDR-18", options=LARGE_FIELD, over={"1mb": MEGABYTE - 100})
+@chooses("large-ignored-field", "LIM-08 HDR-18", options=LARGE_FIELD, over={"1mb": MEGABYTE - 100})
 def decimals_in_ignored_field(f: RecipeBuilder, value: int) -> None:
     """A number in an unknown field has $value zeros behind its decimal point, and then a digit.
 
@@ -172,9 +152,7 @@ def decimals_in_ignored_field(f: RecipeBuilder, value: int) -> None:
 
 
 @accepts(
-    "LIM-08",
-    "HDR-15",
-    "MET-04",
+    "LIM-08 HDR-15 MET-04",
     over={
         "unicode": ("\\u0041", MEGABYTE),
         "pairs": ("\\ud83d\\ude00", MEGABYTE),
@@ -194,7 +172,7 @@ def escapes(f: RecipeBuilder, value: tuple[str, int]) -> None:
     linear_cost(f)
 
 
-@rejects("HDR-07", "LIM-08", codes="HDR_NOT_JSON", over={"1mb": MEGABYTE, "25mb": 25 * MEGABYTE})
+@rejects("HDR-07 LIM-08", codes="HDR_NOT_JSON", over=SMALL_AND_LARGE)
 def string_without_end(f: RecipeBuilder, value: int) -> None:
     """A metadata value begins and is not closed within a header of $value bytes.
 
@@ -207,8 +185,7 @@ def string_without_end(f: RecipeBuilder, value: int) -> None:
 
 @chooses(
     "large-ignored-field",
-    "LIM-04",
-    "LIM-08",
+    "LIM-04 LIM-08",
     options=LARGE_FIELD,
     heavy=True,
     over={"1mb": MEGABYTE, "10mb": 10 * MEGABYTE},
@@ -225,33 +202,20 @@ def distinct_unknown_fields(f: RecipeBuilder, value: int) -> None:
     linear_cost(f)
 
 
-LONG_NAME: dict[str, Accept | Reject] = {
-    "accept": ACCEPT,
-    "reject": reject("LIM_NAME", "FRM_HEADER_OVER_LIMIT"),
-}
-
-
 @chooses(
     "long-name",
     "LIM-08",
-    options=LONG_NAME,
-    over={"1mb": MEGABYTE, "5mb": 5 * MEGABYTE, "25mb": 25 * MEGABYTE, "100mb": 100 * MEGABYTE},
+    options={"accept": ACCEPT, "reject": reject("LIM_NAME", "FRM_HEADER_OVER_LIMIT")},
+    over=ALL,
 )
 def long_name(f: RecipeBuilder, value: int) -> None:
     """The name of the only tensor fills a header of $value bytes."""
     f.header('{"')
     f.fill_header(value, "n", '":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}')
-    f.data(b"*")
-    f.holds_count(1, "U8")
-    linear_cost(f)
+    counted_byte(f)
 
 
-@rejects(
-    "OFF-04",
-    "LIM-09",
-    codes=("OFF_OUT_OF_BOUNDS", "OFF_SIZE_MISMATCH"),
-    over={"1mb": MEGABYTE, "25mb": 25 * MEGABYTE},
-)
+@rejects("OFF-04 LIM-09", codes=BYTES_MISSING, over=SMALL_AND_LARGE)
 def long_name_with_far_range(f: RecipeBuilder, value: int) -> None:
     """A tensor whose name fills a header of $value bytes reaches one byte beyond the data.
 
@@ -263,14 +227,7 @@ def long_name_with_far_range(f: RecipeBuilder, value: int) -> None:
     linear_cost(f)
 
 
-@rejects(
-    "DTY-01",
-    "LIM-09",
-    "LIM-04",
-    codes="DTY_UNKNOWN",
-    heavy=True,
-    over={"1mb": MEGABYTE, "25mb": 25 * MEGABYTE},
-)
+@rejects("DTY-01 LIM-09 LIM-04", codes="DTY_UNKNOWN", heavy=True, over=SMALL_AND_LARGE)
 def every_entry_broken(f: RecipeBuilder, value: int) -> None:
     """Every entry in a header of $value bytes names a dtype that does not exist.
 
@@ -281,7 +238,7 @@ def every_entry_broken(f: RecipeBuilder, value: int) -> None:
     linear_cost(f)
 
 
-@accepts("LIM-04", "HDR-19", over={"1mb": MEGABYTE, "25mb": 25 * MEGABYTE})
+@accepts("LIM-04 HDR-19", over=SMALL_AND_LARGE)
 def names_with_long_common_prefix(f: RecipeBuilder, value: int) -> None:
     """Names agree in their first thousand letters and fill a header of $value bytes.
 
@@ -322,17 +279,14 @@ def tensors(f: RecipeBuilder, value: tuple[int, int]) -> None:
     "much-metadata",
     "LIM-04",
     options={"accept": ACCEPT, "reject": reject("LIM_METADATA", "LIM_MEMORY", "LIM_TIME")},
-    over={"100000": 100_000, "1000000": 1_000_000},
+    over=COUNTS,
 )
 def metadata_keys(f: RecipeBuilder, value: int) -> None:
     """A metadata map of $value keys beside one tensor."""
     f.header('{"__metadata__":{', {"each": '"key{i}":"value"', "count": value, "separator": ","}, "},")
-    entry(f, "w", "U8", [1], 0, 1)
-    f.header("}")
+    f.header(entry("w", "U8", [1], 0, 1), "}")
     f.align_header()
-    f.data(b"*")
-    f.holds_count(1, "U8")
-    linear_cost(f)
+    counted_byte(f)
 
 
 @chooses(
@@ -340,13 +294,11 @@ def metadata_keys(f: RecipeBuilder, value: int) -> None:
     "LIM-08",
     options={"accept": ACCEPT, "reject": reject("LIM_RANK")},
     importance="high",
-    over={"100000": 100_000, "1000000": 1_000_000},
+    over=COUNTS,
 )
 def rank(f: RecipeBuilder, value: int) -> None:
     """A tensor of $value dimensions, each of them 1."""
     f.header('{"w":{"dtype":"U8","shape":[1')
     f.header({"repeat": {"text": ",1"}, "count": value - 1}, '],"data_offsets":[0,1]}}')
     f.align_header()
-    f.data(b"*")
-    f.holds_count(1, "U8")
-    linear_cost(f)
+    counted_byte(f)

@@ -7,21 +7,13 @@ from __future__ import annotations
 
 from ...author.case import ACCEPT, chooses, reject, rejects
 from ...author.file import FileBuilder, pattern
-from ...author.parts import PLACES
+from ...author.parts import PLACES, sized, three_tensors
 
 MAX = 2**64 - 1
+OVERFLOW = reject("SHP_OVERFLOW")
 WRAPPED = ("SHP_OVERFLOW", "OFF_SIZE_MISMATCH")
 Sized = tuple[str, list[int], int]
 """Dtype, dimensions, bytes in the file."""
-
-
-def _sized(f: FileBuilder, value: Sized) -> None:
-    """Add one tensor whose range has the given number of bytes, whatever its shape says."""
-    dtype, shape, size = value
-    f.tensor("w", dtype, shape, pattern("w", size))
-
-
-OVERFLOW = reject("SHP_OVERFLOW")
 
 
 @chooses(
@@ -57,18 +49,17 @@ def overflow_before_zero(f: FileBuilder, value: list[int]) -> None:
     f.tensor("w", "U8", value)
 
 
-@rejects("SHP-03", "OFF-05", codes="OFF_SIZE_MISMATCH", importance="high", over={"0": 0, "2": 2, "8": 8})
+@rejects("SHP-03 OFF-05", codes="OFF_SIZE_MISMATCH", importance="high", over={"0": 0, "2": 2, "8": 8})
 def scalar_with_bytes(f: FileBuilder, value: int) -> None:
     """A scalar of F32 over $value bytes.
 
     An empty product is one; a reader that takes it for zero elements, or for any number, accepts this.
     """
-    _sized(f, ("F32", [], value))
+    sized(f, "F32", [], value)
 
 
 @rejects(
-    "SHP-04",
-    "OFF-05",
+    "SHP-04 OFF-05",
     codes="OFF_SIZE_MISMATCH",
     importance="high",
     over={
@@ -80,7 +71,7 @@ def scalar_with_bytes(f: FileBuilder, value: int) -> None:
 )
 def empty_or_not(f: FileBuilder, value: Sized) -> None:
     """Shape and range disagree whether the tensor is empty: $slug."""
-    _sized(f, value)
+    sized(f, *value)
 
 
 @rejects(
@@ -95,22 +86,17 @@ def product_wraps_to_zero(f: FileBuilder) -> None:
 
     Product and range agree, and the reader hands out a tensor of 2^64 elements without memory.
     """
-    _sized(f, ("F32", [2**32, 2**32], 0))
+    sized(f, "F32", [2**32, 2**32], 0)
 
 
 @rejects("SHP-05", codes=WRAPPED, importance="critical", bugs=("FB-05",), over=PLACES)
 def product_wraps_to_zero_among_three(f: FileBuilder, value: int) -> None:
     """The $slug of three tensors has dimensions that wrap to zero over an empty range."""
-    for index, name in enumerate("abc"):
-        if index == value:
-            f.tensor(name, "F32", [2**32, 2**32], b"")
-        else:
-            f.tensor(name, "F32", [2])
+    three_tensors(f, value, shape=[2**32, 2**32], data=b"")
 
 
 @rejects(
-    "OFF-04",
-    "SHP-05",
+    "OFF-04 SHP-05",
     codes=("OFF_OUT_OF_BOUNDS", "SHP_OVERFLOW", "OFF_SIZE_MISMATCH", "OFF_HOLE"),
     importance="critical",
     issue="https://github.com/google-ai-edge/LiteRT/issues/9255",
@@ -129,26 +115,25 @@ def product_wraps_to_zero_far_range(f: FileBuilder) -> None:
     "SHP-05",
     codes=WRAPPED,
     importance="critical",
-    bugs={
-        "0-from-rank-4": ("FB-05",),
-        "0-from-2p63-and-2": ("FB-05",),
-        "1-from-inverse-of-3": ("FB-05",),
-        "1-from-max-and-max": ("FB-05",),
-        "4-from-three": ("FB-05",),
-        "4-from-2p63-plus-2-and-2": ("FB-05", "FB-217"),
-    },
+    bugs=("FB-05", "FB-217"),
+    over={"4-from-2p63-plus-2-and-2": ("F32", [2**63 + 2, 2], 16)},
+)
+@rejects(
+    "SHP-05",
+    codes=WRAPPED,
+    importance="critical",
+    bugs=("FB-05",),
     over={
         "0-from-rank-4": ("U8", [2**16] * 4, 0),
         "0-from-2p63-and-2": ("U8", [2**63, 2], 0),
         "1-from-inverse-of-3": ("F32", [3, pow(3, -1, 2**64)], 4),
         "1-from-max-and-max": ("F32", [MAX, MAX], 4),
-        "4-from-2p63-plus-2-and-2": ("F32", [2**63 + 2, 2], 16),
         "4-from-three": ("F32", [4194305, 4194305, 211106198978564], 16),
     },
 )
 def product_wraps_to(f: FileBuilder, value: Sized) -> None:
     """The number of elements wraps around to what the range holds: $slug."""
-    _sized(f, value)
+    sized(f, *value)
 
 
 @rejects(
@@ -166,12 +151,11 @@ def product_wraps_to(f: FileBuilder, value: Sized) -> None:
 )
 def bytes_wrap_to(f: FileBuilder, value: Sized) -> None:
     """The elements fit 64 bits, their bytes wrap around to just the size of the range: $slug."""
-    _sized(f, value)
+    sized(f, *value)
 
 
 @rejects(
-    "SHP-05",
-    "SHP-09",
+    "SHP-05 SHP-09",
     codes=WRAPPED,
     importance="critical",
     over={
@@ -188,12 +172,11 @@ def bits_wrap_to(f: FileBuilder, value: Sized) -> None:
 
     Packed dtypes make readers count in bits, which overflow eight times earlier.
     """
-    _sized(f, value)
+    sized(f, *value)
 
 
 @rejects(
-    "SHP-05",
-    "OFF-05",
+    "SHP-05 OFF-05",
     codes=WRAPPED,
     importance="critical",
     over={
@@ -208,12 +191,11 @@ def product_near(f: FileBuilder, value: list[int]) -> None:
 
     The count fits 64 bits without a sign; with a sign it is negative or the largest there is.
     """
-    _sized(f, ("U8", value, 8))
+    sized(f, "U8", value, 8)
 
 
 @rejects(
-    "OFF-05",
-    "SHP-05",
+    "OFF-05 SHP-05",
     codes=("OFF_SIZE_MISMATCH", "SHP_OVERFLOW"),
     importance="critical",
     over={
@@ -225,21 +207,20 @@ def product_near(f: FileBuilder, value: list[int]) -> None:
 )
 def wraps_32_bits_to(f: FileBuilder, value: Sized) -> None:
     """Cut to 32 bits, the size is just that of the range: $slug."""
-    _sized(f, value)
+    sized(f, *value)
 
 
-@rejects("OFF-05", "SHP-05", codes=("OFF_SIZE_MISMATCH", "SHP_OVERFLOW"), importance="critical")
+@rejects("OFF-05 SHP-05", codes=("OFF_SIZE_MISMATCH", "SHP_OVERFLOW"), importance="critical")
 def largest_without_overflow(f: FileBuilder) -> None:
     """2^61 - 1 elements of U8 over eight bytes: even counted in bits nothing overflows.
 
     Memory set aside for the shape before it is compared with the range does not exist.
     """
-    _sized(f, ("U8", [2**61 - 1], 8))
+    sized(f, "U8", [2**61 - 1], 8)
 
 
 @rejects(
-    "SHP-05",
-    "OFF-05",
+    "SHP-05 OFF-05",
     codes=WRAPPED,
     importance="critical",
     over={
@@ -259,8 +240,7 @@ def bytes_near(f: FileBuilder, value: tuple[str, list[int]]) -> None:
 
 
 @rejects(
-    "OFF-05",
-    "SHP-05",
+    "OFF-05 SHP-05",
     codes=WRAPPED[::-1],
     importance="critical",
     over={
@@ -280,8 +260,7 @@ def product_wraps_to_size_in_one_of_three(f: FileBuilder, value: int) -> None:
 
     Cut to 64 bits the product is just the size of the range, so no bound is passed.
     """
-    for index, name in enumerate("abc"):
-        f.tensor(name, "U8", [2**63 + 1, 2] if index == value else [2], pattern(name, 2))
+    three_tensors(f, value, usual=("U8", [2]), shape=[2**63 + 1, 2], size=2)
 
 
 @rejects(
@@ -305,9 +284,7 @@ def product_wraps_twice(f: FileBuilder) -> None:
 
 
 @rejects(
-    "SHP-04",
-    "SHP-06",
-    "OFF-05",
+    "SHP-04 SHP-06 OFF-05",
     codes=("SHP_OVERFLOW", "OFF_SIZE_MISMATCH"),
     importance="high",
     over={"one-byte": 1, "eight-bytes": 8},

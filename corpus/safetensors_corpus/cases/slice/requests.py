@@ -8,44 +8,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...author.case import ACCEPT, Accept, Reject, chooses, reject, rejects
-from ...author.slice import SliceBuilder, numbers
+from ...author.case import ACCEPT, Options, chooses, reject, rejects
+from ...author.slice import SliceBuilder, ask_numbers, numbers
 
 S = slice
 OUT = reject("API_SLICE_OUT_OF_RANGE", "API_SLICE_UNSUPPORTED")
 NOT_OFFERED = reject("API_SLICE_UNSUPPORTED", "API_SLICE_OUT_OF_RANGE")
-CLAMP: dict[str, Accept | Reject] = {"clamp": ACCEPT, "error": OUT}
-EMPTY: dict[str, Accept | Reject] = {"empty": ACCEPT, "error": OUT}
-NUMPY: dict[str, Accept | Reject] = {"numpy": ACCEPT, "error": NOT_OFFERED}
-UNDERFLOW = "https://github.com/safetensors/safetensors/issues/843"
+Indices = dict[str, tuple[Any, ...]]
+"""Slug -> index."""
+CLAMP: Options = {"clamp": ACCEPT, "error": OUT}
+EMPTY: Options = {"empty": ACCEPT, "error": OUT}
+NUMPY: Options = {"numpy": ACCEPT, "error": NOT_OFFERED}
 STRIDED = "https://github.com/safetensors/safetensors/issues/855"
-PANIC = "https://github.com/safetensors/safetensors/issues/560"
-BEYOND: dict[str, tuple[Any, ...]] = {
-    "stop-by-1": (S(0, 5),),
-    "stop-far": (S(2, 100),),
-    "stop-of-inner-dimension": (S(1, 3), S(4, 7)),
-    "start-by-1": (S(5, None),),
-    "both": (S(6, 9),),
-    "both-of-inner-dimension": (1, S(8, 10)),
-}
-OUTSIDE: dict[str, tuple[Any, ...]] = {
-    "size": (4,),
-    "minus-size-less-1": (-5,),
-    "inner-size": (1, 6),
-    "inner-minus-size-less-1": (1, -7),
-    "inner-in-last-row": (3, 6),
-    "inner-in-first-row": (0, -7),
-    "behind-range": (S(1, 3), 6),
-    "2p31": (2**31,),
-    "2p32-plus-1": (2**32 + 1,),
-    "2p63": (2**63,),
-    "2p64": (2**64,),
-    "2p64-less-1": (2**64 - 1,),
-    "2p64-plus-1": (2**64 + 1,),
-    "minus-2p63": (-(2**63),),
-    "minus-2p64": (-(2**64),),
-    "rows-times-size-wraps": (2**64 // 12 + 1,),
-}
 
 
 @chooses(
@@ -53,8 +27,15 @@ OUTSIDE: dict[str, tuple[Any, ...]] = {
     "API-09",
     options=CLAMP,
     importance="high",
-    issue=PANIC,
-    over=BEYOND,
+    issue="https://github.com/safetensors/safetensors/issues/560",
+    over={
+        "stop-by-1": (S(0, 5),),
+        "stop-far": (S(2, 100),),
+        "stop-of-inner-dimension": (S(1, 3), S(4, 7)),
+        "start-by-1": (S(5, None),),
+        "both": (S(6, 9),),
+        "both-of-inner-dimension": (1, S(8, 10)),
+    },
     bugs=("FB-11", "FB-216"),
 )
 def beyond(f: SliceBuilder, index: tuple[Any, ...]) -> None:
@@ -62,8 +43,7 @@ def beyond(f: SliceBuilder, index: tuple[Any, ...]) -> None:
 
     The bytes there are those of the next row or of the next tensor.
     """
-    numbers(f)
-    f.ask("t", *index)
+    ask_numbers(f, *index)
 
 
 HUGE: dict[str, slice] = {
@@ -82,17 +62,16 @@ HUGE: dict[str, slice] = {
 }
 
 
-@chooses("slice-huge-bounds", "API-06", "API-09", options=CLAMP, importance="high", over=HUGE)
+@chooses("slice-huge-bounds", "API-06 API-09", options=CLAMP, importance="high", over=HUGE)
 def bound(f: SliceBuilder, value: slice) -> None:
     """A bound that no register may hold: $slug.
 
     Cut to its low bits or taken for negative it becomes a bound inside the tensor.
     """
-    numbers(f)
-    f.ask("t", value)
+    ask_numbers(f, value)
 
 
-HUGE_REQUESTS: dict[str, tuple[Any, ...]] = {
+HUGE_REQUESTS: Indices = {
     "stop-of-inner-dimension": (S(1, 3), S(2, 2**64 + 5)),
     "stop-of-both": (S(1, 2**65), S(0, 2**65)),
     "stop-behind-ellipsis": (..., S(3, 10**30)),
@@ -100,20 +79,19 @@ HUGE_REQUESTS: dict[str, tuple[Any, ...]] = {
 }
 
 
-ANSWERED: dict[str, Accept | Reject] = {"answer": ACCEPT, "refuse": OUT}
+ANSWERED: Options = {"answer": ACCEPT, "refuse": OUT}
 
 
-@chooses("foreign-errors", "API-06", "API-09", options=ANSWERED, importance="high", over=HUGE_REQUESTS)
+@chooses("foreign-errors", "API-06 API-09", options=ANSWERED, importance="high", over=HUGE_REQUESTS)
 def number_beyond_64_bits(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     """A number of the request is beyond 64 bits, and what it asks for is clear: $slug.
 
     A language that converts it to a register raises an error of its own.
     """
-    numbers(f)
-    f.ask("t", *index)
+    ask_numbers(f, *index)
 
 
-AT_END: dict[str, tuple[Any, ...]] = {
+AT_END: Indices = {
     "range": (S(4, 4),),
     "open-range": (S(4, None),),
     "of-inner-dimension": (S(1, 3), S(6, 6)),
@@ -131,24 +109,21 @@ def from_size(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     f.ask("t", *index)
 
 
-REVERSED: dict[str, tuple[Any, ...]] = {
-    "rows": (S(3, 1),),
-    "rows-to-0": (S(2, 0),),
-    "of-inner-dimension": (S(1, 3), S(5, 2)),
-    "of-both": (S(3, 1), S(5, 2)),
-    "beside-integer": (S(3, 1), 1),
-    "with-step-2": (S(3, 0, 2),),
-    "by-1-with-step-2": (S(2, 1, 2),),
-}
-
-
 @chooses(
     "slice-reversed",
     "API-09",
     options=EMPTY,
     importance="critical",
-    issue=UNDERFLOW,
-    over=REVERSED,
+    issue="https://github.com/safetensors/safetensors/issues/843",
+    over={
+        "rows": (S(3, 1),),
+        "rows-to-0": (S(2, 0),),
+        "of-inner-dimension": (S(1, 3), S(5, 2)),
+        "of-both": (S(3, 1), S(5, 2)),
+        "beside-integer": (S(3, 1), 1),
+        "with-step-2": (S(3, 0, 2),),
+        "by-1-with-step-2": (S(2, 1, 2),),
+    },
     bugs=("FB-13",),
 )
 def stop_before_start(f: SliceBuilder, index: tuple[Any, ...]) -> None:
@@ -156,11 +131,10 @@ def stop_before_start(f: SliceBuilder, index: tuple[Any, ...]) -> None:
 
     The difference of the two is negative, and huge where numbers have no sign.
     """
-    numbers(f)
-    f.ask("t", *index)
+    ask_numbers(f, *index)
 
 
-FROM_END: dict[str, tuple[Any, ...]] = {
+FROM_END: Indices = {
     "start": (S(-2, None),),
     "stop": (S(None, -1),),
     "both": (S(-3, -1),),
@@ -173,11 +147,10 @@ FROM_END: dict[str, tuple[Any, ...]] = {
 @chooses("slice-negative-bounds", options=NUMPY, importance="high", over=FROM_END)
 def bound_from_end(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     """A negative bound counts from the end: $slug."""
-    numbers(f)
-    f.ask("t", *index)
+    ask_numbers(f, *index)
 
 
-BEFORE: dict[str, tuple[Any, ...]] = {
+BEFORE: Indices = {
     "start": (S(-5, 2),),
     "start-far": (S(-100, None),),
     "stop": (S(None, -5),),
@@ -191,8 +164,7 @@ def bound_before_first(f: SliceBuilder, index: tuple[Any, ...]) -> None:
 
     The bytes there are those of the row or the tensor before.
     """
-    numbers(f)
-    f.ask("t", *index)
+    ask_numbers(f, *index)
 
 
 NOTHING: dict[str, tuple[list[int], tuple[Any, ...]]] = {
@@ -209,13 +181,10 @@ NOTHING: dict[str, tuple[list[int], tuple[Any, ...]]] = {
 def dimension_of_0(f: SliceBuilder, value: tuple[list[int], tuple[Any, ...]]) -> None:
     """A range over a dimension of 0: $slug."""
     shape, index = value
-    f.tensor("before", "I16", [8])
-    f.tensor("t", "I16", shape)
-    f.tensor("after", "I16", [8])
-    f.ask("t", *index)
+    ask_numbers(f, *index, shape=shape)
 
 
-STEPS: dict[str, tuple[Any, ...]] = {
+STEPS: Indices = {
     "2": (S(0, 4, 2),),
     "3-with-rest": (S(0, 4, 3),),
     "larger-than-range": (S(1, 3, 7),),
@@ -229,8 +198,7 @@ STEPS: dict[str, tuple[Any, ...]] = {
 @chooses("slice-step", options=NUMPY, importance="high", over=STEPS)
 def step(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     """A range with a step: $slug."""
-    numbers(f)
-    f.ask("t", *index)
+    ask_numbers(f, *index)
 
 
 @chooses("slice-step", options=NUMPY, importance="high", issue=STRIDED, bugs=("FB-14",))
@@ -239,11 +207,10 @@ def step_in_empty_range(f: SliceBuilder) -> None:
 
     Its shape says that nothing comes back; the data must say so too.
     """
-    numbers(f)
-    f.ask("t", S(0, 0, 2))
+    ask_numbers(f, S(0, 0, 2))
 
 
-BACKWARDS: dict[str, tuple[Any, ...]] = {
+BACKWARDS: Indices = {
     "1": (S(None, None, -1),),
     "1-of-inner-dimension": (1, S(None, None, -1)),
     "2": (S(3, None, -2),),
@@ -255,18 +222,38 @@ BACKWARDS: dict[str, tuple[Any, ...]] = {
 @chooses("slice-negative-step", options=NUMPY, over=BACKWARDS)
 def step_back(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     """A range with a negative step: $slug."""
-    numbers(f)
-    f.ask("t", *index)
+    ask_numbers(f, *index)
 
 
-@rejects("API-09", "API-05", codes=OUT.codes, importance="critical", over=OUTSIDE)
+@rejects(
+    "API-09 API-05",
+    codes=OUT.codes,
+    importance="critical",
+    over={
+        "size": (4,),
+        "minus-size-less-1": (-5,),
+        "inner-size": (1, 6),
+        "inner-minus-size-less-1": (1, -7),
+        "inner-in-last-row": (3, 6),
+        "inner-in-first-row": (0, -7),
+        "behind-range": (S(1, 3), 6),
+        "2p31": (2**31,),
+        "2p32-plus-1": (2**32 + 1,),
+        "2p63": (2**63,),
+        "2p64": (2**64,),
+        "2p64-less-1": (2**64 - 1,),
+        "2p64-plus-1": (2**64 + 1,),
+        "minus-2p63": (-(2**63),),
+        "minus-2p64": (-(2**64),),
+        "rows-times-size-wraps": (2**64 // 12 + 1,),
+    },
+)
 def integer_outside(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     """An integer lies outside its dimension: $slug.
 
     NumPy refuses it, and there is no other meaning; the bytes there belong to another row or another tensor.
     """
-    numbers(f)
-    f.ask("t", *index)
+    ask_numbers(f, *index)
 
 
 @rejects(
@@ -274,13 +261,10 @@ def integer_outside(f: SliceBuilder, index: tuple[Any, ...]) -> None:
 )
 def integer_in_dimension_of_0(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     """An integer as index of a dimension that has no elements: $slug."""
-    f.tensor("before", "I16", [8])
-    f.tensor("t", "I16", [3, 0] if len(index) == 2 else [0, 3])
-    f.tensor("after", "I16", [8])
-    f.ask("t", *index)
+    ask_numbers(f, *index, shape=[3, 0] if len(index) == 2 else [0, 3])
 
 
-MANY: dict[str, tuple[Any, ...]] = {
+MANY: Indices = {
     "integers": (1, 2, 0),
     "ranges": (S(None), S(None), S(None)),
     "behind-ellipsis": (..., 1, 2, 0),
@@ -291,8 +275,7 @@ MANY: dict[str, tuple[Any, ...]] = {
 @rejects("API-07", codes=OUT.codes, importance="high", over=MANY)
 def too_many(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     """Three indices for two dimensions: $slug."""
-    numbers(f)
-    f.ask("t", *index)
+    ask_numbers(f, *index)
 
 
 @rejects("API-07", codes=OUT.codes, over={"integer": (0,), "range": (S(None),), "empty-range": (S(0, 0),)})
@@ -303,7 +286,7 @@ def scalar_index(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     f.ask("t", *index)
 
 
-WRONG: dict[str, tuple[Any, ...]] = {
+WRONG: Indices = {
     "two-ellipses": (..., ...),
     "two-ellipses-around-integer": (..., 1, ...),
     "float": (1.0,),
@@ -317,11 +300,10 @@ WRONG: dict[str, tuple[Any, ...]] = {
 @rejects("API-07", codes=NOT_OFFERED.codes, over=WRONG)
 def no_index(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     """Something that is no index to any array library: $slug."""
-    numbers(f)
-    f.ask("t", *index)
+    ask_numbers(f, *index)
 
 
-ZERO: dict[str, tuple[Any, ...]] = {
+ZERO: Indices = {
     "rows": (S(0, 4, 0),),
     "of-open-range": (S(None, None, 0),),
     "of-inner-dimension": (1, S(0, 6, 0)),
@@ -329,11 +311,10 @@ ZERO: dict[str, tuple[Any, ...]] = {
 }
 
 
-@rejects("API-07", "API-09", codes=NOT_OFFERED.codes, importance="high", over=ZERO)
+@rejects("API-07 API-09", codes=NOT_OFFERED.codes, importance="high", over=ZERO)
 def step_of_0(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     """A range with a step of 0, which would never arrive: $slug."""
-    numbers(f)
-    f.ask("t", *index)
+    ask_numbers(f, *index)
 
 
 UNKNOWN = {
@@ -356,17 +337,16 @@ def unknown_name(f: SliceBuilder, value: str) -> None:
     f.ask(value, S(0, 1))
 
 
-AXIS: dict[str, tuple[Any, ...]] = {"alone": (None,), "before-integer": (None, 2), "last": (1, S(2, 4), None)}
+AXIS: Indices = {"alone": (None,), "before-integer": (None, 2), "last": (1, S(2, 4), None)}
 
 
 @chooses("slice-new-axis", options={"numpy": ACCEPT, "error": NOT_OFFERED}, over=AXIS)
 def null(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     """Null as an index, which to NumPy adds a dimension: $slug."""
-    numbers(f)
-    f.ask("t", *index)
+    ask_numbers(f, *index)
 
 
-LISTS: dict[str, tuple[Any, ...]] = {
+LISTS: Indices = {
     "two-rows": ([0, 2],),
     "repeated-row": ([1, 1],),
     "backwards": ([3, 0],),
@@ -386,16 +366,11 @@ def positions(f: SliceBuilder, index: tuple[Any, ...]) -> None:
 
 
 @rejects(
-    "API-07",
-    "API-09",
-    codes=OUT.codes,
-    importance="high",
-    over={"size": [0, 4], "far": [2**40], "before": [-5]},
+    "API-07 API-09", codes=OUT.codes, importance="high", over={"size": [0, 4], "far": [2**40], "before": [-5]}
 )
 def list_outside(f: SliceBuilder, value: list[int]) -> None:
     """A list with a position outside the dimension: $slug."""
-    numbers(f)
-    f.ask("t", value)
+    ask_numbers(f, value)
 
 
 @chooses(

@@ -1,35 +1,39 @@
-"""Slice: parts of a tensor that lie within its bounds.
+"""Slice: parts of a tensor that lie within its bounds, and dtypes whose elements share bytes (API-08).
 
 The tensors lie at every place of the file, have elements of every kind, and have others beside them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from ...author.case import accepts, rejects
+from ...author.case import ACCEPT, Options, accepts, chooses, reject, rejects
 from ...author.file import pattern
 from ...author.parts import rare
-from ...author.slice import SliceBuilder, numbers
+from ...author.slice import SliceBuilder, ask_numbers, numbers
 
 S = slice
+OUT = reject("API_SLICE_OUT_OF_RANGE", "API_SLICE_UNSUPPORTED")
+NOT_OFFERED = reject("API_SLICE_UNSUPPORTED", "API_SLICE_OUT_OF_RANGE")
+Indices = dict[str, tuple[Any, ...]]
+"""Slug -> index."""
 
 
 @accepts("API-05", importance="high")
 def rows_in_the_middle(f: SliceBuilder) -> None:
     """Rows 1 and 2 of four."""
-    numbers(f)
-    f.ask("t", S(1, 3))
+    ask_numbers(f, S(1, 3))
 
 
 @accepts("API-05", importance="high")
 def whole_by_no_index(f: SliceBuilder) -> None:
     """The empty tuple as index asks for the whole tensor."""
-    numbers(f)
-    f.ask("t")
+    ask_numbers(f)
 
 
-INTEGERS: dict[str, tuple[Any, ...]] = {
+INTEGERS: Indices = {
     "first": (0,),
     "last": (3,),
     "minus-1": (-1,),
@@ -50,11 +54,10 @@ def integer(f: SliceBuilder, index: tuple[Any, ...]) -> None:
 
     An integer takes its dimension away; a negative one counts from the end.
     """
-    numbers(f)
-    f.ask("t", *index)
+    ask_numbers(f, *index)
 
 
-RANGES: dict[str, tuple[Any, ...]] = {
+RANGES: Indices = {
     "all": (S(None),),
     "first-row": (S(0, 1),),
     "last-row": (S(3, 4),),
@@ -71,11 +74,10 @@ RANGES: dict[str, tuple[Any, ...]] = {
 @accepts("API-05", importance="high", over=RANGES, bugs=("FB-114",))
 def span(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     """Ranges within the bounds: $slug."""
-    numbers(f)
-    f.ask("t", *index)
+    ask_numbers(f, *index)
 
 
-EMPTY: dict[str, tuple[Any, ...]] = {
+EMPTY: Indices = {
     "at-the-start": (S(0, 0),),
     "in-the-middle": (S(2, 2),),
     "of-inner-dimension": (S(1, 3), S(4, 4)),
@@ -87,11 +89,10 @@ EMPTY: dict[str, tuple[Any, ...]] = {
 @accepts("API-05", importance="high", over=EMPTY)
 def empty_range(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     """A range that stops where it starts holds no elements: $slug."""
-    numbers(f)
-    f.ask("t", *index)
+    ask_numbers(f, *index)
 
 
-DOTS: dict[str, tuple[Any, ...]] = {
+DOTS: Indices = {
     "alone": (...,),
     "first": (..., 1),
     "in-the-middle": (1, ..., 2),
@@ -106,13 +107,10 @@ DOTS: dict[str, tuple[Any, ...]] = {
 @accepts("API-05", over=DOTS)
 def dots(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     """An ellipsis stands for all dimensions that are not spoken of: $slug."""
-    f.tensor("before", "I16", [8])
-    f.tensor("t", "I16", [2, 3, 5])
-    f.tensor("after", "I16", [8])
-    f.ask("t", *index)
+    ask_numbers(f, *index, shape=[2, 3, 5])
 
 
-INNER: dict[str, tuple[Any, ...]] = {
+INNER: Indices = {
     "range": (S(None), S(1, 2)),
     "integer": (S(None), 2),
     "range-between-integers": (1, S(1, 3), 4),
@@ -127,10 +125,7 @@ def middle_dimension(f: SliceBuilder, index: tuple[Any, ...]) -> None:
 
     What is asked for lies in several pieces of the file.
     """
-    f.tensor("before", "I16", [8])
-    f.tensor("t", "I16", [2, 3, 5])
-    f.tensor("after", "I16", [8])
-    f.ask("t", *index)
+    ask_numbers(f, *index, shape=[2, 3, 5])
 
 
 RANKS: dict[str, tuple[list[int], tuple[Any, ...]]] = {
@@ -147,25 +142,16 @@ RANKS: dict[str, tuple[list[int], tuple[Any, ...]]] = {
 def rank(f: SliceBuilder, value: tuple[list[int], tuple[Any, ...]]) -> None:
     """A slice of a tensor with $slug dimensions."""
     shape, index = value
-    f.tensor("before", "I16", [8])
-    f.tensor("t", "I16", shape)
-    f.tensor("after", "I16", [8])
-    f.ask("t", *index)
+    ask_numbers(f, *index, shape=shape)
 
 
-SCALARS: dict[str, tuple[Any, ...]] = {"no-index": (), "ellipsis": (...,)}
-
-
-@accepts("SHP-03", "API-05", over=SCALARS)
+@accepts("SHP-03 API-05", over={"no-index": (), "ellipsis": (...,)})
 def scalar(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     """A scalar has no dimension that could be cut; $slug gives all of it."""
-    f.tensor("before", "I16", [2])
-    f.tensor("t", "I16", [])
-    f.tensor("after", "I16", [2])
-    f.ask("t", *index)
+    ask_numbers(f, *index, shape=[], beside=2)
 
 
-ONES: dict[str, tuple[Any, ...]] = {
+ONES: Indices = {
     "kept-by-range": (S(0, 1), S(1, 2), S(0, 1)),
     "taken-away-by-integer": (0, S(1, 3), 0),
     "kept-without-index": (S(None), 2),
@@ -175,10 +161,7 @@ ONES: dict[str, tuple[Any, ...]] = {
 @accepts("API-05", bugs=("FB-114",), over=ONES)
 def dimension_of_1(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     """Dimensions of length 1 stay unless an integer takes them away: $slug."""
-    f.tensor("before", "I16", [2])
-    f.tensor("t", "I16", [1, 3, 1])
-    f.tensor("after", "I16", [2])
-    f.ask("t", *index)
+    ask_numbers(f, *index, shape=[1, 3, 1], beside=2)
 
 
 @accepts("API-05", importance="high", over={"first": 0, "middle": 1, "last": 2})
@@ -189,7 +172,7 @@ def tensor(f: SliceBuilder, place: int) -> None:
     f.ask("abc"[place], S(1, 3), 1)
 
 
-@accepts("HDR-17", "API-05", importance="high")
+@accepts("HDR-17 API-05", importance="high")
 def tensor_listed_out_of_order(f: SliceBuilder) -> None:
     """The header lists the tensors in another order than their bytes."""
     for name in "abc":
@@ -203,9 +186,7 @@ WIDTHS = {"u8": "U8", "f8-e4m3": "F8_E4M3", "bf16": "BF16", "f32": "F32", "i64":
 @accepts("API-05", importance="high", over=WIDTHS, ahead=rare(WIDTHS))
 def elements(f: SliceBuilder, dtype: str) -> None:
     """A slice across both dimensions of a tensor of $value."""
-    f.tensor("before", dtype, [3])
-    f.tensor("t", dtype, [4, 5])
-    f.tensor("after", dtype, [3])
+    numbers(f, [4, 5], dtype=dtype, beside=3)
     f.ask("t", S(1, 4), S(2, 4))
 
 
@@ -218,7 +199,7 @@ def elements_bool(f: SliceBuilder) -> None:
     f.ask("t", S(1, 3), S(1, 4))
 
 
-@accepts("OFF-11", "API-05", importance="high")
+@accepts("OFF-11 API-05", importance="high")
 def unaligned_tensor(f: SliceBuilder) -> None:
     """The tensor begins at an odd offset of the data buffer.
 
@@ -229,7 +210,7 @@ def unaligned_tensor(f: SliceBuilder) -> None:
     f.ask("t", S(1, 3), S(0, 2))
 
 
-@accepts("OFF-11", "API-05", importance="high", over={"1": 1, "4": 4})
+@accepts("OFF-11 API-05", importance="high", over={"1": 1, "4": 4})
 def odd_header(f: SliceBuilder, value: int) -> None:
     """The data buffer begins $value bytes behind a multiple of eight."""
     f.padding = b""
@@ -246,20 +227,17 @@ ZERO: dict[str, tuple[list[int], tuple[Any, ...]]] = {
 }
 
 
-@accepts("SHP-04", "API-05", over=ZERO)
+@accepts("SHP-04 API-05", over=ZERO)
 def no_bytes(f: SliceBuilder, value: tuple[list[int], tuple[Any, ...]]) -> None:
     """A tensor without bytes, cut along dimensions that are not 0: $slug."""
     shape, index = value
-    f.tensor("before", "I16", [2])
-    f.tensor("t", "I16", shape)
-    f.tensor("after", "I16", [2])
-    f.ask("t", *index)
+    ask_numbers(f, *index, shape=shape, beside=2)
 
 
 NEIGHBOURS = {"f4": "F4", "f6-e2m3": "F6_E2M3", "f8-e8m0": "F8_E8M0", "f8-e4m3fnuz": "F8_E4M3FNUZ"}
 
 
-@accepts("API-04", "API-05", over=NEIGHBOURS)
+@accepts("API-04 API-05", over=NEIGHBOURS)
 def beside(f: SliceBuilder, dtype: str) -> None:
     """The tensor beside the one that is asked for has the dtype $value, which few frameworks know."""
     f.tensor("rare", dtype, [4])
@@ -267,7 +245,7 @@ def beside(f: SliceBuilder, dtype: str) -> None:
     f.ask("t", S(1, 3))
 
 
-@accepts("API-05", "ENT-09", over={"dots": "../t", "slash": "a/b", "empty": "", "accent": "\u00e9"})
+@accepts("API-05 ENT-09", over={"dots": "../t", "slash": "a/b", "empty": "", "accent": "\u00e9"})
 def name(f: SliceBuilder, value: str) -> None:
     """The tensor has an unusual name: $slug."""
     f.tensor("t", "I16", [2, 3])
@@ -301,3 +279,133 @@ def other_broken(f: SliceBuilder, what: str) -> None:
 
 for _what, (_rule, _code) in BROKEN.items():
     rejects(_rule, codes=_code, importance="high", over={_what: _what})(other_broken)
+
+
+# Elements that share bytes
+
+
+@dataclass(frozen=True)
+class Part:
+    """A packed tensor and a part of it: the shape it has, and which bytes of the tensor it takes."""
+
+    dtype: str
+    shape: list[int]
+    index: tuple[Any, ...]
+    gives: Sequence[int] = ()
+    pieces: tuple[slice, ...] = ()
+
+
+def _ask(f: SliceBuilder, part: Part) -> None:
+    f.tensor("before", "U8", [3])
+    f.tensor("t", part.dtype, part.shape)
+    f.tensor("after", "U8", [3])
+    data = f.told("t").data
+    f.gives(list(part.gives), b"".join(data[piece] for piece in part.pieces))
+    f.ask("t", *part.index)
+
+
+ROWS = {
+    "f4": Part("F4", [4, 4], (S(1, 3),), [2, 4], (S(2, 6),)),
+    "f4-one": Part("F4", [4, 4], (3,), [4], (S(6, 8),)),
+    "f4-whole": Part("F4", [4, 4], (), [4, 4], (S(0, 8),)),
+    "f4-ellipsis": Part("F4", [2, 3], (...,), [2, 3], (S(0, 3),)),
+    "f4-planes": Part("F4", [3, 1, 2], (S(1, 3),), [2, 1, 2], (S(1, 3),)),
+    "f4-middle-dimension": Part("F4", [2, 3, 2], (S(None), 1), [2, 2], (S(1, 2), S(4, 5))),
+    "f4-two-of-half-a-byte": Part("F4", [6, 1], (S(2, 4),), [2, 1], (S(1, 2),)),
+    "f4-two-of-three-halves": Part("F4", [4, 3], (S(2, 4),), [2, 3], (S(3, 6),)),
+    "f4-empty": Part("F4", [4, 4], (S(2, 2),), [0, 4], ()),
+    "f6-e2m3": Part("F6_E2M3", [3, 4], (S(1, 3),), [2, 4], (S(3, 9),)),
+    "f6-e3m2-one": Part("F6_E3M2", [3, 4], (1,), [4], (S(3, 6),)),
+    "f6-e2m3-four-of-one": Part("F6_E2M3", [8, 1], (S(4, 8),), [4, 1], (S(3, 6),)),
+}
+
+
+@accepts(
+    "API-05 API-08",
+    importance="high",
+    issue="https://github.com/safetensors/safetensors/issues/783",
+    over=ROWS,
+    bugs={slug: ("FB-17",) for slug in ROWS if slug.startswith("f4")},
+)
+def packed_rows(f: SliceBuilder, part: Part) -> None:
+    """Rows of a packed tensor that begin and end between bytes: $slug.
+
+    The shape counts elements, so that a reader that counts bytes cuts in the wrong place.
+    """
+    _ask(f, part)
+
+
+WITHIN = {
+    "f4": Part("F4", [8], (S(2, 6),), [4], (S(1, 3),)),
+    "f4-of-each-row": Part("F4", [3, 4], (S(None), S(2, 4)), [3, 2], (S(1, 2), S(3, 4), S(5, 6))),
+    "f4-of-one-row": Part("F4", [3, 4], (1, S(0, 2)), [2], (S(2, 3),)),
+    "f6-e3m2": Part("F6_E3M2", [12], (S(4, 8),), [4], (S(3, 6),)),
+}
+
+
+@accepts("API-05 API-08", over=WITHIN)
+def packed_in_row(f: SliceBuilder, part: Part) -> None:
+    """A part of the last dimension that begins and ends between bytes: $slug."""
+    _ask(f, part)
+
+
+INSIDE = {
+    "f4-first": Part("F4", [8], (0,)),
+    "f4-second": Part("F4", [8], (1,)),
+    "f4-last": Part("F4", [8], (-1,)),
+    "f4-start": Part("F4", [8], (S(1, 8),)),
+    "f4-stop": Part("F4", [8], (S(0, 3),)),
+    "f4-both": Part("F4", [8], (S(1, 3),)),
+    "f4-row-of-half-a-byte": Part("F4", [4, 1], (S(1, 3),)),
+    "f4-row-of-three-halves": Part("F4", [4, 3], (S(0, 1),)),
+    "f4-second-row-of-three-halves": Part("F4", [4, 3], (1,)),
+    "f4-last-of-each-row": Part("F4", [3, 4], (S(None), 3)),
+    "f4-two-of-each-odd-row": Part("F4", [4, 3], (S(None), S(0, 2))),
+    "f4-middle-of-each-row": Part("F4", [2, 4], (S(None), S(1, 3))),
+    "f6-e2m3-one": Part("F6_E2M3", [8], (4,)),
+    "f6-e2m3-stop": Part("F6_E2M3", [8], (S(0, 3),)),
+    "f6-e3m2-both": Part("F6_E3M2", [8], (S(2, 6),)),
+}
+
+
+@rejects("API-08", codes=NOT_OFFERED.codes, importance="high", over=INSIDE)
+def packed_inside_byte(f: SliceBuilder, part: Part) -> None:
+    """A part of a packed tensor that begins or ends inside a byte: $slug."""
+    _ask(f, part)
+
+
+BEYOND = {
+    "f4-rows": Part("F4", [4, 4], (S(2, 6),), [2, 4], (S(4, 8),)),
+    "f4-in-row": Part("F4", [8], (S(4, 10),), [4], (S(2, 4),)),
+}
+FAR: Options = {"numpy": ACCEPT, "error": OUT}
+
+
+@chooses("slice-packed", "API-06 API-09", options=FAR, importance="high", over=BEYOND)
+def packed_beyond(f: SliceBuilder, part: Part) -> None:
+    """A range of a packed tensor reaches beyond the dimension: $slug."""
+    _ask(f, part)
+
+
+@rejects("API-09", codes=OUT.codes, importance="high")
+def packed_integer_outside(f: SliceBuilder) -> None:
+    """Row 4 of a packed tensor of four rows."""
+    _ask(f, Part("F4", [4, 4], (4,)))
+
+
+STEPPED = {
+    "f4-rows": Part("F4", [4, 4], (S(0, 4, 2),), [2, 4], (S(0, 2), S(4, 6))),
+    "f4-rows-of-one-byte": Part("F4", [5, 2], (S(1, 5, 3),), [2, 2], (S(1, 2), S(4, 5))),
+}
+
+
+@chooses("slice-packed", "API-05", options={"numpy": ACCEPT, "error": NOT_OFFERED}, over=STEPPED)
+def packed_step(f: SliceBuilder, part: Part) -> None:
+    """Every second or third row of a packed tensor, each in bytes of its own: $slug."""
+    _ask(f, part)
+
+
+@rejects("API-08", codes=NOT_OFFERED.codes, importance="high")
+def packed_step_inside_byte(f: SliceBuilder) -> None:
+    """Every second element of a packed tensor: each shares its byte with one that is not wanted."""
+    _ask(f, Part("F4", [8], (S(0, 8, 2),)))

@@ -15,6 +15,8 @@ from ...author.parts import rare
 from ...author.write import WriteBuilder
 
 DTYPES = {code.lower().replace("_", "-"): code for code in DTYPE_BITS}
+RARELY_KNOWN = ("u16", "u32", "u64", "c64", "f8-e4m3fnuz", "f8-e5m2fnuz", "f8-e8m0", "f4")
+"""Slugs of dtypes that a wrapper was reported not to know."""
 SCALARS = {"f32": "F32", "bool": "BOOL", "c64": "C64"}
 FOUR = 4
 """Elements of the vectors below: whole bytes in every dtype."""
@@ -34,26 +36,15 @@ in eight, VOID three bytes."""
 
 
 @accepts(
-    "WRT-01",
-    "DTY-05",
-    "WRT-09",
+    "WRT-01 DTY-05 WRT-09",
     ahead=rare(DTYPES),
     importance="high",
     over=DTYPES,
     bugs={
-        "bool": ("FB-29",),
-        "u8": ("FB-29",),
-        "i8": ("FB-29",),
+        **dict.fromkeys(("bool", "u8", "i8"), ("FB-29",)),
         "bf16": ("FB-42", "FB-134"),
         "f32": ("FB-51",),
-        "u16": ("FB-97",),
-        "u32": ("FB-97",),
-        "u64": ("FB-97",),
-        "c64": ("FB-97",),
-        "f8-e4m3fnuz": ("FB-97",),
-        "f8-e5m2fnuz": ("FB-97",),
-        "f8-e8m0": ("FB-97",),
-        "f4": ("FB-97",),
+        **dict.fromkeys(RARELY_KNOWN, ("FB-97",)),
     },
 )
 def dtype(f: WriteBuilder, code: str) -> None:
@@ -70,32 +61,27 @@ def two_tensors_and_metadata(f: WriteBuilder) -> None:
     f.metadata({"key": "value"})
 
 
-@accepts("SHP-03", "WRT-01", over=SCALARS, ahead=rare(SCALARS))
+@accepts("SHP-03 WRT-01", over=SCALARS, ahead=rare(SCALARS))
 def scalar(f: WriteBuilder, code: str) -> None:
     """A scalar of $value has the empty shape, not one dimension of length one."""
     f.give("t", code, [], b"\1" if code == "BOOL" else None)
 
 
-@accepts(
-    "SHP-04", "WRT-01", "WRT-17", over={"vector": [0], "rows": [0, 3], "columns": [3, 0], "middle": [2, 0, 2]}
-)
+@accepts("SHP-04 WRT-01 WRT-17", over={"vector": [0], "rows": [0, 3], "columns": [3, 0], "middle": [2, 0, 2]})
 def without_elements(f: WriteBuilder, shape: list[int]) -> None:
     """A tensor without elements keeps its shape ($slug), beside one that has some."""
     f.give("empty", "F32", shape)
     f.give("full", "F32", [2])
 
 
-@accepts("DTY-01", "SHP-04", "WRT-01", over={"f4": "F4", "f6": "F6_E3M2"})
+@accepts("DTY-01 SHP-04 WRT-01", over={"f4": "F4", "f6": "F6_E3M2"})
 def packed_without_elements(f: WriteBuilder, code: str) -> None:
     """A tensor of $value without elements takes no byte."""
     f.give("t", code, [0])
 
 
 @accepts(
-    "DTY-10",
-    "WRT-01",
-    "WRT-17",
-    "WRT-20",
+    "DTY-10 WRT-01 WRT-17 WRT-20",
     over={"f4": ("F4", [3, 4]), "f6-e2m3": ("F6_E2M3", [2, 4]), "f6-e3m2": ("F6_E3M2", [4, 4])},
 )
 def packed_matrix(f: WriteBuilder, value: tuple[str, list[int]]) -> None:
@@ -103,7 +89,7 @@ def packed_matrix(f: WriteBuilder, value: tuple[str, list[int]]) -> None:
     f.give("t", *value)
 
 
-@accepts("WRT-01", "DAT-02", over={"matrix": [2, 3], "three": [2, 3, 4], "eight": [1, 2, 1, 2, 1, 2, 1, 3]})
+@accepts("WRT-01 DAT-02", over={"matrix": [2, 3], "three": [2, 3, 4], "eight": [1, 2, 1, 2, 1, 2, 1, 3]})
 def row_major(f: WriteBuilder, shape: list[int]) -> None:
     """An asymmetric tensor in row-major order ($slug)."""
     f.give("t", "I16", shape)
@@ -124,7 +110,7 @@ VALUES = {
 }
 
 
-@accepts("WRT-01", "DAT-04", over=VALUES, ahead=rare(VALUES))
+@accepts("WRT-01 DAT-04", over=VALUES, ahead=rare(VALUES))
 def values(f: WriteBuilder, value: tuple[str, bytes]) -> None:
     """Values that a conversion would change are written bit by bit ($slug)."""
     f.give("t", value[0], [2], value[1])
@@ -137,7 +123,7 @@ def many_tensors(f: WriteBuilder) -> None:
         f.give(f"layer.{number * 77 % 200}.weight", "U8", [3])
 
 
-@accepts("DTY-01", "WRT-01", "OFF-07", importance="high")
+@accepts("DTY-01 WRT-01 OFF-07", importance="high")
 def every_dtype_in_one_file(f: WriteBuilder) -> None:
     """One vector of every dtype in one file, of lengths that leave nothing aligned by itself."""
     for number, code in enumerate(DTYPE_BITS):
@@ -145,7 +131,7 @@ def every_dtype_in_one_file(f: WriteBuilder) -> None:
         f.give(code.lower(), code, [length], bytes(length) if code == "BOOL" else None)
 
 
-@rejects("WRT-17", "DTY-09", codes=("WRT_SIZE_MISMATCH", "DTY_SUBBYTE"), over={"f4": "F4", "f6": "F6_E2M3"})
+@rejects("WRT-17 DTY-09", codes=("WRT_SIZE_MISMATCH", "DTY_SUBBYTE"), over={"f4": "F4", "f6": "F6_E2M3"})
 def packed_part_of_a_byte(f: WriteBuilder, code: str) -> None:
     """Three elements of $value do not fill whole bytes; what the rest would hold nobody says."""
     f.give("t", code, [3], bytes(3 * DTYPE_BITS[code] // 8 + 1), nbytes=3 * DTYPE_BITS[code] // 8 + 1)
@@ -158,9 +144,7 @@ def element_type(f: WriteBuilder, code: str) -> None:
     f.properties = ["target-unchanged"]
 
 
-@rejects(
-    "WRT-09", "WRT-19", codes="WRT_UNSUPPORTED_DTYPE", over={k: TYPES[k] for k in ("complex128", "object")}
-)
+@rejects("WRT-09 WRT-19", codes="WRT_UNSUPPORTED_DTYPE", over={k: TYPES[k] for k in ("complex128", "object")})
 def element_type_last_of_three(f: WriteBuilder, code: str) -> None:
     """Elements of the type $slug come last, and no byte may have been written by then."""
     f.give("a")
@@ -169,7 +153,7 @@ def element_type_last_of_three(f: WriteBuilder, code: str) -> None:
     f.properties = ["target-unchanged"]
 
 
-@rejects("WRT-09", "WRT-19", "WRT-14", codes="WRT_UNSUPPORTED_DTYPE", importance="high", bugs=("FB-77",))
+@rejects("WRT-09 WRT-19 WRT-14", codes="WRT_UNSUPPORTED_DTYPE", importance="high", bugs=("FB-77",))
 def element_type_over_an_old_file(f: WriteBuilder) -> None:
     """Elements of an unsupported type are saved over a good file, which stays."""
     f.target = "file"
@@ -206,7 +190,7 @@ def size(f: WriteBuilder, value: tuple[str, list[int], int]) -> None:
     f.properties = ["target-unchanged"]
 
 
-@rejects("WRT-17", "WRT-19", codes=("WRT_SIZE_MISMATCH", "OFF_SIZE_MISMATCH"))
+@rejects("WRT-17 WRT-19", codes=("WRT_SIZE_MISMATCH", "OFF_SIZE_MISMATCH"))
 def sizes_that_even_out(f: WriteBuilder) -> None:
     """One buffer is four bytes short and the next four bytes long; the sum is right."""
     f.storage("memory", bytes(range(1, 17)))
@@ -229,9 +213,7 @@ WRAPS: dict[str, tuple[str, list[int], int]] = {
 
 
 @rejects(
-    "WRT-17",
-    "WRT-20",
-    "SHP-05",
+    "WRT-17 WRT-20 SHP-05",
     codes=("SHP_OVERFLOW", "WRT_SIZE_MISMATCH"),
     importance="critical",
     issue="https://github.com/safetensors/safetensors/issues/765",

@@ -24,16 +24,17 @@ def padding(f: WriteBuilder, length: int) -> None:
     f.properties = ["header-padded"]
 
 
-@accepts(
-    "WRT-01",
-    "HDR-03",
-    importance="high",
-    over={"name-of-1": 1, "name-of-3": 3},
-)
+@accepts("WRT-01 HDR-03", importance="high", over={"name-of-1": 1, "name-of-3": 3})
 def padding_bytes(f: WriteBuilder, length: int) -> None:
     """Whatever fills the header up is made of spaces and counts as header ($slug)."""
     f.give("n" * length, "U8", [3])
     f.give("m" * length, "F32", [3])
+
+
+def _over(f: WriteBuilder, target: str) -> None:
+    """Save to ``target``, where an old file stands if the target has one."""
+    f.target = target
+    f.before.tensor("old", "F32", [2])
 
 
 MIXES: dict[str, list[tuple[str, int]]] = {
@@ -91,17 +92,15 @@ def compact_header(f: WriteBuilder, text: str) -> None:
 @accepts("WRT-15", over={"new": "new", "existing": "file"}, bugs=("FB-211",))
 def permissions(f: WriteBuilder, target: str) -> None:
     """The permissions of a file that is $slug are those that any program would give it."""
-    f.target = target
-    f.before.tensor("old", "F32", [2])
+    _over(f, target)
     f.give("t")
     f.properties = ["keeps-mode"]
 
 
-@accepts("WRT-15", "WRT-14")
+@accepts("WRT-15 WRT-14")
 def symbolic_link(f: WriteBuilder) -> None:
     """The target is a symbolic link to an old file; the link stays, and what it leads to is new."""
-    f.target = "link"
-    f.before.tensor("old", "F32", [2])
+    _over(f, "link")
     f.give("t")
     f.properties = ["keeps-link"]
 
@@ -109,13 +108,12 @@ def symbolic_link(f: WriteBuilder) -> None:
 @accepts("WRT-14", over={"new": "new", "existing": "file"})
 def nothing_beside_the_file(f: WriteBuilder, target: str) -> None:
     """No temporary file stays behind beside a file that is $slug."""
-    f.target = target
-    f.before.tensor("old", "F32", [2])
+    _over(f, target)
     f.give("t")
     f.properties = ["one-file"]
 
 
-@accepts("WRT-01", "OFF-08", importance="high", over={"longer": 300, "equal": 4, "shorter": 1})
+@accepts("WRT-01 OFF-08", importance="high", over={"longer": 300, "equal": 4, "shorter": 1})
 def over_an_old_file(f: WriteBuilder, length: int) -> None:
     """The target is an old file that is $slug; none of it stays."""
     f.target = "file"
@@ -123,20 +121,16 @@ def over_an_old_file(f: WriteBuilder, length: int) -> None:
     f.give("t", "F32", [4])
 
 
-SOURCES: dict[str, list[tuple[str, str, int]]] = {
-    "small": [("a", "F32", 2), ("b", "U8", 3)],
-    "several-pages": [("a", "F32", PAGES // 4), ("b", "F64", PAGES // 8), ("c", "U8", PAGES)],
-    "other-order": [("b", "U8", 3), ("a", "F64", 2), ("c", "F16", 1)],
-}
-
-
 @accepts(
-    "WRT-01",
-    "WRT-14",
+    "WRT-01 WRT-14",
     importance="critical",
     issue="https://github.com/safetensors/safetensors/issues/762",
     bugs={"small": ("FB-37", "FB-45"), "several-pages": ("FB-37", "FB-110")},
-    over=SOURCES,
+    over={
+        "small": [("a", "F32", 2), ("b", "U8", 3)],
+        "several-pages": [("a", "F32", PAGES // 4), ("b", "F64", PAGES // 8), ("c", "U8", PAGES)],
+        "other-order": [("b", "U8", 3), ("a", "F64", 2), ("c", "F16", 1)],
+    },
 )
 def over_its_own_source(f: WriteBuilder, value: list[tuple[str, str, int]]) -> None:
     """A file is loaded and what it holds is saved to the same path ($slug).
@@ -149,9 +143,6 @@ def over_its_own_source(f: WriteBuilder, value: list[tuple[str, str, int]]) -> N
         f.before.tensor(name, code, [length])
 
 
-DISK_FULL = "IO_ERROR"
-
-
 def too_much(f: WriteBuilder) -> None:
     """Give more than the disk holds."""
     f.file_size_limit = LIMIT
@@ -159,25 +150,24 @@ def too_much(f: WriteBuilder) -> None:
     f.give("b", "U8", [PAGES], b"\x07" * PAGES)
 
 
-@rejects("WRT-19", codes=DISK_FULL, importance="high")
+@rejects("WRT-19", codes="IO_ERROR", importance="high")
 def disk_full(f: WriteBuilder) -> None:
     """The disk is full before everything is written; no part may stand under the target's name."""
     too_much(f)
     f.properties = ["target-unchanged"]
 
 
-@rejects("WRT-19", codes=DISK_FULL, level="should")
+@rejects("WRT-19", codes="IO_ERROR", level="should")
 def disk_full_leaves_nothing(f: WriteBuilder) -> None:
     """The disk is full before everything is written; the temporary file goes too."""
     too_much(f)
     f.properties = ["one-file"]
 
 
-@rejects("WRT-19", "WRT-14", codes=DISK_FULL, importance="high", bugs=("FB-77",))
+@rejects("WRT-19 WRT-14", codes="IO_ERROR", importance="high", bugs=("FB-77",))
 def disk_full_over_an_old_file(f: WriteBuilder) -> None:
     """The disk is full while an old file is being replaced; the old file stays as it was."""
-    f.target = "file"
-    f.before.tensor("old", "F32", [2])
+    _over(f, "file")
     too_much(f)
     f.properties = ["target-unchanged"]
 

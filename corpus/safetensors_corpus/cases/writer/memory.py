@@ -5,31 +5,17 @@ The bytes around and between the elements of a view belong to somebody else.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from ...author.case import ACCEPT, accepts, chooses, reject
+from ...author.case import ACCEPT, Options, accepts, chooses, reject
 from ...author.file import pattern
 from ...author.write import WriteBuilder
 
-if TYPE_CHECKING:
-    from ...author.case import Accept, Reject
-
 CANARY = b"foreign memory! " * 4
 """Stands around what is given, so that a writer that reads past it gives itself away."""
-VIEW: dict[str, Accept | Reject] = {"copy": ACCEPT, "refuse": reject("WRT_NOT_CONTIGUOUS")}
+VIEW: Options = {"copy": ACCEPT, "refuse": reject("WRT_NOT_CONTIGUOUS")}
 REFUSED = reject("WRT_SHARED_STORAGE")
-ONE_HOLDS_ALL: dict[str, Accept | Reject] = {
-    "copy": ACCEPT,
-    "refuse": REFUSED,
-    "once": ACCEPT,
-    "noted": ACCEPT,
-}
-NONE_HOLDS_ALL: dict[str, Accept | Reject] = {
-    "copy": ACCEPT,
-    "refuse": REFUSED,
-    "once": REFUSED,
-    "noted": REFUSED,
-}
+ONE_HOLDS_ALL: Options = {"copy": ACCEPT, "refuse": REFUSED, "once": ACCEPT, "noted": ACCEPT}
+NONE_HOLDS_ALL: Options = {"copy": ACCEPT, "refuse": REFUSED, "once": REFUSED, "noted": REFUSED}
+ORDERS: Options = {"swap": ACCEPT, "refuse": reject("WRT_UNSUPPORTED_DTYPE")}
 
 
 def surrounded(f: WriteBuilder, size: int) -> int:
@@ -70,14 +56,8 @@ VIEWS: dict[str, tuple[str, int, list[int], int, list[int]]] = {
     level="must",
     importance="critical",
     issue="https://github.com/safetensors/safetensors/issues/825",
-    bugs={
-        "transposed": ("FB-23",),
-        "fortran-order": ("FB-23",),
-        "every-second": ("FB-23", "FB-27"),
-        "inner-columns": ("FB-23", "FB-27"),
-        "reversed": ("FB-23",),
-        "row-repeated": ("FB-23",),
-    },
+    bugs=dict.fromkeys(("transposed", "fortran-order", "reversed", "row-repeated"), ("FB-23",))
+    | dict.fromkeys(("every-second", "inner-columns"), ("FB-23", "FB-27")),
     over=VIEWS,
 )
 def view(f: WriteBuilder, value: tuple[str, int, list[int], int, list[int]]) -> None:
@@ -112,13 +92,7 @@ CONTIGUOUS: dict[str, tuple[str, list[int], int, list[int] | None]] = {
 }
 
 
-@accepts(
-    "WRT-01",
-    "WRT-07",
-    importance="high",
-    over=CONTIGUOUS,
-    bugs={"middle": ("FB-27",), "rows": ("FB-27",)},
-)
+@accepts("WRT-01 WRT-07", importance="high", over=CONTIGUOUS, bugs={"middle": ("FB-27",), "rows": ("FB-27",)})
 def contiguous_view(f: WriteBuilder, value: tuple[str, list[int], int, list[int] | None]) -> None:
     """A view that is contiguous, inside a larger storage: $slug.
 
@@ -129,14 +103,11 @@ def contiguous_view(f: WriteBuilder, value: tuple[str, list[int], int, list[int]
     f.give("t", code, shape, storage="memory", offset=begin + offset, strides=strides)
 
 
-@accepts("WRT-01", "WRT-07")
+@accepts("WRT-01 WRT-07")
 def empty_view(f: WriteBuilder) -> None:
     """A view without elements, at the end of its storage and with strides."""
     begin = surrounded(f, 8)
     f.give("t", "F32", [0, 3], storage="memory", offset=begin + 8, strides=[-12, 8])
-
-
-ORDERS: dict[str, Accept | Reject] = {"swap": ACCEPT, "refuse": reject("WRT_UNSUPPORTED_DTYPE")}
 
 
 @chooses(
@@ -165,8 +136,7 @@ def big_endian(f: WriteBuilder, code: str) -> None:
 
 @chooses(
     "big-endian-view",
-    "WRT-08",
-    "DAT-01",
+    "WRT-08 DAT-01",
     options={"write": ACCEPT, "refuse": reject("WRT_UNSUPPORTED_DTYPE", "WRT_NOT_CONTIGUOUS")},
     level="must",
     importance="high",
@@ -184,7 +154,7 @@ def big_endian_beside_little_endian(f: WriteBuilder) -> None:
     f.give("b", "I32", [2])
 
 
-@accepts("WRT-08", "WRT-01", over={"u8": "U8", "f8": "F8_E5M2"})
+@accepts("WRT-08 WRT-01", over={"u8": "U8", "f8": "F8_E5M2"})
 def byte_order_of_single_bytes(f: WriteBuilder, code: str) -> None:
     """Elements of one byte ($value) have no byte order."""
     f.give("t", code, [4])
@@ -248,7 +218,7 @@ DISJOINT: dict[str, list[tuple[int, list[int], list[int] | None]]] = {
 }
 
 
-@accepts("WRT-16", "WRT-01", importance="high", bugs=("FB-41",), over=DISJOINT)
+@accepts("WRT-16 WRT-01", importance="high", bugs=("FB-41",), over=DISJOINT)
 def parts_of_one_storage(f: WriteBuilder, value: list[tuple[int, list[int], list[int] | None]]) -> None:
     """Two tensors in one storage that have no byte in common: $slug.
 
@@ -259,7 +229,7 @@ def parts_of_one_storage(f: WriteBuilder, value: list[tuple[int, list[int], list
         f.give(name, "F32", shape, storage="memory", offset=offset, strides=strides)
 
 
-@accepts("WRT-16", "WRT-01", bugs=("FB-224",))
+@accepts("WRT-16 WRT-01", bugs=("FB-224",))
 def empty_tensors_of_one_storage(f: WriteBuilder) -> None:
     """Two tensors without elements at one place share nothing."""
     f.storage("memory", pattern("t", 8))
@@ -268,7 +238,7 @@ def empty_tensors_of_one_storage(f: WriteBuilder) -> None:
     f.give("c", "F32", [2], storage="memory")
 
 
-@accepts("WRT-16", "WRT-01")
+@accepts("WRT-16 WRT-01")
 def equal_tensors(f: WriteBuilder) -> None:
     """Two tensors with equal bytes in different memory are two tensors."""
     f.give("a", "F32", [2], pattern("t", 8))

@@ -1,1 +1,0 @@
-"""Readers of indexes with one fault each."""

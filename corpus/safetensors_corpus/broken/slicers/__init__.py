@@ -1,1 +1,0 @@
-"""Slicers with one fault each."""

@@ -1,1 +1,0 @@
-"""Writers with one fault each."""

@@ -1,1 +1,0 @@
-"""Cases of the members of a tensor's entry."""

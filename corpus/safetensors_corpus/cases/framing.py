@@ -1,0 +1,513 @@
+"""Framing: the length prefix, sizes of files and headers, and files of other formats.
+
+The prefix is missing, misplaced, or other than the header and the file. Files and headers have few bytes, or
+sizes at the edges of integers and of first pieces: readers that fetch over a network ask for the beginning of
+the file first and for the rest of the header only when it is longer. The prefix counts for eight bytes of the
+first piece; where a reader forgets them, headers of certain lengths arrive without their end.
+"""
+
+from __future__ import annotations
+
+from ..author.case import accepts, rejects
+from ..author.file import FileBuilder
+from ..author.parts import ENTRY, pad_header, powers
+
+CAP = 100_000_000
+ONE = f'{{"w":{ENTRY}}}'.encode()
+"""Header of a file with one tensor."""
+OVER_LIMIT = ("FRM_HEADER_OVER_LIMIT", "FRM_HEADER_PAST_EOF")
+PAST_END = ("FRM_HEADER_PAST_EOF", "FRM_HEADER_OVER_LIMIT")
+NOT_THERE = ("FRM_HEADER_PAST_EOF", "HDR_NOT_JSON")
+COUNTED_WRONG = ("HDR_BAD_PADDING", "HDR_NOT_JSON", "HDR_NOT_UTF8", "OFF_OUT_OF_BOUNDS")
+SHORT_PICKLE = b"\x93."
+"""Pickle opcodes that look up an object on the stack, and stop."""
+BYTES = '{"dtype":"U8","shape":[8],"data_offsets":[0,8]}'
+"""Entry of the only tensor: single bytes, which lie well wherever the data begins."""
+PIECES = (65_536, 100_000, 131_072)
+"""Sizes of a first piece that real readers fetch, or that a buffer has."""
+LENGTHS = {str(n): n for n in (*range(65_527, 65_538), *range(99_991, 100_010), *range(131_063, 131_074))}
+"""Header lengths from nine bytes before to one byte behind each, and further behind the one in use."""
+
+
+def _whole(f: FileBuilder, data: bytes) -> None:
+    """Make ``data`` the whole file, whatever its first eight bytes say."""
+    f.length = int.from_bytes(data[:8], "little")
+    f.header = data[8:]
+
+
+def _byte_tensor(f: FileBuilder, header: int) -> None:
+    """Add a tensor of single bytes, which lie well anywhere, and pad the header to ``header`` bytes."""
+    f.tensor("w", "U8", [8])
+    pad_header(f, header)
+
+
+@rejects("FRM-04", codes=NOT_THERE, importance="high", bugs=("FB-02",))
+def length_prefix_alone(f: FileBuilder) -> None:
+    """A correct length prefix, and nothing behind it."""
+    f.header = b""
+    f.length = 64
+
+
+@rejects("FRM-04", codes=NOT_THERE, importance="high", smoke=True, bugs=("FB-02",))
+def cut_in_header(f: FileBuilder) -> None:
+    """The file stops in the middle of its header, as after a broken download."""
+    f.tensor("w", "F32", [2])
+    f.cut = 30
+
+
+@rejects("FRM-04", codes=NOT_THERE, importance="critical", bugs=("FB-02", "FB-63"))
+def length_one_past_end(f: FileBuilder) -> None:
+    """The length prefix reaches one byte beyond the end of the file.
+
+    The header text itself is complete, so a reader that clips the range notices nothing.
+    """
+    f.length = 9
+    f.header = b"{}      "
+
+
+@rejects(
+    "FRM-04",
+    codes=("FRM_HEADER_PAST_EOF", "HDR_BAD_PADDING", "HDR_NOT_JSON"),
+    importance="critical",
+    bugs=("FB-53",),
+)
+def length_counts_file(f: FileBuilder) -> None:
+    """The length prefix holds the size of the whole file.
+
+    A comparison that forgets the eight bytes of the prefix lets it pass and reads past the end.
+    """
+    f.tensor("w", "F32", [2])
+    f.length = len(f.render())
+
+
+@rejects("HDR-03 FRM-01", codes=COUNTED_WRONG, importance="high")
+def length_counts_prefix(f: FileBuilder) -> None:
+    """The length prefix counts its own eight bytes, which makes the data a part of the header."""
+    f.tensor("w", "F32", [2])
+    f.length = len(f.render()) - 8
+
+
+@rejects("HDR-03 FRM-01", codes=COUNTED_WRONG, importance="high")
+def length_one_more(f: FileBuilder) -> None:
+    """The length prefix is one too large and takes in the first data byte."""
+    f.tensor("w", "F32", [2])
+    f.length = len(f.render()) - 8 - 8 + 1
+
+
+@rejects("OFF-04 FRM-01", codes="OFF_OUT_OF_BOUNDS", importance="critical", bugs=("FB-03",))
+def length_one_more_blank(f: FileBuilder) -> None:
+    """The length prefix is one too large, and the data byte it takes in looks like padding.
+
+    The header stays well-formed; only the last tensor now reaches one byte past the end of the file.
+    """
+    f.tensor("w", "U8", [8], b" seven..")
+    f.length = len(f.render()) - 8 - 8 + 1
+
+
+@rejects("HDR-07 FRM-01", codes=("HDR_NOT_JSON", "OFF_TRAILING", "OFF_HOLE"), importance="high")
+def length_one_less(f: FileBuilder) -> None:
+    """The length prefix is one too small and leaves the closing brace to the data."""
+    f.padding = b""
+    f.tensor("w", "F32", [2])
+    f.length = len(f.render()) - 8 - 8 - 1
+
+
+@rejects("FRM-02", codes=OVER_LIMIT, importance="high")
+def length_prefix_big_endian(f: FileBuilder) -> None:
+    """The length prefix is written with its most significant byte first."""
+    f.tensor("w", "F32", [2])
+    length = len(f.render()) - 8 - 8
+    f.length = int.from_bytes(length.to_bytes(8, "big"), "little")
+
+
+@rejects("FRM-02", codes=OVER_LIMIT)
+def length_prefix_4_bytes(f: FileBuilder) -> None:
+    """The length prefix has only four bytes, the header text follows at once."""
+    _whole(f, len(ONE).to_bytes(4, "little") + ONE + bytes(8))
+
+
+@rejects("FRM-02 FRM-05", codes=OVER_LIMIT, importance="critical", over={"32": 32, "63": 63})
+def length_bit_added(f: FileBuilder, value: int) -> None:
+    """The length prefix is the true length with bit $value set as well.
+
+    A reader that keeps 32 bits, or drops the sign, sees a perfect file.
+    """
+    f.tensor("w", "F32", [2])
+    f.length = len(f.render()) - 8 - 8 + 2**value
+
+
+@rejects(
+    "FRM-04 FRM-05",
+    codes=OVER_LIMIT,
+    importance="critical",
+    over=powers("2p63-less-1", "2p63", "2p64-less-8", "2p64-less-1"),
+    issue=dict.fromkeys(("2p63-less-1", "2p63"), "https://github.com/ollama/ollama/issues/16190")
+    | {"2p64-less-1": "https://github.com/antirez/ds4/issues/542"},
+    bugs=dict.fromkeys(("2p63-less-1", "2p63", "2p64-less-8"), ("FB-55", "FB-86"))
+    | {"2p64-less-1": ("FB-55", "FB-57", "FB-86")},
+)
+def length_prefix_huge(f: FileBuilder, value: int) -> None:
+    """The length prefix claims $value bytes.
+
+    Read as a signed number it is negative or the largest possible; added to 8 it may wrap around.
+    """
+    f.tensor("w", "F32", [2])
+    f.length = value
+
+
+@rejects(
+    "FRM-06 FRM-04 LIM-02",
+    codes=OVER_LIMIT,
+    importance="critical",
+    over={"100000001": CAP + 1, "2p31": 2**31, "2p32": 2**32, "2p40": 2**40},
+    bugs=("FB-78", "FB-86", "FB-91", "FB-130"),
+)
+def length_over_cap(f: FileBuilder, value: int) -> None:
+    """Sixteen bytes of file whose length prefix claims a header of $value bytes.
+
+    Memory for the header must not be taken before the claim is compared with the cap and the file size.
+    """
+    f.header = b"{}      "
+    f.length = value
+
+
+@rejects("FRM-04 LIM-02", codes=PAST_END, importance="critical", bugs=("FB-78", "FB-130"))
+def length_at_cap(f: FileBuilder) -> None:
+    """Sixteen bytes of file whose length prefix claims exactly the largest permitted header.
+
+    The cap alone does not stop it: only a look at the file size does.
+    """
+    f.header = b"{}      "
+    f.length = CAP
+
+
+@rejects(
+    "FRM-07",
+    codes=("FRM_HEADER_EMPTY", "HDR_NOT_JSON", "HDR_NOT_OBJECT", "HDR_BAD_START"),
+    importance="high",
+    over={"alone": b"", "before-data": bytes(8), "before-object": b"{}      "},
+)
+def length_zero(f: FileBuilder, value: bytes) -> None:
+    """A header length of zero ($slug).
+
+    An empty header is not an empty object; a reader that looks at its first byte looks outside it.
+    """
+    f.header = b""
+    f.trailer = value
+
+
+@accepts(
+    "FRM-08 OFF-11",
+    over={str(n): n for n in range(1, 8)},
+    importance="high",
+    issue="https://github.com/ggml-org/llama.cpp/issues/18282",
+    bugs=("FB-106",),
+)
+def length_mod_8(f: FileBuilder, value: int) -> None:
+    """An unpadded header whose length leaves a remainder of $value when divided by 8.
+
+    A reader that rounds the start of the data up to a boundary returns shifted values.
+    """
+    f.padding = b""
+    f.tensor("w" * (1 + (value - len(ONE)) % 8), "F32", [2])
+
+
+@rejects("OFF-08 FRM-01 HDR-04", codes=("OFF_TRAILING", "OFF_HOLE"), importance="high", bugs=("FB-03",))
+def data_start_rounded_up(f: FileBuilder) -> None:
+    """Zero bytes that no length counts bring the data to a multiple of 64.
+
+    Offsets count from the end of the header, so readers that do not round see other bytes.
+    """
+    f.padding = b""
+    f.gap(-(8 + len(ONE)) % 64)
+    f.tensor("w", "F32", [2], begin=0, end=8)
+
+
+@rejects("FRM-01", codes=PAST_END, importance="high", over={"nul": b"\0", "line-feed": b"\n"})
+@rejects("FRM-01", codes=OVER_LIMIT, importance="high", over={"byte-order-mark": b"\xef\xbb\xbf"})
+def prefix_byte(f: FileBuilder, value: bytes) -> None:
+    """An otherwise perfect file with something in front of its length prefix ($slug)."""
+    f.tensor("w", "F32", [2])
+    f.prefix = value
+
+
+@rejects("HDR-02 FRM-01", codes=("HDR_BAD_START", "HDR_NOT_JSON", "HDR_NOT_OBJECT"))
+def length_prefix_twice(f: FileBuilder) -> None:
+    """The length prefix stands in the file twice."""
+    f.tensor("weights", "F32", [2])
+    f.prefix = f.render()[:8]
+
+
+@rejects("FRM-01", codes=OVER_LIMIT)
+def no_length_prefix(f: FileBuilder) -> None:
+    """The file starts with the header text, the length prefix is missing."""
+    _whole(f, ONE + bytes(8))
+
+
+@rejects(
+    "FRM-04 FRM-05",
+    codes=OVER_LIMIT,
+    importance="critical",
+    over=powers(
+        "2p31-less-8",
+        "2p31-less-1",
+        "2p32-less-8",
+        "2p32-less-1",
+        "2p63-less-8",
+        "2p64-less-9",
+        "2p64-less-7",
+    ),
+)
+def length_before_wrap(f: FileBuilder, value: int) -> None:
+    """The length prefix claims a header of $slug bytes, so that 8 more meet or pass a power of two.
+
+    The end of the header then comes out as zero, one, negative or the largest integer.
+    """
+    f.tensor("w", "F32", [2])
+    f.length = value
+
+
+@rejects("FRM-02 FRM-04", codes=PAST_END, importance="critical", over={"16": 16, "24": 24})
+@rejects("FRM-02 FRM-05", codes=OVER_LIMIT, importance="critical", over={"31": 31, "40": 40, "62": 62})
+def length_and_bit(f: FileBuilder, value: int) -> None:
+    """The length prefix is the true length with bit $value set as well.
+
+    A reader that keeps only the low bytes sees a perfect file.
+    """
+    f.tensor("w", "F32", [2])
+    f.length = len(f.render()) - 16 + 2**value
+
+
+# Sizes
+
+
+@accepts("FRM-01 DAT-06", smoke=True)
+def one_tensor(f: FileBuilder) -> None:
+    """The smallest ordinary file: one tensor of two floats."""
+    f.tensor("w", "F32", [2])
+
+
+@accepts("FRM-09 FRM-04", over={"bare": b"", "padded": b" " * 6})
+def empty_container(f: FileBuilder, value: bytes) -> None:
+    """An empty header object and no data: a container without tensors ($slug).
+
+    Code that takes the minimum of all offsets, or maps the data buffer, meets nothing here.
+    """
+    f.padding = value
+
+
+@rejects("FRM-09 OFF-08", codes=("OFF_TRAILING", "OFF_HOLE"), importance="high", bugs=("FB-03",))
+def empty_container_one_byte(f: FileBuilder) -> None:
+    """An empty header object followed by one data byte.
+
+    A check that runs once per tensor never looks at the end of this file.
+    """
+    f.gap(1)
+
+
+@rejects("FRM-03", codes="FRM_TOO_SHORT", importance="high", smoke=True, bugs=("FB-02",))
+def no_bytes(f: FileBuilder) -> None:
+    """An empty file has no length prefix."""
+    f.header = b""
+    f.cut = 8
+
+
+@rejects("FRM-03", codes="FRM_TOO_SHORT", importance="high", over={"1": 1, "4": 4, "7": 7}, bugs=("FB-02",))
+def short_file(f: FileBuilder, value: int) -> None:
+    """A file of size $value ends inside the length prefix.
+
+    Reading eight bytes without looking at the count fills the rest with zeros or old memory.
+    """
+    f.header = b""
+    f.length = 2
+    f.cut = 8 - value
+
+
+@accepts("FRM-09 HDR-03 FRM-03 FRM-07", over={str(n): n for n in (*range(3, 8), *range(9, 17))})
+def small_header(f: FileBuilder, value: int) -> None:
+    """A file without tensors whose header has $value bytes: two braces and spaces.
+
+    Readers that expect a certain smallest size of header or file refuse it.
+    """
+    f.header = b"{}".ljust(value)
+
+
+OTHER_START = {"2-braces-exchanged": b"}{", "8-nul": bytes(8)}
+SMALL_BROKEN = {
+    "1-brace": b"{",
+    "3-brace-first": b"{  ",
+    "5-key-alone": b'{"a"}',
+    "6-no-value": b'{"a":}',
+    "7-name-unclosed": b'{"abcde',
+}
+
+
+@rejects("HDR-07 HDR-06", codes="HDR_NOT_JSON", over=SMALL_BROKEN)
+@rejects("HDR-06 HDR-02", codes=("HDR_NOT_OBJECT", "HDR_BAD_START", "HDR_NOT_JSON"), over={"1-space": b" "})
+@rejects("HDR-02 HDR-06", codes=("HDR_BAD_START", "HDR_NOT_OBJECT", "HDR_NOT_JSON"), over=OTHER_START)
+def small_header_of(f: FileBuilder, value: bytes) -> None:
+    """The whole header is too short to be an object, or is none: $slug.
+
+    Looking at the last byte, or at the second, without a look at the length reads outside the header.
+    """
+    f.header = value
+
+
+@accepts("FRM-05 FRM-02", over={str(n): n for n in (128, 256)})
+@accepts("FRM-05 FRM-02", over={"32768": 32768}, importance="low")
+@accepts("FRM-08 FRM-05 FRM-02", over={str(n): n for n in (127, 255)})
+@accepts("FRM-08 FRM-05 FRM-02", over={"32767": 32767}, importance="low")
+def header_size(f: FileBuilder, value: int) -> None:
+    """A header of $value bytes in front of one tensor.
+
+    Around such lengths a byte of the prefix changes its top bit or is carried into the next. Single bytes as
+    data are well placed wherever they begin.
+    """
+    _byte_tensor(f, value)
+
+
+@accepts("FRM-09 FRM-04 FRM-06 LIM-02")
+def header_fills_file(f: FileBuilder) -> None:
+    """A file of 64 KiB that is all header, to the last byte.
+
+    The claimed length is large and true; only one byte more would be a lie.
+    """
+    f.header = b"{}".ljust(65_536 - 8)
+
+
+@rejects("FRM-04 LIM-02", codes=PAST_END, importance="critical")
+def header_fills_file_and_one(f: FileBuilder) -> None:
+    """A file of 64 KiB whose header is claimed to have one byte more than the file holds."""
+    f.header = b"{}".ljust(65_536 - 8)
+    f.length = 65_536 - 7
+
+
+@accepts("LIM-10 FRM-08 FRM-01", importance="high", over=LENGTHS)
+def stretched_header_of(f: FileBuilder, value: int) -> None:
+    """A header of $value bytes: an opening brace, many spaces, one entry and the closing brace.
+
+    When a single byte at the end of the header is missing, it is no JSON any more.
+    """
+    f.tensor("w", "U8", [8])
+    member = f'"w":{BYTES}}}'.encode()
+    f.header = b"{" + b" " * (value - 1 - len(member)) + member
+
+
+@accepts("LIM-10 FRM-08 MET-04", importance="high")
+def metadata_up_to_the_first_piece(f: FileBuilder) -> None:
+    """A header of 99,997 bytes, as a long model card in the metadata makes it.
+
+    Cut at 99,993 bytes it ends inside the entry of the only tensor.
+    """
+    f.padding = b""
+    f.metadata({"card": "-" * (99_997 - len('{"__metadata__":{"card":""},"w":}') - len(BYTES))})
+    f.tensor("w", "U8", [8])
+
+
+@accepts(
+    "LIM-10 FRM-08 FRM-01",
+    over={str(n): n for n in (65_529, 65_535, 65_536, 65_537, 99_993, 99_999, 100_000, 100_001, 131_072)},
+)
+def padded_header_of(f: FileBuilder, value: int) -> None:
+    """A header of $value bytes, most of which are spaces behind the object.
+
+    The end of such a header can be lost without anybody noticing; the data then begins too early.
+    """
+    _byte_tensor(f, value)
+
+
+@rejects(
+    "FRM-04 LIM-10",
+    codes=("FRM_HEADER_PAST_EOF", "HDR_NOT_JSON", "OFF_OUT_OF_BOUNDS"),
+    importance="high",
+    over={str(n): n for n in (65_530, 65_536, 99_993, 99_994, 100_000, 100_001, 131_072)},
+)
+def header_cut_by_one_byte_of(f: FileBuilder, value: int) -> None:
+    """The file ends one byte before the end of its header of $value bytes, with the padding of the header.
+
+    A reader that takes whatever the second request brings does not notice that the file is too short.
+    """
+    f.header = b"{}" + b" " * (value - 2)
+    f.cut = 1
+
+
+@rejects("OFF-04 LIM-10", codes="OFF_OUT_OF_BOUNDS", importance="high", over={str(n): n for n in PIECES})
+def data_cut_behind_header_of(f: FileBuilder, value: int) -> None:
+    """Header and prefix fill a first piece of $value bytes exactly, and the data behind it lacks a byte."""
+    _byte_tensor(f, value - 8)
+    f.cut = 1
+
+
+# Other formats
+
+
+@rejects(
+    "FRM-01 FRM-06",
+    codes=OVER_LIMIT,
+    over={
+        "zip": b"PK\x05\x06" + bytes(18),
+        "pickle": b"\x80\x02}q\x00X\x01\x00\x00\x00wq\x01K\x01s.",
+        "gguf": b"GGUF\x03\x00\x00\x00" + bytes(16),
+    },
+    bugs={"pickle": ("FB-122",)},
+)
+def other_format(f: FileBuilder, value: bytes) -> None:
+    """A complete small file of another format ($slug), as after renaming it."""
+    _whole(f, value)
+
+
+@accepts(
+    "FRM-02 FRM-10",
+    over={"pickle": int.from_bytes(b"\x80\x02", "little"), "zip": int.from_bytes(b"PK", "little")},
+)
+def length_spells_magic(f: FileBuilder, value: int) -> None:
+    """The bytes of the length prefix ($value) begin like those of another format ($slug).
+
+    The format has no magic number; a reader that guesses from the first bytes hands this file elsewhere.
+    """
+    _byte_tensor(f, value)
+
+
+@accepts("FRM-02 FRM-10", issue="https://github.com/promptfoo/modelaudit/pull/1612")
+def length_is_short_pickle(f: FileBuilder) -> None:
+    """The first two bytes of the length prefix are a pickle without a protocol mark, to its end.
+
+    A program that tries formats one after the other stops at the wrong one and scans something else.
+    """
+    _byte_tensor(f, int.from_bytes(SHORT_PICKLE, "little"))
+
+
+@accepts(
+    "FRM-02 FRM-10",
+    over={
+        "pickle-4": b"\x80\x04",
+        "pickle-5": b"\x80\x05",
+        "shell-script": b"#!",
+        "windows-program": b"MZ",
+        "gzip": b"\x1f\x8b",
+    },
+)
+def length_starts_like(f: FileBuilder, value: bytes) -> None:
+    """The bytes of the length prefix begin like a file of another format: $slug.
+
+    A loader that chooses by the first bytes hands this file to the wrong program.
+    """
+    _byte_tensor(f, int.from_bytes(value, "little"))
+
+
+@rejects(
+    "FRM-01 FRM-06",
+    codes=OVER_LIMIT,
+    over={
+        "numpy": b"\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }",
+        "html": b"<!DOCTYPE html><title>404</title>",
+        "lfs-pointer": b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 8\n",
+        "json": b'{"error":"Entry not found","status":404}',
+    },
+)
+def content_of_other_kind(f: FileBuilder, value: bytes) -> None:
+    """The file holds something else altogether: $slug.
+
+    Error pages, pointers and renamed files end up in model folders; none of them may open.
+    """
+    _whole(f, value)

@@ -1,1 +1,0 @@
-"""Cases of the length prefix and of what is no such file at all."""

@@ -1,0 +1,350 @@
+"""Layout: the range of a tensor against its shape and its place, and the ranges against each other.
+
+Bytes belong to no tensor or to several; positions meet the ends of integers; some of the ranges were reported
+from real readers.
+"""
+
+from __future__ import annotations
+
+from ...author.case import rejects
+from ...author.file import FileBuilder, pattern
+from ...author.parts import PLACES, pad_header, powers, sized, three_tensors
+
+SHIFTED = ("OFF_HOLE", "OFF_OVERLAP", "OFF_OUT_OF_BOUNDS")
+ANY = ("OFF_SIZE_MISMATCH", "OFF_OVERLAP", "OFF_HOLE", "OFF_TRAILING", "OFF_OUT_OF_BOUNDS")
+
+
+@rejects("OFF-07", codes="OFF_HOLE", importance="high", bugs=("FB-59", "FB-78", "FB-117"))
+def hole_between_two(f: FileBuilder) -> None:
+    """Four bytes between two tensors belong to neither.
+
+    Every tensor is fine by itself; the hole has room for another content.
+    """
+    f.tensor("a", "F32", [1])
+    f.gap(4)
+    f.tensor("b", "F32", [1])
+
+
+@rejects(
+    "OFF-07",
+    codes="OFF_HOLE",
+    importance="high",
+    over={"before-first": (0, 8), "one-byte-before-first": (0, 1), "one-byte": (1, 1), "before-last": (2, 8)},
+    bugs=("FB-59", "FB-117"),
+)
+def hole(f: FileBuilder, value: tuple[int, int]) -> None:
+    """Bytes that belong to no tensor: $slug of three."""
+    place, count = value
+    for index, name in enumerate("abc"):
+        if index == place:
+            f.gap(count)
+        f.tensor(name, "F32", [2])
+
+
+@rejects("OFF-12", codes="OFF_HOLE", importance="high", over={"8": 8, "64": 64})
+def hole_for_alignment(f: FileBuilder, value: int) -> None:
+    """Zeros between two tensors bring the second to a multiple of $value bytes.
+
+    A well-meant habit of other formats, here it makes the file unreadable for others.
+    """
+    f.tensor("a", "U8", [1])
+    f.gap(value - 1)
+    f.tensor("b", "F64", [2])
+
+
+@rejects("OFF-09", codes=("OFF_HOLE", "OFF_OVERLAP"), importance="high")
+def hole_with_empty_tensor(f: FileBuilder) -> None:
+    """A tensor without bytes stands in the middle of a hole."""
+    f.tensor("a", "F32", [1])
+    f.gap(2)
+    f.tensor("empty", "F32", [0])
+    f.gap(2)
+    f.tensor("b", "F32", [1])
+
+
+@rejects("OFF-09", codes=("OFF_HOLE", "OFF_TRAILING"), importance="high")
+def empty_tensor_behind_unused_bytes(f: FileBuilder) -> None:
+    """Eight bytes belong to no tensor; one without bytes marks the end of the file behind them.
+
+    Comparing only the largest end with the size of the file finds nothing.
+    """
+    f.tensor("a", "F32", [2])
+    f.gap(8)
+    f.tensor("empty", "F32", [0])
+
+
+@rejects("OFF-09", codes=("OFF_OVERLAP", "OFF_HOLE"), importance="high", over={"1": 1, "4": 4, "7": 7})
+def empty_tensor_inside_another(f: FileBuilder, value: int) -> None:
+    """A tensor without bytes stands at offset $value, inside a tensor of eight bytes."""
+    f.tensor("a", "F32", [2])
+    f.tensor("empty", "F32", [0], begin=value, end=value)
+
+
+@rejects(
+    "OFF-06",
+    codes="OFF_OVERLAP",
+    importance="high",
+    over={
+        "whole": ("U8", 0, 8),
+        "whole-other-dtype": ("F32", 0, 8),
+        "front": ("U8", 0, 4),
+        "back": ("U8", 5, 8),
+    },
+    bugs=dict.fromkeys(("front", "back"), ("FB-59",))
+    | {"whole": ("FB-59", "FB-78", "FB-79", "FB-117"), "whole-other-dtype": ("FB-79",)},
+)
+def range_of_another(f: FileBuilder, value: tuple[str, int, int]) -> None:
+    """The range of a tensor is a part of that of another: $slug.
+
+    What is written to one tensor appears in the other.
+    """
+    dtype, begin, end = value
+    f.tensor("a", "U8", [8])
+    f.tensor("b", dtype, [2] if dtype == "F32" else [end - begin], b"", begin=begin, end=end)
+
+
+@rejects(
+    "OFF-06",
+    codes="OFF_OVERLAP",
+    importance="high",
+    over={"first-two-1-byte": (1, 1), "first-two-4-bytes": (1, 4), "last-two-1-byte": (2, 1)},
+    bugs=("FB-59", "FB-78", "FB-117"),
+)
+def overlap(f: FileBuilder, value: tuple[int, int]) -> None:
+    """A tensor begins before its predecessor ends: $slug of three."""
+    place, shared = value
+    three_tensors(f, place, usual=("U8", [8]), size=8 - shared, begin=8 * place - shared)
+
+
+@rejects("OFF-06 OFF-07", codes=("OFF_OVERLAP", "OFF_HOLE", "OFF_TRAILING"), importance="high")
+def overlap_makes_up_for_unused_bytes(f: FileBuilder) -> None:
+    """Two tensors share eight bytes and eight others are unused; the sizes add up."""
+    f.tensor("a", "F32", [2])
+    f.tensor("b", "F32", [2], b"", begin=0, end=8)
+    f.gap(8)
+
+
+@rejects(
+    "OFF-06 LIM-05",
+    codes="OFF_OVERLAP",
+    importance="critical",
+    issue="https://github.com/safetensors/safetensors/issues/26",
+    bugs=("FB-01",),
+)
+def many_names_for_one_range(f: FileBuilder) -> None:
+    """Six hundred names stand for one range of 16,000 bytes.
+
+    A reader that copies every tensor needs hundreds of times the memory of the file.
+    """
+    f.tensor("0", "U8", [16_000])
+    for index in range(1, 600):
+        f.tensor(f"{index:x}", "U8", [16_000], b"", begin=0, end=16_000)
+
+
+# A range against its shape and its place
+
+
+def _resize(f: FileBuilder, more: int) -> None:
+    """Put four bytes behind the data, or take four away where ``more`` is negative."""
+    f.trailer = bytes(4) if more > 0 else b""
+    f.cut = 0 if more > 0 else 4
+
+
+def _places(*, last: bool = True, **values: int) -> dict[str, tuple[int, int]]:
+    """Return every value with every place, or all but the last place, under slugs such as larger-first."""
+    places = {slug: index for slug, index in PLACES.items() if last or index < 2}
+    return {
+        f"{name}-{place}": (value, index) for name, value in values.items() for place, index in places.items()
+    }
+
+
+@rejects(
+    "OFF-05",
+    codes="OFF_SIZE_MISMATCH",
+    importance="critical",
+    bugs=("FB-43",),
+    over=_places(larger=3, smaller=1),
+)
+def shape_alone(f: FileBuilder, value: tuple[int, int]) -> None:
+    """The shape of one of three tensors is $slug; its range and the file agree."""
+    three_tensors(f, value[1], shape=[value[0]], size=8)
+
+
+@rejects(
+    "OFF-05",
+    codes="OFF_SIZE_MISMATCH",
+    importance="critical",
+    bugs=("FB-43", "FB-55", "FB-130"),
+    issue="https://github.com/ml-explore/mlx/issues/3363",
+)
+def shape_of_4_mb_range_of_4_bytes(f: FileBuilder) -> None:
+    """The shape needs four million bytes, range and file have four."""
+    f.tensor("w", "F32", [1000, 1000], bytes(4))
+
+
+@rejects(
+    "OFF-05",
+    codes="OFF_SIZE_MISMATCH",
+    importance="critical",
+    bugs=("FB-43", "FB-55"),
+    issue="https://github.com/ztxz16/fastllm/issues/712",
+)
+def shape_of_1_kib_range_of_48_kib(f: FileBuilder) -> None:
+    """The shape needs a kibibyte, range and file have 48 of them.
+
+    A buffer made for the shape and filled from the range overflows.
+    """
+    f.tensor("w", "F32", [32, 8], pattern("w", 48 * 1024))
+
+
+@rejects(
+    "OFF-05",
+    codes=("OFF_SIZE_MISMATCH", "OFF_HOLE", "OFF_TRAILING", "OFF_OVERLAP", "OFF_OUT_OF_BOUNDS"),
+    importance="critical",
+    bugs=("FB-43",),
+    over=_places(larger=4, smaller=-4),
+)
+def range_alone(f: FileBuilder, value: tuple[int, int]) -> None:
+    """The range of one of three tensors is $slug; its shape and the file agree."""
+    three_tensors(f, value[1], end=8 * value[1] + 8 + value[0])
+
+
+@rejects("OFF-07 OFF-06", codes=SHIFTED, importance="critical", over=PLACES)
+def range_shifted(f: FileBuilder, value: int) -> None:
+    """The range of the $slug of three tensors lies four bytes too far back; its size is right."""
+    three_tensors(f, value, begin=8 * value + 4, end=8 * value + 12)
+
+
+@rejects("OFF-06", codes="OFF_OVERLAP", importance="critical", over=_places(larger=1, last=False))
+@rejects("OFF-04", codes="OFF_OUT_OF_BOUNDS", importance="critical", over={"larger-last": (1, 2)})
+@rejects("OFF-07", codes="OFF_HOLE", importance="critical", over=_places(smaller=-1, last=False))
+@rejects("OFF-08", codes="OFF_TRAILING", importance="critical", over={"smaller-last": (-1, 2)})
+def shape_and_range(f: FileBuilder, value: tuple[int, int]) -> None:
+    """Shape and range of one of three tensors agree on one element too many or too few: $slug.
+
+    Each tensor is sound by itself. Only its neighbours or the end of the file give it away.
+    """
+    more, place = value
+    three_tensors(f, place, shape=[2 + more], size=8, end=8 * place + 8 + 4 * more)
+
+
+@rejects("OFF-05 OFF-08", codes=ANY, importance="critical", over=_places(larger=1))
+@rejects("OFF-05 OFF-04", codes=ANY, importance="critical", over=_places(smaller=-1))
+def shape_and_file(f: FileBuilder, value: tuple[int, int]) -> None:
+    """The shape of one of three tensors and the file agree on four bytes more or fewer: $slug.
+
+    The ranges are as if nothing had happened. Adding up shapes instead of checking them finds no fault.
+    """
+    more, place = value
+    three_tensors(f, place, shape=[2 + more], size=8)
+    _resize(f, more)
+
+
+@rejects("OFF-05 OFF-06", codes=ANY, importance="critical", over=_places(larger=4, last=False))
+@rejects("OFF-05 OFF-07", codes=ANY, importance="critical", over=_places(smaller=-4, last=False))
+def range_and_file(f: FileBuilder, value: tuple[int, int]) -> None:
+    """The range of one of three tensors and the file agree on four bytes more or fewer: $slug.
+
+    Shape and neighbours are right; the sum of the ranges is just the size of the data.
+    """
+    more, place = value
+    three_tensors(f, place, end=8 * place + 8 + more)
+    _resize(f, more)
+
+
+@rejects(
+    "OFF-13 OFF-04",
+    codes=("OFF_OUT_OF_BOUNDS", "OFF_HOLE"),
+    importance="critical",
+    over=powers("2p31-less-8", "2p31", "2p32-less-8", "2p63-less-8", "2p64-plus-64"),
+)
+def position_behind_header(f: FileBuilder, value: int) -> None:
+    """Counted from the start of the file, the range of the last of three tensors begins at $slug.
+
+    The sum meets the end of an integer type, or wraps into the text of the header.
+    """
+    header = 256
+    begin = value - 8 - header
+    f.tensor("a", "U8", [4])
+    f.tensor("b", "U8", [4])
+    f.tensor("c", "U8", [8], b"", begin=begin, end=begin + 8)
+    pad_header(f, header)
+
+
+@rejects("OFF-04 OFF-13", codes=("OFF_OUT_OF_BOUNDS", "OFF_HOLE"), importance="critical")
+def range_at_2p53_plus_1(f: FileBuilder) -> None:
+    """A range of one byte begins at 2^53 + 1, an offset that no double holds."""
+    f.tensor("a", "U8", [8])
+    f.tensor("b", "U8", [1], b"", begin=2**53 + 1, end=2**53 + 2)
+
+
+@rejects("OFF-06", codes="OFF_OVERLAP", importance="high", over={"whole": (0, 8), "part": (4, 12)})
+def last_over_first(f: FileBuilder, value: tuple[int, int]) -> None:
+    """The last of three tensors in the header lies over the first: $slug.
+
+    Comparing each tensor only with its neighbour in the header misses it.
+    """
+    f.tensor("a", "U8", [8])
+    f.tensor("b", "U8", [8])
+    f.tensor("c", "U8", [8], b"", begin=value[0], end=value[1])
+
+
+@rejects("OFF-06", codes="OFF_OVERLAP", importance="high")
+def one_over_all(f: FileBuilder) -> None:
+    """One tensor covers the whole data, two others each a half of it.
+
+    The two halves, and the whole alone, would both be valid files.
+    """
+    f.tensor("all", "U8", [16])
+    f.tensor("a", "U8", [8], b"", begin=0, end=8)
+    f.tensor("b", "U8", [8], b"", begin=8, end=16)
+
+
+@rejects("OFF-07", codes="OFF_HOLE", importance="high")
+def hole_filled_with_spaces(f: FileBuilder) -> None:
+    """Eight spaces stand between two tensors and belong to neither.
+
+    Spaces are padding in the header only.
+    """
+    f.tensor("a", "F32", [2])
+    f.gap(8, 0x20)
+    f.tensor("b", "F32", [2])
+
+
+@rejects("OFF-12 OFF-11", codes="OFF_HOLE", importance="high", over={"4096": 4096})
+def hole_before_aligned_last(f: FileBuilder, value: int) -> None:
+    """Zeros bring the last of three tensors to a multiple of $value bytes."""
+    f.tensor("a", "U8", [3])
+    f.tensor("b", "F16", [1])
+    f.gap(-f.position % value)
+    f.tensor("c", "F64", [1])
+
+
+@rejects(
+    "OFF-05",
+    codes="OFF_SIZE_MISMATCH",
+    importance="critical",
+    bugs=("FB-58", "FB-130"),
+    issue="https://github.com/antirez/ds4/pull/543",
+)
+def square_of_128_range_of_128_bytes(f: FileBuilder) -> None:
+    """An F8_E4M3 tensor of 128 rows and 128 columns has bytes for one row.
+
+    Converting to a wider dtype goes by the shape and takes the other rows from foreign memory.
+    """
+    f.tensor("w", "F8_E4M3", [128, 128], pattern("w", 128))
+
+
+@rejects(
+    "OFF-05",
+    codes="OFF_SIZE_MISMATCH",
+    importance="critical",
+    bugs=("FB-89",),
+    over={"f32-as-bytes": ("F32", [8, 8], 64), "i64-as-halves": ("I64", [8], 16)},
+)
+def quarter_of_shape(f: FileBuilder, value: tuple[str, list[int], int]) -> None:
+    """Range and file hold a quarter of what the shape needs: $slug.
+
+    Code that takes every element for one width finds the size right for another dtype.
+    """
+    sized(f, *value)

@@ -1,1 +1,0 @@
-"""Cases of an open file, while the file on disk changes."""

@@ -1,0 +1,595 @@
+"""Metadata: the map and its text, the reserved key and those like it, and what the map must not change.
+
+The map has a place, a size and values, or null stands in its place. Its text is JSON or not, keys come again,
+and values promise what the format does not have.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..author.case import ACCEPT, Options, accepts, chooses, reject, rejects
+from ..author.file import FileBuilder, pattern
+from ..author.parts import ENTRY, LONE_OPTIONS, PLACES, metadata_with_escapes
+
+KEY = '"__metadata__"'
+ESCAPED_KEY = r'"\u005f\u005fmetadata__"'
+LAST_OR_FIRST: Options = {"reject": reject("HDR_DUP_KEY"), "last-wins": ACCEPT, "first-wins": ACCEPT}
+ABSENT_OR_REFUSED: Options = {"reject": reject("MET_NOT_MAP"), "absent": ACCEPT}
+
+
+def _with_tensor(f: FileBuilder, metadata: dict[str, str] | None, **more: Any) -> None:
+    """Add metadata, ``more`` as in ``FileBuilder.metadata``, and one tensor behind it."""
+    f.metadata(metadata, **more)
+    f.tensor("w", "F32", [2])
+
+
+@accepts(
+    "MET-08 MET-09",
+    over={
+        "format-pt": {"format": "pt"},
+        "alias": {"tied.weight": "w"},
+        "tensor-name": {"w": "F64", "x": "w"},
+        "dtype": {"dtype": "F64", "shape": "[1]"},
+        "reserved-key": {"__metadata__": "inner"},
+        "json-text": {"x": '{"dtype":"U8","shape":[8],"data_offsets":[0,8]}'},
+    },
+)
+def meaning(f: FileBuilder, value: dict[str, str]) -> None:
+    """Metadata that could be mistaken for instructions on the tensors ($slug).
+
+    The map is text for people and tools; the one tensor stays as its entry describes it.
+    """
+    _with_tensor(f, value)
+
+
+@accepts(
+    "MET-10", over={"one-value": {"k": "v" * 40_000}, "many-keys": {f"key {n}": str(n) for n in range(1000)}}
+)
+def amount(f: FileBuilder, value: dict[str, str]) -> None:
+    """Tens of kilobytes of metadata in front of one small tensor ($slug)."""
+    _with_tensor(f, value)
+
+
+@accepts(
+    "HDR-17 MET-01",
+    over=PLACES,
+    issue={"first": "https://github.com/carsonpo/safetensors.cpp/issues/3"},
+    bugs={"first": ("FB-50",)},
+)
+def place(f: FileBuilder, value: int) -> None:
+    """Metadata as the $slug of three members of the header, beside two tensors.
+
+    A hand-written parser that looks for the end of the object may stop at the end of the map.
+    """
+    f.tensor("a", "F32", [2])
+    f.tensor("b", "F32", [2])
+    f.metadata({"key": "value"}, at=value)
+
+
+@accepts("MET-01 FRM-09", issue="https://github.com/safetensors/safetensors/issues/466")
+def without_tensors(f: FileBuilder) -> None:
+    """A file with metadata and nothing else."""
+    f.metadata({"key": "value"})
+
+
+@accepts(
+    "MET-03",
+    issue="https://github.com/foundation-model-stack/fastsafetensors/issues/88",
+    bugs=("FB-10", "FB-123"),
+)
+def empty_map(f: FileBuilder) -> None:
+    """An empty metadata map beside a tensor.
+
+    Code that tests the map for truth instead of presence takes it for a tensor entry.
+    """
+    _with_tensor(f, {})
+
+
+@accepts("MET-03 FRM-09")
+def empty_map_without_tensors(f: FileBuilder) -> None:
+    """An empty metadata map and nothing else."""
+    f.metadata({})
+
+
+@chooses(
+    "metadata-null",
+    options=ABSENT_OR_REFUSED,
+    issue="https://github.com/safetensors/safetensors/issues/823",
+    bugs=("FB-10",),
+)
+def null(f: FileBuilder) -> None:
+    """The metadata key holds null beside a tensor, as at least one writer leaves it."""
+    _with_tensor(f, None, raw="null")
+
+
+@rejects(
+    "MET-01",
+    codes="MET_NOT_MAP",
+    over={
+        "empty-array": "[]",
+        "array-of-pairs": '[["key","value"]]',
+        "empty-string": '""',
+        "number": "1",
+        "false": "false",
+    },
+)
+def not_map(f: FileBuilder, value: str) -> None:
+    """The metadata key holds something that is no object ($slug).
+
+    Empty and false values pass wherever the metadata is only tested for truth.
+    """
+    _with_tensor(f, None, raw=value)
+
+
+@rejects(
+    "MET-01",
+    codes="MET_VALUE_NOT_STRING",
+    issue={"number": "https://github.com/safetensors/safetensors/issues/278"},
+    over={
+        "number": "1",
+        "fraction": "0.5",
+        "true": "true",
+        "null": "null",
+        "empty-object": "{}",
+        "object": '{"inner":"value"}',
+        "empty-array": "[]",
+    },
+)
+def value_type(f: FileBuilder, value: str) -> None:
+    """A metadata value that is no string ($slug)."""
+    _with_tensor(f, None, raw=f'{{"key":{value}}}')
+
+
+@rejects("MET-01", codes="MET_VALUE_NOT_STRING", over=PLACES)
+def value_type_place(f: FileBuilder, value: int) -> None:
+    """Three metadata values, of which the $slug one is a number."""
+    values = ['"x"', '"y"', '"z"']
+    values[value] = "7"
+    _with_tensor(f, None, raw='{{"a":{},"b":{},"c":{}}}'.format(*values))
+
+
+@rejects("MET-01 HDR-16", codes=("HDR_TOO_DEEP", "MET_VALUE_NOT_STRING", "HDR_NOT_JSON"), importance="high")
+def value_nested(f: FileBuilder) -> None:
+    """A metadata value of twenty thousand arrays inside each other.
+
+    Parsing the whole header before looking at types can run out of stack.
+    """
+    _with_tensor(f, None, raw='{"key":' + "[" * 20_000 + "]" * 20_000 + "}")
+
+
+@chooses(
+    "tensor-like-metadata",
+    options={"accept": ACCEPT, "reject": reject("MET_NOT_MAP", "MET_VALUE_NOT_STRING")},
+)
+def strings_like_tensor(f: FileBuilder) -> None:
+    """Metadata with the three field names of a tensor entry, all of their values strings."""
+    _with_tensor(f, {"dtype": "F32", "shape": "[2]", "data_offsets": "[0,8]"})
+
+
+@chooses("metadata-null", "FRM-09", options=ABSENT_OR_REFUSED)
+def null_without_tensors(f: FileBuilder) -> None:
+    """Null metadata are all that the header holds."""
+    f.metadata(None, raw="null")
+
+
+@chooses("metadata-null", "HDR-17", options=ABSENT_OR_REFUSED)
+def null_behind_tensors(f: FileBuilder) -> None:
+    """Null metadata stand last, behind two tensors."""
+    f.tensor("a", "F32", [2])
+    f.tensor("b", "U8", [3])
+    f.metadata(None, raw="null")
+
+
+@chooses("metadata-null", "MET-06", options=ABSENT_OR_REFUSED)
+def null_under_escaped_key(f: FileBuilder) -> None:
+    """Null stands under the metadata key spelled with an escape.
+
+    A reader that knows only the plain spelling takes it for a tensor without an entry.
+    """
+    _with_tensor(f, None, raw="null", key='"__meta\\u0064ata__"')
+
+
+# Text and JSON
+
+
+@accepts(
+    "MET-04 MET-01",
+    over={
+        "empty-key": {"": "value"},
+        "empty-value": {"key": ""},
+        "nul": {"a\0b": "c\0d"},
+        "line-feed": {"a\nb": "c\r\n\td"},
+        "non-ascii": {"größe": "千"},
+        "byte-order-mark": {"\ufeffkey": "\ufeffvalue"},
+        "normal-forms": {"\xe9": "composed", "e\u0301": "decomposed"},
+    },
+)
+def text(f: FileBuilder, value: dict[str, str]) -> None:
+    """Metadata with unusual but permitted text in keys and values ($slug).
+
+    Strings that end at a NUL, are trimmed or normalised come back changed.
+    """
+    _with_tensor(f, value)
+
+
+@accepts("HDR-15 MET-04")
+def text_escaped(f: FileBuilder) -> None:
+    """Metadata whose key and value are written with escapes."""
+    _with_tensor(f, {"a/b": '\U0001f600"\\\xe9'}, raw=r'{"a\/\u0062":"\ud83d\ude00\"\\\u00E9"}')
+
+
+@rejects(
+    "HDR-07",
+    codes=("HDR_NOT_JSON", "MET_VALUE_NOT_STRING"),
+    over={
+        "trailing-comma": b'{"a":"b",}',
+        "no-comma": b'{"a":"b" "c":"d"}',
+        "bare-key": b'{a:"b"}',
+        "bare-value": b'{"a":b}',
+        "single-quotes": b"{'a':'b'}",
+        "block-comment": b'{/* none */"a":"b"}',
+        "no-closing-brace": b'{"a":"b"',
+    },
+)
+@rejects("HDR-14", codes="HDR_NOT_JSON", over={"raw-line-feed": b'{"a":"b\nc"}', "raw-nul": b'{"a\0b":"c"}'})
+@rejects("HDR-15", codes=("HDR_NOT_JSON", "HDR_NOT_UTF8"), over={"hex-escape": rb'{"a":"\x41"}'})
+@chooses(
+    "lone-surrogates",
+    "MET-04",
+    options=LONE_OPTIONS,
+    over={"lone-surrogate": rb'{"a":"\ud800"}', "lone-surrogate-key": rb'{"\udc00":"b"}'},
+)
+@rejects(
+    "HDR-01",
+    codes=("HDR_NOT_UTF8", "HDR_NOT_JSON"),
+    over={
+        "ff-byte": b'{"a":"\xff"}',
+        "overlong-key": b'{"\xc1\xa1":"b"}',
+        "encoded-surrogate": b'{"a":"\xed\xa0\x80"}',
+    },
+)
+def map_text(f: FileBuilder, value: bytes) -> None:
+    """The metadata map is written in a way that JSON does not allow or gives no meaning ($slug).
+
+    Metadata is where people edit by hand; a relaxed parser passes their mistakes on.
+    """
+    metadata_with_escapes(f, value)
+
+
+@rejects(
+    "HDR-07",
+    codes=("HDR_NOT_JSON", "MET_VALUE_NOT_STRING", "MET_NOT_MAP"),
+    over={
+        "two-commas": b'{"a":"b",,"c":"d"}',
+        "no-value": b'{"a":}',
+        "value-unclosed": b'{"a":"b}',
+        "value-of-two-strings": b'{"a":"b""c"}',
+        "curly-quotes": "{\u201ca\u201d:\u201cb\u201d}".encode(),
+        "space-of-another-kind": "{\xa0}".encode(),
+    },
+)
+@rejects(
+    "HDR-14 MET-04",
+    codes="HDR_NOT_JSON",
+    over={"raw-tab": b'{"a":"b\tc"}', "raw-control-in-key": b'{"a\x1f":"b"}'},
+)
+@rejects(
+    "HDR-15 MET-04",
+    codes=("HDR_NOT_JSON", "HDR_NOT_UTF8"),
+    over={
+        "escape-letter-a": rb'{"a":"\a"}',
+        "escape-line-break": b'{"a":"b\\\nc"}',
+        "escape-of-two-digits": rb'{"a\u41":"b"}',
+        "escape-in-windows-path": rb'{"path":"C:\models\w"}',
+    },
+)
+@chooses(
+    "lone-surrogates",
+    "MET-04",
+    options=LONE_OPTIONS,
+    over={
+        "surrogate-then-letter": rb'{"a":"\ud800b"}',
+        "surrogates-reversed-in-key": rb'{"\ude00\ud83d":"b"}',
+    },
+)
+@rejects(
+    "HDR-01 MET-04",
+    codes=("HDR_NOT_UTF8", "HDR_NOT_JSON"),
+    over={"four-bytes-cut": b'{"a":"\xf0\x9f\xa4"}', "overlong-quote": b'{"a":"b\xc0\xa2,"}'},
+)
+def map_form(f: FileBuilder, value: bytes) -> None:
+    """The metadata is written in a way that JSON or UTF-8 does not allow or gives no meaning: $slug.
+
+    Metadata often comes from text pasted together by hand, and loaders tend to skip it unread.
+    """
+    metadata_with_escapes(f, value)
+
+
+@accepts(
+    "MET-04 MET-01",
+    over={
+        "noncharacters": {"\ufffe": "\uffff\ufdd0\U0001ffff"},
+        "all-controls": {"".join(map(chr, range(32))): "".join(map(chr, range(31, -1, -1)))},
+        "beyond-bmp": {"\U0001f917": "\U0010fffd\U00020000"},
+        "line-separators": {"a\u2028b": "c\u2029d"},
+        "bidirectional": {"\u202ekey": "\u2066value\u2069"},
+        "object-members": {"__proto__": "a", "constructor": "b", "__class__": "c", "hasOwnProperty": "d"},
+        "code-points-behind-nul": {"a\0b": "1", "a\0c": "2", "a": "3"},
+        "long-key": {"k" * 20_000: "value"},
+        "four-byte-characters": {"key": "\U0001f917" * 5000},
+    },
+)
+def text_of(f: FileBuilder, value: dict[str, str]) -> None:
+    """Metadata keys and values of unusual but permitted characters: $slug.
+
+    The map must come back character for character, with every key in it.
+    """
+    _with_tensor(f, value)
+
+
+@accepts(
+    "MET-04 HDR-15",
+    over={
+        "all-controls": ("".join(map(chr, range(32))), "".join(f"\\u{n:04X}" for n in range(32))),
+        "pairs": ("\U0001f917\U0010ffff", r"\ud83e\udd17\udbff\udfff"),
+        "backslash-before-u": ("\\u0041", r"\\u0041"),
+        "every-letter": ("value", r"\u0076\u0061\u006c\u0075\u0065"),
+    },
+)
+def text_with_escapes(f: FileBuilder, value: tuple[str, str]) -> None:
+    """Metadata key and value are written with escapes: $slug."""
+    plain, escaped = value
+    _with_tensor(f, {plain: plain}, raw=f'{{"{escaped}":"{escaped}"}}')
+
+
+# The reserved key, and repeated keys
+
+
+@accepts("MET-06", over={"underscore": r"\u005f_metadata__", "letter": r"__meta\u0064ata__"})
+def key_escaped(f: FileBuilder, value: str) -> None:
+    """The reserved key written as `$value`.
+
+    A reader that compares keys before decoding them sees a tensor entry without fields.
+    """
+    _with_tensor(f, {"key": "value"}, key=f'"{value}"')
+
+
+@accepts(
+    "MET-05",
+    over={
+        "upper-case": "__METADATA__",
+        "one-underscore-more": "__metadata___",
+        "space-before": " __metadata__",
+        "nul-behind": "__metadata__\0",
+    },
+)
+def similar_key(f: FileBuilder, value: str) -> None:
+    """A tensor whose name only resembles the reserved key ($slug).
+
+    Skipping every key that looks like metadata loses the tensor.
+    """
+    f.metadata({"key": "value"})
+    f.tensor(value, "F32", [2])
+
+
+@rejects(
+    "MET-05 ENT-03",
+    codes=("ENT_MISSING_FIELD", "ENT_UNKNOWN_FIELD"),
+    over={"upper-case": "__METADATA__", "one-underscore-more": "__metadata___"},
+)
+def map_under_similar_key(f: FileBuilder, value: str) -> None:
+    """A map of strings under a key that only resembles the reserved one ($slug)."""
+    f.tensor("w", "F32", [2])
+    f.metadata(None, raw='{"format":"pt"}', key=f'"{value}"')
+
+
+@rejects(
+    "MET-07",
+    codes=("MET_VALUE_NOT_STRING", "OFF_TRAILING", "OFF_HOLE"),
+    issue="https://github.com/safetensors/safetensors/issues/849",
+)
+def tensor_under_key(f: FileBuilder) -> None:
+    """A tensor saved under the reserved name, with its data."""
+    f.tensor("__metadata__", "F32", [2])
+
+
+@rejects("MET-07", codes="MET_VALUE_NOT_STRING")
+def empty_tensor_under_key(f: FileBuilder) -> None:
+    """A tensor entry of size zero under the reserved key, beside an ordinary tensor."""
+    f.tensor("w", "F32", [2])
+    f.tensor("__metadata__", "F32", [0])
+
+
+@chooses(
+    "duplicate-metadata-keys",
+    options=LAST_OR_FIRST,
+    importance="high",
+    over={
+        "same": ('{"k":"a","k":"a"}', {"k": "a"}, {"k": "a"}),
+        "differs": ('{"k":"a","k":"b"}', {"k": "a"}, {"k": "b"}),
+        "apart": ('{"k":"a","m":"-","k":"b"}', {"k": "a", "m": "-"}, {"k": "b", "m": "-"}),
+        "escaped": (r'{"k":"a","\u006b":"b"}', {"k": "a"}, {"k": "b"}),
+    },
+)
+def map_key_twice(f: FileBuilder, value: tuple[str, dict[str, str], dict[str, str]]) -> None:
+    """One metadata key twice ($slug).
+
+    Two readers can show two different texts for the same file, for example two licences.
+    """
+    raw, first, last = value
+    _with_tensor(f, last, raw=raw, views={"first-wins": first, "last-wins": last})
+
+
+@rejects(
+    "HDR-11",
+    codes=("HDR_DUP_KEY", "MET_NOT_MAP"),
+    importance="high",
+    over={
+        "same": (KEY, '{"k":"a"}', '{"k":"a"}'),
+        "differs": (KEY, '{"k":"a"}', '{"m":"b"}'),
+        "null-first": (KEY, "null", '{"k":"a"}'),
+        "null-last": (KEY, '{"k":"a"}', "null"),
+        "escaped": (r'"\u005f_metadata__"', '{"k":"a"}', '{"m":"b"}'),
+    },
+)
+def reserved_key_twice(f: FileBuilder, value: tuple[str, str, str]) -> None:
+    """The reserved key twice, with a tensor in between ($slug)."""
+    key, first, second = value
+    f.member(KEY, first)
+    f.tensor("w", "F32", [2])
+    f.member(key, second)
+
+
+@chooses("duplicate-metadata-keys", "LIM-04", options=LAST_OR_FIRST)
+def key_ten_thousand_times(f: FileBuilder) -> None:
+    """The metadata holds the empty key 10,002 times, and a tensor follows.
+
+    Collecting each repetition must not push out what stands behind them.
+    """
+    _with_tensor(f, {"": ""}, raw="{" + ",".join(['"":""'] * 10_002) + "}")
+
+
+# What the map must not change
+
+
+@rejects("OFF-07 MET-08", codes="OFF_HOLE", importance="high")
+def hole_announced(f: FileBuilder) -> None:
+    """The metadata declares four bytes of padding between two tensors.
+
+    What the map says cannot make a hole valid.
+    """
+    f.metadata({"padding": "[4,8]", "alignment": "8"})
+    f.tensor("a", "F32", [1])
+    f.gap(4)
+    f.tensor("b", "F32", [1])
+
+
+@rejects("OFF-08 MET-08", codes="OFF_TRAILING", importance="high")
+def trailer_announced(f: FileBuilder) -> None:
+    """The metadata declares a checksum of four bytes behind the last tensor, and there it is."""
+    _with_tensor(f, {"checksum": "crc32", "trailer": "4"})
+    f.trailer = b"\x12\x34\x56\x78"
+
+
+@rejects("DTY-01 MET-08", codes="DTY_UNKNOWN", importance="high")
+def dtype_announced(f: FileBuilder) -> None:
+    """The metadata explains an unknown dtype of the tensor."""
+    f.metadata({"dtypes": "Q8 means U8"})
+    f.tensor("w", "U8", [8], fields={"dtype": '"Q8"'})
+
+
+@rejects("OFF-05 MET-08", codes="OFF_SIZE_MISMATCH", importance="high")
+def shape_repeated_otherwise(f: FileBuilder) -> None:
+    """The metadata holds the shape that would fit the range, the entry another one."""
+    f.metadata({"w.shape": "[2]", "w": '{"shape":[2]}'})
+    f.tensor("w", "F32", [3], pattern("w", 8))
+
+
+@accepts(
+    "MET-08",
+    over={
+        "compression": {"compression": "zlib", "encrypted": "true"},
+        "byte-order": {"byteorder": "big", "endian": "big"},
+        "order": {"order": "F", "transposed": "true", "strides": "[1,2]"},
+        "quantisation": {"scale": "0.5", "zero_point": "3", "quantization_config": '{"bits":4}'},
+        "external-file": {"filename": "other.safetensors", "url": "file:///etc/passwd"},
+    },
+)
+def instruction(f: FileBuilder, value: dict[str, str]) -> None:
+    """Metadata that names a property of the data which the format does not have: $slug.
+
+    The tensor is read as its entry says.
+    """
+    f.metadata(value)
+    f.tensor("w", "I16", [2, 3])
+
+
+@rejects("MET-07 MET-06", codes=("MET_VALUE_NOT_STRING", "OFF_TRAILING", "OFF_HOLE"), importance="high")
+def tensor_under_escaped_key(f: FileBuilder) -> None:
+    """A complete tensor entry stands under the reserved key, which is written with escapes.
+
+    A reader that compares keys as they are written finds a valid tensor.
+    """
+    f.tensor("w", "F32", [1])
+    f.tensor("__metadata__", "F32", [1], key=ESCAPED_KEY)
+
+
+@rejects("MET-01 MET-06", codes="MET_VALUE_NOT_STRING", over={"number": "1", "object": '{"a":"b"}'})
+def value_type_under_escaped_key(f: FileBuilder, value: str) -> None:
+    """A metadata value is no string, and the reserved key is written with escapes: $slug."""
+    _with_tensor(f, None, raw=f'{{"k":{value}}}', key=ESCAPED_KEY)
+
+
+@accepts("MET-06 MET-03")
+def empty_map_under_escaped_key(f: FileBuilder) -> None:
+    """An empty map stands under the reserved key, every letter of which is escaped."""
+    _with_tensor(f, {}, key='"' + "".join(f"\\u{ord(c):04x}" for c in "__metadata__") + '"')
+
+
+@accepts("MET-01 MET-07")
+def two_field_names_in_map(f: FileBuilder) -> None:
+    """The map has the keys dtype and data_offsets, with texts for values.
+
+    Two of the three field names over strings are metadata, not a broken tensor.
+    """
+    _with_tensor(f, {"dtype": "F32", "data_offsets": "0,8"})
+
+
+@rejects("MET-07 MET-01", codes="MET_VALUE_NOT_STRING", over={"shape": 1, "data-offsets": 2})
+def one_array_in_map(f: FileBuilder, value: int) -> None:
+    """The map resembles a tensor entry, and only $slug is an array and not a text."""
+    texts = ['"F32"', '"[0]"', '"[0,0]"']
+    texts[value] = texts[value].strip('"')
+    _with_tensor(f, None, raw='{{"dtype":{},"shape":{},"data_offsets":{}}}'.format(*texts))
+
+
+@rejects("FRM-09 OFF-08", codes=("OFF_TRAILING", "OFF_HOLE"), importance="high")
+def empty_map_and_one_byte(f: FileBuilder) -> None:
+    """An empty map, no tensor, and one data byte."""
+    f.metadata({})
+    f.gap(1)
+
+
+@rejects("MET-01", codes="MET_NOT_MAP", over={"text": '"{}"'})
+def not_empty_map(f: FileBuilder, value: str) -> None:
+    """The metadata key holds something that resembles an empty map, in a file without tensors: $slug."""
+    f.metadata(None, raw=value)
+
+
+PROGRAMS = {
+    "html": "<!DOCTYPE html><script>document.title='run'</script>",
+    "shell-script": "\n#!/bin/sh\necho run\nexit 0\n",
+    "pickle-in-letters": "cbuiltins\nprint\n(Vrun\ntR.",
+    "header-of-a-file": '{"__metadata__":{},"inner":' + ENTRY + "}",
+    "yaml": "!!python/object/apply:builtins.print ['run']",
+}
+
+
+@accepts("MET-08 MET-04", importance="high", over=PROGRAMS)
+def value_holds(f: FileBuilder, value: str) -> None:
+    """A metadata value holds text that other programs run or parse: $slug.
+
+    It is text in a map, whatever a program that searches the file for it may think.
+    """
+    _with_tensor(f, {"description": value})
+
+
+@rejects("HDR-13 MET-01", codes=("HDR_DUP_KEY", "MET_VALUE_NOT_STRING"), importance="high")
+def key_twice_first_a_number(f: FileBuilder) -> None:
+    """A metadata key stands twice, first over a number and then over a text.
+
+    A parser that keeps the last value hides the wrong one before anybody checks it.
+    """
+    _with_tensor(f, None, raw='{"k":1,"k":"a"}')
+
+
+@accepts("MET-08 DAT-02", over={"np": "np", "pt": "pt", "tf": "tf", "flax": "flax", "mlx": "mlx"})
+def format_beside_matrix(f: FileBuilder, value: str) -> None:
+    """The metadata says that the file was written for another library ($value).
+
+    Dimensions keep their order and elements theirs, whatever that library does in memory.
+    """
+    f.metadata({"format": value})
+    f.tensor("a", "F32", [2, 3])
+    f.tensor("b", "I16", [4, 1, 2])

@@ -1,0 +1,32 @@
+"""Text and Markdown made by the templates of this folder."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from safetensors_reference.rules.pages import escape, templates_of
+
+from ..field_bugs import reference_url
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+def render(template: str, **values: Any) -> str:
+    """Return the text of a template; each of its lines ends in a line break."""
+    return _environment().get_template(template).render(values)
+
+
+def reference_link(reference: str) -> str:
+    """Return a Markdown link to a GitHub thread; the name of a document stays as it is."""
+    url = reference_url(reference)
+    return escape(reference) if url is None else f"[{escape(reference)}]({url})"
+
+
+@cache
+def _environment() -> Environment:
+    environment = templates_of("safetensors_corpus")
+    environment.filters |= {"json": json.dumps, "link": reference_link, "n": "{:,}".format}
+    return environment
