@@ -16,6 +16,7 @@ from safetensors_reference.header.layout import draw_layout
 from safetensors_reference.hexview import hexview
 from safetensors_reference.rules.faults import render_path
 
+from .audit.report import Where
 from .text import digest, plural, visible
 
 if TYPE_CHECKING:
@@ -37,14 +38,14 @@ class Evidence:
 
     Attributes:
         code: fault code that speaks for the case, None where no fault of a file does.
-        where: ``start`` and ``end`` in the file, ``path`` in the header and ``text``; None when not known.
+        where: the bytes at fault; None when not known.
         layout: the data buffer in one line, empty when it cannot be drawn.
         hex: the bytes around the fault, or the first ones; empty for an input that is no small file.
         data: the whole input, None for one that is no small file.
     """
 
     code: str | None = None
-    where: dict[str, Any] | None = None
+    where: Where | None = None
     layout: str = ""
     hex: str = ""
     data: bytes | None = None
@@ -74,12 +75,8 @@ def evidence_in(data: bytes, codes: Sequence[str], rule: str) -> Evidence:
         layout = draw_layout(seen.ranges, seen.size - seen.data_start)
     if fault is None:
         return Evidence(codes[0] if codes else None, None, layout, hexview(data, 0, 0), data)
-    where = {
-        "start": fault.start,
-        "end": fault.end,
-        "path": None if fault.path is None else render_path(fault.path),
-        "text": fault.message,
-    }
+    path = None if fault.path is None else render_path(fault.path)
+    where = Where(fault.start, fault.end, path, fault.message)
     return Evidence(fault.code, where, layout, hexview(data, fault.start, fault.end), data)
 
 

@@ -1,4 +1,4 @@
-"""A pull-request comment about one or several runs, at most 60 lines whatever the runs found."""
+"""Comments for pull requests, at most 60 lines whatever was found: about runs, and about an audit."""
 
 from __future__ import annotations
 
@@ -6,23 +6,26 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from safetensors_corpus.judging.verdicts import FAILING, badness, kind_of
+from safetensors_corpus.judging.verdicts import FAILING, badness, fails, kind_of
 
-from ..causes.cause import command, failing, what
-from ..differences.compare import Comparison, compare, distinct_labels
-from ..record.run import row_failures
-from ..templates import render
-from ..text import code, listed
-from .terminal import FAILURE_COUNTS, caveats, other_counts, verdict_counts
+from .audit.delta import baseline_delta, report_delta
+from .causes.cause import command, failing, what
+from .differences.compare import Comparison, compare, distinct_labels
+from .record.run import row_failures
+from .record.summary import FAILURE_COUNTS, caveats, other_counts, verdict_counts
+from .templates import render
+from .text import code, listed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..causes import Cause
-    from ..record.run import Row, RunRecord
+    from .audit.report import Implementation, Report
+    from .causes import Cause
+    from .record.run import Row, RunRecord
 
 MAX_LINES = 60
 MAX_LABELS = 4
+MAX_FINDINGS = 5
 MAX_LABEL = 40
 """Characters of a label."""
 
@@ -163,3 +166,54 @@ def _alone(comparison: Comparison) -> list[str]:
         f"{code(label, MAX_LABEL)} (content {lone[label, 'content']:,}, verdict {lone[label, 'verdict']:,})"
         for label, _ in totals.most_common()
     ]
+
+
+def summary_markdown(report: Report, previous: Report | None = None) -> str:
+    """Return the comment, ending in a line break.
+
+    Args:
+        report: the report.
+        previous: an older report; without one the baselines tell what is new.
+    """
+    levels = Counter(f.severity for f in report.findings)
+    causes = [
+        (who, cause)
+        for who in report.implementations
+        for cause in who.causes
+        if not cause.redacted and not cause.expected_failure and fails(cause.verdict)
+    ]
+    text = render(
+        "audit.md",
+        LINES=MAX_LINES,
+        TOP=MAX_FINDINGS,
+        report=report,
+        whos=report.implementations,
+        delta=baseline_delta(report) if previous is None else report_delta(report, previous),
+        against="the baseline" if previous is None else "the previous report",
+        wrong=_faults,
+        not_asked=_not_asked,
+        levels=" · ".join(f"{x} {levels[x]:,}" for x in report.scales.severity if levels[x]),
+        # What the baseline expects is known; of the rest the worst come first already.
+        found=sorted(
+            (f for f in report.findings if f.severity != "informational"),
+            key=lambda f: f.expected_failure,
+        ),
+        causes=sorted(causes, key=lambda pair: (badness(pair[1].verdict), -pair[1].case_count)),
+    )
+    return "\n".join(text.split("\n")[:MAX_LINES]).rstrip("\n") + "\n"
+
+
+def _faults(who: Implementation) -> list[str]:
+    """Return what is wrong with an implementation, a few words each."""
+    counts = who.counts
+    wrong = [f"{kind} {counts[kind]:,}" for kind in FAILURE_COUNTS if counts.get(kind)]
+    if who.contradictions and "choice-inconsistent" not in counts:
+        wrong.append(f"choice-inconsistent {who.contradictions:,}")
+    return wrong + ([f"({who.expected_failing:,} expected)"] if who.expected_failing else [])
+
+
+def _not_asked(who: Implementation) -> str:
+    reasons = who.not_asked
+    words = listed([f"{code(reason, 20)} {number:,}" for reason, number in reasons.items()], 5)
+    total = sum(reasons.values())
+    return f"{total:,} ({words})" if total else "0"

@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-Count = Annotated[int, Meta(ge=0)]
+from safetensors_corpus.typed import Count
+
 Filled = Annotated[str, Meta(min_length=1)]
 _AGREE = {
     "const": True,
@@ -58,7 +59,7 @@ class FindingPart(Struct, frozen=True, kw_only=True):
     step: Filled
     verdict: Filled
     rules: tuple[RuleRow, ...]
-    codes: tuple[Annotated[str, Meta(pattern="^([A-Z]{3}_[A-Z0-9_]+|UNCLASSIFIED)$")], ...]
+    codes: tuple[Annotated[str, Meta(pattern="^([A-Z]{2,3}_[A-Z0-9_]+|UNCLASSIFIED)$")], ...]
     expected: str
     got: Annotated[dict[str, str], Meta(min_length=1)]
     versions: dict[str, str]

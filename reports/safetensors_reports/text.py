@@ -99,7 +99,14 @@ def slug(text: str) -> str:
 
 _VARYING = re.compile(r"""[0-9]+|"[^"]*"?|'[^']*'?|`[^`]*`?""")
 """Numbers and quoted texts: what differs from input to input in a message."""
+_FOLDERS = re.compile(r"""(?<![\w.:/])/(?:[^\s/:'"`]+/)+(?:(?:safetensors-case|stc-fuzz)-[^\s'"`/:]*)?""")
+"""Folders of an absolute path. A run reads from a folder of its own, whose name is made by chance."""
 _LISTS = re.compile(r"(?<=[\[(])#(?:, ?#)+(?=[\])])")
+
+
+def without_folders(text: str) -> str:
+    """Return a text whose absolute paths are names only, so that it is the same in each run."""
+    return _FOLDERS.sub("", text)
 
 
 def message_class(message: str, names: Iterable[str] = (), limit: int = 60) -> str:
@@ -110,7 +117,7 @@ def message_class(message: str, names: Iterable[str] = (), limit: int = 60) -> s
         names: those of tensors, which are left out too.
         limit: length of the class; of the message itself 100 characters more are read.
     """
-    message = message[: limit + 100]
+    message = without_folders(message[: limit + 200])[: limit + 100]
     for name in sorted((n for n in names if n and n in message), key=len, reverse=True):
         message = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "#", message)
     return _LISTS.sub("#", _VARYING.sub("#", message))[:limit].strip()

@@ -9,23 +9,44 @@ from __future__ import annotations
 import base64
 import hashlib
 import heapq
-import json
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from msgspec import to_builtins
 
 from safetensors_corpus.judging.verdicts import VERDICTS, fails
 from safetensors_corpus.publish.stats import load_reasons, rule_coverage
+from safetensors_corpus.typed import MisfitError, typed
 from safetensors_reference import rule_book
 
 from ..differences.compare import compare, distinct_labels
-from ..schemas import schema_error
 from ..text import listed, plural, stable
-from .causes import cause_rows
-from .coverage import LETTERS, case_rows, matrix
+from .coverage import case_rows, matrix
 from .disclosure import redact, shown_fuzz, shown_run
 from .findings import find
 from .implementations import implementation
 from .inputs import AuditError
+from .report import (
+    LETTERS,
+    SCHEMA,
+    SCHEMA_ID,
+    AgreementPart,
+    Cases,
+    ChoiceText,
+    ClusterRow,
+    CorpusRow,
+    Costly,
+    Coverage,
+    Finding,
+    GapRow,
+    PairRow,
+    Report,
+    RuleBookRow,
+    RuleRow,
+    RunPart,
+    RunRow,
+    Scales,
+)
 from .severity import DIFFICULTIES, OUTCOMES, SEVERITIES
 
 if TYPE_CHECKING:
@@ -37,14 +58,10 @@ if TYPE_CHECKING:
     from ..record.run import Row, RunRecord
     from .inputs import FuzzFinding, Known
 
-SCHEMA = 1
-"""Version of the report's format; raised when a reader of reports must follow."""
-SCHEMA_ID = "https://safetensors-conformance.example/schema/report.schema.json"
 MAX_COSTLY = 10
 """Cases named as slowest, and as hungriest, of each run."""
 COMPARABLE_SHARE = 0.5
 """Share of the fullest run's plain files of which a run must have a result to be compared."""
-Report = dict[str, Any]
 
 
 def build_report(
@@ -82,126 +99,92 @@ def build_report(
     found, inputs = find(runs, manifest, fuzz, by_label)
     if public:
         found = [redact(f) for f in found]
-    report: Report = {
-        "$schema": SCHEMA_ID,
-        "schema": SCHEMA,
-        "public": public,
-        "rule_book": _rule_book(),
-        "corpus": _corpus(manifest),
-        "implementations": [
-            {
-                **implementation(label, record, by_label[label], public=public),
-                "causes": cause_rows(label, record, manifest, found, public=public),
-            }
+    report = Report(
+        address=SCHEMA_ID,
+        schema=SCHEMA,
+        public=public,
+        rule_book=_rule_book(),
+        corpus=_corpus(manifest),
+        implementations=[
+            implementation(label, record, by_label[label], manifest, found, public=public)
             for label, record in runs
         ],
-        "scales": {
-            "severity": SEVERITIES,
-            "difficulty": DIFFICULTIES,
-            "outcome": OUTCOMES,
-            "verdict": VERDICTS,
-        },
-        "matrix": matrix(records, manifest, public=public),
-        "cases": {"legend": LETTERS, "rows": [] if public else case_rows(records, manifest)},
-        "coverage": _coverage(manifest),
-        "agreement": _agreement(records, labels, manifest, public=public),
-        "findings": found,
-        "inputs": _inputs(found, inputs),
-        "rules": _rules(found),
-        "choices": _choices(records),
-        "fuzz_findings": len(fuzz),
-        "caveats": _caveats(records, manifest),
-        "run": {"runs": [_run(label, record, public=public) for label, record in runs]},
-    }
-    wrong = schema_error("report", report)
-    if wrong is not None:
-        raise AuditError(f"report.json would not fit its schema: {wrong}; this is a defect of this program")
+        scales=Scales(SEVERITIES, DIFFICULTIES, OUTCOMES, VERDICTS),
+        matrix=matrix(records, manifest, public=public),
+        cases=Cases(LETTERS, [] if public else case_rows(records, manifest)),
+        coverage=_coverage(manifest),
+        agreement=_agreement(records, labels, manifest, public=public),
+        findings=found,
+        inputs=_inputs(found, inputs),
+        rules=_rules(found),
+        choices=_choices(records),
+        fuzz_findings=len(fuzz),
+        caveats=_caveats(records, manifest),
+        run=RunPart([_run(label, record, public=public) for label, record in runs]),
+    )
+    try:
+        typed(to_builtins(report), Report)
+    except MisfitError as err:
+        raise AuditError(
+            f"report.json would not fit its schema: {err}; this is a defect of this program"
+        ) from err
     return report
 
 
-def report_text(report: Report) -> str:
-    """Return a report as JSON text in ASCII, ending in a line break."""
-    return json.dumps(report, indent=1, allow_nan=False) + "\n"
-
-
-def _rule_book() -> dict[str, Any]:
+def _rule_book() -> RuleBookRow:
     package = files("safetensors_reference.rules")
     data = b"".join(package.joinpath(name).read_bytes() for name in ("rules.toml", "choices.toml"))
     book = rule_book()
-    return {
-        "sha256": hashlib.sha256(data).hexdigest(),
-        "rules": len(book.rules),
-        "choices": len(book.choices),
-    }
+    return RuleBookRow(hashlib.sha256(data).hexdigest(), len(book.rules), len(book.choices))
 
 
-def _corpus(manifest: Manifest) -> dict[str, Any]:
-    spec = manifest.raw["spec"]
+def _corpus(manifest: Manifest) -> CorpusRow:
     heavy = sum(case.heavy for case in manifest.cases)
-    return {
-        "version": manifest.version,
-        "sha256": manifest.digest,
-        "cases": len(manifest.cases),
-        "heavy": heavy,
-        "spec": spec,
-    }
+    return CorpusRow(manifest.version, manifest.digest, len(manifest.cases), heavy, manifest.raw["spec"])
 
 
-def _coverage(manifest: Manifest) -> dict[str, Any]:
+def _coverage(manifest: Manifest) -> Coverage:
     rows = rule_coverage(dict(manifest.raw), load_reasons())
-    return {
-        "both": sum(not row.missing for row in rows),
-        "one": sum(len(row.missing) == 1 for row in rows),
-        "none": sum(len(row.missing) == 2 for row in rows),
-        "gaps": [
-            {
-                "rule": row.id,
-                "level": row.level,
-                "cases": row.cases,
-                "missing": list(row.missing),
-                "reasons": {side: row.reasons[side] for side in row.missing if side in row.reasons},
-            }
-            for row in rows
-            if row.missing
-        ],
-    }
+    gaps = [
+        GapRow(
+            row.id,
+            row.level,
+            row.cases,
+            list(row.missing),
+            {side: row.reasons[side] for side in row.missing if side in row.reasons},
+        )
+        for row in rows
+        if row.missing
+    ]
+    both, one, none = (sum(len(row.missing) == number for row in rows) for number in range(3))
+    return Coverage(both, one, none, gaps)
 
 
-def _inputs(found: Sequence[dict[str, Any]], inputs: Mapping[str, bytes]) -> dict[str, str]:
+def _inputs(found: Sequence[Finding], inputs: Mapping[str, bytes]) -> dict[str, str]:
     """Return the inputs that findings still show, by SHA-256, in Base64."""
-    named = {f["evidence"]["input"] for f in found if f["evidence"]}
+    named = {f.evidence.input for f in found if f.evidence}
     return {
         name: base64.b64encode(data).decode("ascii") for name, data in sorted(inputs.items()) if name in named
     }
 
 
-def _rules(found: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def _rules(found: Sequence[Finding]) -> dict[str, RuleRow]:
     """Return the rules that findings name, each once."""
-    named = {finding["rule"] for finding in found if finding["rule"]}
+    named = {finding.rule for finding in found}
     return {
-        rule.id: {
-            "level": rule.level,
-            "title": rule.title,
-            "statement": rule.statement,
-            "source": rule.source,
-            "codes": list(rule.codes),
-        }
+        rule.id: RuleRow(rule.level, rule.title, rule.statement, rule.source, list(rule.codes))
         for rule in rule_book().rules.values()
         if rule.id in named
     }
 
 
-def _choices(records: Sequence[RunRecord]) -> dict[str, dict[str, Any]]:
+def _choices(records: Sequence[RunRecord]) -> dict[str, ChoiceText]:
     """Return the choices that runs took, each once."""
     named = {str(row["choice"]) for record in records for row in record.choices}
     return {
-        choice.id: {
-            "rule": choice.rule,
-            "title": choice.title,
-            "description": choice.description,
-            "options": choice.options,
-            "required": choice.required,
-        }
+        choice.id: ChoiceText(
+            choice.rule, choice.title, choice.description, dict(choice.options), choice.required
+        )
         for choice in rule_book().choices.values()
         if choice.id in named
     }
@@ -237,19 +220,21 @@ def _caveats(records: Sequence[RunRecord], manifest: Manifest) -> list[str]:
     return out
 
 
-def _run(label: str, record: RunRecord, *, public: bool) -> dict[str, Any]:
+def _run(label: str, record: RunRecord, *, public: bool) -> RunRow:
     """Return what differs between two runs over the same inputs; in public without costly cases that fail."""
     header, footer = record.header, record.footer
     rows = [r for r in record.results if not (public and fails(r["verdict"], strict=True))]
-    return {
-        "implementation": label,
-        "started": header.get("started"),
-        "duration_s": footer["duration_s"] if footer else None,
-        "platform": _platform(header.get("platform"), public=public),
-        "python": header.get("python"),
-        "slowest": _most(rows, "wall_ms"),
-        "hungriest": _most(rows, "peak_bytes"),
-    }
+    return RunRow(
+        implementation=label,
+        started=header.get("started"),
+        duration_s=footer["duration_s"] if footer else None,
+        platform=_platform(header.get("platform"), public=public),
+        python=header.get("python"),
+        slowest=[Costly(r["case"], r["step"], wall_ms=r["wall_ms"]) for r in _most(rows, "wall_ms")],
+        hungriest=[
+            Costly(r["case"], r["step"], peak_bytes=r["peak_bytes"]) for r in _most(rows, "peak_bytes")
+        ],
+    )
 
 
 def _platform(text: str | None, *, public: bool) -> str | None:
@@ -260,15 +245,14 @@ def _platform(text: str | None, *, public: bool) -> str | None:
     return " ".join([parts[0], *(p for p in parts[1:] if p in ("x86_64", "aarch64", "arm64"))])
 
 
-def _most(rows: Sequence[Row], name: str) -> list[dict[str, Any]]:
+def _most(rows: Sequence[Row], name: str) -> list[Row]:
     told = [row for row in rows if row.get(name)]
-    most = heapq.nlargest(MAX_COSTLY, told, key=lambda row: (row[name], row["case"], row["step"]))
-    return [{"case": row["case"], "step": row["step"], name: row[name]} for row in most]
+    return heapq.nlargest(MAX_COSTLY, told, key=lambda row: (row[name], row["case"], row["step"]))
 
 
 def _agreement(
     records: Sequence[RunRecord], labels: Sequence[str], manifest: Manifest, *, public: bool
-) -> dict[str, Any]:
+) -> AgreementPart:
     """Return the splits by cluster and by pair; implementations are numbers, from 0 on in their order.
 
     Compared are the cases that all have, so that readers of a few areas, writers and readers of indexes would
@@ -278,20 +262,20 @@ def _agreement(
     kept = _comparable(records, manifest)
     comparison = compare([records[i] for i in kept])
     number = dict(zip(comparison.labels, kept, strict=True))
-    return {
-        "compared": comparison.compared,
-        "unanswered": comparison.unanswered,
-        "left_out": comparison.left_out,
-        "set_aside": [label for i, label in enumerate(labels) if i not in kept],
-        "content_splits": len(comparison.content_splits),
-        "verdict_splits": len(comparison.verdict_splits),
-        "clusters": [] if public else [_cluster(c, number) for c in comparison.clusters],
-        "pairs": [
-            {"between": [number[a], number[b]], "content": splits.content, "verdict": splits.verdict}
+    return AgreementPart(
+        compared=comparison.compared,
+        unanswered=comparison.unanswered,
+        left_out=comparison.left_out,
+        set_aside=[label for i, label in enumerate(labels) if i not in kept],
+        content_splits=len(comparison.content_splits),
+        verdict_splits=len(comparison.verdict_splits),
+        clusters=[] if public else [_cluster(c, number) for c in comparison.clusters],
+        pairs=[
+            PairRow([number[a], number[b]], splits.content, splits.verdict)
             for (a, b), splits in comparison.pairs.items()
         ],
-        "notes": [stable(note, 300) for note in comparison.notes],
-    }
+        notes=[stable(note, 300) for note in comparison.notes],
+    )
 
 
 def _comparable(records: Sequence[RunRecord], manifest: Manifest) -> list[int]:
@@ -303,16 +287,16 @@ def _comparable(records: Sequence[RunRecord], manifest: Manifest) -> list[int]:
     return kept if len(kept) > 1 else list(range(len(records)))
 
 
-def _cluster(cluster: Cluster, number: Mapping[str, int]) -> dict[str, Any]:
+def _cluster(cluster: Cluster, number: Mapping[str, int]) -> ClusterRow:
     groups: dict[str, list[int]] = {}
     for label, token in cluster.vector.items():
         groups.setdefault(token, []).append(number[label])
     first = cluster.splits[0]
-    return {
-        "kind": cluster.kind,
-        "answers": {token: groups[token] for token in sorted(groups)},
-        "dissenter": None if first.dissenter is None else number[first.dissenter],
-        "cases": list(cluster.cases),
-        "difference": stable(first.difference) if first.difference else "",
-        "between": [number[label] for label in first.between] if first.between else None,
-    }
+    return ClusterRow(
+        kind=cluster.kind,
+        answers={token: groups[token] for token in sorted(groups)},
+        dissenter=None if first.dissenter is None else number[first.dissenter],
+        cases=list(cluster.cases),
+        difference=stable(first.difference) if first.difference else "",
+        between=[number[label] for label in first.between] if first.between else None,
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from safetensors_corpus.judging.verdicts import fails, kind_of, worst
 from safetensors_corpus.steps import ONE_STEP_KINDS
@@ -12,6 +12,7 @@ from safetensors_reference.rules.pages import AREAS
 
 from ..record.run import row_failures
 from .disclosure import OWN
+from .report import LETTERS, AreaCells, CaseRow, RuleCells
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,26 +21,8 @@ if TYPE_CHECKING:
 
     from ..record.run import RunRecord
 
-LETTERS = {
-    "unsafe": "C",
-    "wrong-content": "D",
-    "wrong-accept": "A",
-    "wrong-reject": "R",
-    "deviation": "V",
-    "choice-inconsistent": "I",
-    "harness-error": "H",
-    "late-reject": "L",
-    "not-strict": "N",
-    "unsupported": "U",
-    "choice": "O",
-    "pass": "P",
-    "not run": "-",
-    "not asked": ".",
-}
-"""Kind of verdict -> its letter in the rows of cases."""
 
-
-def matrix(records: Sequence[RunRecord], manifest: Manifest, *, public: bool = False) -> list[dict[str, Any]]:
+def matrix(records: Sequence[RunRecord], manifest: Manifest, *, public: bool = False) -> list[AreaCells]:
     """Return a row per area with one per rule, each with the worst verdict of every implementation.
 
     A failing case counts for the rules that it is charged to alone. Where nothing fails, ``worst`` is
@@ -53,29 +36,20 @@ def matrix(records: Sequence[RunRecord], manifest: Manifest, *, public: bool = F
             carried.setdefault(rule, set()).add(case.id)
     standings = [_Standing.of(record, public=public) for record in records]
 
-    def cells(rules: Sequence[str]) -> dict[str, Any]:
+    def cells(rules: Sequence[str]) -> tuple[int, list[int], list[str | None]]:
         found = [standing.under(rules, carried) for standing in standings]
         cases = {case for rule in rules for case in carried[rule]}.union(*found)
-        return {
-            "cases": len(cases),
-            "known": [len(of) for of in found],
-            "worst": [_standing(list(of.values())) if of else None for of in found],
-        }
+        worst = [_standing(list(of.values())) if of else None for of in found]
+        return len(cases), [len(of) for of in found], worst
 
     out = []
     for area, title in AREAS.items():
         rules = [
-            {
-                "rule": rule.id,
-                "level": rule.level,
-                "title": rule.title,
-                **cells([rule.id]),
-            }
+            RuleCells(rule.id, rule.level, rule.title, *cells([rule.id]))
             for rule in rule_book().rules.values()
             if rule.id.startswith(f"{area}-")
         ]
-        whole = cells([rule["rule"] for rule in rules])
-        out.append({"area": area, "title": title, **whole, "rules": rules})
+        out.append(AreaCells(area, title, *cells([rule.rule for rule in rules]), rules))
     return out
 
 
@@ -121,11 +95,11 @@ def _standing(verdicts: Sequence[str]) -> str:
     return next(kind for kind in ("pass", "choice", "unsupported") if kind in kinds)
 
 
-def case_rows(records: Sequence[RunRecord], manifest: Manifest) -> list[dict[str, str]]:
+def case_rows(records: Sequence[RunRecord], manifest: Manifest) -> list[CaseRow]:
     """Return every case with one letter per implementation, in the order of the corpus."""
     columns = [_column(record, manifest) for record in records]
     return [
-        {"case": case.id, "rule": case.rules[0], "verdicts": "".join(row)}
+        CaseRow(case.id, case.rules[0], "".join(row))
         for case, row in zip(manifest.cases, zip(*columns, strict=True), strict=True)
     ]
 

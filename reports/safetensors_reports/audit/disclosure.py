@@ -8,8 +8,9 @@ nobody can tell from a page whether there are any.
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
@@ -18,6 +19,7 @@ from safetensors_corpus.judging.verdicts import kind_of
 
 from ..recommendations import NOT_KNOWN, of_area
 from ..text import same_project, stable
+from .report import Finding, ReferenceRow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +38,7 @@ OWN = "reference"
 
 def references_of(
     name: str, version: str, cases: Sequence[str], manifest: Manifest, known: Sequence[Known]
-) -> list[dict[str, Any]]:
+) -> list[ReferenceRow]:
     """Return the public reports about some cases failed by a version of an implementation.
 
     They come from the corpus (``affects``) and from the issues of baselines. A report with ``current`` false
@@ -54,8 +56,7 @@ def references_of(
             for case_id in set(entry.cases).intersection(cases):
                 found.setdefault((entry.issue, True), set()).add(case_id)
     return [
-        {"reference": reference, "current": current, "cases": sorted(ids)}
-        for (reference, current), ids in sorted(found.items())
+        ReferenceRow(reference, current, sorted(ids)) for (reference, current), ids in sorted(found.items())
     ]
 
 
@@ -69,35 +70,35 @@ def concerns(versions: str, version: str) -> bool:
         return False
 
 
-def redact(finding: dict[str, Any]) -> dict[str, Any]:
+def redact(finding: Finding) -> Finding:
     """Return a finding for published pages.
 
     One in other people's software is shown as far as it is public: with the cases that a public report is
     about, and its evidence when the case shown is one of them; else verdict and rule only.
     """
-    if finding["own"]:
+    if finding.own:
         return finding
-    told = {case for ref in finding["references"] if ref["current"] for case in ref["cases"]}
-    if told and finding["evidence"]["case"] in told:
-        return {**finding, "cases": sorted(told), "fuzz": []}
-    rule = finding["rule"] or ""
-    return {
-        **finding,
-        "title": f"{stable(finding['implementation'], 80)}: {finding['verdict']}, {rule or NOT_KNOWN}",
+    told = {case for ref in finding.references if ref.current for case in ref.cases}
+    if finding.evidence is not None and finding.evidence.case in told:
+        return replace(finding, cases=sorted(told), fuzz=[])
+    rule = finding.rule or ""
+    return replace(
+        finding,
+        title=f"{stable(finding.implementation, 80)}: {finding.verdict}, {rule or NOT_KNOWN}",
         # How it ends, why, and what to mend would tell where to look.
-        "outcome": None,
-        "weaknesses": [],
-        "recommendation": of_area(rule),
-        "got": "",
-        "expected": "",
-        "cases": sorted(told),
-        "fuzz": [],
-        "steps": [],
-        "evidence": None,
-        "fingerprint": None,
-        "reproducer": None,
-        "redacted": True,
-    }
+        outcome=None,
+        weaknesses=[],
+        recommendation=of_area(rule),
+        got="",
+        expected="",
+        cases=sorted(told),
+        fuzz=[],
+        steps=[],
+        evidence=None,
+        fingerprint=None,
+        reproducer=None,
+        redacted=True,
+    )
 
 
 def shown_run(record: RunRecord, manifest: Manifest, known: Sequence[Known]) -> RunRecord:

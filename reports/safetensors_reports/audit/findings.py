@@ -26,10 +26,12 @@ from ..case_evidence import (
     reproducer,
     stored_file,
 )
+from ..fuzz_finding import Weakness
 from ..recommendations import NOT_KNOWN, recommendation
 from ..record.run import row_failures
 from ..text import digest, slug, stable
 from .disclosure import OWN, references_of
+from .report import EvidenceRow, Finding, FuzzRow, Where
 from .severity import NO_WEAKNESS, OUTCOMES, SEVERITIES, difficulty, outcome_class, severity, weaknesses_of
 
 if TYPE_CHECKING:
@@ -46,7 +48,6 @@ MAX_REQUEST = 1_000
 """Most characters told of a request."""
 MAX_CARRIED = 16 << 10
 """Largest input in bytes that a report carries."""
-Finding = dict[str, Any]
 Key = tuple[str, str, str]
 """Label, rule and verdict; the rule is empty where it is not known."""
 MAX_NAME = 80
@@ -127,7 +128,7 @@ class Shown:
         data = self.seen.data
         return hashlib.sha256(data).hexdigest() if data is not None and len(data) <= MAX_CARRIED else None
 
-    def _everything(self) -> dict[str, Any] | None:
+    def _everything(self) -> Where | None:
         """Return the whole input as the place, where no byte of it is more at fault than another."""
         if not self.size:
             return None
@@ -137,27 +138,27 @@ class Shown:
             text = "the whole input: nothing in it is at fault"
         else:
             text = "the whole input: no single byte of it is at fault"
-        return {"start": 0, "end": self.size, "path": None, "text": text}
+        return Where(0, self.size, None, text)
 
     def _request(self) -> str | None:
         """Return what was asked for besides reading the file, as JSON; None for nothing."""
         action = self.item.document.action if self.item else self.case.action if self.case else None
         return stable(json.dumps(action), MAX_REQUEST) if action else None
 
-    def document(self, manifest: Manifest) -> dict[str, Any]:
+    def document(self, manifest: Manifest) -> EvidenceRow:
         """Return the evidence as it stands in the report."""
-        return {
-            "case": self.row["case"],
-            "title": self.case.title if self.case else "",
-            "file": stored_file(self.case, manifest) if self.case else None,
-            "size": self.size,
-            "code": self.seen.code,
-            "where": self.seen.where or self._everything(),
-            "request": self._request(),
-            "layout": self.seen.layout,
-            "hex": self.seen.hex,
-            "input": self.input,
-        }
+        return EvidenceRow(
+            case=self.row["case"],
+            title=self.case.title if self.case else "",
+            file=stored_file(self.case, manifest) if self.case else None,
+            size=self.size,
+            code=self.seen.code,
+            where=self.seen.where or self._everything(),
+            request=self._request(),
+            layout=self.seen.layout,
+            hex=self.seen.hex,
+            input=self.input,
+        )
 
 
 def of_fuzz(item: FuzzFinding, selector: str, rule: str) -> Shown:
@@ -234,8 +235,7 @@ def find(
         found.append(_finding(key, group, shown, names[key], manifest, (known or {}).get(key[0], ())))
         if shown.input is not None and shown.seen.data is not None:
             inputs[shown.input] = shown.seen.data
-    severities, outcomes = list(SEVERITIES), list(OUTCOMES)
-    found.sort(key=lambda f: (severities.index(f["severity"]), outcomes.index(f["outcome"]), f["id"]))
+    found.sort(key=lambda f: (_SEVERITIES.index(f.severity), _OUTCOMES.index(f.outcome or ""), f.id))
     return found, inputs
 
 
@@ -313,31 +313,31 @@ def _finding(
 ) -> Finding:
     label, rule_id, verdict = key
     cases = sorted({row["case"] for row in group.rows})
-    return {
-        "id": name,
-        "title": f"{stable(label, 80)} {_predicate(shown, rule_id)}",
-        "implementation": label,
-        "rule": rule_id or None,
-        "verdict": verdict,
-        "outcome": shown.outcome,
-        "severity": shown.severity,
-        "difficulty": difficulty(shown.row["step"]),
-        "weaknesses": [{"id": n, "name": CWE_NAMES[n]} for n in shown.weaknesses],
-        "steps": sorted({r["step"] for r in group.rows} | {f.document.step for f in group.fuzz}),
-        "expected": _expected(shown, group.profile),
-        "got": shown.got,
-        "case_count": len(cases),
-        "cases": cases,
-        "fuzz": [_fuzz_row(f) for f in group.fuzz],
-        "evidence": shown.document(manifest),
-        "fingerprint": shown.digest,
-        "reproducer": _reproducer(group, shown),
-        "recommendation": recommendation(shown.outcome, shown.seen.code, rule_id),
-        "references": references_of(group.name, group.version, cases, manifest, known),
-        "expected_failure": bool(group.rows) and all(r.get("expected_failure", False) for r in group.rows),
-        "own": group.name == OWN,
-        "redacted": False,
-    }
+    return Finding(
+        id=name,
+        title=f"{stable(label, 80)} {_predicate(shown, rule_id)}",
+        implementation=label,
+        rule=rule_id or None,
+        verdict=verdict,
+        outcome=shown.outcome,
+        severity=shown.severity,
+        difficulty=difficulty(shown.row["step"]),
+        weaknesses=[Weakness(n, CWE_NAMES[n]) for n in shown.weaknesses],
+        steps=sorted({r["step"] for r in group.rows} | {f.document.step for f in group.fuzz}),
+        expected=_expected(shown, group.profile),
+        got=shown.got,
+        case_count=len(cases),
+        cases=cases,
+        fuzz=[_fuzz_row(f) for f in group.fuzz],
+        evidence=shown.document(manifest),
+        fingerprint=shown.digest,
+        reproducer=_reproducer(group, shown),
+        recommendation=recommendation(shown.outcome, shown.seen.code, rule_id),
+        references=references_of(group.name, group.version, cases, manifest, known),
+        expected_failure=bool(group.rows) and all(r.get("expected_failure", False) for r in group.rows),
+        own=group.name == OWN,
+        redacted=False,
+    )
 
 
 def _predicate(shown: Shown, rule_id: str) -> str:
@@ -368,13 +368,7 @@ def _reproducer(group: _Group, shown: Shown) -> str:
     return reproducer(group.selector, shown.row["case"], group.profile, device)
 
 
-def _fuzz_row(item: FuzzFinding) -> dict[str, Any]:
+def _fuzz_row(item: FuzzFinding) -> FuzzRow:
     document = item.document
-    return {
-        "slug": item.slug,
-        "digest": item.digest,
-        "size": document.size.now,
-        "seed": document.seed,
-        "engine": document.engine,
-        "reproducer": document.reproduce,
-    }
+    size, again = document.size.now, document.reproduce
+    return FuzzRow(item.slug, item.digest, size, document.seed, document.engine, again)

@@ -3,109 +3,110 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import UNSET, UnsetType
 
 from safetensors_corpus.judging.verdicts import fails, kind_of
+from safetensors_reference import rule_book
 
+from ..causes import Cause, causes, command
+from ..causes.failures import failures
 from ..record.device_checks import CHECKS, STATUSES
-from ..text import stable, visible
+from ..text import stable
 from .disclosure import OWN
+from .report import (
+    CLEAN,
+    NOT_TOLD,
+    UNKNOWN,
+    WORDS,
+    CauseRow,
+    ChoiceRow,
+    DeviceRow,
+    ExpectedRow,
+    Finding,
+    Implementation,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..record.run import RunRecord
-    from .build import Report
+    from safetensors_corpus import Manifest
+
+    from ..record.run import Row, RunRecord
     from .inputs import Known
 
 MAX_PROBLEMS = 20
 """Most problems of a run that a report repeats."""
-WORDS = {
-    "unsafe": "unsafe",
-    "wrong-content": "wrong content",
-    "wrong-accept": "lenient",
-    "wrong-write": "wrong files",
-    "wrong-race": "unguarded",
-    "wrong-reject": "strict",
-    "deviation": "deviating",
-    "choice-inconsistent": "inconsistent",
-    "late-reject": "late",
-}
-"""Worst verdict -> the word for an implementation. See ``_set_apart``."""
-CLEAN, NOT_TOLD, UNKNOWN = "conformant", "no fault shown", "not fully known"
-"""Words without a bad verdict. Published pages hold some back, and so call nobody else *conformant*."""
-ORDER = (*WORDS.values(), UNKNOWN, NOT_TOLD, CLEAN)
-"""All words, the worst first."""
 APART = {"write": "wrong-write", "lifecycle": "wrong-race"}
 
 
-COLORS = {
-    "conformant": "brightgreen",
-    "wrong files": "orange",
-    "unguarded": "orange",
-    "late": "yellow",
-    "strict": "yellow",
-    "lenient": "orange",
-    "deviating": "yellow",
-    "inconsistent": "orange",
-    "wrong content": "red",
-    "unsafe": "red",
-    "not fully known": "lightgrey",
-    "no fault shown": "lightgrey",
-}
-"""Word for an implementation -> colour of its badge. The word is always there too, never the colour alone."""
-
-
-def implementation(label: str, record: RunRecord, known: Sequence[Known], *, public: bool) -> dict[str, Any]:
+def implementation(
+    label: str,
+    record: RunRecord,
+    known: Sequence[Known],
+    manifest: Manifest,
+    found: Sequence[Finding],
+    *,
+    public: bool,
+) -> Implementation:
     """Return who was tested, how far the run got and what it counted, *not run* and *not asked* apart.
 
     Published pages name only those expected failures that have a public report, and no problems of the run.
+
+    Args:
+        label: of the implementation within the report.
+        record: the run; for published pages without what they hold back altogether.
+        known: entries of its baseline.
+        manifest: the corpus that it used.
+        found: all findings as the report has them, for published pages without what is not public.
+        public: whether it is for published pages.
     """
     who, header = record.implementation, record.header
     counts = record.counts()
     contradictions = record.inconsistent_choices()
     expected = _expected(record, known)
     if public:
-        expected = [row for row in expected if row["issue"].startswith("https://")]
-    device = _device(record)
-    return {
-        "label": label,
-        "selector": who.get("selector", who["name"]),
-        "name": who["name"],
-        "version": who["version"],
-        "language": who.get("language") or "unknown",
-        "steps": list(who.get("steps", [])),
-        "lacks": sorted(set(who.get("lacks", []))),
-        "suite": header["suite"],
-        "corpus": header["corpus"]["digest"],
-        "profile": header["profile"],
-        "limits": header.get("limits") or {},
-        "ended": "truncated" if record.truncated else "partial" if record.partial else "complete",
-        "word": _word(record, counts, contradictions, public=public),
-        "due": header["corpus"]["cases"],
-        "cases": record.cases,
-        "counts": dict(sorted(counts.items())),
-        "contradictions": len(contradictions),
-        "not_run": record.not_run,
-        "not_asked": dict(sorted(header["corpus"].get("left_out", {}).items())),
-        "choices": _choices(record),
-        "baseline": header.get("baseline"),
-        "expected_failures": expected,
-        "expected_failing": record.expected_failures,
-        "problems": [] if public else [stable(text, 300) for text in record.problems[:MAX_PROBLEMS]],
-        **({"device": device} if device else {}),
-    }
+        expected = [row for row in expected if row.issue.startswith("https://")]
+    return Implementation(
+        label=label,
+        selector=str(who.get("selector", who["name"])),
+        name=who["name"],
+        version=who["version"],
+        language=who.get("language") or "unknown",
+        steps=list(who.get("steps", [])),
+        lacks=sorted(set(who.get("lacks", []))),
+        suite=header["suite"],
+        corpus=header["corpus"]["digest"],
+        profile=header["profile"],
+        limits=header.get("limits") or {},
+        ended="truncated" if record.truncated else "partial" if record.partial else "complete",
+        word=_word(record, counts, contradictions, public=public),
+        due=header["corpus"]["cases"],
+        cases=record.cases,
+        counts=dict(sorted(counts.items())),
+        contradictions=len(contradictions),
+        not_run=record.not_run,
+        not_asked=dict(sorted(header["corpus"].get("left_out", {}).items())),
+        choices=_choices(record),
+        baseline=header.get("baseline"),
+        expected_failures=expected,
+        expected_failing=record.expected_failures,
+        problems=[] if public else [stable(text, 300) for text in record.problems[:MAX_PROBLEMS]],
+        device=_device(record),
+        causes=_causes(label, record, manifest, found, public=public),
+    )
 
 
-def _device(record: RunRecord) -> dict[str, Any] | None:
-    """Return the device that a run loaded onto and what came of each promise, None for a run without one."""
+def _device(record: RunRecord) -> DeviceRow | UnsetType:
+    """Return the device that a run loaded onto and what came of each promise, unset for a run without one."""
     name = record.header.get("device")
     rows = [row for row in record.results if row["step"] == "device"]
     if name is None or not rows:
-        return None
+        return UNSET
     told = Counter((check["name"], check["status"]) for row in rows for check in row.get("checks", ()))
     checks = {check: {status: told[check, status] for status in STATUSES} for check in CHECKS}
-    return {"name": stable(name, 40), "files": len(rows), "checks": checks}
+    return DeviceRow(stable(name, 40), len(rows), checks)
 
 
 def _set_apart(record: RunRecord, counts: Mapping[str, int]) -> dict[str, int]:
@@ -141,16 +142,16 @@ def _word(
     return NOT_TOLD if held_back else CLEAN
 
 
-def _choices(record: RunRecord) -> list[dict[str, str]]:
+def _choices(record: RunRecord) -> list[ChoiceRow]:
     out = []
     for row in sorted(record.choices, key=lambda r: str(r["choice"])):
         kind, _, option = row["verdict"].partition(":")
         taken = option if kind == "choice" else ""
-        out.append({"choice": row["choice"], "option": taken, "verdict": kind})
+        out.append(ChoiceRow(row["choice"], taken, kind))
     return out
 
 
-def _expected(record: RunRecord, known: Sequence[Known]) -> list[dict[str, Any]]:
+def _expected(record: RunRecord, known: Sequence[Known]) -> list[ExpectedRow]:
     """Return the expected failures by name: those of the record, and what the baseline says of each.
 
     ``state`` tells what became of the entry: ``fails`` as listed, ``passes`` now, or has ``no verdict``.
@@ -161,37 +162,87 @@ def _expected(record: RunRecord, known: Sequence[Known]) -> list[dict[str, Any]]
     out = []
     for case in sorted(listed | entries.keys()):
         entry, verdict = entries.get(case), verdicts.get(case)
-        state = "no verdict"
+        state: Literal["fails", "passes", "no verdict"] = "no verdict"
         if verdict is not None:
             state = "fails" if case in listed or fails(verdict) else "passes"
         out.append(
-            {
-                "case": case,
-                "verdict": verdict,
-                "state": state,
-                "why": entry.why if entry else "",
-                "issue": entry.issue if entry else "",
-                "review_by": (entry.review_by or None) if entry else None,
-            }
+            ExpectedRow(
+                case=case,
+                verdict=verdict,
+                state=state,
+                why=entry.why if entry else "",
+                issue=entry.issue if entry else "",
+                review_by=(entry.review_by or None) if entry else None,
+            )
         )
     return out
 
 
-def badges(report: Report) -> dict[str, dict[str, Any]]:
-    """Return a badge per implementation by label: its word, the share of cases due, and what was not run."""
-    return {who["label"]: _badge(who) for who in report["implementations"]}
+def _causes(
+    label: str, record: RunRecord, manifest: Manifest, found: Sequence[Finding], *, public: bool
+) -> list[CauseRow]:
+    """Return the causes of one run, the worst first.
+
+    Published pages tell no more than the findings do: causes of the cases that they name, and of every
+    finding that is held back its verdict and rule.
+    """
+    if not public or record.implementation["name"] == OWN:
+        return [_cause(cause, record) for cause in causes(record, manifest)]
+    mine = [f for f in found if f.implementation == label]
+    told = [f for f in mine if not f.redacted]
+    rows = [row for row in record.results if not failures(row) or any(_names(f, row) for f in told)]
+    shown = [_cause(cause, record) for cause in causes(rows, manifest)]
+    held = [_held(f) for f in mine if f.redacted and f.case_count]
+    order = [f.verdict for f in mine]
+    return sorted([*shown, *held], key=lambda row: _place(row, order))
 
 
-def _badge(who: dict[str, Any]) -> dict[str, Any]:
-    # Choices and lacking features are legitimate; only what was due and is right counts.
-    counts = who["counts"]
-    right = sum(counts.get(kind, 0) for kind in ("pass", "choice", "unsupported"))
-    message = f"{who['word']} · {right:,}/{who['due']:,}"
-    if who["not_run"]:
-        message += f" · {who['not_run']:,} not run"
-    return {
-        "schemaVersion": 1,
-        "label": f"safetensors conformance: {visible(who['label'], 60)}",
-        "message": message,
-        "color": COLORS[who["word"]],
-    }
+def _names(finding: Finding, row: Row) -> bool:
+    """Tell whether a finding that is public names the case of a row and its verdict."""
+    same = finding.verdict in (row["verdict"], kind_of(row["verdict"]))
+    return same and row["case"] in finding.cases
+
+
+def _place(row: CauseRow, order: list[str]) -> tuple[int, bool, int, str, str]:
+    verdict = row.verdict if row.verdict in order else kind_of(row.verdict)
+    place = order.index(verdict) if verdict in order else len(order)
+    return place, row.redacted, -row.case_count, row.rule, row.what
+
+
+def _cause(cause: Cause, record: RunRecord) -> CauseRow:
+    return CauseRow(
+        verdict=cause.verdict,
+        verdicts=dict(cause.verdicts),
+        basis=cause.basis,
+        rule=cause.rule,
+        what=stable(cause.what, 200),
+        said=stable(cause.said, 200),
+        case_count=len(cause.cases),
+        cases=list(cause.cases),
+        steps=list(cause.steps),
+        example=cause.example,
+        reproducer=command(record.header, cause),
+        mend=cause.mend,
+        expected_failure=cause.known,
+        redacted=False,
+    )
+
+
+def _held(finding: Finding) -> CauseRow:
+    rule = rule_book().rules[finding.rule or ""]
+    return CauseRow(
+        verdict=finding.verdict,
+        verdicts={finding.verdict: finding.case_count},
+        basis=None,
+        rule=rule.id,
+        what=f"{rule.id} ({rule.title})",
+        said="",
+        case_count=finding.case_count,
+        cases=[],
+        steps=[],
+        example=None,
+        reproducer=None,
+        mend=finding.recommendation,
+        expected_failure=finding.expected_failure,
+        redacted=True,
+    )

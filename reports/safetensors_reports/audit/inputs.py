@@ -13,8 +13,8 @@ from safetensors_reference import rule_book
 from safetensors_reference.source import read_whole
 
 from ..fuzz_finding import FindingPart
-from ..schemas import schema_error
 from ..text import visible
+from .report import SCHEMA, Report
 
 DOCUMENT = "finding.json"
 REPORT = "report.json"
@@ -86,19 +86,20 @@ def load_json(path: Path, what: str) -> Any:
         raise AuditError(f"{shown}: not JSON ({visible(str(err), 100)}); give {what}") from err
 
 
-def load_report(path: Path) -> dict[str, Any]:
+def load_report(path: Path) -> Report:
     """Read a report, or the one in a folder. Raises AuditError."""
     path = path / REPORT if path.is_dir() else path
     document = load_json(path, f"the {REPORT} of a report, or the folder that has it")
     shown = visible(str(path))
     version = document.get("schema") if isinstance(document, dict) else None
-    if version != 1:
-        raise AuditError(f"{shown}: report of schema {visible(str(version), 20)}, this program reads 1")
-    wrong = schema_error("report", document)
-    if wrong is not None:
-        raise AuditError(f"{shown}: not a report of this version ({wrong}); write it again")
-    made: dict[str, Any] = document
-    return made
+    if version != SCHEMA:
+        raise AuditError(
+            f"{shown}: report of schema {visible(str(version), 20)}, this program reads {SCHEMA}"
+        )
+    try:
+        return typed(document, Report)
+    except MisfitError as err:
+        raise AuditError(f"{shown}: not a report of this version ({err}); write it again") from err
 
 
 def load_fuzz_finding(path: Path) -> FuzzFinding:

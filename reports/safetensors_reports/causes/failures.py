@@ -155,7 +155,6 @@ MAX_CLASS = 110
 NOT_EXAMINED = "unseen"
 """Kind of a fault in a file that was not examined."""
 
-_REALMS = {"write": "write", "slice": "slice", "index": "index", "lifecycle": "lifecycle"}
 _PATHS = re.compile(r"(?:[A-Za-z]:)?(?<![\w.])(?:[\\/][^\s\\/'\",:;()\[\]]+)+[\\/]([^\s\\/'\",:;()\[\]]*)")
 _ADDRESSES = re.compile(r"\b0x[0-9a-fA-F]{4,16}\b")
 _TYPES = re.compile(
@@ -220,7 +219,7 @@ def aspect_of(failure: Failure, case: Case | None) -> str:
 
 def realm(failure: Failure) -> str:
     """Return which part of an implementation was asked: reading ``file``, ``write``, ``slice``, ..."""
-    return _REALMS.get(failure.step, "file")
+    return failure.step if failure.step in ("write", "slice", "index", "lifecycle") else "file"
 
 
 def _about(failure: Failure, case: Case | None) -> str:
@@ -261,12 +260,12 @@ def _kind(data: bytes, code: str) -> str:
         return ""
     text = data[fault.start : fault.end]
     if code == "ENT_BAD_INTEGER":
-        return _integer_kind(text)
+        return _first_fitting(_INTEGERS, text.decode("ascii", "replace"))
     if code == "HDR_BAD_START":
         return "whitespace" if text.strip(b" \t\r\n") == b"" else ""
     return {"HDR-14": "raw control characters in strings", "HDR-18": "numbers that no double holds"}.get(
         fault.rule
-    ) or _grammar_kind(text)
+    ) or _token_kind(text.decode("utf-8", "replace"))
 
 
 def fault_kind(case: Case, code: str) -> str:
@@ -284,40 +283,35 @@ def fault_kind(case: Case, code: str) -> str:
         return NOT_EXAMINED
 
 
-def _integer_kind(text: bytes) -> str:
-    number = text.decode("ascii", "replace")
-    if re.fullmatch(r"-0", number):
-        return "minus zero"
-    if re.fullmatch(r"-[0-9]+", number):
-        return "negative numbers"
-    if re.fullmatch(r"[0-9]+", number):
-        return "numbers beyond 64 bits"
-    if re.match(r"-?[0-9]", number):
-        return "fractions and exponents"
-    return "values that are no numbers"
+_INTEGERS = {
+    r"-0\Z": "minus zero",
+    r"-[0-9]+\Z": "negative numbers",
+    r"[0-9]+\Z": "numbers beyond 64 bits",
+    r"-?[0-9]": "fractions and exponents",
+    r"": "values that are no numbers",
+}
+"""Form of a number at fault -> kind of fault, the first that fits."""
+_TOKENS = {
+    r"\\[uU][dD][89a-fA-F]": "lone surrogate escapes",
+    r"\\": "escapes that JSON does not have",
+    r"-*(NaN|Infinity)\Z": "NaN and Infinity",
+    r"/": "comments",
+    r"'": "single quotes",
+    r",\Z": "commas too many",
+    r"(?!-?(0|[1-9][0-9]*)\Z)[-+.0-9]": "numbers that JSON does not have",
+}
+"""Form of what stands where the grammar has nothing of the kind -> kind of fault, the first that fits."""
 
 
-def _grammar_kind(text: bytes) -> str:
-    words = text.decode("utf-8", "replace")
-    if re.match(r"\\[uU][dD][89a-fA-F]", words):
-        return "lone surrogate escapes"
-    if words.startswith("\\"):
-        return "escapes that JSON does not have"
-    if words.lstrip("-") in ("NaN", "Infinity"):
-        return "NaN and Infinity"
-    if words.startswith("/"):
-        return "comments"
-    if words.startswith("'"):
-        return "single quotes"
-    if words == ",":
-        return "commas too many"
-    if re.match(r"[-+.0-9]", words) and not re.fullmatch(r"-?(0|[1-9][0-9]*)", words):
-        return "numbers that JSON does not have"
-    if words[:1].isalpha():
+def _first_fitting(kinds: dict[str, str], text: str) -> str:
+    return next((kind for form, kind in kinds.items() if re.match(form, text)), "")
+
+
+def _token_kind(text: str) -> str:
+    known = _first_fitting(_TOKENS, text)
+    if not known and text[:1].isalpha():
         return "words that JSON does not have"
-    if words and not (" " < words[0] <= "~"):
-        return "other characters between tokens"
-    return ""
+    return known or ("other characters between tokens" if text and not " " < text[0] <= "~" else "")
 
 
 def _content(failure: Failure, case: Case | None) -> Key:

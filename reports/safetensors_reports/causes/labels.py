@@ -12,7 +12,7 @@ from safetensors_reference import rule_book
 from ..case_evidence import case_codes
 from ..recommendations import OF_AREA, OF_CODE, OF_OUTCOME
 from ..record.device_checks import CHECKS
-from ..run.terminal import feature_name
+from ..record.summary import feature_name
 from ..text import listed, visible
 from .failures import INPUT, NOT_EXAMINED, reported
 from .group import OF_TEXT

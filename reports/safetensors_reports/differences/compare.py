@@ -17,8 +17,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from safetensors_corpus.judging.bounded import METADATA, NAMES, digests
-from safetensors_corpus.judging.content import FIELDS, differing_fields
+from safetensors_corpus.judging.content import FIELDS, METADATA, NAMES, differing_fields, digests
 from safetensors_reference.rules.faults import quote
 
 from ..text import listed, visible

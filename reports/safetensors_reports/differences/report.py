@@ -1,20 +1,41 @@
 """A differential run as one value: what was compared, what was found, what of it is known already.
 
-The JSON document (``schemas/diff.schema.json``), the text for a terminal and the Markdown page come from it.
+The JSON document (``DiffDocument``), the text for a terminal and the Markdown page come from it.
 """
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from .signatures import SORTS, Differences, Disagreement, Signature, Sort
+from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
-DIFF = 1
-"""Version of the document that is written here."""
+from safetensors_corpus.typed import Count
+from safetensors_reference import rule_book
 
+from ..templates import render, render_lines
+from ..text import code, listed, plural, visible
+from .compare import NO_ANSWER, REFUSING, Cluster, Comparison, Kind
+from .signatures import NO_VOTE, SORTS, Differences, Disagreement, Signature, Sort
+
+MAX_ROWS = 30
+"""Rows of each list of a page."""
+MAX_SKELETONS = 20
+"""Signatures that a page prepares for a triage file."""
+MAX_SUBJECTS = 5
+MAX_CODES = 2
+KINDS: tuple[Kind, ...] = ("content", "verdict")
+HEADLINES: dict[Sort, str] = {
+    "content": "CONTENT SPLIT",
+    "verdict": "VERDICT SPLIT",
+    "unsafe": "UNSAFE",
+    "choice": "open choice",
+}
+Members = tuple[Disagreement, ...]
 Status = Literal["new", "known", "expired", "choice"]
 
 
@@ -28,16 +49,187 @@ class Standing:
     review_by: str = ""
 
 
-@dataclass(frozen=True)
-class Who:
-    """One implementation of the run."""
+class Who(Struct, frozen=True):
+    """One implementation of the run.
+
+    Attributes:
+        label: Name and version; distinct.
+        name: Without version, as it stands in signatures; distinct.
+        selector: What --impl was given.
+    """
 
     label: str
     name: str
     selector: str
     version: str
     language: str
-    step_names: tuple[str, ...] = ()
+    steps: tuple[str, ...]
+
+
+_DUMP = {
+    "required": ["outcome"],
+    "properties": {
+        "outcome": {"enum": ["accept", "unsupported", *sorted(REFUSING), *sorted(NO_ANSWER)]},
+        "message": {"type": "string"},
+        "digest": {
+            "type": "string",
+            "description": "Of everything reported: readers with the same digest reported the same.",
+        },
+        "count": {
+            "type": "integer",
+            "minimum": 0,
+            "description": "Number of tensors; tensors may hold the first of them only.",
+        },
+        "tensors": {
+            "type": "array",
+            "description": "Sorted by name. What an implementation does not tell is left out.",
+            "items": {
+                "type": "object",
+                "required": ["name"],
+                "properties": {"name": {"type": "string"}},
+            },
+        },
+        "metadata": {
+            "type": "object",
+            "description": "Left out when the implementation does not report metadata.",
+        },
+    },
+}
+Answers = dict[str, Annotated[dict[str, Any], Meta(extra_json_schema=_DUMP)]]
+"""Label -> canonical dump, which holds what a reader said as it said it."""
+Token = Annotated[str, Meta(pattern=r"^(accept:([A-Z]|[0-9]+|\?)|reject|unsupported|crash|hang|exhausted)$")]
+Labels = Annotated[tuple[str, ...], Meta(min_length=2, max_length=2)]
+
+
+class InputsPart(Struct, frozen=True):
+    """Numbers of inputs.
+
+    Attributes:
+        compared: Inputs that at least two accepted or refused.
+        unanswered: Inputs with fewer than two such answers.
+        left_out: Inputs that not every implementation got to.
+    """
+
+    given: Count
+    compared: Count
+    unanswered: Count
+    left_out: Count
+
+
+class SignatureRow(Struct, frozen=True):
+    """Disagreements of one signature and sort.
+
+    Attributes:
+        status: By the triage file; a choice needs no triage.
+    """
+
+    signature: str
+    sort: Sort
+    status: Status
+    inputs: Annotated[tuple[str, ...], Meta(min_length=1)]
+    reason: str | UnsetType = UNSET
+    issue: str | UnsetType = UNSET
+    review_by: str | UnsetType = UNSET
+
+
+class DisagreementRow(Struct, frozen=True):
+    """One input on which implementations disagree, or on which one ended badly.
+
+    Attributes:
+        input: Case id, or path as given.
+        subject: Fault codes of the strict reference joined by +, else the rule of the case, else valid.
+        choice: The open choice that the input falls under.
+        vector: Label -> token.
+        difference: Of a content split: the first difference in words, values in the order of between.
+        answers: Label -> canonical dump.
+    """
+
+    input: str
+    title: str
+    sort: Sort
+    signature: str
+    subject: str
+    choice: str | None
+    vector: dict[str, Token]
+    dissenter: str | None
+    difference: str | None
+    between: Labels | None
+    unsafe: tuple[str, ...]
+    answers: Answers
+
+
+class ClusterRow(Struct, frozen=True):
+    """Inputs that divide the implementations in the same way.
+
+    Attributes:
+        vector: Label -> token.
+    """
+
+    kind: Kind
+    vector: dict[str, Token]
+    inputs: tuple[str, ...]
+
+
+class BySort(Struct, frozen=True):
+    """Numbers of inputs by sort of disagreement."""
+
+    content: Count
+    verdict: Count
+    unsafe: Count
+    choice: Count
+
+
+class DissenterRow(Struct, frozen=True):
+    """An implementation that stands alone against all others, with how often."""
+
+    label: str
+    content: Count
+    verdict: Count
+    unsafe: Count
+    choice: Count
+
+
+class PairRow(Struct, frozen=True):
+    """On how many inputs two implementations disagree."""
+
+    between: Labels
+    content: Count
+    verdict: Count
+    choice: Count
+
+
+class DiffDocument(Struct, frozen=True):
+    """Several implementations on the same inputs and where they disagree. Nothing here depends on an
+    expectation. Labels are name and version; signatures hold names only. Readers ignore properties they do
+    not know.
+
+    Attributes:
+        diff: Version of this format; raised when a reader of documents must follow.
+        suite: Version of the suite.
+        source: Where the inputs are from: files, or the corpus with its version.
+        counts: Inputs that are disagreed on; each counts once, under the worst sort.
+        unmatched: Triage entries that matched nothing.
+        problems: What could not be run.
+        answers: Of inputs given by path: what each implementation made of them, label -> canonical dump.
+    """  # noqa: D205 - it is the description of the schema
+
+    diff: Literal[1]
+    suite: str
+    implementations: tuple[Who, ...]
+    source: str
+    inputs: InputsPart
+    interrupted: bool
+    exit_status: Literal[0, 1, 2]
+    counts: BySort
+    signatures: tuple[SignatureRow, ...]
+    disagreements: tuple[DisagreementRow, ...]
+    clusters: tuple[ClusterRow, ...]
+    dissenters: tuple[DissenterRow, ...]
+    pairs: tuple[PairRow, ...]
+    unmatched: tuple[str, ...]
+    problems: tuple[str, ...]
+    notes: tuple[str, ...]
+    answers: dict[str, Answers]
 
 
 @dataclass(frozen=True)
@@ -90,83 +282,214 @@ class DiffReport:
         return {sort: found[sort] for sort in SORTS}
 
     @property
-    def exit_status(self) -> int:
+    def exit_status(self) -> Literal[0, 1, 2]:
         """0 no new disagreement, 1 a signature that is new or overdue for review, 2 something not run."""
         if self.problems:
             return 2
-        return int(bool(self.with_status("new", "expired")))
+        return 1 if self.with_status("new", "expired") else 0
 
 
-def document(report: DiffReport) -> dict[str, Any]:
-    """Return the run as a JSON-serialisable document of ``diff.schema.json``."""
+def document(report: DiffReport) -> DiffDocument:
+    """Return the run as a document."""
     found = report.differences
+    inputs = InputsPart(report.given, found.compared, found.shared - found.compared, found.left_out)
+    return DiffDocument(
+        diff=1,
+        suite=report.suite,
+        implementations=report.who,
+        source=report.source,
+        inputs=inputs,
+        interrupted=report.interrupted,
+        exit_status=report.exit_status,
+        counts=BySort(**report.counts),
+        signatures=tuple(_signature(s, report.standing_of(s)) for s in found.signatures()),
+        disagreements=tuple(_disagreement(d, report) for d in found.found),
+        clusters=tuple(ClusterRow(c.kind, c.vector, c.cases) for c in found.clusters()),
+        dissenters=tuple(
+            DissenterRow(label, n["content"], n["verdict"], n["unsafe"], n["choice"])
+            for label, n in found.dissenters().items()
+        ),
+        pairs=tuple(
+            PairRow(pair, n["content"], n["verdict"], n["choice"]) for pair, n in found.pairs().items()
+        ),
+        unmatched=report.unmatched,
+        problems=report.problems,
+        notes=report.notes,
+        answers={x: dict(report.answers[x]) for x in report.listed if x in report.answers},
+    )
+
+
+def _signature(signature: Signature, standing: Standing) -> SignatureRow:
+    row = SignatureRow(signature.text, signature.sort, standing.status, signature.inputs)
+    if not standing.reason:
+        return row
+    why = {"reason": standing.reason, "issue": standing.issue, "review_by": standing.review_by}
+    return structs.replace(row, **why)
+
+
+def _disagreement(d: Disagreement, report: DiffReport) -> DisagreementRow:
+    return DisagreementRow(
+        input=d.input,
+        title=d.about.title,
+        sort=d.sort,
+        signature=d.signature,
+        subject=d.about.subject,
+        choice=d.about.choice or None,
+        vector=d.vector,
+        dissenter=d.dissenter,
+        difference=d.difference or None,
+        between=d.between,
+        unsafe=d.unsafe,
+        answers=dict(report.answers.get(d.input, {})),
+    )
+
+
+def diff_lines(comparison: Comparison, limit: int = 10) -> list[str]:
+    """Return a comparison of runs as lines for a terminal, content splits first, each list of ``limit``."""
+    lone = Counter((s.dissenter, s.kind) for s in comparison.splits if s.dissenter is not None)
+    counts = {label: {kind: lone[label, kind] for kind in KINDS} for label, _ in lone}
+    alone = sorted(counts.items(), key=lambda x: (-x[1]["content"], -x[1]["verdict"], x[0]))
+    pairs = sorted(comparison.pairs.items(), key=lambda x: (-x[1].content, -x[1].verdict))
+    tables = {
+        "alone against all others": [(visible(label, 130), numbers) for label, numbers in alone],
+        "pairs": [(_pair(pair, 130), numbers) for pair, numbers in pairs if any(numbers)],
+    }
+    return render_lines("splits.txt", comparison=comparison, tables=tables, limit=limit)
+
+
+def diff_text(report: DiffReport, limit: int = 10) -> list[str]:
+    """Return a differential run as lines for a terminal, what is new at the end, each list of ``limit``."""
+    found = report.differences
+    tables = {
+        "alone against all others": [(visible(x, 60), numbers) for x, numbers in found.dissenters().items()],
+        "pairs": [(_pair(pair), numbers) for pair, numbers in _pairs(report)],
+    }
+    return render_lines(
+        "diff.txt", **_values(report), tables=tables, files=_files(report), limit=limit, HEADLINES=HEADLINES
+    )
+
+
+def diff_markdown(report: DiffReport) -> str:
+    """Return a differential run as a page: what to look at first, and what to write into a triage file.
+
+    Each list is bounded, and the page can be encoded as UTF-8.
+    """
+    alone = [
+        f"{code(x, 60)} (content {n['content']:,}, verdict {n['verdict']:,}, choice {n['choice']:,})"
+        for x, n in report.differences.dissenters().items()
+    ]
+    limits = {"ROWS": MAX_ROWS, "SKELETONS": MAX_SKELETONS}
+    page = render(
+        "diff.md",
+        **_values(report),
+        **limits,
+        alone=alone,
+        pairs=_pairs(report),
+        toml_string=_toml_string,
+    )
+    return page.rstrip("\n") + "\n"
+
+
+def _values(report: DiffReport) -> dict[str, Any]:
+    """Return what both forms of a differential run show."""
+    found = report.differences
+    known = {d.input: d for d in found.found}
+    clusters: dict[Kind, list[tuple[Cluster, Members]]] = {kind: [] for kind in KINDS}
+    for cluster in found.clusters():
+        clusters[cluster.kind].append((cluster, tuple(known[case] for case in cluster.cases)))
+    choices: dict[str, list[Disagreement]] = {}
+    for d in found.of("choice"):
+        choices.setdefault(d.about.choice, []).append(d)
+    unsafe = [
+        (label, _counts(outcome for _, outcome in ends), [name for name, _ in ends])
+        for label, ends in found.unsafe().items()
+    ]
     return {
-        "diff": DIFF,
-        "suite": report.suite,
-        "implementations": [
-            {
-                "label": w.label,
-                "name": w.name,
-                "selector": w.selector,
-                "version": w.version,
-                "language": w.language,
-                "steps": list(w.step_names),
-            }
-            for w in report.who
-        ],
-        "source": report.source,
-        "inputs": {
-            "given": report.given,
-            "compared": found.compared,
-            "unanswered": found.shared - found.compared,
-            "left_out": found.left_out,
-        },
-        "interrupted": report.interrupted,
-        "exit_status": report.exit_status,
-        "counts": report.counts,
-        "signatures": [_signature(s, report.standing_of(s)) for s in found.signatures()],
-        "disagreements": [_disagreement(d, report) for d in found.found],
-        "clusters": [{"kind": c.kind, "vector": c.vector, "inputs": list(c.cases)} for c in found.clusters()],
-        "dissenters": [{"label": x, **_by_sort(n)} for x, n in found.dissenters().items()],
-        "pairs": [
-            {"between": list(pair), "content": n["content"], "verdict": n["verdict"], "choice": n["choice"]}
-            for pair, n in found.pairs().items()
-        ],
-        "unmatched": list(report.unmatched),
-        "problems": list(report.problems),
-        "notes": list(report.notes),
-        "answers": {x: dict(report.answers[x]) for x in report.listed if x in report.answers},
+        "report": report,
+        "SORTS": SORTS,
+        "clusters": clusters,
+        "choices": sorted(choices.items(), key=lambda x: (-len(x[1]), x[0])),
+        "unsafe": unsafe,
+        "subjects": _subjects,
+        "cause_of": _cause_of,
+        "again": _again,
     }
 
 
-def _by_sort(counts: Counter[Sort]) -> dict[str, int]:
-    return {sort: counts[sort] for sort in SORTS}
+def _files(report: DiffReport) -> list[tuple[str, Disagreement | None, dict[str, str], list[str]]]:
+    """Return what became of each file that was named by path, those that are disagreed on first.
+
+    Returns:
+        For each its name, the disagreement, the answers in words by label, and the kinds of answer.
+    """
+    found = {d.input: d for d in report.differences.found}
+    rank = {name: i for i, name in enumerate(found)}
+    rows = []
+    for name in sorted(report.listed, key=lambda x: rank.get(x, len(rank))):
+        answers = {label: in_words(answer) for label, answer in report.answers.get(name, {}).items()}
+        kinds = sorted({words.partition(":")[0] for words in answers.values()})
+        rows.append((name, found.get(name), answers, kinds))
+    return rows
 
 
-def _signature(signature: Signature, standing: Standing) -> dict[str, Any]:
-    row = {
-        "signature": signature.text,
-        "sort": signature.sort,
-        "status": standing.status,
-        "inputs": list(signature.inputs),
-    }
-    if standing.reason:
-        row |= {"reason": standing.reason, "issue": standing.issue, "review_by": standing.review_by}
-    return row
+def in_words(answer: Mapping[str, Any]) -> str:
+    """Say in a few words what a canonical dump holds: ``accept, 2 tensors, 1 metadata key``."""
+    if answer["outcome"] != "accept":
+        message = visible(str(answer.get("message") or ""), 120)
+        return str(answer["outcome"]) + (f": {message}" if message else "")
+    parts = ["accept"]
+    if "count" in answer:
+        parts.append(plural(answer["count"], "tensor"))
+    if answer.get("metadata"):
+        parts.append(plural(len(answer["metadata"]), "metadata key"))
+    return ", ".join(parts)
 
 
-def _disagreement(d: Disagreement, report: DiffReport) -> dict[str, Any]:
-    return {
-        "input": d.input,
-        "title": d.about.title,
-        "sort": d.sort,
-        "signature": d.signature,
-        "subject": d.about.subject,
-        "choice": d.about.choice or None,
-        "vector": d.vector,
-        "dissenter": d.dissenter,
-        "difference": d.difference or None,
-        "between": None if d.between is None else list(d.between),
-        "unsafe": list(d.unsafe),
-        "answers": dict(report.answers.get(d.input, {})),
-    }
+def _pair(labels: Iterable[str], limit: int = 200) -> str:
+    return visible(" / ".join(visible(x, 60) for x in labels), limit)
+
+
+def _pairs(report: DiffReport) -> list[tuple[tuple[str, str], Counter[Sort]]]:
+    return [(pair, n) for pair, n in report.differences.pairs().items() if any(n.values())]
+
+
+def _counts(words: Iterable[str]) -> str:
+    return ", ".join(f"{word} {n:,}" for word, n in Counter(words).items())
+
+
+def _subjects(members: Iterable[Disagreement]) -> str:
+    """Return what the inputs have in common, most frequent first: ``OFF_HOLE (3), DTY-07 (2)``."""
+    counts = Counter(d.about.subject for d in members).most_common()
+    return listed([f"{visible(name, 80)} ({n:,})" for name, n in counts], MAX_SUBJECTS)
+
+
+def _cause_of(signature: Signature) -> str:
+    """Return what is special about the inputs of a signature in plain words, escaped."""
+    subject = signature.found[0].about.subject
+    book = rule_book()
+    meanings = [book.codes[code].partition(" (")[0] for code in subject.split("+") if code in book.codes]
+    if meanings:
+        return listed(meanings, MAX_CODES)
+    if subject in book.rules:
+        return f"about {subject} ({book.rules[subject].title})"
+    words = {"valid": "nothing is wrong with the input", "unknown": "not known"}
+    return words.get(subject, visible(subject, 200))
+
+
+def _again(report: DiffReport, example: Disagreement) -> str:
+    """Return the command line that shows one disagreement again between two that disagree, escaped."""
+    answered = {token: x for x, token in reversed(example.vector.items()) if token not in NO_VOTE}
+    labels = example.between or tuple(answered.values())
+    selectors = {who.label: who.selector for who in report.who}
+    parts = ["stc", "diff"]
+    for label in sorted(labels, key=list(example.vector).index):
+        parts += ["--impl", selectors.get(label, label)]
+    # A file name that begins with a hyphen would be taken for an option.
+    path = f"./{example.input}" if example.input.startswith("-") else example.input
+    parts += ["--case", example.input] if report.source.startswith("corpus") else [path]
+    return visible(shlex.join(parts), 400)
+
+
+def _toml_string(text: str) -> str:
+    """Return a text as a TOML string that cannot leave a fenced block."""
+    return json.dumps(visible(text, 2000).replace("`", "?"), ensure_ascii=True)

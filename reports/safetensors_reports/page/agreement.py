@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from markupsafe import Markup, escape
 
@@ -17,13 +17,12 @@ from ..text import listed
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..audit.build import Report
+    from ..audit.report import AgreementPart, ClusterRow, PairRow, Report
 
 MAX_CLUSTERS = 40
 """Most clusters listed."""
 MAX_PAIRED = 12
 """Most implementations whose pairs are all listed; of more each one's nearest and farthest are."""
-Row = dict[str, Any]
 ROW = 19
 """Height of one implementation in pixels."""
 WIDTH = 880
@@ -34,6 +33,33 @@ MAX_LABEL = 40
 """Most columns of a name."""
 
 
+class Apart(NamedTuple):
+    """Two implementations, by label, and the numbers of cases that divide them."""
+
+    one: str
+    other: str
+    content: int
+    verdict: int
+
+
+class ClusterText(NamedTuple):
+    """A cluster in words.
+
+    Attributes:
+        number: how many cases it has.
+        example: one of them.
+        answers: each with the number of those who gave it, and who they are; empty for too many.
+        difference: of a content split, the first difference.
+        between: who differs so.
+    """
+
+    number: int
+    example: str
+    answers: list[tuple[str, int, str]]
+    difference: str
+    between: str
+
+
 @dataclass
 class Agreement:
     """The agreement of implementations as a page shows it.
@@ -42,80 +68,79 @@ class Agreement:
         part: the report's own part.
         tree: the drawing, None for fewer than two.
         alike: groups that answer every compared case alike.
-        rows: per implementation its label, the nearest and the farthest other ones with their splits.
+        ends: per implementation the nearest and the farthest other one, where there are many.
         pairs: all pairs, where there are few.
         clusters: the largest clusters, worded; ``more`` are left out.
     """
 
-    part: Row
+    part: AgreementPart
     tree: Markup | None = None
     alike: list[str] = field(default_factory=list)
-    rows: list[Row] = field(default_factory=list)
-    pairs: list[Row] = field(default_factory=list)
-    clusters: list[Row] = field(default_factory=list)
+    ends: list[tuple[Apart, Apart]] = field(default_factory=list)
+    pairs: list[Apart] = field(default_factory=list)
+    clusters: list[ClusterText] = field(default_factory=list)
     more: int = 0
 
 
 def agreement(report: Report) -> Agreement:
     """Return the part about agreement of a report."""
-    part = report["agreement"]
-    labels = {i: who["label"] for i, who in enumerate(report["implementations"])}
-    members = sorted({i for pair in part["pairs"] for i in pair["between"]})
+    part = report.agreement
+    labels = {i: who.label for i, who in enumerate(report.implementations)}
+    members = sorted({i for pair in part.pairs for i in pair.between})
     out = Agreement(part)
-    if len(members) < 2 or not part["compared"]:
+    if len(members) < 2 or not part.compared:
         return out
-    by_pair = {(min(p["between"]), max(p["between"])): p for p in part["pairs"]}
+    by_pair = {(min(p.between), max(p.between)): p for p in part.pairs}
     # No case splits a pair both ways, so that the two numbers may be added here and nowhere else.
-    apart = {pair: p["content"] + p["verdict"] for pair, p in by_pair.items()}
+    apart = {pair: p.content + p.verdict for pair, p in by_pair.items()}
     root = join(apart, members)
     if root is not None:
-        out.tree = tree_svg(root, labels, part["compared"])
+        out.tree = tree_svg(root, labels, part.compared)
         out.alike = [listed([labels[i] for i in group], 12) for group in groups(root)]
     if len(members) <= MAX_PAIRED:
         out.pairs = [
-            {"one": labels[a], "other": labels[b], **by_pair[a, b]}
-            for a, b in sorted(by_pair, key=apart.get)  # type: ignore[arg-type]
+            Apart(labels[a], labels[b], by_pair[a, b].content, by_pair[a, b].verdict)
+            for a, b in sorted(by_pair, key=apart.__getitem__)
         ]
     else:
-        out.rows = [_ends(i, members, by_pair, apart, labels) for i in members]
-    out.clusters = [_cluster(c, labels) for c in part["clusters"][:MAX_CLUSTERS]]
-    out.more = max(len(part["clusters"]) - MAX_CLUSTERS, 0)
+        out.ends = [_ends(i, members, by_pair, apart, labels) for i in members]
+    out.clusters = [_cluster(c, labels) for c in part.clusters[:MAX_CLUSTERS]]
+    out.more = max(len(part.clusters) - MAX_CLUSTERS, 0)
     return out
 
 
 def _ends(
     one: int,
     members: list[int],
-    by_pair: Mapping[tuple[int, int], Row],
+    by_pair: Mapping[tuple[int, int], PairRow],
     apart: Mapping[tuple[int, int], int],
     labels: Mapping[int, str],
-) -> Row:
+) -> tuple[Apart, Apart]:
     others = [(min(one, o), max(one, o)) for o in members if o != one]
     others = [pair for pair in others if pair in apart]
     near, far = min(others, key=apart.__getitem__), max(others, key=apart.__getitem__)
 
-    def told(pair: tuple[int, int]) -> Row:
+    def told(pair: tuple[int, int]) -> Apart:
         other = pair[0] if pair[1] == one else pair[1]
-        return {"label": labels[other], **by_pair[pair]}
+        return Apart(labels[one], labels[other], by_pair[pair].content, by_pair[pair].verdict)
 
-    return {"label": labels[one], "near": told(near), "far": told(far)}
+    return told(near), told(far)
 
 
-def _cluster(cluster: Row, labels: Mapping[int, str]) -> Row:
-    answers = sorted(cluster["answers"].items(), key=lambda item: (-len(item[1]), item[0]))
-    between = cluster["between"]
-    return {
-        "kind": cluster["kind"],
-        "count": len(cluster["cases"]),
-        "example": cluster["cases"][0],
+def _cluster(cluster: ClusterRow, labels: Mapping[int, str]) -> ClusterText:
+    answers = sorted(cluster.answers.items(), key=lambda item: (-len(item[1]), item[0]))
+    between = cluster.between
+    return ClusterText(
+        number=len(cluster.cases),
+        example=cluster.cases[0],
         # The many are counted; the few are who one wants to read about.
-        "answers": [
+        answers=[
             (token, len(who), listed([labels[i] for i in who], 4) if number or len(who) <= 4 else "")
             for number, (token, who) in enumerate(answers)
         ],
-        "difference": cluster["difference"],
-        "between": " / ".join(labels[i] for i in between) if between else "",
-    }
+        difference=cluster.difference,
+        between=" / ".join(labels[i] for i in between) if between else "",
+    )
 
 
 @dataclass(frozen=True)

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from safetensors_corpus.judging.verdicts import STRICT_FAILING
 
-from ..audit.coverage import LETTERS
-from ..audit.implementations import ORDER
+from ..audit.report import LETTERS, ORDER, AreaCells, CaseRow, Implementation, RuleCells
 from .labels import FAILING_LETTERS, KIND_OF, blank
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..audit.build import Report
+    from ..audit.report import Report
 
-Row = dict[str, Any]
 _ORDER = [*LETTERS]
 
 
@@ -39,15 +37,15 @@ class Area:
         others: number of cases that no implementation fails, as far as they were run.
     """
 
-    row: Row
-    rules: list[Row]
+    row: AreaCells
+    rules: list[RuleCells]
     failed: list[CaseGroup]
     others: int
 
     @property
     def failing(self) -> int:
         """Number of its rules that some implementation breaks."""
-        return sum(any(kind in STRICT_FAILING for kind in rule["worst"]) for rule in self.rules)
+        return sum(any(kind in STRICT_FAILING for kind in rule.worst) for rule in self.rules)
 
     @property
     def failed_cases(self) -> int:
@@ -57,47 +55,44 @@ class Area:
 
 def areas(report: Report) -> list[Area]:
     """Return the areas, the worst failed first; those without rules in a report are kept."""
-    cases: dict[str, list[Row]] = {}
-    for case in report["cases"]["rows"]:
-        cases.setdefault(case["rule"], []).append(case)
+    cases: dict[str, list[CaseRow]] = {}
+    for case in report.cases.rows:
+        cases.setdefault(case.rule, []).append(case)
     out = []
-    for row in report["matrix"]:
-        rules = sorted(row["rules"], key=_badness)
+    for row in report.matrix:
+        rules = sorted(row.rules, key=_badness)
         failed, others = [], 0
         for rule in rules:
-            mine = cases.get(rule["rule"], [])
-            bad = [c for c in mine if not FAILING_LETTERS.isdisjoint(c["verdicts"])]
+            mine = cases.get(rule.rule, [])
+            bad = [c for c in mine if not FAILING_LETTERS.isdisjoint(c.verdicts)]
             others += len(mine) - len(bad)
             if bad:
-                shown = [(c["case"], [KIND_OF[letter] for letter in c["verdicts"]]) for c in bad]
-                failed.append(CaseGroup(rule["rule"], shown))
+                shown = [(c.case, [KIND_OF[letter] for letter in c.verdicts]) for c in bad]
+                failed.append(CaseGroup(rule.rule, shown))
         out.append(Area(row, rules, failed, others))
     return sorted(out, key=lambda area: _badness(area.row))
 
 
-def standing(report: Report) -> list[tuple[Row, list[tuple[str, int, int]]]]:
+def standing(report: Report) -> list[tuple[Implementation, list[tuple[str, int, int]]]]:
     """Return per implementation the worst verdict, the cases known and all cases of every area in order.
 
     The worst implementations come first, by the word for them and then by what they fail.
     """
     out = []
-    for i, who in enumerate(report["implementations"]):
-        cells = [
-            (row["worst"][i] or blank(row["cases"], who), row["known"][i], row["cases"])
-            for row in report["matrix"]
-        ]
+    for i, who in enumerate(report.implementations):
+        cells = [(row.worst[i] or blank(row.cases, who), row.known[i], row.cases) for row in report.matrix]
         out.append((who, cells))
-    return sorted(out, key=lambda pair: (ORDER.index(pair[0]["word"]), -wrong(pair[0]), pair[0]["label"]))
+    return sorted(out, key=lambda pair: (ORDER.index(pair[0].word), -wrong(pair[0]), pair[0].label))
 
 
-def wrong(who: Row) -> int:
+def wrong(who: Implementation) -> int:
     """Return how many cases of an implementation fail, under the strictest reading."""
-    return sum(who["counts"].get(kind, 0) for kind in STRICT_FAILING)
+    return sum(who.counts.get(kind, 0) for kind in STRICT_FAILING)
 
 
-def _badness(row: Row) -> tuple[int, int]:
+def _badness(row: AreaCells | RuleCells) -> tuple[int, int]:
     """Sort key of a row of the matrix: its worst verdict, then how many have it."""
-    ranks = _ranks(row["worst"])
+    ranks = _ranks(row.worst)
     return (ranks[0], -ranks.count(ranks[0])) if ranks else (len(_ORDER), 0)
 
 

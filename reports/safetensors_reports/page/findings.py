@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import base64
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
@@ -19,13 +19,22 @@ from ..text import plural, report_key, slug
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ..audit.build import Report
+    from ..audit.report import Finding, Report
+    from ..fuzz_finding import Weakness
 
 MAX_EMBEDDED = 4 << 10
 """Largest input in bytes that the page hands out and draws; larger ones are named."""
 MAX_CASES = 60
 """Most cases named in one block."""
-Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A public report; ``current`` where it is about the version tested."""
+
+    name: str
+    url: str | None
+    current: bool = False
 
 
 @dataclass
@@ -44,70 +53,70 @@ class Block:
 
     anchor: str
     rule: str
-    members: list[Row]
-    shown: Row | None = None
+    members: list[Finding]
+    shown: Finding | None = None
     drawing: Markup | None = None
     drawn_at: str = ""
     download: str = ""
-    references: list[Row] = field(default_factory=list)
+    references: list[Reference] = field(default_factory=list)
 
     @property
     def severity(self) -> str:
         """The worst of the members, which stand in that order."""
-        return str(self.members[0]["severity"])
+        return self.members[0].severity
 
     @property
     def difficulty(self) -> str:
         """Difficulty of the worst."""
-        return str(self.members[0]["difficulty"])
+        return self.members[0].difficulty
 
     @property
     def verdict(self) -> str:
         """Verdict that all share."""
-        return str(self.members[0]["verdict"])
+        return self.members[0].verdict
 
     @property
-    def weaknesses(self) -> list[Row]:
+    def weaknesses(self) -> list[Weakness]:
         """CWE entries of all members, each once."""
-        return list({w["id"]: w for m in self.members for w in m["weaknesses"]}.values())
+        return list({w.id: w for m in self.members for w in m.weaknesses}.values())
 
     @property
     def cases(self) -> list[str]:
         """Cases that any member fails."""
-        return sorted({case for m in self.members for case in m["cases"]})
+        return sorted({case for m in self.members for case in m.cases})
 
     @property
     def expected(self) -> bool:
         """True when baselines list all of it."""
-        return all(m["expected_failure"] for m in self.members)
+        return all(m.expected_failure for m in self.members)
 
     @property
     def title(self) -> str:
         """One line: who does what about which rule."""
         if len(self.members) == 1:
-            return str(self.members[0]["title"])
+            return self.members[0].title
         who = f"{len(self.members):,} implementations"
         first = self.shown or self.members[0]
-        if first["redacted"]:
+        if first.redacted:
             return f"{self.verdict}, {self.rule}: {who}"
-        predicate = str(first["title"]).removeprefix(first["implementation"]).strip()
+        predicate = first.title.removeprefix(first.implementation).strip()
         return f"{predicate[:1].upper()}{predicate[1:]}: {who}"
 
 
 def blocks(report: Report) -> list[Block]:
     """Return the blocks of a report, worst first, then as the rules stand in the report."""
-    order = list(report["scales"]["severity"])
-    verdicts = list(report["scales"]["verdict"])
-    groups: dict[tuple[str, str], list[Row]] = {}
-    for finding in report["findings"]:
-        groups.setdefault((finding["rule"] or NOT_KNOWN, finding["verdict"]), []).append(finding)
+    order = list(report.scales.severity)
+    verdicts = list(report.scales.verdict)
+    groups: dict[tuple[str, str], list[Finding]] = {}
+    for finding in report.findings:
+        groups.setdefault((finding.rule or NOT_KNOWN, finding.verdict), []).append(finding)
     out = [Block(slug(f"{rule}-{verdict}"), rule, members) for (rule, verdict), members in groups.items()]
     out.sort(key=lambda b: (order.index(b.severity), verdicts.index(b.verdict), b.rule))
     drawn: dict[str, str] = {}
     for block in out:
         block.shown = _speaking(block.members)
         block.references = _references(block.members)
-        _show(block, report["inputs"], drawn)
+        _show(block, report.inputs, drawn)
     return out
 
 
@@ -119,47 +128,43 @@ def by_severity(found: Sequence[Block]) -> Iterator[tuple[str, list[Block]]]:
 
 def grid(report: Report) -> list[tuple[str, list[int]]]:
     """Return per severity the number of findings of each difficulty, in the order of the scales."""
-    numbers = Counter((f["severity"], f["difficulty"]) for f in report["findings"])
-    scales = report["scales"]
-    return [(s, [numbers[s, d] for d in scales["difficulty"]]) for s in scales["severity"]]
+    numbers = Counter((f.severity, f.difficulty) for f in report.findings)
+    scales = report.scales
+    return [(s, [numbers[s, d] for d in scales.difficulty]) for s in scales.severity]
 
 
-def _speaking(members: Sequence[Row]) -> Row | None:
+def _speaking(members: Sequence[Finding]) -> Finding | None:
     """Return the member whose input stands for all: of the worst ones, the input that most of them share."""
-    open_ones = [m for m in members if not m["redacted"]]
-    if not open_ones:
+    told = [(m, m.evidence.size) for m in members if m.evidence is not None]
+    if not told:
         return None
-    worst = [m for m in open_ones if m["severity"] == open_ones[0]["severity"]]
-    shared = Counter(m["fingerprint"] for m in worst)
-    return min(
-        worst,
-        key=lambda m: (-shared[m["fingerprint"]], m["evidence"]["size"] == 0, m["evidence"]["size"], m["id"]),
-    )
+    worst = [(m, size) for m, size in told if m.severity == told[0][0].severity]
+    shared = Counter(m.fingerprint for m, _ in worst)
+    return min(worst, key=lambda pair: (-shared[pair[0].fingerprint], pair[1] == 0, pair[1], pair[0].id))[0]
 
 
-def _references(members: Sequence[Row]) -> list[Row]:
-    found: dict[str, Row] = {}
+def _references(members: Sequence[Finding]) -> list[Reference]:
+    found: dict[str, Reference] = {}
     for member in members:
         # The short form of a report comes before its address, and is shown for both.
-        for row in sorted(member["references"], key=lambda r: r["reference"].startswith("https://")):
-            name = row["reference"]
-            fresh = {"name": name, "url": reference_url(name), "current": False}
-            known = found.setdefault(report_key(name), fresh)
-            known["current"] = known["current"] or row["current"]
-    return sorted(found.values(), key=lambda row: str(row["name"]))
+        for row in sorted(member.references, key=lambda r: r.reference.startswith("https://")):
+            key, name = report_key(row.reference), row.reference
+            known = found.get(key) or Reference(name, reference_url(name))
+            found[key] = replace(known, current=known.current or row.current)
+    return sorted(found.values(), key=lambda row: row.name)
 
 
 def _show(block: Block, inputs: Mapping[str, str], drawn: dict[str, str]) -> None:
-    evidence = block.shown["evidence"] if block.shown else None
-    key = evidence["input"] if evidence else None
-    if evidence is None or key is None or key not in inputs or evidence["size"] > MAX_EMBEDDED:
+    evidence = block.shown.evidence if block.shown else None
+    key = evidence.input if evidence else None
+    if evidence is None or key is None or key not in inputs or evidence.size > MAX_EMBEDDED:
         return
     block.download = f"data:application/octet-stream;base64,{inputs[key]}"
     if key in drawn:
         block.drawn_at = drawn[key]
         return
     drawn[key] = block.anchor
-    name = f"{evidence['case'].rpartition('/')[2]}.safetensors"
+    name = f"{evidence.case.rpartition('/')[2]}.safetensors"
     # The drawing escapes every text of the file itself.
     block.drawing = Markup(layout_svg(base64.b64decode(inputs[key]), name=name, style=False))  # noqa: S704
 

@@ -7,7 +7,7 @@ import hashlib
 import shlex
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -15,8 +15,8 @@ from markupsafe import Markup
 from safetensors_corpus.field_bugs import reference_url
 from safetensors_corpus.judging.verdicts import kind_of
 
-from ..audit.coverage import LETTERS
 from ..audit.delta import Delta, baseline_delta, report_delta
+from ..audit.report import LETTERS
 from ..drawing.canvas import STYLE
 from ..record.device_checks import CHECKS
 from ..text import listed, plural, visible
@@ -28,9 +28,8 @@ from .agreement import agreement
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ..audit.build import Report
+    from ..audit.report import CauseRow, ChoiceText, Costly, ExpectedRow, Implementation, Report, Where
 
-Row = dict[str, Any]
 _UNDECIDED = {"pass": "no answer that tells", "choice-inconsistent": "contradicts itself"}
 """Verdict on a choice without an option -> words."""
 MAX_COSTLY = 10
@@ -39,72 +38,90 @@ MAX_CAUSES, MAX_CAUSES_OF_MANY = 60, 20
 """Most causes shown of one implementation, alone on its page and among others."""
 
 
-def choices(report: Report) -> list[Row]:
-    """Return every choice with the options that were taken, and by whom, the most taken first."""
+class Option(NamedTuple):
+    """An option that implementations took: its meaning, how many they are, and who, where there are many."""
+
+    option: str
+    meaning: str
+    number: int
+    who: str
+
+
+def choices(report: Report) -> list[tuple[ChoiceText, list[Option]]]:
+    """Return every choice with the options that were taken, the most taken first."""
     out = []
-    for name, about in report["choices"].items():
+    for name, about in report.choices.items():
         taken: dict[str, list[str]] = {}
-        for who in report["implementations"]:
-            for row in who["choices"]:
-                if row["choice"] != name:
+        for who in report.implementations:
+            for row in who.choices:
+                if row.choice != name:
                     continue
                 # Where several options fit what was seen, all of them stand between bars.
                 taken.setdefault(
-                    row["option"].replace("|", " or ") or _UNDECIDED.get(row["verdict"], row["verdict"]), []
-                ).append(who["label"])
-        many = len(report["implementations"]) > 1
+                    row.option.replace("|", " or ") or _UNDECIDED.get(row.verdict, row.verdict), []
+                ).append(who.label)
+        many = len(report.implementations) > 1
         rows = [
-            {
-                "option": option,
-                "meaning": about["options"].get(option, ""),
-                "count": len(labels),
-                "who": listed(labels, 6) if many else "",
-            }
+            Option(option, about.options.get(option, ""), len(labels), listed(labels, 6) if many else "")
             for option, labels in sorted(taken.items(), key=lambda item: (-len(item[1]), item[0]))
         ]
         if rows:
-            out.append({"name": name, **about, "taken": rows})
+            out.append((about, rows))
     return out
 
 
-def causes(report: Report) -> list[Row]:
-    """Return the implementations that have causes, with those shown and how many there are of each."""
-    whos = report["implementations"]
+def causes(report: Report) -> list[tuple[Implementation, list[CauseRow]]]:
+    """Return the implementations that have causes, with those of each that are shown."""
+    whos = report.implementations
     limit = MAX_CAUSES if len(whos) == 1 else MAX_CAUSES_OF_MANY
-    out = []
-    for who in whos:
-        rows = [{**row, "kind": kind_of(row["verdict"])} for row in who.get("causes", ())]
-        if rows:
-            out.append({"who": who, "rows": rows[:limit], "count": len(rows)})
-    return out
+    return [(who, who.causes[:limit]) for who in whos if who.causes]
 
 
-def expected_failures(report: Report) -> list[Row]:
+class Reason(NamedTuple):
+    """What expected failures were entered for: of whom, what became of them, why, the report and a date."""
+
+    label: str
+    state: str
+    why: str
+    issue: str
+    review: str
+
+
+def expected_failures(report: Report) -> list[tuple[Reason, list[ExpectedRow]]]:
     """Return the expected failures, those together that were entered for one reason, overdue ones first."""
-    found: dict[tuple[str, ...], Row] = {}
-    for who in report["implementations"]:
-        for row in who["expected_failures"]:
-            review = row["review_by"] or ""
-            key = (who["label"], row["state"], row["why"], row["issue"], review)
-            entry = found.setdefault(key, {**row, "label": who["label"], "review": review, "cases": []})
-            entry["cases"].append((row["case"], row["verdict"]))
+    found: dict[Reason, list[ExpectedRow]] = {}
+    for who in report.implementations:
+        for row in who.expected_failures:
+            key = Reason(who.label, row.state, row.why, row.issue, row.review_by or "")
+            found.setdefault(key, []).append(row)
     states = ("passes", "no verdict", "fails")
     return sorted(
-        found.values(),
-        key=lambda r: (states.index(r["state"]), r["review"] or "9999", r["label"], r["cases"][0][0]),
+        found.items(),
+        key=lambda item: (
+            states.index(item[0].state),
+            item[0].review or "9999",
+            item[0].label,
+            item[1][0].case,
+        ),
     )
 
 
-def costly(report: Report, name: str, measure: str) -> list[Row]:
-    """Return the costliest cases of all runs.
+def costly(
+    report: Report, part: Literal["slowest", "hungriest"], measure: str
+) -> list[tuple[str, Costly, float]]:
+    """Return the costliest cases of all runs, each with the label of the run and what it cost.
 
     Args:
         report: the report.
-        name: ``slowest`` or ``hungriest``.
-        measure: field of its rows to order by.
+        part: of the runs.
+        measure: field of its rows that tells the cost.
     """
-    rows = [{**row, "label": run["implementation"]} for run in report["run"]["runs"] for row in run[name]]
-    return sorted(rows, key=lambda r: (-r[measure], r["case"], r["label"]))[:MAX_COSTLY]
+    rows = [
+        (run.implementation, row, getattr(row, measure))
+        for run in report.run.runs
+        for row in (run.slowest if part == "slowest" else run.hungriest)
+    ]
+    return sorted(rows, key=lambda r: (-r[2], r[1].case, r[0]))[:MAX_COSTLY]
 
 
 def changes(report: Report, previous: Report | None) -> tuple[str, Delta] | None:
@@ -117,13 +134,13 @@ def changes(report: Report, previous: Report | None) -> tuple[str, Delta] | None
 
 def commands(report: Report) -> Iterator[str]:
     """Yield the command lines that make the runs and the report again."""
-    for who in report["implementations"]:
-        words = ["stc", "run", "--impl", who["selector"]]
-        words += ["--profile", who["profile"]] if who["profile"] else []
-        words += [] if "heavy" in who["not_asked"] or report["public"] else ["--heavy"]
-        words += [] if who["baseline"] else ["--no-baseline"]
+    for who in report.implementations:
+        words = ["stc", "run", "--impl", who.selector]
+        words += ["--profile", who.profile] if who.profile else []
+        words += [] if "heavy" in who.not_asked or report.public else ["--heavy"]
+        words += [] if who.baseline else ["--no-baseline"]
         yield shlex.join([*words, "--report", "runs"])
-    yield "stc report runs -o audit --html" + (" --public" if report["public"] else "")
+    yield "stc report runs -o audit --html" + (" --public" if report.public else "")
 
 
 MAX_TEXT = 2_000
@@ -151,9 +168,9 @@ def report_html(
         report=report,
         home=home,
         places=places or {},
-        whos=report["implementations"],
-        many=len(report["implementations"]) > 1,
-        numbers={who["label"]: str(i) for i, who in enumerate(report["implementations"])},
+        whos=report.implementations,
+        many=len(report.implementations) > 1,
+        numbers={who.label: str(i) for i, who in enumerate(report.implementations)},
         title=_title(report),
         standing=support.standing(report),
         areas=support.areas(report),
@@ -173,7 +190,7 @@ def report_html(
 
 
 def _title(report: Report) -> str:
-    labels = [who["label"] for who in report["implementations"]]
+    labels = [who.label for who in report.implementations]
     return labels[0] if len(labels) == 1 else f"{len(labels):,} implementations of safetensors"
 
 
@@ -227,6 +244,7 @@ def _environment() -> Environment:
         "words": words,
         "plural": plural,
         "PROMISES": CHECKS,
+        "kind_of": kind_of,
         "reference_url": reference_url,
         "CASES": found.MAX_CASES,
         "case_words": found.case_words,
@@ -240,8 +258,8 @@ def _lines(text: str) -> Markup:
     return Markup("\n").join(visible(line, MAX_TEXT) for line in text.split("\n"))
 
 
-def _place(where: dict[str, Any]) -> str:
+def _place(where: Where) -> str:
     """Say which bytes of the input a finding is about."""
-    start, end = where["start"], where["end"]
+    start, end = where.start, where.end
     spot = f"byte {start:,}" if end <= start + 1 else f"bytes {start:,}..{end - 1:,}"
-    return f"{spot}, {where['path']}" if where["path"] else spot
+    return f"{spot}, {where.path}" if where.path else spot

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from safetensors_corpus import steps
 from safetensors_corpus.judging.verdicts import STRICT_FAILING
 
-from ..audit.coverage import LETTERS
+from ..audit.report import LETTERS, Implementation
 
 _KINDS = {
     "unsafe": ("unsafe", "unsafe", "v-c"),
@@ -90,11 +88,11 @@ COLOURS = {
 """Class of a cell -> ground and text on a light page, then on a dark one."""
 
 
-def blank(cases: int, who: dict[str, Any]) -> str:
+def blank(cases: int, who: Implementation) -> str:
     """Return what a cell says without any result: in doubt *not run*, which claims less."""
     if not cases:
         return "no case"
-    return "not run" if who["not_run"] else "not asked"
+    return "not run" if who.not_run else "not asked"
 
 
 def reason(name: str) -> str:

@@ -12,6 +12,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from safetensors_corpus.judging.verdicts import DEVIATIONS, VERDICTS
 from safetensors_corpus.steps import STEPS
+from safetensors_corpus.typed import Count
 
 RECORD = 1
 """Version of the format that is written and read here."""
@@ -19,7 +20,6 @@ RECORD = 1
 _PLAIN = [word for word in VERDICTS if word not in ("deviation", "choice")]
 _DEVIATION, _CHOICE = f"deviation:({'|'.join(DEVIATIONS)})", r"choice:[^|]+(\|[^|]+)*"
 
-Count = Annotated[int, Meta(ge=0)]
 Step = Annotated[str, Meta(pattern=f"^({'|'.join(STEPS)})$", extra_json_schema={"enum": list(STEPS)})]
 Verdict = Annotated[
     str,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ..text import code, spaced, visible
 
 if TYPE_CHECKING:
-    from ..record.run import RunRecord
+    from .run import RunRecord
 
 RARE = ("choice-inconsistent", "harness-error")
 FAILURE_COUNTS = (

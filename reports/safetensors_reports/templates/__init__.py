@@ -11,6 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from safetensors_corpus.judging.verdicts import kind_of
+from safetensors_reference.rules.pages import templates_of
 
 from ..text import code, listed, plural, visible
 
@@ -32,17 +33,7 @@ def render_lines(template: str, **values: Any) -> list[str]:
 
 @cache
 def _environment() -> Environment:
-    # Most commands end without a text that a template makes.
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader(__package__, ""),
-        autoescape=False,  # noqa: S701 - neither text nor Markdown is HTML; see above
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+    environment = templates_of("safetensors_reports")
     environment.filters |= {
         "by_token": by_token,
         "code": code,

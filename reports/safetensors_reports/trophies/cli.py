@@ -9,13 +9,12 @@ from typing import Any
 import click
 from msgspec import to_builtins
 
-from safetensors_corpus.cli.common import UnusableError, folder_option, load, raw_manifest, write_page
+from safetensors_corpus.cli.common import UnusableError, folder_option, load, write_page
 from safetensors_reference.rules.cli import docs_folder
 
 from .data import TrophyError, file_name, load_baselines, load_trend, load_trends, published
-from .model import Trophies
+from .model import PAGE, Trophies, render
 from .model import trophies as put_together
-from .page import PAGE, render
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -46,7 +45,7 @@ def trophies(write: bool, check: bool, add: Path | None, root: Path | None) -> N
     docs = docs_folder()
     if docs is None:
         raise UnusableError("this is no checkout of the project")
-    manifest = raw_manifest(load(root))
+    manifest = load(root).raw
     folder = docs.parent / "reports" / "published" / "trends"
     try:
         if add is not None:

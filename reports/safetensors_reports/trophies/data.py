@@ -16,8 +16,7 @@ from safetensors_corpus.typed import MisfitError, typed
 from safetensors_reference.source import read_whole
 
 from ..baseline import MAX_BYTES, BaselineError, read_baseline, read_toml
-from ..history.document import TrendDocument
-from ..history.model import TURNS, turn_of
+from ..history.trend import TURNS, TrendDocument, turn_of
 from ..text import same_project, visible
 from .model import Expectations
 
