@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
 from safetensors_reference.rules.book import PROFILES
@@ -15,7 +14,7 @@ from ..run.baseline import BaselineError, load_baseline
 from ..run.results import RunOptions, RunResults, baseline_path
 from ..run.session import RunSession, result_row, result_rows
 from ..verdict.message import explain_failure
-from .common import corpus, grade_option, targets
+from .common import corpus, grade_option, targets, tracked
 
 FILE = click.option("--file", type=click.Path(dir_okay=False, path_type=Path), help="Another baseline file.")
 
@@ -100,10 +99,7 @@ def update(selector: str, profile: str | None, file: Path | None) -> None:
         if session.problem is not None:
             raise click.ClickException(session.problem)
         mine.add({"header": session.header})
-        cases = [c for c in manifest.cases if not c.heavy and session.steps(c)]
-        judged = session.verdicts(cases)
-        shown = Console(stderr=True)
-        for verdict in track(judged, selector, len(cases), transient=True, console=shown):
+        for verdict in tracked(session, [case for case in manifest.cases if not case.heavy]):
             for row in result_rows(verdict):
                 mine.add({"result": row})
     results.finish()

@@ -41,7 +41,7 @@ def check_protocol_command(
     confinement = confinement.showing(manifest.root / "files")
     counts = dict.fromkeys(_MARKS, 0)
     try:
-        prepare(target)
+        prepare(target.environment)
         for check in check_protocol(target, manifest, time_limit, confinement):
             counts[check.status] += 1
             click.echo(json.dumps(asdict(check)) if as_json else "\n".join(lines(check)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import functools
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,9 @@ from safetensors_reference.main import SecondsRange
 from safetensors_reference.rules.book import PROFILES
 
 from ..implementations.selectors import SelectorError, Target, resolve
-from ..run.results import MAX_HANGS
+from ..run.results import DEVICE_NAMES, MAX_HANGS, is_device
+from ..verdict.judge import CaseVerdict, Session
 from ..worker.confinement import Confinement, SandboxError
-from ..worker.device import DEVICE_NAMES, is_device
 from ..worker.worker import Limits
 
 
@@ -89,6 +89,16 @@ def progress(*, shown: bool = True) -> Progress:
     return Progress(*columns, console=console, transient=True, disable=not (shown and console.is_terminal))
 
 
+def tracked(session: Session, cases: Sequence[Case], *, shown: bool = True) -> Iterator[CaseVerdict]:
+    """Yield the verdicts on the cases that an implementation has a step for, beside a progress bar.
+
+    ``shown`` is False where another progress bar would be in the way.
+    """
+    cases = [case for case in cases if session.steps(case)]
+    with progress(shown=shown) as bar:
+        yield from bar.track(session.verdicts(cases), len(cases), description=session.target.selector)
+
+
 def made_folder(_context: click.Context, _option: click.Parameter, folder: Path | None) -> Path | None:
     """Return a folder, made where it is not there. Raises click.BadParameter when that cannot be."""
     if folder is not None:
@@ -107,18 +117,22 @@ def targets(selectors: Sequence[str]) -> list[Target]:
         raise click.UsageError(str(err)) from err
 
 
-def write_report(folder: Path, name: str, document: object, markdown: str) -> None:
-    """Write a result as ``<name>.json`` and ``<name>.md`` into a folder, made where it is not there.
+def hand_out(
+    name: str, document: object, text: Sequence[str], markdown: str, *, folder: Path | None, as_json: bool
+) -> None:
+    """Print a result, and write it as ``<name>.json`` and ``<name>.md`` into a folder if one is given.
 
-    Raises click.ClickException.
+    The folder is made where it is not there. Raises click.ClickException.
     """
+    data = json.dumps(document, indent=1, allow_nan=False)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(document, indent=1, allow_nan=False)
-        (folder / f"{name}.json").write_text(text + "\n", encoding="ascii")
-        (folder / f"{name}.md").write_text(markdown, encoding="utf-8")
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / f"{name}.json").write_text(data + "\n", encoding="ascii")
+            (folder / f"{name}.md").write_text(markdown, encoding="utf-8")
     except OSError as err:
         raise click.ClickException(f"--report {folder}: {err.strerror or err}") from err
+    click.echo(data if as_json else "\n".join(text))
 
 
 def select(manifest: Manifest, patterns: Sequence[str], *, heavy: bool = False) -> list[Case]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import os
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
@@ -11,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import to_builtins
 
 from safetensors_corpus import Manifest
 from safetensors_reference.rules.book import PROFILES
-from safetensors_reports.differences.render import diff_markdown, diff_text
-from safetensors_reports.differences.report import DiffReport, Who, document
+from safetensors_reports.differences.report import DiffReport, Who, diff_markdown, diff_text, document
 from safetensors_reports.differences.signatures import Differences, evaluate
 
 from ..differential.run import (
@@ -35,7 +34,7 @@ from ..differential.triage import Triage, TriageError, load_triage, shipped
 from ..run.cases import Input
 from ..run.interruption import ending_as_interrupted
 from ..worker.worker import Limits
-from .common import cases_option, corpus, corpus_option, limited, progress, select, targets, write_report
+from .common import cases_option, corpus, corpus_option, hand_out, limited, progress, select, targets
 
 MAX_HARNESS_ERRORS = 3
 
@@ -155,12 +154,8 @@ def diff(
         and not set(kinds) - {"read"}
     )
     found = _report(sides, inputs, manifest, profile, known, problems, finished=finished, whole=whole)
-    if report is not None:
-        write_report(report, "diff", document(found), diff_markdown(found))
-    if as_json:
-        click.echo(json.dumps(document(found), indent=1, allow_nan=False))
-    else:
-        click.echo("\n".join(diff_text(found, show)))
+    text, markdown = diff_text(found, show), diff_markdown(found)
+    hand_out("diff", to_builtins(document(found)), text, markdown, folder=report, as_json=as_json)
     raise SystemExit(130 if found.interrupted else found.exit_status)
 
 

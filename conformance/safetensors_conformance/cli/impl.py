@@ -12,7 +12,8 @@ from ..implementations.descriptor import KINDS, Descriptor, descriptors
 from ..implementations.environment import InstallError, cache_folder, environment, prepare, remove
 from ..implementations.selectors import SelectorError, Target, installed_here, resolve
 from ..worker.confinement import Confinement
-from ..worker.worker import Limits, StartError, make_worker
+from ..worker.pipe import make_worker
+from ..worker.worker import Limits, StartError
 from .common import confined
 
 
@@ -74,7 +75,7 @@ def _state(target: Target) -> str:
 def _start(target: Target, confinement: Confinement) -> str:
     worker = make_worker(target, Limits(confinement=confinement))
     try:
-        prepare(target)
+        prepare(target.environment)
         who = worker.start()
     except InstallError as err:
         return f"failed: {err}"

@@ -16,9 +16,8 @@ import click
 from safetensors_corpus import Manifest, ManifestError, load_manifest
 from safetensors_corpus.cli.common import UnusableError
 from safetensors_reference.source import read_whole
-from safetensors_reports.audit.build import Report, build_report, report_text
-from safetensors_reports.audit.comment import summary_markdown
-from safetensors_reports.audit.implementations import badges
+from safetensors_reports.audit.build import build_report
+from safetensors_reports.audit.exports import badges, sarif_log, statements
 from safetensors_reports.audit.inputs import (
     DOCUMENT,
     REPORT,
@@ -28,8 +27,8 @@ from safetensors_reports.audit.inputs import (
     load_fuzz_finding,
     load_report,
 )
-from safetensors_reports.audit.intoto import statements
-from safetensors_reports.audit.sarif import sarif_log
+from safetensors_reports.audit.report import Report, report_text
+from safetensors_reports.comment import summary_markdown
 from safetensors_reports.page.html import report_html
 from safetensors_reports.record.run import LEFT_OUT_NAMED, RecordError, RunRecord, read_record
 from safetensors_reports.text import plural, slug, visible
@@ -136,7 +135,7 @@ def report(
     except (AuditError, RecordError, BaselineError, ManifestError) as err:
         raise UnusableError(str(err)) from err
     write_texts(output, texts)
-    found, runs_said = len(made["findings"]), len(made["implementations"])
+    found, runs_said = len(made.findings), len(made.implementations)
     click.echo(f"{plural(found, 'finding')} in {plural(runs_said, 'run')}: {output / REPORT}")
     bad = [record for record in records if record.left_out]
     for record in bad:
@@ -163,8 +162,8 @@ def _build(
 def _artifacts(made: Report, given: Sequence[str]) -> dict[str, str]:
     """Return label -> SHA-256 of what was tested."""
     labels: dict[str, list[str]] = {}
-    for who in made["implementations"]:
-        labels.setdefault(who["selector"], []).append(who["label"])
+    for who in made.implementations:
+        labels.setdefault(who.selector, []).append(who.label)
     out: dict[str, str] = {}
     for text in given:
         # Selectors may hold an equals sign themselves (name==version), files hardly ever do.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,8 @@ from ..run.baseline import BaselineError, check_owner
 from ..run.cases import GivenUpError, StoppedError
 from ..run.interruption import Interruption
 from ..run.results import ReportError, RunOptions, RunResults
-from ..run.session import RunSession
+from ..run.session import Repeats, RunSession
 from ..verdict.judge import CaseVerdict, judge_choice
-from ..verdict.message import Repeats
 from ..worker.worker import Limits
 from .common import (
     cases_option,
@@ -34,9 +33,9 @@ from .common import (
     limited,
     made_folder,
     max_hangs_option,
-    progress,
     select,
     targets,
+    tracked,
 )
 
 
@@ -143,11 +142,9 @@ def run(
                 session = RunSession(target, options)
             except StoppedError:
                 return False
-            try:
+            with session:
                 add, repeats = results.of(target).add, Repeats(session, full=full_failures)
                 return _run_one(session, add, repeats, chosen, whole=not cases, quiet=quiet, shown=jobs == 1)
-            finally:
-                session.close()
 
         failed, unwritten = False, ""
         try:
@@ -233,7 +230,7 @@ def _run_one(
         failed = True
     verdicts: list[CaseVerdict] = []
     try:
-        for verdict in _tracked(session, cases, shown=shown):
+        for verdict in tracked(session, cases, shown=shown):
             verdicts.append(verdict)
             for step in verdict.steps:
                 assessment = session.assess(verdict, step)
@@ -254,13 +251,6 @@ def _run_one(
                 f"{session.target.selector} · {row['choice']}: CHOICE-INCONSISTENT\n  {row['detail']}\n"
             )
     return failed
-
-
-def _tracked(session: RunSession, cases: Sequence[Case], *, shown: bool) -> Iterator[CaseVerdict]:
-    """Yield the verdicts on the cases that an implementation has a step for, beside a progress bar."""
-    cases = [case for case in cases if session.steps(case)]
-    with progress(shown=shown) as bar:
-        yield from bar.track(session.verdicts(cases), len(cases), description=session.target.selector)
 
 
 def _choices(verdicts: Sequence[CaseVerdict], profile: str | None) -> list[dict[str, str]]:

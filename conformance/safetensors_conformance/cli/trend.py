@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.progress import TaskID
+from msgspec import to_builtins
 
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus.cli.common import UnusableError
-from safetensors_reports.history.document import trend_document
 from safetensors_reports.history.misfits import misfits
-from safetensors_reports.history.model import Bug, Note, Trend, VersionRun
-from safetensors_reports.history.model import trend as hold_together
-from safetensors_reports.history.render import trend_markdown, trend_text
+from safetensors_reports.history.trend import Bug, Note, VersionRun, trend_markdown, trend_text
+from safetensors_reports.history.trend import trend as hold_together
 from safetensors_reports.text import plural
 
 from ..implementations.environment import InstallError, prepare
 from ..implementations.selectors import SelectorError, Target, resolve
 from ..run.cases import GivenUpError
 from ..run.interruption import ending_as_interrupted
-from ..run.results import ImplementationResults, ReportError, RunOptions, due, header_row
+from ..run.results import ImplementationResults, ReportError, RunOptions, header_row
 from ..run.session import result_rows
 from ..verdict.judge import Session
 from ..worker.outcome import Implementation
@@ -35,12 +32,12 @@ from .common import (
     corpus,
     corpus_option,
     grade_option,
+    hand_out,
     heavy_option,
     limited,
     max_hangs_option,
-    progress,
     select,
-    write_report,
+    tracked,
 )
 
 
@@ -100,7 +97,7 @@ def trend(
     Exit status: 0 every version was run, 2 one could not be, 130 interrupted.
     """
     manifest = corpus(corpus_path)
-    chosen = some_of(select(manifest, cases, heavy=heavy)) if cases else all_due(manifest, heavy=heavy)
+    chosen = select(manifest, cases, heavy=heavy)
     try:
         targets = targets_of(name, entry, versions)
     except SelectorError as err:
@@ -116,60 +113,21 @@ def trend(
     )
     runs: list[VersionRun] = []
     interrupted = False
-    bar = _Bar()
     try:
         with ending_as_interrupted():
             for number, target in targets.items():
-                bar.begin(target.selector)
-                runs.append(run_version(target, number, options, report, chosen, bar.tick))
-                bar.end()
+                runs.append(run_version(target, number, options, report, chosen))
     except KeyboardInterrupt:
         interrupted = True
     except ReportError as err:
         raise UnusableError(f"the report cannot be written: {err}") from err
-    finally:
-        bar.end()
     called = name + (f":{entry}" if entry else "")
-    result = _result(called, manifest, targets, runs, interrupted=interrupted)
-    if report is not None:
-        write_report(report, "trend", trend_document(result), trend_markdown(result))
-    if as_json:
-        click.echo(json.dumps(trend_document(result), indent=1, allow_nan=False))
-    else:
-        click.echo("\n".join(trend_text(result, show)))
-    raise SystemExit(130 if interrupted else result.exit_status)
-
-
-class _Bar:
-    """Progress of one version after another; shown from the first case on, since installing shows its own."""
-
-    def __init__(self) -> None:
-        self._progress = progress()
-        self._task: TaskID | None = None
-        self._name = ""
-
-    def begin(self, name: str) -> None:
-        self._name = name
-
-    def tick(self, done: int, total: int) -> None:
-        if self._task is None:
-            self._progress.start()
-            self._task = self._progress.add_task(self._name)
-        self._progress.update(self._task, completed=done, total=total)
-
-    def end(self) -> None:
-        if self._task is not None:
-            self._progress.remove_task(self._task)
-            self._progress.stop()
-            self._task = None
-
-
-def _result(
-    name: str, manifest: Manifest, targets: dict[str, Target], runs: list[VersionRun], *, interrupted: bool
-) -> Trend:
     notes = notes_of(manifest, next(iter(targets.values()), None))
     suite = version("safetensors-conformance")
-    return hold_together(name, suite, manifest.version, runs, notes, interrupted=interrupted)
+    result = hold_together(called, suite, manifest.version, runs, notes, interrupted=interrupted)
+    text, markdown = trend_text(result, show), trend_markdown(result)
+    hand_out("trend", to_builtins(result), text, markdown, folder=report, as_json=as_json)
+    raise SystemExit(130 if interrupted else result.exit_status)
 
 
 CLEAN = ("pass", "unsupported", "late-reject", "not-strict")
@@ -190,8 +148,7 @@ def run_version(
     version: str,
     options: RunOptions,
     folder: Path | None,
-    cases: Callable[[Implementation], list[Case]],
-    tick: Callable[[int, int], None],
+    cases: Sequence[Case],
 ) -> VersionRun:
     """Install one version if need be and run it; what keeps it from running becomes the reason.
 
@@ -200,24 +157,21 @@ def run_version(
         version: its number, as asked for.
         options: corpus, limits, profile.
         folder: where its run record is written, None for nowhere.
-        cases: who -> the cases that it is to be asked about.
-        tick: is told after every case how many of how many are done.
+        cases: the cases that it is to be asked about, where it has a step for them.
     """
     with Session(target, options.limits, options.profile, max_hangs=options.max_hangs) as session:
         try:
-            prepare(target)
+            prepare(target.environment)
             who = session.start()
         except (InstallError, StartError) as err:
             return VersionRun(version, reason=str(err))
         results = ImplementationResults(target, None if folder is None else folder / f"{target.slug}.jsonl")
         results.add({"header": header_row(who, options, None)})
-        chosen = cases(who)
         try:
-            for number, verdict in enumerate(session.verdicts(chosen), 1):
+            for verdict in tracked(session, cases):
                 for row in result_rows(verdict):
                     results.add({"result": row})
-                tick(number, len(chosen))
-            basic = [c for c in due(who, options.manifest, heavy=False) if c.smoke]
+            basic = [c for c in options.manifest.cases if c.smoke and not c.heavy]
             basic_rows = [row for verdict in session.verdicts(basic) for row in result_rows(verdict)]
         except GivenUpError as err:
             return VersionRun(version, reason=str(err))
@@ -246,16 +200,6 @@ def _remarks(
             f"the answer is that of an adapter that does not fit ({often[:120]})"
         )
     return out
-
-
-def all_due(manifest: Manifest, *, heavy: bool) -> Callable[[Implementation], list[Case]]:
-    """Return what chooses every case that an implementation has a step for."""
-    return lambda who: due(who, manifest, heavy=heavy)
-
-
-def some_of(cases: list[Case]) -> Callable[[Implementation], list[Case]]:
-    """Return what chooses those of some cases that an implementation has a step for."""
-    return lambda who: [case for case in cases if who.steps_of(case)]
 
 
 def notes_of(manifest: Manifest, target: Target | None) -> Mapping[str, Note]:

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,8 @@ from safetensors_corpus.author.file import dtype_features
 from safetensors_corpus.judging.content import FIELDS
 from safetensors_corpus.judging.judge import excuse
 from safetensors_reference import UnreadableError, explain, rule_book
-from safetensors_reference.check.inputs import find_inputs
-from safetensors_reference.sharded.names import INDEX_SUFFIX
+from safetensors_reference.check.result import find_inputs
+from safetensors_reference.sharded.index import INDEX_SUFFIX
 from safetensors_reports.differences.signatures import About
 from safetensors_reports.record.run import RunRecord
 
@@ -173,7 +174,7 @@ class Side(CaseRunner):
     def prepare(self) -> None:
         """Make its environment if need be; ``problem`` says why that did not work."""
         try:
-            prepare(self.target)
+            prepare(self.target.environment)
         except InstallError as err:
             self.problem = str(err)
 
@@ -217,7 +218,7 @@ def run_all(sides: Sequence[Side], inputs: Sequence[Input], jobs: int, tick: Cal
     stop = threading.Event()
     pool = ThreadPoolExecutor(max_workers=max(jobs, 1))
     try:
-        futures = [pool.submit(side.run_all, inputs, stop, _ticking(tick, side)) for side in sides]
+        futures = [pool.submit(side.run_all, inputs, stop, partial(tick, side)) for side in sides]
         wait(futures)
     except KeyboardInterrupt:
         stop.set()
@@ -228,10 +229,6 @@ def run_all(sides: Sequence[Side], inputs: Sequence[Input], jobs: int, tick: Cal
     for future in futures:
         future.result()
     return True
-
-
-def _ticking(tick: Callable[[Side], None], side: Side) -> Callable[[], None]:
-    return lambda: tick(side)
 
 
 def names_of(sides: Sequence[Side]) -> list[str]:

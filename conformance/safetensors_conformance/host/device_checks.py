@@ -22,7 +22,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from .library import shown, slip
+from .library import AdapterError, ask, handed_out, shown
 
 CHURN = 64 << 20
 """Most memory in bytes that is filled to see what a tensor that is kept still holds."""
@@ -34,14 +34,13 @@ _LOST = re.compile(r"CUDA error: (an illegal|misaligned|device-side|unspecified|
 class DeviceChecks:
     """The step for one adapter and device. ``results`` has the checks of the last file."""
 
-    def __init__(self, adapter: Any, device: str, wrong: type[Exception]) -> None:
-        """Take the device into use. Raises NotThereError, and ``wrong`` for a mistake of the adapter."""
+    def __init__(self, adapter: Any, device: str) -> None:
+        """Take the device into use. Raises NotThereError, and AdapterError for a mistake of the adapter."""
         kind = getattr(adapter, "device_memory", "torch")
         if kind not in MEMORIES:
-            raise wrong(f"device_memory must be one of {', '.join(MEMORIES)}, not {kind!r}")
+            raise AdapterError(f"device_memory must be one of {', '.join(MEMORIES)}, not {kind!r}")
         self._adapter = adapter
         self._device = device
-        self._wrong = wrong
         self._memory = MEMORIES[kind](device)
         ready = getattr(adapter, "device_ready", None)
         if callable(ready):
@@ -65,7 +64,7 @@ class DeviceChecks:
             memory.reset_highest()
         try:
             out, problems, total = self._first(path, before)
-        except (NotImplementedError, self._wrong):
+        except (NotImplementedError, AdapterError):
             raise
         except Exception as err:
             self._lost(err)
@@ -76,7 +75,7 @@ class DeviceChecks:
         for check in (self._lifetime, self._stream, self._threads):
             try:
                 check(path, right)
-            except self._wrong:
+            except AdapterError:
                 raise
             except Exception as err:
                 self._lost(err)
@@ -92,43 +91,24 @@ class DeviceChecks:
         self.results.append({"name": name, "status": status, "message": message})
 
     def _load(self, path: str) -> Any:
-        """Ask the adapter. Raises what its library raised, and ``wrong`` for what it did not."""
-        try:
-            return self._adapter.device(path, self._device)
-        except BaseException as err:
-            self._blame(err)
-            raise
-
-    def _blame(self, err: BaseException) -> None:
-        """Raise ``wrong`` for an exception that is not the library's doing."""
-        mistake = slip(err, self._adapter.device)
-        if mistake is not None:
-            raise self._wrong(mistake) from err
+        return ask(self._adapter.device, path, self._device)
 
     def _rows(self, path: str) -> Iterator[tuple[Any, Any, Any, Any]]:
         return self._tensors(self._load(path))
 
     def _tensors(self, result: Any) -> Iterator[tuple[Any, Any, Any, Any]]:
-        """Yield name, dtype, shape and tensor. Raises ``wrong`` for what is no such row."""
+        """Yield name, dtype, shape and tensor. Raises AdapterError for what is no such row."""
         if isinstance(result, dict) and "tensors" not in result:
-            raise self._wrong("device() returned a dict without 'tensors'")
+            raise AdapterError("device() returned a dict without 'tensors'")
         rows = result["tensors"] if isinstance(result, dict) else result
         if not hasattr(type(rows), "__iter__"):
-            raise self._wrong(f"device() returned {type(rows).__name__} instead of tensors")
-        iterator = iter(rows)
-        while True:
-            try:
-                row = next(iterator)
-            except StopIteration:
-                return
-            except BaseException as err:
-                self._blame(err)
-                raise
+            raise AdapterError(f"device() returned {type(rows).__name__} instead of tensors")
+        for row in handed_out(iter(rows), self._adapter.device):
             if not isinstance(row, (tuple, list)) or len(row) != 4:
-                raise self._wrong(f"device() gave {shown(row)}, not (name, dtype, shape, tensor)")
+                raise AdapterError(f"device() gave {shown(row)}, not (name, dtype, shape, tensor)")
             name, dtype, shape, tensor = row
             if not isinstance(name, str):
-                raise self._wrong(f"device() gave a tensor the name {shown(name)}, which is no text")
+                raise AdapterError(f"device() gave a tensor the name {shown(name)}, which is no text")
             del row  # who keeps it keeps the tensor
             yield name, dtype, shape, tensor
             del tensor
@@ -161,18 +141,18 @@ class DeviceChecks:
         return out, misaligned, total
 
     def _copied(self, name: Any, tensor: Any) -> bytes:
-        """Copy a tensor back. Raises ``wrong`` for what is none, lies elsewhere or cannot be copied."""
+        """Copy a tensor back. Raises AdapterError for what is none, lies elsewhere or cannot be copied."""
         try:
             place = self._memory.place(tensor)
         except (AttributeError, TypeError) as err:
-            raise self._wrong(f"tensor {str(name)[:80]!r} is {type(tensor).__name__} ({said(err)})") from err
+            raise AdapterError(f"tensor {str(name)[:80]!r} is {type(tensor).__name__} ({said(err)})") from err
         if place != self._device:
-            raise self._wrong(f"tensor {str(name)[:80]!r} lies on {place}, not on {self._device}")
+            raise AdapterError(f"tensor {str(name)[:80]!r} lies on {place}, not on {self._device}")
         try:
             return bytes(self._memory.data(tensor))
         except Exception as err:  # the library gave its tensor; to copy it back is not its task
             self._lost(err)
-            raise self._wrong(f"tensor {str(name)[:80]!r} cannot be copied back ({said(err)})") from err
+            raise AdapterError(f"tensor {str(name)[:80]!r} cannot be copied back ({said(err)})") from err
 
     def _lifetime(self, path: str, right: dict[Any, str]) -> None:
         """Keep one tensor, from the middle so that it has neighbours; drop the rest and use memory again."""
@@ -231,7 +211,7 @@ class DeviceChecks:
             try:
                 self._memory.enter_thread()
                 wrong.extend(_unlike(right, self._digests(path), "when two threads load at once"))
-            except self._wrong as err:
+            except AdapterError as err:
                 mistakes.append(err)
             except BaseException as err:  # panics of libraries in Rust are no Exception
                 wrong.append(f"one of two loads at once fails ({said(err)})")
@@ -269,7 +249,7 @@ class DeviceChecks:
         try:
             return int(self._adapter.device_bytes())
         except Exception as err:
-            raise self._wrong(f"device_bytes() gave no number ({said(err)})") from err
+            raise AdapterError(f"device_bytes() gave no number ({said(err)})") from err
 
     def _untouched(self, before: int | None, asked: int) -> None:
         """Tell whether memory of the device was taken for a file that was refused."""
@@ -429,8 +409,6 @@ class Buffers:
         """Return the bytes of a tensor in C order."""
         return memoryview(tensor).tobytes()
 
-    data_elsewhere = data
-
     def churn(self, sizes: list[int]) -> Any:
         """Allocate and fill memory in these sizes."""
         return [bytearray([FILL]) * size for size in sizes]
@@ -441,13 +419,6 @@ class Buffers:
     def in_use(self) -> int | None:
         """Return None: this memory is not counted."""
         return None
-
-    def highest(self) -> int:
-        """Return 0: this memory is not counted."""
-        return 0
-
-    def reset_highest(self) -> None:
-        """Do nothing: this memory is not counted."""
 
 
 MEMORIES: dict[str, Any] = {"torch": Torch, "buffers": Buffers}

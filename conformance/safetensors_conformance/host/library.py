@@ -85,6 +85,35 @@ def slip(err: BaseException, method: Any) -> str | None:
     return f"{said(err)} ({file.replace(sep, '/').rpartition('/')[2]}:{line})" if file else said(err)
 
 
+def ask(method: Callable[..., Any], *args: Any) -> Any:
+    """Call a method of the adapter. Raises what the library raised, and AdapterError for what it did not."""
+    try:
+        return method(*args)
+    except BaseException as err:
+        _blame(err, method)
+        raise
+
+
+def handed_out(iterator: Iterator[_T], method: Callable[..., Any]) -> Iterator[_T]:
+    """Yield what a method of the adapter gave. What its generator raises counts as what the method raises."""
+    while True:
+        try:
+            box = [next(iterator)]
+        except StopIteration:
+            return
+        except BaseException as err:
+            _blame(err, method)
+            raise
+        yield box.pop()  # kept here, a tensor would not be given back when nobody else has it
+
+
+def _blame(err: BaseException, method: Callable[..., Any]) -> None:
+    """Raise AdapterError for an exception that is not the library's doing."""
+    mistake = slip(err, method)
+    if mistake is not None:
+        raise AdapterError(mistake) from err
+
+
 def said(err: BaseException) -> str:
     """Return type and text of an exception, bounded."""
     try:

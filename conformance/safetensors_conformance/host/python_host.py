@@ -65,7 +65,7 @@ def beside(name: str) -> Any:
 
 
 library = beside("library")
-AdapterError, describe, shown = library.AdapterError, library.said, library.shown
+AdapterError, ask, describe, shown = library.AdapterError, library.ask, library.said, library.shown
 
 PROTOCOL = 1
 _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - free of pathlib
@@ -257,7 +257,7 @@ def take_device(adapter: Any, device: str) -> str | None:
     """Make the checks of the step ``device`` ready. Returns why the device cannot be taken, or None."""
     module = beside("device_checks")
     try:
-        DEVICE["checks"] = module.DeviceChecks(adapter, device, AdapterError)
+        DEVICE["checks"] = module.DeviceChecks(adapter, device)
     except module.NotThereError as err:
         return f"it cannot load onto {device}: {err}"
     except Exception as err:
@@ -273,39 +273,15 @@ def method_of(owner: Any, name: str, whose: str = "the adapter") -> Any:
     return method
 
 
-def ask(method: Callable[..., Any], *args: Any) -> Any:
-    """Call a method of the adapter. Raises what the library raised, and AdapterError for what it did not."""
-    try:
-        return method(*args)
-    except BaseException as err:
-        slip = library.slip(err, method)
-        if slip is not None:
-            raise AdapterError(slip) from err
-        raise
-
-
 def rows_of(result: Any, method: Callable[..., Any]) -> Iterator[Any]:
-    """Yield what the adapter gave. What its generator raises counts as what the method raises.
-
-    Raises AdapterError for what cannot be gone through.
-    """
+    """Yield what the adapter gave. Raises AdapterError for what cannot be gone through."""
     step = called(method)
     if result is None:
         raise AdapterError(f"{step}() returned None instead of tensors")
     if not hasattr(type(result), "__iter__"):
         raise AdapterError(f"{step}() returned {type(result).__name__} instead of tensors")
     iterator = looked_at(lambda: iter(result), f"what {step}() returned cannot be gone through")
-    while True:
-        try:
-            item = next(iterator)
-        except StopIteration:
-            return
-        except BaseException as err:
-            slip = library.slip(err, method)
-            if slip is not None:
-                raise AdapterError(slip) from err
-            raise
-        yield item
+    yield from library.handed_out(iterator, method)
 
 
 def looked_at(look: Callable[[], _T], wrong: str) -> _T:

@@ -16,18 +16,13 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from filelock import FileLock
 from platformdirs import user_cache_path
 from rich.console import Console
 
-from safetensors_reference.variables import installer_variables
-
+from ..worker.variables import installer_variables
 from .descriptor import Descriptor, Entry
-
-if TYPE_CHECKING:
-    from .selectors import Target
 
 MARKER = "complete.json"
 _NO_PACKAGE = re.compile(
@@ -214,22 +209,16 @@ def _last(lines: list[str]) -> str:
     ]
 
 
-def prepare(target: Target) -> None:
-    """Make the environment of a target if it has one that is not complete, else see that it is the user's.
+def prepare(env: Environment | None) -> None:
+    """Make an environment that is not complete and show what the installer is at; None needs nothing.
 
-    Raises InstallError.
+    Of one that is complete it is seen that it is the user's. Raises InstallError.
     """
-    env = target.environment
     if env is None:
         return
     if env.ready:
         make(env)
-    else:
-        make_shown(env)
-
-
-def make_shown(env: Environment) -> None:
-    """Make an environment and show what the installer is at. Raises InstallError."""
+        return
     console = Console(stderr=True)
     title = f"installing {env.descriptor.name} {env.version}"
     if not console.is_terminal:

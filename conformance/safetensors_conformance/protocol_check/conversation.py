@@ -23,6 +23,8 @@ from ..worker.process import Deadline, DiedError, FloodError, HungryError, LateE
 
 SCHEMA = Path(__file__).parents[1] / "schemas" / "protocol.schema.json"
 MEMORY_BYTES = 4 << 30
+END_SECONDS = 2.0
+"""Seconds that a program is given to end when it was told to."""
 NOISE_LINES = 1000
 """Lines beside the answers that are held; a program that prints more prints without end."""
 FLUSH = (
@@ -226,11 +228,13 @@ class Talk:
 
     def ends(self, how: str) -> int | None:
         """Wait for the end of the process; ``how`` says what it was told. Raises BreachError if it stays."""
-        deadline = time.monotonic() + 2
+        deadline = time.monotonic() + END_SECONDS
         while self._child.alive and time.monotonic() < deadline:
             time.sleep(0.01)
         if self._child.alive:
-            raise BreachError(f"it still runs 2 s after {how}", do="leave the loop then and end")
+            raise BreachError(
+                f"it still runs {END_SECONDS:g} s after {how}", do="leave the loop then and end"
+            )
         return self._child.reap()
 
     def close_input(self) -> None:

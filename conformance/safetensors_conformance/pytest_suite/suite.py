@@ -11,17 +11,15 @@ import pytest
 
 from safetensors_corpus import Case, Manifest, ManifestError, load_manifest
 from safetensors_reference.rules.book import rule_book
-from safetensors_reference.rules.cwe import CWE_OF_CODE
+from safetensors_reference.rules.cwe import weaknesses_of
 
 from ..implementations.selectors import SelectorError, Target, resolve
 from ..run.baseline import BaselineError, check_owner
 from ..run.cases import GivenUpError
-from ..run.results import ReportError, RunOptions, RunResults
-from ..run.session import RunSession
+from ..run.results import DEVICE_NAMES, ReportError, RunOptions, RunResults, is_device
+from ..run.session import Repeats, RunSession
 from ..verdict.judge import CaseVerdict, judge_choice
-from ..verdict.message import Repeats
 from ..worker.confinement import Confinement, SandboxError
-from ..worker.device import DEVICE_NAMES, is_device
 from ..worker.outcome import Implementation, loadable
 from ..worker.worker import Limits, StartError
 from .plugin import RESULT_KEY, SUITE_KEY, option
@@ -318,7 +316,7 @@ def case_properties(case: Case) -> list[tuple[str, str]]:
     """
     wanted = (case.expect, *case.options.values())
     codes = [code for one in wanted if one is not None for code in one.codes]
-    numbers = dict.fromkeys(number for code in codes for number in CWE_OF_CODE.get(code, ()))
+    numbers = weaknesses_of(codes)
     out = [("rules", " ".join(case.rules)), ("area", case.area), ("level", case.level)]
     if numbers:
         out.append(("cwe", " ".join(map(str, numbers))))

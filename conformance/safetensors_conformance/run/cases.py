@@ -17,7 +17,8 @@ from safetensors_corpus import Case, ManifestError
 from ..verdict.budget import Metered, cheaper, excesses
 from ..worker.copies import Copies, warm_up
 from ..worker.outcome import UNSAFE, Implementation, KeptContent, StepResult
-from ..worker.worker import UNSURE, Limits, Request, Worker, asked_again, make_worker
+from ..worker.pipe import make_worker
+from ..worker.worker import UNSURE, Limits, Request, Worker, asked_again
 from .multistep import carry_out
 
 if TYPE_CHECKING:

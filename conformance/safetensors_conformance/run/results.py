@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import datetime as dt
 import platform
+import re
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -20,22 +21,28 @@ from filelock import FileLock, Timeout
 from safetensors_corpus import Case, Manifest
 from safetensors_reports.causes import Cause, cause_lines, causes
 from safetensors_reports.causes.cause import MAX_SHOWN
+from safetensors_reports.comment import markdown
 from safetensors_reports.differences.compare import compare
-from safetensors_reports.differences.render import diff_lines
+from safetensors_reports.differences.report import diff_lines
+from safetensors_reports.record.device_checks import CHECKS, STATUSES
 from safetensors_reports.record.run import RecordWriter, RunRecord, selector_of
-from safetensors_reports.run.comment import markdown
-from safetensors_reports.run.terminal import summary_lines
-from safetensors_reports.text import visible
+from safetensors_reports.record.summary import summary_lines
+from safetensors_reports.text import plural, visible
 
 from ..implementations.selectors import Target
-from ..worker.device import device_lines
 from ..worker.outcome import Implementation, loadable
 from ..worker.worker import Limits
-from .baseline import name_in_records
-from .baseline_update import failing_steps, unexplained, update
+from .baseline import failing_steps, name_in_records, unexplained, update
 
 MAX_HANGS = 10
 """Cases in a row that may hang by default: a whole corpus of them would take most of a day."""
+
+DEVICE_NAMES = "a device is cpu or cuda:N, for instance cuda:0"
+
+
+def is_device(name: str) -> bool:
+    """Tell whether this names a device: ``cpu`` or ``cuda:N``."""
+    return re.fullmatch(r"cpu|cuda:(0|[1-9][0-9]{0,3})", name, re.ASCII) is not None
 
 
 @dataclass(frozen=True)
@@ -359,6 +366,26 @@ class RunResults:
                     f"before the baseline is accepted, the first is {open_entries[0]}"
                 )
         return lines
+
+
+def device_lines(header: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return what the summary of a run says about its device, nothing for a run without one."""
+    name = header.get("device")
+    if name is None:
+        return []
+    if "device" not in header["implementation"]["steps"]:
+        return [f"  device {name}: not asked, the implementation does not load onto devices"]
+    mine = [row for row in rows if row["step"] == "device"]
+    lines = [f"  device {name}: {plural(len(mine), 'file')}"]
+    for check in CHECKS:
+        seen = [told for row in mine for told in row.get("checks", ()) if told["name"] == check]
+        counts = Counter(told["status"] for told in seen)
+        words = [f"{counts[status]:,} {status}" for status in STATUSES if counts[status]]
+        why = Counter(told["message"] for told in seen if told["status"] == "unknown").most_common(1)
+        if why and why[0][0]:
+            words[-1] += f" ({why[0][0]})"
+        lines.append(f"    {check:<10} {' · '.join(words) or 'not told'}")
+    return lines
 
 
 def _locked(folder: Path) -> FileLock:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from safetensors_corpus import Case
 from safetensors_corpus.judging.verdicts import effect_of, fails
+from safetensors_reports.causes import in_words, mistakes_of
 from safetensors_reports.text import visible
 
 from ..implementations.environment import InstallError, prepare
@@ -24,6 +25,9 @@ from .results import baseline_path, header_row
 if TYPE_CHECKING:
     from ..implementations.selectors import Target
     from .results import RunOptions
+
+MAX_SHOWN = 3
+"""Cases of one cause that are told in full; the others get one line."""
 
 
 def smoke(session: Session, cases: Iterable[Case]) -> str | None:
@@ -139,7 +143,7 @@ class RunSession(Session):
         self.baseline_error: str | None = None
         self.header: dict[str, Any] | None = None
         try:
-            prepare(target)
+            prepare(target.environment)
             self._load_baseline(self.start())
             self.header = header_row(self.start(), options, self.baseline.path)
             if options.smoke:
@@ -204,3 +208,46 @@ class RunSession(Session):
             f"{case.id} · {step}: the baseline lists {expected}, but it {what}\n"
             f"  remove or correct the entry in {self.baseline.path}, or rewrite it with --update-baseline"
         )
+
+
+class Repeats:
+    """Causes of failures that were shown of one implementation in this process.
+
+    Args:
+        session: the implementation in its run.
+        full: whether everything is told in full.
+    """
+
+    def __init__(self, session: RunSession, *, full: bool = False) -> None:
+        self._session = session
+        self._full = full
+        self._shown: dict[tuple[str, ...], list[str]] = {}
+
+    def message(self, row: Mapping[str, Any], text: str) -> str:
+        """Return the text of a failure, or one line where cases of the same causes were told in full.
+
+        What does not agree with the baseline is always told as it is.
+
+        Args:
+            row: of the run record.
+            text: the whole message.
+        """
+        case, step = str(row["case"]), str(row["step"])
+        keys = mistakes_of(dict(row), self._session.options.manifest)
+        entry = self._session.baseline.find(case)
+        if self._full or not keys or (entry is not None and step in entry.steps):
+            return text
+        known = [self._shown.setdefault(key, []) for key in keys]
+        if all(len(cases) >= MAX_SHOWN and case not in cases for cases in known):
+            return self._line(row, known[0][0])
+        for cases in known:
+            if case not in cases and len(cases) < MAX_SHOWN:
+                cases.append(case)
+        return text
+
+    def _line(self, row: Mapping[str, Any], first: str) -> str:
+        who = self._session.who
+        label = visible(who.label, 80) if who is not None else visible(self._session.target.selector, 80)
+        why = in_words(dict(row), self._session.options.manifest)
+        head = f"{label} · {row['case']} · {row['step']}: {str(row['verdict']).upper()}"
+        return f"{head}, as {first} (same cause: {visible(why, 200)})"

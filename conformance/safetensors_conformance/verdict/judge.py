@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from functools import cached_property
+from typing import TypeAlias
 
 from safetensors_corpus import Case, ManifestError
 from safetensors_corpus.judging.judge import Failure, Judgement, failed, failure_of, judge_step
@@ -16,11 +16,7 @@ from safetensors_reports.record.device_checks import CHECKS
 
 from ..run.cases import CaseRunner
 from ..worker.outcome import Implementation, StepResult
-from ..worker.worker import Limits
 from .uninitialised_memory import content_depends_on_heap
-
-if TYPE_CHECKING:
-    from ..implementations.selectors import Target
 
 HEAP_CHECKS = 5
 """Wrong contents of one run that are looked into for uninitialised memory; each takes three starts."""
@@ -101,19 +97,11 @@ class Session(CaseRunner):
     Verdicts are kept per case, so that the steps of a case, its choice and its report share one run.
     """
 
-    def __init__(
-        self,
-        target: Target,
-        limits: Limits | None = None,
-        profile: str | None = None,
-        device: str | None = None,
-        *,
-        max_hangs: int = 0,
-        stop: threading.Event | None = None,
-    ) -> None:
-        super().__init__(target, limits, profile, device, max_hangs=max_hangs, stop=stop)
-        self._heap_checks = HEAP_CHECKS
-        self._verdicts: dict[str, CaseVerdict] = {}
+    _heap_checks = HEAP_CHECKS
+
+    @cached_property
+    def _verdicts(self) -> dict[str, CaseVerdict]:
+        return {}
 
     def verdicts(self, cases: Iterable[Case]) -> Iterator[CaseVerdict]:
         """Yield the verdicts on the cases that it has a step for, in order, until the run is to end.

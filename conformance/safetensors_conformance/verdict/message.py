@@ -1,30 +1,21 @@
-"""The message of a failure: rule, expected, got, the bytes concerned, and how to see it again.
-
-The first cases of one cause are told in full, the others in one line.
-"""
+"""The message of a failure: rule, expected, got, the bytes concerned, and how to see it again."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from safetensors_corpus import Case
 from safetensors_corpus.judging.verdicts import BASES
 from safetensors_corpus.publish.show import action_lines
 from safetensors_reference import rule_book
 from safetensors_reports.case_evidence import evidence_of, expected_text, got_text, reproducer
-from safetensors_reports.causes import in_words, mistakes_of
 from safetensors_reports.text import visible
 
 from ..worker.outcome import Implementation
 
-if TYPE_CHECKING:
-    from ..run.session import RunSession
-
 WIDTH = 100
 MAX_RULES = 3
-MAX_SHOWN = 3
-"""Cases of one cause that are told in full; the others get one line."""
 
 
 def explain_failure(
@@ -78,53 +69,10 @@ def _evidence(case: Case, rule: str) -> list[str]:
     seen = evidence_of(case, rule)
     lines = []
     if seen.where is not None:
-        start, end = seen.where["start"], seen.where["end"]
-        path = f", {seen.where['path']}" if seen.where["path"] is not None else ""
-        lines.append(_row("where", f"file bytes {start}..{max(end - 1, start)}{path}: {seen.where['text']}"))
+        start, end = seen.where.start, seen.where.end
+        path = f", {seen.where.path}" if seen.where.path is not None else ""
+        lines.append(_row("where", f"file bytes {start}..{max(end - 1, start)}{path}: {seen.where.text}"))
     if seen.layout:
         lines.append(_row("data", seen.layout))
     lines.extend(_row("bytes" if i == 0 else "", line) for i, line in enumerate(seen.hex.splitlines()))
     return lines
-
-
-class Repeats:
-    """Causes of failures that were shown of one implementation in this process.
-
-    Args:
-        session: the implementation in its run.
-        full: whether everything is told in full.
-    """
-
-    def __init__(self, session: RunSession, *, full: bool = False) -> None:
-        self._session = session
-        self._full = full
-        self._shown: dict[tuple[str, ...], list[str]] = {}
-
-    def message(self, row: Mapping[str, Any], text: str) -> str:
-        """Return the text of a failure, or one line where cases of the same causes were told in full.
-
-        What does not agree with the baseline is always told as it is.
-
-        Args:
-            row: of the run record.
-            text: the whole message.
-        """
-        case, step = str(row["case"]), str(row["step"])
-        keys = mistakes_of(dict(row), self._session.options.manifest)
-        entry = self._session.baseline.find(case)
-        if self._full or not keys or (entry is not None and step in entry.steps):
-            return text
-        known = [self._shown.setdefault(key, []) for key in keys]
-        if all(len(cases) >= MAX_SHOWN and case not in cases for cases in known):
-            return self._line(row, known[0][0])
-        for cases in known:
-            if case not in cases and len(cases) < MAX_SHOWN:
-                cases.append(case)
-        return text
-
-    def _line(self, row: Mapping[str, Any], first: str) -> str:
-        who = self._session.who
-        label = visible(who.label, 80) if who is not None else visible(self._session.target.selector, 80)
-        why = in_words(dict(row), self._session.options.manifest)
-        head = f"{label} · {row['case']} · {row['step']}: {str(row['verdict']).upper()}"
-        return f"{head}, as {first} (same cause: {visible(why, 200)})"

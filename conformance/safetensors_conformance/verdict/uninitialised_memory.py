@@ -20,7 +20,8 @@ from safetensors_reference.rules.faults import quote
 
 from ..implementations.selectors import Target
 from ..worker.outcome import StepResult
-from ..worker.worker import Limits, StartError, make_worker
+from ..worker.pipe import make_worker
+from ..worker.worker import Limits, StartError
 
 FILLS: tuple[Mapping[str, str], ...] = (
     ({"MallocPreScribble": "1", "MallocScribble": "1"}, {})

@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, Self
 
 import psutil
 
-from safetensors_reference.variables import checked_names, child_variables
-
 from .process import Child
+from .variables import checked_names, child_variables
 
 if TYPE_CHECKING:
     from ..implementations.selectors import Target

@@ -21,16 +21,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from safetensors_corpus import Case, ManifestError
 
 from .outcome import StepResult
-from .worker import HISTORY
-
-if TYPE_CHECKING:
-    from .worker import Worker
-
+from .worker import HISTORY, Worker
 
 SHOWN_NAME = "file.safetensors"
 """Stand-in for the name of a copy in an implementation's words, so that they are the same every time."""

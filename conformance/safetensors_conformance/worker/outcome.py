@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from safetensors_corpus import steps
 from safetensors_corpus.judging.answer import OUTCOMES, UNSAFE, Answer, Outcome
-from safetensors_corpus.judging.bounded import bounded, size_of
+from safetensors_corpus.judging.content import bounded, size_of
 from safetensors_corpus.manifest import LARGEST_IN_MEMORY
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""A persistent process that speaks the worker protocol."""
+"""Workers behind pipes: a process that speaks the worker protocol, or one per file and its exit status."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from safetensors_reports.text import visible
 
 from ..implementations.selectors import Target
 from . import protocol
-from .device import LOADS
+from .copies import small_files
 from .outcome import UNSAFE, Implementation, Outcome, StepResult
 from .process import (
     LAST_WORDS_SECONDS,
@@ -25,6 +25,7 @@ from .process import (
     FloodError,
     HungryError,
     LateError,
+    describe_status,
 )
 from .worker import (
     BETWEEN,
@@ -38,12 +39,15 @@ from .worker import (
     Limits,
     Request,
     StartError,
+    Worker,
     death_outcome,
 )
 
 SEQ_STEP = 1 << 20
 """The number of a request is above the last one's by up to this, drawn by chance: a program that answers what
 it was not asked yet would have to guess it. With 2^31 requests it stays below 2^53, exact in any language."""
+LOADS = 5
+"""Times that a file is loaded to look into all promises; the time limit of a step is that of one load."""
 ANSWERED = 0
 """The number of a request that was answered already; those that are sent count from 1."""
 
@@ -392,3 +396,114 @@ class PipeWorker:
         self._ahead.clear()
         self._before = list(self._answered)
         self._answered.clear()
+
+
+class ExitWorker:
+    """A program run once per file that answers with its exit status: 0 accepts, 1 refuses, others crash."""
+
+    def __init__(self, target: Target, limits: Limits) -> None:
+        self._target = target
+        self._limits = limits
+        self._start: float | None = None
+        self.patience = 1.0
+
+    def start(self) -> Implementation:
+        """Return what can be known without running the program."""
+        name = self._target.argv[0].rsplit("/", 1)[-1]
+        return Implementation(name, "unknown", "unknown", ("read",), selector=self._target.selector)
+
+    in_flight = 0
+
+    def send_ahead(self, requests: Iterable[Request]) -> None:
+        """Do nothing: no process is there to send to before its file is asked for."""
+
+    def renew(self, *, as_before: bool = False) -> None:
+        """Do nothing: every process is a fresh one."""
+
+    def ask(
+        self,
+        step: str,  # noqa: ARG002 - it knows one step only
+        path: str,
+        more: Mapping[str, Any] | None = None,  # noqa: ARG002
+        *,
+        measure: bool = False,
+    ) -> StepResult:
+        """Run the program on one file. Only time is measured, beyond what a small file takes."""
+        result = self._run(path)
+        if not measure or result.spent_ms is None:
+            return replace(result, spent_ms=None)
+        return replace(result, spent_ms=round(max(result.spent_ms - self._start_ms(), 0.0), 3))
+
+    def _start_ms(self) -> float:
+        """Return the processor time in milliseconds that a small file takes, most of it for starting."""
+        if self._start is None:
+            with small_files() as (valid, _):
+                self._start = self._run(valid).spent_ms or 0.0
+        return self._start
+
+    def _run(self, path: str) -> StepResult:
+        argv = [part.replace("{path}", path) for part in self._target.argv]
+        began = time.perf_counter()
+        try:
+            child = self._limits.confinement.start(argv, self._target, self._limits.memory_bytes)
+        except OSError as err:
+            return StepResult("harness-error", f"cannot run {argv[0]}: {err}")
+        deadline = Deadline(self._limits.seconds * self.patience)
+        outcome: Outcome
+        status: int | None = 0
+        try:
+            while True:
+                child.read_line(deadline)
+        except DiedError as err:
+            status, message = err.status, str(err)
+            outcome = "reject"
+        except LateError as err:
+            outcome = "harness-error" if err.starved else "hang"
+            message = f"did not end within {deadline.seconds:g} s; killed{err.after}"
+            if err.starved:
+                message = f"{BUSY}: {message}"
+        except HungryError as err:
+            outcome, message = "exhausted", f"{err}{err.note}; killed"
+        except FloodError:
+            outcome, message = "exhausted", "wrote an endless line on standard output; killed"
+        stderr = child.drain_stderr()
+        child.wait_closed(0)
+        if outcome == "reject":
+            if status == 1 and self._limits.confinement.sandbox and stderr.startswith("bwrap: "):
+                status = 127  # bubblewrap says with 1 that it could not run the program
+            outcome, message = self._by_status(status, stderr)
+        wall = round((time.perf_counter() - began) * 1000, 3)
+        spent = None if child.spent is None else min(child.spent * 1000, wall)
+        return StepResult(outcome, message, wall_ms=wall, spent_ms=spent, stderr=stderr)
+
+    @staticmethod
+    def _by_status(status: int | None, stderr: str) -> tuple[Outcome, str]:
+        last = stderr.strip().splitlines()[-1][:300] if stderr.strip() else ""
+        if status == 0:
+            return "accept", ""
+        if status == 1:
+            return "reject", last
+        if status in (126, 127):
+            return "harness-error", f"the program cannot be run (exit status {status}): {last}"
+        return death_outcome(status, stderr), f"{describe_status(status)}: {last}".rstrip(": ")
+
+    def close(self) -> None:
+        """Do nothing: no process outlives its file."""
+
+
+def make_worker(
+    target: Target,
+    limits: Limits,
+    profile: str | None = None,
+    *,
+    device: str | None = None,
+    unlimited_address_space: bool = False,
+) -> Worker:
+    """Return the worker for a target; with a ``device`` the step of that name can be asked of it.
+
+    With ``unlimited_address_space`` it may reserve any amount, as mapping a file of a tebibyte takes; its
+    resident memory is watched as that of any other.
+    """
+    if target.kind == "exit":
+        return ExitWorker(target, limits)
+    return PipeWorker(target, limits, profile, device=device, unlimited_address_space=unlimited_address_space)

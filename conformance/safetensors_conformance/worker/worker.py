@@ -16,7 +16,7 @@ from .confinement import Confinement
 from .outcome import Implementation, Outcome, StepResult
 
 if TYPE_CHECKING:
-    from ..implementations.selectors import Target
+    pass
 
 START_SECONDS = 120.0
 """Longest time an implementation may take to start; importing a large framework takes many seconds."""
@@ -148,25 +148,3 @@ def death_outcome(status: int | None, stderr: str) -> Outcome:
     if status == -9 or (status != 0 and _OUT_OF_MEMORY.search(stderr)):
         return "exhausted"
     return "crash"
-
-
-def make_worker(
-    target: Target,
-    limits: Limits,
-    profile: str | None = None,
-    *,
-    device: str | None = None,
-    unlimited_address_space: bool = False,
-) -> Worker:
-    """Return the worker for a target; with a ``device`` the step of that name can be asked of it.
-
-    With ``unlimited_address_space`` it may reserve any amount, as mapping a file of a tebibyte takes; its
-    resident memory is watched as that of any other.
-    """
-    # Both kinds are made of what stands in this module, so that they can be imported only when it is there.
-    from .exit_status import ExitWorker
-    from .pipe import PipeWorker
-
-    if target.kind == "exit":
-        return ExitWorker(target, limits)
-    return PipeWorker(target, limits, profile, device=device, unlimited_address_space=unlimited_address_space)

@@ -10,22 +10,7 @@ import mlx.core as mx
 import numpy as np
 from stc_host.library import Held, call, item, marked
 
-CODES = {
-    mx.bool_: "BOOL",
-    mx.uint8: "U8",
-    mx.int8: "I8",
-    mx.uint16: "U16",
-    mx.int16: "I16",
-    mx.float16: "F16",
-    mx.bfloat16: "BF16",
-    mx.uint32: "U32",
-    mx.int32: "I32",
-    mx.float32: "F32",
-    mx.uint64: "U64",
-    mx.int64: "I64",
-    mx.float64: "F64",
-    mx.complex64: "C64",
-}
+CODES = {mx.bool_: "BOOL", **{getattr(mx, n): code for n, code in given.CODES.items() if hasattr(mx, n)}}
 
 
 @marked

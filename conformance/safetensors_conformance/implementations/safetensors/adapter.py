@@ -16,25 +16,7 @@ from stc_host.library import UNTOLD, Held, call, item, marked, opened
 # NumPy has no types for these; the library then raises one of several exception types (DTY-07).
 NOT_IN_NUMPY = lacking.all_but(given.NUMPY)
 
-SPELLED = {
-    "BOOL": "bool",
-    "F16": "float16",
-    "F32": "float32",
-    "F64": "float64",
-    "BF16": "bfloat16",
-    "C64": "complex64",
-    "F8_E4M3": "float8_e4m3fn",
-    "F8_E5M2": "float8_e5m2",
-    "F8_E8M0": "float8_e8m0fnu",
-    "F4": "float4_e2m1fn_x2",
-    "F8_E4M3FNUZ": "float8_e4m3fnuz",
-    "F8_E5M2FNUZ": "float8_e5m2fnuz",
-    **{
-        f"{sign}{bits}": f"{name}{bits}"
-        for sign, name in (("I", "int"), ("U", "uint"))
-        for bits in (8, 16, 32, 64)
-    },
-}
+SPELLED = {**{code: name for name, code in given.CODES.items()}, "F4": "float4_e2m1fn_x2"}
 """Dtype code -> what the writing functions call it."""
 
 

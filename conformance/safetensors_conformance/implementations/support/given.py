@@ -32,8 +32,10 @@ CODES = {
     "float8_e5m2fnuz": "F8_E5M2FNUZ",
     "float8_e8m0fnu": "F8_E8M0",
 }
-"""Name of a type of NumPy, or of ml_dtypes, which adds types to it -> dtype code. Types of less than a byte
-are not here: ml_dtypes keeps each of their elements in a byte, and those are not the bytes of the file."""
+"""Name of a type of NumPy, of ml_dtypes, which adds types to it, and of libraries like them -> dtype code.
+
+Types of less than a byte are not here: ml_dtypes keeps each of their elements in a byte, and those are not
+the bytes of the file."""
 OTHER = {"C128": "<c16", "F128": "g", "STRING": "<U2", "DATETIME": "<M8[s]", "VOID": "V3"}
 """Element types that the format does not have, as the corpus names them."""
 
