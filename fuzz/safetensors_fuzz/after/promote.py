@@ -23,17 +23,14 @@ from safetensors_corpus.author.case import AREAS
 from safetensors_corpus.broken import matrix
 from safetensors_corpus.cases.from_fuzzing import case_of
 from safetensors_corpus.judging.verdicts import SECURITY, kind_of
-from safetensors_corpus.mutation.engine import Limits, run_all
-from safetensors_corpus.mutation.probes import Probe, objection, probes_of
-from safetensors_corpus.mutation.result import all_mutants, load_result, reader_loader
-from safetensors_corpus.mutation.targets import warm
 from safetensors_reference import PROFILES, explain, rule_book
 from safetensors_reference.rules.book import ProfileName
 
+from ..checkout import find_tools
 from ..findings.finding import Finding
 from ..findings.texts import blamed
 from ..loop.expectation import opinion
-from ..plans.case import READ_AREAS
+from ..plans.question import READ_AREAS
 from .replay import case_of as asked_case
 
 
@@ -76,7 +73,13 @@ class News:
 
 
 def disagreement(case: Case) -> str | None:
-    """Say what the strict reader has against the expectation of a case; None for nothing."""
+    """Say what the strict reader has against the expectation of a case; None for nothing.
+
+    Raises FileNotFoundError for an installed copy.
+    """
+    find_tools()
+    from tools.mutation.reader import objection, probes_of
+
     for probe in probes_of([case]):
         explanation = explain(probe.data, cast(ProfileName, probe.profile))
         if objection(explanation, probe):
@@ -123,10 +126,18 @@ def failing_variants(case: Case, known: Collection[str]) -> list[str]:
 
 
 def killed_mutants(case: Case, folder: Path, jobs: int) -> dict[str, str]:
-    """Return the mutants that survive the corpus but not this case: name -> what the fault changes."""
+    """Return the mutants that survive the corpus but not this case: name -> what the fault changes.
+
+    Raises FileNotFoundError for an installed copy.
+    """
+    find_tools()
+    from tools.mutation.engine import Limits, run_all
+    from tools.mutation.reader import probes_of, reader_loader, reader_mutants, warm
+    from tools.mutation.result import load_result
+
     survivors = {row["name"] for row in load_result(folder / "mutants.json").get("survivors", ())}
-    mutants = {m.name: m for m in all_mutants() if m.name in survivors}
-    probes: list[Probe] = probes_of([case])
+    mutants = {m.name: m for m in reader_mutants() if m.name in survivors}
+    probes = probes_of([case])
     warm()
     work = ((name, reader_loader(mutant), probes) for name, mutant in mutants.items())
     killed = {name for name, outcome in run_all(work, Limits(), jobs) if outcome.status == "killed"}

@@ -16,7 +16,8 @@ from typing import Any, Literal
 from safetensors_conformance.implementations.environment import InstallError, prepare
 from safetensors_conformance.implementations.selectors import SelectorError, Target, resolve, resolve_named
 from safetensors_conformance.verdict.judge import StepVerdict
-from safetensors_conformance.worker.worker import Limits, StartError, make_worker
+from safetensors_conformance.worker.pipe import make_worker
+from safetensors_conformance.worker.worker import Limits, StartError
 from safetensors_corpus.judging.verdicts import kind_of, worst
 from safetensors_corpus.manifest import Case
 from safetensors_reference import rule_book
@@ -26,7 +27,7 @@ from safetensors_reports.text import plural
 from ..findings.finding import AGREEMENT, ANY_ANSWER, ENTRY, REPLAYS, Finding
 from ..loop.cross_check import quarrels, words_of
 from ..loop.subjects import judged as judged_of
-from ..plans.case import case_from
+from ..plans.question import case_from
 
 State = Literal["as expected", "still wrong", "cannot be run"]
 
@@ -180,7 +181,7 @@ def _held_together(answers: Sequence[Answer]) -> Iterator[Answer]:
 def _replay(finding: Finding, target: Target, times: int, limits: Limits, profile: str | None) -> Answer:
     selector = target.selector
     try:
-        prepare(target)
+        prepare(target.environment)
         version = _version(target, limits)
         judged = tuple(_asked(target, finding, limits, profile) for _ in range(times))
     except (InstallError, StartError, ValueError, OSError) as err:

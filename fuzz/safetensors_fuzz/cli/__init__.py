@@ -18,12 +18,11 @@ from safetensors_reference.main import SecondsRange
 from safetensors_reference.rules.book import ProfileName
 from safetensors_reports.text import visible
 
-from ..engines.processes import RunError
-from ..engines.run import ENGINES, STEPS, Engine, Order, Run
+from ..engines.order import ENGINES, STEPS, Engine, Order, RunError
+from ..engines.run import Run
 from ..findings.finding import Finding
 from ..findings.folder import FindingError, write
 from ..loop.recorder import Tally
-from .bench import bench
 from .documents import documents
 from .findings import promote, replay
 
@@ -31,7 +30,7 @@ INTERRUPTED = 130
 DEFAULT_EXECS = 20_000
 
 
-@click.group(invoke_without_command=True, subcommand_metavar="[promote|replay|bench ...]")
+@click.group(invoke_without_command=True, subcommand_metavar="[promote|replay|documents ...]")
 @click.option(
     "--impl",
     "impls",
@@ -218,7 +217,6 @@ def report(order: Order, tally: Tally, places: dict[str, Path]) -> list[str]:
     return lines
 
 
-fuzz.add_command(bench)
 fuzz.add_command(documents)
 fuzz.add_command(promote)
 fuzz.add_command(replay)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import click
 
+from safetensors_conformance.worker.variables import child_variables
 from safetensors_reference.main import SecondsRange
-from safetensors_reference.variables import child_variables
 from safetensors_reports.text import plural, visible
 
 from ..documents.doors import DOORS

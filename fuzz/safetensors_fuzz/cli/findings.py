@@ -161,4 +161,6 @@ def promote(
     if not dry_run:
         click.echo("Read it, correct title and rules, then: stc corpus build, and stc corpus matrix --write")
         if made.news.mutants:
-            click.echo("It kills mutants that survived: stc corpus mutants --write, and remove their reasons")
+            click.echo(
+                "It kills mutants that survived: python -m tools.mutation --write, and remove their reasons"
+            )

@@ -22,13 +22,13 @@ from safetensors_reports.text import message_class
 from ..findings.finding import Finding
 from ..grammar.grammar import MOST_FAULTS, Grammar
 from ..grammar.model import File, parse
+from ..loop.cross_check import PairQuestion
+from ..loop.expectation import FileQuestion, opinion
+from ..loop.question import Examiner
+from ..loop.recorder import Recorder, Settings, Tally
+from ..loop.subjects import Slots, StepError, Subject
 from ..plans import ASKING, plan_of
 from ..plans.question import PlanError, PlanQuestion, mistake_of
-from .cross_check import PairExaminer
-from .expectation import FileQuestion, opinion
-from .question import Examiner
-from .recorder import Recorder, Settings, Tally
-from .subjects import Slots, StepError, Subject
 
 BATCH = 64
 """Inputs that are asked for at once: waking another process costs more than a small file does."""
@@ -67,8 +67,8 @@ class Campaign:
         """``keep`` is told every finding, ``store`` every input that is kept as a base."""
         self.tally = tally if tally is not None else Tally()
         self._subjects = subjects
-        self._settings = settings
-        self._progress, self._store = progress, store
+        self.settings = settings
+        self.progress, self._store = progress, store
         self._recorder = Recorder(settings, self.tally, keep)
         self._grammar = Grammar(random.Random(settings.seed))  # noqa: S311 - reproducible on purpose
         self._pool: list[File] = []
@@ -91,7 +91,7 @@ class Campaign:
                         self._one(sample)
                     waiting = ahead
                     self.tally.seconds = time.monotonic() - self._began
-                    self._progress(self.tally)
+                    self.progress(self.tally)
                     if not waiting:
                         return self.tally
             finally:
@@ -117,15 +117,15 @@ class Campaign:
                 break
             step = usable[turn % len(usable)]
             try:
-                question = ASKING[step].question(plan_of(step, self._settings.seed, turn // len(usable)))
+                question = ASKING[step].question(plan_of(step, self.settings.seed, turn // len(usable)))
             except PlanError:
                 tally.skipped += 1
                 continue
             tally.execs += 1
             for subject in self._subjects:
                 if step in subject.plan_steps:
-                    self._plan(question, Examiner(subject, step, self._settings.profile))
-            self._progress(tally)
+                    self._plan(question, Examiner([subject], step, self.settings.profile))
+            self.progress(tally)
         return tally
 
     def _plan(self, question: PlanQuestion, examiner: Examiner) -> None:
@@ -150,11 +150,11 @@ class Campaign:
 
     def _next(self, start: Iterable[bytes], slots: Slots, made: int) -> list[Sample]:
         """Make the next inputs, none when it is time to stop."""
-        limit, seconds = self._settings.max_execs, self._settings.seconds
+        limit, seconds = self.settings.max_execs, self.settings.seconds
         count = BATCH if limit is None else min(BATCH, limit - made)
         if count <= 0 or (seconds is not None and time.monotonic() - self._began >= seconds):
             return []
-        if self._settings.first and self.tally.findings:
+        if self.settings.first and self.tally.findings:
             return []
         out = []
         for data in start:
@@ -181,7 +181,7 @@ class Campaign:
         if key is not None and key in self._refused and tally.execs % LOOK_AGAIN:
             self._count(self._refused[key])
             return
-        what = opinion(sample.data, self._settings.profile, likely_valid=not sample.file.faults)
+        what = opinion(sample.data, self.settings.profile, likely_valid=not sample.file.faults)
         if key is not None and what.header is None:
             self._refused.setdefault(key, what)
         self._count(what)
@@ -189,7 +189,7 @@ class Campaign:
         for (number, step), result in answers.items():
             mistake = what.wrong(result, self._subjects[number].lacks)
             if mistake is not None:
-                examiner = Examiner(self._subjects[number], step, self._settings.profile)
+                examiner = Examiner([self._subjects[number]], step, self.settings.profile)
                 self._recorder.wrong(examiner, what, mistake)
         if what.due == "open" and len(answers) > 1:
             self._hold_together(what, answers)
@@ -202,10 +202,11 @@ class Campaign:
                 accepted.setdefault(step, []).append((self._subjects[number], result))
         for step, ((first, answer), *others) in accepted.items():
             for second, result in others:
-                pair = PairExaminer(first, second, step, self._settings.profile)
-                mistake = pair.compared(answer, result)
+                question = PairQuestion.of(what, first, second)
+                mistake = question.compared(answer, result)
                 if mistake is not None:
-                    self._recorder.wrong(pair, what, mistake)
+                    both = Examiner([first, second], step, self.settings.profile)
+                    self._recorder.wrong(both, question, mistake)
 
     def _count(self, what: FileQuestion) -> None:
         stages = self.tally.stages
@@ -238,7 +239,7 @@ class Campaign:
         if not new and context in self._seen:
             return
         self._seen.add(context)
-        if not self._settings.feedback:
+        if not self.settings.feedback:
             return
         if len(sample.data) <= LARGEST_BASE and len(sample.file.faults) < MOST_FAULTS:
             if len(self._pool) < POOL:

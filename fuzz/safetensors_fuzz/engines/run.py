@@ -1,32 +1,49 @@
-"""A run as it is asked for, and done: whom, which steps, by which engine, how long, in how many processes."""
+"""A run of an order, in this process or in several, by any engine."""
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import hashlib
+import multiprocessing
+import queue
+import signal
+import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any
 
 from safetensors_conformance.differential.triage import TriageError, load_triage, shipped
-from safetensors_conformance.implementations.environment import InstallError, prepare
-from safetensors_conformance.implementations.selectors import SelectorError, Target, resolve
-from safetensors_conformance.worker.worker import Limits, StartError
-from safetensors_reference.rules.book import ProfileName
+from safetensors_conformance.implementations.selectors import Target
+from safetensors_conformance.worker.worker import StartError
 from safetensors_reference.source import read_whole
 
-from ..findings.finding import Finding, bare
-from ..loop.campaign import Campaign
+from ..findings.finding import Finding
+from ..grammar.model import File
 from ..loop.expectation import REFERENCE
 from ..loop.recorder import Settings, Tally
-from ..loop.reference_subjects import INNER, CheckSubject, ProveSubject
-from ..loop.subjects import FILE_STEPS, Slots, StepError, Subject, WorkerSubject, told_apart
-from ..plans import ASKING
-from .processes import Processes, RunError
+from ..loop.subjects import INNER, Slots, StepError, Subject, WorkerSubject, complete
+from .atheris.engine import AtherisRun
+from .campaign import Campaign
+from .order import Order, RunError
 
 LARGEST = 256 << 20
 """Most bytes of an input that is read."""
+LAST_WORDS = 15.0
+"""Seconds that the processes have to end after Ctrl-C."""
+TELL_SECONDS = 0.25
+"""How often a process tells its counts."""
+MANY = 1_000_000_000
+"""Examples of a run of hypothesis that ends by time."""
+SHOW_EVERY = 50
+"""Examples between two looks at the counts."""
+
+
+class _EnoughError(Exception):
+    """The time is used up."""
 
 
 class StoreError(Exception):
@@ -39,7 +56,6 @@ class Store:
     def __init__(self, folder: Path | None) -> None:
         """``folder`` is made when it is not there; None keeps nothing. Raises StoreError."""
         self.folder = folder
-        self.written = 0
         if folder is not None:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
@@ -67,75 +83,6 @@ class Store:
             temporary.replace(path)
         except OSError as err:
             raise StoreError(f"{path}: {err.strerror or err}") from err
-        self.written += 1
-
-
-Engine = Literal["outcome", "hypothesis", "atheris"]
-ENGINES: tuple[Engine, ...] = get_args(Engine)
-STEPS = (*FILE_STEPS, *ASKING, *INNER)
-"""Everything that can be asked."""
-
-
-@dataclass(frozen=True)
-class Order:
-    """A run as it was asked for.
-
-    Attributes:
-        impls: selectors.
-        steps: steps asked of each, as far as it has them.
-        engine: where inputs come from.
-        seed: the same seed gives the same inputs.
-        max_execs: stop after so many inputs; None for no end.
-        seconds: stop after so much time; None for no end.
-        profile: whose options are demanded; None for undisputed musts only.
-        limits: of each answer.
-        corpus: folder of inputs to start from and to keep new ones in.
-        triage: file of known signatures; None for the one of this project.
-        jobs: processes.
-    """
-
-    impls: tuple[str, ...]
-    steps: tuple[str, ...] = ("read",)
-    engine: Engine = "outcome"
-    seed: int = 1
-    max_execs: int | None = None
-    seconds: float | None = None
-    profile: ProfileName | None = None
-    limits: Limits = field(default_factory=Limits)
-    corpus: Path | None = None
-    triage: Path | None = None
-    jobs: int = 1
-
-    @property
-    def plan_steps(self) -> tuple[str, ...]:
-        """The steps that are asked by plans."""
-        return tuple(step for step in self.steps if step in ASKING)
-
-    @property
-    def families(self) -> int:
-        """How many share the inputs: single files, the steps that need more, or both."""
-        return bool(self.plan_steps) + (len(self.plan_steps) < len(self.steps))
-
-    def targets(self) -> list[Target]:
-        """Return what is to be asked, installed where need be. Raises RunError."""
-        if not self.steps:
-            raise RunError(f"no step to ask; there are {', '.join(STEPS)}")
-        unknown = [step for step in self.steps if step not in STEPS]
-        if unknown:
-            raise RunError(f"no step {unknown[0]!r}; there are {', '.join(STEPS)}")
-        try:
-            found = [resolve(selector) for selector in dict.fromkeys(self.impls)]
-            for target in found:
-                prepare(target)
-        except (SelectorError, InstallError) as err:
-            raise RunError(str(err)) from err
-        return found
-
-    def share(self, job: int) -> Order:
-        """Return the part of one of the processes: another seed, its part of the inputs."""
-        most = self.max_execs
-        part = None if most is None else most // self.jobs + (job < most % self.jobs)
-        return replace(self, seed=self.seed * 1000 + job, max_execs=part, jobs=1)
 
 
 @dataclass
@@ -144,7 +91,7 @@ class Run:
 
     Attributes:
         order: what is asked for.
-        keep: takes each finding.
+        keep: takes each finding; of equal ones the first.
         progress: told the counts now and then.
         tally: what was done, also after Ctrl-C.
     """
@@ -153,6 +100,8 @@ class Run:
     keep: Callable[[Finding], None]
     progress: Callable[[Tally], None]
     tally: Tally
+    _parts: dict[int, Tally] = field(default_factory=dict)
+    _problems: list[str] = field(default_factory=list)
 
     def do(self) -> None:
         """Do it. Raises RunError."""
@@ -166,10 +115,9 @@ class Run:
         if order.engine == "atheris":
             self._with_atheris(targets)
         elif order.jobs > 1:
-            orders = [order.share(job) for job in range(order.jobs)]
-            problems = Processes(work, self.keep, self.progress, self.tally).do(orders)
-            if problems:
-                raise RunError(problems[0])
+            self._in_processes()
+            if self._problems:
+                raise RunError(self._problems[0])
         else:
             self.here(targets)
 
@@ -196,9 +144,7 @@ class Run:
                 subjects, settings, keep=self.keep, progress=self.progress, store=store.put, tally=self.tally
             )
             if files and order.engine == "hypothesis":
-                run_hypothesis = _hypothesis()
-                with Slots(3) as slots:
-                    run_hypothesis(campaign, settings, slots, self.progress)
+                run_hypothesis(campaign)
             elif files:
                 campaign.run(store)
             if order.plan_steps:
@@ -210,7 +156,7 @@ class Run:
                 subject.close()
 
     def _start(self, targets: Sequence[Target], subjects: list[Subject]) -> None:
-        """Start everybody who is asked. Raises StartError, and StepError for one without any of the steps."""
+        """Start complete who is asked. Raises StartError, and StepError for one without any of the steps."""
         order = self.order
         steps = [step for step in order.steps if step not in INNER]
         for target in targets if steps else ():
@@ -219,20 +165,11 @@ class Run:
             except StepError:
                 if not order.plan_steps:
                     raise
-        plain = told_apart([subject.plain for subject in subjects], [subject.name for subject in subjects])
-        for subject, name in zip(subjects, plain, strict=True):
-            subject.plain = name
-        if "prove" in order.steps:
-            subjects.append(ProveSubject())
-        if "check" in order.steps:
-            subjects.append(CheckSubject())
+        complete(subjects, order.steps)
 
     def _with_atheris(self, targets: Sequence[Target]) -> None:
         """Do the run with libFuzzer, which lives in processes of its own. Raises RunError."""
-        # atheris is not needed by the other engines.
-        from .atheris.engine import AtherisResult, TargetError, run_atheris
-
-        order, tally = self.order, self.tally
+        order = self.order
         if order.plan_steps:
             raise RunError(f"the engine atheris makes single files, and cannot ask for {order.plan_steps[0]}")
         if order.limits.confinement.sandbox is not None:
@@ -240,46 +177,81 @@ class Run:
                 "the engine atheris imports what it tests, which no sandbox is around; take another"
             )
         known = known_signatures(order.triage, [target.plain() for target in targets])
+        with tempfile.TemporaryDirectory(prefix="stc-atheris-") as scratch:
+            AtherisRun(order, Path(scratch), self.tally, self.keep, self.progress, known).do()
 
-        def take(result: AtherisResult) -> None:
-            tally.execs, tally.seconds, tally.tuples = result.execs, result.seconds, result.tuples
-            tally.stages, tally.rules, tally.outcomes = result.stages, result.rules, result.outcomes
-            tally.unstable = result.unstable
-            self.progress(tally)
-
+    def _in_processes(self) -> None:
+        """Do each part in a process of its own; findings and counts come back also after Ctrl-C."""
+        context = multiprocessing.get_context("spawn")
+        messages: Any = context.Queue()
+        processes = [
+            context.Process(target=_job, args=(self.order.share(job), job, messages))
+            for job in range(self.order.jobs)
+        ]
+        for process in processes:
+            process.start()
         try:
-            result = run_atheris(
-                order.impls,
-                steps=order.steps,
-                profile=order.profile,
-                seed=order.seed,
-                max_execs=order.max_execs,
-                seconds=order.seconds,
-                corpus=order.corpus,
-                jobs=order.jobs,
-                env=order.limits.confinement.env,
-                progress=take,
-            )
-        except TargetError as err:
-            raise RunError(str(err)) from err
-        take(result)
-        for finding in result.findings:
-            if known(bare(finding.signature)) or known(finding.signature):
-                tally.known[finding.signature] += 1
+            self._listen(processes, messages)
+        except KeyboardInterrupt:
+            # They were interrupted by the same key and say what they have.
+            with contextlib.suppress(KeyboardInterrupt):
+                self._listen(processes, messages, time.monotonic() + LAST_WORDS)
+            raise
+        finally:
+            self.tally.sum_up(self._parts.values())
+            for process in processes:
+                if process.is_alive():
+                    process.terminate()
+                process.join(5)
+
+    def _listen(self, processes: Sequence[BaseProcess], messages: Any, deadline: float | None = None) -> None:
+        """Take messages until every process has ended; progress is told where there is no deadline."""
+        done: set[int] = set()
+        while len(done) < len(processes) and (deadline is None or time.monotonic() < deadline):
+            try:
+                kind, job, content = messages.get(timeout=0.2)
+            except queue.Empty:
+                dead = {job for job, process in enumerate(processes) if not process.is_alive()} - done
+                if dead and messages.empty():
+                    self._problems += [
+                        f"process {job} died with status {processes[job].exitcode}" for job in dead
+                    ]
+                    done |= dead
+                continue
+            if kind == "finding":
+                if content.signature not in self.tally.findings:
+                    self.tally.findings[content.signature] = content
+                    self.keep(content)
+            elif kind == "problem":
+                self._problems.append(content)
             else:
-                tally.findings[finding.signature] = finding
-                self.keep(finding)
-        for death in result.deaths:
-            tally.unstable[f"a target died with status {death.status}: {death.words[-200:].strip()}"] = 0
-        if result.interrupted:
-            raise KeyboardInterrupt
+                self._parts[job] = content
+                done |= {job} if kind == "done" else set()
+                if deadline is None:
+                    self.tally.sum_up(self._parts.values())
+                    self.progress(self.tally)
 
 
-def work(
-    order: Order, keep: Callable[[Finding], None], progress: Callable[[Tally], None], tally: Tally
-) -> None:
-    """Do the part of a run that is done in one process. Raises RunError."""
-    Run(order, keep, progress, tally).here(order.targets())
+def _job(order: Order, job: int, messages: Any) -> None:
+    """Do the part of one process."""
+    tally = Tally()
+    last = 0.0
+
+    def tell(now: Tally) -> None:
+        nonlocal last
+        if time.monotonic() - last > TELL_SECONDS:
+            last = time.monotonic()
+            messages.put(("progress", job, replace(now, findings={})))
+
+    try:
+        with contextlib.suppress(KeyboardInterrupt):
+            Run(order, lambda f: messages.put(("finding", job, f)), tell, tally).here(order.targets())
+    except Exception as err:  # the process that started this one prints it
+        text = str(err) if isinstance(err, RunError) else f"{type(err).__name__}: {err}"
+        messages.put(("problem", job, text))
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the last word must get through
+        messages.put(("done", job, replace(tally, findings={})))
 
 
 def known_signatures(triage: Path | None, names: Sequence[str]) -> Callable[[str], bool]:
@@ -293,11 +265,46 @@ def known_signatures(triage: Path | None, names: Sequence[str]) -> Callable[[str
     return lambda signature: any(entry.matches(signature) for entry in valid)
 
 
-def _hypothesis() -> Callable[[Campaign, Settings, Slots, Callable[[Tally], None]], Tally]:
-    """Return the engine, which takes half a second to import. Raises RunError when hypothesis is missing."""
+def run_hypothesis(campaign: Campaign) -> None:
+    """Draw and judge inputs until the settings say stop; the same seed draws the same inputs.
+
+    Raises RunError when hypothesis is missing.
+    """
     try:
-        from .hypothesis import run_hypothesis
+        # It takes half a second to import.
+        import hypothesis
+
+        from ..grammar.strategies import files
     except ModuleNotFoundError as err:
         text = "the engine hypothesis needs the extra: pip install 'safetensors-conformance[fuzz]'"
         raise RunError(text) from err
-    return run_hypothesis
+    began = time.monotonic()
+    settings, tally = campaign.settings, campaign.tally
+
+    with Slots(3) as slots:
+
+        @hypothesis.seed(settings.seed)
+        @hypothesis.settings(
+            max_examples=settings.max_execs or MANY,
+            deadline=None,
+            database=None,
+            phases=[hypothesis.Phase.generate],
+            suppress_health_check=list(hypothesis.HealthCheck),
+        )
+        @hypothesis.given(files())
+        def each(file: File) -> None:
+            campaign.one(file.render(), slots, file)
+            tally.seconds = time.monotonic() - began
+            if tally.execs % SHOW_EVERY == 0:
+                campaign.progress(tally)
+            late = settings.seconds is not None and tally.seconds >= settings.seconds
+            if late or (settings.first and tally.findings):
+                raise _EnoughError
+
+        try:
+            each()
+        except _EnoughError:
+            pass
+        finally:
+            tally.seconds = time.monotonic() - began
+            campaign.progress(tally)

@@ -43,17 +43,6 @@ class Feature:
         return None if again is None or self.lose(again) else made
 
 
-def feature(table: list[Feature], rule: str) -> Callable[[Lose], Lose]:
-    """Enter a function into a table as what takes out a feature; its docstring begins with what that is."""
-
-    def enter(lose: Lose) -> Lose:
-        words = (lose.__doc__ or "").partition("\n")[0].rstrip(".")
-        table.append(Feature(words[:1].lower() + words[1:], rule, lose))
-        return lose
-
-    return enter
-
-
 def change(items: Iterable[T], chosen: Callable[[T], object], how: Callable[[T], object]) -> bool:
     """Change those that are chosen; return whether there are any."""
     found = [item for item in items if chosen(item)]

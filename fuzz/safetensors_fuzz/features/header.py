@@ -1,24 +1,31 @@
-"""Features of how a header is written: padding, blanks, order, and escapes where no text is free."""
+"""Features of the header: how it is written, and its free texts: names, keys and values of the metadata."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
-from ..grammar.draft import Draft, exchange, spoken, written
+from ..grammar.draft import Draft, exchange, folded, spoken, written
 from ..grammar.model import Arr, Obj, Value
-from .feature import Feature, change, feature
+from ..grammar.vocabulary import SPECIAL_NAMES
+from .feature import Feature, Lose, change
 
 BLANKS = b" \t\n\r"
 LONG_PADDING = 8
 """Spaces that are more than a header needs to become a multiple of 8."""
 FIELDS = ("dtype", "shape", "data_offsets")
 """The fields of an entry in the usual order."""
+LONG = 60
+"""Characters that are more than a short text has."""
+_UNIT = re.compile(r"\\u[dD][89abAB]..\\u....|\\u....|\\.|.", re.DOTALL)
+"""One character of a string as it is written: a pair of escapes, an escape, or itself."""
+_ACTIVE = re.compile(r"[/\\%{}\[\]$<>`|;*?]|\.\.|^~|^__|^-?[0-9]+$")
+"""What makes a name a path, a pattern, a number, code or a member of every object to some."""
+_PLAIN = re.compile(r"[A-Za-z0-9_.]+")
 
-HEADER: list[Feature] = []
-
-
-def _in_entries(draft: Draft) -> list[list[Value]]:
-    return [member for row in draft.rows for member in row.fields.members]
+# ---- how it is written ----
 
 
 def _unescape(members: list[list[Value]], place: int) -> bool:
@@ -31,28 +38,15 @@ def _unescape(members: list[list[Value]], place: int) -> bool:
     return change(members, escaped, lambda m: exchange(m, place, written(spoken(m[place]))))
 
 
-@feature(HEADER, "DTY-04")
-def escaped_dtypes(draft: Draft) -> bool:
-    """An escape in a dtype."""
-    return _unescape([row.field("dtype") for row in draft.rows], 1)
+def _escaped_fields(draft: Draft) -> bool:
+    return _unescape([member for row in draft.rows for member in row.fields.members], 0)
 
 
-@feature(HEADER, "HDR-10")
-def escaped_fields(draft: Draft) -> bool:
-    """An escape in the name of a field."""
-    return _unescape(_in_entries(draft), 0)
-
-
-@feature(HEADER, "MET-06")
-def escaped_reserved(draft: Draft) -> bool:
-    """An escape in the key __metadata__."""
+def _escaped_reserved(draft: Draft) -> bool:
     return draft.metadata is not None and _unescape([draft.metadata], 0)
 
 
-@feature(HEADER, "ENT-06")
-def field_order(draft: Draft) -> bool:
-    """Fields in an unusual order."""
-
+def _field_order(draft: Draft) -> bool:
     def place(member: list[Value]) -> int:
         return FIELDS.index(spoken(member[0]))
 
@@ -62,9 +56,7 @@ def field_order(draft: Draft) -> bool:
     return change((row.fields for row in draft.rows), unusual, lambda fields: fields.members.sort(key=place))
 
 
-@feature(HEADER, "HDR-08")
-def blanks(draft: Draft) -> bool:
-    """Blanks between tokens."""
+def _blanks(draft: Draft) -> bool:
     found = False
     for tree in _trees(draft):
         for side in ("head", "foot"):
@@ -91,23 +83,250 @@ def _trees(draft: Draft) -> Iterator[Obj | Arr]:
             todo += value.items
 
 
-@feature(HEADER, "HDR-03")
-def long_padding(draft: Draft) -> bool:
-    """8 or more spaces behind the header object."""
+def _long_padding(draft: Draft) -> bool:
     long = draft.spaces >= LONG_PADDING
     draft.spaces %= LONG_PADDING
     return long
 
 
-@feature(HEADER, "HDR-03")
-def padding(draft: Draft) -> bool:
-    """Spaces behind the header object."""
+def _padding(draft: Draft) -> bool:
     padded, draft.spaces, draft.bare = bool(draft.spaces), 0, True
     return padded
 
 
-@feature(HEADER, "FRM-08")
-def odd_length(draft: Draft) -> bool:
-    """A header length that 8 does not divide."""
+def _odd_length(draft: Draft) -> bool:
     odd, draft.rest = bool(draft.rest), 0
     return odd
+
+
+HEADER = (
+    Feature("an escape in a dtype", "DTY-04", lambda d: _unescape([row.field("dtype") for row in d.rows], 1)),
+    Feature("an escape in the name of a field", "HDR-10", _escaped_fields),
+    Feature("an escape in the key __metadata__", "MET-06", _escaped_reserved),
+    Feature("fields in an unusual order", "ENT-06", _field_order),
+    Feature("blanks between tokens", "HDR-08", _blanks),
+    Feature("8 or more spaces behind the header object", "HDR-03", _long_padding),
+    Feature("spaces behind the header object", "HDR-03", _padding),
+    Feature("a header length that 8 does not divide", "FRM-08", _odd_length),
+)
+
+# ---- its texts ----
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One character of a string: as it is written, and what it stands for."""
+
+    raw: str
+    char: str
+
+    @property
+    def control(self) -> bool:
+        """Whether it is a control character."""
+        return self.char < " "
+
+    @property
+    def syntax(self) -> bool:
+        """Whether it is a quote or backslash."""
+        return self.char in '"\\'
+
+    @property
+    def wide(self) -> bool:
+        """Whether it lies beyond printable ASCII."""
+        return self.char > "~"
+
+    @property
+    def escaped(self) -> bool:
+        """Whether it is written as an escape."""
+        return self.raw != self.char
+
+
+def units(raw: bytes) -> list[Unit]:
+    """Return the characters of a string that is written with its quotes."""
+    inner = raw.strip(b" \t\n\r").decode()[1:-1]
+    return [Unit(found, json.loads(f'"{found}"', strict=False)) for found in _UNIT.findall(inner)]
+
+
+Text = tuple[list[Value], int]
+"""A member and the place of a text in it: 0 for its key, 1 for its value."""
+Places = Callable[[Draft], list[Text]]
+
+
+def _names(draft: Draft) -> list[Text]:
+    return [(row.member, 0) for row in draft.rows]
+
+
+def _metadata(draft: Draft) -> list[Text]:
+    return [(pair, place) for pair in draft.pairs for place in (0, 1)]
+
+
+def _keys(draft: Draft) -> list[Text]:
+    return [(pair, 0) for pair in draft.pairs]
+
+
+def _texts(draft: Draft) -> list[Text]:
+    return [*_names(draft), *_metadata(draft)]
+
+
+def _put(draft: Draft, member: list[Value], place: int, raw: bytes) -> None:
+    """Put a text in place of another; of a name or key that is there already, one near to it."""
+    if place == 0:
+        near = draft.free_key if member in draft.pairs else draft.free
+        other = near(spoken(raw), member)
+        raw = raw if spoken(other) == spoken(raw) else other
+    exchange(member, place, raw)
+
+
+def _respell(places: Places, chosen: Callable[[Unit], bool], how: Callable[[Unit], str]) -> Lose:
+    """Return what writes characters of texts in another way."""
+
+    def lose(draft: Draft) -> bool:
+        any_found = False
+        for member, place in places(draft):
+            raw = member[place]
+            assert type(raw) is bytes
+            found = units(raw)
+            if any(map(chosen, found)):
+                any_found = True
+                spelled = "".join(how(u) if chosen(u) else u.raw for u in found)
+                _put(draft, member, place, f'"{spelled}"'.encode())
+        return any_found
+
+    return lose
+
+
+def _reword(places: Places, chosen: Callable[[str], object], how: Callable[[str], str]) -> Lose:
+    """Return what puts other texts in place of some."""
+
+    def lose(draft: Draft) -> bool:
+        return change(
+            places(draft),
+            lambda text: chosen(spoken(text[0][text[1]])),
+            lambda text: _put(draft, *text, written(how(spoken(text[0][text[1]])))),
+        )
+
+    return lose
+
+
+def _a(_: str) -> str:
+    return "a"
+
+
+def _escaped_a(unit: Unit) -> str:
+    """Return a letter, as an escape if the character was one."""
+    return "\\u0061" if unit.escaped else "a"
+
+
+def _alike_names(draft: Draft) -> bool:
+    seen: set[str] = set()
+    found = False
+    for row in draft.rows:
+        if folded(row.name) in seen:
+            _put(draft, row.member, 0, draft.free(f"other{len(seen)}"))
+            found = True
+        seen.add(folded(row.name))
+    return found
+
+
+def _many_metadata(draft: Draft) -> bool:
+    several = len(draft.pairs) > 1
+    del draft.pairs[1:]
+    return several
+
+
+def _empty_metadata(draft: Draft) -> bool:
+    if draft.metadata is None or draft.pairs:
+        return False
+    draft.pairs.append([b'"a"', b'"a"'])
+    return True
+
+
+def _any_metadata(draft: Draft) -> bool:
+    found = draft.metadata
+    if found is None:
+        return False
+    draft.members.remove(found)
+    return True
+
+
+_SPELLING = (
+    Feature(
+        r"an escape of two characters, such as \n",
+        "HDR-15",
+        _respell(_texts, lambda u: len(u.raw) == 2, lambda u: f"\\u{ord(u.char):04x}"),
+    ),
+    Feature(
+        "an escaped character that might stand for itself",
+        "HDR-15",
+        _respell(_texts, lambda u: u.escaped and not u.control and not u.syntax, lambda u: u.char),
+    ),
+    Feature("a control character in a name", "ENT-08", _respell(_names, lambda u: u.control, _escaped_a)),
+    Feature("a quote or backslash in a name", "ENT-08", _respell(_names, lambda u: u.syntax, _escaped_a)),
+    Feature(
+        "a control character in the metadata", "MET-04", _respell(_metadata, lambda u: u.control, _escaped_a)
+    ),
+    Feature(
+        "a quote or backslash in the metadata", "MET-04", _respell(_metadata, lambda u: u.syntax, _escaped_a)
+    ),
+    Feature(
+        "an escape in a name or in the metadata",
+        "HDR-15",
+        _respell(_texts, lambda u: u.escaped, lambda u: "a" if u.control or u.syntax else u.char),
+    ),
+)
+_NAMES = (
+    Feature("names that differ only in case or in the form of a character", "HDR-19", _alike_names),
+    Feature(
+        "a character beyond printable ASCII in a name",
+        "ENT-08",
+        _respell(_names, lambda u: u.wide, _escaped_a),
+    ),
+    Feature("an empty name", "ENT-07", _reword(_names, lambda name: not name, _a)),
+    Feature("a long name", "ENT-10", _reword(_names, lambda name: len(name) > LONG, lambda name: name[:4])),
+    Feature(
+        "a name near to __metadata__",
+        "MET-05",
+        _reword(_names, lambda name: "metadata" in name.casefold().replace("_", ""), _a),
+    ),
+    Feature(
+        "a name that looks like a path, a number, a pattern or code",
+        "ENT-09",
+        _reword(_names, lambda name: name in SPECIAL_NAMES or _ACTIVE.search(name), _a),
+    ),
+    Feature(
+        "a name with dots",
+        "ENT-09",
+        _reword(_names, lambda name: "." in name, lambda name: name.replace(".", "_")),
+    ),
+    Feature(
+        "a name of other characters than letters, digits and underscores",
+        "ENT-08",
+        _reword(_names, lambda name: name and not _PLAIN.fullmatch(name.replace(".", "_")), _a),
+    ),
+)
+_METADATA = (
+    Feature(
+        "a character beyond printable ASCII in the metadata",
+        "MET-04",
+        _respell(_metadata, lambda u: u.wide, _escaped_a),
+    ),
+    Feature("an empty text in the metadata", "MET-04", _reword(_metadata, lambda text: not text, _a)),
+    Feature(
+        "a metadata key that is a field of an entry", "MET-07", _reword(_keys, lambda key: key in FIELDS, _a)
+    ),
+    Feature("the metadata key format", "MET-09", _reword(_keys, lambda key: key == "format", _a)),
+    Feature(
+        "a long text in the metadata",
+        "MET-10",
+        _reword(_metadata, lambda text: len(text) > LONG, lambda text: text[:4]),
+    ),
+    Feature(
+        "a metadata text of other characters than letters, digits, dots and underscores",
+        "MET-04",
+        _reword(_metadata, lambda text: text and not _PLAIN.fullmatch(text), _a),
+    ),
+    Feature("several keys in the metadata", "MET-10", _many_metadata),
+    Feature("an empty metadata map", "MET-03", _empty_metadata),
+    Feature("metadata", "MET-01", _any_metadata),
+)
+TEXTS = (*_SPELLING, *_NAMES, *_METADATA)

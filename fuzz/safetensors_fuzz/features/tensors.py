@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from ..grammar.draft import Draft, Row
 from ..grammar.vocabulary import MAGIC
-from .feature import Feature, Lose, change, feature
+from .feature import Feature, Lose, change
 
 FEW = 2
 """Tensors that nobody takes for many."""
@@ -20,123 +20,35 @@ LONG_SIDE = 1000
 PLAIN = "F32"
 """The dtype that every reader has; it takes the place of all others."""
 
-TENSORS: list[Feature] = []
+
+def _refill(chosen: Callable[[Row], object], how: Callable[[Row], bytes]) -> Lose:
+    """Return what gives tensors other bytes, as many as before."""
+
+    def fill(row: Row) -> None:
+        row.data = how(row)
+
+    return lambda draft: change(draft.rows, chosen, fill)
 
 
-# ---- bytes ----
+def _without_magic(row: Row) -> bytes:
+    word = max((word for word in MAGIC if row.data.startswith(word)), key=len)
+    return bytes(len(word)) + row.data[len(word) :]
 
 
-@feature(TENSORS, "DAT-05")
-def odd_bools(draft: Draft) -> bool:
-    """A BOOL byte other than 0 and 1."""
-
-    def halve(row: Row) -> None:
-        row.data = bytes(byte & 1 for byte in row.data)
-
-    return change(draft.rows, lambda r: r.dtype == "BOOL" and r.data.strip(b"\0\1"), halve)
+def _reshape(chosen: Callable[[Row], object], how: Callable[[Row], list[int]]) -> Lose:
+    """Return what gives tensors another shape."""
+    return lambda draft: change(draft.rows, chosen, lambda row: row.become(row.dtype, how(row)))
 
 
-@feature(TENSORS, "FRM-10")
-def magic(draft: Draft) -> bool:
-    """Data that begins like another format."""
-
-    def blot(row: Row) -> None:
-        word = max((word for word in MAGIC if row.data.startswith(word)), key=len)
-        row.data = bytes(len(word)) + row.data[len(word) :]
-
-    return change(draft.rows, lambda r: r.data.startswith(MAGIC), blot)
+def _eights(row: Row, count: int) -> list[int]:
+    """Return one dimension of at least ``count`` elements; packed ones come in eights."""
+    return [-(-count // 8) * 8 if row.packed else count]
 
 
-@feature(TENSORS, "DAT-04")
-def values(draft: Draft) -> bool:
-    """A byte of data other than 0."""
-
-    def blank(row: Row) -> None:
-        row.data = bytes(len(row.data))
-
-    return change(draft.rows, lambda row: any(row.data), blank)
-
-
-# ---- shapes ----
-
-
-def _resize(row: Row, count: int) -> None:
-    """Give a tensor one dimension of at least ``count`` elements; packed ones come in eights."""
-    row.become(row.dtype, [-(-count // 8) * 8 if row.packed else count])
-
-
-@feature(TENSORS, "SHP-08")
-def wide_empties(draft: Draft) -> bool:
-    """An empty tensor with a large dimension."""
-
-    def narrow(row: Row) -> None:
-        row.become(row.dtype, [min(dim, 1) for dim in row.shape])
-
-    return change(draft.rows, lambda row: row.empty and max(row.shape) >= LONG_SIDE, narrow)
-
-
-@feature(TENSORS, "OFF-10")
-def crowded_empties(draft: Draft) -> bool:
-    """Several empty tensors in one place."""
+def _crowded_empties(draft: Draft) -> bool:
     empties = [row for row in draft.rows if row.empty]
     close = any(a.empty and b.empty for a, b in zip(draft.rows, draft.rows[1:], strict=False))
-    return close and change(empties[1:], lambda _: True, lambda row: _resize(row, 1))
-
-
-@feature(TENSORS, "OFF-09")
-def late_empties(draft: Draft) -> bool:
-    """An empty tensor behind others."""
-    front = sorted(draft.rows, key=lambda row: not row.empty)
-    return _rearrange(draft, front)
-
-
-@feature(TENSORS, "SHP-04")
-def empties(draft: Draft) -> bool:
-    """An empty tensor."""
-    return change(draft.rows, lambda row: row.empty, lambda row: _resize(row, 1))
-
-
-@feature(TENSORS, "SHP-03")
-def scalars(draft: Draft) -> bool:
-    """A tensor without dimensions."""
-    return change(draft.rows, lambda row: not row.shape, lambda row: row.become(row.dtype, [1]))
-
-
-@feature(TENSORS, "DTY-12")
-def odd_packed(draft: Draft) -> bool:
-    """A packed tensor with an odd last dimension."""
-    return change(draft.rows, lambda r: r.packed and r.shape[-1] % 2, lambda r: r.become(r.dtype, [r.count]))
-
-
-@feature(TENSORS, "DTY-09")
-def few_packed(draft: Draft) -> bool:
-    """A packed tensor whose elements do not come in eights."""
-    return change(draft.rows, lambda row: row.packed and row.count % 8, lambda row: _resize(row, row.count))
-
-
-@feature(TENSORS, "SHP-11")
-def ones(draft: Draft) -> bool:
-    """A dimension of 1 among others."""
-
-    def drop(row: Row) -> None:
-        row.become(row.dtype, [dim for dim in row.shape if dim != 1] or [1])
-
-    return change(draft.rows, lambda row: len(row.shape) > 1 and 1 in row.shape, drop)
-
-
-@feature(TENSORS, "SHP-10")
-def ranks(draft: Draft) -> bool:
-    """Several dimensions."""
-    return change(draft.rows, lambda r: len(r.shape) > 1, lambda r: r.become(r.dtype, [r.count]))
-
-
-@feature(TENSORS, "SHP-09")
-def large(draft: Draft) -> bool:
-    """A tensor of more than 64 bytes."""
-    return change(draft.rows, lambda row: len(row.data) > MUCH, lambda row: _resize(row, 1))
-
-
-# ---- where they lie, and how many there are ----
+    return close and change(empties[1:], lambda _: True, lambda row: row.become(row.dtype, _eights(row, 1)))
 
 
 def _rearrange(draft: Draft, rows: Sequence[Row]) -> bool:
@@ -148,12 +60,8 @@ def _rearrange(draft: Draft, rows: Sequence[Row]) -> bool:
     return not same
 
 
-@feature(TENSORS, "OFF-11")
-def unaligned(draft: Draft) -> bool:
-    """A tensor that is not aligned.
-
-    Let wide elements come first. The length of the header becomes a multiple of 8 only if it was one.
-    """
+def _unaligned(draft: Draft) -> bool:
+    """Let wide elements come first; the length of the header becomes a multiple of 8 only if it was one."""
     if all(at % row.width == 0 for row, at in draft.positions()):
         return False
     _rearrange(draft, sorted(draft.rows, key=lambda row: -row.width))
@@ -164,18 +72,14 @@ def unaligned(draft: Draft) -> bool:
     return True
 
 
-@feature(TENSORS, "HDR-17")
-def disorder(draft: Draft) -> bool:
-    """A header in another order than the data."""
+def _disorder(draft: Draft) -> bool:
     if draft.orderly:
         return False
     draft.sort()
     return True
 
 
-@feature(TENSORS, "FRM-09")
-def nothing(draft: Draft) -> bool:
-    """No tensors."""
+def _nothing(draft: Draft) -> bool:
     if draft.rows:
         return False
     draft.add(0, "U8", [1])  # one that lies aligned everywhere
@@ -190,21 +94,8 @@ def _keep(draft: Draft, count: int) -> bool:
     return len(by_rank) > count
 
 
-@feature(TENSORS, "ENT-11")
-def many(draft: Draft) -> bool:
-    """Many tensors."""
-    return len(draft.rows) >= MANY and _keep(draft, FEW)
-
-
-# ---- dtypes ----
-
-
-@feature(TENSORS, "API-04")
-def mixed(draft: Draft) -> bool:
-    """Tensors of several dtypes.
-
-    Give all the dtype of the first that is not the plain one, so that what is special stays.
-    """
+def _mixed(draft: Draft) -> bool:
+    """Give all the dtype of the first that is not the plain one, so that what is special stays."""
     dtypes = [row.dtype for row in draft.rows]
     special = next((dtype for dtype in dtypes if dtype != PLAIN), PLAIN)
 
@@ -215,19 +106,87 @@ def mixed(draft: Draft) -> bool:
 
 
 def _plain_instead(dtype: str) -> Lose:
-    def lose(draft: Draft) -> bool:
-        return change(draft.rows, lambda row: row.dtype == dtype, lambda row: row.become(PLAIN, row.shape))
-
-    lose.__doc__ = f"Dtype {dtype}."
-    return lose
+    return lambda draft: change(
+        draft.rows, lambda row: row.dtype == dtype, lambda row: row.become(PLAIN, row.shape)
+    )
 
 
-for _dtype in DTYPE_BITS:
-    if _dtype != PLAIN:
-        feature(TENSORS, "DTY-05")(_plain_instead(_dtype))
-
-
-@feature(TENSORS, "ENT-11")
-def second(draft: Draft) -> bool:
-    """A second tensor."""
-    return _keep(draft, 1)
+_BYTES = (
+    Feature(
+        "a BOOL byte other than 0 and 1",
+        "DAT-05",
+        _refill(
+            lambda row: row.dtype == "BOOL" and row.data.strip(b"\0\1"),
+            lambda row: bytes(byte & 1 for byte in row.data),
+        ),
+    ),
+    Feature(
+        "data that begins like another format",
+        "FRM-10",
+        _refill(lambda row: row.data.startswith(MAGIC), _without_magic),
+    ),
+    Feature(
+        "a byte of data other than 0",
+        "DAT-04",
+        _refill(lambda row: any(row.data), lambda row: bytes(len(row.data))),
+    ),
+)
+_SHAPES = (
+    Feature(
+        "an empty tensor with a large dimension",
+        "SHP-08",
+        _reshape(
+            lambda row: row.empty and max(row.shape) >= LONG_SIDE,
+            lambda row: [min(dim, 1) for dim in row.shape],
+        ),
+    ),
+    Feature("several empty tensors in one place", "OFF-10", _crowded_empties),
+    Feature(
+        "an empty tensor behind others",
+        "OFF-09",
+        lambda draft: _rearrange(draft, sorted(draft.rows, key=lambda row: not row.empty)),
+    ),
+    Feature("an empty tensor", "SHP-04", _reshape(lambda row: row.empty, lambda row: _eights(row, 1))),
+    Feature("a tensor without dimensions", "SHP-03", _reshape(lambda row: not row.shape, lambda _: [1])),
+    Feature(
+        "a packed tensor with an odd last dimension",
+        "DTY-12",
+        _reshape(lambda row: row.packed and row.shape[-1] % 2, lambda row: [row.count]),
+    ),
+    Feature(
+        "a packed tensor whose elements do not come in eights",
+        "DTY-09",
+        _reshape(lambda row: row.packed and row.count % 8, lambda row: _eights(row, row.count)),
+    ),
+    Feature(
+        "a dimension of 1 among others",
+        "SHP-11",
+        _reshape(
+            lambda row: len(row.shape) > 1 and 1 in row.shape,
+            lambda row: [dim for dim in row.shape if dim != 1] or [1],
+        ),
+    ),
+    Feature("several dimensions", "SHP-10", _reshape(lambda r: len(r.shape) > 1, lambda r: [r.count])),
+    Feature(
+        "a tensor of more than 64 bytes",
+        "SHP-09",
+        _reshape(lambda row: len(row.data) > MUCH, lambda row: _eights(row, 1)),
+    ),
+)
+_PLACES = (
+    Feature("a tensor that is not aligned", "OFF-11", _unaligned),
+    Feature("a header in another order than the data", "HDR-17", _disorder),
+    Feature("no tensors", "FRM-09", _nothing),
+    Feature("many tensors", "ENT-11", lambda draft: len(draft.rows) >= MANY and _keep(draft, FEW)),
+)
+_DTYPES = (
+    Feature("tensors of several dtypes", "API-04", _mixed),
+    *(Feature(f"dtype {name}", "DTY-05", _plain_instead(name)) for name in DTYPE_BITS if name != PLAIN),
+)
+TENSORS = (
+    *_BYTES,
+    *_SHAPES,
+    *_PLACES,
+    *_DTYPES,
+    Feature("a second tensor", "ENT-11", lambda draft: _keep(draft, 1)),
+)

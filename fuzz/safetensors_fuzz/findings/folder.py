@@ -16,7 +16,7 @@ from typing import Any
 
 from safetensors_corpus.typed import MisfitError, typed
 from safetensors_reference import Rule, explain, rule_book
-from safetensors_reference.rules.cwe import CWE_NAMES, CWE_OF_CODE
+from safetensors_reference.rules.cwe import CWE_NAMES, weaknesses_of
 from safetensors_reference.source import read_whole
 from safetensors_reports.drawing.file_svg import layout_svg
 from safetensors_reports.fuzz_finding import FileRow, FindingDocument
@@ -109,7 +109,7 @@ def describe(finding: Finding) -> dict[str, Any]:
         "rules": [_rule(rule_id) for rule_id in finding.rules],
         "cause": finding.cause,
         "codes": list(finding.codes),
-        "cwe": [{"id": number, "name": CWE_NAMES[number]} for number in weaknesses(finding)],
+        "cwe": [{"id": number, "name": CWE_NAMES[number]} for number in weaknesses_of(finding.codes)],
         "expected": finding.expected,
         "got": dict(finding.got),
         "versions": dict(finding.versions),
@@ -145,11 +145,6 @@ def _rule(rule_id: str) -> dict[str, str]:
 def _file(finding: Finding, path: str, data: bytes) -> dict[str, Any]:
     digest = hashlib.sha256(data).hexdigest()
     return {"path": path, "stored": stored_path(finding, path), "sha256": digest, "size": len(data)}
-
-
-def weaknesses(finding: Finding) -> list[int]:
-    """Return the CWE numbers of a finding's codes, each once, the primary one of each code first."""
-    return list(dict.fromkeys(number for code in finding.codes for number in CWE_OF_CODE.get(code, ())))
 
 
 def reproduce(finding: Finding) -> str:

@@ -3,11 +3,40 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import TypeVar
 
 from .model import Arr, File, Obj, Value, text
 from .vocabulary import BITS, RESERVED
+
+T = TypeVar("T")
+
+
+class NoPlaceError(Exception):
+    """The file has nothing in it that could be changed so."""
+
+
+def one(rng: random.Random, found: Sequence[T]) -> T:
+    """Return one of what was found, by chance. Raises NoPlaceError where nothing was."""
+    if not found:
+        raise NoPlaceError
+    return rng.choice(found)
+
+
+def framed(file: File) -> bytes:
+    """Return the header as written. Raises NoPlaceError for a file without framing."""
+    if file.raw is not None:
+        raise NoPlaceError
+    return file.header()
+
+
+def header(file: File) -> Obj:
+    """Return the header object. Raises NoPlaceError where there is none."""
+    if type(file.root) is not Obj or file.raw is not None:
+        raise NoPlaceError
+    return file.root
 
 
 @dataclass(slots=True)
@@ -95,21 +124,21 @@ def entries(file: File) -> list[Entry]:
     return [entry for member in file.root.members if (entry := entry_of(member)) is not None]
 
 
-def whole(file: File) -> list[Entry] | None:
-    """Return all entries of a file in which every member is understood, else None.
+def whole(file: File) -> tuple[list[Entry], list[list[Value]]]:
+    """Return all entries of a file, and the members of its header.
 
-    Only then can the layout be changed without breaking it.
+    Raises NoPlaceError where a member is not understood: only when all are, or the file is one text
+    without framing, can the layout be changed without breaking it.
     """
     found = entries(file)
-    rows = members(file)
-    known = len(found) + (metadata(file) is not None)
-    return found if type(file.root) is Obj and known == len(rows) else None
+    if type(file.root) is not Obj or len(found) + (metadata(file) is not None) != len(members(file)):
+        raise NoPlaceError
+    return found, file.root.members
 
 
-def some(rng: random.Random, file: File) -> Entry | None:
-    """Return one entry, None when there is none."""
-    found = entries(file)
-    return rng.choice(found) if found else None
+def some(rng: random.Random, file: File, fits: Callable[[Entry], object] = lambda _: True) -> Entry:
+    """Return one entry that fits, by chance. Raises NoPlaceError."""
+    return one(rng, [entry for entry in entries(file) if fits(entry)])
 
 
 def members(file: File) -> list[list[Value]]:
@@ -119,10 +148,7 @@ def members(file: File) -> list[list[Value]]:
 
 def metadata(file: File) -> list[Value] | None:
     """Return the member that holds the metadata."""
-    for member in members(file):
-        if member[0] == RESERVED:
-            return member
-    return None
+    return next((member for member in members(file) if member[0] == RESERVED), None)
 
 
 def size(dtype: bytes, shape: list[int]) -> int | None:
@@ -135,10 +161,28 @@ def size(dtype: bytes, shape: list[int]) -> int | None:
 
 
 def shift(file: File, position: int, by: int, *, but: Entry | None = None) -> None:
-    """Move every range that begins at or behind ``position`` by so many bytes."""
+    """Move every range that begins at or behind ``position`` by so many bytes.
+
+    One that runs backwards keeps its length: it does not end below zero, which would be another fault.
+    """
     for entry in entries(file):
         if entry.begin >= position and (but is None or entry.member is not but.member):
-            entry.move(entry.begin + by, entry.end + by)
+            far = by if entry.end < 0 else max(by, -entry.end)
+            entry.move(entry.begin + far, entry.end + far)
+
+
+def resize(file: File, entry: Entry, count: int) -> None:
+    """Give an entry's range another size, and move all behind it, so that the layout stays whole."""
+    old = entry.end
+    if not entry.begin <= old <= len(file.data):  # an earlier fault; there is no data to follow it
+        entry.move(entry.begin, entry.begin + count)
+        return
+    by = entry.begin + count - old
+    file.data = (
+        file.data[: entry.begin] + file.data[entry.begin : old][:count] + bytes(max(by, 0)) + file.data[old:]
+    )
+    shift(file, old, by, but=entry)
+    entry.move(entry.begin, entry.begin + count)
 
 
 def strings(file: File) -> list[tuple[list[Value], int]]:
@@ -174,17 +218,16 @@ def free_strings(file: File) -> list[tuple[list[Value], int]]:
     return out
 
 
-def into_string(rng: random.Random, member: list[Value], place: int, junk: bytes) -> bool:
-    """Put bytes between the quotes of a string."""
+def into_string(rng: random.Random, member: list[Value], place: int, junk: bytes) -> None:
+    """Put bytes between the quotes of a string. Raises NoPlaceError where there are no quotes."""
     value = member[place]
     if type(value) is not bytes:
-        return False
+        raise NoPlaceError
     first, last = value.find(b'"'), value.rfind(b'"')
     if first < 0 or last <= first:
-        return False
+        raise NoPlaceError
     at = rng.choice((first + 1, last))
     member[place] = value[:at] + junk + value[at:]
-    return True
 
 
 def trees(file: File) -> list[Obj | Arr]:
@@ -202,32 +245,36 @@ def trees(file: File) -> list[Obj | Arr]:
     return out
 
 
-def leaves(file: File) -> list[tuple[list[Value], int]]:
-    """Return every value that is no tree: (list, index)."""
+def values(file: File) -> list[tuple[list[Value], int]]:
+    """Return every value inside of an object or an array: (list, index)."""
     out: list[tuple[list[Value], int]] = []
     for tree in trees(file):
         if type(tree) is Obj:
-            out += [(member, 1) for member in tree.members if type(member[1]) is bytes]
+            out += [(member, 1) for member in tree.members]
         elif type(tree) is Arr:
-            out += [(tree.items, at) for at, item in enumerate(tree.items) if type(item) is bytes]
+            out += [(tree.items, at) for at in range(len(tree.items))]
     return out
 
 
-def some_leaf(rng: random.Random, file: File) -> tuple[list[Value], int, bytes] | None:
-    """Return a value that is no tree, by chance: the list that holds it, its index, its text."""
-    spots = leaves(file)
-    if not spots:
-        return None
-    holder, place = rng.choice(spots)
+def leaves(file: File) -> list[tuple[list[Value], int]]:
+    """Return every value that is no tree: (list, index)."""
+    return [(holder, place) for holder, place in values(file) if type(holder[place]) is bytes]
+
+
+def some_leaf(rng: random.Random, file: File) -> tuple[list[Value], int, bytes]:
+    """Return a value that is no tree, by chance: the list that holds it, its index, its text.
+
+    Raises NoPlaceError.
+    """
+    holder, place = one(rng, leaves(file))
     value = holder[place]
     assert type(value) is bytes
     return holder, place, value
 
 
-def some_member(rng: random.Random, file: File) -> list[Value] | None:
-    """Return a member of an object, by chance."""
-    members = [member for member, place in strings(file) if place == 0]
-    return rng.choice(members) if members else None
+def some_member(rng: random.Random, file: File) -> list[Value]:
+    """Return a member of an object, by chance. Raises NoPlaceError."""
+    return one(rng, [member for member, place in strings(file) if place == 0])
 
 
 def escape(rng: random.Random, member: list[Value], place: int) -> bool:

@@ -9,17 +9,15 @@ from functools import cache
 from importlib.resources import files
 
 from . import variations
+from .faults import MUTATIONS, Mutation
 from .faults import entries as faults_entries
-from .faults import framing as faults_framing
-from .faults import json_text as faults_json
-from .faults import layout as faults_layout
-from .faults import numbers as faults_numbers
-from .generic import GENERIC
+from .faults import ranges as faults_ranges
+from .faults import text as faults_text
 from .model import File
-from .registry import MUTATIONS, Mutation
 from .valid import pick, valid_file
+from .variations import GENERIC
 
-_MODULES = (faults_framing, faults_json, faults_entries, faults_numbers, faults_layout, variations)
+_MODULES = (faults_text, faults_entries, faults_ranges, variations)
 MOST_FAULTS = 2
 """Most faults of one input, so that causes stay apart."""
 GENERIC_SHARE = 0.12

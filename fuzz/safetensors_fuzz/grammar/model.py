@@ -6,7 +6,7 @@ The leaves are raw bytes, so that any spelling fits in; nothing here knows what 
 from __future__ import annotations
 
 import re
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 Value: TypeAlias = "bytes | Obj | Arr"
 """A JSON value, or what stands in place of one: raw text with the whitespace around it, or a tree."""
@@ -34,6 +34,11 @@ class Obj:
         self.head = head
         self.foot = foot
 
+    @property
+    def parts(self) -> list[Any]:
+        """Its members."""
+        return self.members
+
 
 class Arr:
     """An array."""
@@ -44,6 +49,11 @@ class Arr:
         self.items = items
         self.head = head
         self.foot = foot
+
+    @property
+    def parts(self) -> list[Any]:
+        """Its items."""
+        return self.items
 
 
 def text(value: Value) -> bytes:

@@ -1,28 +1,50 @@
-"""Changes that the rules allow: a reader must read the file as before, or see just what was added."""
+"""Changes that break no rule on purpose: those that the rules allow, and those that aim at none.
+
+After one that is allowed a reader must read the file as before, or see just what was added. The generic ones
+change tokens and bytes, so that rules nobody thought of are within reach.
+"""
 
 from __future__ import annotations
 
 import random
+import re
 
-from .entries import entries, escape, free_strings, into_string, members, metadata, shift, size, some, whole
-from .model import Arr, File, Obj, Value, text
-from .registry import variation
+from . import vocabulary as words
+from .entries import (
+    NoPlaceError,
+    entries,
+    escape,
+    framed,
+    free_strings,
+    header,
+    into_string,
+    members,
+    metadata,
+    one,
+    shift,
+    size,
+    some,
+    some_leaf,
+    trees,
+    values,
+    whole,
+)
+from .faults import Change, Mutation, mutation, variation
+from .model import Arr, File, Obj, Value, copy, parse, text
 from .valid import content, entry_tree, metadata_tree, pad, plain_name
-from .vocabulary import BITS, DTYPES, ESCAPED, MAGIC, META_VALUES, NAMES, RESERVED, SPACES
 
 
 @variation("HDR-08")
-def space_between_tokens(rng: random.Random, file: File) -> bool:
+def space_between_tokens(rng: random.Random, file: File) -> None:
     """Put whitespace where JSON allows it."""
-    if type(file.root) is not Obj or file.raw is not None:
-        return False
-    space = rng.choice(SPACES)
-    todo: list[Value] = [file.root]
+    root = header(file)
+    space = rng.choice(words.SPACES)
+    todo: list[Value] = [root]
     share = rng.choice((0.1, 1.0))
     while todo:
         value = todo.pop()
         if type(value) is Obj:
-            if value is not file.root and rng.random() < share:
+            if value is not root and rng.random() < share:
                 value.head, value.foot = value.head + space, space + value.foot
             for member in value.members:
                 if type(member[0]) is bytes and rng.random() < share:
@@ -34,7 +56,6 @@ def space_between_tokens(rng: random.Random, file: File) -> bool:
             if rng.random() < share:
                 value.head = value.head + space
             todo.extend(value.items)
-    return True
 
 
 @variation("HDR-17", "DAT-07")
@@ -45,21 +66,17 @@ def other_order(rng: random.Random, file: File) -> bool:
 
 
 @variation("ENT-06")
-def other_field_order(rng: random.Random, file: File) -> bool:
+def other_field_order(rng: random.Random, file: File) -> None:
     """Shuffle the fields of one entry, or of all in the same way."""
     found = entries(file)
-    if not found:
-        return False
-    for entry in found if rng.random() < 0.3 else [rng.choice(found)]:
+    for entry in found if found and rng.random() < 0.3 else [one(rng, found)]:
         rng.shuffle(entry.obj.members)
-    return True
 
 
 @variation("FRM-08", "HDR-04", "OFF-11")
-def other_padding(rng: random.Random, file: File) -> bool:
+def other_padding(rng: random.Random, file: File) -> None:
     """Pad with another number of spaces, so that the data begins anywhere."""
     file.padding = b" " * rng.choice((0, 1, 2, 3, 4, 5, 6, 7, 8, 15, 16, 64, 200))
-    return file.raw is None
 
 
 @variation("FRM-08", "LIM-10")
@@ -72,29 +89,26 @@ def long_header(rng: random.Random, file: File) -> bool:
 
 
 @variation("ENT-07", "ENT-08", "ENT-09", "HDR-19")
-def other_name(rng: random.Random, file: File) -> bool:
+def other_name(rng: random.Random, file: File) -> None:
     """Rename a tensor."""
-    entry = some(rng, file)
-    name = b'"%b"' % rng.choice(NAMES)
+    found = entries(file)
+    entry = rng.choice(found) if found else None
+    name = b'"%b"' % rng.choice(words.NAMES)
     if entry is None or name in [member[0] for member in members(file)]:
-        return False
+        raise NoPlaceError
     entry.member[0] = name
-    return True
 
 
 @variation("HDR-15", "HDR-10")
 def escaped_name(rng: random.Random, file: File) -> bool:
     """Write one character of a name as an escape."""
-    entry = some(rng, file)
-    return entry is not None and escape(rng, entry.member, 0)
+    return escape(rng, some(rng, file).member, 0)
 
 
 @variation("DTY-04")
 def escaped_dtype(rng: random.Random, file: File) -> bool:
     """Write one character of a dtype as an escape."""
     entry = some(rng, file)
-    if entry is None:
-        return False
     return any(escape(rng, member, 1) for member in entry.obj.members if member[0] == b'"dtype"')
 
 
@@ -102,7 +116,7 @@ def escaped_dtype(rng: random.Random, file: File) -> bool:
 def escaped_field(rng: random.Random, file: File) -> bool:
     """Write one character of a field's name as an escape."""
     entry = some(rng, file)
-    return entry is not None and bool(entry.obj.members) and escape(rng, rng.choice(entry.obj.members), 0)
+    return escape(rng, rng.choice(entry.obj.members), 0)
 
 
 @variation("MET-06")
@@ -113,45 +127,37 @@ def escaped_reserved(rng: random.Random, file: File) -> bool:
 
 
 @variation("MET-03", "MET-04", "MET-08", "MET-09", "MET-05")
-def with_metadata(rng: random.Random, file: File) -> bool:
+def with_metadata(rng: random.Random, file: File) -> None:
     """Add metadata, or take it away."""
-    if type(file.root) is not Obj or file.raw is not None:
-        return False
-    member = metadata(file)
+    rows, member = header(file).members, metadata(file)
     if member is not None:
-        file.root.members.remove(member)
-    elif whole(file) is None:
-        return False  # it may be there in another spelling
+        rows.remove(member)
     else:
-        place = rng.randint(0, len(file.root.members))
-        file.root.members.insert(place, [RESERVED, metadata_tree(rng)])
-    return True
+        whole(file)  # there may be some in another spelling
+        rows.insert(rng.randint(0, len(rows)), [words.RESERVED, metadata_tree(rng)])
 
 
 @variation("HDR-15", "HDR-19", "MET-04")
-def escapes(rng: random.Random, file: File) -> bool:
+def escapes(rng: random.Random, file: File) -> None:
     """Put an escape into a name or into the metadata."""
     # The reserved key may be there in another spelling, and must stay what it is.
     spots = [s for s in free_strings(file) if s[1] == 1 or b"\\" not in text(s[0][0])]
-    return bool(spots) and into_string(rng, *rng.choice(spots), rng.choice(ESCAPED))
+    into_string(rng, *one(rng, spots), rng.choice(words.ESCAPED))
 
 
 @variation("MET-04", "MET-10")
-def other_metadata_value(rng: random.Random, file: File) -> bool:
+def other_metadata_value(rng: random.Random, file: File) -> None:
     """Give one metadata key another text."""
     member = metadata(file)
     if member is None or type(member[1]) is not Obj or not member[1].members:
-        return False
-    rng.choice(member[1].members)[1] = b'"%b"' % rng.choice(META_VALUES)
-    return True
+        raise NoPlaceError
+    rng.choice(member[1].members)[1] = b'"%b"' % rng.choice(words.META_VALUES)
 
 
 @variation("SHP-03", "SHP-04", "SHP-11", "DAT-02", "DAT-03")
-def same_size_other_shape(rng: random.Random, file: File) -> bool:
+def same_size_other_shape(rng: random.Random, file: File) -> None:
     """Give a tensor another shape with as many elements."""
     entry = some(rng, file)
-    if entry is None:
-        return False
     shape = [d for d in entry.shape if d != 1] if rng.random() < 0.3 else [*entry.shape]
     how = rng.randrange(4)
     if how == 0:
@@ -161,125 +167,247 @@ def same_size_other_shape(rng: random.Random, file: File) -> bool:
     elif how == 2 and 0 in shape:
         shape[:] = [0, rng.choice((1, 3, 65536))]
     entry.reshape(shape)
-    return True
 
 
 @variation("SHP-10")
-def more_dimensions(rng: random.Random, file: File) -> bool:
+def more_dimensions(rng: random.Random, file: File) -> None:
     """Give a tensor up to eight dimensions."""
     entry = some(rng, file)
-    if entry is None or len(entry.shape) >= 8:
-        return False
+    if len(entry.shape) >= 8:
+        raise NoPlaceError
     entry.reshape([1] * (rng.randint(len(entry.shape) + 1, 8) - len(entry.shape)) + entry.shape)
-    return True
 
 
 @variation("OFF-10", "SHP-04", "OFF-09")
-def empty_tensor(rng: random.Random, file: File) -> bool:
+def empty_tensor(rng: random.Random, file: File) -> None:
     """Add an empty tensor on a boundary between tensors."""
-    found = whole(file)
-    if type(file.root) is not Obj or found is None:
-        return False
+    found, rows = whole(file)
     at = rng.choice([0, *(e.end for e in found)])
     shape = rng.choice(([0], [0, 3], [2, 0], [0, 0], [0, 0, 1]))
     name = b'"empty%d"' % len(found)
-    if any(member[0] == name for member in file.root.members):
-        return False
-    place = rng.randint(0, len(file.root.members))
-    file.root.members.insert(place, [name, entry_tree(rng.choice(DTYPES), list(shape), at, at)])
-    return True
+    if any(member[0] == name for member in rows):
+        raise NoPlaceError
+    place = rng.randint(0, len(rows))
+    rows.insert(place, [name, entry_tree(rng.choice(words.DTYPES), shape, at, at)])
 
 
 @variation("DTY-05", "DTY-08", "DTY-09", "DTY-10", "DTY-11", "DTY-12", "DAT-01", "DAT-06")
-def another_tensor(rng: random.Random, file: File) -> bool:
+def another_tensor(rng: random.Random, file: File) -> None:
     """Add a tensor of some dtype behind the others."""
-    if type(file.root) is not Obj or file.raw is not None:
-        return False
-    dtype = rng.choice(DTYPES)
+    rows, begin = header(file).members, len(file.data)
+    dtype = rng.choice(words.DTYPES)
     shape = rng.choice(([8], [2, 4], [4, 2], [1, 8], [4], [8, 3]))
-    count = size(dtype, list(shape)) or 0
-    begin = len(file.data)
-    name = plain_name(100 + len(file.root.members))
-    if any(name in text(member[0]) for member in file.root.members):
-        return False
-    tree = entry_tree(dtype, list(shape), begin, begin + count)
-    file.root.members.insert(rng.randint(0, len(file.root.members)), [b'"%b"' % name, tree])
+    count = size(dtype, shape) or 0
+    name = plain_name(100 + len(rows))
+    if any(name in text(member[0]) for member in rows):
+        raise NoPlaceError
+    tree = entry_tree(dtype, shape, begin, begin + count)
+    rows.insert(rng.randint(0, len(rows)), [b'"%b"' % name, tree])
     file.data += content(rng, dtype, count)
-    return True
 
 
 @variation("DTY-14", "DTY-06")
-def other_dtype_of_same_width(rng: random.Random, file: File) -> bool:
+def other_dtype_of_same_width(rng: random.Random, file: File) -> None:
     """Give a tensor another dtype of the same width."""
     entry = some(rng, file)
-    if entry is None or entry.dtype not in BITS:
-        return False
-    entry.retype(rng.choice([d for d in DTYPES if BITS[d] == BITS[entry.dtype] and d != b"BOOL"]))
-    return True
+    if entry.dtype not in words.BITS:
+        raise NoPlaceError
+    entry.retype(
+        rng.choice([d for d in words.DTYPES if words.BITS[d] == words.BITS[entry.dtype] and d != b"BOOL"])
+    )
 
 
 @variation("ENT-11")
-def many_tensors(rng: random.Random, file: File) -> bool:
+def many_tensors(rng: random.Random, file: File) -> None:
     """Add so many small tensors that the header outgrows small buffers."""
-    if type(file.root) is not Obj or whole(file) is None or len(file.root.members) > 6:
-        return False
-    begin, count = len(file.data), rng.choice((5, 8, 9, 17))
-    for number in range(count):
-        file.root.members.append(
-            [b'"m%d"' % len(file.root.members), entry_tree(b"U8", [1], begin + number, begin + number + 1)]
-        )
+    rows, begin = whole(file)[1], len(file.data)
+    if len(rows) > 6:
+        raise NoPlaceError
+    count = rng.choice((5, 8, 9, 17))
+    for at in range(begin, begin + count):
+        rows.append([b'"m%d"' % len(rows), entry_tree(b"U8", [1], at, at + 1)])
     file.data += rng.randbytes(count)
-    return True
 
 
 @variation("ENT-10")
-def long_name(rng: random.Random, file: File) -> bool:
+def long_name(rng: random.Random, file: File) -> None:
     """Give a tensor a long name."""
     entry = some(rng, file)
-    if entry is None or any(len(member[0]) > 60 for member in members(file) if type(member[0]) is bytes):
-        return False
+    if any(len(member[0]) > 60 for member in members(file) if type(member[0]) is bytes):
+        raise NoPlaceError
     length = rng.choice((64, 127, 128, 255, 256, 257, 1024))
     entry.member[0] = b'"%b"' % (b"n" * length)
-    return True
 
 
 @variation("FRM-10", "DAT-04")
-def foreign_bytes(rng: random.Random, file: File) -> bool:
+def foreign_bytes(rng: random.Random, file: File) -> None:
     """Let the data of a tensor begin like another format."""
-    found = [e for e in entries(file) if e.end - e.begin >= 2 and e.dtype != b"BOOL"]
-    if not found:
-        return False
-    entry = rng.choice(found)
-    magic = rng.choice((*MAGIC, b'{"a":', bytes(8), b"\xff" * 8))[: entry.end - entry.begin]
+    entry = one(rng, [e for e in entries(file) if e.end - e.begin >= 2 and e.dtype != b"BOOL"])
+    magic = rng.choice((*words.MAGIC, b'{"a":', bytes(8), b"\xff" * 8))[: entry.end - entry.begin]
     file.data = file.data[: entry.begin] + magic + file.data[entry.begin + len(magic) :]
-    return True
 
 
 @variation("FRM-09", "MET-03")
-def no_tensors(rng: random.Random, file: File) -> bool:
+def no_tensors(rng: random.Random, file: File) -> None:
     """Make the file an empty container."""
-    if type(file.root) is not Obj or file.raw is not None:
-        return False
-    file.root.members = [[RESERVED, metadata_tree(rng)]] if rng.random() < 0.4 else []
+    root = header(file)
+    root.members = [[words.RESERVED, metadata_tree(rng)]] if rng.random() < 0.4 else []
     file.data = b""
     pad(file)
-    return True
 
 
 @variation("OFF-14", "SHP-11", "OFF-05")
-def larger_tensor(rng: random.Random, file: File) -> bool:
+def larger_tensor(rng: random.Random, file: File) -> None:
     """Make the first dimension of a tensor larger, and its range and all behind it with it."""
-    found = [e for e in whole(file) or () if e.shape and 0 not in e.shape and size(e.dtype, e.shape)]
-    if not found:
-        return False
-    entry = rng.choice(found)
+    entry = one(rng, [e for e in whole(file)[0] if e.shape and 0 not in e.shape and size(e.dtype, e.shape)])
     old, before = entry.end, size(entry.dtype, entry.shape) or 0
     shape = [entry.shape[0] * rng.choice((2, 3, 16, 17)), *entry.shape[1:]]
     after = size(entry.dtype, shape) or 0
     if after > 4096 or entry.end - entry.begin != before:
-        return False
+        raise NoPlaceError
     file.data = file.data[:old] + content(rng, entry.dtype, after - before) + file.data[old:]
     shift(file, old, after - before, but=entry)
     entry.reshape(shape)
     entry.move(entry.begin, old + after - before)
+
+
+_NUMBER = re.compile(rb"[0-9]+")
+TOKENS = (
+    *words.WORDS, *words.BAD_WORDS, *words.SPACES, *words.MAGIC, b"\x00", b"\\", b"\\u0000",
+    b"__metadata__", b"F32", b"U8", b"dtype",
+)  # fmt: skip
+
+
+def flip_byte(rng: random.Random, file: File) -> bool:
+    """Change one byte, most often in the header."""
+    data = bytearray(file.render())
+    if not data:
+        return False
+    end = min(len(data), 8 + len(file.header())) if rng.random() < 0.8 else len(data)
+    at = rng.randrange(max(end, 1))
+    data[at] = rng.choice((rng.randrange(256), data[at] ^ (1 << rng.randrange(8)), 0, 255))
+    _take(file, bytes(data))
     return True
+
+
+def insert_token(rng: random.Random, file: File) -> None:
+    """Insert a token into the header; the length stays true."""
+    _edit(rng, file, rng.choice(TOKENS), 0)
+
+
+def remove_bytes(rng: random.Random, file: File) -> None:
+    """Remove a few bytes of the header; the length stays true."""
+    _edit(rng, file, b"", rng.randint(1, 8))
+
+
+def replace_bytes(rng: random.Random, file: File) -> None:
+    """Replace a few bytes of the header by a token."""
+    _edit(rng, file, rng.choice(TOKENS), rng.randint(1, 4))
+
+
+def repeat_stretch(rng: random.Random, file: File) -> None:
+    """Repeat a stretch of the header."""
+    at = one(rng, range(len(framed(file))))
+    stretch = file.header()[at : at + rng.randint(1, 60)]
+    _splice(file, at, at, stretch)
+
+
+def change_number(rng: random.Random, file: File) -> None:
+    """Change a number of the header to a neighbour or an interesting one."""
+    match = one(rng, list(_NUMBER.finditer(framed(file))))
+    old = int(match.group()[:20])
+    new = rng.choice(
+        (rng.choice(words.BIG), old + 1, max(old - 1, 0), old * 2, old + 8, 0, 1, len(file.data))
+    )
+    _splice(file, match.start(), match.end(), b"%d" % new)
+
+
+def change_length(rng: random.Random, file: File) -> None:
+    """Declare another header length."""
+    true = len(file.header())
+    file.length = max(
+        rng.choice((*words.LENGTHS, true + 1, true - 1, true // 2, 8, 0, true + len(file.data))), 0
+    )
+
+
+def cut_or_grow(rng: random.Random, file: File) -> bool:
+    """Cut the end of the file, or add to it."""
+    data = file.render()
+    by = rng.randint(1, 16)
+    _take(file, data[:-by] if rng.random() < 0.5 else data + rng.randbytes(by))
+    return True
+
+
+def move_value(rng: random.Random, file: File) -> None:
+    """Exchange two values of the tree, or put a copy of one in place of another."""
+    spots = values(file)
+    if len(spots) < 2:
+        raise NoPlaceError
+    (first, i), (second, j) = rng.sample(spots, 2)
+    if _inside(first[i], second) or _inside(second[j], first):
+        raise NoPlaceError
+    if rng.random() < 0.5:
+        first[i], second[j] = second[j], first[i]
+    else:
+        first[i] = copy(second[j])
+
+
+def _inside(value: Value, holder: list[Value]) -> bool:
+    """True when a list belongs to a value, so that putting the value there would tie a knot."""
+    todo = [value]
+    while todo:
+        item = todo.pop()
+        if type(item) is Obj:
+            if any(member is holder for member in item.members):
+                return True
+            todo += [member[1] for member in item.members]
+        elif type(item) is Arr:
+            if item.items is holder:
+                return True
+            todo += item.items
+    return False
+
+
+def remove_or_repeat_part(rng: random.Random, file: File) -> None:
+    """Remove a member or an item, or write it twice."""
+    parts = one(rng, [tree.parts for tree in trees(file) if tree.parts])
+    at = rng.randrange(len(parts))
+    if rng.random() < 0.5:
+        del parts[at]
+    else:
+        part = parts[at]
+        parts.append([copy(half) for half in part] if type(part) is list else copy(part))
+
+
+def other_word(rng: random.Random, file: File) -> None:
+    """Put a word of any type in place of a value."""
+    holder, place, _ = some_leaf(rng, file)
+    holder[place] = rng.choice(words.WORDS)
+
+
+def _edit(rng: random.Random, file: File, token: bytes, drop: int) -> None:
+    at = rng.randint(0, len(framed(file)))
+    _splice(file, at, at + drop, token)
+
+
+def _splice(file: File, start: int, end: int, token: bytes) -> None:
+    """Put a token in place of a stretch of the header, which is a tree again where that works."""
+    header = file.header()
+    header = header[:start] + token + header[end:]
+    fresh = parse(len(header).to_bytes(8, "little") + header)
+    file.root, file.padding = (fresh.root, fresh.padding) if fresh.raw is None else (header, b"")
+
+
+def _take(file: File, data: bytes) -> None:
+    """Make the file be these bytes."""
+    fresh = parse(data)
+    file.root, file.padding, file.data = fresh.root, fresh.padding, fresh.data
+    file.length, file.raw = fresh.length, fresh.raw
+
+
+_ALL: tuple[Change, ...] = (
+    flip_byte, insert_token, remove_bytes, replace_bytes, repeat_stretch, change_number, change_length,
+    cut_or_grow, move_value, remove_or_repeat_part, other_word,
+)  # fmt: skip
+GENERIC: tuple[Mutation, ...] = tuple(map(mutation, _ALL))
+"""The changes from ``flip_byte`` on; they are no part of ``MUTATIONS``, as they aim at nothing."""

@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from safetensors_reference import explain
 from safetensors_reference.rules.book import ProfileName
 
+from ..features import longer, plainest, within, without
 from ..features.feature import Feature
-from ..features.table import longer, plainest, within, without
 from ..grammar.draft import Draft, written
 from ..grammar.entries import numbers
 from ..grammar.model import File, Obj, Value

@@ -5,13 +5,14 @@ Where the format is clear each is held against the strict reader; here there is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from itertools import permutations
 from typing import Any
 
 from safetensors_conformance.worker.outcome import StepResult
 from safetensors_corpus.judging.content import FIELDS, Difference, first_difference
-from safetensors_reference.rules.book import ProfileName, rule_book
+from safetensors_reference.rules.book import rule_book
 from safetensors_reports.differences.signatures import signature_of
 
 from ..findings.finding import AGREEMENT
@@ -71,30 +72,34 @@ class Quarrel(Mistake):
     differences: tuple[Difference, Difference]
 
 
-class PairExaminer(Examiner):
-    """Two that are asked the same: that they accept a file and report different content is the mistake.
+@dataclass
+class PairQuestion(FileQuestion):
+    """A file that may be refused, put to two: to accept it and report different content is the mistake.
 
     Attributes:
-        subject: the one whose content is taken as it is.
-        other: the one that is held against it.
+        first: the one whose content is taken as it is.
+        second: the one that is held against it.
     """
 
-    def __init__(self, first: Subject, second: Subject, step: str, profile: ProfileName | None) -> None:
-        super().__init__(first, step, profile)
-        self.other = second
+    first: Subject = field(kw_only=True)
+    second: Subject = field(kw_only=True)
 
-    @property
-    def subjects(self) -> tuple[Subject, ...]:
-        """Both."""
-        return self.subject, self.other
+    @classmethod
+    def of(cls, file: FileQuestion, first: Subject, second: Subject) -> PairQuestion:
+        """Return the question of a file to two."""
+        parts = (file.data, file.due, file.faults, file.choices, file.header, file.profile)
+        return cls(*parts, first=first, second=second)
 
-    def examine(self, question: Question) -> Mistake | None:
-        """Ask both about a file that may be refused."""
-        assert isinstance(question, FileQuestion)
-        if question.due != "open":
+    def about(self, data: bytes) -> PairQuestion:
+        """Return the same question about another file."""
+        return PairQuestion.of(super().about(data), self.first, self.second)
+
+    def examined(self, examiner: Examiner) -> Mistake | None:
+        """Ask both."""
+        if self.due != "open":
             return None
-        path = self.path(question.data)
-        one, other = (subject.answer(question.data, path, self.step) for subject in self.subjects)
+        path = examiner.path(self.data)
+        one, other = (s.answer(self.data, path, examiner.step) for s in (self.first, self.second))
         return self.compared(one, other)
 
     def compared(self, one: StepResult, other: StepResult) -> Mistake | None:
@@ -104,52 +109,53 @@ class PairExaminer(Examiner):
             return None
         return Quarrel("deviation:content", "", kind_of_part(found[1].part), differences=found)
 
-    def alike(self, question: Question, mistake: Mistake, other: Question, again: Mistake) -> bool:  # noqa: ARG002
+    @property
+    def expected(self) -> str:
+        """What is demanded, in one line."""
+        return AGREEMENT
+
+    @property
+    def expectation(self) -> Mapping[str, Any]:
+        """What is demanded, in the form of the manifest."""
+        return {
+            "outcome": "open",
+            "agree": True,
+            "codes": list(self.codes),
+            "choices": list(self.choices),
+        }
+
+    def alike(self, mistake: Mistake, other: Question, again: Mistake) -> bool:  # noqa: ARG002
         """Return whether the same part differs."""
         return again.kind == mistake.kind
 
-    def rough(self, question: Question, mistake: Mistake) -> str:
+    def rough(self, step: str, name: str, mistake: Mistake) -> str:  # noqa: ARG002
         """Return choices and signature."""
-        return f"{'+'.join(_choices(question))}: {self.signature(question, mistake)}"
+        return f"{'+'.join(self.choices)}: {self.signature(name, mistake)}"
 
-    def signature(self, question: Question, mistake: Mistake) -> str:
+    def signature(self, name: str, mistake: Mistake) -> str:
         """Return subject and outcomes as ``stc diff`` writes them, and what differs."""
-        names = {"a": self.subject.plain, "b": self.other.plain}
-        return f"{signature_of(question.subject, VECTOR, names)} [{mistake.kind}]"
+        return f"{signature_of(self.subject, VECTOR, {'a': name, 'b': self.second.plain})} [{mistake.kind}]"
 
-    def covered(self, question: Question, mistake: Mistake) -> tuple[str, ...]:  # noqa: ARG002
+    def covered(self, name: str, mistake: Mistake) -> tuple[str, ...]:
         """Return the mark of a reader that misreads valid files in this way: a choice has no part in it."""
         assert isinstance(mistake, Quarrel)
         first = kind_of_part(mistake.differences[0].part)
-        return misreads(self.subject.plain, first), misreads(self.other.plain, mistake.kind)
+        return misreads(name, first), misreads(self.second.plain, mistake.kind)
 
-    def marks(self, question: Question, mistake: Mistake) -> tuple[str, ...]:  # noqa: ARG002
+    def marks(self, name: str, mistake: Mistake) -> tuple[str, ...]:  # noqa: ARG002
         """Return none: nobody's answer is wrong by itself."""
         return ()
 
-    def cause(self, question: Question, mistake: Mistake) -> Cause:  # noqa: ARG002
+    def cause(self, mistake: Mistake, examiner: Examiner) -> Cause:  # noqa: ARG002
         """Return the rules broken, or else those of the choices."""
         book = rule_book().choices
-        return Cause(question.rules or tuple(book[choice].rule for choice in _choices(question)))
+        return Cause(self.rules or tuple(book[choice].rule for choice in self.choices))
 
-    def told(self, question: Question, mistake: Mistake) -> dict[str, Any]:
+    def got(self, name: str, mistake: Mistake) -> dict[str, str]:
         """Return that both accept, and what either sees differently."""
         assert isinstance(mistake, Quarrel)
-        (one, other), first, second = mistake.differences, self.subject.name, self.other.name
+        (one, other), second = mistake.differences, self.second.name
         return {
-            "expected": AGREEMENT,
-            "expectation": {
-                "outcome": "open",
-                "agree": True,
-                "codes": list(question.codes),
-                "choices": list(_choices(question)),
-            },
-            "got": {
-                first: f"accept, but {words_of(one.text, second)}",
-                second: f"accept, but {words_of(other.text, first)}",
-            },
+            name: f"accept, but {words_of(one.text, second)}",
+            second: f"accept, but {words_of(other.text, name)}",
         }
-
-
-def _choices(question: Question) -> tuple[str, ...]:
-    return question.choices if isinstance(question, FileQuestion) else ()

@@ -8,14 +8,13 @@ from functools import cache
 from typing import Any, ClassVar, Literal
 
 from safetensors_conformance.worker.outcome import UNSAFE, StepResult
-from safetensors_corpus.author.file import dtype_features, tensor_row
+from safetensors_corpus.author.file import dtype_features
 from safetensors_corpus.judging.judge import Demand, failure_of, judge_step
 from safetensors_corpus.judging.verdicts import effect_of, fails
 from safetensors_corpus.manifest import Expectation
 from safetensors_reference import explain
 from safetensors_reference.header.model import Header
-from safetensors_reference.header.prove import prove
-from safetensors_reference.rules.book import HEADER_CAP, ProfileName, rule_book
+from safetensors_reference.rules.book import ProfileName, rule_book
 from safetensors_reference.rules.faults import Fault
 from safetensors_reports.differences.signatures import signature_of
 from safetensors_reports.text import message_class
@@ -24,6 +23,7 @@ from ..findings.finding import ADAPTER_ERROR, ANY_ANSWER, ENTRY
 from .attribution import cause_of_refusal
 from .question import Cause, Examiner, Mistake, Question, unknown
 from .shrink import shrink
+from .subjects import content, quick_header
 
 REFERENCE = "reference"
 Expected = Literal["accept", "reject", "open"]
@@ -147,8 +147,12 @@ class FileQuestion(Question):
 
     def shrunk(self, same: Callable[[Question], bool], seconds: float) -> FileQuestion:
         """Return the question of a smaller file for which ``same`` holds."""
-        data = shrink(self.data, lambda data: same(opinion(data, self.profile)), seconds=seconds)
-        return self if data == self.data else opinion(data, self.profile)
+        data = shrink(self.data, lambda data: same(self.about(data)), seconds=seconds)
+        return self if data == self.data else self.about(data)
+
+    def about(self, data: bytes) -> FileQuestion:
+        """Return the same question about another file."""
+        return opinion(data, self.profile)
 
     def alike(self, mistake: Mistake, other: Question, again: Mistake) -> bool:
         """Return whether another file shows the same; fewer faults say more, others are another one."""
@@ -219,26 +223,6 @@ class FileQuestion(Question):
 def misreads(name: str, kind: str) -> str:
     """Return the mark of somebody who is told to read valid files wrongly in this way."""
     return f"{name} misreads {kind}"
-
-
-def content(data: bytes, header: Header) -> dict[str, Any]:
-    """Return what a file with this header holds, in the form of the manifest: ``tensors``, ``metadata``."""
-    start = header.data_start
-    rows = [
-        tensor_row(t.name, t.dtype, t.shape, data[start + t.begin : start + t.end])
-        for t in header.tensors.values()
-    ]
-    return {"tensors": rows, "metadata": header.metadata}
-
-
-def quick_header(data: bytes) -> Header | None:
-    """Return the header of a file that the proving path can prove, else None."""
-    if len(data) < 8:
-        return None
-    length = int.from_bytes(data[:8], "little")
-    if not 0 < length <= min(HEADER_CAP, len(data) - 8):
-        return None
-    return prove(data[8 : 8 + length], len(data) - 8 - length)
 
 
 def opinion(data: bytes, profile: ProfileName | None = None, *, likely_valid: bool = False) -> FileQuestion:

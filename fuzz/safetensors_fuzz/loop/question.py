@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -107,6 +107,14 @@ class Question(_Fields, ABC):
     def signature(self, name: str, mistake: Mistake) -> str:
         """Return the text that findings are told apart by; ``name`` is that of the implementation."""
 
+    def rough(self, step: str, name: str, mistake: Mistake) -> str:
+        """Return what tells mistakes apart before they are made small."""
+        return f"{step} {self.signature(name, mistake)}"
+
+    def got(self, name: str, mistake: Mistake) -> dict[str, str]:
+        """Return selector -> what came; ``name`` is the selector of the implementation."""
+        return {name: mistake.text}
+
     @abstractmethod
     def covered(self, name: str, mistake: Mistake) -> tuple[str, ...]:
         """Return the marks of what says no less than this mistake: signatures, or those of ``marks``."""
@@ -130,24 +138,22 @@ class Question(_Fields, ABC):
 
 
 class Examiner:
-    """One implementation and one step: asks a question and judges the answer.
-
-    Whoever shrinks, asks again or records needs nothing else.
+    """One implementation, or two that are held together, and one step: what a question is put to.
 
     Attributes:
-        subject: who is asked.
+        subjects: who is asked.
         step: what.
         profile: whose options are demanded; None for undisputed musts only.
     """
 
-    def __init__(self, subject: Subject, step: str, profile: ProfileName | None) -> None:
-        self.subject, self.step, self.profile = subject, step, profile
+    def __init__(self, subjects: Sequence[Subject], step: str, profile: ProfileName | None) -> None:
+        self.subjects, self.step, self.profile = subjects, step, profile
         self._slots: Slots | None = None
 
     @property
-    def subjects(self) -> tuple[Subject, ...]:
-        """Everybody who is asked."""
-        return (self.subject,)
+    def subject(self) -> Subject:
+        """The one that mistakes are charged to, or the first of two."""
+        return self.subjects[0]
 
     def path(self, data: bytes) -> str:
         """Write a file where the subject finds it; it stays until the next one, or ``close``."""
@@ -157,47 +163,6 @@ class Examiner:
     def accepts(self, data: bytes) -> bool:
         """Return whether a file is accepted."""
         return self.subject.answer(data, self.path(data), self.step).outcome == "accept"
-
-    def examine(self, question: Question) -> Mistake | None:
-        """Ask, and return what is wrong with the answer, None for nothing."""
-        return question.examined(self)
-
-    def renew(self) -> None:
-        """Have the next answer come from a fresh process. Raises StartError."""
-        for subject in self.subjects:
-            subject.renew()
-
-    def alike(self, question: Question, mistake: Mistake, other: Question, again: Mistake) -> bool:
-        """Return whether another question and mistake show the same."""
-        return again.verdict == mistake.verdict and question.alike(mistake, other, again)
-
-    def rough(self, question: Question, mistake: Mistake) -> str:
-        """Return what tells mistakes apart before they are made small."""
-        return f"{self.step} {self.signature(question, mistake)}"
-
-    def signature(self, question: Question, mistake: Mistake) -> str:
-        """Return the text that findings are told apart by."""
-        return question.signature(self.subject.plain, mistake)
-
-    def covered(self, question: Question, mistake: Mistake) -> tuple[str, ...]:
-        """Return the marks that make a mistake an old one."""
-        return question.covered(self.subject.plain, mistake)
-
-    def marks(self, question: Question, mistake: Mistake) -> tuple[str, ...]:
-        """Return what is noted once a mistake is told."""
-        return question.marks(self.subject.plain, mistake)
-
-    def cause(self, question: Question, mistake: Mistake) -> Cause:
-        """Return what a mistake is charged with."""
-        return question.cause(mistake, self)
-
-    def told(self, question: Question, mistake: Mistake) -> dict[str, Any]:
-        """Return the fields of a finding that say what was expected of whom, and what came."""
-        return {
-            "expected": question.expected,
-            "expectation": question.expectation,
-            "got": {self.subject.name: mistake.text},
-        }
 
     def close(self) -> None:
         """Remove what was written."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from safetensors_conformance.worker.worker import StartError
 from safetensors_reference.rules.book import ProfileName
@@ -46,6 +47,36 @@ class Tally:
     unstable: dict[str, int] = field(default_factory=dict)
     kept: int = 0
 
+    def sum_up(self, parts: Iterable[Tally]) -> None:
+        """Become the sum of what several processes counted; findings stay those that are here already."""
+        rows = list(parts)
+        for name in ("execs", "skipped", "kept"):
+            setattr(self, name, sum(getattr(row, name) for row in rows))
+        self.tuples = max((row.tuples for row in rows), default=0)
+        self.seconds = max((row.seconds for row in rows), default=0.0)
+        for name in _COUNTERS:
+            total: Counter[str] = getattr(self, name)
+            total.clear()
+            for row in rows:
+                total.update(getattr(row, name))
+        for row in rows:
+            self.unstable.update(row.unstable)
+
+    def counts(self) -> dict[str, Any]:
+        """Return everything but the findings, as JSON can hold it."""
+        return {name: value for name, value in vars(self).items() if name != "findings"}
+
+    @classmethod
+    def of_counts(cls, counts: Mapping[str, Any]) -> Tally:
+        """Return the tally of counts that were read from JSON."""
+        tally = cls()
+        for name, value in counts.items():
+            setattr(tally, name, Counter(value) if name in _COUNTERS else value)
+        return tally
+
+
+_COUNTERS = ("stages", "rules", "outcomes", "known")
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -85,8 +116,9 @@ class Recorder:
 
     def wrong(self, examiner: Examiner, question: Question, mistake: Mistake) -> None:
         """Turn a wrong answer into a finding, unless one like it was seen."""
-        rough = examiner.rough(question, mistake)
-        if self._is_covered(examiner, question, mistake) or rough in self._handled:
+        name = examiner.subject.plain
+        rough = question.rough(examiner.step, name, mistake)
+        if self._is_covered(name, question, mistake) or rough in self._handled:
             return
         self._handled.add(rough)
         if kind := question.repeated(mistake):
@@ -102,24 +134,27 @@ class Recorder:
         """Make a question smaller, ask it again, and keep the finding if it is new."""
 
         def same(other: Question) -> bool:
-            again = examiner.examine(other)
-            return again is not None and examiner.alike(question, mistake, other, again)
+            again = other.examined(examiner)
+            if again is None or again.verdict != mistake.verdict:
+                return False
+            return question.alike(mistake, other, again)
 
         small = question.shrunk(same, self._settings.shrink_seconds)
-        again = examiner.examine(small)
+        again = small.examined(examiner)
         if again is None:  # it was the process's state and not the input
             small, again = question, mistake
-        signature, marks = examiner.signature(small, again), examiner.marks(small, again)
+        name = examiner.subject.plain
+        signature, marks = small.signature(name, again), small.marks(name, again)
         if self._is_known(signature):
             self._marks.update(marks)
             return
-        if signature in self._tally.findings or self._is_covered(examiner, small, again):
+        if signature in self._tally.findings or self._is_covered(name, small, again):
             return
         replays = sum(self._comes_again(examiner, small, again) for _ in range(REPLAYS))
         if replays < REPLAYS:  # it is not kept, and would only be asked about in vain
             self._tally.unstable[signature] = replays
             return
-        cause = examiner.cause(small, again)
+        cause = small.cause(again, examiner)
         finding = self._finding(examiner, small, again, cause, question.size)
         self._tally.findings[signature] = finding
         self._marks.update(marks)
@@ -128,10 +163,11 @@ class Recorder:
     def _comes_again(self, examiner: Examiner, question: Question, mistake: Mistake) -> bool:
         """Return whether a fresh process gives the same answer."""
         try:
-            examiner.renew()
+            for subject in examiner.subjects:
+                subject.renew()
         except StartError:
             return False
-        again = examiner.examine(question)
+        again = question.examined(examiner)
         return again is not None and (again.verdict, again.kind) == (mistake.verdict, mistake.kind)
 
     def _finding(
@@ -140,11 +176,13 @@ class Recorder:
         return Finding(
             step=examiner.step,
             verdict=question.verdict(mistake, cause),
-            signature=examiner.signature(question, mistake),
+            signature=question.signature(examiner.subject.plain, mistake),
             rules=cause.rules,
             cause=cause.words,
             codes=question.codes,
-            **examiner.told(question, mistake),
+            expected=question.expected,
+            expectation=question.expectation,
+            got=question.got(examiner.subject.name, mistake),
             versions={subject.name: subject.version for subject in examiner.subjects},
             files=question.files,
             entry=question.entry,
@@ -164,9 +202,9 @@ class Recorder:
         self._tally.known[signature] += 1
         return True
 
-    def _is_covered(self, examiner: Examiner, question: Question, mistake: Mistake) -> bool:
+    def _is_covered(self, name: str, question: Question, mistake: Mistake) -> bool:
         """Return whether what is told, or known, says no less than a mistake."""
         return any(
             mark in self._marks or mark in self._tally.findings or self._is_known(mark)
-            for mark in examiner.covered(question, mistake)
+            for mark in question.covered(name, mistake)
         )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from math import prod
 from typing import TypeVar
 
 from ..grammar.entries import Entry, entries, metadata, shift, size
 from ..grammar.model import Arr, File, Obj, Value, parse
+from ..grammar.vocabulary import BITS
 
 MOST_TRIES = 4000
 MOST_SECONDS = 1.0
@@ -196,8 +198,8 @@ def _smaller_entry(file: File, at: int) -> Iterator[File]:
     _, entry = fresh()
     for shape in _smaller_shapes(entry.shape):
         out, entry = fresh()
-        count = size(entry.dtype, shape)
-        sound = size(entry.dtype, entry.shape) == entry.end - entry.begin and entry.end <= len(out.data)
+        count = _size(entry, shape)
+        sound = _size(entry, entry.shape) == entry.end - entry.begin and entry.end <= len(out.data)
         if count is not None and sound and count <= entry.end - entry.begin:
             _resize(out, entry, count)
             entry.reshape(shape)
@@ -220,6 +222,15 @@ def _smaller_entry(file: File, at: int) -> Iterator[File]:
             out, entry = fresh()
             entry.move(begin, end)
             yield out
+
+
+def _size(entry: Entry, shape: list[int]) -> int | None:
+    """Return the bytes of a shape; of a dtype that nobody knows with the width that the entry has."""
+    if entry.dtype in BITS:
+        return size(entry.dtype, shape)
+    count = prod(entry.shape)
+    width, rest = divmod(entry.end - entry.begin, count) if count else (0, 1)
+    return None if rest else prod(shape) * width
 
 
 def _resize(file: File, entry: Entry, count: int) -> None:

@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -15,12 +16,23 @@ from safetensors_conformance.run.multistep import carry_out
 from safetensors_conformance.verdict.judge import StepVerdict, judge
 from safetensors_conformance.worker.confinement import run_folder
 from safetensors_conformance.worker.outcome import Implementation, StepResult
-from safetensors_conformance.worker.worker import Limits, Request, Worker, make_worker
+from safetensors_conformance.worker.pipe import make_worker
+from safetensors_conformance.worker.worker import Limits, Request, Worker
+from safetensors_corpus.author.file import tensor_row
 from safetensors_corpus.broken.correct.json import Refused
 from safetensors_corpus.manifest import Case
+from safetensors_reference.check.result import CheckInput, check_input
+from safetensors_reference.check.sarif import SarifLog
+from safetensors_reference.header.model import Header
+from safetensors_reference.header.prove import prove, prove_fast
+from safetensors_reference.rules.book import HEADER_CAP
 
 FILE_STEPS = ("open", "read")
 """Steps that are asked of a single file."""
+INNER = ("prove", "check")
+"""Steps of the reference alone: what its proving path proves, and what ``stc check`` says."""
+SARIF_EVERY = 16
+"""One input in so many gets a SARIF log, which holds all rules and takes ten times as long as the rest."""
 
 MEMORY_FOLDER = Path("/dev/shm")  # noqa: S108 - only where it is a folder in memory
 """Where inputs are kept if it is there: a file in memory is written in 2 µs."""
@@ -31,18 +43,26 @@ class StepError(ValueError):
 
 
 class Slots:
-    """Files that are written over and over, so that no input costs the making of a file."""
+    """Files that are written over and over, so that no input costs the making of a file.
+
+    Attributes:
+        folder: where they lie; empty where there is none, as nobody reads a file.
+    """
 
     def __init__(self, count: int) -> None:
-        where = run_folder() or (MEMORY_FOLDER if os.access(MEMORY_FOLDER, os.W_OK) else None)
-        self._folder = tempfile.TemporaryDirectory(prefix="stc-fuzz-", dir=where)
-        root = Path(self._folder.name)
-        self.paths = [str(root / f"{number}.safetensors") for number in range(count)]
+        self.folder = ""
+        if count:
+            where = run_folder() or (MEMORY_FOLDER if os.access(MEMORY_FOLDER, os.W_OK) else None)
+            self._made = tempfile.TemporaryDirectory(prefix="stc-fuzz-", dir=where)
+            self.folder = self._made.name
+        self.paths = [str(Path(self.folder) / f"{number}.safetensors") for number in range(count)]
         self._files = [os.open(path, os.O_RDWR | os.O_CREAT, 0o600) for path in self.paths]
         self._next = 0
 
     def put(self, data: bytes) -> str:
-        """Write an input into the slot that was written longest ago; return its path."""
+        """Write an input into the slot that was written longest ago; return its path, empty for no slot."""
+        if not self.paths:
+            return ""
         slot = self._next
         self._next = (slot + 1) % len(self.paths)
         os.pwrite(self._files[slot], data, 0)
@@ -54,7 +74,8 @@ class Slots:
         for file in self._files:
             os.close(file)
         self._files = []
-        self._folder.cleanup()
+        if self.folder:
+            self._made.cleanup()
 
     def __enter__(self) -> Self:
         return self
@@ -192,7 +213,7 @@ class CallSubject(Subject):
     def answer(self, data: bytes, path: str, step: str) -> StepResult:  # noqa: ARG002
         """Call it."""
         try:
-            content = self._read(data)
+            said = self._read(data)
         except self.refusals as err:
             return StepResult("reject", f"{type(err).__name__}: {err}")
         except (KeyboardInterrupt, SystemExit):
@@ -201,7 +222,83 @@ class CallSubject(Subject):
             return StepResult("crash", f"{type(err).__name__}: {err}")
         return StepResult(
             "accept",
-            tensors=content["tensors"],
-            metadata=content.get("metadata"),
-            has_metadata="metadata" in content,
+            tensors=said["tensors"],
+            metadata=said.get("metadata"),
+            has_metadata="metadata" in said,
         )
+
+
+def content(data: bytes, header: Header) -> dict[str, Any]:
+    """Return what a file with this header holds, in the form of the manifest: ``tensors``, ``metadata``."""
+    start = header.data_start
+    rows = [
+        tensor_row(t.name, t.dtype, t.shape, data[start + t.begin : start + t.end])
+        for t in header.tensors.values()
+    ]
+    return {"tensors": rows, "metadata": header.metadata}
+
+
+def quick_header(data: bytes) -> Header | None:
+    """Return the header of a file that the proving path can prove, else None."""
+    if len(data) < 8:
+        return None
+    length = int.from_bytes(data[:8], "little")
+    if not 0 < length <= min(HEADER_CAP, len(data) - 8):
+        return None
+    return prove(data[8 : 8 + length], len(data) - 8 - length)
+
+
+class _Inner(Subject):
+    """The reference in this process, asked what no implementation is asked."""
+
+    plain = "reference"
+    version = version("safetensors-conformance")
+
+
+class ProveSubject(_Inner):
+    """The proving path: what it proves must be what the explaining path finds; all else is no claim."""
+
+    name = "reference (proving path)"
+    steps = ("prove",)
+
+    def answer(self, data: bytes, path: str, step: str) -> StepResult:  # noqa: ARG002
+        """Prove the header, in both ways."""
+        header = quick_header(data)
+        size = int.from_bytes(data[:8], "little")
+        fast = prove_fast(data[8 : 8 + size], len(data) - 8 - size) if 0 < size <= len(data) - 8 else None
+        if header is not None and fast is not None and dict(fast.tensors) != dict(header.tensors):
+            return StepResult("crash", "the two proving paths contradict each other")
+        proved = header if fast is None else fast  # each may prove what the other leaves open
+        if proved is None:
+            return StepResult("unsupported", "not proved")
+        return StepResult("accept", **content(data, proved), has_metadata=True)
+
+
+class CheckSubject(_Inner):
+    """``stc check``: its verdict, and that its three outputs can be made."""
+
+    name = "reference (stc check)"
+    steps = ("check",)
+
+    def answer(self, data: bytes, path: str, step: str) -> StepResult:  # noqa: ARG002
+        """Check the file and write the result as JSON and as SARIF."""
+        try:
+            result = check_input(CheckInput(path), "hardened")
+            result.to_json()
+            if len(data) % SARIF_EVERY == 0:
+                log = SarifLog("hardened")
+                log.add(result)
+                log.to_text(0)
+        except Exception as err:  # whatever it is, a user would have seen it
+            return StepResult("crash", f"{type(err).__name__}: {err}")
+        if result.status == "unreadable":
+            return StepResult("harness-error", f"{Path(path).name} cannot be read")
+        return StepResult("accept" if result.status == "valid" else "reject")
+
+
+def complete(subjects: list[Subject], steps: Sequence[str]) -> None:
+    """Give those who are asked names that tell them apart, and add the reference for its own steps."""
+    plain = told_apart([subject.plain for subject in subjects], [subject.name for subject in subjects])
+    for subject, name in zip(subjects, plain, strict=True):
+        subject.plain = name
+    subjects += [kind() for step, kind in (("prove", ProveSubject), ("check", CheckSubject)) if step in steps]

@@ -10,8 +10,9 @@ from __future__ import annotations
 import random
 
 from .index import Indexes
-from .question import Asking, Plan
+from .question import Asking
 from .slice import Slices
+from .values import Plan
 from .write import Writes
 
 ASKING: dict[str, Asking] = {kind.step: kind for kind in (Slices(), Writes(), Indexes())}

@@ -10,28 +10,22 @@ and kind: further files of the folder).
 from __future__ import annotations
 
 import pickle
-import random
 from collections.abc import Callable, Iterator, Mapping
 from math import prod
 from typing import Any
 
 from safetensors_corpus.author.file import filled
-from safetensors_corpus.author.index import INDEX_NAME, IndexBuilder, ShardBuilder, numbered
-from safetensors_corpus.author.shard_faults import break_shard
+from safetensors_corpus.author.index import INDEX_NAME, IndexBuilder, ShardBuilder, break_shard, numbered
 from safetensors_corpus.manifest import ROOT_MARK
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from .index_rules import CHOICES, FAULTY, LAYOUTS, SHARD_FAULTS, Parts, look, metadata_text, resolved
-from .question import Asking, Fault, Plan, PlanError, PlanQuestion, asked
-from .values import Dice, changed, dtypes, elements_of_a_byte, fewer, rows, shapes, texts
+from .question import Asking, Fault, PlanError, PlanQuestion, asked
+from .smaller import dtypes, each, fewer, field, fixed, rows, shapes, texts, ways
+from .values import LARGEST, LAST, RESERVED, Dice, Plan, Twist, drawing, setting, whole_bytes
 
-LARGEST = 4096
-"""Elements of one tensor at most."""
-LAST = "\u00a7"
-"""Name of the tensor that is wrong in a broken shard."""
 PAST_ANY_END = 60_000
 """Header length in bytes that no shard has."""
-RESERVED = "__metadata__"
 USUAL = '{"total_size":$n}'
 PICKLE = pickle.dumps({"b": [1.0, 2.0]}, protocol=2)
 OTHERS = {
@@ -41,58 +35,6 @@ OTHERS = {
     "index": b'{"metadata":{},"weight_map":{"a":"other.safetensors","b":"other.safetensors"}}',
 }
 """Kind of another file -> what it holds."""
-
-
-class Indexes(Asking):
-    """Loading a checkpoint of several shards."""
-
-    step = "index"
-
-    def plan(self, rng: random.Random) -> Plan:
-        """Return a random plan."""
-        return random_plan(rng)
-
-    def question(self, plan: Plan) -> PlanQuestion:
-        """Return what a plan asks. Raises PlanError."""
-        _check(plan)
-        shards = {shard["name"]: shard for shard in plan["shards"]}
-        total = _total(plan, shards)
-        loaded = look(plan, shards, total)
-        builder = IndexBuilder()
-        for name, shard in shards.items():
-            _add_shard(builder, name, shard)
-        for name, kind in plan["others"]:
-            builder.file(name, OTHERS[kind])
-        text = _text(plan, total)
-        mark = ROOT_MARK.decode() in str(plan["map"])
-        builder.index(dict(loaded.found), raw=text, template=mark)
-        builder.finds(*loaded.found)
-        builder.finds(*loaded.found, *loaded.surplus, option="load")
-        return asked(self, plan, builder, loaded.aim)
-
-    def simpler(self, plan: Plan) -> Iterator[Plan]:
-        """Yield simpler plans."""
-        for shards in fewer(plan["shards"]):
-            kept = {shard["name"] for shard in shards}
-            gone = {shard["name"] for shard in plan["shards"]} - kept
-            yield changed(plan, shards=shards, map=[pair for pair in plan["map"] if pair[1] not in gone])
-            yield changed(plan, shards=shards)
-        for pairs in fewer(plan["map"]):
-            yield changed(plan, map=pairs)
-        for others in fewer(plan["others"]):
-            yield changed(plan, others=others)
-        if plan["text"] != "plain":
-            yield changed(plan, text="plain")
-        if plan["metadata"] != USUAL:
-            yield changed(plan, metadata=USUAL)
-        for shards in rows(plan["shards"], "tensors", _tensors):
-            yield changed(plan, shards=shards)
-        for at, shard in enumerate(plan["shards"]):
-            for key in ("metadata", "fault"):
-                if shard[key] is not None:
-                    yield changed(plan, shards=_with(plan["shards"], at, **{key: None}))
-        yield from _without_tensor(plan)
-        yield from _renamed(plan)
 
 
 def _check(plan: Plan) -> None:
@@ -168,14 +110,13 @@ def _break(shard: ShardBuilder, fault: str, names: list[str]) -> None:
     break_shard(shard, fault, first=names[0] if names else LAST, last=LAST, length=PAST_ANY_END)
 
 
-def _with(shards: list[Plan], at: int, **values: Any) -> list[Plan]:
-    return [*shards[:at], {**shards[at], **values}, *shards[at + 1 :]]
-
-
-def _tensors(tensors: list[Plan]) -> Iterator[list[Plan]]:
-    yield from fewer(tensors)
-    yield from rows(tensors, "shape", shapes)
-    yield from rows(tensors, "dtype", dtypes)
+def _without_shards(plan: Plan) -> Iterator[Plan]:
+    """Yield plans with fewer shards, without what the map sends to the others and with it."""
+    for shards in fewer(plan["shards"]):
+        # A list: what the map names may be no string, and nothing that has a hash.
+        gone = [shard["name"] for shard in plan["shards"] if shard not in shards]
+        yield {**plan, "shards": shards, "map": [pair for pair in plan["map"] if pair[1] not in gone]}
+        yield {**plan, "shards": shards}
 
 
 def _without_tensor(plan: Plan) -> Iterator[Plan]:
@@ -185,48 +126,50 @@ def _without_tensor(plan: Plan) -> Iterator[Plan]:
             {**shard, "tensors": [t for t in shard["tensors"] if t["name"] != name]}
             for shard in plan["shards"]
         ]
-        yield changed(plan, shards=shards, map=[pair for pair in plan["map"] if pair[0] != name])
+        yield {**plan, "shards": shards, "map": [pair for pair in plan["map"] if pair[0] != name]}
 
 
 def _renamed(plan: Plan) -> Iterator[Plan]:
     """Yield plans with shorter names of tensors and shards, the same everywhere."""
-    tensors = {tensor["name"] for shard in plan["shards"] for tensor in shard["tensors"]}
+    shards = plan["shards"]
+    tensors = {tensor["name"] for shard in shards for tensor in shard["tensors"]}
     for name in sorted(tensors | {tensor for tensor, _ in plan["map"]}):
         for other in texts(name):
-            shards = [
-                {
-                    **shard,
-                    "tensors": [{**t, "name": other} if t["name"] == name else t for t in shard["tensors"]],
-                }
-                for shard in plan["shards"]
-            ]
-            pairs = [[other if t == name else t, shard] for t, shard in plan["map"]]
-            yield changed(plan, shards=shards, map=pairs)
-    for at, shard in enumerate(plan["shards"]):
+            yield _with_tensor_called(plan, name, other)
+    for at, shard in enumerate(shards):
         for other in ("a.safetensors", "b.safetensors"):
             if (len(other), other) >= (len(shard["name"]), shard["name"]):
                 break
-            pairs = [[t, other if name == shard["name"] else name] for t, name in plan["map"]]
-            yield changed(plan, shards=_with(plan["shards"], at, name=other), map=pairs)
+            named = [*shards[:at], {**shard, "name": other}, *shards[at + 1 :]]
+            yield {**plan, "shards": named, "map": _sent(plan, shard["name"], other)}
+
+
+def _with_tensor_called(plan: Plan, name: str, other: str) -> Plan:
+    """Return a plan with another name for a tensor, in the shards and in the map."""
+    shards = [
+        {**shard, "tensors": [{**t, "name": other} if t["name"] == name else t for t in shard["tensors"]]}
+        for shard in plan["shards"]
+    ]
+    pairs = [[other if tensor == name else tensor, shard] for tensor, shard in plan["map"]]
+    return {**plan, "shards": shards, "map": pairs}
+
+
+def _sent(plan: Plan, shard: str, other: str) -> list[list[Any]]:
+    """Return the map with another name for a shard."""
+    return [[tensor, other if name == shard else name] for tensor, name in plan["map"]]
 
 
 BARE = (
-    "weights.safetensors",
-    "a..b.safetensors",
-    "100%.safetensors",
-    "a.safetensors.safetensors",
+    "weights.safetensors", "a..b.safetensors", "100%.safetensors", "a.safetensors.safetensors",
     "~a.safetensors",
-)
+)  # fmt: skip
 TENSORS = (
     "../../outside", "/etc/hostname", "weight_map", "metadata", "", "\u00e9\u4e2d\U0001f600", "e\u0301", "A",
     "a.weight", "model-00001-of-00002.safetensors", "a\x7f", 'a"b', "a\\b", "total_size",
 )  # fmt: skip
 LEADS = (
-    "x.safetensors",
-    "sub/y.safetensors",
-    "../outside/x.safetensors",
-    "../owner/repository/x.safetensors",
-)
+    "x.safetensors", "sub/y.safetensors", "../outside/x.safetensors", "../owner/repository/x.safetensors",
+)  # fmt: skip
 """Shards that lie where bad names lead, so that a loader that follows them finds something."""
 BAD = (
     "../outside/x.safetensors", "sub/../../outside/x.safetensors", "../model/x.safetensors",
@@ -284,32 +227,6 @@ MORE = '{"total_size":$n,"total_parameters":4,"by":"x","nested":{"a":[1,null,tru
 PICKLES = ("x.bin", "x.pt", "x.safetensors.bin", "pytorch_model.bin")
 
 
-Twist = Callable[[Dice, Plan], None]
-
-
-def random_plan(rng: random.Random) -> Plan:
-    """Return a random plan."""
-    return _plan(Dice(rng))
-
-
-def _plan(rng: Dice) -> Plan:
-    count = rng.choice((1, 2, 2, 2, 3, 4, 5))
-    shards = [_shard(numbered(number + 1, count)) for number in range(count)]
-    out: Plan = {"shards": shards, "map": [], "metadata": '{"total_size":$n}', "text": "plain", "others": []}
-    for number in range(rng.randint(count, count + 3)):
-        shard = shards[number] if number < count else rng.choice(shards)
-        tensor = _tensor(rng, "abcdefgh"[number])
-        shard["tensors"].append(tensor)
-        out["map"].append([tensor["name"], shard["name"]])
-    rng.shuffle(out["map"])
-    roll = rng.random()
-    twists = UNUSUAL if roll < 0.4 else CHOOSING if roll < 0.56 else FAULTS if roll < 0.9 else ()
-    for _ in range(rng.choice((1, 1, 1, 2)) if twists else 0):
-        if out["shards"]:
-            rng.choice(twists)(rng, out)
-    return out
-
-
 def _shard(name: str, *tensors: dict[str, Any]) -> dict[str, Any]:
     return {"name": name, "tensors": list(tensors), "metadata": None, "fault": None}
 
@@ -317,8 +234,7 @@ def _shard(name: str, *tensors: dict[str, Any]) -> dict[str, Any]:
 def _tensor(rng: Dice, name: str) -> dict[str, Any]:
     dtype = rng.choice((*rng.dtypes, "F32", "F32", "F32", "F16", "BF16"))
     shape = [rng.choice((0, 1, 2, 2, 3, 4)) for _ in range(rng.choice((0, 1, 1, 2, 3)))]
-    if prod(shape) * DTYPE_BITS[dtype] % 8:
-        shape = [*shape[:-1], (shape or [1])[-1] * elements_of_a_byte(dtype)]
+    whole_bytes(shape, dtype)
     return {"name": name, "dtype": dtype, "shape": shape}
 
 
@@ -330,7 +246,7 @@ def _rename(rng: Dice, out: Plan) -> None:
     shard, name = rng.choice(out["shards"]), rng.choice(BARE)
     if any(other["name"] == name for other in out["shards"]):
         return
-    out["map"] = [[tensor, name if where == shard["name"] else where] for tensor, where in out["map"]]
+    out["map"] = _sent(out, shard["name"], name)
     shard["name"] = name
 
 
@@ -347,14 +263,6 @@ def _tensor_names(rng: Dice, out: Plan) -> None:
 def _shard_metadata(rng: Dice, out: Plan) -> None:
     for shard in out["shards"]:
         shard["metadata"] = rng.choice((None, {}, {"format": "pt"}, {"part": "1", "b": "no tensor"}))
-
-
-def _layout(rng: Dice, out: Plan) -> None:
-    out["text"] = rng.choice(tuple(LAYOUTS))
-
-
-def _more_metadata(rng: Dice, out: Plan) -> None:  # noqa: ARG001 - all of its kind take the same
-    out["metadata"] = MORE
 
 
 def _strays(rng: Dice, out: Plan) -> None:
@@ -383,16 +291,8 @@ def _spelled(rng: Dice, out: Plan) -> None:
         pair[1] = rng.choice(("./", "././")) + pair[1]
         return
     name = rng.choice(("sub/", "sub/sub/")) + pair[1]
-    out["map"] = [[t, name if where == pair[1] else where] for t, where in out["map"]]
+    out["map"] = _sent(out, pair[1], name)
     shard["name"] = name
-
-
-def _metadata(rng: Dice, out: Plan) -> None:
-    out["metadata"] = rng.choice(METADATA)
-
-
-def _open_text(rng: Dice, out: Plan) -> None:
-    out["text"] = rng.choice(tuple(CHOICES))
 
 
 def _surplus(rng: Dice, out: Plan) -> None:
@@ -410,10 +310,6 @@ def _twice(rng: Dice, out: Plan) -> None:
     one["tensors"].append(tensor)
     two["tensors"].append(dict(tensor) if rng.random() < 0.6 else _tensor(rng, name))
     out["map"].append([name, one["name"]])
-
-
-def _empty_map(rng: Dice, out: Plan) -> None:  # noqa: ARG001 - all of its kind take the same
-    out["map"] = []
 
 
 def _second_index(rng: Dice, out: Plan) -> None:
@@ -509,21 +405,75 @@ def _repeat(rng: Dice, out: Plan) -> None:
             row["tensors"].append(_tensor(rng, tensor))
 
 
-def _bad_text(rng: Dice, out: Plan) -> None:
-    out["text"] = rng.choice(tuple(FAULTY))
-
-
 def _broken_shard(rng: Dice, out: Plan) -> None:
     rng.choice(out["shards"])["fault"] = rng.choice(tuple(SHARD_FAULTS))
 
 
+_layout = drawing("text", tuple(LAYOUTS))
+_metadata = drawing("metadata", METADATA)
+_bad_text = drawing("text", tuple(FAULTY))
 UNUSUAL: tuple[Twist, ...] = (
-    _rename, _tensor_names, _shard_metadata, _layout, _layout, _more_metadata, _strays,
+    _rename, _tensor_names, _shard_metadata, _layout, _layout, setting(metadata=MORE), _strays,
 )  # fmt: skip
 CHOOSING: tuple[Twist, ...] = (
-    _spelled, _metadata, _metadata, _open_text, _surplus, _twice, _twice, _empty_map, _second_index,
+    _spelled, _metadata, _metadata, drawing("text", tuple(CHOICES)), _surplus, _twice, _twice,
+    setting(map=[]), _second_index,
 )  # fmt: skip
 FAULTS: tuple[Twist, ...] = (
     *(_bad_name,) * 7, *(_bad_text,) * 5, *(_missing,) * 2, *(_repeat,) * 2, *(_broken_shard,) * 2, _no_name,
     _pickle, _pattern, _wrong_shard,
 )  # fmt: skip
+
+
+class Indexes(Asking):
+    """Loading a checkpoint of several shards."""
+
+    step = "index"
+
+    simpler = (
+        _without_shards,
+        field("map", fewer),
+        field("others", fewer),
+        fixed(text="plain"),
+        fixed(metadata=USUAL),
+        field("shards", rows("tensors", ways(fewer, rows("shape", shapes), rows("dtype", dtypes)))),
+        field("shards", each(ways(fixed(metadata=None), fixed(fault=None)))),
+        _without_tensor,
+        _renamed,
+    )
+
+    def drawn(self, rng: Dice) -> Plan:
+        """Return a random plan."""
+        count = rng.choice((1, 2, 2, 2, 3, 4, 5))
+        shards = [_shard(numbered(number + 1, count)) for number in range(count)]
+        out: Plan = {"shards": shards, "map": [], "metadata": USUAL, "text": "plain", "others": []}
+        for number in range(rng.randint(count, count + 3)):
+            shard = shards[number] if number < count else rng.choice(shards)
+            tensor = _tensor(rng, "abcdefgh"[number])
+            shard["tensors"].append(tensor)
+            out["map"].append([tensor["name"], shard["name"]])
+        rng.shuffle(out["map"])
+        roll = rng.random()
+        twists = UNUSUAL if roll < 0.4 else CHOOSING if roll < 0.56 else FAULTS if roll < 0.9 else ()
+        for _ in range(rng.choice((1, 1, 1, 2)) if twists else 0):
+            if out["shards"]:
+                rng.choice(twists)(rng, out)
+        return out
+
+    def question(self, plan: Plan) -> PlanQuestion:
+        """Return what a plan asks. Raises PlanError."""
+        _check(plan)
+        shards = {shard["name"]: shard for shard in plan["shards"]}
+        total = _total(plan, shards)
+        loaded = look(plan, shards, total)
+        builder = IndexBuilder()
+        for name, shard in shards.items():
+            _add_shard(builder, name, shard)
+        for name, kind in plan["others"]:
+            builder.file(name, OTHERS[kind])
+        text = _text(plan, total)
+        mark = ROOT_MARK.decode() in str(plan["map"])
+        builder.index(dict(loaded.found), raw=text, template=mark)
+        builder.finds(*loaded.found)
+        builder.finds(*loaded.found, *loaded.surplus, option="load")
+        return asked(self, plan, builder, loaded.aim)

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from safetensors_corpus.author import shard_faults
+from safetensors_corpus.author import index
 from safetensors_corpus.author.case import ACCEPT, Accept, Reject, reject
 from safetensors_corpus.author.file import json_text
 from safetensors_reference.rules.book import rule_book
 
-from .question import Aim, Fault, Plan, PlanError, accepting, choosing, rejecting
+from .question import Aim, Fault, PlanError, accepting, choosing, rejecting
+from .values import Plan
 
 NOT_JSON = Fault(("IDX-01",), ("IDX_NOT_JSON",))
 NO_OBJECT = Fault(("IDX-01",), ("IDX_NOT_JSON", "IDX_NO_WEIGHT_MAP"))
@@ -196,7 +197,7 @@ def _no_constant(name: str) -> Any:
 
 SUFFIX = ".safetensors"
 SHARD_FAULTS: dict[str, tuple[str, str]] = {
-    **shard_faults.SHARD_FAULTS,
+    **index.SHARD_FAULTS,
     "empty-file": ("FRM-03", "FRM_TOO_SHORT"),
     "pickle": ("IDX-07", "FRM_HEADER_OVER_LIMIT"),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import copy
+import hashlib
 import itertools
 import random
 import re
@@ -15,25 +15,25 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from safetensors_conformance.verdict.judge import StepVerdict
+from safetensors_conformance.worker.outcome import STEPS
 from safetensors_corpus.author.case import ACCEPT, Accept, Reject
 from safetensors_corpus.author.file import Builder
+from safetensors_corpus.document import action_faults
 from safetensors_corpus.judging.verdicts import effect_of, fails
-from safetensors_corpus.manifest import Case
+from safetensors_corpus.manifest import ROOT_MARK, Case, DirectoryFile, Expectation, Input
 from safetensors_reference.rules.book import rule_book
 from safetensors_reports.differences.signatures import signature_of
+from safetensors_reports.text import without_folders
 
 from ..findings.finding import ADAPTER_ERROR, ENTRY
 from ..loop.question import Cause, Examiner, Mistake, Question, unknown
 from ..loop.shrink import simplest
-from .case import case_from
+from .smaller import Simpler, ways
+from .values import Dice, Plan
 
 TRIES = 60
 """Simpler questions asked at most for what brings an answer about."""
-_FAULT = re.compile(r"\(([A-Z]{3}_[A-Z0-9_]+)\)")
-_FOLDER = re.compile(r"[^\s'\"]*(?:safetensors-case-|stc-fuzz-)[^\s'\"/]*/?")
-"""Paths of this run's own folders, which are different in each."""
-Plan = dict[str, Any]
-"""What is asked, in JSON. Each kind of question explains the keys of its own."""
+_FAULT = re.compile(r"\(([A-Z]{2,3}_[A-Z0-9_]+)\)")
 
 
 class PlanError(ValueError):
@@ -236,7 +236,7 @@ def mistake_of(judged: StepVerdict) -> Mistake | None:
     named = tuple(dict.fromkeys(f.rule for f in judged.failures if f.rule))
     return Mistake(
         judged.verdict,
-        " ".join(_FOLDER.sub("", text).split())[:300],
+        " ".join(without_folders(text).split())[:300],
         _token(judged),
         named if all(f.property != "outcome" for f in judged.failures) else (),
         result.outcome,
@@ -311,30 +311,103 @@ def _expected(what: Accept | Reject, builder: Builder, option: str | None) -> di
 class Asking(ABC):
     """One step with its plans."""
 
-    step: str
+    step: ClassVar[str]
+    simpler: ClassVar[tuple[Simpler, ...]]
+    """How plans are made simpler, the most drastic ways first. What comes of it may make no sense, may
+    repeat, and may be the plan itself."""
 
     @abstractmethod
-    def plan(self, rng: random.Random) -> Plan:
+    def drawn(self, rng: Dice) -> Plan:
         """Return a random plan; about half of them are valid."""
 
     @abstractmethod
     def question(self, plan: Plan) -> PlanQuestion:
         """Return what a plan asks. Raises PlanError."""
 
-    @abstractmethod
-    def simpler(self, plan: Plan) -> Iterator[Plan]:
-        """Yield simpler plans, the most drastic first. They may make no sense, and may repeat."""
+    def plan(self, rng: random.Random) -> Plan:
+        """Return a random plan."""
+        return self.drawn(Dice(rng))
 
     def smaller(self, plan: Plan) -> Iterator[Plan]:
         """Yield simpler plans, the most drastic first; none is the plan itself."""
-        for other in self.simpler(copy.deepcopy(plan)):
-            if other != plan:
-                yield other
+        return (other for other in ways(*self.simpler)(plan) if other != plan)
 
-    def case(self, plan: Plan, folder: Path) -> Case:
-        """Write the input into ``folder`` and return the case. Raises PlanError and OSError."""
-        return self.question(plan).case(folder)
 
-    def rules(self, plan: Plan) -> tuple[str, ...]:
-        """Return the rules that a plan is about, the main one first. Raises PlanError."""
-        return self.question(plan).rules
+KINDS = {"open": "read", "read": "read", "slice": "slice", "write": "write", "index": "index"}
+"""Step -> kind of case. The other steps have no inputs that could be made by chance."""
+AREAS = {"slice": "slice", "write": "writer", "index": "index"}
+
+
+def case_from(
+    step: str,
+    files: Mapping[str, bytes],
+    entry: str,
+    action: Mapping[str, Any] | None,
+    expectation: Mapping[str, Any],
+    rules: tuple[str, ...],
+    folder: Path,
+) -> Case:
+    """Write the files into ``folder`` and return the case that hands them over.
+
+    Raises ValueError for a step that is not among ``KINDS`` or an expectation or action that is not in the
+    manifest's form, OSError when a file cannot be written.
+    """
+    if step not in KINDS:
+        raise ValueError(f"step {step!r} hands over no input; steps that do: {', '.join(KINDS)}")
+    try:
+        options = {k: Expectation.from_json(dict(v)) for k, v in expectation.get("options", {}).items()}
+        expect = None if options else Expectation.from_json(dict(expectation))
+    except (KeyError, TypeError, AttributeError) as err:
+        raise ValueError(f"no expectation in the form of the manifest: {type(err).__name__}: {err}") from err
+    for why in action_faults(KINDS[step], action) if action is not None else ():
+        raise ValueError(f"no action in the form of the manifest: it {why}")
+    return Case(
+        id=f"{AREAS.get(step, _area(rules))}/fuzzed",
+        kind=KINDS[step],
+        title="",
+        description="",
+        rules=tuple(rules),
+        level=expectation.get("level", "must"),
+        importance="medium",
+        features=tuple(expectation.get("features", ())),
+        steps=tuple(s for s in STEPS if KINDS.get(s) == KINDS[step]),
+        input=_input(step, files, entry, folder),
+        action=action,
+        budget=None,
+        heavy=False,
+        choice=expectation.get("choice") if options else None,
+        expect=expect,
+        options=options,
+        smoke=False,
+        affects=(),
+        source={"kind": "fuzz"},
+    )
+
+
+READ_AREAS = {"FRM": "framing", "HDR": "header", "ENT": "entry", "DTY": "dtype", "SHP": "shape"}
+READ_AREAS |= {"OFF": "layout", "MET": "metadata", "DAT": "data"}
+
+
+def _area(rules: tuple[str, ...]) -> str:
+    """Return the area of the corpus that a read case of these rules belongs to."""
+    return READ_AREAS.get(rules[0][:3] if rules else "", "framing")
+
+
+def _input(step: str, files: Mapping[str, bytes], entry: str, folder: Path) -> Input:
+    if not files:
+        return Input()
+    rows = []
+    for path, data in sorted(files.items()):
+        target = folder / path
+        if not target.resolve().is_relative_to(folder.resolve()):
+            raise ValueError(f"the input's file {path!r} lies outside of its folder")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # A new file: whoever still has the last one mapped must not see it change.
+        target.unlink(missing_ok=True)
+        target.write_bytes(data)
+        template = path == entry and ROOT_MARK in data
+        rows.append(DirectoryFile(target, path, hashlib.sha256(data).hexdigest(), len(data), template))
+    opened = next((row for row in rows if row.path == entry), None)
+    if opened is None:
+        raise ValueError(f"the input has no file {entry!r} to hand over, only {', '.join(sorted(files))}")
+    return Input(opened.source, (), opened.sha256, opened.size, tuple(rows) if step == "index" else (), entry)

@@ -8,7 +8,6 @@ writes it).
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterator
 from math import prod
 from typing import Any
@@ -17,67 +16,10 @@ from safetensors_corpus.author.file import filled, pattern, size_of
 from safetensors_corpus.author.slice import SliceBuilder, index_items
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from .question import Asking, Fault, Plan, PlanError, PlanQuestion, asked, rejecting
+from .question import Asking, Fault, PlanError, PlanQuestion, asked, rejecting
 from .slice_rules import aim_at
-from .values import Dice, changed, dtypes, each, elements_of_a_byte, fewer, numbers, rows, shapes, texts
-
-LAST = "\u00a7"
-"""Name of that tensor."""
-RESERVED = "__metadata__"
-LARGEST = 4096
-"""Elements of one tensor at most."""
-
-
-class Slices(Asking):
-    """Slices of one tensor of a file."""
-
-    step = "slice"
-
-    def plan(self, rng: random.Random) -> Plan:
-        """Return a random plan."""
-        return random_plan(rng)
-
-    def question(self, plan: Plan) -> PlanQuestion:
-        """Return what a plan asks. Raises PlanError."""
-        builder = _file(plan)
-        index = index_items(plan["index"])
-        builder.ask(plan["ask"], *index)
-        broken = []
-        if plan["fault"] is not None:
-            rule, code = BROKEN[plan["fault"]]
-            broken.append(Fault((rule,), (code,)))
-        tensor = next((t for t in plan["tensors"] if t["name"] == plan["ask"]), None)
-        if tensor is None:
-            broken.append(Fault(("API-02",), ("API_NO_SUCH_TENSOR",)))
-            return asked(self, plan, builder, rejecting(broken))
-        dtype, data = tensor["dtype"], builder.told(plan["ask"]).data
-        aim, answers = aim_at(dtype, tensor["shape"], index, data, broken)
-        for option, (shape, part) in answers.items():
-            if DTYPE_BITS[dtype] % 8 or option is not None or [] in plan["index"]:
-                builder.gives(shape, part, option)
-        return asked(self, plan, builder, aim)
-
-    def simpler(self, plan: Plan) -> Iterator[Plan]:
-        """Yield simpler plans."""
-        if plan["fault"] is not None:
-            yield changed(plan, fault=None)
-        yield changed(plan, tensors=[t for t in plan["tensors"] if t["name"] == plan["ask"]])
-        for tensors in fewer(plan["tensors"]):
-            yield changed(plan, tensors=tensors)
-        for index in fewer(plan["index"]):
-            yield changed(plan, index=index)
-        for tensors in rows(plan["tensors"], "shape", shapes):
-            yield changed(plan, tensors=tensors)
-        yield from _lower_rank(plan)
-        for index in each(plan["index"], _items):
-            yield changed(plan, index=index)
-        for tensors in rows(plan["tensors"], "dtype", dtypes):
-            yield changed(plan, tensors=tensors)
-        if plan["pad"] or plan["backwards"]:
-            yield changed(plan, pad=0, backwards=False)
-            yield changed(plan, pad=0)
-            yield changed(plan, backwards=False)
-        yield from _renamed(plan)
+from .smaller import dtypes, each, fewer, field, fixed, numbers, only, rows, shapes, texts, ways
+from .values import LARGEST, LAST, RESERVED, Dice, Plan, elements_of_a_byte, whole_bytes
 
 
 def _file(plan: Plan) -> SliceBuilder:
@@ -118,6 +60,11 @@ def _break(builder: SliceBuilder, fault: str) -> None:
     builder.trailer = b"\0" * 4 if fault == "trailing" else b""
 
 
+def _asked_alone(plan: Plan) -> Iterator[Plan]:
+    """Yield the plan with the tensor asked for and no others."""
+    yield {**plan, "tensors": [t for t in plan["tensors"] if t["name"] == plan["ask"]]}
+
+
 def _lower_rank(plan: Plan) -> Iterator[Plan]:
     """Yield plans with a dimension left out together with what the index says about it."""
     for at, tensor in enumerate(plan["tensors"]):
@@ -127,7 +74,7 @@ def _lower_rank(plan: Plan) -> Iterator[Plan]:
             shape = [*tensor["shape"][:dim], *tensor["shape"][dim + 1 :]]
             tensors = [*plan["tensors"][:at], {**tensor, "shape": shape}, *plan["tensors"][at + 1 :]]
             index = [*plan["index"][:dim], *plan["index"][dim + 1 :]]
-            yield changed(plan, tensors=tensors, index=index)
+            yield {**plan, "tensors": tensors, "index": index}
 
 
 def _items(item: Any) -> Iterator[Any]:
@@ -137,15 +84,11 @@ def _items(item: Any) -> Iterator[Any]:
     if isinstance(item, int):
         yield from numbers(item)
     elif isinstance(item, dict):
-        for key in ("step", "start", "stop"):
-            if item[key] is not None:
-                yield {**item, key: None}
-        for key in ("step", "start", "stop"):
-            if isinstance(item[key], int):
-                yield from ({**item, key: value} for value in numbers(item[key]))
+        keys = [key for key in ("step", "start", "stop") if item[key] is not None]
+        yield from ways(*(fixed(**{key: None}) for key in keys))(item)
+        yield from ways(*(field(key, only(int, numbers)) for key in keys))(item)
     elif isinstance(item, list):
-        yield from fewer(item)
-        yield from each(item, numbers)
+        yield from ways(fewer, each(numbers))(item)
     elif isinstance(item, str):
         yield from texts(item)
 
@@ -155,25 +98,14 @@ def _renamed(plan: Plan) -> Iterator[Plan]:
     for at, tensor in enumerate(plan["tensors"]):
         for name in texts(tensor["name"]):
             tensors = [*plan["tensors"][:at], {**tensor, "name": name}, *plan["tensors"][at + 1 :]]
-            yield changed(plan, tensors=tensors)
+            yield {**plan, "tensors": tensors}
             if tensor["name"] == plan["ask"]:
-                yield changed(plan, tensors=tensors, ask=name)
+                yield {**plan, "tensors": tensors, "ask": name}
 
 
 NAMES = (
-    "",
-    "../t",
-    "a/b",
-    "\u00e9",
-    "e\u0301",
-    "T",
-    "te",
-    "tensor.weight",
-    "t ",
-    "\u91cd\u307f",
-    "a\x00b",
-    "0",
-)
+    "", "../t", "a/b", "\u00e9", "e\u0301", "T", "te", "tensor.weight", "t ", "\u91cd\u307f", "a\x00b", "0",
+)  # fmt: skip
 EDGES = (2**31, 2**32, 2**53, 2**62, 2**63, 2**64, 2**65)
 STEPS = (2, 3, 7, 2**31, 2**32 + 1, 2**62, 2**63, 2**64 + 1)
 
@@ -186,46 +118,13 @@ BROKEN = {
 }
 """What may be wrong with the last tensor of a file, which nobody asks for: rule and code."""
 
-Twist = Callable[[Dice, Plan, dict[str, Any]], None]
-
-
-def random_plan(rng: random.Random) -> Plan:
-    """Return a random plan."""
-    return _plan(Dice(rng))
-
-
-def _plan(rng: Dice) -> Plan:
-    tensor = {"name": "t", "dtype": rng.choice(rng.dtypes), "shape": _shape(rng)}
-    if rng.random() < 0.15:
-        tensor["name"] = rng.choice(NAMES)
-    _whole_bytes(rng, tensor)
-    around = [_neighbour(rng, name) for name in ("before", "after", "later") if rng.random() < 0.6]
-    at = rng.randint(0, len(around))
-    out: Plan = {
-        "tensors": [*around[:at], tensor, *around[at:]],
-        "backwards": rng.random() < 0.2,
-        "pad": rng.randrange(8) if rng.random() < 0.25 else 0,
-        "fault": None,
-        "ask": tensor["name"],
-        "index": _clean(rng, tensor),
-    }
-    for _ in range(rng.choice((0, 0, 0, 0, 1, 1, 1, 2))):
-        rng.choice(TWISTS)(rng, out, tensor)
-    return out
+Tensor = dict[str, Any]
+Twist = Callable[[Dice, Plan, Tensor], None]
 
 
 def _shape(rng: Dice) -> list[int]:
     rank = rng.choice((0, 1, 1, 2, 2, 2, 3, 3, 4, 5))
     return [rng.choice((0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 6, 7) if rank < 4 else (1, 2, 3)) for _ in range(rank)]
-
-
-def _whole_bytes(rng: Dice, tensor: dict[str, Any]) -> None:
-    """Make the elements of a packed tensor fill whole bytes."""
-    shape, bits = tensor["shape"], DTYPE_BITS[tensor["dtype"]]
-    if prod(shape) * bits % 8:
-        if not shape:
-            shape.append(1)
-        shape[rng.choice((-1, -1, 0))] *= elements_of_a_byte(tensor["dtype"])
 
 
 def _neighbour(rng: Dice, name: str) -> dict[str, Any]:
@@ -234,7 +133,7 @@ def _neighbour(rng: Dice, name: str) -> dict[str, Any]:
     return {"name": name, "dtype": dtype, "shape": [rng.randint(0, 9) // unit * unit]}
 
 
-def _clean(rng: Dice, tensor: dict[str, Any]) -> list[Any]:
+def _clean(rng: Dice, tensor: Tensor) -> list[Any]:
     """Return an index within the bounds, of a packed tensor mostly along bytes."""
     shape = tensor["shape"]
     unit = 1 if rng.random() < 0.3 else elements_of_a_byte(tensor["dtype"])
@@ -278,7 +177,7 @@ def _range(start: Any = None, stop: Any = None, step: Any = None) -> dict[str, A
     return {"start": start, "stop": stop, "step": step}
 
 
-def _place(rng: Dice, out: Plan, tensor: dict[str, Any]) -> tuple[int, int]:
+def _place(rng: Dice, out: Plan, tensor: Tensor) -> tuple[int, int]:
     """Return the place of an index item and the size of its dimension; items are added up to it.
 
     Without dimensions that is a first item that has none.
@@ -295,29 +194,25 @@ def _place(rng: Dice, out: Plan, tensor: dict[str, Any]) -> tuple[int, int]:
     return dim, shape[dim]
 
 
-def _bound(rng: Dice, out: Plan, tensor: dict[str, Any]) -> None:
-    """Make a bound leave the dimension, count from the end, or grow huge."""
+def _range_at(rng: Dice, out: Plan, tensor: Tensor) -> tuple[int, int, dict[str, Any]]:
+    """Return the place of a range, the size of its dimension and the range."""
     at, size = _place(rng, out, tensor)
-    item = out["index"][at] if isinstance(out["index"][at], dict) else _range()
+    return at, size, out["index"][at] if isinstance(out["index"][at], dict) else _range()
+
+
+def _bound(rng: Dice, out: Plan, tensor: Tensor) -> None:
+    """Make a bound leave the dimension, count from the end, or grow huge."""
+    at, size, item = _range_at(rng, out, tensor)
     edge = rng.choice(EDGES) + rng.choice((-1, 0, 1, 2, 3))
-    values = (
-        size,
-        size + 1,
-        size + rng.randint(1, 9),
-        100,
-        -1,
-        -rng.randint(1, size + 1),
-        -size,
-        -size - 1,
-        -100,
-    )
+    near, back = rng.randint(1, 9), rng.randint(1, size + 1)
+    values = (size, size + 1, size + near, 100, -1, -back, -size, -size - 1, -100)
     value = rng.choice((*values, edge, edge, -edge))
     out["index"][at] = {**item, rng.choice(("start", "stop")): value}
     if rng.random() < 0.3:
         out["index"][at]["start" if item["start"] is None else "stop"] = rng.choice(values)
 
 
-def _reversed(rng: Dice, out: Plan, tensor: dict[str, Any]) -> None:
+def _reversed(rng: Dice, out: Plan, tensor: Tensor) -> None:
     """Make a range stop before it starts, or start at the end."""
     at, size = _place(rng, out, tensor)
     start = rng.randint(min(1, size), size)
@@ -325,23 +220,21 @@ def _reversed(rng: Dice, out: Plan, tensor: dict[str, Any]) -> None:
     out["index"][at] = _range(start, stop, rng.choice((None, None, 2, -1)))
 
 
-def _step(rng: Dice, out: Plan, tensor: dict[str, Any]) -> None:
+def _step(rng: Dice, out: Plan, tensor: Tensor) -> None:
     """Give a range a step, forwards or backwards."""
-    at, size = _place(rng, out, tensor)
-    item = out["index"][at] if isinstance(out["index"][at], dict) else _range()
+    at, size, item = _range_at(rng, out, tensor)
     step = rng.choice((*STEPS, 2, 2, 3, -1, -1, -2, -rng.choice(STEPS)))
     out["index"][at] = {**item, "step": step}
     if step < 0 and rng.random() < 0.5:
         out["index"][at] |= {"start": rng.choice((None, max(size - 1, 0))), "stop": rng.choice((None, 0, 1))}
 
 
-def _zero_step(rng: Dice, out: Plan, tensor: dict[str, Any]) -> None:
-    at, _ = _place(rng, out, tensor)
-    item = out["index"][at] if isinstance(out["index"][at], dict) else _range()
+def _zero_step(rng: Dice, out: Plan, tensor: Tensor) -> None:
+    at, _, item = _range_at(rng, out, tensor)
     out["index"][at] = {**item, "step": 0}
 
 
-def _outside(rng: Dice, out: Plan, tensor: dict[str, Any]) -> None:
+def _outside(rng: Dice, out: Plan, tensor: Tensor) -> None:
     """Make an integer leave its dimension."""
     at, size = _place(rng, out, tensor)
     row = prod(tensor["shape"][at + 1 :]) * max(DTYPE_BITS[tensor["dtype"]] // 8, 1)
@@ -352,7 +245,7 @@ def _outside(rng: Dice, out: Plan, tensor: dict[str, Any]) -> None:
     )
 
 
-def _extra(rng: Dice, out: Plan, tensor: dict[str, Any]) -> None:
+def _extra(rng: Dice, out: Plan, tensor: Tensor) -> None:
     """Add items until there are too many."""
     extra = rng.choice((0, 1, -1, _range(), _range(0, 0), _range(0, 1)))
     while len([i for i in out["index"] if i not in ("...", None)]) <= len(tensor["shape"]):
@@ -361,7 +254,7 @@ def _extra(rng: Dice, out: Plan, tensor: dict[str, Any]) -> None:
         out["index"].insert(rng.randint(0, len(out["index"])), "...")
 
 
-def _strange(rng: Dice, out: Plan, tensor: dict[str, Any]) -> None:
+def _strange(rng: Dice, out: Plan, tensor: Tensor) -> None:
     """Put something in that is no index."""
     at, _ = _place(rng, out, tensor)
     bad = rng.choice((1.0, 1.5, 0.0, "1", "a", "", ":"))
@@ -371,18 +264,18 @@ def _strange(rng: Dice, out: Plan, tensor: dict[str, Any]) -> None:
         out["index"][at] = bad
 
 
-def _dots(rng: Dice, out: Plan, tensor: dict[str, Any]) -> None:  # noqa: ARG001
+def _dots(rng: Dice, out: Plan, _tensor: Tensor) -> None:
     """Have two ellipses."""
     out["index"] = [i for i in out["index"] if i != "..."]
     for _ in range(2):
         out["index"].insert(rng.randint(0, len(out["index"])), "...")
 
 
-def _axis(rng: Dice, out: Plan, tensor: dict[str, Any]) -> None:  # noqa: ARG001
+def _axis(rng: Dice, out: Plan, _tensor: Tensor) -> None:
     out["index"].insert(rng.randint(0, len(out["index"])), None)
 
 
-def _list(rng: Dice, out: Plan, tensor: dict[str, Any]) -> None:
+def _list(rng: Dice, out: Plan, tensor: Tensor) -> None:
     """Ask for a list of positions, at times one that is not there."""
     at, size = _place(rng, out, tensor)
     reach = size if rng.random() < 0.7 else size + 3
@@ -391,15 +284,15 @@ def _list(rng: Dice, out: Plan, tensor: dict[str, Any]) -> None:
     out["index"][at] = places
 
 
-def _truth(rng: Dice, out: Plan, tensor: dict[str, Any]) -> None:  # noqa: ARG001
+def _truth(rng: Dice, out: Plan, _tensor: Tensor) -> None:
     out["index"] = [rng.random() < 0.5, *([_range()] if rng.random() < 0.2 else [])]
 
 
-def _broken(rng: Dice, out: Plan, tensor: dict[str, Any]) -> None:  # noqa: ARG001
+def _broken(rng: Dice, out: Plan, _tensor: Tensor) -> None:
     out["fault"] = rng.choice(tuple(BROKEN))
 
 
-def _unknown(rng: Dice, out: Plan, tensor: dict[str, Any]) -> None:  # noqa: ARG001
+def _unknown(rng: Dice, out: Plan, _tensor: Tensor) -> None:
     """Ask for a name that is like one of the file."""
     name = rng.choice(out["tensors"])["name"]
     like = (name.upper(), name[:-1], name + ".weight", name + " ", " " + name, "__metadata__", "")
@@ -411,3 +304,64 @@ TWISTS: tuple[Twist, ...] = (
     _outside, _outside, _extra, _strange, _dots, _broken, _unknown,
 )  # fmt: skip
 """What makes a clean index something else; the first ten mostly choices, the others faults."""
+
+
+class Slices(Asking):
+    """Slices of one tensor of a file."""
+
+    step = "slice"
+
+    simpler = (
+        fixed(fault=None),
+        _asked_alone,
+        field("tensors", fewer),
+        field("index", fewer),
+        field("tensors", rows("shape", shapes)),
+        _lower_rank,
+        field("index", each(_items)),
+        field("tensors", rows("dtype", dtypes)),
+        fixed(pad=0, backwards=False),
+        fixed(pad=0),
+        fixed(backwards=False),
+        _renamed,
+    )
+
+    def drawn(self, rng: Dice) -> Plan:
+        """Return a random plan."""
+        tensor: Tensor = {"name": "t", "dtype": rng.choice(rng.dtypes), "shape": _shape(rng)}
+        if rng.random() < 0.15:
+            tensor["name"] = rng.choice(NAMES)
+        whole_bytes(tensor["shape"], tensor["dtype"], lambda: rng.choice((-1, -1, 0)))
+        around = [_neighbour(rng, name) for name in ("before", "after", "later") if rng.random() < 0.6]
+        at = rng.randint(0, len(around))
+        out: Plan = {
+            "tensors": [*around[:at], tensor, *around[at:]],
+            "backwards": rng.random() < 0.2,
+            "pad": rng.randrange(8) if rng.random() < 0.25 else 0,
+            "fault": None,
+            "ask": tensor["name"],
+            "index": _clean(rng, tensor),
+        }
+        for _ in range(rng.choice((0, 0, 0, 0, 1, 1, 1, 2))):
+            rng.choice(TWISTS)(rng, out, tensor)
+        return out
+
+    def question(self, plan: Plan) -> PlanQuestion:
+        """Return what a plan asks. Raises PlanError."""
+        builder = _file(plan)
+        index = index_items(plan["index"])
+        builder.ask(plan["ask"], *index)
+        broken = []
+        if plan["fault"] is not None:
+            rule, code = BROKEN[plan["fault"]]
+            broken.append(Fault((rule,), (code,)))
+        tensor = next((t for t in plan["tensors"] if t["name"] == plan["ask"]), None)
+        if tensor is None:
+            broken.append(Fault(("API-02",), ("API_NO_SUCH_TENSOR",)))
+            return asked(self, plan, builder, rejecting(broken))
+        dtype, data = tensor["dtype"], builder.told(plan["ask"]).data
+        aim, answers = aim_at(dtype, tensor["shape"], index, data, broken)
+        for option, (shape, part) in answers.items():
+            if DTYPE_BITS[dtype] % 8 or option is not None or [] in plan["index"]:
+                builder.gives(shape, part, option)
+        return asked(self, plan, builder, aim)

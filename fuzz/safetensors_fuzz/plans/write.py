@@ -9,211 +9,58 @@ tensors of the file that stands there), ``properties`` and ``file_size_limit``.
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Iterator, Mapping
-from itertools import chain
+from collections.abc import Iterator
 from math import prod
 from typing import Any
 
 from safetensors_corpus import recipe
-from safetensors_corpus.author.file import pattern
 from safetensors_corpus.author.write import WriteBuilder
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from .question import Asking, Plan, PlanError, PlanQuestion, asked
-from .values import Dice, changed, dtypes, each, elements_of_a_byte, fewer, numbers, rows, shapes, texts
-from .write_rules import (
-    MUST,
-    OTHER_TYPES,
-    RESERVED,
-    SHOULD,
-    aim_at,
-    check_foreign,
-    check_limit,
-    check_place,
-    keepers,
-    sharing,
-)
-
-CANARY = b"foreign memory! " * 4
-"""Stands around what is given, so that a writer that reads past it gives itself away."""
-LARGEST = 48 << 10
-"""Bytes of all memory of a plan at most."""
-TARGETS = ("new", "file", "link", "input", "missing-folder")
+from . import write_rules
+from .question import Asking, PlanQuestion, asked
+from .smaller import dtypes, each, every, fewer, field, fixed, numbers, only, rows, shapes, texts, ways
+from .values import Dice, Plan, Twist, setting, whole_bytes
 
 
-class Writes(Asking):
-    """Saving tensors and metadata."""
-
-    step = "write"
-
-    def plan(self, rng: random.Random) -> Plan:
-        """Return a random plan."""
-        return random_plan(rng)
-
-    def question(self, plan: Plan) -> PlanQuestion:
-        """Return what a plan asks. Raises PlanError."""
-        _check(plan)
-        own = {name: _memory(name, storage) for name, storage in plan["storages"].items()}
-        for tensor in plan["tensors"]:
-            if tensor["storage"] not in own:
-                raise PlanError(f"no storage {tensor['storage']!r}")
-            check_place(tensor, own[tensor["storage"]])
-        guards = {name: CANARY if s["guard"] else b"" for name, s in plan["storages"].items()}
-        memory = {name: guards[name] + data + guards[name] for name, data in own.items()}
-        tensors = [{**t, "offset": t["offset"] + len(guards[t["storage"]])} for t in plan["tensors"]]
-        aim = aim_at(plan, memory, tensors)
-        builder = WriteBuilder(plan["target"], list(plan["properties"]), plan["file_size_limit"])
-        for name, data in memory.items():
-            builder.storage(name, data if len(data) < 1024 else recipe.from_bytes(data))
-        for tensor in tensors:
-            builder.give(**tensor)
-        metadata = _handed_over(plan["metadata"])
-        builder.metadata(metadata)
-        for row in plan["before"]:
-            builder.before.tensor(row["name"], row["dtype"], row["shape"])
-        if aim.choice == "shared-memory":
-            _stored_once(builder, [t["name"] for t in tensors], metadata, sharing(memory, tensors))
-        if plan["file_size_limit"] is not None:
-            check_limit(plan["file_size_limit"], tensors)
-        if "no-foreign-bytes" in plan["properties"]:
-            check_foreign(builder.action(), memory, tensors)
-        return asked(self, plan, builder, aim)
-
-    def simpler(self, plan: Plan) -> Iterator[Plan]:
-        """Yield simpler plans."""
-        for tensors in fewer(plan["tensors"]):
-            yield _used(changed(plan, tensors=tensors))
-        if plan["metadata"] is not None:
-            yield changed(plan, metadata=None)
-        yield changed(plan, target="new", before=[], properties=[])
-        for properties in fewer(plan["properties"]):
-            yield changed(plan, properties=properties)
-        for before in fewer(plan["before"]):
-            yield changed(plan, before=before)
-        if plan["target"] in ("link", "file"):
-            yield changed(plan, target="file")
-            yield changed(plan, target="new", before=[])
-        if plan["file_size_limit"] is not None:
-            yield changed(plan, file_size_limit=None)
-        yield from _plainer_memory(plan)
-        yield from _plainer_tensors(plan)
-        for before in chain(rows(plan["before"], "shape", shapes), rows(plan["before"], "dtype", dtypes)):
-            yield changed(plan, before=before)
-        if plan["metadata"] is not None and "items" in plan["metadata"]:
-            items = plan["metadata"]["items"]
-            for other in chain(fewer(items), each(items, _pairs)):
-                yield changed(plan, metadata={"items": other})
+def _fewer_tensors(plan: Plan) -> Iterator[Plan]:
+    """Yield plans with fewer tensors, and without the storages that none of them is in."""
+    for tensors in fewer(plan["tensors"]):
+        used = {tensor["storage"] for tensor in tensors}
+        storages = {name: s for name, s in plan["storages"].items() if name in used}
+        yield {**plan, "tensors": tensors, "storages": storages}
 
 
-def _check(plan: Plan) -> None:
-    """Look at the plan as a whole. Raises PlanError."""
-    if plan["target"] not in TARGETS:
-        raise PlanError(f"unknown target {plan['target']!r}")
-    stands = plan["target"] in ("file", "link", "input")
-    if bool(plan["before"]) and not stands:
-        raise PlanError("a file before at a new target")
-    if plan["target"] == "input" and (plan["tensors"] or plan["metadata"] is not None or plan["properties"]):
-        raise PlanError("a file that is saved again is all that is given")
-    if unknown := set(plan["properties"]) - {*SHOULD, *MUST}:
-        raise PlanError(f"unknown properties {sorted(unknown)}")
-    if "idempotent" in plan["properties"] and plan["metadata"] is not None:
-        raise PlanError("saving again drops metadata")
-    if "keeps-link" in plan["properties"] and plan["target"] != "link":
-        raise PlanError("no link to keep")
-    names = [row["name"] for row in plan["before"]]
-    if len({*names, RESERVED}) != len(names) + 1:
-        raise PlanError("a name of the file before stands twice, or is reserved")
-    if sum(storage["size"] for storage in plan["storages"].values()) > LARGEST:
-        raise PlanError("too much memory")
-    if "no-foreign-bytes" in plan["properties"]:
-        guarded = [s for s in plan["storages"].values() if s["guard"]]
-        if not guarded or any(s["fill"] for s in plan["storages"].values()):
-            raise PlanError("what is foreign cannot be told from what is given")
-
-
-def _memory(name: str, storage: Mapping[str, Any]) -> bytes:
-    size, fill = storage["size"], bytes.fromhex(storage["fill"])
-    return (fill * (size // len(fill) + 1))[:size] if fill else pattern(name, size)
-
-
-def _handed_over(metadata: Mapping[str, Any] | None) -> Any:
-    """Return the metadata to hand over. Raises PlanError."""
-    if metadata is None:
-        return None
-    if "value" in metadata:
-        if not metadata["value"] or isinstance(metadata["value"], dict):
-            raise PlanError("a map, or something that may stand for none")
-        return metadata["value"]
-    try:
-        out = {key: value for key, value in metadata["items"]}  # noqa: C416
-    except TypeError as err:
-        raise PlanError(f"no metadata key: {err}") from err
-    if len(out) != len(metadata["items"]):
-        raise PlanError("a metadata key stands twice")
-    return out
-
-
-def _stored_once(builder: WriteBuilder, names: list[str], metadata: Any, groups: list[Any]) -> None:
-    """Say what the file holds when of the tensors that share memory one alone is stored."""
-    if not all(map(keepers, groups)):
-        return
-    kept = {name: keepers(group)[0] for group in groups for name, _ in group}
-    left = {name: keeper for name, keeper in kept.items() if name != keeper}
-    if set(left) & set(metadata or {}):
-        raise PlanError("a note has the name of a metadata key")
-    stored = [name for name in names if name not in left]
-    builder.holds(*stored, metadata=metadata, option="once")
-    builder.holds(*stored, metadata={**(metadata or {}), **left}, option="noted")
-
-
-def _used(plan: Plan) -> Plan:
-    """Leave out the storages that no tensor is in."""
-    used = {tensor["storage"] for tensor in plan["tensors"]}
-    return {**plan, "storages": {name: s for name, s in plan["storages"].items() if name in used}}
-
-
-def _plainer_memory(plan: Plan) -> Iterator[Plan]:
-    for name, storage in plan["storages"].items():
-        for key, value in (("guard", False), ("fill", "")):
-            if storage[key] != value:
-                yield changed(plan, storages={**plan["storages"], name: {**storage, key: value}})
-        for size in numbers(storage["size"]):
-            yield changed(plan, storages={**plan["storages"], name: {**storage, "size": size}})
-
-
-def _plainer_tensors(plan: Plan) -> Iterator[Plan]:
-    tensors = plan["tensors"]
-    for at, tensor in enumerate(tensors):
-        for other in _plainer(tensor):
-            yield changed(plan, tensors=[*tensors[:at], other, *tensors[at + 1 :]])
+def _nearer_target(plan: Plan) -> Iterator[Plan]:
+    if plan["target"] in ("link", "file"):
+        yield {**plan, "target": "file"}
+        yield {**plan, "target": "new", "before": []}
 
 
 def _plainer(tensor: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield simpler tensors."""
-    if tensor["strides"] is not None:
+    if tensor["strides"] is None:
+        yield from field("shape", shapes)(tensor)
+    else:
         yield {**tensor, "strides": None}
         for dim in range(len(tensor["shape"])):
             pair = {key: [*tensor[key][:dim], *tensor[key][dim + 1 :]] for key in ("shape", "strides")}
             yield {**tensor, **pair}
-        yield from ({**tensor, "strides": strides} for strides in each(tensor["strides"], numbers))
-        yield from ({**tensor, "shape": shape} for shape in each(tensor["shape"], numbers))
-    else:
-        yield from ({**tensor, "shape": shape} for shape in shapes(tensor["shape"]))
-    if tensor["byteorder"] == "big":
-        yield {**tensor, "byteorder": "little"}
-    if tensor["nbytes"] is not None:
-        yield {**tensor, "nbytes": None}
-        yield from ({**tensor, "nbytes": nbytes} for nbytes in numbers(tensor["nbytes"]))
-    yield from ({**tensor, "offset": offset} for offset in numbers(tensor["offset"]))
-    if tensor["dtype"] in DTYPE_BITS:
-        yield from ({**tensor, "dtype": dtype} for dtype in dtypes(tensor["dtype"]))
-    if isinstance(tensor["name"], str):
-        yield from ({**tensor, "name": name} for name in texts(tensor["name"]))
+        yield from ways(field("strides", each(numbers)), field("shape", each(numbers)))(tensor)
+    yield from _plainer_anyway(tensor)
 
 
-def _pairs(pair: list[Any]) -> Iterator[list[Any]]:
-    yield from each(pair, lambda text: texts(text) if isinstance(text, str) else iter(()))
+_plainer_anyway = ways(
+    fixed(byteorder="little"),
+    fixed(nbytes=None),
+    field("nbytes", only(int, numbers)),
+    field("offset", numbers),
+    field("dtype", dtypes),
+    field("name", only(str, texts)),
+)
+
+
+_plainer_metadata = only(dict, field("items", ways(fewer, each(each(only(str, texts))))))
 
 
 NAMES = (
@@ -243,15 +90,26 @@ DISK = 4096
 """Largest file in bytes where the disk is full."""
 
 
-def _add(out: Plan, name: str, dtype: str, shape: list[int], storage: str, **more: Any) -> None:
+def _add(out: Plan, name: Any, dtype: str, shape: list[int], storage: str, **more: Any) -> None:
+    """Add a tensor in a storage that is there."""
     tensor = {"name": name, "dtype": dtype, "shape": shape, "storage": storage, "offset": 0, "strides": None}
     out["tensors"].append({**tensor, "byteorder": "little", "nbytes": None, **more})
 
 
-def _storage(out: Plan, dtype: str, size: int, *, guard: bool) -> str:
-    name = f"view {len(out['storages'])}"
-    out["storages"][name] = {"size": size, "fill": "000101" if dtype == "BOOL" else "", "guard": guard}
+def _storage(
+    out: Plan, dtype: str, size: int, *, guard: bool, fill: str | None = None, kind: str = "view"
+) -> str:
+    """Add a storage and return its name."""
+    name = f"{kind} {len(out['storages'])}"
+    fill = (SPECIAL["BOOL"] if dtype == "BOOL" else "") if fill is None else fill
+    out["storages"][name] = {"size": size, "fill": fill, "guard": guard}
     return name
+
+
+def _add_own(out: Plan, name: Any, dtype: str, shape: list[int], size: int, **more: Any) -> None:
+    """Add a tensor with a storage of its own, filled with ``fill``."""
+    fill = more.pop("fill", None)
+    _add(out, name, dtype, shape, _storage(out, dtype, size, guard=False, fill=fill, kind="memory"), **more)
 
 
 def _guarded(rng: Dice, out: Plan) -> bool:
@@ -345,8 +203,7 @@ def parts(rng: Dice, out: Plan) -> None:
     gap = rng.choice((0, 0, width))
     storage = _storage(out, dtype, sum(lengths) * width + len(lengths) * gap, guard=_guarded(rng, out))
     offset = 0
-    names = rng.sample("xyz", len(lengths))
-    for name, length in zip(names, lengths, strict=True):
+    for name, length in zip(rng.sample("xyz", len(lengths)), lengths, strict=True):
         _add(out, name, dtype, [length], storage, offset=offset)
         offset += length * width + gap
 
@@ -363,75 +220,18 @@ def shared(rng: Dice, out: Plan) -> None:
         _add(out, name, dtype, list(shape), storage, offset=first * width)
 
 
-Twist = Callable[[Dice, Plan], None]
-
-
-def random_plan(rng: random.Random) -> Plan:
-    """Return a random plan."""
-    return _plan(Dice(rng))
-
-
-def _plan(rng: Dice) -> Plan:
-    out: Plan = {
-        "storages": {},
-        "tensors": [],
-        "metadata": None,
-        "target": "new",
-        "before": [],
-        "properties": [],
-        "file_size_limit": None,
-    }
-    if rng.random() < 0.05:
-        return _saved_again(rng, out)
-    for number in range(rng.choice((0, 1, 1, 1, 2, 2, 3, 4))):
-        _ordinary(rng, out, "abcd"[number])
-    rng.shuffle(out["tensors"])
-    roll = rng.random()
-    if roll < 0.35:
-        for _ in range(rng.choice((1, 1, 2))):
-            rng.choice(UNUSUAL)(rng, out)
-    elif roll < 0.5:
-        rng.choice(CHOICES)(rng, out)
-    elif roll < 0.8:
-        for _ in range(rng.choice((1, 1, 1, 2))):
-            rng.choice(FAULTS)(rng, out)
-        if rng.random() < 0.5:
-            out["properties"] = ["target-unchanged"]
-            _over_old_file(rng, out)
-    elif roll < 0.92:
-        _recommended(rng, out)
-    return out
-
-
 def shape_for(rng: Dice, dtype: str, rank: int | None = None) -> list[int]:
     """Return a small shape, of packed elements one of whole bytes."""
     rank = rng.choice((0, 1, 1, 1, 2, 2, 3, 4, 7, 8)) if rank is None else rank
     shape = [rng.choice((0, 1, 2, 2, 3, 3, 4, 5) if rank < 4 else (1, 1, 2, 3)) for _ in range(rank)]
-    bits = DTYPE_BITS.get(dtype, 8)
-    if prod(shape) * bits % 8:
-        if not shape:
-            shape.append(1)
-        shape[-1] *= elements_of_a_byte(dtype)
+    whole_bytes(shape, dtype)
     return shape
 
 
-def add(out: Plan, name: Any, dtype: str, shape: list[int], size: int, **more: Any) -> dict[str, Any]:
-    """Add a tensor with a storage of its own, or in ``storage``, and return it."""
-    storage = more.pop("storage", None)
-    if storage is None:
-        storage = f"memory {len(out['storages'])}"
-        fill = more.pop("fill", SPECIAL["BOOL"] if dtype == "BOOL" else "")
-        out["storages"][storage] = {"size": size, "fill": fill, "guard": more.pop("guard", False)}
-    tensor = {"name": name, "dtype": dtype, "shape": shape, "storage": storage, "offset": 0, "strides": None}
-    tensor |= {"byteorder": "little", "nbytes": None, **more}
-    out["tensors"].append(tensor)
-    return tensor
-
-
-def _ordinary(rng: Dice, out: Plan, name: Any, dtype: str | None = None) -> dict[str, Any]:
-    dtype = rng.choice(rng.dtypes) if dtype is None else dtype
+def _ordinary(rng: Dice, out: Plan, name: Any) -> None:
+    dtype = rng.choice(rng.dtypes)
     shape = shape_for(rng, dtype)
-    return add(out, name, dtype, shape, prod(shape) * DTYPE_BITS[dtype] // 8)
+    _add_own(out, name, dtype, shape, prod(shape) * DTYPE_BITS[dtype] // 8)
 
 
 def _saved_again(rng: Dice, out: Plan) -> Plan:
@@ -478,20 +278,20 @@ def _values(rng: Dice, out: Plan) -> None:
     """Give values that a conversion would change."""
     dtype = rng.choice(tuple(SPECIAL))
     size = 2 * len(bytes.fromhex(SPECIAL[dtype]))
-    add(out, "values", dtype, [size * 8 // DTYPE_BITS[dtype]], size, fill=SPECIAL[dtype])
+    _add_own(out, "values", dtype, [size * 8 // DTYPE_BITS[dtype]], size, fill=SPECIAL[dtype])
 
 
-def _alike(rng: Dice, out: Plan) -> None:  # noqa: ARG001 - all of its kind take the same
+def _alike(_: Dice, out: Plan) -> None:
     """Give two tensors with equal bytes in different memory."""
     for name in ("one", "two"):
-        add(out, name, "U8", [4], 4, fill="07")
+        _add_own(out, name, "U8", [4], 4, fill="07")
 
 
 def _many(rng: Dice, out: Plan) -> None:
     """Give many tensors, in no order of their names."""
     count = rng.choice((9, 20, 130))
     for number in range(count):
-        add(out, f"layer.{number * 77 % count}", rng.choice(("U8", "F32")), [1], 4)
+        _add_own(out, f"layer.{number * 77 % count}", rng.choice(("U8", "F32")), [1], 4)
 
 
 def _aligned_mix(rng: Dice, out: Plan) -> None:
@@ -499,7 +299,7 @@ def _aligned_mix(rng: Dice, out: Plan) -> None:
     for number in range(rng.randint(2, 6)):
         dtype = rng.choice(rng.dtypes)
         length = 4 if DTYPE_BITS[dtype] < 8 else rng.choice((1, 3))
-        add(out, f"mix {number}", dtype, [length], length * DTYPE_BITS[dtype] // 8)
+        _add_own(out, f"mix {number}", dtype, [length], length * DTYPE_BITS[dtype] // 8)
 
 
 def _over_old_file(rng: Dice, out: Plan) -> None:
@@ -510,10 +310,10 @@ def _over_old_file(rng: Dice, out: Plan) -> None:
 
 def _recommended(rng: Dice, out: Plan) -> None:
     """Look for a property that a file should have."""
-    name = rng.choice(tuple(SHOULD))
+    name = rng.choice(tuple(write_rules.SHOULD))
     out["properties"] = [name]
     if name == "keeps-link":
-        out["target"], out["before"] = "link", [{"name": "old", "dtype": "F32", "shape": [2]}]
+        out |= {"target": "link", "before": [{"name": "old", "dtype": "F32", "shape": [2]}]}
     elif name in ("keeps-mode", "one-file") and rng.random() < 0.5:
         _over_old_file(rng, out)
     if name == "header-padded":
@@ -562,7 +362,9 @@ def _bad_metadata(rng: Dice, out: Plan) -> None:
 
 def _bad_type(rng: Dice, out: Plan) -> None:
     shape = rng.choice(([2], [2], [], [0], [2, 2]))
-    add(out, "z", rng.choice(OTHER_TYPES), shape, 64, fill="00" if rng.random() < 0.5 else "")
+    _add_own(
+        out, "z", rng.choice(write_rules.OTHER_TYPES), shape, 64, fill="00" if rng.random() < 0.5 else ""
+    )
     rng.shuffle(out["tensors"])
 
 
@@ -575,30 +377,26 @@ def _bad_size(rng: Dice, out: Plan) -> None:
     wanted = prod(shape) * DTYPE_BITS[dtype] // 8
     by = rng.choice((-wanted, -1, 1, -(DTYPE_BITS[dtype] // 8), DTYPE_BITS[dtype] // 8, wanted, 4))
     nbytes = max(wanted + by, 0)
-    add(out, "sized", dtype, shape, nbytes, nbytes=nbytes, fill="01")
+    _add_own(out, "sized", dtype, shape, nbytes, nbytes=nbytes, fill="01")
 
 
-def _even_sizes(rng: Dice, out: Plan) -> None:  # noqa: ARG001 - all of its kind take the same
+def _even_sizes(_: Dice, out: Plan) -> None:
     """Hand over as many bytes too few as too many."""
     for name, nbytes in (("short", 4), ("long", 12)):
-        add(out, name, "F32", [2], nbytes, nbytes=nbytes)
+        _add_own(out, name, "F32", [2], nbytes, nbytes=nbytes)
 
 
 def _wraps(rng: Dice, out: Plan) -> None:
     dtype, shape, nbytes = rng.choice(WRAPS)
-    add(out, "wraps", dtype, list(shape), nbytes, nbytes=nbytes)
+    _add_own(out, "wraps", dtype, list(shape), nbytes, nbytes=nbytes)
 
 
 def _disk_full(rng: Dice, out: Plan) -> None:
     """Give more than the disk holds."""
     size = DISK * rng.choice((2, 3))
-    add(out, "large", "U8", [size], size, fill="07", nbytes=None)
+    _add_own(out, "large", "U8", [size], size, fill="07")
     out["tensors"][-1]["shape"] = [64, size // 64] if rng.random() < 0.3 else [size]
     out["file_size_limit"] = DISK
-
-
-def _missing_folder(rng: Dice, out: Plan) -> None:  # noqa: ARG001 - all of its kind take the same
-    out |= {"target": "missing-folder", "before": [], "properties": ["target-unchanged"]}
 
 
 UNUSUAL: tuple[Twist, ...] = (
@@ -606,10 +404,83 @@ UNUSUAL: tuple[Twist, ...] = (
     _over_old_file, contiguous, contiguous, parts,
 )  # fmt: skip
 CHOICES: tuple[Twist, ...] = (
-    strided, strided, strided, big_endian,
-    big_endian, shared, shared, _missing_folder,
+    strided, strided, strided, big_endian, big_endian, shared, shared,
+    setting(target="missing-folder", before=[], properties=["target-unchanged"]),
 )  # fmt: skip
 FAULTS: tuple[Twist, ...] = (
     _bad_name, _bad_name, _bad_metadata, _bad_metadata, _bad_type, _bad_type, _bad_size, _bad_size,
     _even_sizes, _wraps, _disk_full,
 )  # fmt: skip
+
+
+class Writes(Asking):
+    """Saving tensors and metadata."""
+
+    step = "write"
+
+    simpler = (
+        _fewer_tensors,
+        fixed(metadata=None),
+        fixed(target="new", before=[], properties=[]),
+        field("properties", fewer),
+        field("before", fewer),
+        _nearer_target,
+        fixed(file_size_limit=None),
+        field("storages", every(ways(fixed(guard=False), fixed(fill=""), field("size", numbers)))),
+        field("tensors", each(_plainer)),
+        field("before", ways(rows("shape", shapes), rows("dtype", dtypes))),
+        field("metadata", _plainer_metadata),
+    )
+
+    def drawn(self, rng: Dice) -> Plan:
+        """Return a random plan."""
+        out: Plan = {
+            "storages": {},
+            "tensors": [],
+            "metadata": None,
+            "target": "new",
+            "before": [],
+            "properties": [],
+            "file_size_limit": None,
+        }
+        if rng.random() < 0.05:
+            return _saved_again(rng, out)
+        for number in range(rng.choice((0, 1, 1, 1, 2, 2, 3, 4))):
+            _ordinary(rng, out, "abcd"[number])
+        rng.shuffle(out["tensors"])
+        roll = rng.random()
+        if roll < 0.35:
+            for _ in range(rng.choice((1, 1, 2))):
+                rng.choice(UNUSUAL)(rng, out)
+        elif roll < 0.5:
+            rng.choice(CHOICES)(rng, out)
+        elif roll < 0.8:
+            for _ in range(rng.choice((1, 1, 1, 2))):
+                rng.choice(FAULTS)(rng, out)
+            if rng.random() < 0.5:
+                out["properties"] = ["target-unchanged"]
+                _over_old_file(rng, out)
+        elif roll < 0.92:
+            _recommended(rng, out)
+        return out
+
+    def question(self, plan: Plan) -> PlanQuestion:
+        """Return what a plan asks. Raises PlanError."""
+        memory, tensors = write_rules.laid_out(plan)
+        aim = write_rules.aim_at(plan, memory, tensors)
+        builder = WriteBuilder(plan["target"], list(plan["properties"]), plan["file_size_limit"])
+        for name, data in memory.items():
+            builder.storage(name, data if len(data) < 1024 else recipe.from_bytes(data))
+        for tensor in tensors:
+            builder.give(**tensor)
+        metadata = write_rules.handed_over(plan["metadata"])
+        builder.metadata(metadata)
+        for row in plan["before"]:
+            builder.before.tensor(row["name"], row["dtype"], row["shape"])
+        if aim.choice == "shared-memory":
+            write_rules.stored_once(builder, metadata, memory, tensors)
+        if plan["file_size_limit"] is not None:
+            write_rules.check_limit(plan["file_size_limit"], tensors)
+        if "no-foreign-bytes" in plan["properties"]:
+            write_rules.check_foreign(builder.action(), memory, tensors)
+        return asked(self, plan, builder, aim)

@@ -12,13 +12,14 @@ from math import prod
 from typing import Any
 
 from safetensors_corpus.author.case import ACCEPT, Accept, Reject, reject
-from safetensors_corpus.author.write import covered
+from safetensors_corpus.author.file import pattern
+from safetensors_corpus.author.write import WriteBuilder, covered
 from safetensors_corpus.judging.written_file import FOREIGN, foreign_windows
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from .question import Aim, Fault, Plan, PlanError, accepting, choosing, rejecting
+from .question import Aim, Fault, PlanError, accepting, choosing, rejecting
+from .values import RESERVED, Plan
 
-RESERVED = "__metadata__"
 OTHER_TYPES = ("C128", "F128", "OBJECT", "STRING", "DATETIME", "VOID", "U4", "I4", "F8_E3M4")
 """Element types that the format does not have, as the corpus names them."""
 WIDEST = 16
@@ -38,6 +39,11 @@ SHOULD = {
 """Property that a written file should have -> its rule."""
 MUST = ("no-foreign-bytes", "target-unchanged")
 """Properties that every save must have."""
+CANARY = b"foreign memory! " * 4
+"""Stands around what is given, so that a writer that reads past it gives itself away."""
+LARGEST = 48 << 10
+"""Bytes of all memory of a plan at most."""
+TARGETS = ("new", "file", "link", "input", "missing-folder")
 REFUSE_NAME = Fault(("WRT-10",), ("WRT_BAD_NAME",))
 REFUSE_METADATA = Fault(("WRT-10", "MET-01"), ("WRT_BAD_METADATA",))
 
@@ -138,7 +144,7 @@ def _choice(
     """Return the choice that a plan without faults falls under, its options and further rules."""
     big = any(t["byteorder"] == "big" for t in tensors)
     views = not all(map(is_contiguous, tensors))
-    groups = sharing(memory, tensors)
+    groups = _sharing(memory, tensors)
     missing = plan["target"] == "missing-folder"
     if bool(groups) + missing + (big or views) > 1:
         raise PlanError("several choices at once")
@@ -153,7 +159,7 @@ def _choice(
         return "non-contiguous", {"copy": ACCEPT, "refuse": reject("WRT_NOT_CONTIGUOUS")}, ("WRT-01",)
     if groups:
         refused = reject("WRT_SHARED_STORAGE")
-        once = ACCEPT if all(map(keepers, groups)) else refused
+        once = ACCEPT if all(map(_keepers, groups)) else refused
         return "shared-memory", {"copy": ACCEPT, "refuse": refused, "once": once, "noted": once}, ()
     return None
 
@@ -162,7 +168,7 @@ Group = Sequence[tuple[str, frozenset[int]]]
 """Tensors that share memory: name, and the places of its bytes."""
 
 
-def sharing(memory: Mapping[str, bytes], tensors: Sequence[Mapping[str, Any]]) -> list[Group]:
+def _sharing(memory: Mapping[str, bytes], tensors: Sequence[Mapping[str, Any]]) -> list[Group]:
     """Return the groups of tensors that have bytes in common. Raises PlanError for views among them."""
     groups: list[list[tuple[Mapping[str, Any], frozenset[int]]]] = []
     for tensor in tensors:
@@ -179,10 +185,26 @@ def sharing(memory: Mapping[str, bytes], tensors: Sequence[Mapping[str, Any]]) -
     return [[(t["name"], places) for t, places in group] for group in shared]
 
 
-def keepers(group: Group) -> list[str]:
+def _keepers(group: Group) -> list[str]:
     """Return the names of those that hold all the bytes of a group, sorted."""
     whole = frozenset[int]().union(*(places for _, places in group))
     return sorted(name for name, places in group if places == whole)
+
+
+def stored_once(
+    builder: WriteBuilder, metadata: Any, memory: Mapping[str, bytes], tensors: Sequence[Mapping[str, Any]]
+) -> None:
+    """Say what the file holds when of the tensors that share memory one alone is stored."""
+    groups = _sharing(memory, tensors)
+    if not all(map(_keepers, groups)):
+        return
+    kept = {name: _keepers(group)[0] for group in groups for name, _ in group}
+    left = {name: keeper for name, keeper in kept.items() if name != keeper}
+    if set(left) & set(metadata or {}):
+        raise PlanError("a note has the name of a metadata key")
+    stored = [tensor["name"] for tensor in tensors if tensor["name"] not in left]
+    builder.holds(*stored, metadata=metadata, option="once")
+    builder.holds(*stored, metadata={**(metadata or {}), **left}, option="noted")
 
 
 def _about(plan: Plan, tensors: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -201,11 +223,75 @@ def _about(plan: Plan, tensors: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield "MET-03"
 
 
+def laid_out(plan: Plan) -> tuple[dict[str, bytes], list[dict[str, Any]]]:
+    """Return the bytes of each storage, guards included, and the tensors with offsets into those.
+
+    Raises PlanError for a plan that makes no sense.
+    """
+    _check(plan)
+    own = {name: _memory(name, storage) for name, storage in plan["storages"].items()}
+    for tensor in plan["tensors"]:
+        if tensor["storage"] not in own:
+            raise PlanError(f"no storage {tensor['storage']!r}")
+        _check_place(tensor, own[tensor["storage"]])
+    guards = {name: CANARY if s["guard"] else b"" for name, s in plan["storages"].items()}
+    memory = {name: guards[name] + data + guards[name] for name, data in own.items()}
+    return memory, [{**t, "offset": t["offset"] + len(guards[t["storage"]])} for t in plan["tensors"]]
+
+
+def _check(plan: Plan) -> None:
+    """Look at the plan as a whole. Raises PlanError."""
+    if plan["target"] not in TARGETS:
+        raise PlanError(f"unknown target {plan['target']!r}")
+    stands = plan["target"] in ("file", "link", "input")
+    if bool(plan["before"]) and not stands:
+        raise PlanError("a file before at a new target")
+    if plan["target"] == "input" and (plan["tensors"] or plan["metadata"] is not None or plan["properties"]):
+        raise PlanError("a file that is saved again is all that is given")
+    if unknown := set(plan["properties"]) - {*SHOULD, *MUST}:
+        raise PlanError(f"unknown properties {sorted(unknown)}")
+    if "idempotent" in plan["properties"] and plan["metadata"] is not None:
+        raise PlanError("saving again drops metadata")
+    if "keeps-link" in plan["properties"] and plan["target"] != "link":
+        raise PlanError("no link to keep")
+    names = [row["name"] for row in plan["before"]]
+    if len({*names, RESERVED}) != len(names) + 1:
+        raise PlanError("a name of the file before stands twice, or is reserved")
+    if sum(storage["size"] for storage in plan["storages"].values()) > LARGEST:
+        raise PlanError("too much memory")
+    if "no-foreign-bytes" in plan["properties"]:
+        guarded = [s for s in plan["storages"].values() if s["guard"]]
+        if not guarded or any(s["fill"] for s in plan["storages"].values()):
+            raise PlanError("what is foreign cannot be told from what is given")
+
+
+def _memory(name: str, storage: Mapping[str, Any]) -> bytes:
+    size, fill = storage["size"], bytes.fromhex(storage["fill"])
+    return (fill * (size // len(fill) + 1))[:size] if fill else pattern(name, size)
+
+
+def handed_over(metadata: Mapping[str, Any] | None) -> Any:
+    """Return the metadata to hand over. Raises PlanError."""
+    if metadata is None:
+        return None
+    if "value" in metadata:
+        if not metadata["value"] or isinstance(metadata["value"], dict):
+            raise PlanError("a map, or something that may stand for none")
+        return metadata["value"]
+    try:
+        out = {key: value for key, value in metadata["items"]}  # noqa: C416
+    except TypeError as err:
+        raise PlanError(f"no metadata key: {err}") from err
+    if len(out) != len(metadata["items"]):
+        raise PlanError("a metadata key stands twice")
+    return out
+
+
 ELEMENTS = 16_384
 """Elements of one tensor at most."""
 
 
-def check_place(tensor: Mapping[str, Any], memory: bytes) -> None:
+def _check_place(tensor: Mapping[str, Any], memory: bytes) -> None:
     """Make sure that a tensor can be made of its memory. Raises PlanError."""
     shape = tensor["shape"]
     if min(shape, default=0) < 0 or not 0 <= tensor["offset"] <= len(memory):

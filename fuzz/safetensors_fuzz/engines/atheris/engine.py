@@ -13,23 +13,21 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
-from safetensors_reference.variables import child_variables
+from safetensors_conformance.worker.variables import child_variables
 
 from ...findings import folder
-from ...findings.finding import Finding
+from ...findings.finding import Finding, bare
+from ...loop.recorder import Tally
+from ..order import Order, RunError
+from . import CANNOT_START, INTERRUPTED
 from .files import MAX_LEN, write_seeds
-from .target import CANNOT_START, INTERRUPTED, environment_of, load_atheris
-
-
-class TargetError(Exception):
-    """The target cannot do what it was asked; the text is its own."""
+from .loop import Config
+from .target import load_atheris
 
 
 @dataclass(frozen=True)
@@ -47,37 +45,6 @@ class Death:
     words: str
 
 
-@dataclass
-class AtherisResult:
-    """What a run did.
-
-    Attributes:
-        execs: inputs tried.
-        seconds: wall time, starting included.
-        findings: one of each signature, the smallest; those that lay in the output folder before are out.
-        outcomes: what all answered -> how often.
-        stages: how many inputs got past ``json``, past ``schema``, and were ``accepted``.
-        rules: rule -> inputs that break it.
-        tuples: different outcome tuples; of several processes the largest number.
-        known: signature of an earlier finding -> how often it came up again.
-        unstable: signature -> how often a fresh process gave the same answer again.
-        deaths: targets that died.
-        interrupted: ended by Ctrl-C.
-    """
-
-    execs: int = 0
-    seconds: float = 0.0
-    findings: tuple[Finding, ...] = ()
-    outcomes: Counter[str] = field(default_factory=Counter)
-    stages: Counter[str] = field(default_factory=Counter)
-    rules: Counter[str] = field(default_factory=Counter)
-    tuples: int = 0
-    known: Counter[str] = field(default_factory=Counter)
-    unstable: dict[str, int] = field(default_factory=dict)
-    deaths: list[Death] = field(default_factory=list)
-    interrupted: bool = False
-
-
 def input_of(words: str) -> bytes | None:
     """Return the input that libFuzzer says it wrote to a file."""
     _, said, rest = words.partition("Test unit written to ")
@@ -85,23 +52,14 @@ def input_of(words: str) -> bytes | None:
     return path.read_bytes() if said and path.is_file() else None
 
 
-def tally_of(path: Path) -> tuple[AtherisResult, str]:
+def tally_of(path: Path) -> tuple[Tally, str]:
     """Return the counts that one target wrote, and its folder of inputs; nothing when it wrote none."""
     try:
-        raw = json.loads(path.read_bytes())
+        counts = json.loads(path.read_bytes())
     except (OSError, ValueError):
-        return AtherisResult(), ""
-    result = AtherisResult(
-        execs=raw["execs"],
-        seconds=raw["seconds"],
-        outcomes=Counter(raw["outcomes"]),
-        stages=Counter(raw["stages"]),
-        rules=Counter(raw["rules"]),
-        tuples=raw["tuples"],
-        known=Counter(raw["known"]),
-        unstable=raw["unstable"],
-    )
-    return result, raw["slots"]
+        return Tally(), ""
+    slots: str = counts.pop("slots")
+    return Tally.of_counts(counts), slots
 
 
 MOST_STARTS = 20
@@ -112,47 +70,6 @@ PATIENCE_SECONDS = 20.0
 INPUT_SECONDS = 60
 """Time for one input; making a finding smaller and asking again for it is part of it."""
 _TAIL = 2000
-
-
-def run_atheris(
-    impls: Sequence[str],
-    *,
-    steps: Sequence[str] = ("read",),
-    profile: str | None = None,
-    seed: int = 1,
-    max_execs: int | None = None,
-    seconds: float | None = None,
-    output: Path | None = None,
-    corpus: Path | None = None,
-    jobs: int = 1,
-    env: Sequence[str] = (),
-    progress: Callable[[AtherisResult], None] = lambda _: None,
-) -> AtherisResult:
-    """Run the atheris engine.
-
-    Args:
-        impls: selectors; ``reference`` and those with the prefix ``here:`` are asked inside the target.
-        steps: what is asked; ``prove`` and ``check`` are questions for the reference alone.
-        profile: whose options are demanded; None for undisputed musts only.
-        seed: the same seed gives the same inputs in a run with ``max_execs``, one job and no corpus brought.
-        max_execs: stop after so many inputs; None for no end.
-        seconds: stop after so much time, rounded up to whole seconds; None for no end.
-        output: folder for findings, and in ``deaths`` for inputs at which targets died; None keeps them in
-            the result only.
-        corpus: folder of inputs to start from, to which new ones are added.
-        jobs: processes that work at the same time, with seeds that follow one another.
-        env: names of variables that they get beside those that every tested program gets.
-        progress: told the counts now and then.
-
-    Raises:
-        TargetError: the target does not start: an unknown selector, say.
-        SystemExit: atheris is not installed; the text on standard error names the extra.
-    """
-    load_atheris()
-    with tempfile.TemporaryDirectory(prefix="stc-atheris-") as name:
-        return _Run(
-            Path(name), impls, steps, profile, seed, max_execs, seconds, output, corpus, jobs, env, progress
-        ).run()
 
 
 class _Job:
@@ -166,46 +83,73 @@ class _Job:
         self.log = Path()
 
 
-class _Run:
+class AtherisRun:
+    """A run of the engine.
+
+    Attributes:
+        tally: what was done, also after Ctrl-C; of one signature the smallest finding.
+        deaths: targets that died.
+        environment: variables of the targets.
+    """
+
     def __init__(
         self,
+        order: Order,
         scratch: Path,
-        impls: Sequence[str],
-        steps: Sequence[str],
-        profile: str | None,
-        seed: int,
-        max_execs: int | None,
-        seconds: float | None,
-        output: Path | None,
-        corpus: Path | None,
-        jobs: int,
-        env: Sequence[str],
-        progress: Callable[[AtherisResult], None],
+        tally: Tally,
+        keep: Callable[[Finding], None] = lambda _: None,
+        progress: Callable[[Tally], None] = lambda _: None,
+        known: Callable[[str], bool] = lambda _: False,
+        output: Path | None = None,
     ) -> None:
-        self.scratch, self.seed, self.seconds, self.progress = scratch, seed, seconds, progress
-        self.keep = output is not None
+        """Say what is to be done; nothing is started.
+
+        Args:
+            order: the run. Selectors ``reference`` and those with the prefix ``here:`` are asked inside the
+                target. The same seed gives the same inputs in a run with ``max_execs``, one job and no corpus
+                brought; seconds are rounded up to whole ones; the jobs have seeds that follow one another.
+            scratch: folder for what is needed during the run.
+            tally: filled in.
+            keep: takes each finding in the end.
+            progress: told the counts now and then.
+            known: says of a signature whether it is known; such ones stay quiet.
+            output: folder for findings, and in ``deaths`` for inputs at which targets died; what lies in it
+                is known. None leaves both in ``scratch``.
+        """
+        self.order, self.scratch, self.tally, self.deaths = order, scratch, tally, list[Death]()
+        self._keep, self._progress, self._known = keep, progress, known
         self.output = output if output is not None else scratch / "findings"
         self.tallies = scratch / "tallies"
-        self.artifacts = self.output / "deaths" if self.keep else scratch / "deaths"
-        self.corpus = corpus if corpus is not None else scratch / "corpus"
-        for path in (self.output, self.tallies, self.corpus):
-            path.mkdir(parents=True, exist_ok=True)
-        most = None if max_execs is None else max_execs // (4 * jobs)
-        self.seeds = write_seeds(scratch / "seeds", most)
+        self.artifacts = scratch / "deaths" if output is None else output / "deaths"
+        self.corpus = order.corpus if order.corpus is not None else scratch / "corpus"
+        self.seeds: list[Path] = []
         # A list, as a folder is read in the order of the disk, which is another one every time.
         self.seed_list = scratch / "seeds.txt"
-        # Sets of texts come up in the same order every time, so that the same seed does the same.
-        fixed = {"STC_FUZZ_RAISE": "", "PYTHONHASHSEED": "0"}
-        told = environment_of(impls, steps, profile, self.output, self.tallies, env)
-        # It imports what it tests, and finds the environments of others itself.
-        self.environment = child_variables((*env, "STC_CACHE", "XDG_CACHE_HOME"), told | fixed)
-        execs = [None if max_execs is None else (max_execs + i) // jobs for i in range(jobs)]
-        self.jobs = [_Job(number, most) for number, most in enumerate(execs)]
+        env = order.limits.confinement.env
+        config = Config(order.impls, order.steps, order.profile, self.output, self.tallies, env=env)
+        # Sets of texts come up in the same order every time, so that the same seed does the same. A target
+        # imports what it tests, and finds the environments of others itself.
+        fixed = {"PYTHONHASHSEED": "0"}
+        self.environment = child_variables((*env, "STC_CACHE", "XDG_CACHE_HOME"), config.variables() | fixed)
+        most, count = order.max_execs, order.jobs
+        self.jobs = [_Job(n, None if most is None else (most + n) // count) for n in range(count)]
         self.before = {path.parent for path in self.output.glob(f"*/{folder.DOCUMENT}")}
-        self.deaths: list[Death] = []
         self.began = time.monotonic()
 
-    def run(self) -> AtherisResult:
+    def do(self) -> None:
+        """Run the targets, and gather what they found, also after Ctrl-C.
+
+        Raises:
+            RunError: a target does not start: an unknown selector, say. The text is its own.
+            SystemExit: atheris is not installed; the text on standard error names the extra.
+        """
+        load_atheris()
+        for path in (self.output, self.tallies, self.corpus):
+            path.mkdir(parents=True, exist_ok=True)
+        most = self.order.max_execs
+        self.seeds = write_seeds(
+            self.scratch / "seeds", None if most is None else most // (4 * len(self.jobs))
+        )
         interrupted = False
         try:
             for job in self.jobs:
@@ -214,22 +158,40 @@ class _Run:
                 time.sleep(POLL_SECONDS)
                 for job in self.jobs:
                     self._look(job)
-                self.progress(self._result(interrupted=False, findings=False))
+                self._count()
         except KeyboardInterrupt:
             interrupted = True
         finally:
             self._end()
-        return self._result(interrupted, findings=True)
+        self._count()
+        for finding in self._findings():
+            if self._known(bare(finding.signature)) or self._known(finding.signature):
+                self.tally.known[finding.signature] += 1
+            else:
+                self.tally.findings[finding.signature] = finding
+                self._keep(finding)
+        for death in self.deaths:
+            words = death.words[-200:].strip()
+            self.tally.unstable[f"a target died with status {death.status}: {words}"] = 0
+        if interrupted:
+            raise KeyboardInterrupt
+
+    def _count(self) -> None:
+        """Add up what the targets counted."""
+        self.tally.sum_up(tally_of(path)[0] for path in self.tallies.glob("*.json"))
+        self.tally.seconds = time.monotonic() - self.began
+        self._progress(self.tally)
 
     def _start(self, job: _Job) -> None:
         """Start a target with what is left to do; leave the place empty when that is nothing."""
-        remaining = None if self.seconds is None else self.seconds - (time.monotonic() - self.began)
+        seconds = self.order.seconds
+        remaining = None if seconds is None else seconds - (time.monotonic() - self.began)
         spent = (job.left is not None and job.left <= 0) or (remaining is not None and remaining <= 0)
         if spent or job.starts > MOST_STARTS:
             return
         self.artifacts.mkdir(parents=True, exist_ok=True)
         # Seed 0 would be one that libFuzzer draws itself.
-        seed = 1 + (self.seed - 1 + job.number + 1000 * job.starts) % (2**32 - 1)
+        seed = 1 + (self.order.seed - 1 + job.number + 1000 * job.starts) % (2**32 - 1)
         # Choosing inputs by entropy brings about 5 % more outcome tuples, but not the same ones for the same
         # seed, as a run of so many inputs must. No dictionary for the same reason; the grammar has its words.
         flags = {
@@ -272,7 +234,7 @@ class _Run:
         tally, slots = tally_of(self.tallies / f"{pid}.json")
         if status in (CANNOT_START, 1):  # 1: an exception before the first input
             lines = [line for line in words.splitlines() if line.startswith("stc-fuzz-target: ")]
-            raise TargetError(lines[-1].partition(": ")[2] if lines else words.strip())
+            raise RunError(lines[-1].partition(": ")[2] if lines else words.strip())
         death = Death(status, input_of(words), words)
         self.deaths.append(death)
         self._avoid(death.data)
@@ -305,25 +267,6 @@ class _Run:
                 process.wait()
         with contextlib.suppress(OSError):
             self.artifacts.rmdir()  # only when it is empty
-
-    def _result(self, interrupted: bool, *, findings: bool) -> AtherisResult:
-        out = AtherisResult(deaths=self.deaths, interrupted=interrupted)
-        for path in self.tallies.glob("*.json"):
-            one, _ = tally_of(path)
-            out.execs += one.execs
-            out.tuples = max(out.tuples, one.tuples)
-            out.unstable.update(one.unstable)
-            for mine, other in (
-                (out.outcomes, one.outcomes),
-                (out.stages, one.stages),
-                (out.rules, one.rules),
-                (out.known, one.known),
-            ):
-                mine.update(other)
-        out.seconds = time.monotonic() - self.began
-        if findings:
-            out.findings = self._findings()
-        return out
 
     def _findings(self) -> tuple[Finding, ...]:
         """Read the new findings back, one of each signature."""

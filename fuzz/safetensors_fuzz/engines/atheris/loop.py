@@ -16,7 +16,7 @@ import time
 import types
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
@@ -27,18 +27,18 @@ from safetensors_conformance.worker.outcome import StepResult
 from safetensors_conformance.worker.worker import Limits, StartError
 from safetensors_corpus.author.file import tensor_row
 from safetensors_corpus.broken.correct.json import Refused
+from safetensors_reference import PROFILES
 from safetensors_reference.rules.book import ProfileName
 from safetensors_reports.text import message_class
 
 from ...findings import folder
 from ...findings.finding import Finding
 from ...grammar.model import File
-from ...loop.campaign import Campaign
 from ...loop.recorder import Settings, Tally
-from ...loop.reference_subjects import INNER, CheckSubject, ProveSubject
-from ...loop.subjects import CallSubject, Slots, Subject, WorkerSubject, told_apart
+from ...loop.subjects import INNER, CallSubject, ProveSubject, Slots, Subject, WorkerSubject, complete
+from ..campaign import Campaign
+from . import CANNOT_START, INTERRUPTED
 from .mutator import Mutator
-from .target import CANNOT_START, INTERRUPTED, Config
 
 HERE = "here:"
 """Prefix of a selector that is asked in this process: fast, and its death is the target's death."""
@@ -46,19 +46,63 @@ _OFFICIAL = "safetensors"
 _REFERENCE = "reference"
 
 
-class NoSlots(Slots):
-    """Stands for the files of inputs where nobody reads one."""
+DEFAULTS = {
+    "IMPLS": "reference",
+    "STEPS": "read",
+    "PROFILE": "",
+    "OUTPUT": "",
+    "ENV": "",
+    "TALLY": "",
+    "RAISE": "",
+}
 
-    def __init__(self) -> None:
-        """Make no folder."""
-        self.paths = []
 
-    def put(self, data: bytes) -> str:  # noqa: ARG002 - as the protocol has it
-        """Keep nothing."""
-        return ""
+@dataclass(frozen=True)
+class Config:
+    """What the target is asked to do, see ``target`` for the variables."""
 
-    def close(self) -> None:
-        """It holds nothing."""
+    impls: tuple[str, ...]
+    steps: tuple[str, ...]
+    profile: ProfileName | None = None
+    output: Path | None = None
+    tally: Path | None = None
+    raises: str = ""
+    seed: int = 0
+    env: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str], arguments: Sequence[str]) -> Config:
+        """Take the configuration from the environment, and the seed from libFuzzer's flags.
+
+        Raises ValueError for a profile that does not exist.
+        """
+        given = {key: environment.get(f"STC_FUZZ_{key}", "") or value for key, value in DEFAULTS.items()}
+        seeds = [a.removeprefix("-seed=") for a in arguments if a.startswith("-seed=")]
+        profile = given["PROFILE"]
+        if profile not in ("", *PROFILES):
+            raise ValueError(f"STC_FUZZ_PROFILE: {profile!r} is none of {', '.join(PROFILES)}")
+        return cls(
+            impls=tuple(line.strip() for line in given["IMPLS"].splitlines() if line.strip()),
+            steps=tuple(step.strip() for step in given["STEPS"].split(",") if step.strip()),
+            profile=cast("ProfileName", profile) if profile else None,
+            output=Path(given["OUTPUT"]) if given["OUTPUT"] else None,
+            tally=Path(given["TALLY"]) if given["TALLY"] else None,
+            raises="" if given["RAISE"] == "0" else given["RAISE"],
+            seed=int(seeds[-1]) if seeds and seeds[-1].isdigit() else 0,
+            env=tuple(name for name in given["ENV"].split(",") if name),
+        )
+
+    def variables(self) -> dict[str, str]:
+        """Return the environment that it is taken from again; the seed is a flag."""
+        return {
+            "STC_FUZZ_IMPLS": "\n".join(self.impls),
+            "STC_FUZZ_STEPS": ",".join(self.steps),
+            "STC_FUZZ_PROFILE": self.profile or "",
+            "STC_FUZZ_OUTPUT": str(self.output.resolve()) if self.output else "",
+            "STC_FUZZ_ENV": ",".join(self.env),
+            "STC_FUZZ_TALLY": str(self.tally.resolve()) if self.tally else "",
+            "STC_FUZZ_RAISE": self.raises,
+        }
 
 
 def subjects_of(
@@ -87,26 +131,10 @@ def subjects_of(
             out.append(_here(selector.removeprefix(HERE)))
         else:
             out.append(WorkerSubject(resolve(selector), outer, limits, profile))
-    for subject, name in zip(out, told_apart([s.plain for s in out], [s.name for s in out]), strict=True):
-        subject.plain = name
-    if "prove" in steps:
-        out.append(ProveSubject())
-    if "check" in steps:
-        out.append(CheckSubject())
+    complete(out, steps)
     if not out:
         raise ValueError("nobody is asked anything: give an implementation, or the step prove or check")
     return out
-
-
-def slots_for(subjects: Sequence[Subject]) -> Slots:
-    """Return where inputs are put for those who read files."""
-    reads_files = any(not isinstance(subject, (CallSubject, ProveSubject)) for subject in subjects)
-    return Slots(2) if reads_files else NoSlots()
-
-
-def folder_of(slots: Slots) -> str:
-    """Return the folder in which inputs are put, nothing when there is none."""
-    return str(Path(slots.paths[0]).parent) if slots.paths else ""
 
 
 def _here(text: str) -> CallSubject:
@@ -203,8 +231,8 @@ class Loop:
         path = self.config.tally / f"{os.getpid()}.json"
         temporary = path.with_suffix(".part")
         # Where the inputs lie is told so that they can be removed when this process cannot do it.
-        slots = "" if self._slots is None else folder_of(self._slots)
-        temporary.write_text(json.dumps({**counts(self.tally), "slots": slots}), "utf-8")
+        slots = "" if self._slots is None else self._slots.folder
+        temporary.write_text(json.dumps({**self.tally.counts(), "slots": slots}), "utf-8")
         temporary.replace(path)
 
     def close(self) -> None:
@@ -228,7 +256,9 @@ class Loop:
             sys.stderr.flush()
             os._exit(CANNOT_START)  # libFuzzer would call any other end a crash
         self._distrust = any(isinstance(subject, ProveSubject) for subject in subjects)
-        self._slots = slots_for(subjects)
+        # Whoever is a function of this process reads no file.
+        reads_files = any(not isinstance(subject, (CallSubject, ProveSubject)) for subject in subjects)
+        self._slots = Slots(2 if reads_files else 0)
         self._subjects = [_Watched(subject) for subject in subjects]
         known = set() if config.raises else _known(config.output)
         settings = Settings(
@@ -352,12 +382,6 @@ def _known(output: Path | None) -> set[str]:
         except folder.FindingError:
             continue  # being written, or somebody else's
     return signatures
-
-
-def counts(tally: Tally) -> dict[str, Any]:
-    """Return a tally without its findings, as JSON can hold it."""
-    plain = replace(tally, findings={})
-    return {key: dict(value) if isinstance(value, Mapping) else value for key, value in vars(plain).items()}
 
 
 def _told(finding: Finding) -> str:

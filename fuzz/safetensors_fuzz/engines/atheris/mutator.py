@@ -7,10 +7,10 @@ from collections.abc import Callable
 from math import prod
 
 from ...grammar.entries import entries
-from ...grammar.generic import GENERIC
 from ...grammar.grammar import MOST_FAULTS, Grammar, allowed
 from ...grammar.model import Arr, File, Obj, Value, copy, parse
 from ...grammar.valid import pick
+from ...grammar.variations import GENERIC
 
 Native = Callable[[bytes, int], bytes]
 """libFuzzer's own mutation of bytes: takes the dictionary and the comparisons that it has seen."""

@@ -21,84 +21,11 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
-if TYPE_CHECKING:
-    # Nothing of the reference may be imported before atheris watches the imports.
-    from safetensors_reference.rules.book import ProfileName
-
-DEFAULTS = {
-    "IMPLS": "reference",
-    "STEPS": "read",
-    "PROFILE": "",
-    "OUTPUT": "",
-    "ENV": "",
-    "TALLY": "",
-    "RAISE": "",
-}
-CANNOT_START = 2
-"""Exit status when the target cannot do what it was asked, which is no finding."""
-INTERRUPTED = 72
-"""Exit status after a signal, as libFuzzer has it."""
-
-
-@dataclass(frozen=True)
-class Config:
-    """What the target was asked to do."""
-
-    impls: tuple[str, ...]
-    steps: tuple[str, ...]
-    profile: ProfileName | None
-    output: Path | None
-    tally: Path | None
-    raises: str
-    seed: int
-    env: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, environment: Mapping[str, str], arguments: Sequence[str]) -> Config:
-        """Take the configuration from the environment, and the seed from libFuzzer's flags.
-
-        Raises ValueError for a profile that does not exist.
-        """
-        given = {key: environment.get(f"STC_FUZZ_{key}", "") or value for key, value in DEFAULTS.items()}
-        seeds = [a.removeprefix("-seed=") for a in arguments if a.startswith("-seed=")]
-        profile = given["PROFILE"]
-        if profile not in ("", "text", "official", "hardened"):
-            raise ValueError(f"STC_FUZZ_PROFILE: {profile!r} is none of text, official, hardened")
-        return cls(
-            impls=tuple(line.strip() for line in given["IMPLS"].splitlines() if line.strip()),
-            steps=tuple(step.strip() for step in given["STEPS"].split(",") if step.strip()),
-            profile=cast("ProfileName", profile) if profile else None,
-            output=Path(given["OUTPUT"]) if given["OUTPUT"] else None,
-            tally=Path(given["TALLY"]) if given["TALLY"] else None,
-            raises="" if given["RAISE"] == "0" else given["RAISE"],
-            seed=int(seeds[-1]) if seeds and seeds[-1].isdigit() else 0,
-            env=tuple(name for name in given["ENV"].split(",") if name),
-        )
-
-
-def environment_of(
-    impls: Sequence[str],
-    steps: Sequence[str],
-    profile: str | None,
-    output: Path | None = None,
-    tally: Path | None = None,
-    env: Sequence[str] = (),
-) -> dict[str, str]:
-    """Return the variables that make the target do this."""
-    return {
-        "STC_FUZZ_IMPLS": "\n".join(impls),
-        "STC_FUZZ_STEPS": ",".join(steps),
-        "STC_FUZZ_PROFILE": profile or "",
-        "STC_FUZZ_OUTPUT": str(output.resolve()) if output else "",
-        "STC_FUZZ_ENV": ",".join(env),
-        "STC_FUZZ_TALLY": str(tally.resolve()) if tally else "",
-    }
-
+from . import CANNOT_START
 
 RULES_LAYER = ("header.layout",)
 """Modules of the reference whose branches guide the run; what everyone answers guides it besides.
@@ -146,18 +73,18 @@ def _modules(package: Path) -> Iterator[str]:
 
 def main(defaults: Mapping[str, str] | None = None) -> None:
     """Run the target; ``defaults`` are variables that hold where the environment has none."""
-    environment: MutableMapping[str, str] = os.environ
     for key, value in (defaults or {}).items():
-        environment.setdefault(key, value)
+        os.environ.setdefault(key, value)
+    atheris = load_atheris()
+    watch(atheris)
+    # Nothing of the reference may be imported before atheris watches the imports.
+    from .loop import Config, Loop, let_libfuzzer_interrupt
+
     try:
-        config = Config.of(environment, sys.argv[1:])
+        config = Config.of(os.environ, sys.argv[1:])
     except ValueError as err:
         sys.stderr.write(f"{err}\n")
         raise SystemExit(CANNOT_START) from err
-    atheris = load_atheris()
-    watch(atheris)
-    from .loop import Loop, let_libfuzzer_interrupt
-
     loop = Loop(config, atheris)
     let_libfuzzer_interrupt()
     atheris.Setup(sys.argv, loop.one, custom_mutator=loop.mutator.mutate, custom_crossover=loop.mutator.cross)

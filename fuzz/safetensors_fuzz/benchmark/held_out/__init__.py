@@ -1,1 +1,0 @@
-"""Readers with faults that no case of the corpus was written for."""

@@ -1,0 +1,375 @@
+"""Faults of shapes and ranges: single ones, against one another, against the end of the file (SHP, OFF)."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+from math import prod
+
+from ..entries import (
+    Entry,
+    NoPlaceError,
+    entries,
+    header,
+    members,
+    numbers,
+    one,
+    resize,
+    shift,
+    size,
+    some,
+)
+from ..model import Arr, File, Obj, Value, copy
+from ..valid import entry_tree
+from ..vocabulary import BIG, BITS, DTYPES, MAGIC, TOO_BIG, U64, WORDS, spellings
+from . import fault
+
+
+@fault("SHP-01")
+def shape_of_another_type(rng: random.Random, file: File) -> None:
+    """Write the shape, or one dimension, as another JSON value."""
+    entry = some(rng, file)
+    plain = [b"%d" % d for d in entry.shape]
+    if plain and rng.random() < 0.6:
+        dims: list[Value] = [*plain]
+        at = rng.randrange(len(dims))
+        dims[at] = rng.choice((b'"%b"' % plain[at], b"null", b"true", b'""', Arr([plain[at]]), Obj([])))
+        entry.put(b'"shape"', Arr(dims))
+    else:
+        whole = b'"%b"' % b",".join(b"%d" % d for d in entry.shape)
+        other: list[Value] = [word for word in WORDS if word not in (b"[]", b"[0]")]
+        entry.put(b'"shape"', rng.choice([whole, Arr([numbers(*entry.shape)]), *other]))
+
+
+@fault("SHP-02")
+def dimension_spelled_otherwise(rng: random.Random, file: File) -> None:
+    """Spell a dimension as a number that is no plain integer."""
+    entry = some(rng, file, lambda entry: entry.shape)
+    _respell(rng, entry, b'"shape"', entry.shape)
+
+
+@fault("OFF-02")
+def offset_spelled_otherwise(rng: random.Random, file: File) -> None:
+    """Spell an offset as a number that is no plain integer."""
+    entry = some(rng, file)
+    _respell(rng, entry, b'"data_offsets"', [entry.begin, entry.end])
+
+
+def _respell(rng: random.Random, entry: Entry, field: bytes, values: list[int]) -> None:
+    texts: list[Value] = [b"%d" % v for v in values]
+    at = rng.choice((0, len(values) - 1, rng.randrange(len(values))))
+    texts[at] = rng.choice(spellings(values[at]))
+    if rng.random() < 0.1:
+        texts = [spellings(v)[0] for v in values]
+    entry.put(field, Arr(texts))
+
+
+@fault("SHP-07", "OFF-02")
+def number_of_65_bits(rng: random.Random, file: File) -> None:
+    """Write a dimension or an offset of 2^64 or more."""
+    entry = some(rng, file)
+    field, values = rng.choice(((b'"shape"', entry.shape), (b'"data_offsets"', [entry.begin, entry.end])))
+    values = values or [1]
+    texts: list[Value] = [b"%d" % v for v in values]
+    at = rng.randrange(len(texts))
+    # Half of them are right again when the high bits are cut off.
+    texts[at] = (
+        rng.choice(TOO_BIG) if rng.random() < 0.5 else b"%d" % (values[at] + U64 * rng.choice((1, 1, 2)))
+    )
+    entry.put(field, Arr(texts))
+
+
+@fault("OFF-05", "SHP-03", "SHP-04", "DTY-05")
+def shape_of_other_size(rng: random.Random, file: File) -> bool:
+    """Change a shape so that it needs more or fewer bytes than the range has."""
+    entry = some(rng, file)
+    shape, before = [*entry.shape], prod(entry.shape)
+    how = rng.randrange(6)
+    if how == 0 and shape:
+        at = rng.randrange(len(shape))
+        shape[at] = max(shape[at] + rng.choice((-1, 1)), 0)
+    elif how == 1 and shape:
+        at = rng.randrange(len(shape))
+        shape[at] *= rng.choice((2, 256, 65536, 2**32))
+    elif how == 2:
+        shape = []
+    elif how == 3:
+        shape.append(rng.choice((0, 2, 3)))
+    elif how == 4 and shape:
+        shape.pop(rng.randrange(len(shape)))
+    else:
+        shape = [rng.choice((*BIG, 0, 1, 2, 255, 256, 65536))]
+    entry.reshape(shape)
+    return prod(shape) != before
+
+
+def _bits(entry: Entry) -> int:
+    """Return the bits of an element. Raises NoPlaceError for an unknown dtype."""
+    if entry.dtype not in BITS:
+        raise NoPlaceError
+    return BITS[entry.dtype]
+
+
+@fault("SHP-05", "SHP-09")
+def shape_wraps(rng: random.Random, file: File) -> None:
+    """Write a shape whose size wraps at 2^64 (in elements, bits or bytes) to just what the range has."""
+    entry = some(rng, file)
+    bits = _bits(entry)
+    want = (entry.end - entry.begin) * 8 // bits
+    modulus = rng.choice(
+        (U64, U64 // bits * (1 if U64 % bits == 0 else bits), max(U64 * 8 // bits, U64), 2**32 * 2**32)
+    )
+    total = modulus * rng.choice((1, 1, 2)) + want
+    split = [k for k in (1, 2, 3, 4, 5, 7, 8, 16, 256, 641, 65536, 2**32) if total % k == 0]
+    rng.shuffle(split)
+    for k in split:
+        if total // k < U64:
+            entry.reshape(
+                rng.choice(([total // k, k], [k, total // k], [1, total // k, k])) if k > 1 else [total]
+            )
+            return
+    if rng.random() < 0.5:
+        entry.reshape([2**32, 2**32])
+    else:
+        entry.reshape([rng.choice(BIG), rng.choice(BIG), rng.choice((1, 2, 3))])
+
+
+@fault("SHP-09", "SHP-05", "OFF-05")
+def shape_just_too_large(rng: random.Random, file: File) -> None:
+    """Write a shape whose elements fit 64 bits and whose bits or bytes may not."""
+    entry = some(rng, file)
+    bits = _bits(entry)
+    edge = rng.choice((U64 // bits, U64 // max(bits // 8, 1), U64 - 1, 2**63, 2**63 - 1))
+    entry.reshape(
+        rng.choice(([min(edge, U64 - 1)], [edge // 2, 2], [min(edge + 1, U64 - 1)], [max(edge - 1, 1)]))
+    )
+
+
+@fault("SHP-06", "SHP-08")
+def overflow_beside_zero(rng: random.Random, file: File) -> None:
+    """Write a shape that holds a zero and would wrap without it."""
+    entry = one(rng, [e for e in entries(file) if e.begin == e.end] or entries(file))
+    large = [rng.choice(BIG), rng.choice((2**32, 2**33, 2**63, U64 - 1, 3))]
+    large.insert(rng.randint(0, 2), 0)
+    entry.reshape(large)
+
+
+@fault("OFF-05", "SHP-05", "SHP-10")
+def shape_wraps_at_32_bits(rng: random.Random, file: File) -> None:
+    """Write a shape that is right only when cut to 32 bits."""
+    entry = some(rng, file)
+    want = (entry.end - entry.begin) * 8 // _bits(entry)
+    how = rng.randrange(3)
+    if how == 0:
+        entry.reshape([want + 2**32])
+    elif how == 1 and entry.shape:
+        entry.reshape([entry.shape[0] + 2**32, *entry.shape[1:]])
+    else:
+        entry.reshape(
+            rng.choice(([65536, 65536], [2**31, 2], [65536, 65536, max(want, 1)], [2**32 + want, 1]))
+        )
+
+
+@fault("OFF-01")
+def offsets_no_pair(rng: random.Random, file: File) -> None:
+    """Write the offsets as anything but a pair."""
+    entry = some(rng, file)
+    b, e = b"%d" % entry.begin, b"%d" % entry.end
+    choices: tuple[Value, ...] = (
+        Arr([]), Arr([b]), Arr([e]), Arr([b, e, e]), Arr([b, e, b"0"]), Arr([Arr([b, e])]),
+        Arr([Arr([b]), e]),
+        Obj([[b'"0"', b], [b'"1"', e]]), Obj([]), b"null", e, b'"%b,%b"' % (b, e), b"true",
+        Arr([b'"%b"' % b, e]), Arr([b, b'"%b"' % e]), Arr([b"null", e]), Arr([b, b"null"]),
+        Arr([b"false", b"true"]),
+    )  # fmt: skip
+    entry.put(b'"data_offsets"', rng.choice(choices))
+
+
+@fault("OFF-03")
+def range_reversed(rng: random.Random, file: File) -> None:
+    """Let a range end before it begins."""
+    entry = some(rng, file)
+    begin, end = entry.begin, entry.end
+    options = [(end, begin), (begin, begin - 1), (end + 1, end), (end, 0), (U64 - 1, end), (2**63, begin)]
+    options += [(begin + 1, begin), (len(file.data), 0)]
+    entry.move(*one(rng, [(x, y) for x, y in options if x > y >= 0]))
+
+
+@fault("OFF-04")
+def range_past_end(rng: random.Random, file: File) -> bool:
+    """Let a range end behind the data buffer; its size is right as often as not."""
+    entry = some(rng, file)
+    end = len(file.data)
+    by = rng.choice((1, 1, 2, 4, 7, 8, 16, 4096, 2**31, 2**32, 2**53, 2**63 - end - 1))
+    if rng.random() < 0.5:
+        entry.move(entry.begin + by, entry.end + by)
+    else:
+        entry.move(entry.begin, end + by)
+        bits = BITS.get(entry.dtype, 8)
+        if rng.random() < 0.6 and (end + by - entry.begin) * 8 % bits == 0:
+            entry.reshape([(end + by - entry.begin) * 8 // bits])
+    return entry.end > end
+
+
+@fault("OFF-04", "OFF-08", "OFF-05")
+def data_cut(rng: random.Random, file: File) -> None:
+    """Cut bytes off the end of the file."""
+    if not file.data or file.raw is not None:
+        raise NoPlaceError
+    file.data = file.data[: -rng.choice((1, 1, 2, 4, 8, len(file.data)))]
+
+
+@fault("OFF-13")
+def range_wraps(rng: random.Random, file: File) -> None:
+    """Let a range wrap round 2^64 or 2^32 when the start of the data is added."""
+    entry = some(rng, file)
+    count = size(entry.dtype, entry.shape) or entry.end - entry.begin
+    start = 8 + len(file.header())
+    edges = (U64 - start, U64 - start + entry.begin, U64 - 8, U64 - count, U64 - count - start)
+    begin = rng.choice((*edges, 2**63 - start, 2**32 - start, 2**32))
+    begin = max(begin + rng.choice((0, 0, 0, 1, -1)), 0)
+    end = begin + count
+    # An end beyond 64 bits is written as the wrapped one, which makes it run backwards too.
+    entry.move(min(begin, U64 - 1), end if end < U64 else rng.choice((end - U64, U64 - 1)))
+
+
+@fault("OFF-05")
+def range_of_other_size(rng: random.Random, file: File) -> None:
+    """Make a range longer or shorter than its tensor; data and other ranges follow."""
+    entry = some(rng, file)
+    count = entry.end - entry.begin
+    new = max(count + rng.choice((-8, -4, -1, 1, 4, 8, count, -count)), 0)
+    if new == count or entry.begin > entry.end or entry.end > len(file.data):
+        raise NoPlaceError
+    resize(file, entry, new)
+
+
+def _sound(file: File, least: int = 0) -> list[Entry]:
+    """Return the entries of some bytes that lie in the data buffer, in the order of their bytes."""
+    found = [e for e in entries(file) if e.begin + least <= e.end <= len(file.data)]
+    return sorted(found, key=lambda e: (e.begin, e.end))
+
+
+@fault("OFF-07", "OFF-12", "HDR-04")
+def hole(rng: random.Random, file: File) -> None:
+    """Leave bytes before a tensor that belong to none."""
+    found = _sound(file)
+    entry = one(rng, found)
+    entry = rng.choice((found[0], found[-1], entry))
+    at = entry.begin
+    gap = rng.choice((1, 1, 2, 3, 4, 7, 8, -at % 8 or 8, -at % 64 or 64, 4096))
+    file.data = file.data[:at] + bytes(gap) + file.data[at:]
+    shift(file, at, gap)
+
+
+@fault("OFF-07", "OFF-09")
+def hole_by_removal(rng: random.Random, file: File) -> None:
+    """Take an entry away and leave its bytes."""
+    entry, root = one(rng, _sound(file, 1)), header(file)
+    root.members = [member for member in root.members if member is not entry.member]
+
+
+@fault("OFF-08", "FRM-01")
+def trailing(rng: random.Random, file: File) -> None:
+    """Add bytes behind the last tensor."""
+    tail = rng.choice(
+        (b"\x00", b"\n", b"\x00" * 8, b"\x00" * 4096, *MAGIC, file.data[-1:] or b"x", file.render())
+    )
+    file.data += tail
+
+
+@fault("OFF-06", "LIM-05", "DAT-07")
+def overlap_whole(rng: random.Random, file: File) -> None:
+    """Give a tensor just the range of another, with or without dropping its own bytes."""
+    found, rows = _sound(file, 1), members(file)
+    entry = one(rng, found)
+    others = [e for e in found if e.member is not entry.member and e.end - e.begin == entry.end - entry.begin]
+    if others and rng.random() < 0.4:
+        rng.choice(others).move(entry.begin, entry.end)
+        return
+    twin = [b'"alias%d"' % len(found), copy(entry.member[1])]
+    rows.insert(rng.choice((0, len(rows))), twin)
+
+
+@fault("OFF-06")
+def overlap_partly(rng: random.Random, file: File) -> None:
+    """Move a range into the one before it; what follows moves along, so that no hole is left."""
+    entry = one(rng, [e for e in _sound(file, 1) if e.begin > 0])
+    by = min(rng.choice((1, 1, 2, 4, 8, entry.begin)), entry.begin)
+    if rng.random() < 0.3:
+        entry.move(entry.begin - by, entry.end - by)
+    else:
+        shift(file, entry.begin, -by)
+        file.data = file.data[: len(file.data) - by]
+
+
+@fault("OFF-06")
+def overlap_inside(rng: random.Random, file: File) -> None:
+    """Add a tensor whose range lies inside another's."""
+    found, rows = _sound(file, 2), members(file)
+    entry = one(rng, found)
+    begin = rng.choice((entry.begin, entry.begin + 1, rng.randrange(entry.begin, entry.end)))
+    end = rng.choice(
+        (entry.end, begin + 1, rng.randint(begin + 1, entry.end) if begin < entry.end else entry.end)
+    )
+    if begin >= end:
+        raise NoPlaceError
+    row: list[Value] = [b'"inside%d"' % len(found), entry_tree(b"U8", [end - begin], begin, end)]
+    rows.insert(rng.choice((0, len(rows))), row)
+
+
+@fault("OFF-06", "OFF-07")
+def ranges_swapped(rng: random.Random, file: File) -> bool:
+    """Exchange the ranges of two tensors of different sizes, or move one elsewhere."""
+    found = _sound(file)
+    if len(found) < 2:
+        return False
+    first, second = rng.sample(found, 2)
+    if rng.random() < 0.5 and first.end - first.begin != second.end - second.begin:
+        size = first.end - first.begin
+        first.move(second.begin, second.begin + size)
+        return True
+    old = (first.begin, first.end)
+    first.move(second.begin, second.end)
+    second.move(*old)
+    return first.end - first.begin != second.end - second.begin
+
+
+@fault("OFF-09")
+def empty_tensor_misplaced(rng: random.Random, file: File) -> None:
+    """Put an empty tensor inside another, or behind the end of the data."""
+    rows, size = header(file).members, len(file.data)
+    spots = [size + 1, size + 8, 2**32, 2**64 - 1]
+    spots += [rng.randrange(e.begin + 1, e.end) for e in _sound(file, 2)] * 3
+    at = rng.choice(spots)
+    own = [e for e in entries(file) if e.begin == e.end]
+    if own and rng.random() < 0.5:
+        rng.choice(own).move(at, at)
+    else:
+        tree = entry_tree(rng.choice(DTYPES), list(rng.choice(((0,), (0, 2), (3, 0)))), at, at)
+        rows.insert(rng.choice((0, len(rows))), [b'"nothing"', tree])
+
+
+@fault("OFF-07", "OFF-05")
+def first_tensor_late(rng: random.Random, file: File) -> None:
+    """Let the first range begin behind byte 0, as if offsets counted from somewhere else."""
+    some(rng, file)
+    by = rng.choice((1, 8, len(file.header()), 8 + len(file.header())))
+    for each in entries(file):
+        each.move(each.begin + by, each.end + by)
+    if rng.random() < 0.5:
+        file.data = bytes(by) + file.data
+
+
+@fault("OFF-05", "OFF-07", "OFF-06")
+def boundary_moved(rng: random.Random, file: File) -> None:
+    """Move the boundary between two tensors: one grows by what the other loses."""
+    first, second = one(rng, [(a, b) for a, b in pairwise(_sound(file, 1)) if a.end == b.begin])
+    by = rng.choice((1, -1, 4, -4, 8, -8))
+    if not first.begin <= first.end + by <= second.end:
+        raise NoPlaceError
+    which = rng.randrange(3)
+    if which != 1:
+        first.move(first.begin, first.end + by)
+    if which != 2:
+        second.move(second.begin + by, second.end)

@@ -1,0 +1,384 @@
+"""Faults of the text: framing, padding and encoding, the JSON in it and its keys (FRM, HDR)."""
+
+from __future__ import annotations
+
+import random
+
+from .. import vocabulary as words
+from ..entries import (
+    NoPlaceError,
+    entries,
+    escape,
+    framed,
+    header,
+    into_string,
+    members,
+    metadata,
+    numbers,
+    one,
+    some,
+    some_leaf,
+    some_member,
+    spoilable,
+    trees,
+)
+from ..model import Arr, File, Obj, Value, copy, text
+from ..valid import metadata_tree
+from . import fault
+
+
+@fault("FRM-03")
+def too_short(rng: random.Random, file: File) -> bool:
+    """Cut the file inside its length prefix."""
+    file.raw = file.render()[: rng.randrange(8)]
+    return True
+
+
+@fault("FRM-01", "FRM-04")
+def cut_header(rng: random.Random, file: File) -> bool:
+    """Cut the file inside its header."""
+    header = framed(file)
+    file.length = len(header) if file.length is None else file.length
+    end = 8 + rng.choice((0, 1, max(len(header) - 1, 0), rng.randint(0, max(len(header) - 1, 0))))
+    file.raw = file.render()[:end]
+    return True
+
+
+@fault("FRM-04", "FRM-02")
+def length_past_end(rng: random.Random, file: File) -> bool:
+    """Declare a header that ends behind the file."""
+    room = len(framed(file)) + len(file.data)
+    file.length = rng.choice(
+        (room + 1, room + 7, room + 8, room + 9, 2 * room + 1, 65536, 10_000_000, 99_999_999)
+    )
+    return file.length > room
+
+
+@fault("FRM-06", "LIM-01", "FRM-02", "FRM-05")
+def length_over_limit(rng: random.Random, file: File) -> None:
+    """Declare a header that is longer than any reader takes; often its low 32 bits are right."""
+    true = len(file.header())
+    longer = (true << 32, true << 56, true + 2**32, true + 2**63, 2**64 - true, 2**64 - 8 - true)
+    file.length = rng.choice((rng.choice(words.LENGTHS), *longer)) % 2**64
+
+
+@fault("FRM-02")
+def length_big_endian(rng: random.Random, file: File) -> None:
+    """Write the length with its bytes turned round."""
+    del rng  # all changes take the same
+    file.length = int.from_bytes(len(file.header()).to_bytes(8, "little"), "big")
+
+
+@fault("FRM-07")
+def length_zero(rng: random.Random, file: File) -> None:
+    """Declare an empty header, with or without one there."""
+    if rng.random() < 0.5:
+        file.root, file.padding = b"", b""
+    if rng.random() < 0.4:
+        file.data = b""
+    file.length = 0
+
+
+@fault("FRM-01", "HDR-06", "HDR-04", "OFF-08")
+def length_off(rng: random.Random, file: File) -> bool:
+    """Declare a header that is a few bytes too short or too long."""
+    true = len(framed(file))
+    by = rng.choice((-8, -4, -2, -1, 1, 2, 4, 8, -len(file.padding), -len(file.padding) - 1, len(file.data)))
+    file.length = max(true + by, 0)
+    return by != 0
+
+
+@fault("FRM-01", "FRM-10")
+def magic_before(rng: random.Random, file: File) -> bool:
+    """Put another format's first bytes before the file."""
+    file.raw = rng.choice((*words.MAGIC, b"\x00", b"\n", b"\xef\xbb\xbf")) + file.render()
+    return True
+
+
+@fault("HDR-01")
+def not_utf8(rng: random.Random, file: File) -> None:
+    """Put bytes that are not UTF-8 into a string, or anywhere."""
+    junk = rng.choice(words.NOT_UTF8)
+    spots = spoilable(rng, file)
+    if spots and rng.random() < 0.85:
+        into_string(rng, *rng.choice(spots), junk)
+        return
+    header = file.header()
+    at = rng.randint(0, len(header))
+    file.root, file.padding = header[:at] + junk + header[at:], b""
+
+
+@fault("HDR-02")
+def space_before(rng: random.Random, file: File) -> None:
+    """Put whitespace before the opening brace."""
+    _before(file, rng.choice(words.SPACES) * rng.choice((1, 1, 2, 8)))
+
+
+@fault("HDR-02")
+def junk_before(rng: random.Random, file: File) -> None:
+    """Put something else before the opening brace."""
+    _before(file, rng.choice((*words.NO_SPACES, b"x", b",", b")]}'", b"//\n", b"[", b"{", b"\x80\x02")))
+
+
+@fault("HDR-05")
+def byte_order_mark(rng: random.Random, file: File) -> None:
+    """Put a byte-order mark at the start of the header."""
+    _before(file, words.BOMS[0] if rng.random() < 0.6 else rng.choice(words.BOMS))
+
+
+def _before(file: File, junk: bytes) -> None:
+    if type(file.root) is Obj:
+        file.root.head = junk + file.root.head
+    else:
+        file.root = junk + text(file.root)
+
+
+@fault("HDR-03")
+def other_space_behind(rng: random.Random, file: File) -> None:
+    """Pad with whitespace other than spaces, somewhere in the padding."""
+    _padding(rng, file, rng.choice((b"\n", b"\t", b"\r", b"\r\n")))
+
+
+@fault("HDR-03", "HDR-05")
+def junk_behind(rng: random.Random, file: File) -> None:
+    """Pad with what is no whitespace at all."""
+    _padding(rng, file, rng.choice((*words.NO_SPACES, b"\x00" * 8, b"x", b"\xff", b"0", b";")))
+
+
+@fault("HDR-06")
+def more_behind(rng: random.Random, file: File) -> None:
+    """Put a second value, or the rest of one, behind the header object."""
+    _padding(rng, file, rng.choice((*words.WORDS, b"}", b"]", b",", b"{}{}", b'{"a":1}', b":0", b"}}")))
+
+
+def _padding(rng: random.Random, file: File, junk: bytes) -> None:
+    blanks = len(file.padding)
+    at = rng.choice((0, blanks, rng.randint(0, blanks)))
+    file.padding = b" " * at + junk + b" " * (blanks - at)
+    if rng.random() < 0.5:  # keep the length: a reader may look at multiples of eight only
+        file.padding = file.padding[: max(blanks, at + len(junk))]
+
+
+@fault("HDR-06")
+def no_object(rng: random.Random, file: File) -> None:
+    """Put a JSON value of another type in place of the header, or nothing but blanks."""
+    inside = text(file.root)
+    quoted = b'"' + inside.replace(b'"', b'\\"') + b'"'
+    choices = (*words.WORDS, b" " * 8, b"[" + inside + b"]", quoted, b"", b"[]  ")
+    file.root = rng.choice([c for c in choices if c != b"{}"])
+    file.padding = file.padding or b" " * 8
+
+
+@fault("HDR-01", "HDR-05")
+def other_encoding(rng: random.Random, file: File) -> None:
+    """Write the header in UTF-16 or UTF-32."""
+    try:
+        wide = file.header().decode().encode(rng.choice(words.ENCODINGS))
+    except UnicodeDecodeError:
+        raise NoPlaceError from None
+    file.root, file.padding = wide, b""
+
+
+@fault("FRM-09", "OFF-08")
+def data_without_tensors(rng: random.Random, file: File) -> None:
+    """Leave out all tensors and keep the data."""
+    if not entries(file) or not file.data:
+        raise NoPlaceError
+    header(file).members = [[words.RESERVED, metadata_tree(rng)]] if rng.random() < 0.3 else []
+
+
+@fault("HDR-07")
+def comma_too_many(rng: random.Random, file: File) -> None:
+    """Put a comma behind the last member, before the first, or two in a row."""
+    tree = one(rng, trees(file))
+    where = rng.randrange(3)
+    if where == 0:
+        tree.foot = b"," + tree.foot
+    elif where == 1:
+        tree.head += b","
+    elif type(tree) is Arr:
+        tree.items.insert(rng.randint(0, len(tree.items)), b"")
+    else:
+        tree.foot = b",," + tree.foot
+
+
+@fault("HDR-07")
+def bracket_changed(rng: random.Random, file: File) -> bool:
+    """Leave out a bracket, double it, or take the other kind."""
+    tree = one(rng, trees(file))
+    bad = rng.choice((b"", b"}", b"]", b"}}", b"]]", b")", b">"))
+    if rng.random() < 0.7:
+        changed, tree.foot = bad != tree.foot, bad
+    else:
+        bad = rng.choice((b"", b"(", b"[", b"{", b"[[", b"{{"))
+        changed, tree.head = bad != tree.head, bad
+    return changed
+
+
+@fault("HDR-07")
+def key_unquoted(rng: random.Random, file: File) -> None:
+    """Write a key without quotes, with other quotes, or as another value."""
+    member = some_member(rng, file)
+    key = member[0]
+    assert type(key) is bytes
+    bare = key.strip()[1:-1]
+    member[0] = rng.choice(
+        (bare, b"'" + bare + b"'", b'"' + bare, bare + b'"', b"null", b"1", b"", b"[]", b'u"x"')
+    )
+
+
+@fault("HDR-07")
+def separator_changed(rng: random.Random, file: File) -> None:
+    """Write something else than a colon between key and value."""
+    member = some_member(rng, file)
+    value = text(member[1])
+    # The colon itself belongs to the tree, so what is wrong goes beside it.
+    member[1] = rng.choice(
+        (b":" + value, b"=" + value, b">" + value, b"," + value, b"", b":", b" /**/" + value)
+    )
+
+
+@fault("HDR-07")
+def comma_missing(rng: random.Random, file: File) -> None:
+    """Leave out the comma between two members or items, or write something else there."""
+    tree = one(rng, [tree for tree in trees(file) if len(tree.parts) > 1])
+    between = rng.choice((b" ", b"", b";", b"\n", b"|"))
+    at = rng.randrange(len(tree.parts) - 1)
+    if isinstance(tree, Arr):
+        tree.items[at : at + 2] = [text(tree.items[at]) + between + text(tree.items[at + 1])]
+    else:
+        (key, value), (second, item) = tree.members[at : at + 2]
+        tree.members[at : at + 2] = [[key, text(value) + between + text(second) + b":" + text(item)]]
+
+
+@fault("HDR-07")
+def value_spelled_badly(rng: random.Random, file: File) -> None:
+    """Put a text that is no JSON in place of a value."""
+    holder, place, value = some_leaf(rng, file)
+    number = value.strip().isdigit() and rng.random() >= 0.3
+    holder[place] = rng.choice(words.bad_spellings(int(value.strip()[:20])) if number else words.BAD_WORDS)
+
+
+@fault("HDR-07")
+def space_of_another_kind(rng: random.Random, file: File) -> None:
+    """Put whitespace between tokens that is none in JSON, or a comment."""
+    holder, place, value = some_leaf(rng, file)
+    junk = rng.choice((*words.NO_SPACES, b"/* */", b"//\n", b"#\n"))
+    holder[place] = junk + value if rng.random() < 0.5 else value + junk
+
+
+@fault("HDR-07")
+def header_cut(rng: random.Random, file: File) -> None:
+    """End the header object early; the length is true."""
+    whole = text(file.root)
+    if file.raw is not None or len(whole) < 2:
+        raise NoPlaceError
+    file.root, file.padding = whole[: rng.choice((len(whole) - 1, rng.randrange(1, len(whole))))], b""
+
+
+@fault("HDR-14")
+def control_in_string(rng: random.Random, file: File) -> None:
+    """Put a raw control character into a string."""
+    into_string(rng, *one(rng, spoilable(rng, file)), rng.choice(words.CONTROLS))
+
+
+@fault("HDR-15")
+def bad_escape(rng: random.Random, file: File) -> None:
+    """Put an escape into a string that JSON does not have, or half a surrogate pair."""
+    into_string(rng, *one(rng, spoilable(rng, file)), rng.choice(words.BAD_ESCAPES))
+
+
+@fault("HDR-09", "HDR-10", "LIM-05")
+def name_again(rng: random.Random, file: File) -> None:
+    """Give a second entry the name of a first: the same range or another, side by side or apart."""
+    found, rows = entries(file), members(file)
+    entry = one(rng, found)
+    how = rng.randrange(4)
+    if how == 0 and len(found) > 1:  # two tensors that differ get one name
+        other = rng.choice([e for e in found if e.member is not entry.member])
+        other.member[0] = entry.member[0]
+        twin = other.member
+    else:
+        twin = [entry.member[0], copy(entry.member[1])]
+        rows.insert(rng.choice((0, len(rows), rng.randint(0, len(rows)))), twin)
+        again = next(e for e in entries(file) if e.member is twin)
+        if how == 2 and entry.begin < entry.end <= len(file.data):  # with data of its own
+            begin, size = len(file.data), entry.end - entry.begin
+            again.move(begin, begin + size)
+            file.data += bytes(size)
+        elif how == 3:
+            again.reshape([1, *again.shape])
+    if rng.random() < 0.4:
+        escape(rng, twin, 0)
+
+
+@fault("HDR-11", "HDR-10", "MET-06")
+def metadata_again(rng: random.Random, file: File) -> None:
+    """Write the metadata key twice."""
+    rows, first = header(file).members, metadata(file)
+    if first is None:
+        first = [words.RESERVED, Obj([[b'"a"', b'"b"']])]
+        rows.insert(rng.randint(0, len(rows)), first)
+    value = rng.choice((copy(first[1]), Obj([]), Obj([[b'"other"', b'"value"']])))
+    _twin(rng, rows, [first[0], value], rng.choice((0, len(rows), rng.randint(0, len(rows)))))
+
+
+@fault("HDR-12", "HDR-10")
+def field_again(rng: random.Random, file: File) -> None:
+    """Write a field of an entry twice, with the same value or another."""
+    entry = some(rng, file)
+    rows = entry.obj.members
+    key, value = rng.choice(rows)
+    other: dict[bytes, tuple[Value, ...]] = {
+        b'"dtype"': (b'"U8"', b'"F32"', b"null"),
+        b'"shape"': (numbers(), numbers(1), numbers(*entry.shape, 1)),
+        b'"data_offsets"': (numbers(0, 0), numbers(entry.begin, entry.end + 1), numbers(0, entry.end)),
+    }
+    again: Value = copy(value)
+    if type(key) is bytes and key in other and rng.random() < 0.5:
+        again = rng.choice(other[key])
+    _twin(rng, rows, [key, again], rng.randint(0, len(rows)))
+
+
+@fault("HDR-13", "HDR-10")
+def metadata_key_again(rng: random.Random, file: File) -> None:
+    """Write a key of the metadata twice."""
+    member = metadata(file)
+    if member is None:
+        member = [words.RESERVED, Obj([[b'"format"', b'"pt"']])]
+        header(file).members.insert(0, member)
+    if type(member[1]) is not Obj:
+        raise NoPlaceError
+    rows = member[1].members
+    if not rows:
+        rows.append([b'"format"', b'"pt"'])
+    key, value = rng.choice(rows)
+    again = rng.choice((copy(value), b'"%b"' % rng.choice(words.META_VALUES)))
+    _twin(rng, rows, [key, again], rng.randint(0, len(rows)))
+
+
+def _twin(rng: random.Random, rows: list[list[Value]], twin: list[Value], at: int) -> None:
+    """Put a member among others, with its key in another spelling at times."""
+    rows.insert(at, twin)
+    if rng.random() < 0.3:
+        escape(rng, twin, 0)
+
+
+@fault("HDR-16")
+def deep_nesting(rng: random.Random, file: File) -> None:
+    """Nest arrays or objects deeper than readers follow."""
+    holder, place, _ = some_leaf(rng, file)
+    depth = rng.choice((123, 124, 125, 126, 127, 128, 129, 200, 1000, 5000))
+    opening, closing = rng.choice(((b"[", b"]"), (b'{"a":', b"}")))
+    inside = b"0" if opening != b"[" or rng.random() < 0.5 else b""
+    holder[place] = opening * depth + inside + closing * (depth if rng.random() < 0.8 else 0)
+
+
+@fault("HDR-18", "LIM-08")
+def huge_number(rng: random.Random, file: File) -> None:
+    """Put a number that no double holds into a field nobody asks for."""
+    entry = some(rng, file)
+    number: Value = rng.choice(words.HUGE_NUMBERS)
+    how = rng.randrange(3)
+    value = number if how == 0 else Arr([b"0", number]) if how == 1 else Obj([[b'"a"', number]])
+    entry.obj.members.insert(rng.randint(0, len(entry.obj.members)), [b'"x"', value])

@@ -1,0 +1,95 @@
+"""What is simpler than a value, and ways to say so of the parts of a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from safetensors_reference.rules.dtypes import DTYPE_BITS
+
+Simpler = Callable[[Any], Iterator[Any]]
+"""Yields what is simpler than a value, the most drastic first."""
+
+
+def ways(*simpler: Simpler) -> Simpler:
+    """Return several ways in turn to make a value simpler."""
+    return lambda value: (other for way in simpler for other in way(value))
+
+
+def fixed(**values: Any) -> Simpler:
+    """Yield a map with these values, whatever it had."""
+    return lambda item: iter([{**item, **values}])
+
+
+def field(key: str, simpler: Simpler) -> Simpler:
+    """Yield a map with the value of one key made simpler; nothing where it lacks that key."""
+    return lambda item: ({**item, key: other} for other in (simpler(item[key]) if key in item else ()))
+
+
+def every(simpler: Simpler) -> Simpler:
+    """Yield a map with the value of each key in turn made simpler."""
+    return lambda item: (other for key in item for other in field(key, simpler)(item))
+
+
+def each(simpler: Simpler) -> Simpler:
+    """Yield a list with one item made simpler."""
+    return lambda items: (
+        [*items[:at], other, *items[at + 1 :]] for at, item in enumerate(items) for other in simpler(item)
+    )
+
+
+def rows(key: str, simpler: Simpler) -> Simpler:
+    """Yield a list of maps with the value of ``key`` made simpler in one of them."""
+    return each(field(key, simpler))
+
+
+def only(kind: type, simpler: Simpler) -> Simpler:
+    """Yield what is simpler for values of a type, nothing for others."""
+    return lambda value: simpler(value) if isinstance(value, kind) else iter(())
+
+
+def fewer(items: list[Any]) -> Iterator[list[Any]]:
+    """Yield the list with fewer items: none, each half, and each item left out."""
+    if not items:
+        return
+    yield []
+    if half := len(items) // 2:
+        yield items[:half]
+        yield items[half:]
+    for at in range(len(items)):
+        yield items[:at] + items[at + 1 :]
+
+
+def numbers(value: int) -> Iterator[int]:
+    """Yield numbers nearer to 0."""
+    seen = {value}
+    for other in (0, 1, 2, -value if value < 0 else 0, value // 2 if value > 0 else -(-value // 2)):
+        if other not in seen and abs(other) <= abs(value):
+            seen.add(other)
+            yield other
+    nearer = value - (1 if value > 0 else -1)
+    if 2 < abs(value) <= 64 and nearer not in seen:
+        yield nearer
+
+
+shapes = ways(fewer, each(numbers))
+"""Yields shapes with fewer and shorter dimensions."""
+
+
+def texts(text: str) -> Iterator[str]:
+    """Yield shorter and plainer texts."""
+    if text not in ("t", "a"):
+        yield "a"
+    if len(text) > 1:
+        half = len(text) // 2
+        yield text[:half]
+        yield text[half:]
+    if 1 < len(text) <= 24:
+        for at in range(len(text)):
+            yield text[:at] + text[at + 1 :]
+
+
+def dtypes(dtype: str) -> Iterator[str]:
+    """Yield dtypes that are more usual; none for an element type that the format does not have."""
+    usual = ("U8", "F32")
+    yield from usual[: usual.index(dtype) if dtype in usual else None] if dtype in DTYPE_BITS else ()
