@@ -1,10 +1,12 @@
-"""``python -m benchmarks``: measurements that print ratios, interleaved, as medians."""
+"""``python -m benchmarks``: times and memory, and what the fuzzer finds."""
 
 from __future__ import annotations
 
 import click
 
+from .corpus import corpus
 from .device.command import device
+from .fuzzer.command import fuzzer
 from .harness import harness
 from .loading import header, load
 from .memory import memory
@@ -12,10 +14,10 @@ from .memory import memory
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def benchmarks() -> None:
-    """Measure; figures are medians of interleaved rounds, quoted as ratios."""
+    """Measure. Times are medians of interleaved rounds, quoted as ratios; the fuzzer's figures are counts."""
 
 
-for command in (header, load, memory, harness, device):
+for command in (header, load, memory, harness, corpus, device, fuzzer):
     benchmarks.add_command(command)
 
 if __name__ == "__main__":

@@ -20,7 +20,8 @@ from safetensors_conformance.host import python_host as host
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.run.cases import MAX_IN_FLIGHT
 from safetensors_conformance.verdict.judge import Session
-from safetensors_conformance.worker.worker import Request, make_worker
+from safetensors_conformance.worker.pipe import make_worker
+from safetensors_conformance.worker.worker import Request
 
 
 @click.command()

@@ -19,7 +19,7 @@ from typing import Any
 import click
 from rich.progress import track
 
-from safetensors_reference.variables import child_variables
+from safetensors_conformance.worker.variables import child_variables
 
 from . import files
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 from rich.progress import track
 
-from safetensors_reference.variables import child_variables
+from safetensors_conformance.worker.variables import child_variables
 
 from .headers import KINDS, written
 
@@ -28,7 +28,7 @@ _WAYS = {
     "read": _OURS,
     "official": "from safetensors_reference import explain\ndef f(p): return explain(p, 'official')",
     "check": (
-        "from safetensors_reference.check.inputs import CheckInput\n"
+        "from safetensors_reference.check.result import CheckInput\n"
         "from safetensors_reference.check.result import check_input\n"
         "def f(p): return check_input(CheckInput(p), 'hardened').to_json()"
     ),

@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from safetensors_conformance.worker.variables import child_variables
 from safetensors_reference.rules.errors import PortableError
-from safetensors_reference.variables import child_variables
 
 from .. import SEARCH_PATH
 from .loaders import WARM

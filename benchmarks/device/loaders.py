@@ -52,7 +52,7 @@ class Loader:
 
 def _reference(device: str, threads: int | None = None, chunk: int | None = None) -> Load:
     from safetensors_reference.device import configure, load_file
-    from safetensors_reference.device.ring import SLOT_BYTES, SLOTS
+    from safetensors_reference.device.transfer import SLOT_BYTES, SLOTS
 
     if threads is not None and chunk is not None:
         configure(max(SLOTS, 2 * threads), max(SLOT_BYTES, chunk))

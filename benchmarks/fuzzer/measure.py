@@ -14,18 +14,20 @@ from statistics import median
 from typing import Any, Literal, get_args
 
 from safetensors_corpus.broken.correct.json import Refused
+from safetensors_fuzz.engines.campaign import Campaign
+from safetensors_fuzz.engines.run import run_hypothesis
+from safetensors_fuzz.grammar.grammar import reported_rules
+from safetensors_fuzz.grammar.model import File, parse
+from safetensors_fuzz.grammar.valid import valid_file
+from safetensors_fuzz.loop.recorder import Settings
+from safetensors_fuzz.loop.subjects import CallSubject, Slots, content, quick_header
 from safetensors_reference import explain
 from safetensors_reference.rules.book import ProfileName
 
-from ..grammar.grammar import reported_rules
-from ..grammar.model import File, parse
-from ..grammar.valid import valid_file
-from ..loop.campaign import Campaign
-from ..loop.expectation import content, quick_header
-from ..loop.recorder import Settings, Tally
-from ..loop.subjects import CallSubject, Slots
 from . import Planted, Probe
-from .held_out.readers import HARD
+from .conditional import PLANTED as CONDITIONAL
+from .conditional_second import PLANTED as SECOND
+from .held_out import HARD
 
 
 def _profile(rule: str) -> ProfileName:
@@ -66,11 +68,11 @@ def easy() -> tuple[Planted, ...]:
     )
 
 
-SetName = Literal["easy", "hard"]
+SetName = Literal["easy", "hard", "conditional", "second"]
 SETS: tuple[SetName, ...] = get_args(SetName)
 EngineName = Literal["outcome", "no-feedback", "hypothesis", "bytes"]
 ENGINES: tuple[EngineName, ...] = get_args(EngineName)
-LIMITS: dict[SetName, int] = {"easy": 5_000, "hard": 200_000}
+LIMITS: dict[SetName, int] = {"easy": 5_000, "hard": 200_000, "conditional": 200_000, "second": 200_000}
 """Inputs within which a set is to be found."""
 
 
@@ -101,7 +103,7 @@ class Outcome:
 
 def planted(name: SetName) -> tuple[Planted, ...]:
     """Return a set."""
-    return easy() if name == "easy" else HARD
+    return easy() if name == "easy" else {"hard": HARD, "conditional": CONDITIONAL, "second": SECOND}[name]
 
 
 def measure(bug: Planted, engine: EngineName, seed: int, most: int) -> Outcome:
@@ -131,7 +133,7 @@ def measure(bug: Planted, engine: EngineName, seed: int, most: int) -> Outcome:
     )
     campaign = Campaign([CallSubject(bug.name, read)], settings)
     began = time.monotonic()
-    _drive(engine, campaign, settings)
+    _drive(engine, campaign)
     tally = campaign.tally
     # The inputs of a finding's own replays come after the one that was noticed.
     detected = min((finding.execs for finding in tally.findings.values()), default=0)
@@ -143,16 +145,13 @@ def measure(bug: Planted, engine: EngineName, seed: int, most: int) -> Outcome:
     )
 
 
-def _drive(engine: EngineName, campaign: Campaign, settings: Settings) -> Tally:
+def _drive(engine: EngineName, campaign: Campaign) -> None:
     if engine == "hypothesis":
-        from ..engines.hypothesis import run_hypothesis
-
-        with Slots(3) as slots:
-            return run_hypothesis(campaign, settings, slots, lambda _: None)
-    if engine == "bytes":
-        with Slots(3) as slots:
-            return run_bytes(campaign, settings, slots)
-    return campaign.run()
+        run_hypothesis(campaign)
+    elif engine == "bytes":
+        run_bytes(campaign)
+    else:
+        campaign.run()
 
 
 def _one(row: tuple[SetName, int, EngineName, int, int]) -> Outcome:
@@ -219,25 +218,26 @@ def as_rows(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
 SEEDS = 16
 
 
-def run_bytes(campaign: Campaign, settings: Settings, slots: Slots) -> Tally:
+def run_bytes(campaign: Campaign) -> None:
     """Change up to four bytes of a valid file at a time, until the settings say stop."""
+    settings = campaign.settings
     rng = random.Random(settings.seed)  # noqa: S311 - reproducible on purpose
     bases = [valid_file(rng).render() for _ in range(SEEDS)]
-    for _ in range(settings.max_execs or 0):
-        data = bytearray(rng.choice(bases))
-        for _ in range(rng.randint(1, 4)):
-            at = rng.randrange(len(data))
-            match rng.randrange(3):
-                case 0:
-                    data[at] = rng.randrange(256)
-                case 1:
-                    data[at:at] = rng.randbytes(1)
-                case _ if len(data) > 1:
-                    del data[at]
-        campaign.one(bytes(data), slots, _opaque(bytes(data)))
-        if settings.first and campaign.tally.findings:
-            break
-    return campaign.tally
+    with Slots(3) as slots:
+        for _ in range(settings.max_execs or 0):
+            data = bytearray(rng.choice(bases))
+            for _ in range(rng.randint(1, 4)):
+                at = rng.randrange(len(data))
+                match rng.randrange(3):
+                    case 0:
+                        data[at] = rng.randrange(256)
+                    case 1:
+                        data[at:at] = rng.randbytes(1)
+                    case _ if len(data) > 1:
+                        del data[at]
+            campaign.one(bytes(data), slots, _opaque(bytes(data)))
+            if settings.first and campaign.tally.findings:
+                return
 
 
 def _opaque(data: bytes) -> File:

@@ -1,7 +1,7 @@
 """Which faults in the strict reader the inputs of the grammar notice: its mutants, run over them.
 
-The mutants, and the reasons why some can be told by no file, are those of ``stc corpus mutants``; here the
-sound reader says what a mutant must answer, as it does when an implementation is fuzzed.
+The mutants, and the reasons why some can be told by no file, are those of ``python -m tools.mutation``. Here
+the sound reader says what a mutant must answer, as it does when an implementation is fuzzed.
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from safetensors_corpus.mutation.engine import Limits, run_all
-from safetensors_corpus.mutation.operators import Mutant
-from safetensors_corpus.mutation.result import all_mutants, load_reasons
-from safetensors_corpus.mutation.targets import load_reader, warm
+from safetensors_fuzz.engines.campaign import Campaign
+from safetensors_fuzz.loop.recorder import Settings
+from safetensors_fuzz.loop.subjects import ProveSubject
 from safetensors_reference import PROFILES, explain
-
-from ..loop.campaign import Campaign
-from ..loop.recorder import Settings
-from ..loop.reference_subjects import ProveSubject
+from tools.mutation.engine import Limits, run_all
+from tools.mutation.mutants import Mutant
+from tools.mutation.reader import load_reader, reader_mutants, warm
+from tools.mutation.result import load_reasons
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ def measure(
     warm()
     reasons = load_reasons()
     statuses: dict[str, str] = {}
-    for name, outcome in run_all(((m.name, _loader(m), inputs) for m in all_mutants()), Limits(), jobs):
+    for name, outcome in run_all(((m.name, _loader(m), inputs) for m in reader_mutants()), Limits(), jobs):
         statuses[name] = outcome.status
         tell(len(statuses))
     counts = Counter(statuses.values())

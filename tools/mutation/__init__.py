@@ -2,5 +2,5 @@
 
 Each mutant is the explaining reader with one small fault. A corpus that lets such a reader through would let
 a real reader with the same fault through. The measured result is ``corpus/mutants.json``; every mutant that
-survives is listed with its reason in ``survivors.toml``.
+survives is listed with its reason in ``survivors.toml``. ``python -m tools.mutation``, run from a checkout.
 """

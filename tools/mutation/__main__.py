@@ -1,4 +1,4 @@
-"""``stc corpus mutants``: measure which faults in the strict reader the corpus notices."""
+"""``python -m tools.mutation``: measure which faults in the strict reader the corpus notices."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
 from rich.table import Table
 
-from ..document import ManifestError
-from ..mutation import result as results
-from ..mutation.engine import Outcome
-from ..mutation.operators import Mutant
-from ..mutation.targets import DECIDING
+from safetensors_corpus import ManifestError
+
+from . import result as results
+from .engine import Outcome
+from .mutants import Mutant
+from .reader import DECIDING, reader_mutants
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -32,7 +33,7 @@ def mutants(check: bool, write: bool, modules: tuple[str, ...], name: str | None
     A fault is noticed when any stored case gets another verdict, another content or none of its fault
     codes, or when the reader crashes, hangs or eats memory. The score is the share of faults noticed among
     those that a case file could show. Every fault that is not noticed needs its reason in
-    mutation/survivors.toml: a better reason than a missing case, or the case that is wanted.
+    survivors.toml: a better reason than a missing case, or the case that is wanted.
 
     A full run takes about three minutes on two cores.
 
@@ -44,13 +45,13 @@ def mutants(check: bool, write: bool, modules: tuple[str, ...], name: str | None
 
     \b
     Examples:
-      stc corpus mutants --write
-      stc corpus mutants --module header.layout
-      stc corpus mutants --name header.layout:check_layout:compare:2
+      python -m tools.mutation --write
+      python -m tools.mutation --module header.layout
+      python -m tools.mutation --name header.layout:check_layout:compare:2
     """
     if (check or write) and (modules or name):
         raise click.UsageError("--check and --write need all mutants; leave out --module and --name")
-    chosen = results.all_mutants(modules)
+    chosen = reader_mutants(modules)
     if name is not None:
         chosen = [m for m in chosen if m.name == name]
         if not chosen:
@@ -74,7 +75,7 @@ def mutants(check: bool, write: bool, modules: tuple[str, ...], name: str | None
         path.write_text(text, encoding="utf-8")
         click.echo(f"written: {path}")
     elif check and (not path.exists() or path.read_text(encoding="utf-8") != text):
-        wrong.append(f"{path.name} is not current; run: stc corpus mutants --write")
+        wrong.append(f"{path.name} is not current; run: python -m tools.mutation --write")
     for line in wrong:
         click.echo(line)
     raise SystemExit(1 if wrong else 0)
@@ -123,3 +124,7 @@ def _show(mutant: Mutant, outcome: Outcome, reason: results.Reason | None) -> No
         click.echo(f"killed by {outcome.probe} ({outcome.how}); see: stc corpus show {outcome.probe}")
     else:
         click.echo(outcome.status + (f": {reason.kind}: {reason.why}" if reason else " without a reason"))
+
+
+if __name__ == "__main__":
+    mutants(prog_name="python -m tools.mutation")

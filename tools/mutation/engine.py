@@ -82,11 +82,27 @@ class _Child:
     """One running mutant: its name, process, the pipe it answers through and the probe it is at."""
 
     name: str
+    probes: Sequence[HasId]
     pid: int
     pipe: int
     at: mmap.mmap
     deadline: float
     text: bytearray = field(default_factory=bytearray)
+
+    def outcome(self) -> Outcome:
+        """Read the answer of the process, which ended; without one it crashed or was stopped."""
+        (index,) = struct.unpack("<q", self.at[:])
+        self.reap()
+        status, at, how = json.loads(self.text) if self.text else ("killed", index, "runaway")
+        if at >= 0:
+            return Outcome(status, self.probes[at].id, how)
+        return Outcome(status if self.text else "stillborn")
+
+    def reap(self) -> None:
+        """Wait for the end of the process and give back what it took."""
+        os.waitpid(self.pid, 0)
+        os.close(self.pipe)
+        self.at.close()
 
 
 def run_all(
@@ -100,35 +116,33 @@ def run_all(
     What it loads takes a probe and says what is wrong with the answer, or None.
     """
     waiting = iter(jobs_to_do)
-    running: dict[int, tuple[_Child, Sequence[P]]] = {}
+    running: dict[int, _Child] = {}
     gc.collect()
     gc.freeze()  # or each child would look through, and so copy, everything that the parent has loaded
     try:
         while True:
             while len(running) < jobs and (item := next(waiting, None)) is not None:
-                name, load, probes = item
-                child = _start(name, load, probes, limits)
-                running[child.pipe] = (child, probes)
+                child = _start(*item, limits)
+                running[child.pipe] = child
             if not running:
                 return
-            now = monotonic()
-            wait = max(0.0, min(child.deadline for child, _ in running.values()) - now)
+            wait = max(0.0, min(child.deadline for child in running.values()) - monotonic())
             for pipe in select.select(list(running), [], [], wait)[0]:
-                child, probes = running[pipe]
+                child = running[pipe]
                 if piece := os.read(pipe, 65536):
                     child.text += piece
                     continue
                 del running[pipe]
-                yield child.name, _collect(child, probes)
-            for child, _ in running.values():
+                yield child.name, child.outcome()
+            for child in running.values():
                 if monotonic() > child.deadline:
                     # Its own alarm did not help, so it hangs where Python looks at no signals.
                     os.kill(child.pid, signal.SIGKILL)
                     child.deadline = monotonic() + 60
     finally:
-        for child, _ in running.values():
+        for child in running.values():
             os.kill(child.pid, signal.SIGKILL)
-            _reap(child)
+            child.reap()
         gc.unfreeze()
 
 
@@ -149,7 +163,7 @@ def _start(
             os.write(writer, json.dumps(outcome).encode())
         os._exit(0)
     os.close(writer)
-    return _Child(name, pid, reader, at, monotonic() + WALL * limits.whole)
+    return _Child(name, probes, pid, reader, at, monotonic() + WALL * limits.whole)
 
 
 def _live(
@@ -193,21 +207,3 @@ def _restrict(limits: Limits) -> None:
         most = psutil.Process().memory_info().vms + limits.memory
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-
-def _collect(child: _Child, probes: Sequence[P]) -> Outcome:
-    """Read the answer of a process that ended; without one it crashed or was stopped."""
-    (index,) = struct.unpack("<q", child.at[:])
-    _reap(child)
-    if child.text:
-        status, at, how = json.loads(child.text.decode())
-        return Outcome(status, probes[at].id, how) if at >= 0 else Outcome(status)
-    if index < 0:
-        return Outcome("stillborn")
-    return Outcome("killed", probes[index].id, "runaway")
-
-
-def _reap(child: _Child) -> None:
-    os.waitpid(child.pid, 0)
-    os.close(child.pipe)
-    child.at.close()

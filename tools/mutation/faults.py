@@ -1,27 +1,24 @@
-"""One-token faults in single nodes of a syntax tree: what may stand in place of an expression."""
+"""One-token faults: what may stand in place of an expression, and in place of a regular expression."""
 
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
-
-from .regexes import faulty
+import re
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-_COMPARE: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Lt: ast.LtE,
-    ast.LtE: ast.Lt,
-    ast.Gt: ast.GtE,
-    ast.GtE: ast.Gt,
-    ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq,
-    ast.In: ast.NotIn,
-    ast.NotIn: ast.In,
-    ast.Is: ast.IsNot,
-    ast.IsNot: ast.Is,
-}
+    T = TypeVar("T")
+
+_OPPOSITES: tuple[tuple[type[ast.cmpop], type[ast.cmpop]], ...] = (
+    (ast.Lt, ast.LtE),
+    (ast.Gt, ast.GtE),
+    (ast.Eq, ast.NotEq),
+    (ast.In, ast.NotIn),
+    (ast.Is, ast.IsNot),
+)
+_COMPARE = {one: other for pair in _OPPOSITES for one, other in (pair, pair[::-1])}
 _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.Add: ast.Sub,
     ast.Sub: ast.Add,
@@ -67,6 +64,10 @@ def variants(node: ast.expr, parent: ast.AST) -> Iterator[Variant]:
             yield "condition", ast.Constant(value)
 
 
+def _without_each(items: Sequence[T]) -> Iterator[list[T]]:
+    return ([*items[:index], *items[index + 1 :]] for index in range(len(items)))
+
+
 def operator_for(op: ast.operator, operands: Sequence[ast.expr]) -> ast.operator | None:
     """Return the neighbour of an arithmetic operator; None where it joins or formats text."""
     if any(_is_text(o) for o in operands) or type(op) not in _ARITHMETIC:
@@ -92,18 +93,14 @@ def _is_condition(node: ast.expr, parent: ast.AST) -> bool:
 
 def _compare(node: ast.Compare) -> Iterator[Variant]:
     for index, op in enumerate(node.ops):
-        other = _COMPARE[type(op)]()
-        yield (
-            "compare",
-            ast.Compare(node.left, [*node.ops[:index], other, *node.ops[index + 1 :]], node.comparators),
-        )
+        ops = [*node.ops[:index], _COMPARE[type(op)](), *node.ops[index + 1 :]]
+        yield "compare", ast.Compare(node.left, ops, node.comparators)
 
 
 def _boolean(node: ast.BoolOp) -> Iterator[Variant]:
     other = ast.Or() if isinstance(node.op, ast.And) else ast.And()
     yield "boolean", ast.BoolOp(other, node.values)
-    for index in range(len(node.values)):
-        rest = [*node.values[:index], *node.values[index + 1 :]]
+    for rest in _without_each(node.values):
         yield "operand", rest[0] if len(rest) == 1 else ast.BoolOp(node.op, rest)
 
 
@@ -182,14 +179,8 @@ def _compiled(node: ast.Call) -> Iterator[Variant]:
 def _elements(node: ast.Dict | ast.Set | ast.Tuple | ast.List, parent: ast.AST) -> Iterator[Variant]:
     """Yield the table without each of its elements."""
     if isinstance(node, ast.Dict):
-        for index in range(len(node.keys)):
-            yield (
-                "element",
-                ast.Dict(
-                    [*node.keys[:index], *node.keys[index + 1 :]],
-                    [*node.values[:index], *node.values[index + 1 :]],
-                ),
-            )
+        for keys, values in zip(_without_each(node.keys), _without_each(node.values), strict=True):
+            yield "element", ast.Dict(keys, values)
         return
     if len(node.elts) < 2 or not isinstance(node.ctx if hasattr(node, "ctx") else ast.Load(), ast.Load):
         return
@@ -198,6 +189,100 @@ def _elements(node: ast.Dict | ast.Set | ast.Tuple | ast.List, parent: ast.AST) 
         isinstance(parent, ast.Assign) and all(isinstance(e, ast.Constant) for e in node.elts)
     )
     if isinstance(node, ast.Set) or table:
-        for index in range(len(node.elts)):
-            rest = [*node.elts[:index], *node.elts[index + 1 :]]
+        for rest in _without_each(node.elts):
             yield "element", ast.Set(rest) if isinstance(node, ast.Set) else type(node)(rest, ast.Load())
+
+
+# Regular expressions: the grammar of numbers, strings and whitespace lives in them.
+
+_TOKEN = re.compile(
+    r"(?P<template>%\(\w+\)s)"
+    r"|(?P<set>\[\^?\]?(?:\\x[0-9a-fA-F]{2}|\\.|[^\]\\])*\])"
+    r"|(?P<group>\(\?:|\(|\))"
+    r"|(?P<count>[*+?][+?]?|\{\d+(?:,\d*)?\})"
+    r"|(?P<bar>\|)"
+    r"|(?P<atom>\\x[0-9a-fA-F]{2}|\\.|.)",
+    re.DOTALL,
+)
+_ITEM = re.compile(r"(\\x[0-9a-fA-F]{2}|\\.|.)(?:-(\\x[0-9a-fA-F]{2}|\\.|[^\]]))?", re.DOTALL)
+_COUNTS = {"*": ("+", "?"), "+": ("*", ""), "?": ("", "*"), "*+": ("++", "?"), "++": ("*+", "")}
+
+
+def faulty(pattern: str) -> Iterator[str]:
+    """Yield each pattern that differs from ``pattern`` by one token.
+
+    Changed are repetition counts, members and ends of ranges of character sets and their negation, and
+    alternatives. A result need not compile; such a mutant is never born.
+    """
+    tokens = list(_TOKEN.finditer(pattern))
+    for token in tokens:
+        before, text, after = pattern[: token.start()], token.group(), pattern[token.end() :]
+        if token.lastgroup in ("set", "count"):
+            for other in (_sets if token.lastgroup == "set" else _counts)(text):
+                yield before + other + after
+        elif token.lastgroup == "atom":
+            # Without its count the atom would leave the count to whatever stands before it.
+            follows = _TOKEN.match(after)
+            counted = follows is not None and follows.lastgroup == "count"
+            yield before + (after[follows.end() :] if counted and follows else after)
+    yield from _without_alternatives(pattern, tokens)
+
+
+def _counts(text: str) -> Iterator[str]:
+    if text in _COUNTS:
+        yield from _COUNTS[text]
+    elif text[0] == "{" and text[1:-1].isdigit():
+        count = int(text[1:-1])
+        yield f"{{{count - 1}}}"
+        yield f"{{{count + 1}}}"
+
+
+def _sets(text: str) -> Iterator[str]:
+    """Yield the character set with one member missing, with one range shorter, and with the other sign."""
+    sign = "^" if text[1] == "^" else ""
+    items = [m.group() for m in _ITEM.finditer(text[1 + len(sign) : -1])]
+    yield f"[{'' if sign else '^'}{''.join(items)}]"
+    for index, item in enumerate(items):
+        for other in ("", *_shorter(item)):
+            changed = "".join([*items[:index], other, *items[index + 1 :]])
+            if changed:
+                yield f"[{sign}{changed}]"
+
+
+def _shorter(item: str) -> Iterator[str]:
+    match = _ITEM.fullmatch(item)
+    if match is None or match.group(2) is None:
+        return
+    first, last = _code(match.group(1)), _code(match.group(2))
+    yield f"{_escape(first + 1)}-{_escape(last)}"
+    yield f"{_escape(first)}-{_escape(last - 1)}"
+
+
+def _code(text: str) -> int:
+    return int(text[2:], 16) if text.startswith("\\x") else ord(text[-1])
+
+
+def _escape(code: int) -> str:
+    return chr(code) if chr(code).isalnum() else f"\\x{code:02x}"
+
+
+def _without_alternatives(pattern: str, tokens: list[re.Match[str]]) -> Iterator[str]:
+    """Yield the pattern without each alternative of each group (and of the whole)."""
+    opened: list[list[int]] = [[0]]
+    for token in tokens:
+        if token.lastgroup == "bar":
+            opened[-1].append(token.end())
+        elif token.group() in ("(", "(?:"):
+            opened.append([token.end()])
+        elif token.group() == ")" and token.lastgroup == "group":
+            yield from _drop_each(pattern, opened.pop(), token.start())
+    yield from _drop_each(pattern, opened[0], len(pattern))
+
+
+def _drop_each(pattern: str, starts: list[int], end: int) -> Iterator[str]:
+    if len(starts) < 2:
+        return
+    stops = [s - 1 for s in starts[1:]] + [end]
+    parts = [pattern[a:b] for a, b in zip(starts, stops, strict=True)]
+    for rest in _without_each(parts):
+        yield pattern[: starts[0]] + "|".join(rest) + pattern[end:]

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..manifest import corpus_root, load_manifest
+from safetensors_corpus import load_manifest
+from safetensors_corpus.manifest import corpus_root
+
 from .engine import Limits, Outcome, run_all
-from .probes import objection, probes_of
-from .targets import load_reader, reader_mutants, warm
+from .reader import probes_of, reader_loader, warm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from .operators import Mutant
-    from .probes import Probe
+    from .mutants import Mutant
+    from .reader import Probe
 
 REASONS = Path(__file__).with_name("survivors.toml")
 CLASSES = ("equivalent", "report", "position", "message", "unreachable", "wanted")
@@ -45,9 +46,7 @@ def result_path() -> Path:
 def load_result(path: Path | None = None) -> dict[str, Any]:
     """Return the committed result; empty when there is none."""
     path = path or result_path()
-    if not path.exists():
-        return {}
-    loaded: dict[str, Any] = json.loads(path.read_bytes())
+    loaded: dict[str, Any] = json.loads(path.read_bytes()) if path.exists() else {}
     return loaded
 
 
@@ -62,16 +61,6 @@ def load_reasons(path: Path = REASONS) -> dict[str, Reason]:
                 raise ValueError(f"{path.name}: {name} stands twice")
             out[name] = Reason(row["class"], row["why"])
     return out
-
-
-def reader_loader(mutant: Mutant | None) -> Callable[[], Callable[[Probe], str | None]]:
-    """Return the function that loads a mutant in its process and gives what tries it."""
-
-    def load() -> Callable[[Probe], str | None]:
-        explain = load_reader(mutant)
-        return lambda probe: objection(explain(probe.data, probe.profile), probe)
-
-    return load
 
 
 def measure(
@@ -96,9 +85,9 @@ def measure(
     ((_, sound),) = run_all([("", reader_loader(None), probes)], Limits())
     if sound.status != "survived":
         raise UnsoundError(f"the reader itself disagrees with case {sound.probe} ({sound.how})")
-    by_case: dict[str, list[Probe]] = {}
+    by_case: defaultdict[str, list[Probe]] = defaultdict(list)
     for probe in probes:
-        by_case.setdefault(probe.id, []).append(probe)
+        by_case[probe.id].append(probe)
     work = ((m.name, reader_loader(m), [*by_case.get(known.get(m.name, ""), ()), *probes]) for m in mutants)
     out: dict[str, Outcome] = {}
     for name, outcome in run_all(work, Limits(), jobs):
@@ -119,15 +108,8 @@ def result_of(
     for mutant in sorted(mutants, key=lambda m: sort_key(m.name)):
         if outcomes[mutant.name].status == "survived":
             reason = reasons.get(mutant.name, Reason("wanted", ""))
-            survivors.append(
-                {
-                    "name": mutant.name,
-                    "before": mutant.before,
-                    "after": mutant.after,
-                    "class": reason.kind,
-                    "reason": reason.why,
-                }
-            )
+            row = {"name": mutant.name, "before": mutant.before, "after": mutant.after}
+            survivors.append({**row, "class": reason.kind, "reason": reason.why})
     killers = {n: o.probe for n, o in outcomes.items() if o.status == "killed"}
     classes = Counter(s["class"] for s in survivors)
     equivalent = len(survivors) - classes["wanted"]
@@ -163,10 +145,8 @@ def problems(
     ``modules`` limits the check to reasons of some modules, for a run of these alone.
     """
     within = None if modules is None else set(modules)
-    out = []
-    for name, status in outcomes.items():
-        if status == "survived" and name not in reasons:
-            out.append(f"survives without a reason: {name}")
+    survivors = [name for name, status in outcomes.items() if status == "survived"]
+    out = [f"survives without a reason: {name}" for name in survivors if name not in reasons]
     for name in reasons:
         if within is not None and name.split(":")[0] not in within:
             continue
@@ -175,8 +155,3 @@ def problems(
         elif outcomes[name] != "survived":
             out.append(f"has a reason to survive but is {outcomes[name]}: {name}")
     return sorted(out)
-
-
-def all_mutants(modules: Sequence[str] = ()) -> list[Mutant]:
-    """Return the mutants of the reader, of some modules only when they are named."""
-    return [m for m in reader_mutants() if not modules or m.module in modules]

@@ -1,4 +1,4 @@
-"""Held-out readers with a bug in entries, dtypes and shapes (ENT, DTY, SHP). See ``readers``."""
+"""Held-out readers with a bug in entries, dtypes and shapes (ENT, DTY, SHP). See ``held_out``."""
 
 from __future__ import annotations
 

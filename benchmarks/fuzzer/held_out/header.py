@@ -1,4 +1,4 @@
-"""Held-out readers with a bug in framing or in repeated keys (FRM, HDR). See ``readers``."""
+"""Held-out readers with a bug in framing or in repeated keys (FRM, HDR). See ``held_out``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Held-out readers with a bug in offsets and layout (OFF). See ``readers``."""
+"""Held-out readers with a bug in offsets and layout (OFF). See ``held_out``."""
 
 from __future__ import annotations
 

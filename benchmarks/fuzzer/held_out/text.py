@@ -1,4 +1,4 @@
-"""Held-out readers with a bug in the text of the header: UTF-8 and JSON (HDR). See ``readers``."""
+"""Held-out readers with a bug in the text of the header: UTF-8 and JSON (HDR). See ``held_out``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Held-out readers with a bug in metadata or in the tensors that they return (MET, DAT). See ``readers``."""
+"""Held-out readers with a bug in metadata or in the tensors that they return (MET, DAT). See ``held_out``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What the held-out readers are made of: the small reader with a probe, and with places for a bug.
 
-Part of the held-out set; see ``readers``.
+Part of the held-out set; see ``held_out``.
 """
 
 from __future__ import annotations

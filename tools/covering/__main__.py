@@ -1,0 +1,136 @@
+"""``python -m tools.covering``: search rows that cover all pairs of levels which can meet.
+
+Rows that are committed are never dropped or changed: the search is given them and adds what is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
+from pathlib import Path
+
+import click
+import covertable
+from rich.progress import track
+
+from .model import Model, Row
+from .sets import FILE, MODELS, rows
+
+PAGE = Path(__file__).parents[2] / "docs" / "covering.md"
+_HEAD = """\
+<!-- Made by python -m tools.covering; do not edit. -->
+# Covering sets
+
+A reader can treat a file apart for what is ordinary in it: its first tensor, an empty one, a header that is
+not padded, metadata behind the tensors, a string of more than 4,096 bytes. A fault that hides behind such a
+condition is not found by a file about the fault alone. So these sets combine the ordinary: a model names
+properties of a file and their levels, and in the set of each topic (that a file is valid, or one fault)
+every two levels of different properties that can meet do meet in some file; in valid files also every three
+of the properties that matter most.
+
+A name has the topic and the levels that are not the usual ones: `hole-of-one-last-r3-u8-tight` is a hole of
+one byte in front of the last tensor, which has three dimensions and dtype U8, in a file whose header is not
+padded. The sets are searched with [covertable](https://pypi.org/project/covertable/) and committed as
+`tools/covering/covering.txt`; a test counts the combinations itself. They are not part of the corpus yet;
+`python -m benchmarks corpus` tells what they would add to it.
+
+| model | topics | files | combinations | covered | files of all combinations |
+| --- | --: | --: | --: | --: | --: |
+"""
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--check", is_flag=True, help="Only tell whether pairs are missing or the page is not current.")
+def covering(check: bool) -> None:
+    """Extend the covering sets (covering.txt) until every combination is in them.
+
+    Writes docs/covering.md as well. With --check the exit status is 1 if anything would change.
+    """
+    try:
+        known = rows(None if FILE.exists() else "")
+    except ValueError as err:
+        raise click.ClickException(str(err)) from err
+    topics = {topic: model for model in MODELS for topic in model.topics}
+    found: dict[str, list[dict[str, str]]] = {}
+    due = {topic: model.feasible(topic) for topic, model in topics.items()}
+    missing, total = 0, sum(map(len, due.values()))
+    for topic, model in track(topics.items(), description="sets", total=len(topics), transient=True):
+        left = due[topic] - model.covered(topic, known[topic])
+        missing += len(left)
+        found[topic] = extended(model, topic, known[topic]) if left else known[topic]
+        if lost := due[topic] - model.covered(topic, found[topic]):
+            raise click.ClickException(f"{topic}: the search left {len(lost)} combinations, {min(lost)}")
+    page = written(found, {topic: len(need) for topic, need in due.items()})
+    if check:
+        stale = not PAGE.exists() or PAGE.read_text(encoding="utf-8") != page
+        click.echo(f"{missing:,} of {total:,} combinations missing; {PAGE.name} is {'not ' * stale}current")
+        raise SystemExit(missing > 0 or stale)
+    lines = [f"{topic} {model.slug(row)}" for topic, model in topics.items() for row in found[topic]]
+    FILE.write_text("".join(f"{line}\n" for line in lines), encoding="ascii")
+    PAGE.write_text(page, encoding="utf-8")
+    click.echo(f"{len(lines):,} rows for {total:,} combinations, of which {missing:,} were missing before")
+
+
+def extended(model: Model, topic: str, known: Sequence[dict[str, str]]) -> list[dict[str, str]]:
+    """Return the known rows of a topic and after them what covers the combinations that they leave."""
+    domain = {name: list(found) for name, found in model.levels(topic).items()}
+    constraints = [
+        {"operator": "fn", "requires": list(e.properties), "evaluate": lambda row, e=e: not e.meets(row)}
+        for e in model.exclusions
+    ]
+    usable = [row for row in known if all(row[name] in found for name, found in domain.items())]
+    core = [] if model.topics[topic].codes else [{"fields": list(model.core), "strength": 3}]
+    made = covertable.make(
+        domain, constraints=constraints, presets=usable, salt=topic, sub_models=core if model.core else None
+    )
+    new = [{name: str(row[name]) for name in domain} for row in made]
+    return [*known, *(row for row in new if row not in known)]
+
+
+def written(found: Mapping[str, Sequence[Row]], due: Mapping[str, int]) -> str:
+    """Return the page about the sets; ``due`` is how many combinations each topic has."""
+    return _HEAD + "".join(f"{line}\n" for line in _lines(found, due))
+
+
+def _lines(found: Mapping[str, Sequence[Row]], due: Mapping[str, int]) -> Iterator[str]:
+    for model in MODELS:
+        topics = model.topics
+        files, need = (sum(len(found[t]) for t in topics), sum(due[t] for t in topics))
+        have = sum(len(model.covered(t, found[t])) for t in topics)
+        every = sum(prod(map(len, model.levels(t).values())) for t in topics)
+        yield f"| {model.name} | {len(topics)} | {files:,} | {need:,} | {have:,} | {_rounded(every)} |"
+    for model in MODELS:
+        yield from (
+            "",
+            f"## {model.name.capitalize()}",
+            "",
+            "| property | usual | other levels and what they say |",
+            "| --- | --- | --- |",
+        )
+        for name, prop in model.properties.items():
+            usual, *others = prop.levels
+            around = prop.around_faults or tuple(prop.levels)
+            words = "; ".join(
+                f"`{level}`{'' if level in around else '¹'} {prop.levels[level]}" for level in others
+            )
+            yield f"| {name}: {prop.about} | `{usual}` | {words} |"
+        if any(prop.around_faults for prop in model.properties.values()):
+            yield from ("", "¹ In valid files only.")
+        if model.exclusions:
+            yield from ("", "Left out, as it cannot be or is a choice: " + "; ".join(
+                dict.fromkeys(f"{' and '.join(e.properties)} ({e.why})" for e in model.exclusions)
+            ) + ".")  # fmt: skip
+        yield from ("", "| topic | files | about | rule |", "| --- | --: | --- | --- |")
+        for topic, about in model.topics.items():
+            rules = dict.fromkeys(about.rules_of(row)[0] for row in found[topic])
+            said = ", ".join(rules) if about.codes else "valid"
+            yield f"| `{topic}` | {len(found[topic])} | {about.about} | {said} |"
+
+
+def _rounded(number: int) -> str:
+    """Write a large number for people."""
+    return f"{number:,}" if number < 1_000_000 else f"{number / 1e6:,.0f} million"
+
+
+if __name__ == "__main__":
+    covering(prog_name="python -m tools.covering")

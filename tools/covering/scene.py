@@ -1,0 +1,207 @@
+"""A file with one level of each property: what the builder is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+from safetensors_corpus.author.file import FileBuilder, filled, json_text, size_of
+from safetensors_reference.rules.dtypes import DTYPE_BITS
+
+from .model import Row
+
+CODES = {
+    "f32": "F32",
+    "u8": "U8",
+    "bool": "BOOL",
+    "i16": "I16",
+    "bf16": "BF16",
+    "f64": "F64",
+    "i64": "I64",
+    "f8": "F8_E4M3",
+    "f4": "F4",
+    "c64": "C64",
+}
+"""Level -> dtype code."""
+BYTES = {"page": 4096, "buffer": 65536, "large": 65536 + 256}
+"""Level -> bytes of the subject."""
+SHAPES = {
+    0: (),
+    1: (8,),
+    2: (2, 4),
+    3: (2, 1, 4),
+    4: (1, 2, 2, 2),
+    5: (2, 1, 2, 1, 2),
+    6: (1, 2, 1, 2, 2, 1),
+    7: (2, 1, 1, 2, 1, 1, 2),
+    8: (1, 2, 1, 1, 2, 1, 1, 2),
+    12: (2, 1, 1, 1, 1, 2, 1, 1, 1, 1, 1, 2),
+}
+"""Rank -> dimensions of a small tensor of eight elements."""
+FIELD_ORDERS = {
+    "dso": ("dtype", "shape", "data_offsets"),
+    "osd": ("data_offsets", "shape", "dtype"),
+    "sod": ("shape", "data_offsets", "dtype"),
+}
+TWINS = ("layer.1", "layer.10", "Layer.1", "layer..1", "layer.1 ", "layer,1", "layer.l", "layer.")
+METADATA = {"format": "pt", "note": "é"}
+MAPS = {"pairs": METADATA, "emptymap": {}, "manykeys": {f"key {n}": "v" * n for n in range(30)}}
+NAN_BYTES = {"F32": "0100a07f", "F64": "010000000000f47f", "BF16": "a17f", "C64": "0100a07f0200a0ff"}
+"""Dtype -> a signalling NaN; of the others FF stands for it."""
+CONTENTS = {"zeros": b"\0", "spaces": b" ", "braces": b"{}"}
+
+
+@dataclass
+class Tensor:
+    """A tensor as it is declared; ``begin`` and ``end`` are None for the true ones."""
+
+    name: str
+    dtype: str
+    shape: list[int]
+    data: bytes
+    begin: int | None = None
+    end: int | None = None
+    key: str | None = None
+    value: str | None = None
+    fields: dict[str, str | None] = field(default_factory=dict)
+    order: Sequence[str] = FIELD_ORDERS["dso"]
+
+    @property
+    def true_fields(self) -> dict[str, str]:
+        """JSON texts of dtype and shape."""
+        return {"dtype": json_text(self.dtype), "shape": json_text(self.shape)}
+
+
+@dataclass
+class Scene:
+    """The tensors of a row in the order of their bytes, and what the file has besides."""
+
+    row: Row
+    tensors: list[Tensor]
+    subject: Tensor
+    metadata: dict[str, str] | None
+    on_write: Callable[[FileBuilder, Tensor], None] | None = None
+
+    @property
+    def at(self) -> int:
+        """Index of the subject among the tensors."""
+        return self.tensors.index(self.subject)
+
+    def write(self, f: FileBuilder) -> None:
+        """Tell the builder; ``on_write`` may change the subject when its place is known."""
+        if self.row["spacing"] == "spaced":
+            f.separator = " ,\n "
+        for tensor in self.tensors:
+            if tensor is self.subject and self.on_write is not None:
+                self.on_write(f, tensor)
+            f.tensor(
+                tensor.name,
+                tensor.dtype,
+                tensor.shape,
+                tensor.data,
+                begin=tensor.begin,
+                end=tensor.end,
+                key=tensor.key,
+                value=tensor.value,
+                fields=tensor.fields,
+                order=tensor.order,
+                at=0 if self.row["order"] == "reversed" else None,
+            )
+        if self.metadata is not None:
+            place = {"metafirst": 0, "metamiddle": len(self.tensors) // 2}
+            f.metadata(self.metadata, at=place.get(self.row["metadata"]))
+
+    def pad(self, f: FileBuilder) -> None:
+        """Pad the header as the row has it. Called last, as the size of the file decides."""
+        f.padding = b""
+        f.padding = padding(self.row, f.header_size, len(f.render()))
+
+
+def padding(row: Row, header: int, file: int = 0) -> bytes:
+    """Return the spaces behind a header of so many bytes, in a file of so many bytes without them."""
+    count = {
+        "pad8": -header % 8,
+        "tight": int(header % 8 == 0),
+        "pad64": -(8 + header) % 64,
+        "pad4096": -(8 + header) % 4096,
+        "longpad": 5000 + -header % 8,
+        "head4096": -header % 4096,
+        "text4096": 0,
+        "total64": -file % 64,
+        "total4096": -file % 4096,
+    }[row["padding"]]
+    return b" " * count
+
+
+def scene(row: Row) -> Scene:
+    """Return the scene of a row."""
+    names = _names(row)
+    subject = Tensor(
+        name=names[0],
+        dtype=CODES[row["dtype"]],
+        shape=(shape := _shape(row)),
+        data=_data(row, "subject", CODES[row["dtype"]], shape),
+        order=FIELD_ORDERS[row["fields"]],
+    )
+    others = [] if row["place"] == "only" else [_neighbour(row, name) for name in names[1:]]
+    cut = {"only": 0, "first": 0, "middle": len(others) // 2, "last": len(others)}[row["place"]]
+    before, behind = others[:cut], others[cut:]
+    if row["before"] == "aftervoid":
+        before.append(Tensor("void before", "F32", [0], b""))
+    if row["behind"] == "beforevoid":
+        behind.insert(0, Tensor("void behind", "F32", [0, 2], b""))
+    metadata = None if row["metadata"] == "bare" else MAPS[row["map"]]
+    out = Scene(row, [*before, subject, *behind], subject, metadata)
+    if row["names"] == "escaped":
+        for tensor in out.tensors:
+            tensor.key = '"' + "".join(f"\\u{ord(c):04x}" for c in tensor.name) + '"'
+    return out
+
+
+def _names(row: Row) -> list[str]:
+    """Return the name of the subject, then those of its neighbours."""
+    count = 1 if row["place"] == "only" else {"few": 3, "many": 17, "hundreds": 301}[row["count"]]
+    forms = {"unicode": "gewicht.ß{}.重み", "longnames": "block." * 50 + "{}", "escaped": "w{}"}
+    if row["names"] == "twins":
+        return [*TWINS, *(f"layer.1{n:03}" for n in range(count))][:count]
+    return [forms.get(row["names"], "t{}").format(n) for n in range(count)]
+
+
+def _shape(row: Row) -> list[int]:
+    """Return the dimensions of the subject."""
+    dims = list(SHAPES[int(row["rank"][1:])])
+    bits = DTYPE_BITS[CODES[row["dtype"]]]
+    if row["size"] == "one":
+        return [1] * len(dims)
+    if row["size"] == "void":
+        dims[len(dims) // 2] = 0
+    elif row["size"] in BYTES:
+        # The first dimension above one takes all that the others leave.
+        index = next(i for i, dim in enumerate(dims) if dim > 1)
+        dims[index] = BYTES[row["size"]] * 8 // bits // (prod(dims) // dims[index])
+    return dims
+
+
+def _neighbour(row: Row, name: str) -> Tensor:
+    """Return a tensor beside the subject."""
+    own, shape = CODES[row["dtype"]], _shape(row)
+    dtype, dims = {
+        "even": ("F32", [2]),
+        "odd": ("U8", [3]),
+        "alike": (own, shape),
+        "reshaped": (own, [1, prod(shape), 1]),
+        "wider": ("U64", [3, 1]),
+        "fnuz": ("F8_E4M3FNUZ", [8]),
+    }[row["beside"]]
+    return Tensor(name, dtype, list(dims), _data(row, name, dtype, dims))
+
+
+def _data(row: Row, name: str, dtype: str, shape: Sequence[int]) -> bytes:
+    """Return content; of a long one only the ends differ from a run, so that it is few bytes as a recipe."""
+    size = size_of(dtype, shape)
+    if row["content"] == "mixed":
+        ends = filled(name, dtype, min(size, 4096 if size <= 4096 else 128))
+        return ends if size <= 4096 else ends[:64] + bytes([1]) * (size - 128) + ends[64:]
+    unit = CONTENTS.get(row["content"]) or bytes.fromhex(NAN_BYTES.get(dtype, "ff"))
+    return (unit * (size // len(unit) + 1))[:size]

@@ -1,0 +1,226 @@
+"""The model of strings: one string of the header, what is in it, where, and between what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from safetensors_corpus.author.file import FileBuilder, json_text, pattern
+
+from .model import Exclusion, Model, Property, Row, Topic
+from .scene import padding
+
+PIECES: Mapping[str, tuple[bytes, str, str]] = {
+    "letter": (b"k", "k", ""),
+    "newline": (rb"\n", "\n", "an escaped line feed"),
+    "quote": (rb"\"", '"', "an escaped quote"),
+    "backslash": (rb"\\", "\\", "an escaped backslash"),
+    "slash": (rb"\/", "/", "an escaped solidus"),
+    "formfeed": (rb"\f", "\f", "an escaped form feed"),
+    "backspace": (rb"\b", "\b", "an escaped backspace"),
+    "tab": (rb"\t", "\t", "an escaped tabulator"),
+    "ascii4": (rb"\u0041", "A", "an escaped letter"),
+    "lower4": (rb"\u00eb", "ë", "an escape with small digits"),
+    "upper4": (rb"\u00EB", "ë", "an escape with capital digits"),
+    "pair": (rb"\ud83d\uDE00", "😀", "an escaped pair"),
+    "nul": (rb"\u0000", "\0", "an escaped NUL"),
+    "del": (b"\x7f", "\x7f", "DEL"),
+    "two": ("ß".encode(), "ß", "a character of two bytes"),
+    "three": ("重".encode(), "重", "a character of three bytes"),
+    "four": ("😀".encode(), "😀", "a character of four bytes"),
+    "mark": ("\ufeff".encode(), "\ufeff", "a byte-order mark"),
+    "last": ("\uffff".encode(), "\uffff", "U+FFFF"),
+    "highest": ("\U0010ffff".encode(), "\U0010ffff", "U+10FFFF"),
+    "separator": ("\u2028".encode(), "\u2028", "a line separator"),
+    "combining": ("e\u0301".encode(), "e\u0301", "a combining accent"),
+    "space": (b" ", " ", "a space"),
+    "brace": (b'{\\"a\\":[1]}', '{"a":[1]}', "JSON"),
+    "loosebrace": (b'{ \\"b\\" : 1.0 }', '{ "b" : 1.0 }', "JSON with spaces"),
+    "reserved": (b"__metadata__", "__metadata__", "the reserved key"),
+}
+"""Level -> spelling in the header, the text, the phrase for titles."""
+CONTROLS = ("newline", "formfeed", "backspace", "tab", "nul", "del")
+"""Pieces that are control characters; whether a reader takes them in names is a choice (ENT-08)."""
+AROUND = {
+    "letters": (b"ab", "ab"),
+    "escapes": (rb"\t\u00e9", "\té"),
+    "accents": ("ñö".encode(), "ñö"),
+    "quotes": (rb"\"\\", '"\\'),
+}
+LENGTHS = {"short": 0, "s300": 300, "s5000": 5000}
+
+PROPERTIES = {
+    "where": Property(
+        "which string", {"asvalue": "", "askey": "as a metadata key", "asname": "as a tensor name"}
+    ),
+    "piece": Property(
+        "what is in it", {level: about for level, (_, _, about) in PIECES.items()}, ("letter",)
+    ),
+    "at": Property(
+        "where in the string",
+        {"inner": "", "alone": "alone", "head": "at its beginning", "tail": "at its end"},
+    ),
+    "around": Property(
+        "what stands beside it",
+        {
+            "letters": "",
+            "escapes": "beside escapes",
+            "accents": "beside characters beyond ASCII",
+            "quotes": "beside escaped quotes",
+        },
+    ),
+    "length": Property(
+        "length of the string", {"short": "", "s300": "in 300 characters", "s5000": "in 5,000 characters"}
+    ),
+    "others": Property(
+        "strings of its kind",
+        {"sole": "", "ahead": "the first of three", "behind": "the last of three"},
+    ),
+    "metadata": Property("place of the metadata", {"metafirst": "", "metalast": "metadata last"}),
+    "padding": Property("where the header ends", {"pad8": "", "tight": "header not padded"}),
+}
+EXCLUSIONS = (
+    Exclusion(
+        ("where", "around"),
+        lambda r: r["where"] == "asname" and r["around"] == "escapes",
+        "control characters in names are a choice",
+    ),
+    Exclusion(
+        ("at", "around"), lambda r: r["at"] == "alone" and r["around"] != "letters", "nothing is beside it"
+    ),
+    Exclusion(
+        ("at", "length"), lambda r: r["at"] == "alone" and r["length"] != "short", "nothing is beside it"
+    ),
+    Exclusion(
+        ("where", "piece", "at"),
+        lambda r: r["where"] == "asname" and r["at"] == "alone" and r["piece"] in ("reserved", "space"),
+        "that is another thing",
+    ),
+)
+
+
+def _string(row: Row, spelled: bytes, text: str) -> tuple[bytes, str]:
+    """Return the string of a row with a piece in it: as it is spelled, without quotes, and as it is read."""
+    if row["at"] == "alone":
+        return spelled, text
+    raw, plain = AROUND[row["around"]]
+    filling = LENGTHS[row["length"]]
+    before = (raw + b"x" * filling, plain + "x" * filling)
+    sides = {"head": (b"", ""), "tail": before, "inner": before}[row["at"]]
+    behind = {"head": before, "tail": (b"", ""), "inner": (raw, plain)}[row["at"]]
+    return sides[0] + spelled + behind[0], sides[1] + text + behind[1]
+
+
+def _write(row: Row, f: FileBuilder, spelled: bytes, text: str | None) -> None:
+    """Tell the builder of the file of a row, whose string holds a piece; ``text`` is None if it is broken."""
+    raw, plain = _string(row, spelled, text or "")
+    strings = [(json_text(other).encode(), other) for other in ("y", "z")]
+    strings.insert({"ahead": 0, "behind": 2}.get(row["others"], 0), (b'"' + raw + b'"', plain))
+    if row["others"] == "sole":
+        del strings[1:]
+    names = strings if row["where"] == "asname" else [(b'"w"', "w")]
+    for key, name in names:
+        _tensor(f, key, name)
+    spelled_map, mapping = [b'"a":"b"'], {"a": "b"}
+    if row["where"] == "askey":
+        spelled_map = [key + b':"v"' for key, _ in strings]
+        mapping = {key: "v" for _, key in strings}
+    elif row["where"] == "asvalue":
+        spelled_map = [b'"%d":%b' % (n, value) for n, (value, _) in enumerate(strings)]
+        mapping = {str(n): value for n, (_, value) in enumerate(strings)}
+    place = 0 if row["metadata"] == "metafirst" else None
+    f.metadata(mapping, raw=b"{" + b",".join(spelled_map) + b"}", at=place)
+    f.padding = padding(row, f.header_size)
+
+
+def _tensor(f: FileBuilder, key: bytes, name: str) -> None:
+    """Add a tensor whose key is spelled so, in bytes that may be no text."""
+    data, begin = pattern(name, 8), f.position
+    try:
+        f.tensor(name, "F32", [2], data, key=key.decode())
+    except UnicodeDecodeError:
+        f.member(key, f'{{"dtype":"F32","shape":[2],"data_offsets":[{begin},{begin + 8}]}}')
+        f.gap(8, 1)
+
+
+def _valid(row: Row, f: FileBuilder) -> None:
+    spelled, text, _ = PIECES[row["piece"]]
+    _write(row, f, spelled, text)
+
+
+_VALID_BY = {
+    "mark": "HDR-05",
+    "two": "HDR-01",
+    "three": "HDR-01",
+    "four": "HDR-01",
+    "last": "HDR-01",
+    "highest": "HDR-01",
+    "accents": "HDR-01",
+    "letter": "HDR-19",
+    "combining": "HDR-19",
+    "space": "HDR-19",
+    "reserved": "MET-05",
+}
+
+
+def _valid_by(row: Row) -> tuple[str, ...]:
+    main = "HDR-15" if b"\\" in PIECES[row["piece"]][0] else _VALID_BY.get(row["piece"], "HDR-19")
+    kind = "ENT-08" if row["where"] == "asname" else "MET-04"
+    return tuple(dict.fromkeys((main, kind, "HDR-19")))
+
+
+def _unusual(row: Row) -> str | None:
+    """Return the choice that a name with a control character falls under."""
+    return "unusual-names" if row["where"] == "asname" and row["piece"] in CONTROLS else None
+
+
+def _broken(about: str, rule: str, spelled: bytes) -> Topic:
+    codes = ("HDR_NOT_UTF8", "HDR_NOT_JSON") if rule == "HDR-01" else ("HDR_NOT_JSON", "HDR_NOT_UTF8")
+    return Topic(about, lambda row, f: _write(row, f, spelled, None), (rule,), codes)
+
+
+_BYTES = {
+    "ff": (b"\xff", "the byte FF"),
+    "continuation": (b"\x80", "a continuation byte by itself"),
+    "overlong-nul": (b"\xc0\x80", "NUL in two bytes"),
+    "overlong-solidus": (b"\xe0\x80\xaf", "a solidus in three bytes"),
+    "surrogate-bytes": (b"\xed\xa0\x80", "the bytes of a surrogate"),
+    "beyond-unicode": (b"\xf4\x90\x80\x80", "a code point beyond Unicode"),
+    "cut-short": (b"\xe9\x87", "two bytes of a character of three"),
+    "cp1252": (b"\xe9", "an accented letter as Windows writes it"),
+}
+_RAW = {
+    "raw-nul": (b"\x00", "NUL"),
+    "raw-tab": (b"\t", "a tabulator"),
+    "raw-line-feed": (b"\n", "a line feed"),
+    "raw-return": (b"\r", "a carriage return"),
+    "raw-1f": (b"\x1f", "the last control character"),
+}
+_ESCAPES = {
+    "escaped-x": (rb"\x41", "an escape that begins with x"),
+    "escaped-apostrophe": (rb"\'", "an escaped apostrophe"),
+    "escaped-capital-u": (rb"\U0041", "an escape with a capital U"),
+    "escaped-three": (rb"\u041z", "an escape with three digits"),
+    "escaped-g": (rb"\u004g", "an escape with a letter beyond F"),
+    "escaped-braces": (rb"\u{41}", "an escape with braces"),
+    "escaped-plus": (rb"\u+041", "an escape with a sign among the digits"),
+    "escaped-octal": (rb"\101", "an octal escape"),
+    "escaped-space": (rb"\ ", "an escaped space"),
+}
+STRINGS = Model(
+    "strings",
+    PROPERTIES,
+    EXCLUSIONS,
+    {
+        "string": Topic("a valid string", _valid, _valid_by, choice=_unusual),
+        **{
+            name: _broken(f"{about} in a string", "HDR-01", spelled)
+            for name, (spelled, about) in _BYTES.items()
+        },
+        **{
+            name: _broken(f"{about}, unescaped, in a string", "HDR-14", raw)
+            for name, (raw, about) in _RAW.items()
+        },
+        **{name: _broken(f"{about} in a string", "HDR-15", raw) for name, (raw, about) in _ESCAPES.items()},
+    },
+    core=("where", "piece", "at"),
+)

@@ -1,0 +1,642 @@
+"""What can be wrong with one tensor of a scene, or with the file around it.
+
+The author declares from the rule what is broken and which codes fit; nothing here asks a reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import TYPE_CHECKING
+
+from safetensors_corpus.author.file import json_text
+from safetensors_reference.rules.dtypes import DTYPE_BITS
+
+from .model import Levels, Row, Topic
+from .scene import scene
+
+if TYPE_CHECKING:
+    from safetensors_corpus.author.file import FileBuilder
+
+    from .scene import Scene, Tensor
+
+Declare = Callable[["Scene"], None]
+Change = Callable[["FileBuilder", "Tensor"], None]
+Finish = Callable[["FileBuilder"], None]
+
+FILLED: Levels = {"size": ("small", "large")}
+WITH_DIMS: Levels = {"rank": ("r1", "r3", "r8")}
+EMPTY: Levels = {"size": ("void",), **WITH_DIMS}
+BEHIND_FULL: Levels = {"place": ("middle", "last"), "before": ("full",)}
+EMPTY_BEHIND_FULL: Levels = {**EMPTY, **BEHIND_FULL, "beside": ("even", "odd")}
+AT_END: Levels = {"place": ("only", "last")}
+AMONG: Levels = {"place": ("first", "middle", "last")}
+BARE: Levels = {"metadata": ("bare",)}
+
+LAYOUT = ("OFF_SIZE_MISMATCH", "OFF_OVERLAP", "OFF_HOLE", "OFF_TRAILING", "OFF_OUT_OF_BOUNDS")
+HOLE = ("OFF_HOLE", "OFF_OVERLAP")
+INTEGER = ("ENT_BAD_INTEGER", "OFF_BAD_PAIR")
+PAIR = ("OFF_BAD_PAIR", "ENT_BAD_INTEGER")
+LENGTH = ("FRM_HEADER_OVER_LIMIT", "FRM_HEADER_PAST_EOF")
+DIMENSION = ("ENT_BAD_INTEGER", "SHP_BAD_TYPE")
+NO_NUMBER = ("SHP_BAD_TYPE", "ENT_BAD_INTEGER")
+MISSPELLED = ("ENT_MISSING_FIELD", "ENT_UNKNOWN_FIELD")
+
+
+def _fault(
+    about: str,
+    rules: str,
+    codes: str | tuple[str, ...],
+    *only: Levels,
+    declare: Declare | None = None,
+    change: Change | None = None,
+    finish: Finish | None = None,
+    length: Callable[[int, int], int] | None = None,
+) -> Topic:
+    """Return the topic of a fault.
+
+    Args:
+        about: the fault in words.
+        rules: ids with spaces, the broken one first.
+        codes: fitting fault codes.
+        only: levels among which the fault can stand.
+        declare: changes the scene before it is written.
+        change: changes the subject when its place in the buffer is known.
+        finish: changes the file when all tensors are written.
+        length: header length and file size -> the length that the file declares.
+    """
+
+    def make(row: Row, f: FileBuilder) -> None:
+        made = scene(row)
+        made.on_write = change
+        if declare is not None:
+            declare(made)
+        made.write(f)
+        if finish is not None:
+            finish(f)
+        made.pad(f)
+        if length is not None:
+            file = f.render()
+            f.length = length(int.from_bytes(file[:8], "little"), len(file)) % (1 << 64)
+
+    merged = {name: levels for part in only for name, levels in part.items()}
+    return Topic(about, make, tuple(rules.split()), (codes,) if isinstance(codes, str) else codes, merged)
+
+
+# --- ranges ---------------------------------------------------------------------------------------------
+
+
+def _moved(begin: int, end: int) -> Change:
+    def change(f: FileBuilder, tensor: Tensor) -> None:
+        tensor.begin, tensor.end = f.position + begin, f.position + len(tensor.data) + end
+
+    return change
+
+
+def _overlap_of_one(f: FileBuilder, tensor: Tensor) -> None:
+    """Begin on the last byte of the tensor in front; the file has no byte too many."""
+    tensor.begin, tensor.end = f.position - 1, f.position - 1 + len(tensor.data)
+    tensor.data = tensor.data[1:]
+
+
+def _overlap_of_all(made: Scene) -> None:
+    """Give the neighbour in front the very range of the subject."""
+    front = made.tensors[made.at - 1]
+    front.dtype, front.shape, front.data = made.subject.dtype, made.subject.shape, made.subject.data
+
+    def change(f: FileBuilder, tensor: Tensor) -> None:
+        tensor.begin, tensor.end = f.position - len(tensor.data), f.position
+        tensor.data = b""
+
+    made.on_write = change
+
+
+def _reversed(f: FileBuilder, tensor: Tensor) -> None:
+    tensor.begin, tensor.end = f.position + (len(tensor.data) or 1), f.position
+
+
+def _back_to_zero(f: FileBuilder, tensor: Tensor) -> None:
+    tensor.begin, tensor.end = f.position, 0
+
+
+def _far(_f: FileBuilder, tensor: Tensor) -> None:
+    tensor.begin = tensor.end = 1 << 20
+
+
+def _gap(count: int) -> Change:
+    return lambda f, _tensor: f.gap(count)
+
+
+# --- shapes ---------------------------------------------------------------------------------------------
+
+
+def _dimension(new: Callable[[int, Tensor], int]) -> Declare:
+    """Change the largest dimension, the first of several; the range stays."""
+
+    def declare(made: Scene) -> None:
+        shape = made.subject.shape
+        index = shape.index(max(shape))
+        shape[index] = new(shape[index], made.subject)
+
+    return declare
+
+
+def _wrapped(bits: int) -> Callable[[int, Tensor], int]:
+    """Add what makes the size in bytes right again when it is cut to so many bits."""
+
+    def new(dim: int, tensor: Tensor) -> int:
+        return dim + (1 << bits) // (prod(tensor.shape) // dim * DTYPE_BITS[tensor.dtype] // 8)
+
+    return new
+
+
+ONE_IN_64_BITS = [(1 << 32) - 1, (1 << 32) - 1, 641 * 641, 6_700_417, 6_700_417]
+"""Dimensions below 2^32 whose product is 1 modulo 2^64: that of 2^32-1 and 2^32+1 = 641 * 6700417 is -1."""
+
+
+def _small_dims(made: Scene) -> None:
+    """Give the subject dimensions below 2^16 whose product is right when it is cut to 32 bits."""
+    right, most = prod(made.subject.shape), (1 << 16) - 1
+    found = (_factors(right + (times << 32), most) for times in range(1, 10_000))
+    made.subject.shape = next(dims for dims in found if dims)
+
+
+def _factors(number: int, most: int) -> list[int]:
+    """Return numbers up to ``most`` with the given product, few and large ones; none if there are none."""
+    factors, rest = [], number
+    for prime in (
+        2,
+        3,
+        5,
+        7,
+        11,
+        13,
+        17,
+        19,
+        23,
+        29,
+        31,
+        37,
+        41,
+        43,
+        47,
+        53,
+        59,
+        61,
+        67,
+        71,
+        73,
+        79,
+        83,
+        89,
+        97,
+    ):
+        while rest % prime == 0:
+            factors.append(prime)
+            rest //= prime
+    if rest > most:
+        return []
+    dims = [rest]
+    for factor in sorted(factors, reverse=True):
+        index = next((i for i, dim in enumerate(dims) if dim * factor <= most), None)
+        if index is None:
+            dims.append(factor)
+        else:
+            dims[index] *= factor
+    return dims
+
+
+def _dimensions(form: Callable[[list[str]], list[str]]) -> Declare:
+    """Spell the dimensions otherwise."""
+
+    def declare(made: Scene) -> None:
+        texts = form([str(dim) for dim in made.subject.shape])
+        made.subject.fields["shape"] = f"[{','.join(texts)}]"
+
+    return declare
+
+
+# --- fields and names -----------------------------------------------------------------------------------
+
+
+def _field(name: str, text: str | None) -> Declare:
+    return lambda made: made.subject.fields.update({name: text})
+
+
+def _offsets(form: Callable[[int, int], str]) -> Change:
+    def change(f: FileBuilder, tensor: Tensor) -> None:
+        tensor.fields["data_offsets"] = form(f.position, f.position + len(tensor.data))
+
+    return change
+
+
+def _twice(name: str, other: Callable[[Tensor], str]) -> Declare:
+    """Write a field of the subject twice: the second one is right."""
+
+    def declare(made: Scene) -> None:
+        right = made.subject.true_fields[name]
+        made.subject.fields[name] = f'{other(made.subject)},"{name}":{right}'
+
+    return declare
+
+
+def _misspelled(name: str, other: str) -> Declare:
+    """Write a field under another name, the value being right."""
+
+    def declare(made: Scene) -> None:
+        made.subject.fields.update({name: None, other: made.subject.true_fields[name]})
+
+    return declare
+
+
+def _dtype(form: Callable[[str], str]) -> Declare:
+    return lambda made: made.subject.fields.update(dtype=json_text(form(made.subject.dtype)))
+
+
+def _entry(text: str) -> Declare:
+    return lambda made: setattr(made.subject, "value", text)
+
+
+def _name_of_another(made: Scene) -> None:
+    """Give the subject the name of a neighbour, whose dtype, shape and range are others."""
+    other = next(t for t in made.tensors if t is not made.subject and t.data)
+    made.subject.name, made.subject.key = other.name, other.key
+
+
+def _escaped_name_of_another(made: Scene) -> None:
+    _name_of_another(made)
+    name = made.subject.name
+    made.subject.key = json_text(name[:-1])[:-1] + f'\\u{ord(name[-1]):04x}"'
+
+
+def _metadata(raw: str, at: int | None = None) -> Finish:
+    return lambda f: f.member('"__metadata__"', raw, at=at)
+
+
+_RANGES = {
+    "hole-of-one": _fault(
+        "one byte in front of a tensor that nothing covers", "OFF-07", HOLE, FILLED, change=_gap(1)
+    ),
+    "hole-of-eight": _fault(
+        "eight bytes in front of a tensor that nothing covers", "OFF-07", HOLE, FILLED, change=_gap(8)
+    ),
+    "hole-to-64": _fault(
+        "zeros in front of a tensor up to a multiple of 64",
+        "OFF-12 OFF-07",
+        HOLE,
+        FILLED,
+        change=lambda f, _: f.gap(64 - f.position % 64),
+    ),
+    "byte-behind": _fault(
+        "one byte behind the last tensor", "OFF-08", "OFF_TRAILING", finish=lambda f: f.gap(1)
+    ),
+    "eight-behind": _fault(
+        "eight bytes behind the last tensor", "OFF-08", "OFF_TRAILING", finish=lambda f: f.gap(8, 7)
+    ),
+    "zeros-behind-to-64": _fault(
+        "zeros behind the last tensor up to a multiple of 64",
+        "OFF-08",
+        "OFF_TRAILING",
+        finish=lambda f: f.gap(64 - f.position % 64),
+    ),
+    "overlap-of-one": _fault(
+        "a range that begins on the last byte of the one in front",
+        "OFF-06",
+        "OFF_OVERLAP",
+        FILLED,
+        BEHIND_FULL,
+        change=_overlap_of_one,
+    ),
+    "overlap-of-all": _fault(
+        "the very range of the tensor in front",
+        "OFF-06",
+        "OFF_OVERLAP",
+        FILLED,
+        BEHIND_FULL,
+        declare=_overlap_of_all,
+    ),
+    "backwards": _fault(
+        "a range whose end comes first", "OFF-03", ("OFF_REVERSED", *LAYOUT), FILLED, change=_reversed
+    ),
+    "backwards-empty": _fault(
+        "an empty tensor whose range runs back by a byte",
+        "OFF-03",
+        ("OFF_REVERSED", *LAYOUT),
+        EMPTY,
+        change=_reversed,
+    ),
+    "backwards-to-zero": _fault(
+        "an empty tensor whose range runs back to the beginning",
+        "OFF-03",
+        ("OFF_REVERSED", *LAYOUT),
+        EMPTY_BEHIND_FULL,
+        change=_back_to_zero,
+    ),
+    "empty-inside": _fault(
+        "an empty tensor inside the one in front",
+        "OFF-09",
+        ("OFF_OVERLAP", "OFF_HOLE"),
+        EMPTY_BEHIND_FULL,
+        change=_moved(-1, -1),
+    ),
+    "empty-beyond": _fault(
+        "an empty tensor far behind the buffer",
+        "OFF-09 OFF-04",
+        ("OFF_OUT_OF_BOUNDS", "OFF_HOLE"),
+        EMPTY,
+        change=_far,
+    ),
+    "byte-cut-off": _fault(
+        "a file that lacks its last byte",
+        "OFF-04",
+        "OFF_OUT_OF_BOUNDS",
+        FILLED,
+        AT_END,
+        finish=lambda f: setattr(f, "cut", 1),
+    ),
+    "eight-cut-off": _fault(
+        "a file that lacks its last eight bytes",
+        "OFF-04",
+        "OFF_OUT_OF_BOUNDS",
+        FILLED,
+        AT_END,
+        WITH_DIMS,
+        finish=lambda f: setattr(f, "cut", 8),
+    ),
+    "end-one-more": _fault("a range that ends one byte too late", "OFF-05", LAYOUT, change=_moved(0, 1)),
+    "begin-one-more": _fault(
+        "a range that begins one byte too late", "OFF-05", LAYOUT, FILLED, change=_moved(1, 0)
+    ),
+    **{
+        f"range-2p{bits}-behind": _fault(
+            f"a range 2^{bits} bytes too far back",
+            "OFF-04",
+            ("OFF_OUT_OF_BOUNDS", "OFF_HOLE"),
+            change=_moved(1 << bits, 1 << bits),
+        )
+        for bits in (31, 32, 53, 63)
+    },
+    "end-2p32-behind": _fault(
+        "a range whose end lies 2^32 bytes too far back", "OFF-05 OFF-04", LAYOUT, change=_moved(0, 1 << 32)
+    ),
+    "end-2p64-behind": _fault(
+        "a range whose end lies 2^64 bytes too far back",
+        "OFF-02 OFF-04",
+        ("ENT_BAD_INTEGER", *LAYOUT, "OFF_BAD_PAIR"),
+        change=_offsets(lambda a, b: f"[{a},{b + (1 << 64)}]"),
+    ),
+}
+_LENGTHS = {
+    "length-2p32-more": _fault(
+        "a header length 2^32 too large", "FRM-02 FRM-04", LENGTH, length=lambda header, _: header + (1 << 32)
+    ),
+    "length-highest-bit": _fault(
+        "a header length whose highest bit is set",
+        "FRM-05",
+        LENGTH,
+        length=lambda header, _: header + (1 << 63),
+    ),
+    "length-from-end": _fault(
+        "a header length that counts from the end of the file when read with a sign",
+        "FRM-05",
+        LENGTH,
+        FILLED,
+        length=lambda header, file: header + 8 - file,
+    ),
+    "length-before-end": _fault(
+        "a header length that counts from the end, its own bytes included, when read with a sign",
+        "FRM-05",
+        LENGTH,
+        FILLED,
+        length=lambda header, file: header - file,
+    ),
+    "length-of-file": _fault(
+        "a header length that is the size of the file", "FRM-04", LENGTH[::-1], length=lambda _, file: file
+    ),
+    "length-big-endian": _fault(
+        "a header length with its first byte last",
+        "FRM-02",
+        LENGTH,
+        length=lambda header, _: int.from_bytes(header.to_bytes(8, "big"), "little"),
+    ),
+    "length-zero": _fault(
+        "a header length of zero",
+        "FRM-07",
+        ("FRM_HEADER_EMPTY", "HDR_NOT_JSON", "HDR_NOT_OBJECT", "HDR_BAD_START"),
+        length=lambda *_: 0,
+    ),
+}
+_SHAPES = {
+    "dim-one-more": _fault(
+        "one in a dimension more than the range has",
+        "OFF-05",
+        "OFF_SIZE_MISMATCH",
+        FILLED,
+        WITH_DIMS,
+        declare=_dimension(lambda dim, _: dim + 1),
+    ),
+    "dim-one-less": _fault(
+        "one in a dimension less than the range has",
+        "OFF-05",
+        "OFF_SIZE_MISMATCH",
+        FILLED,
+        WITH_DIMS,
+        declare=_dimension(lambda dim, _: dim - 1),
+    ),
+    "shape-doubled": _fault(
+        "a dimension of two more than the range has",
+        "OFF-05",
+        "OFF_SIZE_MISMATCH",
+        FILLED,
+        declare=lambda made: made.subject.shape.append(2),
+    ),
+    "shape-wraps-2p32": _fault(
+        "a size that is right when cut to 32 bits",
+        "OFF-05 SHP-05",
+        ("OFF_SIZE_MISMATCH", "SHP_OVERFLOW"),
+        FILLED,
+        WITH_DIMS,
+        declare=_dimension(_wrapped(32)),
+    ),
+    "shape-wraps-2p64": _fault(
+        "a size that is right when cut to 64 bits",
+        "SHP-05",
+        ("SHP_OVERFLOW", "OFF_SIZE_MISMATCH"),
+        FILLED,
+        WITH_DIMS,
+        {"dtype": ("f32", "bf16", "i64")},
+        declare=_dimension(_wrapped(64)),
+    ),
+    "small-dims-wrap-2p32": _fault(
+        "small dimensions whose product is right when cut to 32 bits",
+        "OFF-05 SHP-05",
+        ("OFF_SIZE_MISMATCH", "SHP_OVERFLOW"),
+        {"size": ("small",), **WITH_DIMS},
+        declare=_small_dims,
+    ),
+    "small-dims-wrap-2p64": _fault(
+        "dimensions of 32 bits whose product is right when cut to 64 bits",
+        "SHP-05",
+        ("SHP_OVERFLOW", "OFF_SIZE_MISMATCH"),
+        {"size": ("small",), **WITH_DIMS},
+        declare=lambda made: made.subject.shape.extend(ONE_IN_64_BITS),
+    ),
+    "bytes-of-empty": _fault(
+        "eight bytes for a shape of no elements",
+        "SHP-04 OFF-05",
+        "OFF_SIZE_MISMATCH",
+        EMPTY,
+        declare=lambda made: setattr(made.subject, "data", bytes(range(1, 9))),
+    ),
+    "dim-negative": _fault(
+        "a first dimension of minus one",
+        "SHP-01",
+        DIMENSION,
+        WITH_DIMS,
+        declare=_dimensions(lambda d: ["-1", *d[1:]]),
+    ),
+    "dim-with-half": _fault(
+        "a last dimension with a half",
+        "SHP-01",
+        DIMENSION,
+        WITH_DIMS,
+        declare=_dimensions(lambda d: [*d[:-1], f"{d[-1]}.5"]),
+    ),
+    "dim-as-text": _fault(
+        "a last dimension in quotes",
+        "SHP-01",
+        NO_NUMBER,
+        WITH_DIMS,
+        declare=_dimensions(lambda d: [*d[:-1], f'"{d[-1]}"']),
+    ),
+    "dim-null": _fault(
+        "null behind the dimensions", "SHP-01", NO_NUMBER, declare=_dimensions(lambda d: [*d, "null"])
+    ),
+    "shape-nested": _fault(
+        "dimensions in an array of their own",
+        "SHP-01",
+        NO_NUMBER,
+        declare=_dimensions(lambda d: [f"[{','.join(d)}]"]),
+    ),
+    "shape-null": _fault("null for the shape", "SHP-01", "SHP_BAD_TYPE", declare=_field("shape", "null")),
+}
+_FIELDS = {
+    "begin-negative": _fault(
+        "a begin below zero", "OFF-01 OFF-02", INTEGER, change=_offsets(lambda a, b: f"[-{a + 1},{b}]")
+    ),
+    "begin-minus-zero": _fault(
+        "a begin of minus zero",
+        "OFF-02",
+        INTEGER,
+        {"place": ("only", "first"), "beside": ("even", "alike")},
+        change=_offsets(lambda _, b: f"[-0,{b}]"),
+    ),
+    "end-with-half": _fault(
+        "an end with a half", "OFF-01 OFF-02", INTEGER, change=_offsets(lambda a, b: f"[{a},{b}.5]")
+    ),
+    "end-as-text": _fault(
+        "an end in quotes", "OFF-01", INTEGER, change=_offsets(lambda a, b: f'[{a},"{b}"]')
+    ),
+    "begin-null": _fault(
+        "null for the begin", "OFF-01", INTEGER, change=_offsets(lambda _, b: f"[null,{b}]")
+    ),
+    "third-offset": _fault("three offsets", "OFF-01", PAIR, change=_offsets(lambda a, b: f"[{a},{b},{b}]")),
+    "single-offset": _fault("one offset", "OFF-01", PAIR, change=_offsets(lambda _, b: f"[{b}]")),
+    "offsets-object": _fault(
+        "offsets as an object", "OFF-01", PAIR, change=_offsets(lambda a, b: f'{{"begin":{a},"end":{b}}}')
+    ),
+    "no-dtype": _fault("no dtype", "ENT-03", "ENT_MISSING_FIELD", declare=_field("dtype", None)),
+    "no-shape": _fault("no shape", "ENT-03", "ENT_MISSING_FIELD", declare=_field("shape", None)),
+    "no-offsets": _fault(
+        "no offsets", "ENT-03", ("ENT_MISSING_FIELD", *LAYOUT), declare=_field("data_offsets", None)
+    ),
+    "dtype-misnamed": _fault(
+        "a dtype under a name with a capital", "ENT-05", MISSPELLED, declare=_misspelled("dtype", "Dtype")
+    ),
+    "shape-misnamed": _fault(
+        "a shape under a name with one letter more",
+        "ENT-05",
+        MISSPELLED,
+        declare=_misspelled("shape", "shapes"),
+    ),
+    "dtype-twice": _fault(
+        "a dtype twice, the first one another",
+        "HDR-12",
+        "HDR_DUP_KEY",
+        declare=_twice("dtype", lambda t: '"F16"' if t.dtype == "BF16" else '"I8"'),
+    ),
+    "dtype-twice-alike": _fault(
+        "the same dtype twice",
+        "HDR-12",
+        "HDR_DUP_KEY",
+        declare=_twice("dtype", lambda t: json_text(t.dtype)),
+    ),
+    "shape-twice": _fault(
+        "a shape twice, the first one another",
+        "HDR-12",
+        "HDR_DUP_KEY",
+        declare=_twice("shape", lambda _: "[3]"),
+    ),
+    "dtype-unknown": _fault(
+        "a dtype that does not exist", "DTY-01", "DTY_UNKNOWN", declare=_dtype(lambda _: "F33")
+    ),
+    "dtype-lower": _fault("a dtype in small letters", "DTY-01", "DTY_UNKNOWN", declare=_dtype(str.lower)),
+    "dtype-and-space": _fault(
+        "a dtype with a space behind it", "DTY-01", "DTY_UNKNOWN", declare=_dtype(lambda code: code + " ")
+    ),
+    "dtype-null": _fault("null for the dtype", "DTY-03", "DTY_BAD_TYPE", declare=_field("dtype", "null")),
+    "entry-null": _fault("null for an entry", "ENT-01", ("ENT_NOT_OBJECT", *LAYOUT), declare=_entry("null")),
+    "entry-text": _fault(
+        "a string for an entry", "ENT-01", ("ENT_NOT_OBJECT", *LAYOUT), declare=_entry('"F32"')
+    ),
+    "name-twice": _fault(
+        "the name of another tensor, with dtype, shape and range of its own",
+        "HDR-09",
+        ("HDR_DUP_KEY", "OFF_HOLE", "OFF_TRAILING"),
+        FILLED,
+        AMONG,
+        declare=_name_of_another,
+    ),
+    "name-twice-escaped": _fault(
+        "the name of another tensor, spelled with an escape",
+        "HDR-10",
+        ("HDR_DUP_KEY", "OFF_HOLE", "OFF_TRAILING"),
+        FILLED,
+        AMONG,
+        {"names": ("plain",)},
+        declare=_escaped_name_of_another,
+    ),
+    "metadata-twice": _fault(
+        "a second metadata map behind all tensors",
+        "HDR-11",
+        "HDR_DUP_KEY",
+        {"metadata": ("metafirst", "metalast")},
+        finish=_metadata('{"format":"np"}'),
+    ),
+    "metadata-array": _fault(
+        "metadata as an array", "MET-01", "MET_NOT_MAP", BARE, finish=_metadata('["format","pt"]', 0)
+    ),
+    "metadata-number": _fault(
+        "a number in a metadata map behind all tensors",
+        "MET-01",
+        "MET_VALUE_NOT_STRING",
+        BARE,
+        finish=_metadata('{"a":"b","step":7}'),
+    ),
+    "metadata-number-first": _fault(
+        "a number in a metadata map before all tensors",
+        "MET-01",
+        "MET_VALUE_NOT_STRING",
+        BARE,
+        finish=_metadata('{"step":7,"a":"b"}', 0),
+    ),
+    "metadata-nested": _fault(
+        "an object in a metadata map behind all tensors",
+        "MET-01",
+        "MET_VALUE_NOT_STRING",
+        BARE,
+        finish=_metadata('{"a":{"b":"c"}}'),
+    ),
+}
+FAULTS = {**_LENGTHS, **_RANGES, **_SHAPES, **_FIELDS}
+"""Topic -> the fault."""

@@ -1,0 +1,230 @@
+"""The model of tensors: how many, of which shape, size and dtype, where in buffer and header, among what."""
+
+from __future__ import annotations
+
+from safetensors_corpus.author.file import FileBuilder
+
+from .model import Exclusion, Model, Property, Row, Topic
+from .scene import scene
+from .tensor_faults import FAULTS
+
+PROPERTIES = {
+    "place": Property(
+        "place of the subject among the tensors in the data buffer",
+        {"only": "", "first": "first of several", "middle": "between others", "last": "last of several"},
+    ),
+    "count": Property(
+        "number of tensors beside it",
+        {"few": "", "many": "sixteen others", "hundreds": "three hundred others"},
+        ("few", "many"),
+    ),
+    "before": Property("what the buffer holds in front", {"full": "", "aftervoid": "behind an empty one"}),
+    "behind": Property("what the buffer holds behind", {"more": "", "beforevoid": "before an empty one"}),
+    "rank": Property(
+        "number of dimensions",
+        {"r1": "", "r0": "rank 0", **{f"r{n}": f"rank {n}" for n in (*range(2, 9), 12)}},
+        ("r1", "r0", "r3", "r8"),
+    ),
+    "size": Property(
+        "bytes of the subject",
+        {
+            "small": "",
+            "void": "empty",
+            "one": "one element",
+            "page": "4,096 bytes",
+            "buffer": "65,536 bytes",
+            "large": "more than 65,536 bytes",
+        },
+        ("small", "void", "large"),
+    ),
+    "dtype": Property(
+        "dtype of the subject",
+        {
+            "f32": "",
+            "u8": "U8",
+            "bool": "BOOL",
+            "i16": "I16",
+            "bf16": "BF16",
+            "f64": "F64",
+            "i64": "I64",
+            "f8": "F8_E4M3",
+            "f4": "F4",
+            "c64": "C64",
+        },
+        ("f32", "u8", "bf16", "i64"),
+    ),
+    "beside": Property(
+        "its neighbours",
+        {
+            "even": "",
+            "odd": "neighbours of three bytes",
+            "alike": "neighbours of the same dtype and shape",
+            "reshaped": "neighbours of the same dtype and as many elements",
+            "wider": "neighbours of U64",
+            "fnuz": "neighbours of F8_E4M3FNUZ",
+        },
+        ("even", "odd", "alike"),
+    ),
+    "content": Property(
+        "bytes of all tensors",
+        {
+            "mixed": "",
+            "zeros": "all bytes zero",
+            "spaces": "all bytes spaces",
+            "braces": "bytes that are braces",
+            "nans": "elements that are signalling NaNs",
+        },
+        ("mixed",),
+    ),
+    "order": Property(
+        "header order against data order", {"ordered": "", "reversed": "header in reverse order"}
+    ),
+    "metadata": Property(
+        "place of the metadata in the header",
+        {
+            "bare": "",
+            "metafirst": "metadata first",
+            "metamiddle": "metadata in the middle",
+            "metalast": "metadata last",
+        },
+        ("bare", "metafirst", "metalast"),
+    ),
+    "map": Property(
+        "the metadata map",
+        {"pairs": "", "emptymap": "an empty metadata map", "manykeys": "thirty metadata keys"},
+        ("pairs",),
+    ),
+    "padding": Property(
+        "where the header ends",
+        {
+            "pad8": "",
+            "tight": "header not padded",
+            "pad64": "data at a multiple of 64",
+            "pad4096": "data at a multiple of 4,096",
+            "longpad": "5,000 spaces of padding",
+            "head4096": "a header of a multiple of 4,096 bytes",
+            "text4096": "a header of a multiple of 4,096 bytes without padding",
+            "total64": "file size a multiple of 64",
+            "total4096": "file size a multiple of 4,096",
+        },
+        ("pad8", "tight", "longpad", "total64"),
+    ),
+    "names": Property(
+        "names of the tensors",
+        {
+            "plain": "",
+            "twins": "names that resemble each other",
+            "unicode": "names beyond ASCII",
+            "escaped": "names written with escapes",
+            "longnames": "names of 300 characters",
+        },
+        ("plain", "twins", "unicode"),
+    ),
+    "fields": Property(
+        "order of the fields of the subject",
+        {"dso": "", "osd": "offsets first", "sod": "shape, offsets, dtype"},
+        ("dso", "osd"),
+    ),
+    "spacing": Property("space between members", {"compact": "", "spaced": "spaces around commas"}),
+}
+
+
+def _alone(row: Row) -> bool:
+    return row["place"] == "only"
+
+
+EXCLUSIONS = (
+    Exclusion(
+        ("rank", "size"), lambda r: r["rank"] == "r0" and r["size"] not in ("small", "one"), "a scalar is one"
+    ),
+    Exclusion(
+        ("dtype", "size", "rank"),
+        lambda r: r["dtype"] == "f4" and (r["size"] == "one" or r["rank"] == "r0"),
+        "half a byte is no tensor",
+    ),
+    Exclusion(("place", "count"), lambda r: _alone(r) and r["count"] != "few", "there are no others"),
+    Exclusion(("place", "beside"), lambda r: _alone(r) and r["beside"] != "even", "there are no neighbours"),
+    Exclusion(
+        ("place", "beside"),
+        lambda r: r["place"] == "first" and r["beside"] == "odd",
+        "no neighbour is in front",
+    ),
+    Exclusion(
+        ("count", "beside", "size"),
+        lambda r: (
+            r["count"] != "few"
+            and r["beside"] in ("alike", "reshaped")
+            and r["size"] in ("page", "buffer", "large")
+        ),
+        "the file would be large",
+    ),
+    Exclusion(
+        ("place", "content"),
+        lambda r: not _alone(r) and r["content"] != "mixed",
+        "tensors of the same bytes could be taken for each other",
+    ),
+    Exclusion(
+        ("dtype", "content"),
+        lambda r: r["dtype"] == "bool" and r["content"] not in ("mixed", "zeros"),
+        "other bytes than 0 and 1 are a choice",
+    ),
+    Exclusion(
+        ("padding", "names"),
+        lambda r: r["padding"] == "text4096" and r["names"] == "escaped",
+        "six bytes a letter fill nothing exactly",
+    ),
+    Exclusion(
+        ("metadata", "map"), lambda r: r["metadata"] == "bare" and r["map"] != "pairs", "there is no metadata"
+    ),
+    Exclusion(("place", "order"), lambda r: _alone(r) and r["order"] == "reversed", "one has no order"),
+    Exclusion(("place", "names"), lambda r: _alone(r) and r["names"] == "twins", "one resembles nothing"),
+    Exclusion(
+        ("place", "metadata"), lambda r: _alone(r) and r["metadata"] == "metamiddle", "one has no middle"
+    ),
+)
+
+_VALID_BY = {
+    "r0": "SHP-03",
+    "void": "SHP-04",
+    "aftervoid": "OFF-09",
+    "beforevoid": "OFF-09",
+    "f8": "DTY-01",
+    "f4": "DTY-01",
+    "c64": "DTY-01",
+    "fnuz": "DTY-01",
+    "tight": "OFF-11",
+    "odd": "OFF-11",
+    "emptymap": "MET-03",
+    "reversed": "HDR-17",
+    "metamiddle": "HDR-17",
+    "metalast": "HDR-17",
+    "escaped": "HDR-15",
+    "osd": "ENT-06",
+    "sod": "ENT-06",
+    "spaced": "HDR-08",
+}
+"""Level -> the rule by which a file with it is valid; what readers stumble over most comes first."""
+
+
+def _valid_by(row: Row) -> tuple[str, ...]:
+    rules = (rule for level, rule in _VALID_BY.items() if level in row.values())
+    return tuple(dict.fromkeys((*rules, "FRM-01", "SHP-11")))
+
+
+def _valid(row: Row, f: FileBuilder) -> None:
+    made = scene(row)
+    if row["padding"] == "text4096":
+        trial = FileBuilder()
+        made.write(trial)
+        made.subject.name += "x" * (-trial.header_size % 4096)
+    made.write(f)
+    made.pad(f)
+
+
+TENSORS = Model(
+    "tensors",
+    PROPERTIES,
+    EXCLUSIONS,
+    {"whole": Topic("a valid file", _valid, _valid_by), **FAULTS},
+    core=("place", "size", "beside", "order", "metadata"),
+)

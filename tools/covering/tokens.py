@@ -1,0 +1,180 @@
+"""The model of tokens: one mistake between the tokens of a header, in which container and where."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from safetensors_corpus.author.file import FileBuilder
+
+from .model import Exclusion, Levels, Model, Property, Row, Topic
+from .scene import padding
+
+PROPERTIES = {
+    "inside": Property(
+        "which container",
+        {
+            "header": "",
+            "entry": "in an entry",
+            "map": "in the metadata map",
+            "shape": "in a shape",
+            "range": "in a pair of offsets",
+        },
+    ),
+    "at": Property(
+        "where", {"between": "", "infront": "before the first item", "atend": "behind the last item"}
+    ),
+    "space": Property(
+        "space beside it",
+        {"nospace": "", "blank": "beside spaces", "line": "beside line feeds", "tabs": "beside tabulators"},
+    ),
+    "tensors": Property(
+        "tensors",
+        {"onetensor": "", "firsttensor": "in the first of three", "lasttensor": "in the last of three"},
+    ),
+    "metadata": Property("place of the metadata", {"metafirst": "", "metalast": "metadata last"}),
+    "padding": Property(
+        "where the header ends",
+        {"pad8": "", "tight": "header not padded", "longpad": "5,000 spaces of padding"},
+    ),
+}
+EXCLUSIONS: tuple[Exclusion, ...] = ()
+_SPACES = {"nospace": "", "blank": " ", "line": "\r\n", "tabs": "\t"}
+Broken = Callable[[str, Sequence[str], str, Row], str]
+"""Opening token, items, closing token, row -> the text of the container with the mistake."""
+
+
+def _write(row: Row, f: FileBuilder, broken: Broken, behind: bytes = b"", last: bytes = b"") -> None:
+    count = 1 if row["tensors"] == "onetensor" else 3
+    subject = 2 if row["tensors"] == "lasttensor" else 0
+
+    def container(name: str, opening: str, items: Sequence[str], closing: str, here: bool = True) -> str:
+        if here and row["inside"] == name:
+            return broken(opening, items, closing, row)
+        return opening + ",".join(items) + closing
+
+    members = []
+    for index in range(count):
+        here, begin = index == subject, 8 * index
+        shape = container("shape", "[", ["2", "1"], "]", here)
+        offsets = container("range", "[", [str(begin), str(begin + 8)], "]", here)
+        fields = ['"dtype":"F32"', f'"shape":{shape}', f'"data_offsets":{offsets}']
+        members.append(f'"{"abc"[index]}":' + container("entry", "{", fields, "}", here))
+        f.gap(8, index + 1)
+    metadata = '"__metadata__":' + container("map", "{", ['"format":"pt"', '"k":"v"'], "}")
+    members.insert(0 if row["metadata"] == "metafirst" else count, metadata)
+    header = container("header", "{", members, "}").encode()
+    f.header = header + behind + padding(row, len(header)) + last
+
+
+def _inserted(token: str) -> Broken:
+    """Put a token in front of the items, between the first two or behind the last."""
+
+    def broken(opening: str, items: Sequence[str], closing: str, row: Row) -> str:
+        blank = _SPACES[row["space"]]
+        put = blank + token + blank
+        if row["at"] == "infront":
+            return opening + put + ",".join(items) + closing
+        if row["at"] == "atend":
+            return opening + ",".join(items) + put + closing
+        return opening + items[0] + "," + put + ",".join(items[1:]) + closing
+
+    return broken
+
+
+def _comma(token: str) -> Broken:
+    """Write another token for the comma behind the first item."""
+
+    def broken(opening: str, items: Sequence[str], closing: str, row: Row) -> str:
+        blank = _SPACES[row["space"]]
+        return opening + items[0] + blank + token + blank + ",".join(items[1:]) + closing
+
+    return broken
+
+
+def _colon(token: str) -> Broken:
+    """Write another token for the first or last colon of the container."""
+
+    def broken(opening: str, items: Sequence[str], closing: str, row: Row) -> str:
+        blank, index = _SPACES[row["space"]], len(items) - 1 if row["at"] == "atend" else 0
+        changed = [
+            item.replace('":', f'"{blank}{token}{blank}', 1) if n == index else item
+            for n, item in enumerate(items)
+        ]
+        return opening + ",".join(changed) + closing
+
+    return broken
+
+
+def _closed(form: Callable[[str], str]) -> Broken:
+    """Close the container otherwise."""
+
+    def broken(opening: str, items: Sequence[str], closing: str, row: Row) -> str:
+        return opening + ",".join(items) + _SPACES[row["space"]] + form(closing)
+
+    return broken
+
+
+_OTHER = {"}": "]", "]": "}"}
+OBJECTS: Levels = {"inside": ("header", "entry", "map")}
+BETWEEN: Levels = {"at": ("between",)}
+SPACED: Levels = {"space": ("blank", "line", "tabs")}
+AT_ENDS: Levels = {"at": ("infront", "atend")}
+AT_END: Levels = {"at": ("atend",)}
+WHOLE: Levels = {"inside": ("header",), "at": ("atend",), "space": ("nospace",)}
+NOT_JSON = ("HDR_NOT_JSON",)
+CLOSED = ("HDR_NOT_JSON", "HDR_BAD_PADDING", "ENT_UNKNOWN_FIELD")
+
+
+def _topic(about: str, broken: Broken, *only: Levels, codes: tuple[str, ...] = NOT_JSON) -> Topic:
+    merged = {name: levels for part in only for name, levels in part.items()}
+    return Topic(about, lambda row, f: _write(row, f, broken), ("HDR-07",), codes, merged)
+
+
+def _behind(about: str, rules: str, text: bytes, last: bytes = b"") -> Topic:
+    """Return the topic of bytes between the closing brace and the padding, or behind the padding."""
+    codes = ("HDR_BAD_PADDING", "HDR_NOT_JSON")
+    plain = _closed(lambda closing: closing)
+    return Topic(about, lambda row, f: _write(row, f, plain, text, last), tuple(rules.split()), codes, WHOLE)
+
+
+TOKENS = Model(
+    "tokens",
+    PROPERTIES,
+    EXCLUSIONS,
+    {
+        "comma-more": _topic("a comma too many", _inserted(",")),
+        "comma-missing": _topic("no comma between two items", _comma(""), BETWEEN, SPACED),
+        "semicolon": _topic("a semicolon for a comma", _comma(";"), BETWEEN),
+        "colon-missing": _topic("no colon behind a key", _colon(""), OBJECTS, AT_ENDS),
+        "colon-twice": _topic("two colons behind a key", _colon("::"), OBJECTS, AT_ENDS),
+        "equals-sign": _topic("an equals sign for a colon", _colon("="), OBJECTS, AT_ENDS),
+        "not-closed": _topic("a container that is not closed", _closed(lambda _: ""), AT_END, codes=CLOSED),
+        "closed-otherwise": _topic(
+            "a container closed by the other bracket", _closed(_OTHER.__getitem__), AT_END
+        ),
+        "closed-twice": Topic(
+            "a container closed twice",
+            lambda row, f: _write(row, f, _closed(lambda closing: 2 * closing)),
+            lambda row: ("HDR-06", "HDR-03") if row["inside"] in OBJECTS["inside"] else ("HDR-07",),
+            lambda row: (
+                ("HDR_BAD_PADDING", "HDR_NOT_JSON") if row["inside"] in OBJECTS["inside"] else NOT_JSON
+            ),
+            AT_END,
+        ),
+        "comment": _topic("a comment", _inserted("/*c*/")),
+        "line-comment": _topic("a comment to the end of the line", _inserted("//\n")),
+        "bare-word": _topic("a word that is none of JSON's", _inserted("x")),
+        "nul-between": _topic("a NUL between tokens", _inserted("\0")),
+        "form-feed-between": _topic("a form feed between tokens", _inserted("\f")),
+        "no-break-space": _topic("a no-break space between tokens", _inserted("\u00a0")),
+        "mark-between": _topic("a byte-order mark between tokens", _inserted("\ufeff")),
+        "nul-behind": _behind("a NUL behind the brace", "HDR-03", b"\0"),
+        "nuls-behind": _behind("sixteen NUL bytes behind the brace", "HDR-03", bytes(16)),
+        "letter-behind": _behind("a letter behind the brace", "HDR-03 HDR-06", b"x"),
+        "letter-behind-spaces": _behind("a letter behind seven spaces", "HDR-03 HDR-06", b"       x"),
+        "letter-last": _behind("a letter behind all padding", "HDR-03", b"", b"x"),
+        "nul-last": _behind("a NUL behind all padding", "HDR-03", b"", b"\0"),
+        "object-behind": _behind("a second object behind the brace", "HDR-06 HDR-03", b"{}"),
+        "brace-behind": _behind("a second brace behind the brace", "HDR-06 HDR-03", b"}"),
+    },
+)

@@ -1,0 +1,223 @@
+"""The reader under mutation: which of its modules decide, how a mutant is loaded and what it is tried with.
+
+It is tried with stored case files, under each profile, and held against what that profile demands of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.resources import files
+from types import CodeType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+from safetensors_reference import PROFILES, rule_book
+
+from .mutants import Mutant, mutants_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from safetensors_corpus import Case, Expectation
+
+READER = "safetensors_reference"
+ALIAS = "safetensors_reference_mutant"
+
+DECIDING = (
+    "rules.book",
+    "source",
+    "rules.dtypes",
+    "header.model",
+    "header.json_text",
+    "header.entries",
+    "header.layout",
+    "header.entry_table",
+    "header.explain",
+)
+"""Modules that decide verdict, fault code and content, each after those that it imports."""
+SHARED = ("rules.errors", "rules.faults", "header.texts")
+"""Modules that carry what the others decided; they are used as they are."""
+
+SKIP: Mapping[str, tuple[str, ...]] = {
+    # The rule book is data with tests of its own; of this module only the header cap decides.
+    "rules.book": ("*",),
+    # Case files are handed over as bytes; which forms of input are taken is no matter of files.
+    "source": (
+        "_has_descriptor",
+        "_read_all",
+        "read_whole",
+        "MemorySource.__init__",
+        "UnreadableError",
+        "Source",
+        "FileSource",
+        "PathSource",
+        "shorter",
+        "open_source",
+    ),
+    # The proving path's view of a header, and conveniences of the programming interface.
+    "header.model": ("ParsedEntries", "rows", "TensorInfo.bits", "Header.in_offset_order"),
+    # Texts and drawings for people.
+    "header.entries": ("describe",),
+    "header.layout": ("show_shape", "draw_layout"),
+    "header.explain": ("InvalidFileError", "_Explainer._byte"),
+}
+"""Functions and classes that are not mutated."""
+
+
+def sources() -> dict[str, str]:
+    """Return module name -> source text of every module that decides."""
+    root = files(READER)
+    places = {name: f"{name.replace('.', '/')}.py" for name in DECIDING}
+    return {name: root.joinpath(place).read_text(encoding="utf-8") for name, place in places.items()}
+
+
+def reader_mutants(modules: Sequence[str] = ()) -> list[Mutant]:
+    """Return all mutants of the strict reader by module and place; with ``modules``, of these alone."""
+    return [m for m in mutants_of(sources(), SKIP) if not modules or m.module in modules]
+
+
+@cache
+def _sound_code(name: str) -> CodeType:
+    return compile(sources()[name], f"<{name}>", "exec")
+
+
+def warm() -> None:
+    """Compile and import everything that a mutant needs, before the first fork."""
+    for name in DECIDING:
+        _sound_code(name)
+        import_module(f"{READER}.{name}")
+    import_module(f"{READER}.rules.book").rule_book()
+
+
+def load_reader(mutant: Mutant | None) -> Callable[[bytes, str], Any]:
+    """Load the reader with the fault of ``mutant`` (None: the sound one) and return its ``explain``.
+
+    The modules live under another package name, so the reader of this process stays sound.
+    """
+    for parent in {ALIAS, *(f"{ALIAS}.{name}".rpartition(".")[0] for name in (*SHARED, *DECIDING))}:
+        package = ModuleType(parent)
+        package.__path__ = []
+        sys.modules[parent] = package
+    for name in (*SHARED, *DECIDING):
+        # The rule book takes longest to load, so its module is replaced only when the fault is in it.
+        if name in SHARED or (name == "rules.book" and (mutant is None or mutant.module != name)):
+            sys.modules[f"{ALIAS}.{name}"] = import_module(f"{READER}.{name}")
+            continue
+        faulty = mutant is not None and mutant.module == name
+        module = ModuleType(f"{ALIAS}.{name}")
+        module.__package__ = module.__name__.rpartition(".")[0]
+        sys.modules[module.__name__] = module
+        exec(mutant.compiled() if mutant and faulty else _sound_code(name), module.__dict__)  # noqa: S102
+    explain = sys.modules[f"{ALIAS}.header.explain"].explain
+    assert callable(explain)
+    return explain  # type: ignore[no-any-return]
+
+
+STEPS = frozenset({"open", "read"})
+"""Steps that the strict reader can take; a case that needs others says nothing about it."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One case file under one profile; ``demands`` lists the expectations of which one must be met."""
+
+    id: str
+    data: bytes
+    profile: str
+    demands: tuple[Expectation, ...]
+
+
+def probes_of(cases: Iterable[Case]) -> list[Probe]:
+    """Load the case files and return them as probes, those first that differ most from one another.
+
+    Cases are grouped by what they are about, and each round takes the next case of each group, so that few
+    probes have seen every kind of fault. Profiles matter for choices alone; of the other cases only the
+    hardened profile comes early. The order depends on nothing but the cases.
+    """
+    usable = sorted((c for c in cases if _usable(c)), key=lambda c: (c.size, c.id))
+    groups: dict[tuple[object, ...], list[Case]] = defaultdict(list)
+    for case in usable:
+        expect = case.expect
+        about = (case.rules[0], case.choice, expect and expect.outcome, expect and expect.codes[:1])
+        groups[about].append(case)
+    rounds = [
+        case
+        for turn in range(max(map(len, groups.values()), default=0))
+        for case in (g[turn] for _, g in sorted(groups.items(), key=repr) if turn < len(g))
+    ]
+    probes = [
+        Probe(case.id, data, profile, tuple(_demands(case, profile)))
+        for case, data in ((case, case.read_input()) for case in rounds)
+        for profile in sorted(PROFILES)
+    ]
+    open_choice = {case.id for case in rounds if case.choice}
+    return sorted(probes, key=lambda probe: probe.id not in open_choice and probe.profile != "hardened")
+
+
+def _usable(case: Case) -> bool:
+    """Tell whether a case is one stored file; what recipes make is too large to be read so often."""
+    stored = case.input.file is not None and not case.input.files
+    return stored and case.kind == "read" and not case.heavy and set(case.steps) <= STEPS
+
+
+def _demands(case: Case, profile: str) -> Iterator[Expectation]:
+    """Yield what ``profile`` allows: one expectation, or every option where it leaves the choice open."""
+    if case.choice is None:
+        assert case.expect is not None
+        yield case.expect
+        return
+    option = rule_book().choices[case.choice].expected(profile)
+    if option is None:
+        yield from case.options.values()
+    else:
+        yield case.options[option]
+
+
+def objection(explanation: Any, probe: Probe) -> str | None:
+    """Say what is wrong with a reader's answer to a probe; None when it is what the case demands."""
+    found = [_differs(explanation, demand, probe) for demand in probe.demands]
+    return None if None in found else found[0]
+
+
+def _differs(explanation: Any, demand: Expectation, probe: Probe) -> str | None:
+    header = explanation.header
+    if (header is not None) != (demand.outcome == "accept"):
+        return "verdict"
+    if header is not None:
+        return None if _same(header, probe.data, demand.content or {}) else "content"
+    codes = {fault.code for fault in explanation.faults}
+    # The first code is the fitting one and the hardened reader has to find it; a tolerant profile may take
+    # what stands behind it for the first fault.
+    if probe.profile == "hardened":
+        return None if demand.codes[0] in codes else "codes"
+    return None if codes & set(demand.codes) else "codes"
+
+
+def _same(header: Any, data: bytes, content: Mapping[str, Any]) -> bool:
+    """Hold what the header says, and the bytes that it points at, against the content demanded."""
+    if "tensors" not in content:
+        return bool(len(header.tensors) == content["tensor_count"])
+    body = data[header.data_start :]
+    found = [
+        (t.name, t.dtype, tuple(t.shape), t.nbytes, hashlib.sha256(body[t.begin : t.end]).hexdigest())
+        for t in header.tensors.values()
+    ]
+    wanted = [
+        (t["name"], t["dtype"], tuple(t["shape"]), t["nbytes"], t["sha256"]) for t in content["tensors"]
+    ]
+    # The order of tensors is the reader's own affair (API-03).
+    return bool(header.metadata == content["metadata"]) and sorted(found) == sorted(wanted)
+
+
+def reader_loader(mutant: Mutant | None) -> Callable[[], Callable[[Probe], str | None]]:
+    """Return the function that loads a mutant in its process and gives what tries it."""
+
+    def load() -> Callable[[Probe], str | None]:
+        explain = load_reader(mutant)
+        return lambda probe: objection(explain(probe.data, probe.profile), probe)
+
+    return load
