@@ -23,6 +23,7 @@ corpus: ## rebuild the corpus
 
 conformance: ## the suite: reference without and with each profile, official library with its baseline
 	stc corpus build --check
+	python -m tools.covering --check
 	stc corpus stats --check
 	stc corpus bugs --check
 	stc trophies --check
@@ -38,17 +39,17 @@ matrix: ## recompute which broken implementation is failed by which case (minute
 	stc corpus matrix --check
 
 mutants: ## recompute which mutants of the explaining reader the corpus notices (minutes)
-	stc corpus mutants --check
+	python -m tools.mutation --check
 
 fuzz-smoke: ## a bounded, reproducible fuzz run
 	stc fuzz --impl reference --impl safetensors --max-execs 20000 --seed 1
 	stc fuzz --steps prove,check --max-execs 2000 --seed 1
 	stc fuzz --impl reference --steps slice,write,index --max-execs 900 --seed 1
 	stc fuzz documents --max-execs 2000 --seed 1
-	stc fuzz bench --set easy --seeds 1 --gate
+	python -m benchmarks fuzzer --set easy --seeds 1 --gate
 
 audit: ## bandit over the code, pip-audit over what is installed (a minute; needs the extra audit and the network)
-	bandit -q -c pyproject.toml -r reference corpus/safetensors_corpus reports conformance fuzz benchmarks .github hatch_build.py
+	bandit -q -c pyproject.toml -r reference corpus/safetensors_corpus reports conformance fuzz benchmarks tools .github hatch_build.py
 	pip-audit --skip-editable
 
 check: lint types test conformance fuzz-smoke ## everything CI runs

@@ -1,4 +1,4 @@
-"""The published JSON Schemas of this package's documents, and what is wrong with a document by its schema."""
+"""The published JSON Schemas of the package reports, and what is wrong with a document by its schema."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from typing import Any
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
-from ..text import visible
+from safetensors_reports.text import visible
 
 
 @cache
 def schema(name: str) -> dict[str, Any]:
     """Return a published schema by name, such as ``report``. It is shared: do not change it."""
-    loaded: dict[str, Any] = json.loads((files(__package__) / f"{name}.schema.json").read_text("utf-8"))
+    path = files("safetensors_reports") / "schemas" / f"{name}.schema.json"
+    loaded: dict[str, Any] = json.loads(path.read_text("utf-8"))
     return loaded
 
 

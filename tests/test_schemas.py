@@ -12,8 +12,10 @@ from jsonschema import Draft202012Validator
 
 from safetensors_conformance.implementations.descriptor import Descriptor
 from safetensors_corpus.typed import json_schema
+from safetensors_reports.audit.report import Report
+from safetensors_reports.differences.report import DiffDocument
 from safetensors_reports.fuzz_finding import FindingDocument
-from safetensors_reports.history.document import TrendDocument
+from safetensors_reports.history.trend import TrendDocument
 from safetensors_reports.record.line import Choice, Footer, Header, Problem, Result
 
 ROOT = Path(__file__).parents[1]
@@ -36,6 +38,8 @@ SCHEMAS: list[tuple[Path, str, Any]] = [
         "Run record, version 1: one line",
         Header | Result | Choice | Problem | Footer,
     ),
+    (REPORTS / "diff.schema.json", "Differential run, version 1", DiffDocument),
+    (REPORTS / "report.schema.json", "Audit report, version 1", Report),
     (REPORTS / "trend.schema.json", "Trend over versions, version 1", TrendDocument),
 ]
 

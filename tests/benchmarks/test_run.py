@@ -78,7 +78,6 @@ def working_here() -> Iterator[None]:
         patch.setattr(limits, "CHUNK", 1 << 16)
         patch.setattr(limits_run, "run", lambda path, device, _limit: limits.measure(path, device))
         yield
-    gc.unfreeze()
 
 
 @pytest.fixture

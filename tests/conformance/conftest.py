@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from safetensors_conformance.verdict import judge as judging
+from safetensors_conformance.worker import pipe, process, worker
 
 from .suite_runs import corpus_of, load_once
 
@@ -15,6 +16,30 @@ from .suite_runs import corpus_of, load_once
 def no_heap_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wrong contents are not looked into, which takes three starts; a fixture of this name lets them."""
     monkeypatch.setattr(judging, "HEAP_CHECKS", 0)
+
+
+@pytest.fixture(autouse=True)
+def short_last_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that has answered is soon taken to live on; a fixture of this name lets it die late.
+
+    Nearly every process does live on, and half a second is waited for whatever was asked of it alone.
+    """
+    monkeypatch.setattr(pipe, "LAST_WORDS_SECONDS", 0.1)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What hangs gets no more time alone than before, where only that it hangs is of interest."""
+    monkeypatch.setattr(worker, "PATIENCE_FACTOR", 1)
+
+
+@pytest.fixture
+def stubborn_is_soon_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that does not stop when it is told to is not waited for as long as elsewhere."""
+    wait_closed = process.Child.wait_closed
+    monkeypatch.setattr(
+        process.Child, "wait_closed", lambda self, seconds: wait_closed(self, min(seconds, 0.3))
+    )
 
 
 @pytest.fixture

@@ -83,10 +83,10 @@ class Hangs(_Fake):
 
 
 class Slow(_Fake):
-    """Takes a second and a half, and answers rightly in the end."""
+    """Takes nearly a second, and answers rightly in the end."""
 
     def misbehave(self, path: str) -> Any:
-        time.sleep(1.5)
+        time.sleep(0.9)
         return Reference().read(path)
 
 

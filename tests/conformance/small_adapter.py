@@ -85,7 +85,7 @@ class Slow(Small):
         import time
 
         self.kept = bytearray(200 << 20)
-        time.sleep(0.2)
+        time.sleep(0.02)
         return super().read(path)
 
 

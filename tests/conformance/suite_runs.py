@@ -77,14 +77,26 @@ def suite(
     )
 
 
-OTHERS = ("cacheprovider", "faulthandler", "hypothesispytest", "anyio", "xdist", "xdist.looponfail")
+OTHERS = (
+    "anyio",
+    "cacheprovider",
+    "faulthandler",
+    "hypothesispytest",
+    "threadexception",
+    "unraisableexception",
+    "xdist",
+    "xdist.looponfail",
+)
 """Plugins that a run in this process does without: they are at work around it, or cost time."""
 
 
-def suite_here(*arguments: str) -> subprocess.CompletedProcess[str]:
+def suite_here(
+    *arguments: str, cwd: Path = REPOSITORY, target: Path | None = SUITE
+) -> subprocess.CompletedProcess[str]:
     """Run the suite in this process, which saves the start of one; return the same."""
-    argv = [str(SUITE), "-q", "--color=no", *(f"-pno:{name}" for name in OTHERS)]
+    argv = ["-q", "--color=no", *(f"-pno:{name}" for name in OTHERS)]
+    argv += [str(target)] if target is not None else ["--pyargs", "safetensors_conformance"]
     out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    with contextlib.chdir(cwd), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         status = pytest.main([*argv, *arguments])
     return subprocess.CompletedProcess(argv, int(status), out.getvalue(), err.getvalue())

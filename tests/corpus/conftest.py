@@ -14,6 +14,8 @@ from safetensors_corpus.document import parsed
 from safetensors_corpus.manifest import corpus_root
 from safetensors_corpus.publish.build import Built, build, write
 
+from .small import small_corpus
+
 
 @pytest.fixture(scope="session")
 def built() -> Built:
@@ -46,3 +48,12 @@ def written(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def manifest(written: Path) -> Manifest:
     """The built corpus as consumers load it."""
     return load_manifest(written)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The small corpus in a folder that a test may change."""
+    folder = tmp_path / "root" / "corpus"
+    folder.mkdir(parents=True)
+    small_corpus(folder)
+    return folder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -161,3 +161,16 @@ def _frame() -> dict[str, Any]:
 def save(folder: Path, raw: Mapping[str, Any]) -> None:
     """Write the manifest."""
     (folder / "corpus.json").write_text(json.dumps(raw, indent=1) + "\n")
+
+
+def edit(folder: Path, how: Callable[[dict[str, Any]], object]) -> None:
+    """Change the manifest in a folder."""
+    raw = json.loads((folder / "corpus.json").read_text())
+    how(raw)
+    save(folder, raw)
+
+
+def case_of(raw: dict[str, Any], case_id: str) -> dict[str, Any]:
+    """Return the row of a case."""
+    found: dict[str, Any] = next(c for c in raw["cases"] if c["id"] == case_id)
+    return found

@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from safetensors_corpus import field_bugs as table_module
 from safetensors_corpus.cli import bugs as docs
 from safetensors_corpus.field_bugs import FAMILIES, affected, field_bugs, reference_url
+from safetensors_corpus.templates import reference_link
 
 BUGS = list(field_bugs().values())
 REFERENCE = re.compile(r"[\w.-]+/[\w.-]+#[1-9]\d*|Trail of Bits review 2023-05")
@@ -225,4 +226,4 @@ def test_a_page_that_cannot_be_written(few: Path, page: Path, monkeypatch: pytes
 )
 def test_references_have_addresses(reference: str, url: str | None) -> None:
     assert reference_url(reference) == url
-    assert docs.reference_link(reference) == (reference if url is None else f"[{reference}]({url})")
+    assert reference_link(reference) == (reference if url is None else f"[{reference}]({url})")

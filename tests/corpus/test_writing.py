@@ -14,8 +14,14 @@ import pytest
 from safetensors_corpus.author.file import FileBuilder
 from safetensors_corpus.judging.written_file import MODE, foreign_windows, snapshot
 from safetensors_corpus.manifest import Case, Expectation, Input
-from safetensors_corpus.perform import failure, perform
-from safetensors_corpus.writing import given_metadata, given_tensors, given_text, written_file
+from safetensors_corpus.perform import (
+    failure,
+    given_metadata,
+    given_tensors,
+    given_text,
+    perform,
+    written_file,
+)
 
 ROW = {
     "name": "t",

@@ -44,8 +44,9 @@ def commands(name: str) -> list[list[str]]:
 def check_command(words: list[str]) -> None:
     """Check options and subcommands of an ``stc`` line against the command itself."""
     command: click.Command = main
-    context = click.Context(command)
     while True:
+        # With the command's own settings: click keeps the help option of whichever context asks first.
+        context = click.Context(command, **command.context_settings)
         _, left, _ = command.make_parser(context).parse_args(list(words))
         if not isinstance(command, click.Group) or not left:
             assert not left, f"{command.name} takes no {left}"

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from safetensors_corpus import Manifest, load_manifest
 from safetensors_reports.audit.build import build_report
+from safetensors_reports.audit.report import Report, RunPart, report_text
 from safetensors_reports.record.run import RunRecord
 
 from .conftest import Make
@@ -37,7 +39,7 @@ def run(*rows: dict[str, Any], **more: Any) -> RunRecord:
     return record
 
 
-def report(*records: RunRecord, **more: Any) -> dict[str, Any]:
+def report(*records: RunRecord, **more: Any) -> Report:
     return build_report(records, corpus(), **more)
 
 
@@ -49,10 +51,14 @@ def write_record(path: Path, record: RunRecord) -> Path:
     return path
 
 
-def without_run(document: dict[str, Any]) -> dict[str, Any]:
-    out = copy.deepcopy(document)
-    del out["run"]
-    return out
+def without_run(document: Report) -> Report:
+    return replace(document, run=RunPart([]))
+
+
+def as_json(document: Report) -> dict[str, Any]:
+    """Return a report as it is read from a file."""
+    made: dict[str, Any] = json.loads(report_text(document))
+    return made
 
 
 FUZZED = b"\x00" * 7

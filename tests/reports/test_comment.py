@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from safetensors_corpus.judging.verdicts import VERDICTS
-from safetensors_reports.run.comment import MAX_LINES, markdown
+from safetensors_reports.comment import MAX_LINES, markdown
 from safetensors_reports.text import code, visible
 
 if TYPE_CHECKING:
-    from ..conftest import Make
+    from .conftest import Make
 
 CELL = re.compile(r"(?<!\\)\|")
 

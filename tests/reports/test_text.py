@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from safetensors_reports.text import difference_class, listed, message_class, report_key, visible
+from safetensors_reports.text import (
+    difference_class,
+    listed,
+    message_class,
+    report_key,
+    visible,
+    without_folders,
+)
 
 
 @pytest.mark.parametrize(
@@ -49,3 +56,27 @@ def test_kinds_of_messages_and_differences() -> None:
     assert difference_class('tensor "dtype" is missing') == "missing"
     assert difference_class('tensor "a" is reported twice') == "twice"
     assert difference_class('tensor "a" is reported, the file has none of that name') == "reported"
+
+
+@pytest.mark.parametrize(
+    "folder", ["/dev/shm/stc-fuzz-hj8x2qpj/", "/tmp/x/", "/tmp/stc-run-_k_4__0a/deep/er/"]
+)
+def test_a_message_is_classed_without_the_folder_that_a_run_made(folder: str) -> None:
+    said = (
+        f"InvalidFileError: {folder}12.safetensors: HDR_DUP_KEY at 3: a name twice, far behind in the message"
+    )
+    assert message_class(said) == "InvalidFileError: #.safetensors: HDR_DUP_KEY at #: a name tw"
+    assert message_class(f"no such file: '{folder}a'") == "no such file: #"
+    assert without_folders(f"{folder}12.safetensors and '{folder}a b'") == "12.safetensors and 'a b'"
+
+
+@pytest.mark.parametrize("folder", ["stc-fuzz-hj8x2qpj", "safetensors-case-_k4"])
+def test_the_folder_of_a_run_goes_by_itself_too(folder: str) -> None:
+    assert without_folders(f"cannot list /dev/shm/{folder}: gone") == "cannot list : gone"
+    assert without_folders(f"cannot list '/tmp/{folder}'") == "cannot list ''"
+
+
+def test_what_is_no_folder_stays_in_the_class() -> None:
+    assert message_class("F32/F64 is neither and/or both, see https://a.b/c/d") == (
+        "F#/F# is neither and/or both, see https://a.b/c/d"
+    )

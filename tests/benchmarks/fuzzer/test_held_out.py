@@ -1,6 +1,6 @@
 """The held-out readers: each is wrong where its bug shows, and right everywhere else.
 
-Part of the held-out set; see ``safetensors_fuzz.benchmark.held_out.readers``.
+Part of the held-out set; see ``benchmarks.fuzzer.held_out``.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
+from benchmarks.fuzzer import Planted, Probe
+from benchmarks.fuzzer.held_out import HARD
+from safetensors_corpus import load_manifest
 from safetensors_corpus.author.file import FileBuilder
 from safetensors_corpus.broken.correct.json import Refused
 from safetensors_corpus.broken.correct.reader import READER
-from safetensors_fuzz.benchmark import Planted, Probe
-from safetensors_fuzz.benchmark.held_out.readers import HARD
 from safetensors_reference import explain
 from safetensors_reference.rules.book import rule_book
 
-from ..samples import corpus
 from .witnesses import WITNESSES, made
 
 AREAS = ("FRM", "HDR", "ENT", "DTY", "SHP", "OFF", "MET", "DAT")
@@ -59,7 +59,7 @@ def by_name(content: Answer) -> dict[str, Any]:
 @cache
 def files(every: int) -> tuple[tuple[str, bytes, Answer], ...]:
     """Return what the readers are compared on: one in so many files of the corpus, and all witnesses."""
-    data = {case.id: case.read_input() for case in corpus().reading[::every]}
+    data = {case.id: case.read_input() for case in load_manifest().reading[::every]}
     data |= {name: made(name).render() for name in WITNESSES}
     return tuple((name, file, right_answer(file)) for name, file in data.items())
 
@@ -87,7 +87,7 @@ def simple_files() -> dict[str, FileBuilder]:
 @cache
 def plain_files() -> tuple[tuple[bytes, Answer], ...]:
     """Return the files of smoke cases and the plain files, each with the right answer."""
-    smoke = [case.read_input() for case in corpus().reading if case.smoke]
+    smoke = [case.read_input() for case in load_manifest().reading if case.smoke]
     assert smoke
     return tuple(
         (data, right_answer(data)) for data in (*smoke, *(b.render() for b in simple_files().values()))

@@ -18,8 +18,8 @@ from safetensors_conformance.differential.run import Side, about, dump, names_of
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.worker.outcome import StepResult
 from safetensors_conformance.worker.worker import Limits
-from safetensors_reports.schemas import schema_error
 
+from ...published_schemas import schema_error
 from ..support import HERE, QUICK, TRIGGER, by_exit, cases, committed, fake
 
 pytestmark = pytest.mark.usefixtures("loaded_once")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,7 +10,8 @@ from click.testing import CliRunner
 
 from safetensors_reference.main import main
 
-from ..support import HERE, QUICK, REPOSITORY
+from ..suite_runs import suite_here
+from ..support import HERE, QUICK
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
 
@@ -68,15 +68,8 @@ def test_comparisons_and_checks_of_the_protocol_show_none_either(command: str, h
 @pytest.mark.parametrize("how", ["dies-at-start", "refuses"])
 def test_pytest_and_junit_show_none_either(how: str, few_cases: Path, tmp_path: Path) -> None:
     junit = tmp_path / "junit.xml"
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "--color=no"]
     chosen = ["--no-smoke", "-k", "one-tensor", "-rA", f"--corpus={few_cases}"]
-    ran = subprocess.run(
-        [*command, "conformance", "--impl", loud(how), *chosen, f"--junit-xml={junit}"],
-        cwd=REPOSITORY,
-        capture_output=True,
-        timeout=120,
-        check=False,
-    )
+    ran = suite_here("--impl", loud(how), *chosen, f"--junit-xml={junit}")
     assert ran.returncode in (1, 2, 4)
-    assert_tame(ran.stdout.decode("utf-8"))
+    assert_tame(ran.stdout.encode("utf-8").decode("utf-8"))
     assert_tame(junit.read_text("utf-8") if junit.is_file() else "(none)")

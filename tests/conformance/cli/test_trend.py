@@ -11,12 +11,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from safetensors_conformance.cli.trend import notes_of, trend
-from safetensors_conformance.implementations.environment import InstallError
+from safetensors_conformance.implementations.environment import Environment, InstallError
 from safetensors_conformance.implementations.selectors import Target, resolve
 from safetensors_conformance.run.results import header_row
 from safetensors_reports.record.run import read_record
-from safetensors_reports.schemas import schema_error
 
+from ...published_schemas import schema_error
 from ..support import HERE, TRIGGER, committed, fake
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
@@ -39,10 +39,10 @@ def call(monkeypatch: pytest.MonkeyPatch, fakes: Mapping[str, str | None], *argu
         if version not in fakes:
             return resolve(selector)
         name = fakes[version]
-        return resolve(name if name is not None else "reference")
+        return resolve(name if name is not None else selector)
 
-    def missing(target: Target) -> None:
-        if target.selector == "reference":
+    def missing(env: Environment | None) -> None:
+        if env is not None:
             raise InstallError("fake 2.0 cannot be had: no such version")
 
     monkeypatch.setattr("safetensors_conformance.cli.trend.resolve", known)

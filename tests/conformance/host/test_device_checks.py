@@ -10,10 +10,7 @@ import pytest
 
 from safetensors_conformance.host import device_checks
 from safetensors_conformance.host.device_checks import DeviceChecks, NotThereError
-
-
-class AdapterMistakeError(Exception):
-    """Stands for the host's own."""
+from safetensors_conformance.host.library import AdapterError
 
 
 class Card:
@@ -95,7 +92,7 @@ def begin(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], DeviceChecks]:
     monkeypatch.setitem(device_checks.MEMORIES, "torch", Card)
 
     def make(loader: Any) -> DeviceChecks:
-        checks = DeviceChecks(loader, "cuda:0", AdapterMistakeError)
+        checks = DeviceChecks(loader, "cuda:0")
         loader.card = checks._memory  # the card is made by the checks
         return checks
 
@@ -176,7 +173,7 @@ def test_a_peak_while_a_file_is_refused(begin: Begin, peak: int, status: str) ->
 
 def test_a_tensor_on_another_card_is_a_mistake_and_no_pass(begin: Begin) -> None:
     checks = begin(Loader(place="cuda:1"))
-    with pytest.raises(AdapterMistakeError, match="'a' lies on cuda:1, not on cuda:0"):
+    with pytest.raises(AdapterError, match="'a' lies on cuda:1, not on cuda:0"):
         checks.run("good")
 
 
@@ -214,7 +211,7 @@ def test_the_kept_tensor_has_neighbours(begin: Begin) -> None:
 def test_torch_that_is_not_there_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(NotThereError, match="it needs torch, which cannot be imported"):
-        DeviceChecks(Loader(), "cpu", AdapterMistakeError)
+        DeviceChecks(Loader(), "cpu")
 
 
 @pytest.mark.parametrize(
@@ -232,7 +229,7 @@ def test_what_is_no_result_is_a_mistake_of_the_adapter(begin: Begin, result: Any
         def device(self, path: str, device: str) -> Any:
             return result
 
-    with pytest.raises(AdapterMistakeError, match=words):
+    with pytest.raises(AdapterError, match=words):
         begin(Odd()).run("good")
 
 
@@ -241,7 +238,7 @@ def test_a_count_that_is_none_is_a_mistake_of_the_adapter(begin: Begin) -> None:
         def device_bytes(self) -> Any:
             return "x"
 
-    with pytest.raises(AdapterMistakeError, match="gave no number"):
+    with pytest.raises(AdapterError, match="gave no number"):
         begin(Odd()).run("good")
 
 

@@ -19,7 +19,8 @@ from safetensors_conformance.host.library import UNTOLD, Refused, attribute, cal
 from safetensors_conformance.implementations.descriptor import HERE
 from safetensors_conformance.implementations.selectors import Target
 from safetensors_conformance.worker.outcome import StepResult
-from safetensors_conformance.worker.worker import Limits, StartError, make_worker
+from safetensors_conformance.worker.pipe import make_worker
+from safetensors_conformance.worker.worker import Limits, StartError
 
 from ..support import REPOSITORY
 

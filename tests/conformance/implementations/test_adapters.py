@@ -17,7 +17,8 @@ from safetensors_conformance.implementations.selectors import Target, resolve
 from safetensors_conformance.run.results import RunOptions
 from safetensors_conformance.run.session import RunSession, smoke
 from safetensors_conformance.verdict.judge import Session
-from safetensors_conformance.worker.worker import Limits, make_worker
+from safetensors_conformance.worker.pipe import make_worker
+from safetensors_conformance.worker.worker import Limits
 
 from ..support import committed
 

@@ -149,4 +149,4 @@ def test_an_environment_in_a_folder_of_somebody_else_is_not_run(
     monkeypatch.setattr("os.getuid", lambda: env.folder.stat().st_uid + 1)
     target = replace(resolve("safetensors==9.9"), environment=env)
     with pytest.raises(InstallError, match=r"belongs to another user .* STC_CACHE to a folder of your own"):
-        prepare(target)
+        prepare(target.environment)

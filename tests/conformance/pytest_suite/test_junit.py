@@ -35,7 +35,7 @@ def reported(few: Path, tmp_path: Path, *arguments: str) -> dict[str, tuple[ET.E
     return found
 
 
-@pytest.mark.parametrize("parallel", [(), ("-n", "2")], ids=["alone", "xdist"])
+@pytest.mark.parametrize("parallel", [(), ("-n", "1")], ids=["alone", "xdist"])
 def test_cases_carry_rules_area_level_weakness_and_verdict(
     few: Path, tmp_path: Path, parallel: tuple[str, ...]
 ) -> None:

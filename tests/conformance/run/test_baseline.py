@@ -11,11 +11,13 @@ import pytest
 from safetensors_conformance.run.baseline import (
     BaselineError,
     check_owner,
+    failing_steps,
     load_baseline,
     overdue,
     own_baselines,
+    unexplained,
+    update,
 )
-from safetensors_conformance.run.baseline_update import failing_steps, unexplained, update
 from safetensors_corpus import load_manifest
 
 GOOD = """

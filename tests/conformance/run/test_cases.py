@@ -26,7 +26,7 @@ from safetensors_conformance.run.cases import (
 from safetensors_conformance.worker.outcome import Implementation, StepResult
 from safetensors_conformance.worker.worker import Limits, Request
 
-from ..support import NEIGHBOURS, TRIGGER, cases, committed
+from ..support import NEIGHBOURS, QUICK, TRIGGER, cases, committed
 
 
 class Recorder:
@@ -85,7 +85,7 @@ def asked(requests: Iterable[Request]) -> list[tuple[str, str]]:
 
 
 def test_inputs_are_asked_about_in_order_and_the_next_ones_are_sent_ahead(worker: Recorder) -> None:
-    with CaseRunner(resolve("reference")) as runner:
+    with CaseRunner(resolve(QUICK)) as runner:
         runner.start()
         ran = runner.run(files(3), runner.answers)
         first, results = next(ran)
@@ -98,7 +98,7 @@ def test_inputs_are_asked_about_in_order_and_the_next_ones_are_sent_ahead(worker
 
 
 def test_no_more_is_sent_ahead_than_fits(worker: Recorder) -> None:
-    with CaseRunner(resolve("reference")) as runner:
+    with CaseRunner(resolve(QUICK)) as runner:
         runner.start()
         next(runner.run(files(running.MAX_IN_FLIGHT), runner.answers))
         assert running.MAX_IN_FLIGHT - 2 <= worker.in_flight <= running.MAX_IN_FLIGHT + 1
@@ -106,7 +106,7 @@ def test_no_more_is_sent_ahead_than_fits(worker: Recorder) -> None:
 
 def test_a_runner_that_is_stopped_asks_nothing_more(worker: Recorder) -> None:
     stop = threading.Event()
-    with CaseRunner(resolve("reference"), stop=stop) as runner:
+    with CaseRunner(resolve(QUICK), stop=stop) as runner:
         for _ in runner.run(files(3), runner.answers):
             stop.set()
         assert {path for path, _ in asked(worker.asked)} == {"/0"}
@@ -117,7 +117,7 @@ def test_a_runner_that_is_stopped_asks_nothing_more(worker: Recorder) -> None:
 @pytest.mark.parametrize(("outcome", "before"), [("hang", 2), ("crash", 2 * DEATHS_FOR_A_HANG)])
 def test_what_hangs_or_dies_without_end_is_given_up(worker: Recorder, outcome: str, before: int) -> None:
     worker.result = StepResult(outcome)  # type: ignore[arg-type]
-    with CaseRunner(resolve("reference"), max_hangs=2) as runner:
+    with CaseRunner(resolve(QUICK), max_hangs=2) as runner:
         ran = runner.run(files(before + 1), runner.answers)
         assert len(list(itertools.islice(ran, before))) == before
         with pytest.raises(GivenUpError, match=r"the last was \d+\.safetensors; the limit is --max-hangs 2"):
@@ -126,7 +126,7 @@ def test_what_hangs_or_dies_without_end_is_given_up(worker: Recorder, outcome: s
 
 def test_a_bad_end_is_asked_again_in_a_fresh_process(worker: Recorder) -> None:
     worker.result = StepResult("crash", "killed")
-    with CaseRunner(resolve("reference")) as runner:
+    with CaseRunner(resolve(QUICK)) as runner:
         results = runner.answers(files(1)[0])
     assert {step: result.outcome for step, result in results.items()} == {"open": "crash", "read": "crash"}
     assert worker.renewed == 2
@@ -135,7 +135,7 @@ def test_a_bad_end_is_asked_again_in_a_fresh_process(worker: Recorder) -> None:
 
 def test_a_case_is_asked_about_by_a_copy_with_another_name(worker: Recorder) -> None:
     (case,) = cases(TRIGGER)
-    with CaseRunner(resolve("reference")) as runner:
+    with CaseRunner(resolve(QUICK)) as runner:
         assert list(runner.answers(case)) == ["open", "read"]
     assert all(Path(path).name.startswith("input-") for path, _ in asked(worker.asked))
 
@@ -143,7 +143,7 @@ def test_a_case_is_asked_about_by_a_copy_with_another_name(worker: Recorder) -> 
 def test_an_input_that_cannot_be_had_is_no_fault_of_the_implementation(worker: Recorder) -> None:
     (case,) = cases(TRIGGER)
     gone = replace(case, input=replace(case.input, file=Path("/no/such/file")))
-    with CaseRunner(resolve("reference")) as runner:
+    with CaseRunner(resolve(QUICK)) as runner:
         results = runner.answers(gone)
     assert {result.outcome for result in results.values()} == {"harness-error"}
     assert worker.asked == []
@@ -176,7 +176,7 @@ def test_what_is_sent_ahead_is_one_question_about_a_file_that_is_there() -> None
 def test_a_case_that_knows_only_a_count_is_asked_for_the_count(worker: Recorder) -> None:
     case = next(case for case in committed().cases if counts_only(case) and not case.heavy)
     assert not plain(case)
-    with CaseRunner(resolve("reference")) as runner:
+    with CaseRunner(resolve(QUICK)) as runner:
         runner.answers(case)
     assert worker.asked
     assert all(request.more == {"summary": True} for request in worker.asked)

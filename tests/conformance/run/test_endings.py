@@ -22,7 +22,7 @@ from safetensors_conformance.run import cases as runner
 from safetensors_conformance.run.results import ReportError, RunResults
 from safetensors_reports.record.run import read_record
 
-from ..support import REPOSITORY, TRIGGER, committed, fake
+from ..support import QUICK, REPOSITORY, TRIGGER, committed, fake
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
 
@@ -225,18 +225,19 @@ def test_every_implementation_has_a_record_of_its_own(
 
 def test_two_runs_do_not_write_into_one_folder(tmp_path: Path) -> None:
     first = RunResults(committed(), tmp_path)
-    result = invoke("--impl", "reference", "--case", TRIGGER, "--report", str(tmp_path))
+    result = invoke("--impl", QUICK, "--case", TRIGGER, "--report", str(tmp_path))
     assert result.exit_code == 2
     assert "another run writes into it" in result.output
     with pytest.raises(ReportError, match="another run writes into it"):
         RunResults(committed(), tmp_path)
     first.close()
-    result = invoke("--impl", "reference", "--case", TRIGGER, "--report", str(tmp_path))
+    result = invoke("--impl", QUICK, "--case", TRIGGER, "--report", str(tmp_path))
     assert result.exit_code == 0, result.output
 
 
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize(("name", "rows"), [("AlwaysHangs", 2), ("AlwaysDies", 8)])
+@pytest.mark.usefixtures("impatient")
 def test_an_implementation_that_never_answers_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, rows: int
 ) -> None:
@@ -256,6 +257,7 @@ def test_an_implementation_that_never_answers_is_given_up(
     assert problem in result.output
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_run_goes_on_when_it_is_told_to_or_when_answers_come_between(tmp_path: Path) -> None:
     some = ("framing/no-bytes", TRIGGER, BEFORE, "layout/two-dtypes")
     chosen = [argument for case in some for argument in ("--case", case)]

@@ -110,17 +110,19 @@ def check(case: Case, row: dict[str, Any]) -> None:
     assert "\x1b" not in text
     assert "\n::" not in text
     findings, _ = find([("x 1", RunRecord(HEADER, [row]))], committed())
-    assert {(f["rule"], f["verdict"]) for f in findings} == {
+    assert {(f.rule, f.verdict) for f in findings} == {
         (f["rule"], kind_of(f["verdict"])) for f in row["failures"] if f["rule"]
     }
     for found in findings:
-        assert found["expected"] == labelled(text, "expected")[0]
-        assert found["reproducer"] == labelled(text, "again")[0]
-        details = [f["detail"] for f in row["failures"] if f["rule"] == found["rule"]]
-        assert any(stable(detail, 100)[:60] in found["got"] for detail in details)
-    worst = next(f for f in findings if f["rule"] == row["rule"]) if row["rule"] else None
+        assert found.expected == labelled(text, "expected")[0]
+        assert found.reproducer == labelled(text, "again")[0]
+        details = [f["detail"] for f in row["failures"] if f["rule"] == found.rule]
+        assert any(stable(detail, 100)[:60] in found.got for detail in details)
+    worst = next(f for f in findings if f.rule == row["rule"]) if row["rule"] else None
     where = labelled(text, "where")
     if worst is not None and where:
-        place = worst["evidence"]["where"]
-        assert where[0].startswith(f"file bytes {place['start']}..")
-        assert where[0].endswith(place["text"])
+        assert worst.evidence is not None
+        place = worst.evidence.where
+        assert place is not None
+        assert where[0].startswith(f"file bytes {place.start}..")
+        assert where[0].endswith(place.text)

@@ -145,30 +145,30 @@ def shared_processor() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("shared_processor")
-@pytest.mark.parametrize(("burns", "outcome"), [(0.25, "accept"), (60, "hang")])
+@pytest.mark.parametrize(("burns", "limit", "outcome"), [(0.25, 0.5, "accept"), (60, 0.25, "hang")])
 def test_a_reader_that_gets_little_of_a_processor_gets_more_time(
-    monkeypatch: pytest.MonkeyPatch, burns: float, outcome: str
+    monkeypatch: pytest.MonkeyPatch, burns: float, limit: float, outcome: str
 ) -> None:
     monkeypatch.setenv("FAKE_BURNS", str(burns))
     began = time.monotonic()
-    with Session(resolve(spender("OneProcessor")), Limits(0.5, 1 << 30, BURNING)) as session:
+    with Session(resolve(spender("OneProcessor")), Limits(limit, 1 << 30, BURNING)) as session:
         result = session.judge(cases(TRIGGER)[0]).steps["read"].result
     took = time.monotonic() - began
     assert result.outcome == outcome, result.message
     if outcome == "hang":
-        assert "no answer within 1.5 s; killed after " in result.message  # alone it had more time
-        assert took > 0.75 + 1.5  # it was asked twice
-        assert took < 1.5 * (0.5 + 1.5) * process.STRETCH_FACTOR
+        assert "no answer within 0.75 s; killed after " in result.message  # alone it had more time
+        assert took > 1.5 * limit + 3 * limit  # it was asked twice
+        assert took < 1.5 * (limit + 3 * limit) * process.STRETCH_FACTOR
 
 
 def test_a_reader_that_never_gets_its_time_is_not_called_hanging(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_BURNS", "60")
     monkeypatch.setattr(process.Child, "processor_seconds", lambda _: 1.0)  # as if it never got on
     monkeypatch.setattr(process, "STRETCH_FACTOR", 2)
-    with Session(resolve(spender("OneProcessor")), Limits(0.5, 1 << 30, BURNING)) as session:
+    with Session(resolve(spender("OneProcessor")), Limits(0.25, 1 << 30, BURNING)) as session:
         result = session.judge(cases(TRIGGER)[0]).steps["read"].result
     assert result.outcome == "harness-error"
-    assert result.message.startswith("nothing is known: no answer after 1.")
+    assert result.message.startswith("nothing is known: no answer after 0.")
 
 
 def test_a_deadline_is_put_off_only_while_processor_time_is_left() -> None:
@@ -186,10 +186,12 @@ def test_the_state_of_a_process_is_that_of_all_its_threads() -> None:
     other = subprocess.Popen([sys.executable, "-c", code])
     try:
         found = psutil.Process(other.pid)
-        until = time.monotonic() + 20
-        while sorted(process._states(found)) != ["R", "S"] and time.monotonic() < until:
+        until, seen = time.monotonic() + 20, False
+        while not seen and time.monotonic() < until:
+            # The waiting thread may be awake for a moment when it is looked at.
+            seen = sorted(process._states(found)) == ["R", "S"]
             time.sleep(0.01)
-        assert sorted(process._states(found)) == ["R", "S"]
+        assert seen
     finally:
         other.kill()
         other.wait()

@@ -12,8 +12,7 @@ from safetensors_conformance.cli.run import run as run_command
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.run.baseline import load_baseline
 from safetensors_conformance.run.results import RunOptions
-from safetensors_conformance.run.session import RunSession
-from safetensors_conformance.verdict.message import MAX_SHOWN, Repeats
+from safetensors_conformance.run.session import MAX_SHOWN, Repeats, RunSession
 
 from ..suite_runs import corpus_of, load_once, suite_here
 from ..support import committed, fake

@@ -16,8 +16,9 @@ from safetensors_conformance.cli.report import report as report_command
 from safetensors_conformance.cli.run import run as run_command
 from safetensors_conformance.implementations.selectors import Target, resolve
 from safetensors_conformance.verdict.judge import CaseVerdict, Session
+from safetensors_conformance.worker.pipe import make_worker
 from safetensors_conformance.worker.protocol import ProtocolError, parse_line, parse_run
-from safetensors_conformance.worker.worker import Limits, make_worker
+from safetensors_conformance.worker.worker import Limits
 
 from ..support import HERE, REPOSITORY, TRIGGER, cases
 

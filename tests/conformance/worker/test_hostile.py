@@ -43,7 +43,7 @@ from safetensors_corpus import Case, load_manifest
 from safetensors_corpus.document import read_document
 
 from ..hostile_support import IDS, PID_FILE, host, program, run
-from ..support import TRIGGER, committed
+from ..support import QUICK, TRIGGER, committed
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals and limits as on Linux")
 
@@ -60,6 +60,7 @@ def cases() -> list[Case]:
     return [manifest.by_id[i] for i in IDS]
 
 
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.by_day(3)
 @pytest.mark.parametrize(
     ("name", "outcome", "words"),
@@ -69,8 +70,8 @@ def cases() -> list[Case]:
         ("AllocatesMuch", "exhausted", "used more than 256 MiB of memory; killed"),
         ("ExitsByException", "reject", "SystemExit"),
         ("ForksAndDies", "crash", "exit status 4"),
-        ("StopsItself", "hang", "no answer within 1.5 s; killed"),
-        ("FloodsStderr", "hang", "no answer within 1.5 s; killed"),
+        ("StopsItself", "hang", "no answer within 0.5 s; killed"),
+        ("FloodsStderr", "hang", "no answer within 0.5 s; killed"),
         ("ClosesEverything", "crash", "exit status 1"),
     ],
 )
@@ -83,6 +84,7 @@ def test_what_ends_a_process_is_an_outcome_of_that_file_alone(
     assert ran.neighbours == {"pass"}, ran.detail
 
 
+@pytest.mark.usefixtures("stubborn_is_soon_ended")
 @pytest.mark.parametrize(
     ("name", "ahead"),
     ahead_or_not(
@@ -353,7 +355,7 @@ def test_the_words_of_a_reader_are_the_same_in_every_run() -> None:
 
 
 def test_a_file_that_is_only_touched_is_still_the_right_one(copied: list[Case]) -> None:
-    with Session(resolve("reference")) as session:
+    with Session(resolve(QUICK)) as session:
         session.plan(copied)
         for case in copied:
             os.utime(case.path)

@@ -22,12 +22,11 @@ import pytest
 
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.run.multistep import carry_out
-from safetensors_conformance.worker import process
+from safetensors_conformance.worker import pipe, process
 from safetensors_conformance.worker import supervision as supervised
 from safetensors_conformance.worker.copies import scratch_folder, warm_up
-from safetensors_conformance.worker.exit_status import ExitWorker
 from safetensors_conformance.worker.outcome import StepResult
-from safetensors_conformance.worker.pipe import PipeWorker
+from safetensors_conformance.worker.pipe import ExitWorker, PipeWorker
 from safetensors_conformance.worker.worker import BETWEEN, UNSURE, Limits, Request, Worker, asked_again
 
 from ..support import HERE, committed
@@ -37,6 +36,12 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals and lim
 FAKES = HERE / "process_fakes.py"
 LONG = "p" * 3000
 """Part of a path, so that a few requests fill a pipe."""
+
+
+@pytest.fixture
+def dies_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that dies behind its answer has as long for that as elsewhere."""
+    monkeypatch.setattr(pipe, "LAST_WORDS_SECONDS", process.LAST_WORDS_SECONDS)
 
 
 @contextmanager
@@ -89,9 +94,10 @@ def test_a_flood_while_requests_are_sent_ahead_costs_no_memory(
         assert "it wrote an endless line on standard output" in trigger.message
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_process_that_never_reads_what_is_sent_ahead_blocks_nobody() -> None:
     paths = ["trigger", *(f"{LONG}{i}" for i in range(200))]
-    with worker_for("hoard", seconds=1) as worker:
+    with worker_for("hoard", seconds=0.75) as worker:
         began = time.monotonic()
         worker.send_ahead([Request("read", path) for path in paths])
         assert time.monotonic() - began < 0.5
@@ -112,6 +118,7 @@ def test_an_answer_that_does_not_end_in_time_is_a_hang(how: str) -> None:
 # Who is blamed
 
 
+@pytest.mark.usefixtures("stubborn_is_soon_ended")
 @pytest.mark.parametrize("ahead", [True, False])
 def test_a_reader_that_closes_its_input_costs_no_other_file(ahead: bool) -> None:
     paths = ["a", "trigger", *(f"{LONG}{i}" for i in range(40))]
@@ -123,6 +130,7 @@ def test_a_reader_that_closes_its_input_costs_no_other_file(ahead: bool) -> None
     assert time.monotonic() - began < 4  # no time limit was waited for
 
 
+@pytest.mark.usefixtures("dies_late")
 def test_a_death_after_an_answer_is_told_with_that_answer() -> None:
     with worker_for("die-after") as worker:
         results = judge(worker, ["a", "trigger", "b", "c"])
@@ -131,6 +139,7 @@ def test_a_death_after_an_answer_is_told_with_that_answer() -> None:
     assert results["b"].message == "no"
 
 
+@pytest.mark.usefixtures("dies_late")
 def test_a_death_after_an_answer_is_not_the_next_ones_when_nothing_was_sent_ahead() -> None:
     with worker_for("die-after") as worker:
         results = judge(worker, ["a", "trigger", "b", "c"], ahead=False)
@@ -138,6 +147,7 @@ def test_a_death_after_an_answer_is_not_the_next_ones_when_nothing_was_sent_ahea
     assert set(outcomes(results)) <= {"reject", "crash"}
 
 
+@pytest.mark.usefixtures("dies_late")
 @pytest.mark.parametrize("how", ["die-after-once", "die-once"])
 def test_a_death_that_does_not_come_again_is_nobodys_fault(how: str, tmp_path: Path) -> None:
     with worker_for(how, tmp_path / "note") as worker:

@@ -96,6 +96,29 @@ def test_a_public_report_is_the_source(cases: dict[str, CaseFunction]) -> None:
     assert cases["framing/one"].source == {"kind": "report", "issue": "https://example.org/1"}
 
 
+def test_members_of_a_family_have_reports_of_their_own(cases: dict[str, CaseFunction]) -> None:
+    issue = {"small": "https://example.org/1"}
+    accepts("FRM-01", over={"small": 1, "large": 2}, issue=issue)(function("size"))
+    assert cases["framing/size-small"].source == {"kind": "report", "issue": "https://example.org/1"}
+    assert cases["framing/size-large"].source == {"kind": "hand"}
+    with pytest.raises(ValueError, match=r"issues of unknown members.*huge"):
+        accepts("FRM-01", over={"small": 1}, issue={"huge": "https://example.org/1"})
+
+
+def test_the_area_is_a_module_or_a_folder(cases: dict[str, CaseFunction]) -> None:
+    accepts("FRM-01")(function("one", module="x.cases.data"))
+    accepts("FRM-01")(function("two", module="x.cases.resource.header"))
+    assert list(cases) == ["data/one", "resource/two"]
+    with pytest.raises(KeyError, match=r"x\.cases\.elsewhere"):
+        accepts("FRM-01")(function("three", module="x.cases.elsewhere"))
+
+
+def test_rules_stand_in_one_string_the_main_one_first(cases: dict[str, CaseFunction]) -> None:
+    accepts("FRM-02 FRM-01", over={"a": 1, "b": 2}, ahead={"b": ("DTY-01",)})(function("one"))
+    assert cases["framing/one-a"].rules == ("FRM-02", "FRM-01")
+    assert cases["framing/one-b"].rules == ("DTY-01", "FRM-02", "FRM-01")
+
+
 def test_an_id_registered_twice_is_refused(cases: dict[str, CaseFunction]) -> None:
     accepts("FRM-01")(function("one"))
     with pytest.raises(ValueError, match=r"framing/one.*twice"):

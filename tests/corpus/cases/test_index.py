@@ -13,9 +13,7 @@ import pytest
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus.broken.correct.json import Refused
 from safetensors_corpus.broken.correct.loader import LOADER
-from safetensors_corpus.broken.loaders import contents as loaders_contents
-from safetensors_corpus.broken.loaders import names as loaders
-from safetensors_corpus.broken.loaders import text as loaders_text
+from safetensors_corpus.broken.loaders import VARIANTS
 from safetensors_corpus.broken.matrix import why
 from safetensors_corpus.perform import failure, perform
 from safetensors_reference.doors import safe_open
@@ -23,8 +21,6 @@ from safetensors_reference.rules.book import rule_book
 from safetensors_reference.sharded.read import open_index
 
 from .kinds import cannot_fail, is_caught, of_kind
-
-VARIANTS = (*loaders.VARIANTS, *loaders_contents.VARIANTS, *loaders_text.VARIANTS)
 
 
 class Reference:

@@ -18,8 +18,7 @@ import pytest
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus.broken.correct.slicer import SLICER
 from safetensors_corpus.broken.matrix import why
-from safetensors_corpus.broken.slicers import requests as slicers_requests
-from safetensors_corpus.broken.slicers import results as slicers
+from safetensors_corpus.broken.slicers import VARIANTS
 from safetensors_corpus.judging.answer import Answer
 from safetensors_corpus.perform import accepted, failure
 from safetensors_reference.arrays.slicing import take
@@ -28,7 +27,6 @@ from safetensors_reference.rules.book import rule_book
 
 from .kinds import cannot_fail, is_caught, of_kind
 
-VARIANTS = (*slicers.VARIANTS, *slicers_requests.VARIANTS)
 PANICS = {"slice/stop-before-start-of-both", "slice/stop-before-start-beside-integer"}
 """The official library 0.8.0 panics; no public report is known."""
 

@@ -14,11 +14,11 @@ import safetensors.numpy
 import safetensors.torch
 import torch
 
-from safetensors_corpus.writing import GivenTensor
+from safetensors_corpus.perform import GivenTensor
 from safetensors_reference import DTYPE_BITS
 from safetensors_reference import numpy as reference_numpy
 from safetensors_reference import torch as reference_torch
-from safetensors_reference.arrays.packed import PackedTensor
+from safetensors_reference.arrays.numpy import PackedTensor
 from safetensors_reference.writing import atomic
 from safetensors_reference.writing import numpy as numpy_write
 from safetensors_reference.writing import torch as torch_write

@@ -9,7 +9,7 @@ import click
 import pytest
 
 from safetensors_corpus.cli import COMMANDS, corpus
-from safetensors_corpus.cli.common import byte_count
+from safetensors_corpus.publish.show import byte_count
 
 from ..small import run
 

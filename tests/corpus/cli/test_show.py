@@ -10,21 +10,15 @@ from typing import Any
 
 import pytest
 
-from safetensors_corpus.cli.listing import table
-from safetensors_corpus.cli.show import case_lines
+from safetensors_corpus.cli.common import expects
+from safetensors_corpus.cli.look import list_lines
 from safetensors_corpus.document import read_document
 from safetensors_corpus.manifest import Manifest, load_manifest
-from safetensors_corpus.publish.show import SHOWN, spelled_text, step_text
+from safetensors_corpus.publish.show import SHOWN, case_lines, spelled_text, step_text
 
-from ..small import run, small_corpus
+from ..small import run
 
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    small_corpus(tmp_path)
-    return tmp_path
 
 
 def shown(folder: Path, case: str) -> str:
@@ -243,12 +237,12 @@ def test_a_mistyped_name_is_no_empty_list(folder: Path, args: list[str], message
 
 def test_on_a_narrow_terminal_titles_are_cut_and_then_left_out(folder: Path) -> None:
     cases = list(load_manifest(folder).cases)
-    wide = list(table(cases, None))
+    wide = list(list_lines(cases, None))
     assert all(case.title in line for case, line in zip(cases, wide, strict=True))
-    narrow = list(table(cases, 85))
+    narrow = list(list_lines(cases, 85))
     assert max(map(len, narrow)) <= 85
     assert "…" in narrow[0]
-    assert "title" not in "".join(table(cases, 60))
+    assert "title" not in "".join(list_lines(cases, 60))
 
 
 @pytest.mark.parametrize("command", [("list",), ("show", "framing/plain"), ("stats",)])
@@ -260,3 +254,37 @@ def test_an_unusable_corpus_is_one_line(tmp_path: Path, command: tuple[str, ...]
     assert result.exit_code == 1
     assert result.stderr.count(os.linesep) == 1
     assert str(tmp_path) in result.stderr
+
+
+def test_list_shows_every_case_with_what_it_expects(manifest: Manifest, written: Path) -> None:
+    out = run("list", "-c", written).stdout.splitlines()
+    assert out[-1] == f"{len(manifest.cases)} cases"
+    for case, line in zip(manifest.cases, out[:-1], strict=True):
+        for part in (f"{case.id} ", expects(case), " ".join(case.rules), case.title.splitlines()[0]):
+            assert part in line
+
+
+@pytest.fixture(scope="module")
+def few(raw: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Manifest:
+    """The manifest with the cases about framing and metadata."""
+    folder = tmp_path_factory.mktemp("few")
+    cases = [row for row in raw["cases"] if row["id"].startswith(("framing/", "metadata/"))]
+    (folder / "corpus.json").write_text(json.dumps({**raw, "cases": cases}))
+    return load_manifest(folder)
+
+
+@pytest.mark.parametrize("pattern", ["framing/", "FRM-03", "metadata-null", "no-such-thing"])
+def test_list_finds_by_id_rule_and_choice(few: Manifest, pattern: str) -> None:
+    found = [json.loads(line) for line in run("list", "-c", few.root, "--json", pattern).stdout.splitlines()]
+    assert [row["id"] for row in found] == [
+        c.id
+        for c in few.cases
+        if pattern in c.id or pattern in (c.choice or "") or pattern in " ".join(c.rules)
+    ]
+    assert (found == []) == (pattern == "no-such-thing")
+
+
+def test_expectations_in_a_few_words(manifest: Manifest) -> None:
+    assert expects(manifest.by_id["framing/one-tensor"]) == "accept"
+    assert expects(manifest.by_id["framing/no-bytes"]) == "reject (FRM_TOO_SHORT)"
+    assert next(expects(c) for c in manifest.cases if c.choice == "metadata-null") == "choice metadata-null"

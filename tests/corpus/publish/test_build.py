@@ -18,13 +18,21 @@ import jsonschema
 import pytest
 
 from safetensors_corpus import Case, Manifest
-from safetensors_corpus.author.builders import BUILDERS, new_builder
 from safetensors_corpus.author.case import ACCEPT, AREAS, Accept, CaseFunction, Reject
 from safetensors_corpus.author.file import HEAVY, LONG_RECIPE, MAX_FILE, USUAL_FILE, FileBuilder
 from safetensors_corpus.document import parsed
 from safetensors_corpus.manifest import Expectation
 from safetensors_corpus.publish import build as build_module
-from safetensors_corpus.publish.build import Built, build, differences, lost_ids, schema, write
+from safetensors_corpus.publish.build import (
+    BUILDERS,
+    Built,
+    build,
+    differences,
+    lost_ids,
+    new_builder,
+    schema,
+    write,
+)
 from safetensors_corpus.recipe import expand
 from safetensors_corpus.steps import KINDS
 from safetensors_reference import PROFILES, Explanation, explain, rule_book

@@ -13,12 +13,11 @@ from typing import Any
 import jsonschema
 import pytest
 
-from safetensors_corpus.cli.diff import lines
 from safetensors_corpus.manifest import corpus_root
-from safetensors_corpus.publish.changes import Changes, Version, compare, demand
-from safetensors_corpus.publish.release import release_files
+from safetensors_corpus.publish.release import Changes, Version, compare, demand, release_files
+from safetensors_corpus.templates import render
 
-from ..small import run, save, small_corpus
+from ..small import case_of, run, save, small_corpus
 
 Raw = dict[str, Any]
 SCHEMA = json.loads((corpus_root() / "schema/changes.schema.json").read_text())
@@ -29,17 +28,16 @@ def old(tmp_path_factory: pytest.TempPathFactory) -> Raw:
     return small_corpus(tmp_path_factory.mktemp("small"))
 
 
+def change_lines(changes: Changes) -> list[str]:
+    return render("changes.txt.jinja", changes=changes).split("\n")[:-1]
+
+
 def changed(old: Raw, how: Callable[[Raw], object]) -> Changes:
     new = copy.deepcopy(old)
     how(new)
     changes = compare(Version(old, "0" * 64), Version(new, "1" * 64))
     jsonschema.validate(changes.to_json(), SCHEMA)
     return changes
-
-
-def case(raw: Raw, case_id: str) -> Raw:
-    found: Raw = next(c for c in raw["cases"] if c["id"] == case_id)
-    return found
 
 
 def empty(changes: Changes, *but: str) -> None:
@@ -64,7 +62,7 @@ def test_the_same_is_no_change(old: Raw) -> None:
     changes = changed(old, lambda _: None)
     assert not changes.any
     empty(changes)
-    assert list(lines(changes))[1:] == ["no differences"]
+    assert list(change_lines(changes))[1:] == ["no differences"]
 
 
 def test_order_of_cases_is_no_change(old: Raw) -> None:
@@ -88,32 +86,32 @@ def test_added_and_removed_cases(old: Raw) -> None:
     changes = changed(old, how)
     assert (changes.added, changes.removed) == (["framing/new"], ["layout/hole"])
     empty(changes, "added", "removed")
-    assert {"added       framing/new", "REMOVED     layout/hole"} <= set(lines(changes))
+    assert {"added       framing/new", "REMOVED     layout/hole"} <= set(change_lines(changes))
 
 
 @pytest.mark.parametrize("status", ["withdrawn", "superseded"])
 def test_a_case_that_is_run_no_more(old: Raw, status: str) -> None:
-    changes = changed(old, lambda r: case(r, "layout/hole").update(status=status))
+    changes = changed(old, lambda r: case_of(r, "layout/hole").update(status=status))
     assert changes.status == {"layout/hole": {"old": "active", "new": status}}
     empty(changes, "status")
-    assert f"{status:<11} layout/hole (was active)" in list(lines(changes))
+    assert f"{status:<11} layout/hole (was active)" in list(change_lines(changes))
 
 
 def test_another_verdict_is_shown_apart(old: Raw) -> None:
     accept = old["cases"][0]["expect"]
-    changes = changed(old, lambda r: case(r, "layout/hole").update(expect=accept))
+    changes = changed(old, lambda r: case_of(r, "layout/hole").update(expect=accept))
     assert changes.verdict == {"layout/hole": {"old": "reject", "new": "accept"}}
     assert changes.changed == {"layout/hole": ["expect.codes", "expect.content", "expect.outcome"]}
     empty(changes, "verdict", "changed")
-    assert "verdict     layout/hole: reject -> accept" in list(lines(changes))
+    assert "verdict     layout/hole: reject -> accept" in list(change_lines(changes))
 
 
 def test_a_case_that_becomes_a_choice(old: Raw) -> None:
-    choice = case(old, "metadata/null")["expect"]
-    changes = changed(old, lambda r: case(r, "framing/plain").update(expect=choice))
+    choice = case_of(old, "metadata/null")["expect"]
+    changes = changed(old, lambda r: case_of(r, "framing/plain").update(expect=choice))
     new = "choice metadata-null (absent: accept, reject: reject)"
     assert changes.verdict["framing/plain"] == {"old": "accept", "new": new}
-    assert demand(case(old, "metadata/null")) == new
+    assert demand(case_of(old, "metadata/null")) == new
 
 
 @pytest.mark.parametrize(
@@ -130,17 +128,17 @@ def test_a_case_that_becomes_a_choice(old: Raw) -> None:
     ],
 )
 def test_other_bytes_are_shown_apart(old: Raw, case_id: str, how: Callable[[Raw], object]) -> None:
-    changes = changed(old, lambda r: how(case(r, case_id)))
+    changes = changed(old, lambda r: how(case_of(r, case_id)))
     assert changes.input == [case_id]
-    assert f"bytes       {case_id}" in list(lines(changes))
+    assert f"bytes       {case_id}" in list(change_lines(changes))
     assert all(f.startswith("input") for f in changes.changed.get(case_id, []))
 
 
 def test_another_spelling_of_the_same_bytes_is_no_change_of_bytes(old: Raw) -> None:
     def how(raw: Raw) -> None:
-        recipe = case(raw, "resource/header")["input"]["recipe"]
+        recipe = case_of(raw, "resource/header")["input"]["recipe"]
         recipe[0] = {"text": bytes.fromhex(recipe[0]["hex"]).decode()}
-        case(raw, "framing/plain")["input"]["file"] = "files/elsewhere"
+        case_of(raw, "framing/plain")["input"]["file"] = "files/elsewhere"
 
     changes = changed(old, how)
     assert changes.input == []
@@ -158,7 +156,7 @@ def test_another_spelling_of_the_same_bytes_is_no_change_of_bytes(old: Raw) -> N
     ],
 )
 def test_changed_fields_are_named(old: Raw, how: Callable[[Raw], object], fields: list[str]) -> None:
-    changes = changed(old, lambda r: how(case(r, "layout/hole")))
+    changes = changed(old, lambda r: how(case_of(r, "layout/hole")))
     assert changes.changed == {"layout/hole": fields}
     empty(changes, "changed")
 
@@ -184,7 +182,7 @@ def test_rules_choices_codes_and_bugs(old: Raw) -> None:
     assert changes.field_bugs.removed == ["FB-01"]
     assert changes.about == ["corpus_version", "spec"]
     empty(changes, "rules", "choices", "codes", "field_bugs", "about")
-    text = "\n".join(lines(changes))
+    text = "\n".join(change_lines(changes))
     for part in (
         "rule changed ",
         "rule removed ",

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from safetensors_corpus import Case, Manifest
-from safetensors_corpus.author.builders import BUILDERS, new_builder
 from safetensors_corpus.document import read_document
 from safetensors_corpus.manifest import corpus_root
+from safetensors_corpus.publish.build import BUILDERS, new_builder
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 PROGRAM = EXAMPLES / "corpus.mjs"

@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,35 +17,23 @@ import jsonschema
 import pytest
 
 from safetensors_corpus.manifest import corpus_root
+from safetensors_corpus.publish import build as build_module
 from safetensors_corpus.publish.build import Built
-from safetensors_corpus.publish.changes import read_version
-from safetensors_corpus.publish.release import ReleaseError, release_files, write_release
+from safetensors_corpus.publish.release import ReleaseError, read_version, release_files, write_release
 
-from ..small import LICENSE, run, save, small_corpus
+from ..small import LICENSE, edit, run, small_corpus
 
 Raw = dict[str, Any]
 REPOSITORY = Path(__file__).parents[3]
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    small_corpus(tmp_path / "corpus")
-    return tmp_path / "corpus"
-
-
-def edit(root: Path, how: Callable[[Raw], object]) -> None:
-    raw = json.loads((root / "corpus.json").read_text())
-    how(raw)
-    save(root, raw)
 
 
 def tar_of(files: dict[str, bytes]) -> tuple[str, bytes]:
     return next((name, data) for name, data in files.items() if name.endswith(".tar"))
 
 
-def test_the_archive_is_plain_sorted_and_dated_by_the_version(root: Path, tmp_path: Path) -> None:
-    edit(root, lambda r: r.update(corpus_version="2026.11.2"))
-    name, data = tar_of(release_files(root, LICENSE, None))
+def test_the_archive_is_plain_sorted_and_dated_by_the_version(folder: Path, tmp_path: Path) -> None:
+    edit(folder, lambda r: r.update(corpus_version="2026.11.2"))
+    name, data = tar_of(release_files(folder, LICENSE, None))
     assert name == "safetensors-corpus-2026.11.2.tar"
     path = tmp_path / name
     path.write_bytes(data)
@@ -63,24 +50,24 @@ def test_the_archive_is_plain_sorted_and_dated_by_the_version(root: Path, tmp_pa
     assert below.pop("LICENSE") == LICENSE
     assert b"version 2026.11.2" in below.pop("README.txt")
     assert below == {
-        p.relative_to(root).as_posix(): p.read_bytes()
-        for p in root.rglob("*")
+        p.relative_to(folder).as_posix(): p.read_bytes()
+        for p in folder.rglob("*")
         if p.is_file() and p.name != "LICENSE"
     }
 
 
-def test_an_unpacked_archive_is_an_intact_corpus(root: Path, tmp_path: Path) -> None:
-    name, data = tar_of(release_files(root, LICENSE, None))
+def test_an_unpacked_archive_is_an_intact_corpus(folder: Path, tmp_path: Path) -> None:
+    name, data = tar_of(release_files(folder, LICENSE, None))
     (tmp_path / name).write_bytes(data)
     with tarfile.open(tmp_path / name) as tar:
         tar.extractall(tmp_path, filter="data")
     unpacked = tmp_path / name.removesuffix(".tar")
     assert run("verify", unpacked).exit_code == 0
-    assert run("diff", unpacked, root).exit_code == 0
+    assert run("diff", unpacked, folder).exit_code == 0
 
 
-def test_checksums_are_in_the_format_of_sha256sum(root: Path, tmp_path: Path) -> None:
-    files = release_files(root, LICENSE, None)
+def test_checksums_are_in_the_format_of_sha256sum(folder: Path, tmp_path: Path) -> None:
+    files = release_files(folder, LICENSE, None)
     write_release(files, tmp_path / "dist")
     lines = (tmp_path / "dist" / "SHA256SUMS").read_text().splitlines()
     assert [line[66:] for line in lines] == ["changes.json", "corpus.json", tar_of(files)[0]]
@@ -92,21 +79,21 @@ def test_checksums_are_in_the_format_of_sha256sum(root: Path, tmp_path: Path) ->
 PROGRAM = """
 import locale, sys
 from pathlib import Path
-from safetensors_corpus.publish.changes import read_version
+from safetensors_corpus.publish.release import read_version
 from safetensors_corpus.publish.release import release_files, write_release
 try:
     locale.setlocale(locale.LC_ALL, "")
 except locale.Error:
     pass
-root, old, dist = map(Path, sys.argv[1:])
-write_release(release_files(root, (root / "LICENSE").read_bytes(), read_version(old)), dist)
+folder, old, dist = map(Path, sys.argv[1:])
+write_release(release_files(folder, (folder / "LICENSE").read_bytes(), read_version(old)), dist)
 """
 
 
-def test_two_builds_in_different_surroundings_are_byte_identical(root: Path, tmp_path: Path) -> None:
+def test_two_builds_in_different_surroundings_are_byte_identical(folder: Path, tmp_path: Path) -> None:
     small_corpus(tmp_path / "old")
-    edit(root, lambda r: r["cases"].append({**r["cases"][0], "id": "framing/new"}))
-    edit(root, lambda r: r.update(corpus_version="2026.12"))
+    edit(folder, lambda r: r["cases"].append({**r["cases"][0], "id": "framing/new"}))
+    edit(folder, lambda r: r.update(corpus_version="2026.12"))
     results = []
     for number, (more, mask) in enumerate(
         [
@@ -118,39 +105,39 @@ def test_two_builds_in_different_surroundings_are_byte_identical(root: Path, tmp
         ]
     ):
         # The files as another checkout has them: other modes and times.
-        for path in root.rglob("*"):
+        for path in folder.rglob("*"):
             if path.is_file():
                 path.chmod(0o600 if number else 0o755)
                 os.utime(path, (number * 1e9, number * 1e9))
         dist = tmp_path / f"dist-{number}"
-        command = [sys.executable, "-c", PROGRAM, str(root), str(tmp_path / "old"), str(dist)]
+        command = [sys.executable, "-c", PROGRAM, str(folder), str(tmp_path / "old"), str(dist)]
         subprocess.run(command, check=True, env={**os.environ, **more}, umask=mask)
         results.append({p.name: (p.stat().st_mode & 0o777, p.read_bytes()) for p in dist.iterdir()})
     assert results[0] == results[1]
     assert len(results[0]) == 4
 
 
-def test_changes_are_published_in_their_schema(root: Path, tmp_path: Path) -> None:
-    schema = json.loads((root / "schema/changes.schema.json").read_text())
+def test_changes_are_published_in_their_schema(folder: Path, tmp_path: Path) -> None:
+    schema = json.loads((folder / "schema/changes.schema.json").read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
-    first = json.loads(release_files(root, LICENSE, None)["changes.json"])
+    first = json.loads(release_files(folder, LICENSE, None)["changes.json"])
     jsonschema.validate(first, schema)
     assert first["old"] is None
     assert len(first["added"]) == 10
     small_corpus(tmp_path / "old")
-    edit(root, lambda r: r["cases"][0].update(status="withdrawn"))
-    edit(root, lambda r: r.update(corpus_version="2099.01"))
-    second = json.loads(release_files(root, LICENSE, read_version(tmp_path / "old"))["changes.json"])
+    edit(folder, lambda r: r["cases"][0].update(status="withdrawn"))
+    edit(folder, lambda r: r.update(corpus_version="2099.01"))
+    second = json.loads(release_files(folder, LICENSE, read_version(tmp_path / "old"))["changes.json"])
     jsonschema.validate(second, schema)
     assert second["status"] == {"framing/plain": {"old": "active", "new": "withdrawn"}}
     assert second["old"]["sha256"] == first["new"]["sha256"]
 
 
-def test_ids_that_disappeared_are_refused(root: Path, tmp_path: Path) -> None:
+def test_ids_that_disappeared_are_refused(folder: Path, tmp_path: Path) -> None:
     small_corpus(tmp_path / "old")
-    edit(root, lambda r: r.update(cases=r["cases"][1:], corpus_version="2027.01"))
+    edit(folder, lambda r: r.update(cases=r["cases"][1:], corpus_version="2027.01"))
     with pytest.raises(ReleaseError, match=r"1 case ids of .* disappeared \(framing/plain\)"):
-        release_files(root, LICENSE, read_version(tmp_path / "old"))
+        release_files(folder, LICENSE, read_version(tmp_path / "old"))
 
 
 @pytest.mark.parametrize(
@@ -164,24 +151,24 @@ def test_ids_that_disappeared_are_refused(root: Path, tmp_path: Path) -> None:
     ],
 )
 def test_another_corpus_needs_a_higher_version(
-    root: Path, tmp_path: Path, old: str, new: str, fine: bool
+    folder: Path, tmp_path: Path, old: str, new: str, fine: bool
 ) -> None:
     small_corpus(tmp_path / "old")
     edit(tmp_path / "old", lambda r: r.update(corpus_version=old))
-    edit(root, lambda r: r["cases"][0].update(title="Other.") or r.update(corpus_version=new))
+    edit(folder, lambda r: r["cases"][0].update(title="Other.") or r.update(corpus_version=new))
     if fine:
-        assert release_files(root, LICENSE, read_version(tmp_path / "old"))
+        assert release_files(folder, LICENSE, read_version(tmp_path / "old"))
     else:
         with pytest.raises(ReleaseError, match="raise CORPUS_VERSION"):
-            release_files(root, LICENSE, read_version(tmp_path / "old"))
+            release_files(folder, LICENSE, read_version(tmp_path / "old"))
 
 
-def test_the_same_corpus_may_be_released_against_itself(root: Path) -> None:
-    assert release_files(root, LICENSE, read_version(root))
+def test_the_same_corpus_may_be_released_against_itself(folder: Path) -> None:
+    assert release_files(folder, LICENSE, read_version(folder))
 
 
-def test_a_release_is_never_overwritten(root: Path, tmp_path: Path) -> None:
-    files = release_files(root, LICENSE, None)
+def test_a_release_is_never_overwritten(folder: Path, tmp_path: Path) -> None:
+    files = release_files(folder, LICENSE, None)
     dist = tmp_path / "dist"
     dist.mkdir()
     assert write_release(files, dist), "an empty folder is taken"
@@ -197,7 +184,7 @@ def test_a_release_is_never_overwritten(root: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
 @pytest.mark.parametrize("after", [0, 1, 3])
 def test_a_release_that_is_stopped_leaves_nothing(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, after: int
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, after: int
 ) -> None:
     calls: list[int] = []
 
@@ -209,34 +196,34 @@ def test_a_release_that_is_stopped_leaves_nothing(
     monkeypatch.setattr("os.fsync", sync)
     before = set(tmp_path.iterdir())
     with pytest.raises(type(error)):
-        write_release(release_files(root, LICENSE, None), tmp_path / "dist")
+        write_release(release_files(folder, LICENSE, None), tmp_path / "dist")
     assert set(tmp_path.iterdir()) == before
 
 
-def test_a_name_that_plain_tar_cannot_hold_is_an_error(root: Path) -> None:
+def test_a_name_that_plain_tar_cannot_hold_is_an_error(folder: Path) -> None:
     long = "files/" + "x" * 150 + ".safetensors"
-    (root / long).write_bytes((root / "files/framing/plain.safetensors").read_bytes())
-    edit(root, lambda r: r["cases"][0]["input"].update(file=long))
+    (folder / long).write_bytes((folder / "files/framing/plain.safetensors").read_bytes())
+    edit(folder, lambda r: r["cases"][0]["input"].update(file=long))
     with pytest.raises(ReleaseError, match="a plain tar archive cannot hold files/x"):
-        release_files(root, LICENSE, None)
+        release_files(folder, LICENSE, None)
 
 
 # --- the corpus of this repository -----------------------------------------------------------------------
 
 
 def test_committed_data_stays_below_8_megabytes() -> None:
-    root = corpus_root()
-    paths = [root / "corpus.json", *(root / "schema").rglob("*"), *(root / "files").rglob("*")]
+    folder = corpus_root()
+    paths = [folder / "corpus.json", *(folder / "schema").rglob("*"), *(folder / "files").rglob("*")]
     assert sum(p.stat().st_size for p in paths if p.is_file()) < 8_000_000
 
 
 def test_the_real_corpus_can_be_released(written: Path, tmp_path: Path) -> None:
-    root = shutil.copytree(written, tmp_path / "corpus")
-    shutil.copytree(corpus_root() / "schema", root / "schema", dirs_exist_ok=True)
-    files = release_files(root, LICENSE, None)
+    folder = shutil.copytree(written, tmp_path / "corpus")
+    shutil.copytree(corpus_root() / "schema", folder / "schema", dirs_exist_ok=True)
+    files = release_files(folder, LICENSE, None)
     assert len(tar_of(files)[1]) < 12_000_000
     write_release(files, tmp_path / "dist")
-    assert run("diff", root, next((tmp_path / "dist").glob("*.tar"))).exit_code == 0
+    assert run("diff", folder, next((tmp_path / "dist").glob("*.tar"))).exit_code == 0
 
 
 @pytest.mark.skipif(not (REPOSITORY / ".git").exists(), reason="attributes are asked of git in a checkout")
@@ -279,3 +266,79 @@ def test_git_never_changes_line_ends_of_the_manifest_and_schema(name: str) -> No
     command = ["git", "check-attr", "eol", "--", name]
     result = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True)
     assert result.stdout.strip().endswith("eol: lf")
+
+
+@pytest.fixture
+def current(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The small corpus, taken for what the case functions give."""
+    names = [
+        "corpus.json",
+        *(p.relative_to(folder).as_posix() for p in (folder / "files").rglob("*") if p.is_file()),
+    ]
+    built = Built({name: (folder / name).read_bytes() for name in names}, 10)
+    monkeypatch.setattr(build_module, "build", lambda: built)
+    return folder
+
+
+def test_the_command_makes_a_release_and_says_what_is_in_it(current: Path, tmp_path: Path) -> None:
+    dist = tmp_path / "new" / "dist"
+    result = run("release", "-c", current, dist)
+    assert result.exit_code == 0, result.output
+    assert "first release: 10 cases added" in result.stdout
+    assert sorted(p.name for p in dist.iterdir())[:3] == ["SHA256SUMS", "changes.json", "corpus.json"]
+    assert "holds this release already" in run("release", "-c", current, dist).stdout
+    archive = next(dist.glob("*.tar"))
+    later = run("release", "-c", current, tmp_path / "later", "--since", archive)
+    assert later.exit_code == 0
+    assert "0 cases added" in later.stdout
+
+
+def test_a_corpus_that_is_not_current_is_refused(current: Path, tmp_path: Path) -> None:
+    (current / "files/framing/plain.safetensors").write_bytes(b"")
+    result = run("release", "-c", current, tmp_path / "dist")
+    assert result.exit_code == 1
+    assert "1 files are not current (different files/framing/plain.safetensors" in result.stderr
+    assert not (tmp_path / "dist").exists()
+
+
+def test_a_missing_licence_is_refused(current: Path, tmp_path: Path) -> None:
+    (current / "LICENSE").unlink()
+    result = run("release", "-c", current, tmp_path / "dist")
+    assert result.exit_code == 1
+    assert "there is no LICENSE" in result.stderr
+
+
+def test_a_folder_in_use_is_refused(current: Path, tmp_path: Path) -> None:
+    (tmp_path / "dist").mkdir()
+    (tmp_path / "dist" / "mine").write_text("mine")
+    assert run("release", "-c", current, tmp_path / "dist").exit_code == 1
+    assert [p.name for p in (tmp_path / "dist").iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize("old", ["missing.tar", "corpus/LICENSE"])
+def test_an_old_release_that_cannot_be_read_is_exit_status_2(current: Path, tmp_path: Path, old: str) -> None:
+    result = run("release", "-c", current, tmp_path / "dist", "--since", tmp_path / old)
+    assert result.exit_code == 2
+    assert str(tmp_path / old) in result.stderr
+
+
+@pytest.mark.parametrize("name", ["file", "link", "/dev/null"])
+def test_what_is_no_folder_is_refused_by_its_name_and_left_alone(
+    current: Path, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "link").symlink_to("file")
+    before = sorted(tmp_path.iterdir())
+    result = run("release", "-c", current, tmp_path / name)
+    assert result.exit_code == 2
+    assert str(tmp_path / name) in result.stderr
+    assert "Not a directory" in result.stderr or "is a file" in result.stderr
+    assert (tmp_path / "file").read_text() == "mine"
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_place_that_cannot_be_written_is_exit_status_2(current: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    result = run("release", "-c", current, tmp_path / "file" / "dist")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Error: ")

@@ -142,7 +142,7 @@ def test_check_prints_contradictions_and_fails(tmp_path: Path, monkeypatch: pyte
     assert result.exit_code == 1
     assert "FRM-01: no case demands reject, and coverage.toml gives no reason" in result.stdout
     assert "contradictions between rules, cases and coverage.toml" in result.stdout
-    monkeypatch.setattr("safetensors_corpus.cli.stats.coverage_errors", lambda *_: [])
+    monkeypatch.setattr("safetensors_corpus.cli.maintain.coverage_errors", lambda *_: [])
     assert run("stats", "-c", tmp_path, "--check").exit_code == 0
 
 
@@ -150,7 +150,7 @@ def test_check_notices_rules_that_are_not_built_yet(monkeypatch: pytest.MonkeyPa
     assert run("stats", "--check").exit_code == 0
     book = rule_book()
     rules = {**book.rules, "HDR-99": replace(book.rules["HDR-01"], id="HDR-99")}
-    monkeypatch.setattr("safetensors_corpus.cli.stats.rule_book", lambda: replace(book, rules=rules))
+    monkeypatch.setattr("safetensors_corpus.cli.maintain.rule_book", lambda: replace(book, rules=rules))
     result = run("stats", "--check")
     assert result.exit_code == 1
     assert "corpus.json is of other rules than the rule book (HDR-99): build it" in result.stdout

@@ -20,6 +20,7 @@ from safetensors_fuzz.cli.findings import replay as command
 from safetensors_fuzz.findings.finding import ENTRY, Finding
 from safetensors_fuzz.findings.folder import name_of_test, write
 
+from ...conformance.support import QUICK
 from ..samples import ACCEPTS_ALL, OTHER_METADATA, READING, hole, of_builder, of_case, two_tensors
 
 LIMITS = Limits(20.0)
@@ -55,7 +56,7 @@ def test_wrong_content_is_found_by_what_the_expectation_holds() -> None:
     (wrong,) = replay(finding, [OTHER_METADATA], times=1, limits=LIMITS)
     assert wrong.state == "still wrong"
     assert "metadata" in wrong.got
-    assert states(finding, "reference") == ["as expected"]
+    assert states(finding, QUICK) == ["as expected"]
 
 
 def test_a_crash_is_wrong_also_where_the_format_leaves_the_answer_open() -> None:
@@ -63,7 +64,7 @@ def test_a_crash_is_wrong_also_where_the_format_leaves_the_answer_open() -> None
     data += bytes((9 - len(data)) % 16)
     open_finding = replace(hole(), files={ENTRY: data}, expectation={"outcome": "open", "choices": ["x"]})
     dies = f"py:{READING}:DiesOnSomeSizes"
-    assert states(open_finding, dies, "reference", ACCEPTS_ALL) == [
+    assert states(open_finding, dies, QUICK, ACCEPTS_ALL) == [
         "still wrong",
         "as expected",
         "as expected",
@@ -146,7 +147,7 @@ def test_failure_names_the_rule_and_both_answers() -> None:
     assert text.startswith("rule      OFF-07 (must): ")
     assert "expected  reject (OFF_HOLE)" in text
     assert "got       accept, 0 tensors" in text
-    assert failure("reference", step="read", **given) is None  # type: ignore[arg-type]
+    assert failure(QUICK, step="read", **given) is None  # type: ignore[arg-type]
 
 
 LACKING = """
@@ -182,14 +183,14 @@ def test_names_of_temporary_folders_do_not_show() -> None:
 
 def test_the_command_prints_expected_and_got_and_exits_by_the_answer(tmp_path: Path) -> None:
     place = write(hole(), tmp_path)
-    result = run(place, "--times", "1", "--impl", ACCEPTS_ALL, "--impl", "reference")
+    result = run(place, "--times", "1", "--impl", ACCEPTS_ALL, "--impl", QUICK)
     assert result.exit_code == 1
     assert "rule      OFF-07 (must): " in result.stdout
     assert "expected  reject (OFF_HOLE)" in result.stdout
     assert f"{ACCEPTS_ALL} unknown: STILL WRONG\n    got     accept, 0 tensors" in result.stdout
     assert "before  accept, 0 tensors (1.0)" in result.stdout
     assert "AS EXPECTED\n    got     reject" in result.stdout
-    assert run(place, "--times", "1", "--impl", "reference").exit_code == 0
+    assert run(place, "--times", "1", "--impl", QUICK).exit_code == 0
     missing = run(place, "--impl", "py:no_such_module:X")
     assert (missing.exit_code, "CANNOT BE RUN" in missing.stdout) == (2, True)
 
@@ -211,8 +212,9 @@ def test_the_generated_tests_run_as_they_stand(tmp_path: Path) -> None:
         write(of_builder(two_tensors(), ("MET-01",), selector="reference"), tmp_path),
     ]
     tests = [str(place / name_of_test(f)) for place, f in zip(places, _findings(), strict=True)]
+    without = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), *tests],
+        [sys.executable, "-m", "pytest", "-q", *without, "--rootdir", str(tmp_path), *tests],
         capture_output=True,
         text=True,
         cwd=tmp_path,

@@ -151,17 +151,6 @@ def test_other_steps_are_asked() -> None:
         assert f"{step}: pass" in result.stdout
 
 
-def test_the_easy_set_can_be_measured(tmp_path: Path) -> None:
-    path = tmp_path / "easy.json"
-    result = run("bench", "--set", "easy", "--max-execs", "20", "--json", path, "--gate")
-    assert result.exit_code == 1
-    assert "below the gate" in result.stdout
-    document = json.loads(path.read_text(encoding="utf-8"))
-    assert len(document["outcomes"]) == document["summary"][0]["bugs"] == 41
-    row = document["summary"][0]
-    assert row["reached"] >= row["triggered"] >= row["detected"] > 5
-
-
 @pytest.mark.parametrize(
     ("args", "words"),
     [
@@ -178,13 +167,10 @@ def test_the_easy_set_can_be_measured(tmp_path: Path) -> None:
         (("--impl", ""), "unknown implementation ''"),
         (("--max-execs", "9", "-o", "/dev/null"), "-o /dev/null: File exists; give a folder"),
         (("--max-execs", "9", "-o", "/dev/null/x"), "-o /dev/null/x: Not a directory; give a folder"),
-        (("bench", "--seeds", ","), "is no list of numbers"),
-        (("bench", "--max-execs", "1", "--json", "/dev/null/x"), "--json /dev/null/x: Not a directory"),
         (("--steps", "read,fly"), "no step 'fly'; there are open, read, slice, write, index, prove, check"),
         (("--steps", "open", "--impl", ACCEPTS_ALL), "has none of the steps open; it has read"),
         (("--triage", str(FAKES)), "fakes.py"),
         (("--corpus", "/dev/null/x"), "/dev/null"),
-        (("bench", "--seeds", "a"), "is no list of numbers"),
     ],
 )
 def test_what_cannot_run_is_explained_and_exits_with_2(args: tuple[str, ...], words: str) -> None:

@@ -8,17 +8,23 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from safetensors_fuzz.engines.atheris import engine as atheris_engine
-from safetensors_fuzz.engines.atheris.engine import AtherisResult, TargetError, run_atheris, tally_of
+from safetensors_fuzz.engines.atheris.engine import AtherisRun, tally_of
 from safetensors_fuzz.engines.atheris.files import write_seeds
-from safetensors_fuzz.engines.atheris.target import DEFAULTS, RULES_LAYER, Config, environment_of
+from safetensors_fuzz.engines.atheris.loop import DEFAULTS, Config
+from safetensors_fuzz.engines.atheris.target import RULES_LAYER
+from safetensors_fuzz.engines.order import Order, RunError
 from safetensors_fuzz.findings.finding import ENTRY
+from safetensors_fuzz.loop.recorder import Tally
 from safetensors_reference import explain
 
 from ..samples import OTHER_METADATA
@@ -50,12 +56,27 @@ def target(*flags: str, cwd: Path, impl: str = "right", **variables: str) -> sub
     )
 
 
+def run_atheris(
+    impls: Sequence[str],
+    scratch: Path,
+    *,
+    output: Path | None = None,
+    progress: Callable[[Tally], None] = lambda _: None,
+    **order: Any,
+) -> AtherisRun:
+    """Do a run, each in a folder of its own."""
+    place = Path(tempfile.mkdtemp(dir=scratch))
+    run = AtherisRun(Order(tuple(impls), **order), place, Tally(), progress=progress, output=output)
+    run.do()
+    return run
+
+
 @pytest.fixture
 def slots(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """Folders of inputs that the targets told of while they ran."""
     told: set[str] = set()
 
-    def watched(path: Path) -> tuple[AtherisResult, str]:
+    def watched(path: Path) -> tuple[Tally, str]:
         result, folder = tally_of(path)
         told.add(folder)
         return result, folder
@@ -71,9 +92,8 @@ def removed(slots: set[str]) -> bool:
 
 
 def test_what_the_target_is_asked_comes_from_the_environment(tmp_path: Path) -> None:
-    variables = environment_of(["reference", "cmd:./a b"], ["read", "prove"], "text", tmp_path)
-    config = Config.of(variables, ["-seed=7", "corpus"])
-    assert config == Config(("reference", "cmd:./a b"), ("read", "prove"), "text", tmp_path, None, "", 7)
+    asked = Config(("reference", "cmd:./a b"), ("read", "prove"), "text", tmp_path, seed=7)
+    assert Config.of(asked.variables(), ["-seed=7", "corpus"]) == asked
     assert Config.of({}, []).impls == (DEFAULTS["IMPLS"],)
     with pytest.raises(ValueError, match="STC_FUZZ_PROFILE: 'strict' is none of"):
         Config.of({"STC_FUZZ_PROFILE": "strict"}, [])
@@ -105,10 +125,11 @@ def test_only_the_rules_layer_is_watched(tmp_path: Path) -> None:
 
 @needs_atheris
 def test_a_planted_bug_is_found_made_small_and_read_back(tmp_path: Path) -> None:
-    result = run_atheris([f"here:{READERS}:forgets_the_end"], max_execs=600, output=tmp_path / "out")
+    run = run_atheris([f"here:{READERS}:forgets_the_end"], tmp_path, max_execs=600, output=tmp_path / "out")
+    result = run.tally
     assert 500 <= result.execs <= 700
-    assert not result.deaths
-    finding = next(f for f in result.findings if f.codes == ("OFF_TRAILING",))
+    assert not run.deaths
+    finding = next(f for f in result.findings.values() if f.codes == ("OFF_TRAILING",))
     assert (finding.verdict, finding.engine, finding.replays) == ("wrong-accept", "atheris", 3)
     assert finding.size <= 20
     assert [fault.code for fault in explain(finding.files[ENTRY]).faults] == ["OFF_TRAILING"]
@@ -116,18 +137,18 @@ def test_a_planted_bug_is_found_made_small_and_read_back(tmp_path: Path) -> None
     assert result.stages["json"] > 0.5 * result.execs
     assert len(result.rules) > 20
     # The second run knows it: nothing new to tell, and it says how often it came up.
-    again = run_atheris([f"here:{READERS}:forgets_the_end"], max_execs=600, output=tmp_path / "out")
-    assert again.findings == ()
-    assert finding.signature in again.known
+    again = run_atheris([f"here:{READERS}:forgets_the_end"], tmp_path, max_execs=600, output=tmp_path / "out")
+    assert again.tally.findings == {}
+    assert finding.signature in again.tally.known
 
 
 @pytest.mark.nightly
 @needs_atheris
-def test_the_same_seed_does_the_same() -> None:
+def test_the_same_seed_does_the_same(tmp_path: Path) -> None:
     first, second, other = (
-        run_atheris([f"here:{READERS}:right"], max_execs=500, seed=seed) for seed in (5, 5, 6)
+        run_atheris([f"here:{READERS}:right"], tmp_path, max_execs=500, seed=seed).tally for seed in (5, 5, 6)
     )
-    assert first.findings == second.findings == other.findings == ()
+    assert first.findings == second.findings == other.findings == {}
     assert (first.execs, first.outcomes, first.rules) == (second.execs, second.outcomes, second.rules)
     assert first.outcomes != other.outcomes
 
@@ -135,11 +156,10 @@ def test_the_same_seed_does_the_same() -> None:
 @needs_atheris
 def test_a_reader_behind_a_worker_and_several_jobs(tmp_path: Path, slots: set[str]) -> None:
     corpus = tmp_path / "corpus"
-    result = run_atheris(
-        ["safetensors", OTHER_METADATA], profile="official", max_execs=200, jobs=2, corpus=corpus
-    )
+    impls = ["safetensors", OTHER_METADATA]
+    result = run_atheris(impls, tmp_path, profile="official", max_execs=200, jobs=2, corpus=corpus).tally
     assert 150 <= result.execs <= 250
-    assert {name for f in result.findings for name in f.got} == {OTHER_METADATA}
+    assert {name for f in result.findings.values() for name in f.got} == {OTHER_METADATA}
     assert any(corpus.iterdir())
     assert removed(slots)
 
@@ -149,6 +169,7 @@ def test_a_reader_behind_a_worker_and_several_jobs(tmp_path: Path, slots: set[st
 def test_a_target_that_dies_is_told_and_replaced(tmp_path: Path, slots: set[str]) -> None:
     result = run_atheris(
         [f"here:{READERS}:dies_of_a_rare_name", "safetensors"],
+        tmp_path,
         profile="official",
         max_execs=800,
         output=tmp_path,
@@ -159,7 +180,7 @@ def test_a_target_that_dies_is_told_and_replaced(tmp_path: Path, slots: set[str]
     assert {path.read_bytes() for path in (tmp_path / "deaths").iterdir()} == {
         death.data for death in result.deaths
     }
-    assert result.execs > 300  # it went on
+    assert result.tally.execs > 300  # it went on
     assert removed(slots)
 
 
@@ -174,9 +195,9 @@ def test_a_target_that_dies_is_told_and_replaced(tmp_path: Path, slots: set[str]
         ("py:no_such_module:Reader", "cannot start"),
     ],
 )
-def test_a_target_that_cannot_start_says_why(impl: str, words: str) -> None:
-    with pytest.raises(TargetError) as error:
-        run_atheris([impl], max_execs=10)
+def test_a_target_that_cannot_start_says_why(impl: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(RunError) as error:
+        run_atheris([impl], tmp_path, max_execs=10)
     assert words in str(error.value)
     assert "\n" not in str(error.value).strip()
 
@@ -184,19 +205,21 @@ def test_a_target_that_cannot_start_says_why(impl: str, words: str) -> None:
 # It may come while a file is being opened, which Python then closes itself, and says so.
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @needs_atheris
-def test_an_interrupt_is_passed_on_and_the_result_is_there(slots: set[str]) -> None:
+def test_an_interrupt_is_passed_on_and_the_result_is_there(tmp_path: Path, slots: set[str]) -> None:
     seen: list[int] = []
+    order = Order(("safetensors",), seconds=60, profile="official")
 
-    def press_ctrl_c(result: AtherisResult) -> None:
+    def press_ctrl_c(result: Tally) -> None:
         seen.append(result.execs)
         if result.execs and len(seen) < 1000:
             seen.extend([0] * 1000)
             threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
 
     began = time.monotonic()
-    result = run_atheris(["safetensors"], seconds=60, profile="official", progress=press_ctrl_c)
-    assert result.interrupted
-    assert result.execs > 0
+    run = AtherisRun(order, tmp_path, Tally(), progress=press_ctrl_c)
+    with pytest.raises(KeyboardInterrupt):
+        run.do()
+    assert run.tally.execs > 0
     assert time.monotonic() - began < 40
     assert removed(slots)
 

@@ -12,8 +12,8 @@ from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus.broken.correct import reader as small_reader
 from safetensors_corpus.broken.correct.json import Refused
+from safetensors_fuzz.engines.campaign import Campaign
 from safetensors_fuzz.findings.finding import ENTRY, Finding
-from safetensors_fuzz.loop.campaign import Campaign
 from safetensors_fuzz.loop.recorder import Settings, Tally
 from safetensors_fuzz.loop.subjects import CallSubject, Slots, Subject, WorkerSubject
 from safetensors_reference import explain

@@ -19,9 +19,9 @@ from safetensors_fuzz.engines.atheris.files import (
     write_seeds,
 )
 from safetensors_fuzz.engines.atheris.mutator import Mutator
+from safetensors_fuzz.engines.campaign import stage_of
 from safetensors_fuzz.grammar.grammar import MOST_FAULTS
 from safetensors_fuzz.grammar.model import Obj, parse
-from safetensors_fuzz.loop.campaign import stage_of
 from safetensors_fuzz.loop.expectation import opinion
 from safetensors_reference import explain
 
@@ -59,7 +59,7 @@ def test_no_input_is_larger_than_allowed_or_empty(max_size: int) -> None:
 
 
 def test_most_inputs_are_trees_and_many_get_deep() -> None:
-    inputs = made(Mutator(), 3000)
+    inputs = made(Mutator(), 1500)
     trees = sum(type(parse(data).root) is Obj for data in inputs)
     stages = [3 if not explain(data).faults else stage_of(opinion(data).codes) for data in inputs]
     assert trees >= 0.6 * len(inputs)

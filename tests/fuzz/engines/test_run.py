@@ -10,7 +10,8 @@ import pytest
 
 from safetensors_conformance.implementations.selectors import Target, resolve
 from safetensors_fuzz.engines import run as running
-from safetensors_fuzz.engines.run import Order, Run
+from safetensors_fuzz.engines.order import Order
+from safetensors_fuzz.engines.run import Run
 from safetensors_fuzz.loop.recorder import Settings, Tally
 from safetensors_fuzz.loop.subjects import Subject, told_apart
 

@@ -88,6 +88,11 @@ def test_what_is_written_is_read_back_and_its_test_is_python(finding: Finding) -
         assert len(readme.splitlines()) <= 25
 
 
+def test_a_finding_may_have_any_code_of_the_rules(tmp_path: Path) -> None:
+    finding = replace(hole(), codes=tuple(sorted(rule_book().codes)))
+    assert load(write(finding, tmp_path)).codes == finding.codes
+
+
 def test_the_folder_holds_input_description_drawing_test_and_words(tmp_path: Path) -> None:
     finding = hole()
     place = write(finding, tmp_path / "new" / "findings")

@@ -7,7 +7,9 @@ from collections import Counter
 
 import pytest
 
+from safetensors_fuzz.engines.campaign import stage_of
 from safetensors_fuzz.grammar import vocabulary
+from safetensors_fuzz.grammar.faults import Mutation
 from safetensors_fuzz.grammar.grammar import (
     MOST_FAULTS,
     Grammar,
@@ -16,8 +18,6 @@ from safetensors_fuzz.grammar.grammar import (
     mutations,
     reported_rules,
 )
-from safetensors_fuzz.grammar.registry import Mutation
-from safetensors_fuzz.loop.campaign import stage_of
 from safetensors_fuzz.plans import ASKING
 from safetensors_reference import DTYPE_BITS, explain, rule_book
 from safetensors_reference.header.explain import Explanation

@@ -13,13 +13,13 @@ import pytest
 from safetensors_conformance.worker.outcome import StepResult
 from safetensors_corpus.author.file import FileBuilder
 from safetensors_corpus.broken.correct.json import Refused
+from safetensors_fuzz.engines.campaign import Campaign
+from safetensors_fuzz.features import FEATURES, longer, plainest, within
 from safetensors_fuzz.features.header import HEADER
-from safetensors_fuzz.features.table import FEATURES, longer, plainest, within
 from safetensors_fuzz.findings.finding import Finding
 from safetensors_fuzz.findings.folder import load, write
 from safetensors_fuzz.grammar.grammar import Grammar, allowed
 from safetensors_fuzz.loop.attribution import QUESTIONS, cause_of_refusal
-from safetensors_fuzz.loop.campaign import Campaign
 from safetensors_fuzz.loop.expectation import opinion
 from safetensors_fuzz.loop.question import Cause, Mistake
 from safetensors_fuzz.loop.recorder import Settings

@@ -20,9 +20,9 @@ from safetensors_corpus.broken.correct import reader as small_reader
 from safetensors_corpus.judging.content import Difference
 from safetensors_fuzz.after.replay import ReplayError, exit_status, failure, replay
 from safetensors_fuzz.cli.findings import replay as command
+from safetensors_fuzz.engines.campaign import Campaign
 from safetensors_fuzz.findings.finding import AGREEMENT, ENTRY, Finding
 from safetensors_fuzz.findings.folder import DOCUMENT, load, name_of_test, write
-from safetensors_fuzz.loop.campaign import Campaign
 from safetensors_fuzz.loop.cross_check import differences, quarrels
 from safetensors_fuzz.loop.recorder import Settings
 from safetensors_fuzz.loop.subjects import CallSubject
@@ -231,9 +231,10 @@ def test_its_folder_names_both_and_its_test_fails_until_they_agree(tmp_path: Pat
     assert again.stdout.count("STILL WRONG") == 2
     test = place / name_of_test(finding)
     fixed = tmp_path / "test_fixed.py"
+    without = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
     fixed.write_text(test.read_text().replace(f'AGAINST = "{ACCEPTS_ALL}"', f'AGAINST = "{REFUSES}"'))
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", tmp_path, test, fixed],
+        [sys.executable, "-m", "pytest", "-q", *without, "--rootdir", tmp_path, test, fixed],
         capture_output=True,
         text=True,
         cwd=tmp_path,

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from math import prod
 from statistics import median
 
 import pytest
 
 from safetensors_corpus.author.file import FileBuilder
+from safetensors_fuzz.grammar.entries import entries, shift
 from safetensors_fuzz.grammar.grammar import Grammar
+from safetensors_fuzz.grammar.model import parse
+from safetensors_fuzz.grammar.vocabulary import BITS
 from safetensors_fuzz.loop.shrink import shrink
 from safetensors_reference import explain
 
@@ -32,6 +36,33 @@ def test_a_hole_is_shown_by_one_tensor() -> None:
     small = shrink(builder.render(), lambda data: codes(data) == {"OFF-07"}, seconds=20)
     assert codes(small) == {"OFF-07"}
     assert len(small) < 75
+
+
+def test_shape_and_bytes_of_an_unknown_dtype_shrink_together() -> None:
+    builder = FileBuilder()
+    builder.tensor("x", "F32", [7, 3, 2], fields={"dtype": '"F33"'})
+    builder.tensor("y", "F32", [2])
+
+    def taken_for_four_bytes(data: bytes) -> bool:
+        if codes(data) != {"DTY-01"}:
+            return False
+        found = [e for e in entries(parse(data)) if e.dtype not in BITS]
+        return any(prod(e.shape) * 4 == e.end - e.begin > 0 for e in found)
+
+    small = shrink(builder.render(), taken_for_four_bytes, seconds=20)
+    assert taken_for_four_bytes(small)
+    assert len(small) < 70
+
+
+def test_a_range_that_runs_backwards_stays_one_when_bytes_before_it_go() -> None:
+    builder = FileBuilder()
+    builder.tensor("a", "F32", [2])
+    builder.tensor("b", "U8", [8], begin=12, end=4)
+    file = parse(builder.render())
+    shift(file, 8, -8)
+    assert [(e.begin, e.end) for e in entries(file)] == [(0, 8), (8, 0)]
+    shift(file, 8, 3)
+    assert [(e.begin, e.end) for e in entries(file)] == [(0, 8), (11, 3)]
 
 
 def test_what_cannot_be_smaller_stays() -> None:

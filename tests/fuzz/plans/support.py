@@ -13,7 +13,8 @@ from safetensors_corpus.broken.variant import Panic
 from safetensors_corpus.manifest import Case
 from safetensors_corpus.perform import failure, perform
 from safetensors_fuzz.plans import ASKING, plan_of
-from safetensors_fuzz.plans.question import Plan, PlanError, PlanQuestion
+from safetensors_fuzz.plans.question import PlanError, PlanQuestion
+from safetensors_fuzz.plans.values import Plan
 
 STEPS = tuple(ASKING)
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from safetensors_fuzz.plans.index import Indexes
-from safetensors_fuzz.plans.question import Plan, PlanError
+from safetensors_fuzz.plans.question import PlanError
+from safetensors_fuzz.plans.values import Plan
 
 from .support import demanded
 
@@ -71,6 +72,12 @@ def test_indexes(name: str) -> None:
 
 def test_an_empty_map_is_a_choice() -> None:
     assert demanded(Indexes().question(loading() | {"map": []})) == "index-empty-map"
+
+
+@pytest.mark.parametrize("value", [{"file": A}, [A]])
+def test_plans_that_map_a_tensor_to_no_string_are_made_smaller(value: Any) -> None:
+    smaller = list(Indexes().smaller(loading(["a", A], ["b", value])))
+    assert loading(["b", value], shards=[shard(B, "b")]) in smaller
 
 
 def test_a_surplus_tensor_is_loaded_or_not() -> None:

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from safetensors_corpus.author.file import tensor_row
-from safetensors_fuzz.plans.question import Plan, PlanError
+from safetensors_fuzz.plans.question import PlanError
 from safetensors_fuzz.plans.slice import Slices
+from safetensors_fuzz.plans.values import Plan
 
 from .support import demanded
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from safetensors_fuzz.plans.question import Plan, PlanError
+from safetensors_fuzz.plans.question import PlanError
+from safetensors_fuzz.plans.values import Plan
 from safetensors_fuzz.plans.write import Writes
 
 from .support import demanded

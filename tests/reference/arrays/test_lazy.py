@@ -22,7 +22,7 @@ from safetensors_reference import InvalidFileError, UnreadableError
 from safetensors_reference import buffers as buffers_module
 from safetensors_reference import numpy as with_numpy
 from safetensors_reference import torch as with_torch
-from safetensors_reference.arrays.packed import PackedTensor
+from safetensors_reference.arrays.numpy import PackedTensor
 from safetensors_reference.doors import safe_open
 from safetensors_reference.header.model import TensorInfo
 from safetensors_reference.rules.dtypes import DTYPE_BITS

@@ -22,9 +22,8 @@ from safetensors.numpy import save
 
 from safetensors_reference import explain, read_header
 from safetensors_reference.check import cli, output
-from safetensors_reference.check.inputs import CheckInput, find_inputs
 from safetensors_reference.check.output import printable
-from safetensors_reference.check.result import CheckResult, alignment, check_input
+from safetensors_reference.check.result import CheckInput, CheckResult, alignment, check_input, find_inputs
 from safetensors_reference.rules.book import ProfileName
 
 from ..strategies import Model, models

@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from safetensors_corpus import load_manifest
 from safetensors_reference import Fault, explain, rule_book
 from safetensors_reference.check.cli import check
-from safetensors_reference.check.inputs import CheckInput
-from safetensors_reference.check.result import CheckResult, check_input
+from safetensors_reference.check.result import CheckInput, CheckResult, check_input
 from safetensors_reference.check.sarif import FINGERPRINT, SarifLog, artifact_uri
 from safetensors_reference.rules.book import ProfileName
 from safetensors_reference.rules.cwe import CWE_NAMES, CWE_OF_CODE

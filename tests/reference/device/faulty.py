@@ -19,7 +19,7 @@ from safetensors_reference.arrays import torch as torch_views
 from safetensors_reference.device import load as load_module
 from safetensors_reference.device import load_file
 from safetensors_reference.device.engine import CpuEngine, CpuLane
-from safetensors_reference.device.ring import Ring
+from safetensors_reference.device.transfer import Ring
 
 from .support import data_of, file_of, install, raw_bytes
 

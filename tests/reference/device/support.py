@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import torch
 
-from safetensors_reference.arrays.packed import PackedTensor
+from safetensors_reference.arrays.numpy import PackedTensor
 from safetensors_reference.device import load as load_module
 from safetensors_reference.device.engine import CpuEngine, Engine
-from safetensors_reference.device.ring import Ring
+from safetensors_reference.device.transfer import Ring
 
 from ..naive import BITS
 from ..support import make

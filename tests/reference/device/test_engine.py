@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from safetensors_reference.device.engine import CpuEngine, CudaEngine, open_engine
+from safetensors_reference.device.engine import PAGE, CpuEngine, CudaEngine, open_engine
 from safetensors_reference.device.plan import MAX_ALIGN
-from safetensors_reference.device.ring import PAGE
 from safetensors_reference.rules.errors import AccessError
 
 

@@ -16,7 +16,7 @@ import torch
 
 from safetensors_reference import UnreadableError
 from safetensors_reference.device import DeviceError
-from safetensors_reference.device.ring import Slot
+from safetensors_reference.device.transfer import Slot
 
 from .faulty import FILE, STEPS, THREADS, BrokenError, PassedError, arm, assert_clean, load
 from .support import write

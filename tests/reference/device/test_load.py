@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from safetensors_reference import read_header
-from safetensors_reference.arrays.packed import PackedTensor
+from safetensors_reference.arrays.numpy import PackedTensor
 from safetensors_reference.device import load_file, readers
 from safetensors_reference.device.engine import CpuEngine
-from safetensors_reference.device.ring import Slot
+from safetensors_reference.device.transfer import Slot
 from safetensors_reference.torch import load as load_bytes
 
 from ..naive import BITS

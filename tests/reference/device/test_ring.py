@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from safetensors_reference.device import configure, ring
-from safetensors_reference.device.errors import DeviceError
-from safetensors_reference.device.ring import Ring, Slot, shared_ring
+from safetensors_reference.device import configure, transfer
+from safetensors_reference.device.engine import DeviceError
+from safetensors_reference.device.transfer import Ring, Slot, shared_ring
 from safetensors_reference.rules.errors import AccessError
 
 from .support import file_of, write
@@ -155,8 +155,8 @@ def test_a_slot_whose_mark_fails_comes_back() -> None:
 
 @pytest.fixture
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ring, "_rings", {})
-    monkeypatch.setattr(ring, "_size", (ring.SLOTS, ring.SLOT_BYTES))
+    monkeypatch.setattr(transfer, "_rings", {})
+    monkeypatch.setattr(transfer, "_size", (transfer.SLOTS, transfer.SLOT_BYTES))
 
 
 @pytest.mark.usefixtures("fresh")
@@ -186,9 +186,9 @@ def test_a_forked_child_has_a_ring_of_its_own(tmp_path: Path) -> None:
     path = write(tmp_path, file_of([("a", "U8", [100_000])]))
     code = """if True:
         import os, signal, sys
-        from safetensors_reference.device import load_file, ring
+        from safetensors_reference.device import load_file, transfer
         mine = load_file(sys.argv[1], device="cpu")["a"]
-        held = ring._rings[False]
+        held = transfer._rings[False]
 
         class Pinned:
             def __init__(self, parent):
@@ -199,12 +199,12 @@ def test_a_forked_child_has_a_ring_of_its_own(tmp_path: Path) -> None:
                     os._exit(9)
 
         held._free[0].mark = Pinned(os.getpid())
-        with ring._lock, held._changed:
+        with transfer._lock, held._changed:
             child = os.fork()
         if not child:
             signal.alarm(20)
             same = bool((load_file(sys.argv[1], device="cpu")["a"] == mine).all())
-            other = ring._rings[False] is not held
+            other = transfer._rings[False] is not held
             del held
             sys.exit(0 if same and other else 3)
         sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))

@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 
 from safetensors_corpus import load_manifest
 from safetensors_reference import DTYPE_BITS, explain, rule_book
-from safetensors_reference.rules.schema import SCHEMA_CODES, header_schema
+from safetensors_reference.rules.pages import SCHEMA_CODES, header_schema
 
 from ..strategies import FEWER
 from ..support import make

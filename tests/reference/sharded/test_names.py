@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
-from safetensors_reference.sharded.names import name_faults, shard_name
+from safetensors_reference.sharded.index import name_faults, shard_name
 from safetensors_reference.sharded.read import explain_index
 
 INDEX = "model.safetensors.index.json"

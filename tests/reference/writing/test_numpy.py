@@ -19,7 +19,7 @@ import safetensors.numpy
 from hypothesis import given
 
 from safetensors_reference import explain
-from safetensors_reference.arrays.packed import PackedTensor
+from safetensors_reference.arrays.numpy import PackedTensor
 from safetensors_reference.rules.errors import WriteError
 from safetensors_reference.writing.numpy import save, save_file
 

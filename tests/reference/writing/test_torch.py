@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from safetensors_reference import explain
-from safetensors_reference.arrays.packed import PackedTensor
+from safetensors_reference.arrays.numpy import PackedTensor
 from safetensors_reference.rules.errors import WriteError
 from safetensors_reference.writing.torch import Place, groups, save, save_file, share
 

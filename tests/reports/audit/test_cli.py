@@ -11,10 +11,11 @@ from click.testing import CliRunner, Result
 
 from safetensors_conformance.cli.report import report as command
 from safetensors_reference.main import main
+from safetensors_reports.audit.inputs import load_report
 from safetensors_reports.page.html import report_html
-from safetensors_reports.schemas import schema_error
 
-from ..samples import HOLE, TWICE, failing, run, write_finding, write_record
+from ...published_schemas import schema_error
+from ..samples import HOLE, TWICE, as_json, failing, run, write_finding, write_record
 
 EVERYTHING = ["--html", "--markdown", "--sarif", "--intoto", "--badge"]
 
@@ -79,7 +80,7 @@ def test_previous_may_be_the_report_that_is_replaced(record: Path, tmp_path: Pat
 def test_the_page_is_that_of_the_report_and_tells_what_changed(record: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert invoke(record, "-o", out, "--html").exit_code == 0
-    document = json.loads((out / "report.json").read_bytes())
+    document = load_report(out / "report.json")
     page = (out / "report.html").read_text("utf-8")
     assert page == report_html(document)
     assert "<title>Audit: lib 1</title>" in page
@@ -108,9 +109,9 @@ def test_baselines_of_others_are_found_by_name(tmp_path: Path) -> None:
     entry += 'issue = "https://example.org/1"\nreview_by = 2030-01-01\n'
     (tmp_path / "b.toml").write_text(f'implementation = "lib"\n{entry}', "utf-8")
     assert invoke(path, "-o", tmp_path / "out", "--baseline", tmp_path / "b.toml").exit_code == 0
-    document = json.loads((tmp_path / "out/report.json").read_bytes())
-    (row,) = document["implementations"][0]["expected_failures"]
-    assert (row["issue"], row["review_by"]) == ("https://example.org/1", "2030-01-01")
+    document = load_report(tmp_path / "out/report.json")
+    (row,) = document.implementations[0].expected_failures
+    assert (row.issue, row.review_by) == ("https://example.org/1", "2030-01-01")
 
 
 def test_an_artifact_is_hashed(record: Path, tmp_path: Path) -> None:
@@ -209,12 +210,12 @@ def test_a_bad_line_costs_itself_and_the_exit_status(record: Path, tmp_path: Pat
     result = invoke(record, "-o", out, "--html", "--markdown", "--sarif")
     assert result.exit_code == 1
     assert "note: lib 1: lib.jsonl, line 2: " in result.output
-    made = json.loads((out / "report.json").read_text())
-    assert schema_error("report", made) is None
-    assert [finding["rule"] for finding in made["findings"]] == ["OFF-07"]
-    assert any("1 line of its record cannot be read" in text for text in made["caveats"])
-    (who,) = made["implementations"]
-    assert who["problems"][0].startswith("lib.jsonl, line 2: ")
+    made = load_report(out / "report.json")
+    assert schema_error("report", as_json(made)) is None
+    assert [finding.rule for finding in made.findings] == ["OFF-07"]
+    assert any("1 line of its record cannot be read" in text for text in made.caveats)
+    (who,) = made.implementations
+    assert who.problems[0].startswith("lib.jsonl, line 2: ")
     assert "lib.jsonl, line 2" in (out / "report.html").read_text()
 
 

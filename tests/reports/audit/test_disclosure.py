@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from safetensors_corpus.field_bugs import field_bugs
-from safetensors_reports.audit.build import report_text
-from safetensors_reports.audit.comment import summary_markdown
 from safetensors_reports.audit.disclosure import NOT_TOLD, UNSAFE_FAMILIES, shown_run
-from safetensors_reports.audit.implementations import badges
+from safetensors_reports.audit.exports import badges
 from safetensors_reports.audit.inputs import Known, load_fuzz_finding
+from safetensors_reports.audit.report import ReferenceRow, Report, report_text
+from safetensors_reports.comment import summary_markdown
 from safetensors_reports.page.html import report_html
-from safetensors_reports.page.overview_svg import comparison_svg
+from safetensors_reports.page.publish import comparison_svg
 from safetensors_reports.record.run import RunRecord
 
 from ..samples import HOLE, TWICE, corpus, failing, report, run, without_run, write_finding
@@ -70,7 +69,7 @@ def test_runs_that_differ_only_in_what_is_held_back_are_published_alike(
     whole = run(*rows, name="lib", version="1", problems=[f"{case} died" for case in secret])
     whole.header["corpus"]["left_out"] = {"heavy": left_out}
     assert texts(whole, other) == texts(without(whole, secret), other)
-    assert bool(secret) is any(f["verdict"] == "unsafe" for f in report(whole)["findings"])
+    assert bool(secret) is any(f.verdict == "unsafe" for f in report(whole).findings)
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
@@ -79,16 +78,16 @@ def test_nothing_of_an_unsafe_case_is_left(outcome: str) -> None:
     died = {**died, "detail": "SECRET"}
     record = run(died, failing(TWICE, "pass"), name="lib", version="1", problems=["SECRET"])
     document = report(record, public=True)
-    (who,) = document["implementations"]
-    assert document["findings"] == []
-    assert (who["counts"], who["due"], who["cases"], who["not_run"]) == ({"pass": 1}, 1, 1, 0)
-    assert who["not_asked"] == {NOT_TOLD: 1}
-    assert who["word"] == "no fault shown"
+    (who,) = document.implementations
+    assert document.findings == []
+    assert (who.counts, who.due, who.cases, who.not_run) == ({"pass": 1}, 1, 1, 0)
+    assert who.not_asked == {NOT_TOLD: 1}
+    assert who.word == "no fault shown"
     published = texts(record)
     for word in ("SECRET", HOLE, corpus().by_id[HOLE].sha256 or "", f": {9e6}"):
         assert word not in published
-    area = next(row for row in document["matrix"] if row["area"] == "OFF")
-    assert (area["worst"], area["known"]) == ([None], [0])
+    area = next(row for row in document.matrix if row.area == "OFF")
+    assert (area.worst, area.known) == ([None], [0])
     assert "unsafe" in texts(run(died, name="reference", version="1"))
 
 
@@ -96,8 +95,8 @@ def test_only_what_is_shown_whole_is_called_conformant() -> None:
     """Nobody is to read *conformant* where crashes may be held back, and our own reader hides nothing."""
     right = failing(HOLE, "pass")
     runs = [run(right, name="lib", version="1"), run(right, name="reference", version="1")]
-    assert [who["word"] for who in report(*runs)["implementations"]] == ["conformant", "conformant"]
-    words = [who["word"] for who in report(*runs, public=True)["implementations"]]
+    assert [who.word for who in report(*runs).implementations] == ["conformant", "conformant"]
+    words = [who.word for who in report(*runs, public=True).implementations]
     assert words == ["no fault shown", "conformant"]
     assert [who["color"] for who in badges(report(*runs, public=True)).values()] == [
         "lightgrey",
@@ -108,10 +107,10 @@ def test_only_what_is_shown_whole_is_called_conformant() -> None:
 def test_crashes_that_are_public_give_no_word_whatever_step_shows_them() -> None:
     known = [Known(HOLE, (HOLE,), {"lifecycle": "unsafe"}, "known", ISSUE, "2027-01-01")]
     record = run(failing(HOLE, "unsafe", step="lifecycle", outcome="crash"), name="lib", version="1")
-    (private,) = report(record)["implementations"]
-    (told,) = report(record, public=True, known={0: known})["implementations"]
-    assert (private["word"], private["counts"]) == ("unguarded", {"unsafe": 1})
-    assert (told["word"], told["counts"]) == ("no fault shown", {"unsafe": 1})
+    (private,) = report(record).implementations
+    (told,) = report(record, public=True, known={0: known}).implementations
+    assert (private.word, private.counts) == ("unguarded", {"unsafe": 1})
+    assert (told.word, told.counts) == ("no fault shown", {"unsafe": 1})
 
 
 def test_causes_tell_no_more_than_findings_do() -> None:
@@ -139,27 +138,27 @@ def test_causes_tell_no_more_than_findings_do() -> None:
     ]
     record = run(*rows, name=name, version="0.8.0")
     document = report(record, public=True)
-    (who,) = document["implementations"]
-    told = [(c["redacted"], c["verdict"], c["rule"], c["case_count"], c["cases"]) for c in who["causes"]]
+    (who,) = document.implementations
+    told = [(c.redacted, c.verdict, c.rule, c.case_count, c.cases) for c in who.causes]
     assert told == [
         (False, "wrong-accept", "OFF-07", 1, [HOLE]),
         (True, "wrong-accept", "HDR-09", 1, []),
         (True, "wrong-reject", "DAT-06", 1, []),
     ]
-    for cause in who["causes"][1:]:
-        assert (cause["example"], cause["reproducer"], cause["said"], cause["steps"]) == (None, None, "", [])
+    for cause in who.causes[1:]:
+        assert (cause.example, cause.reproducer, cause.said, cause.steps) == (None, None, "", [])
     published = texts(record) + summary_markdown(document)
     for word in ("SECRET", *hidden):
         assert word not in published
-    private = report(record)["implementations"][0]["causes"]
-    assert {c["verdict"] for c in private} == {"wrong-accept", "wrong-reject", "harness-error", "unsafe"}
-    assert any(c["said"] == "SECRET" for c in private)
+    private = report(record).implementations[0].causes
+    assert {c.verdict for c in private} == {"wrong-accept", "wrong-reject", "harness-error", "unsafe"}
+    assert any(c.said == "SECRET" for c in private)
 
 
 def test_a_run_of_nothing_but_unsafe_cases_is_published_as_one_of_nothing() -> None:
     record = run(failing(HOLE, "unsafe", outcome="crash"), name="lib", version="1")
-    (who,) = report(record, public=True)["implementations"]
-    assert (who["counts"], who["cases"], who["word"]) == ({}, 0, "not fully known")
+    (who,) = report(record, public=True).implementations
+    assert (who.counts, who.cases, who.word) == ({}, 0, "not fully known")
 
 
 def told_by_bug() -> list[tuple[str, str, str, bool]]:
@@ -181,10 +180,10 @@ def test_what_a_reported_bug_of_safety_tells_is_shown_for_its_versions(
     assert {row[3] for row in told_by_bug()} == {False, True}
     row = failing(case, "unsafe", outcome="crash", message="killed by SIGSEGV")
     before, after = (run(row, name=project, version=v) for v in ("0.0.1", "999.0"))
-    found = report(before, public=True)["findings"]
-    assert [f["verdict"] for f in found] == (["unsafe"] if unsafe else [])
-    assert report(after, public=True)["findings"] == []
-    assert report(run(row, name=f"{project}-other", version="0.0.1"), public=True)["findings"] == []
+    found = report(before, public=True).findings
+    assert [f.verdict for f in found] == (["unsafe"] if unsafe else [])
+    assert report(after, public=True).findings == []
+    assert report(run(row, name=f"{project}-other", version="0.0.1"), public=True).findings == []
 
 
 @pytest.mark.parametrize(
@@ -200,12 +199,12 @@ def test_a_baseline_tells_with_a_report_about_safety_only(issue: str, verdict: s
     record = run(failing(HOLE, "unsafe", outcome="hang"), failing(TWICE, "pass"), name="lib", version="1")
     known = {0: [Known(HOLE, (HOLE,), {"read": verdict}, "why", issue, "2027-01-01")]}
     document = report(record, public=True, known=known)
-    assert bool(document["findings"]) is shown
-    assert document["implementations"][0]["counts"] == ({"pass": 1, "unsafe": 1} if shown else {"pass": 1})
+    assert bool(document.findings) is shown
+    assert document.implementations[0].counts == ({"pass": 1, "unsafe": 1} if shown else {"pass": 1})
     if shown:
-        (finding,) = document["findings"]
-        assert finding["references"] == [{"reference": ISSUE, "current": True, "cases": [HOLE]}]
-        assert not finding["redacted"]
+        (finding,) = document.findings
+        assert finding.references == [ReferenceRow(ISSUE, True, [HOLE])]
+        assert not finding.redacted
         assert HOLE in texts(record, known=known)
 
 
@@ -223,8 +222,8 @@ def test_this_projects_own_reader_is_shown_as_it_is() -> None:
     record = run(failing(HOLE, "unsafe", outcome="crash"), name="reference", version="1")
     assert shown_run(record, corpus(), ()) is record
     public, private = report(record, public=True), report(record)
-    assert public["findings"] == private["findings"]
-    assert public["implementations"][0]["counts"] == {"unsafe": 1}
+    assert public.findings == private.findings
+    assert public.implementations[0].counts == {"unsafe": 1}
 
 
 def test_the_run_given_is_left_as_it_was() -> None:
@@ -244,13 +243,13 @@ def test_findings_of_fuzzing_are_held_back_alike(tmp_path: Path) -> None:
     mixed = load_fuzz_finding(write_finding(tmp_path / "mixed", **both))
     record = run(failing(TWICE, "pass"), name="lib", version="1.0")
 
-    def published(*items: Any) -> dict[str, Any]:
+    def published(*items: Any) -> Report:
         return without_run(report(record, fuzz=list(items), public=True))
 
     assert published(crash) == published()
     assert published(mixed) == published()
     assert published(crash, lenient) == published(lenient)
-    (shown,) = published(lenient)["findings"]
-    assert (shown["redacted"], shown["fuzz"], shown["evidence"]) == (True, [], None)
-    assert [f["verdict"] for f in published(mine)["findings"]] == ["unsafe"]
-    assert "0011aabb" not in json.dumps(published(crash, lenient))
+    (shown,) = published(lenient).findings
+    assert (shown.redacted, shown.fuzz, shown.evidence) == (True, [], None)
+    assert [f.verdict for f in published(mine).findings] == ["unsafe"]
+    assert "0011aabb" not in report_text(published(crash, lenient))

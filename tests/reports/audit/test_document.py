@@ -2,47 +2,47 @@
 
 from __future__ import annotations
 
-import json
 import random
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
 
 from safetensors_conformance.cli.run import run as run_command
-from safetensors_reports.audit.build import report_text
-from safetensors_reports.audit.comment import summary_markdown
+from safetensors_corpus.typed import typed
 from safetensors_reports.audit.delta import report_delta
+from safetensors_reports.audit.exports import sarif_log
 from safetensors_reports.audit.inputs import AuditError, Known, load_fuzz_finding
-from safetensors_reports.audit.sarif import sarif_log
+from safetensors_reports.audit.report import Finding, PairRow, ReferenceRow, Report, report_text
 from safetensors_reports.audit.severity import OUTCOMES
+from safetensors_reports.comment import summary_markdown
 from safetensors_reports.page.html import report_html
 from safetensors_reports.recommendations import recommendation
 from safetensors_reports.record.run import read_record
-from safetensors_reports.schemas import schema, schema_error
 from safetensors_reports.text import code
 
-from ..samples import HOLE, TWICE, corpus, failing, report, run, without_run, write_finding
+from ...published_schemas import schema, schema_error
+from ..samples import HOLE, TWICE, as_json, corpus, failing, report, run, without_run, write_finding
 
 if TYPE_CHECKING:
     from ..conftest import Make
 
 
-def finding(document: dict[str, Any], rule: str) -> dict[str, Any]:
-    (found,) = [f for f in document["findings"] if f["rule"] == rule]
-    return dict(found)
+def finding(document: Report, rule: str) -> Finding:
+    (found,) = [f for f in document.findings if f.rule == rule]
+    return found
 
 
 def test_two_runs_over_the_same_inputs_differ_only_under_run(tmp_path: Path) -> None:
     texts, volatile = [], []
     for name in ("a", "b"):
-        args = ["--impl", "reference", "--impl", "safetensors", "--no-baseline", "--case", "header/*"]
+        args = ["--impl", "reference", "--impl", "safetensors", "--no-baseline", "--case", "header/name-*"]
         result = CliRunner().invoke(run_command, [*args, "--report", str(tmp_path / name)])
         assert result.exit_code in (0, 1), result.output
         records = [read_record(p) for p in (tmp_path / name).glob("*.jsonl")]
         made = report(*records)
-        volatile.append(made["run"])
+        volatile.append(made.run)
         texts.append(report_text(without_run(made)))
     assert texts[0] == texts[1]
     assert '"wrong-accept"' in texts[0]
@@ -62,56 +62,59 @@ def test_one_finding_per_rule_and_verdict_with_the_smallest_file() -> None:
     rows = [failing(case) for case in twice if corpus().by_id[case].expect or corpus().by_id[case].options]
     document = report(run(*rows, failing(HOLE), name="lib", version="2"))
     found = finding(document, "HDR-09")
-    assert found["cases"] == sorted(twice)
-    assert found["id"] == "lib-hdr-09-wrong-accept"
+    assert found.cases == sorted(twice)
+    assert found.id == "lib-hdr-09-wrong-accept"
     sizes = {corpus().by_id[c].size for c in twice}
-    assert found["evidence"]["size"] == min(sizes - {0})
+    assert found.evidence is not None
+    assert found.evidence.size == min(sizes - {0})
     hole = finding(document, "OFF-07")
-    assert hole["evidence"]["code"] == "OFF_HOLE"
-    assert hole["evidence"]["where"]["end"] > hole["evidence"]["where"]["start"] > 8
-    assert "hole" in hole["evidence"]["layout"]
-    assert "^^" in hole["evidence"]["hex"]
-    assert hole["reproducer"] == f"stc run --impl lib --case {HOLE}"
-    assert [w["id"] for w in hole["weaknesses"]] == [1288, 436]
-    assert document["rules"]["OFF-07"]["statement"]
+    assert hole.evidence is not None
+    assert hole.evidence.where is not None
+    assert hole.evidence.code == "OFF_HOLE"
+    assert hole.evidence.where.end > hole.evidence.where.start > 8
+    assert "hole" in hole.evidence.layout
+    assert "^^" in hole.evidence.hex
+    assert hole.reproducer == f"stc run --impl lib --case {HOLE}"
+    assert [w.id for w in hole.weaknesses] == [1288, 436]
+    assert document.rules["OFF-07"].statement
 
 
 def test_a_deviation_is_one_finding_that_fits_the_schema() -> None:
     row = failing(HOLE, "deviation:accept")
     document = report(run(row))
-    (found,) = document["findings"]
-    assert found["verdict"] == "deviation"
-    assert schema_error("report", document) is None
+    (found,) = document.findings
+    assert found.verdict == "deviation"
+    assert schema_error("report", as_json(document)) is None
 
 
 def test_not_run_and_not_asked_are_apart_and_never_passed() -> None:
     record = run(failing(HOLE, "pass"), cases=10)
     record.header["corpus"]["left_out"] = {"heavy": 3, "index": 2}
-    (who,) = report(record)["implementations"]
-    assert (who["not_run"], who["not_asked"], who["counts"]) == (9, {"heavy": 3, "index": 2}, {"pass": 1})
-    assert who["word"] == "not fully known"
-    rows = {r["case"]: r["verdicts"] for r in report(record)["cases"]["rows"]}
+    (who,) = report(record).implementations
+    assert (who.not_run, who.not_asked, who.counts) == (9, {"heavy": 3, "index": 2}, {"pass": 1})
+    assert who.word == "not fully known"
+    rows = {r.case: r.verdicts for r in report(record).cases.rows}
     index = next(c.id for c in corpus().cases if c.kind == "index")
     assert (rows[HOLE], rows[TWICE], rows[index]) == ("P", "-", ".")
 
 
 def test_a_complete_run_without_failures_is_conformant_and_a_truncated_one_is_not() -> None:
-    (who,) = report(run(failing(HOLE, "pass")))["implementations"]
-    assert who["word"] == "conformant"
-    (cut,) = report(run(failing(HOLE, "pass"), footer=None))["implementations"]
-    assert (cut["word"], cut["ended"]) == ("not fully known", "truncated")
+    (who,) = report(run(failing(HOLE, "pass"))).implementations
+    assert who.word == "conformant"
+    (cut,) = report(run(failing(HOLE, "pass"), footer=None)).implementations
+    assert (cut.word, cut.ended) == ("not fully known", "truncated")
 
 
 def test_the_matrix_shows_the_worst_verdict_of_each_implementation() -> None:
     a, b = run(failing(HOLE), name="a", version="1"), run(failing(HOLE, "pass"), name="b", version="1")
     document = report(a, b)
-    area = next(row for row in document["matrix"] if row["area"] == "OFF")
-    rule = next(row for row in area["rules"] if row["rule"] == "OFF-07")
-    assert rule["worst"] == ["wrong-accept", "pass"]
-    assert rule["known"] == [1, 1]
-    empty = next(row for row in document["matrix"] if row["area"] == "IDX")
-    assert empty["worst"] == [None, None]
-    assert document["agreement"]["pairs"] == [{"between": [0, 1], "content": 0, "verdict": 0}]
+    area = next(row for row in document.matrix if row.area == "OFF")
+    rule = next(row for row in area.rules if row.rule == "OFF-07")
+    assert rule.worst == ["wrong-accept", "pass"]
+    assert rule.known == [1, 1]
+    empty = next(row for row in document.matrix if row.area == "IDX")
+    assert empty.worst == [None, None]
+    assert document.agreement.pairs == [PairRow([0, 1], 0, 0)]
 
 
 def test_agreement_sets_aside_who_has_few_of_the_files(make: type[Make]) -> None:
@@ -124,25 +127,25 @@ def test_agreement_sets_aside_who_has_few_of_the_files(make: type[Make]) -> None
         run(few, name="b", version="1"),
         run(*other, name="c", version="1"),
     ]
-    found = report(*runs)["agreement"]
-    assert (found["compared"], found["set_aside"], found["verdict_splits"]) == (4, ["b 1"], 1)
-    (cluster,) = found["clusters"]
-    assert (cluster["answers"], cluster["cases"]) == ({"accept:A": [0], "reject": [2]}, [plain[3]])
-    assert found["pairs"] == [{"between": [0, 2], "content": 0, "verdict": 1}]
-    public = report(*runs, public=True)["agreement"]
-    assert (public["clusters"], public["verdict_splits"]) == ([], 1)
+    found = report(*runs).agreement
+    assert (found.compared, found.set_aside, found.verdict_splits) == (4, ["b 1"], 1)
+    (cluster,) = found.clusters
+    assert (cluster.answers, cluster.cases) == ({"accept:A": [0], "reject": [2]}, [plain[3]])
+    assert found.pairs == [PairRow([0, 2], 0, 1)]
+    public = report(*runs, public=True).agreement
+    assert (public.clusters, public.verdict_splits) == ([], 1)
 
 
 def test_a_crash_has_no_weakness_of_misreading() -> None:
     document = report(run(failing(TWICE, "unsafe", outcome="crash", message="killed by SIGSEGV")))
-    assert [w["id"] for w in finding(document, "HDR-09")["weaknesses"]] == [125]
+    assert [w.id for w in finding(document, "HDR-09").weaknesses] == [125]
 
 
 def test_another_corpus_is_said_once() -> None:
     records = [run(failing(HOLE), name=n, version="1") for n in "abcdefgh"]
     for record in records:
         record.header["corpus"]["digest"] = "0" * 64
-    (text,) = report(*records)["caveats"]
+    (text,) = report(*records).caveats
     assert text.endswith("a 1, b 1, c 1, d 1, e 1, f 1 and 2 more")
 
 
@@ -153,14 +156,14 @@ def test_expected_failures_by_name_with_issue_and_date() -> None:
         Known(TWICE, (TWICE,), {"read": "wrong-accept"}, "old", "unreported", "2027-01-01"),
     ]
     document = report(record, known={0: entries})
-    rows = document["implementations"][0]["expected_failures"]
-    assert [(r["case"], r["state"], r["issue"], r["review_by"]) for r in rows] == [
+    rows = document.implementations[0].expected_failures
+    assert [(r.case, r.state, r.issue, r.review_by) for r in rows] == [
         (TWICE, "passes", "unreported", "2027-01-01"),
         (HOLE, "fails", "https://example.org/1", "2027-01-01"),
     ]
     found = finding(document, "OFF-07")
-    assert found["expected_failure"]
-    assert found["references"] == [{"reference": "https://example.org/1", "current": True, "cases": [HOLE]}]
+    assert found.expected_failure
+    assert found.references == [ReferenceRow("https://example.org/1", True, [HOLE])]
 
 
 def test_contradictory_choices_are_a_finding() -> None:
@@ -169,21 +172,22 @@ def test_contradictory_choices_are_a_finding() -> None:
     said = {"choice": case.choice, "verdict": "choice-inconsistent", "detail": "accept here, reject there"}
     document = report(run(row, choices=[said]))
     found = finding(document, "HDR-02")
-    assert (found["verdict"], found["severity"]) == ("choice-inconsistent", "low")
-    assert found["got"] == "accept here, reject there"
-    assert document["implementations"][0]["word"] == "inconsistent"
+    assert (found.verdict, found.severity) == ("choice-inconsistent", "low")
+    assert found.got == "accept here, reject there"
+    assert document.implementations[0].word == "inconsistent"
 
 
 def test_fuzz_findings_join_those_of_runs(tmp_path: Path) -> None:
     item = load_fuzz_finding(write_finding(tmp_path / "f"))
     case = next(c.id for c in corpus().cases if c.rules[0] == "FRM-03")
     alone = finding(report(run(failing(HOLE)), fuzz=[item]), "FRM-03")
-    assert (alone["implementation"], alone["case_count"]) == ("lib 1.0", 0)
-    assert alone["reproducer"] == "stc fuzz replay frm-too-short-0011aabb --impl lib"
-    assert alone["evidence"]["code"] == "FRM_TOO_SHORT"
+    assert (alone.implementation, alone.case_count) == ("lib 1.0", 0)
+    assert alone.reproducer == "stc fuzz replay frm-too-short-0011aabb --impl lib"
+    assert alone.evidence is not None
+    assert alone.evidence.code == "FRM_TOO_SHORT"
     joined = finding(report(run(failing(case), name="lib", version="1.0"), fuzz=[item]), "FRM-03")
-    assert joined["cases"] == [case]
-    assert [f["slug"] for f in joined["fuzz"]] == ["frm-too-short-0011aabb"]
+    assert joined.cases == [case]
+    assert [f.slug for f in joined.fuzz] == ["frm-too-short-0011aabb"]
 
 
 @pytest.mark.parametrize("public", [False, True])
@@ -191,21 +195,21 @@ def test_a_fuzz_finding_without_a_rule_is_told_as_such_everywhere(tmp_path: Path
     refused = {"rules": [], "codes": [], "verdict": "wrong-reject", "got": {"lib": "reject: bad utf-8"}}
     item = load_fuzz_finding(write_finding(tmp_path / "f", **refused))
     document = report(run(failing(HOLE)), fuzz=[item], public=public)
-    (found,) = [f for f in document["findings"] if f["rule"] is None]
-    assert found["id"] == "lib-rule-not-known-wrong-reject"
-    assert found["title"] == (
+    (found,) = [f for f in document.findings if f.rule is None]
+    assert found.id == "lib-rule-not-known-wrong-reject"
+    assert found.title == (
         "lib 1.0: wrong-reject, rule not known" if public else "lib 1.0 refuses files (rule not known)"
     )
-    assert schema_error("report", document) is None
+    assert schema_error("report", as_json(document)) is None
     page = report_html(document)
     assert "Rule not known" in page
     assert page.count('id="rule-not-known-wrong-reject"') == 1
-    assert code(found["title"], 160) in summary_markdown(document)
+    assert code(found.title, 160) in summary_markdown(document)
     log = sarif_log(document)["runs"][0]
     (result,) = [r for r in log["results"] if r["ruleId"] == "rule-not-known"]
     assert log["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == "rule-not-known"
-    other = json.loads(report_text(document))
-    assert report_delta(other, document).still == tuple(f["id"] for f in document["findings"])
+    other = typed(as_json(document), Report)
+    assert report_delta(other, document).still == tuple(f.id for f in document.findings)
 
 
 def test_a_finding_without_a_rule_gets_advice_for_each_outcome() -> None:
@@ -217,26 +221,26 @@ def test_published_pages_hold_back_what_is_not_public(name: str) -> None:
     record = run(failing(HOLE, wall_ms=9e9), failing(TWICE, "pass"), name=name, version="1", problems=[HOLE])
     document = report(record, public=True)
     found = finding(document, "OFF-07")
-    text = json.dumps(document)
+    text = report_text(document)
     if name == "reference":
-        assert not found["redacted"]
+        assert not found.redacted
         assert HOLE in text
         return
-    assert found["redacted"]
-    assert (found["evidence"], found["reproducer"], found["cases"], found["got"]) == (None, None, [], "")
+    assert found.redacted
+    assert (found.evidence, found.reproducer, found.cases, found.got) == (None, None, [], "")
     assert HOLE not in text
-    assert (found["outcome"], found["weaknesses"]) == (None, [])
-    assert found["title"] == "lib 1: wrong-accept, OFF-07"
+    assert (found.outcome, found.weaknesses) == (None, [])
+    assert found.title == "lib 1: wrong-accept, OFF-07"
     assert corpus().by_id[HOLE].sha256 not in text
-    assert (found["verdict"], found["rule"], found["case_count"]) == ("wrong-accept", "OFF-07", 1)
+    assert (found.verdict, found.rule, found.case_count) == ("wrong-accept", "OFF-07", 1)
 
 
 def test_published_pages_show_what_a_public_report_is_about() -> None:
     record = run(failing(TWICE), name="safetensors", version="0.8.0")
     found = finding(report(record, public=True), "HDR-09")
-    assert not found["redacted"]
-    assert found["references"][0]["current"]
-    assert found["cases"] == [TWICE]
+    assert not found.redacted
+    assert found.references[0].current
+    assert found.cases == [TWICE]
 
 
 def test_a_fixed_report_about_older_versions_does_not_make_a_finding_public() -> None:
@@ -244,9 +248,9 @@ def test_a_fixed_report_about_older_versions_does_not_make_a_finding_public() ->
         c for c in corpus().cases if any(a["project"] == "safetensors" and a["versions"] for a in c.affects)
     )
     record = run(failing(case.id), name="safetensors", version="99.0")
-    (found,) = report(record, public=True)["findings"]
-    assert found["redacted"]
-    assert not any(ref["current"] for ref in found["references"] if ref["cases"] == [case.id])
+    (found,) = report(record, public=True).findings
+    assert found.redacted
+    assert not any(ref.current for ref in found.references if ref.cases == [case.id])
 
 
 def test_schemas_are_valid_and_refuse_what_is_no_report() -> None:
@@ -254,13 +258,13 @@ def test_schemas_are_valid_and_refuse_what_is_no_report() -> None:
 
     for name in ("report", "test-result", "badge"):
         Draft202012Validator.check_schema(schema(name))
-    assert schema_error("report", report(run(failing(HOLE)))) is None
-    assert "severity" in (schema_error("report", _with_bad_severity()) or "")
+    assert schema_error("report", as_json(report(run(failing(HOLE))))) is None
+    assert "severity" in (schema_error("report", as_json(_with_bad_severity())) or "")
 
 
-def _with_bad_severity() -> dict[str, Any]:
+def _with_bad_severity() -> Report:
     document = report(run(failing(HOLE)))
-    document["findings"][0]["severity"] = "severity 11"
+    document.findings[0].severity = "severity 11"
     return document
 
 
@@ -271,7 +275,7 @@ def test_no_run_is_an_error() -> None:
 
 def test_names_of_findings_stay_short_and_apart_however_long_a_command_is() -> None:
     runs = [run(failing(HOLE), name=f"cmd:./reader --{'x' * 300} {last}", version="1") for last in "ab"]
-    names = [f["id"] for f in report(*runs)["findings"]]
+    names = [f.id for f in report(*runs).findings]
     assert len(set(names)) == 2
     assert max(map(len, names)) < 140
-    assert names == [f["id"] for f in report(*runs)["findings"]]
+    assert names == [f.id for f in report(*runs).findings]

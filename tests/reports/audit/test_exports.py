@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import pytest
 
 from safetensors_corpus import Case
 from safetensors_corpus.judging.verdicts import VERDICTS
-from safetensors_reports.audit.comment import MAX_LINES, summary_markdown
 from safetensors_reports.audit.delta import report_delta
-from safetensors_reports.audit.implementations import APART, COLORS, ORDER, WORDS, badges
+from safetensors_reports.audit.exports import COLORS, badges, sarif_log, statements
+from safetensors_reports.audit.implementations import APART
 from safetensors_reports.audit.inputs import Known
-from safetensors_reports.audit.intoto import statements
-from safetensors_reports.audit.sarif import sarif_log
+from safetensors_reports.audit.report import ORDER, WORDS, Report
 from safetensors_reports.audit.severity import CONFORMANCE_ONLY
+from safetensors_reports.comment import MAX_LINES, summary_markdown
 from safetensors_reports.page.labels import SENTENCES, WORD_STYLE
-from safetensors_reports.schemas import schema, schema_error
 
+from ...published_schemas import schema, schema_error
 from ..samples import HOLE, TWICE, corpus, failing, report, run
 from .sarif_official import sarif_errors
 
 
-def everything() -> dict[str, Any]:
-    """Return a report of two implementations that fail every case in every way."""
+@cache
+def everything() -> Report:
+    """Return a report of two implementations that fail every case in every way. Not to be changed."""
     kinds = ["unsafe", "wrong-content", "wrong-accept", "wrong-reject", "late-reject", "not-strict"]
     cases: list[Case] = list(corpus().cases)[::7]
     rows = [
@@ -76,12 +78,12 @@ def test_fingerprints_are_of_rule_verdict_and_case_alone() -> None:
 
 
 def test_sarif_keeps_the_worst_within_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("safetensors_reports.audit.sarif.MAX_RESULTS", 3)
+    monkeypatch.setattr("safetensors_reports.audit.exports.MAX_RESULTS", 3)
     document = everything()
     (made,) = sarif_log(document)["runs"]
-    assert [r["properties"]["id"] for r in made["results"]] == [f["id"] for f in document["findings"][:3]]
+    assert [r["properties"]["id"] for r in made["results"]] == [f.id for f in document.findings[:3]]
     notes = [n["message"]["text"] for n in made["invocations"][0]["toolExecutionNotifications"]]
-    assert f"{len(document['findings']) - 3:,} more findings are not in this log" in notes
+    assert f"{len(document.findings) - 3:,} more findings are not in this log" in notes
 
 
 def test_published_sarif_has_no_place_and_no_narrative() -> None:
@@ -147,7 +149,7 @@ def test_badges_say_in_words_what_their_colour_says() -> None:
 
 
 def test_the_comment_stays_within_its_lines_whatever_was_found() -> None:
-    rows = [failing(c.id) for c in corpus().reading[::8]]
+    rows = [failing(c.id) for c in corpus().reading[::16]]
     many = [run(*rows, name=f"n{i}", version="1" * 60, footer=None, problems=["x" * 999]) for i in range(20)]
     text = summary_markdown(report(*many))
     assert len(text.splitlines()) <= MAX_LINES
@@ -175,15 +177,15 @@ def test_what_was_not_asked_again_is_not_fixed() -> None:
     delta = report_delta(after, before)
     assert delta.fixed == ("safetensors-hdr-09-wrong-accept",)
     assert delta.unknown == ("safetensors-off-07-wrong-accept",)
-    assert report_delta(before, before).still == tuple(f["id"] for f in before["findings"])
+    assert report_delta(before, before).still == tuple(f.id for f in before.findings)
     lost = report(run(failing(HOLE, "harness-error"), failing(TWICE, "pass")))
     assert report_delta(lost, before).unknown == ("safetensors-off-07-wrong-accept",)
 
 
 def test_other_conditions_are_said() -> None:
     before, after = report(run(failing(HOLE))), report(run(failing(HOLE), profile="text"))
-    before["corpus"]["sha256"] = "f" * 64
-    before["rule_book"]["sha256"] = "f" * 64
+    before.corpus.sha256 = "f" * 64
+    before.rule_book.sha256 = "f" * 64
     text = summary_markdown(after, before)
     assert "another corpus" in text
     assert "another rule book" in text

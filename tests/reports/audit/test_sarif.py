@@ -9,17 +9,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
 from safetensors_conformance.cli.report import report as report_command
 from safetensors_corpus import Case
 from safetensors_reference.check.cli import check
-from safetensors_reference.check.inputs import CheckInput
-from safetensors_reference.check.result import CheckResult, check_input
+from safetensors_reference.check.result import CheckInput, CheckResult, check_input
 from safetensors_reference.check.sarif import SarifLog
 from safetensors_reference.rules.cwe import CWE_NAMES
-from safetensors_reports.audit.sarif import sarif_log
+from safetensors_reference.rules.sarif import MAX_RESULTS
+from safetensors_reports.audit.exports import sarif_log
+from safetensors_reports.audit.report import Report
 from safetensors_reports.record.run import RecordWriter
 
 from ..samples import HOLE, corpus, failing, report, run
@@ -28,7 +30,7 @@ from .sarif_official import RESULTS, TAGS, over_limits, sarif_errors
 KINDS = ("unsafe", "wrong-content", "wrong-accept", "wrong-reject", "late-reject", "not-strict")
 
 
-def audit(cases: Sequence[Case], **more: Any) -> dict[str, Any]:
+def audit(cases: Sequence[Case], **more: Any) -> Report:
     """Return a report of two implementations that fail all cases, each in one of the ways there are."""
     rows = [
         failing(
@@ -95,19 +97,23 @@ def test_stc_report_writes_the_same(tmp_path: Path) -> None:
 @pytest.mark.nightly
 def test_more_findings_than_are_taken_keep_the_worst() -> None:
     document = audit(corpus().cases)
-    one = document["findings"]
+    one = document.findings
     many = [copy.copy(one[i % len(one)]) for i in range(RESULTS + 7)]
     for i, finding in enumerate(many):
-        finding["id"] = f"{finding['id']}-{i}"
-    document["findings"] = many
+        finding.id = f"{finding.id}-{i}"
+    document.findings = many
     log = sarif_log(document)
     (made,) = log["runs"]
-    assert [r["properties"]["id"] for r in made["results"]] == [f["id"] for f in many[:RESULTS]]
+    assert [r["properties"]["id"] for r in made["results"]] == [f.id for f in many[:RESULTS]]
     assert "7 more findings are not in this log" in str(made["invocations"])
     assert over_limits(log) == []
 
 
-def test_more_faults_than_are_taken_keep_the_worst() -> None:
+@pytest.mark.parametrize("most", [500, pytest.param(RESULTS, marks=pytest.mark.nightly)])
+def test_more_faults_than_are_taken_keep_the_worst(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    assert MAX_RESULTS == RESULTS
+    monkeypatch.setattr("safetensors_reference.check.sarif.MAX_RESULTS", most)
+
     def checked(case: str) -> CheckResult:
         return check_input(CheckInput(str(corpus().by_id[case].path)), "hardened")
 
@@ -115,13 +121,13 @@ def test_more_faults_than_are_taken_keep_the_worst() -> None:
     assert [[f.rule for f in r.faults] for r in (broken, minor)] == [["OFF-07"], ["MET-02"]]
     log = SarifLog("hardened")
     # What matters less comes first and is left out all the same.
-    for i, result in enumerate([minor] * 9 + [broken] * (RESULTS - 4)):
+    for i, result in enumerate([minor] * 9 + [broken] * (most - 4)):
         log.add(replace(result, name=f"{i}.safetensors"))
     document: Any = log.log(1)
     (made,) = document["runs"]
     levels = [result["level"] for result in made["results"]]
-    assert len(levels) == RESULTS
-    assert [levels.count(level) for level in ("error", "warning")] == [RESULTS - 4, 4]
+    assert len(levels) == most
+    assert [levels.count(level) for level in ("error", "warning")] == [most - 4, 4]
     assert "5 more results are not in this log" in str(made["invocations"])
     assert over_limits(document) == []
     # The whole would take the validator minutes.
@@ -131,8 +137,8 @@ def test_more_faults_than_are_taken_keep_the_worst() -> None:
 
 def test_a_rule_with_many_weaknesses_has_no_more_tags_than_are_taken() -> None:
     document = report(run(failing(HOLE)))
-    weakness = document["findings"][0]["weaknesses"][0]
-    document["findings"][0]["weaknesses"] = [{**weakness, "id": n} for n in [*CWE_NAMES, 9999]]
+    weakness = document.findings[0].weaknesses[0]
+    document.findings[0].weaknesses = [msgspec.structs.replace(weakness, id=n) for n in [*CWE_NAMES, 9999]]
     assert len(CWE_NAMES) > TAGS
     log = sarif_log(document)
     assert sarif_errors(log) == []

@@ -58,9 +58,9 @@ def test_one_crash_outranks_any_number_of_wrong_accepts() -> None:
     many = [failing(c.id) for c in corpus().cases if c.rules[0] == "HDR-09"]
     crash = failing(HOLE, "unsafe", outcome="crash", message="killed by SIGSEGV", detail="")
     document = report(run(*many, crash))
-    assert [f["rule"] for f in document["findings"]] == ["OFF-07", "HDR-09"]
-    assert document["findings"][0]["case_count"] == 1
-    assert document["findings"][0]["severity"] == "critical"
+    assert [f.rule for f in document.findings] == ["OFF-07", "HDR-09"]
+    assert document.findings[0].case_count == 1
+    assert document.findings[0].severity == "critical"
 
 
 def test_difficulty_is_another_scale() -> None:

@@ -16,8 +16,8 @@ from safetensors_corpus.judging.verdicts import VERDICTS, badness
 from safetensors_reports.causes import Cause, cause_lines, causes, command, mistakes_of
 from safetensors_reports.causes.cause import MAX_CAUSES
 from safetensors_reports.causes.group import MAX_WORDINGS, OF_TEXT, features
+from safetensors_reports.comment import markdown
 from safetensors_reports.record.run import Row, RunRecord
-from safetensors_reports.run.comment import markdown
 
 from ..conftest import Make
 from ..samples import HOLE, TWICE, corpus, failing, run

@@ -19,10 +19,11 @@ from safetensors_conformance.worker.outcome import (
     StepResult,
 )
 from safetensors_corpus import load_manifest
-from safetensors_corpus.judging.bounded import bounded, size_of
+from safetensors_corpus.judging.content import bounded, size_of
 from safetensors_reports.case_evidence import got_text
 from safetensors_reports.differences.compare import Reading, difference
-from safetensors_reports.schemas import schema_error
+
+from ...published_schemas import schema_error
 
 texts = st.text(max_size=3) | st.just("\ud800")
 rows = st.fixed_dictionaries(

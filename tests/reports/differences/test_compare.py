@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from safetensors_reports.differences.compare import Reading, compare, difference
-from safetensors_reports.differences.render import diff_lines
+from safetensors_reports.differences.report import diff_lines
 
 if TYPE_CHECKING:
     from ..conftest import Make

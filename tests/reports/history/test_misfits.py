@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from safetensors_reports.history.misfits import misfits
-from safetensors_reports.history.model import Note, VersionRun, trend
+from safetensors_reports.history.trend import Note, VersionRun, trend
 
 if TYPE_CHECKING:
     from ..conftest import Make

@@ -6,19 +6,21 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec import to_builtins
 
-from safetensors_reports.history.document import trend_document
-from safetensors_reports.history.model import (
+from safetensors_reports.history.trend import (
     TURNS,
     Bug,
     Note,
     Turn,
     VersionRun,
     trend,
+    trend_markdown,
+    trend_text,
     turn_of,
 )
-from safetensors_reports.history.render import trend_markdown, trend_text
-from safetensors_reports.schemas import schema, schema_error
+
+from ...published_schemas import schema, schema_error
 
 if TYPE_CHECKING:
     from ..conftest import Make
@@ -125,7 +127,7 @@ def test_the_document_obeys_its_schema(make: type[Make]) -> None:
     runs = [VersionRun("1", first), VersionRun("2", reason="no"), VersionRun("3", second, remarks=("x",))]
     notes = {"c0": Note("\ud800`|", ("OFF-07",), (BUG, Bug("FB-9", "y")))}
     result = trend("lib", "s", "c", runs, notes)
-    assert schema_error("trend", json.loads(json.dumps(trend_document(result)))) is None
+    assert schema_error("trend", json.loads(json.dumps(to_builtins(result)))) is None
     assert set(schema("trend")["$defs"]["changeRow"]["properties"]["turn"]["enum"]) == set(TURNS)
     trend_markdown(result).encode()
     "\n".join(trend_text(result)).encode()

@@ -8,6 +8,7 @@ from typing import Any
 
 from safetensors_corpus import Case
 from safetensors_reports.audit.inputs import Known
+from safetensors_reports.audit.report import Report
 from safetensors_reports.record.run import RunRecord
 
 from ..samples import HOLE, TWICE, corpus, failing, report, run
@@ -39,7 +40,7 @@ def _first(kind: str, outcome: str) -> list[Case]:
 
 
 @cache
-def one() -> dict[str, Any]:
+def one() -> Report:
     """One reader with a finding of nearly every kind, a baseline, choices, and cases not run."""
     bad, good = _first("read", "reject"), _first("read", "accept")
     space = next(c for c in corpus().cases if c.choice == SPACE)
@@ -102,7 +103,7 @@ def _answer(case: Case, broken: bool, dice: random.Random) -> dict[str, Any]:
 
 
 @cache
-def several() -> dict[str, Any]:
+def several() -> Report:
     """Three readers, one of which loads onto a device too."""
     whos = records(3, 150)
     seen = [{"name": "lifetime", "status": "pass", "message": ""}]
@@ -114,13 +115,13 @@ def several() -> dict[str, Any]:
 
 
 @cache
-def many() -> dict[str, Any]:
+def many() -> Report:
     """Twenty-five readers, columns of letters instead of words."""
     return report(*records(25, 40))
 
 
 @cache
-def public() -> dict[str, Any]:
+def public() -> Report:
     """Three readers and this project's own, as published."""
     own = run(failing(HOLE), failing(TWICE, "pass"), name="reference", version="1")
     told = run(failing(TWICE), failing(HOLE), name="safetensors", version="0.8.0")
@@ -128,13 +129,13 @@ def public() -> dict[str, Any]:
 
 
 @cache
-def clean() -> dict[str, Any]:
+def clean() -> Report:
     """A reader with nothing wrong."""
     return report(run(failing(HOLE, "pass", outcome="reject"), name="lib", version="1"))
 
 
 @cache
-def cut() -> dict[str, Any]:
+def cut() -> Report:
     """A run without an end, a filtered one and one with another corpus."""
     other = run(failing(TWICE, "harness-error", outcome="harness-error"), name="c", version="1")
     other.header["corpus"]["digest"] = "0" * 64
@@ -147,7 +148,7 @@ def cut() -> dict[str, Any]:
 
 
 @cache
-def hostile() -> dict[str, Any]:
+def hostile() -> Report:
     """Readers whose names and answers, and files whose names, try to become part of the page."""
     plain = _first("read", "reject")
     rows = []

@@ -112,31 +112,29 @@ def test_answers_that_nobody_differs_in_meet_at_zero() -> None:
 
 def test_pairs_while_they_are_few_and_the_nearest_and_farthest_of_many() -> None:
     few = agreement(several())
-    assert (len(few.pairs), few.rows) == (3, [])
-    apart = [p["content"] + p["verdict"] for p in few.pairs]
+    assert (len(few.pairs), few.ends) == (3, [])
+    apart = [p.content + p.verdict for p in few.pairs]
     assert apart == sorted(apart)
     assert apart[0] > 0
     lots = agreement(many())
     assert lots.pairs == []
-    assert len(lots.rows) == 25 > MAX_PAIRED
-    for row in lots.rows:
-        near, far = (row[end]["content"] + row[end]["verdict"] for end in ("near", "far"))
-        assert near <= far
-        assert row["label"] not in (row["near"]["label"], row["far"]["label"])
+    assert len(lots.ends) == 25 > MAX_PAIRED
+    for near, far in lots.ends:
+        assert near.content + near.verdict <= far.content + far.verdict
+        assert near.one == far.one
+        assert near.one not in (near.other, far.other)
 
 
 def test_clusters_are_worded_and_published_pages_have_none() -> None:
     found = agreement(several())
     assert found.clusters
-    assert sum(c["count"] for c in found.clusters) == (
-        found.part["verdict_splits"] + found.part["content_splits"]
-    )
+    assert sum(c.number for c in found.clusters) == (found.part.verdict_splits + found.part.content_splits)
     for cluster in found.clusters:
-        assert sum(count for _, count, _ in cluster["answers"]) == 3
-        assert cluster["example"] in corpus().by_id
+        assert sum(count for _, count, _ in cluster.answers) == 3
+        assert cluster.example in corpus().by_id
     assert agreement(public()).clusters == []
 
 
 def test_one_implementation_has_nobody_to_agree_with() -> None:
     found = agreement(report(Make.run(failing(corpus().reading[0].id))))
-    assert (found.tree, found.pairs, found.rows, found.clusters) == (None, [], [], [])
+    assert (found.tree, found.pairs, found.ends, found.clusters) == (None, [], [], [])

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from msgspec import UNSET
+from msgspec.structs import replace
 
 from safetensors_conformance.cli.run import run as run_command
 from safetensors_corpus.judging.verdicts import STRICT_FAILING
+from safetensors_corpus.typed import typed
+from safetensors_reports.audit.report import Report
 from safetensors_reports.audit.severity import NO_WEAKNESS
 from safetensors_reports.page.coverage import areas, standing
 from safetensors_reports.page.findings import blocks, by_severity, grid
@@ -27,9 +29,10 @@ from safetensors_reports.page.html import (
 )
 from safetensors_reports.record.device_checks import CHECKS
 from safetensors_reports.record.run import read_record
-from safetensors_reports.schemas import schema_error
+from safetensors_reports.text import plural
 
-from ..samples import HOLE, TWICE, failing, report, run
+from ...published_schemas import schema_error
+from ..samples import HOLE, TWICE, as_json, failing, report, run
 from .samples import ALL, many, one, public, records, several
 
 PARTS = ["verdict", "causes", "run", "support", "grid", "findings", "agreement", "inputs", "choices",
@@ -87,54 +90,54 @@ class Parsed(HTMLParser):
 
 
 @pytest.fixture(scope="module", params=list(ALL))
-def sample(request: pytest.FixtureRequest) -> tuple[dict[str, Any], str]:
+def sample(request: pytest.FixtureRequest) -> tuple[Report, str]:
     document = ALL[request.param]()
     return document, report_html(document)
 
 
-def test_the_parts_are_there_in_order_and_linked(sample: tuple[dict[str, Any], str]) -> None:
+def test_the_parts_are_there_in_order_and_linked(sample: tuple[Report, str]) -> None:
     page = Parsed(sample[1])
-    wrong = any(who["causes"] for who in sample[0]["implementations"])
+    wrong = any(who.causes for who in sample[0].implementations)
     parts = [part for part in PARTS if wrong or part != "causes"]
     assert page.sections == parts
     assert [link for link in page.links if link[1:] in PARTS][: len(parts)] == [f"#{p}" for p in parts]
 
 
 def test_causes_stand_before_the_findings_with_what_to_mend_and_how_to_see_them(
-    sample: tuple[dict[str, Any], str],
+    sample: tuple[Report, str],
 ) -> None:
     page = Parsed(sample[1])
     shown = causes(sample[0])
-    assert [part["who"]["label"] for part in shown] == [
-        who["label"] for who in sample[0]["implementations"] if who["causes"]
-    ]
-    for part in shown:
-        assert part["count"] == len(part["who"]["causes"])
-        for row in part["rows"]:
-            for text in (row["what"], row["said"], row["mend"], row["reproducer"] or ""):
+    assert [who.label for who, _ in shown] == [who.label for who in sample[0].implementations if who.causes]
+    for who, rows in shown:
+        assert rows == who.causes[: len(rows)]
+        more = len(who.causes) - len(rows)
+        assert not more or f"{plural(more, 'more cause')} in report.json" in page.text
+        for row in rows:
+            for text in (row.what, row.said, row.mend, row.reproducer or ""):
                 assert " ".join(text.split()) in " ".join(page.text.split())
 
 
 def test_a_report_from_before_there_were_causes_makes_the_page_that_it_made() -> None:
-    old = copy.deepcopy(one())
+    old = as_json(one())
     for who in old["implementations"]:
         del who["causes"]
     assert schema_error("report", old) is None
-    assert Parsed(report_html(old)).sections == [part for part in PARTS if part != "causes"]
+    assert Parsed(report_html(typed(old, Report))).sections == [part for part in PARTS if part != "causes"]
 
 
 def test_names_are_unique_and_every_link_within_the_page_has_its_target(
-    sample: tuple[dict[str, Any], str],
+    sample: tuple[Report, str],
 ) -> None:
     page = Parsed(sample[1])
     assert len(page.ids) == len(set(page.ids))
     inside = {link[1:] for link in page.links if link.startswith("#")}
     assert inside <= set(page.ids)
-    for finding in sample[0]["findings"]:
-        assert finding["id"] in page.ids or len(finding["id"]) > MAX_TEXT
+    for finding in sample[0].findings:
+        assert finding.id in page.ids or len(finding.id) > MAX_TEXT
 
 
-def test_every_colour_has_words_or_letters_beside_it(sample: tuple[dict[str, Any], str]) -> None:
+def test_every_colour_has_words_or_letters_beside_it(sample: tuple[Report, str]) -> None:
     source = sample[1].partition("</style>")[2]
     coloured = re.findall(r'<(\w+)[^>]*\bclass="?[^">]*\b[vs]-[\w]+[^>]*>(.*?)(?=<(?:td|tr|/\1)\b)', source)
     assert len(coloured) > 20
@@ -144,12 +147,12 @@ def test_every_colour_has_words_or_letters_beside_it(sample: tuple[dict[str, Any
 def test_a_page_hangs_on_its_report_alone() -> None:
     first, again = (report(*records(3, 60)) for _ in range(2))
     assert report_html(first) == report_html(again)
-    first["findings"][0]["got"] = "something else"
+    first.findings[0].got = "something else"
     assert report_html(first) != report_html(again)
 
 
 def test_pages_of_a_collection_lead_to_one_another() -> None:
-    labels = [who["label"] for who in several()["implementations"]]
+    labels = [who.label for who in several().implementations]
     links = Parsed(report_html(several(), places={label: f"{label[:4]}/p.html" for label in labels})).links
     assert {f"{label[:4]}/p.html" for label in labels} <= set(links)
     assert "../index.html" in Parsed(report_html(one(), home="../index.html")).links
@@ -165,10 +168,10 @@ def texts(html: str) -> str:
 
 
 def test_not_run_is_told_apart_from_everything_else() -> None:
-    (who,) = one()["implementations"]
+    (who,) = one().implementations
     band = part(report_html(one()), "verdict")
-    assert (who["due"], who["not_run"]) == (74, 37)
-    assert f"{who['not_run']} of {who['due']} cases due were not run" in texts(band)
+    assert (who.due, who.not_run) == (74, 37)
+    assert f"{who.not_run} of {who.due} cases due were not run" in texts(band)
     (apart,) = re.findall(r'<li class="v-0 apart">(.*?)</li>', band)
     assert texts(apart) == "37 not run"
 
@@ -186,44 +189,46 @@ def test_promises_of_loading_onto_a_device_are_counted() -> None:
     asked_in_vain = run(failing(HOLE), name="other", version="1")
     asked_in_vain.header["device"] = "cuda:1"
     document = report(with_device, asked_in_vain)
-    assert schema_error("report", document) is None
-    first, second = document["implementations"]
-    assert "device" not in second
-    assert first["device"]["files"] == 2
-    assert first["device"]["checks"]["alignment"] == {"pass": 1, "fail": 1, "unknown": 0}
+    assert schema_error("report", as_json(document)) is None
+    first, second = document.implementations
+    assert "device" not in as_json(document)["implementations"][1]
+    assert second.device is UNSET
+    assert first.device is not UNSET
+    assert first.device.files == 2
+    assert first.device.checks["alignment"] == {"pass": 1, "fail": 1, "unknown": 0}
     shown = texts(part(report_html(document), "run"))
     for words in ("cuda:1", "1 hold, 1 do not", "not known", *(p.about for p in CHECKS.values())):
         assert words in shown
     assert "Loading onto a device" not in report_html(report(asked_in_vain))
 
 
-def test_the_grid_counts_the_findings(sample: tuple[dict[str, Any], str]) -> None:
+def test_the_grid_counts_the_findings(sample: tuple[Report, str]) -> None:
     document, page = sample
     rows = grid(document)
-    assert [severity for severity, _ in rows] == list(document["scales"]["severity"])
+    assert [severity for severity, _ in rows] == list(document.scales.severity)
     for severity, numbers in rows:
-        for level, number in zip(document["scales"]["difficulty"], numbers, strict=True):
-            found = [f for f in document["findings"] if (f["severity"], f["difficulty"]) == (severity, level)]
+        for level, number in zip(document.scales.difficulty, numbers, strict=True):
+            found = [f for f in document.findings if (f.severity, f.difficulty) == (severity, level)]
             assert number == len(found)
     shown = re.findall(r'<td class="num[^"]*">([\d,]+)</td>', part(page, "grid"))
-    assert sum(int(number.replace(",", "")) for number in shown) == len(document["findings"])
+    assert sum(int(number.replace(",", "")) for number in shown) == len(document.findings)
 
 
 def test_blocks_hold_every_finding_once_and_draw_every_input_once(
-    sample: tuple[dict[str, Any], str],
+    sample: tuple[Report, str],
 ) -> None:
     document, page = sample
     found = blocks(document)
-    members = [m["id"] for block in found for m in block.members]
-    assert sorted(members) == sorted(f["id"] for f in document["findings"])
-    order = list(document["scales"]["severity"])
+    members = [m.id for block in found for m in block.members]
+    assert sorted(members) == sorted(f.id for f in document.findings)
+    order = list(document.scales.severity)
     ranks = [order.index(block.severity) for block in found]
     assert ranks == sorted(ranks)
     for block in found:
-        assert {(m["rule"], m["verdict"]) for m in block.members} == {(block.rule, block.verdict)}
-        assert order.index(block.severity) == min(order.index(m["severity"]) for m in block.members)
+        assert {(m.rule, m.verdict) for m in block.members} == {(block.rule, block.verdict)}
+        assert order.index(block.severity) == min(order.index(m.severity) for m in block.members)
     assert [b for _, group in by_severity(found) for b in group] == found
-    drawn = [b.shown["evidence"]["input"] for b in found if b.drawing is not None and b.shown]
+    drawn = [b.shown.evidence.input for b in found if b.drawing is not None and b.shown and b.shown.evidence]
     assert len(drawn) == len(set(drawn))
     assert part(page, "findings").count("<svg") == len(drawn)
     anchors = {b.anchor for b in found if b.drawing is not None}
@@ -232,18 +237,18 @@ def test_blocks_hold_every_finding_once_and_draw_every_input_once(
 
 def test_failing_areas_rules_and_implementations_come_first() -> None:
     shown = areas(several())
-    broken = [any(kind in STRICT_FAILING for kind in area.row["worst"]) for area in shown]
+    broken = [any(kind in STRICT_FAILING for kind in area.row.worst) for area in shown]
     assert broken == sorted(broken, reverse=True)
     assert True in broken
     for area in shown:
-        rules = [any(kind in STRICT_FAILING for kind in rule["worst"]) for rule in area.rules]
+        rules = [any(kind in STRICT_FAILING for kind in rule.worst) for rule in area.rules]
         assert rules == sorted(rules, reverse=True)
         assert area.failing == sum(rules)
-    assert {a.row["area"] for a in shown} == {row["area"] for row in several()["matrix"]}
+    assert {a.row.area for a in shown} == {row.area for row in several().matrix}
     clean = run(failing(HOLE, "pass"), name="a", version="1")
     lenient = run(failing(HOLE), name="b", version="1")
     both = report(clean, lenient, run(failing(HOLE, "wrong-content"), name="c", version="1"))
-    assert [who["label"] for who, _ in standing(both)] == ["c 1", "b 1", "a 1"]
+    assert [who.label for who, _ in standing(both)] == ["c 1", "b 1", "a 1"]
 
 
 def articles(page: str) -> Iterator[str]:
@@ -252,7 +257,7 @@ def articles(page: str) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def real(tmp_path_factory: pytest.TempPathFactory) -> Report:
     """The official library as it is, through both of its entry points, and the reference."""
     folder = tmp_path_factory.mktemp("real")
     args = ["--no-baseline", "--report", str(folder)]
@@ -266,7 +271,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return report(*(read_record(path) for path in sorted(folder.glob("*.jsonl"))))
 
 
-def test_every_finding_of_a_real_run_says_what_a_reader_needs(real: dict[str, Any]) -> None:
+def test_every_finding_of_a_real_run_says_what_a_reader_needs(real: Report) -> None:
     page = report_html(real)
     found = blocks(real)
     shown = list(articles(page))
@@ -277,16 +282,16 @@ def test_every_finding_of_a_real_run_says_what_a_reader_needs(real: dict[str, An
         assert finding is not None
         assert html.startswith(f'{block.anchor}"')
         assert f"{block.rule} (" in text
-        if finding["outcome"] not in NO_WEAKNESS:
+        if finding.outcome not in NO_WEAKNESS:
             assert re.search(r"CWE-\d+", text), text[:200]
         for word in ("expected", "got", "input", "again", "to mend"):
             (told,) = re.findall(rf"<dt>{word}</dt><dd>(.*?)</dd>", html)
             assert texts(told), (word, block.anchor)
-        assert f"stc run --impl {finding['reproducer'].split()[3]}" in text
-        if finding["evidence"]["size"]:
+        assert f"stc run --impl {(finding.reproducer or '').split()[3]}" in text
+        if finding.evidence and finding.evidence.size:
             assert re.search(r"<dt>where</dt><dd>bytes? [\d,]+", html), block.anchor
         for member in block.members:
-            assert member["implementation"] in text
+            assert member.implementation in text
 
 
 def test_held_back_findings_tell_verdict_and_rule_only() -> None:
@@ -301,7 +306,7 @@ def test_held_back_findings_tell_verdict_and_rule_only() -> None:
 
 def test_expected_failures_stand_with_their_review_date_and_what_became_of_them() -> None:
     rows = expected_failures(one())
-    assert [(r["state"], r["review"]) for r in rows] == [
+    assert [(reason.state, reason.review) for reason, _ in rows] == [
         ("passes", ""), ("fails", "2026-12-24"), ("fails", "2027-01-01")]  # fmt: skip
     html = part(report_html(one()), "expected")
     for word in ("2026-12-24", "2027-01-01", HOLE, TWICE, "unreported", "no date"):
@@ -313,24 +318,23 @@ def test_costs_changes_coverage_choices_and_commands_are_those_of_the_report() -
     document = one()
     page = report_html(document)
     slowest = costly(document, "slowest", "wall_ms")
-    assert [r["wall_ms"] for r in slowest[:2]] == [812.5, 26]
+    assert [cost for _, _, cost in slowest[:2]] == [812.5, 26]
     assert "812.5" in part(page, "cost")
-    peaks = [r["peak_bytes"] for r in costly(document, "hungriest", "peak_bytes")]
+    peaks = [cost for _, _, cost in costly(document, "hungriest", "peak_bytes")]
     assert peaks == sorted(peaks, reverse=True)
     assert len(peaks) == 10
     coverage = texts(part(page, "coverage"))
-    assert f"{document['coverage']['both']} rules have cases to accept and cases to refuse" in coverage
-    for gap in document["coverage"]["gaps"]:
-        assert gap["rule"] in coverage
-    (choice,) = choices(document)
-    assert len(choice["taken"]) == 1
-    assert "contradict" in choice["taken"][0]["option"]
+    assert f"{document.coverage.both} rules have cases to accept and cases to refuse" in coverage
+    for gap in document.coverage.gaps:
+        assert gap.rule in coverage
+    ((_, (taken,)),) = choices(document)
+    assert "contradict" in taken.option
     assert list(commands(document)) == [
         "stc run --impl lib --heavy --report runs",
         "stc report runs -o audit --html",
     ]
-    hostile = {**document["implementations"][0], "selector": "a b", "profile": "x; touch MARK"}
-    assert next(commands({**document, "implementations": [hostile]})) == (
+    hostile = replace(document.implementations[0], selector="a b", profile="x; touch MARK")
+    assert next(commands(replace(document, implementations=[hostile]))) == (
         "stc run --impl 'a b' --profile 'x; touch MARK' --heavy --report runs"
     )
     assert "Against the baselines: 5 new, 1 fixed, 2 still there" in texts(part(page, "changes"))

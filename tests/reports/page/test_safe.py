@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from safetensors_reports.page.html import report_html
-from safetensors_reports.page.overview_svg import comparison_svg
+from safetensors_reports.page.publish import comparison_svg
 
 from .browser import NARROW, WIDE, launched, open_all, opened
 from .samples import ALL, HOSTILE, hostile, many, one
@@ -78,7 +78,7 @@ def test_without_scripts_everything_is_there_but_the_filter(
             "verdict", "causes", "run", "support", "grid", "findings", "agreement", "inputs", "choices",
             "coverage", "expected", "cost", "changes", "again"]  # fmt: skip
         assert seen.page.locator("#filter").is_hidden()
-        blocks = {(f["rule"], f["verdict"]) for f in report["findings"]}
+        blocks = {(f.rule, f.verdict) for f in report.findings}
         assert seen.page.locator("article.finding:visible").count() == len(blocks)
         # Closed parts open without scripts.
         part = seen.page.locator("#support details.area").first

@@ -29,7 +29,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     document = report(*records(25, 1000))
-    assert 20 * 25 < len(document["findings"]) < 40 * 25
+    assert 20 * 25 < len(document.findings) < 40 * 25
     path = tmp_path_factory.mktemp("large") / "report.html"
     path.write_text(report_html(document), "utf-8")
     return path

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
+from safetensors_reports.audit.report import Finding, Report
 from safetensors_reports.page.html import report_html
 
 from .browser import launched, open_all, opened
@@ -31,7 +32,7 @@ def page(browser: Browser, tmp_path: Path) -> Iterator[Page]:
         yield seen.page
 
 
-def written(folder: Path, document: dict[str, Any]) -> Path:
+def written(folder: Path, document: Report) -> Path:
     path = folder / "report.html"
     path.write_text(report_html(document), "utf-8")
     return path
@@ -111,13 +112,13 @@ def test_a_page_may_be_opened_at_a_finding(browser: Browser, tmp_path: Path) -> 
         assert seen.page.locator(f'[id="{name}"]').is_visible()
 
 
-def expected(document: dict[str, Any], fits: Any) -> int:
+def expected(document: Report, fits: Any) -> int:
     """Return how many blocks a filter must leave."""
-    order = list(document["scales"]["severity"])
-    blocks: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for finding in document["findings"]:
-        blocks.setdefault((finding["rule"], finding["verdict"]), []).append(finding)
-    worst = {key: min(members, key=lambda f: order.index(f["severity"])) for key, members in blocks.items()}
+    order = list(document.scales.severity)
+    blocks: dict[tuple[str | None, str], list[Finding]] = {}
+    for finding in document.findings:
+        blocks.setdefault((finding.rule, finding.verdict), []).append(finding)
+    worst = {key: min(members, key=lambda f: order.index(f.severity)) for key, members in blocks.items()}
     return sum(bool(fits(worst[key], members)) for key, members in blocks.items())
 
 
@@ -131,11 +132,11 @@ def test_the_filter_by_severity_verdict_and_implementation(page: Page) -> None:
     said = page.locator("#shown")
     assert said.get_attribute("role") == "status"
     assert said.inner_text() == f"{total} of {total} shown"
-    who = document["implementations"][1]["label"]
+    who = document.implementations[1].label
     tried = [
-        ("s", ["high", "medium", "low"], lambda value, worst, members: worst["severity"] == value),
-        ("v", ["wrong-accept", "wrong-reject"], lambda value, worst, members: worst["verdict"] == value),
-        ("i", [who], lambda value, worst, members: value in {m["implementation"] for m in members}),
+        ("s", ["high", "medium", "low"], lambda value, worst, members: worst.severity == value),
+        ("v", ["wrong-accept", "wrong-reject"], lambda value, worst, members: worst.verdict == value),
+        ("i", [who], lambda value, worst, members: value in {m.implementation for m in members}),
     ]
     for field, values, fits in tried:
         for value in values:
@@ -153,19 +154,21 @@ def test_the_filter_by_severity_verdict_and_implementation(page: Page) -> None:
 
 def test_filters_hold_together_and_search_takes_all_words(page: Page) -> None:
     document = several()
-    finding = next(f for f in document["findings"] if f["verdict"] == "wrong-reject")
-    page.locator("[name=q]").fill(f"{finding['rule'].lower()}  REFUSES")
+    finding = next(f for f in document.findings if f.verdict == "wrong-reject")
+    assert finding.rule is not None
+    assert finding.evidence is not None
+    page.locator("[name=q]").fill(f"{finding.rule.lower()}  REFUSES")
     found = page.locator("article.finding:visible")
     assert found.count() >= 1
     for article in found.all():
-        assert finding["rule"] in article.inner_text()
+        assert finding.rule in article.inner_text()
         assert "refuses" in article.inner_text().lower()
     page.locator("[name=v]").select_option("wrong-accept")
     assert visible(page) == 0
     assert page.locator("#shown").inner_text().startswith("0 of ")
     page.locator("[name=v]").select_option("wrong-reject")
-    page.locator("[name=q]").fill(finding["evidence"]["case"])
-    assert page.locator(f"#{finding['rule'].lower()}-wrong-reject").is_visible()
+    page.locator("[name=q]").fill(finding.evidence.case)
+    assert page.locator(f"#{finding.rule.lower()}-wrong-reject").is_visible()
     page.locator("[name=q]").fill("no such words at all")
     page.keyboard.press("Enter")
     assert visible(page) == 0

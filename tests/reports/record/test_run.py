@@ -13,8 +13,9 @@ from jsonschema import Draft202012Validator
 
 from safetensors_corpus.judging.verdicts import DEVIATIONS, VERDICTS
 from safetensors_reports.record.run import RecordError, RecordWriter, RunRecord, read_record
-from safetensors_reports.run.terminal import summary_lines
-from safetensors_reports.schemas import schema
+from safetensors_reports.record.summary import summary_lines
+
+from ...published_schemas import schema
 
 if TYPE_CHECKING:
     from pathlib import Path

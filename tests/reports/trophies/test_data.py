@@ -13,7 +13,7 @@ from msgspec import to_builtins
 
 from safetensors_corpus.typed import typed
 from safetensors_reports.baseline import Expected
-from safetensors_reports.history.document import TrendDocument
+from safetensors_reports.history.trend import TrendDocument
 from safetensors_reports.text import same_project
 from safetensors_reports.trophies.data import (
     IMPLEMENTATIONS,
@@ -27,10 +27,10 @@ from safetensors_reports.trophies.model import (
     Expectations,
     Trophies,
     credited,
+    render,
     reported_as,
     trophies,
 )
-from safetensors_reports.trophies.page import render
 
 CHANGE = {
     "case": "layout/a",

@@ -12,11 +12,10 @@ import pytest
 from click.testing import CliRunner, Result
 from jsonschema import Draft202012Validator
 
-from safetensors_corpus.cli.common import load, raw_manifest
+from safetensors_corpus.cli.common import load
 from safetensors_reports.trophies import cli
 from safetensors_reports.trophies.data import IMPLEMENTATIONS, file_name, load_baselines, load_trends
-from safetensors_reports.trophies.model import trophies
-from safetensors_reports.trophies.page import render
+from safetensors_reports.trophies.model import render, trophies
 
 ROOT = Path(__file__).parents[3]
 TRENDS = ROOT / "reports" / "published" / "trends"
@@ -28,7 +27,7 @@ THERE = re.compile(r"still there in (\S+), (?:(\d+) of \d+ cases|its case)")
 
 @pytest.fixture(scope="module")
 def manifest() -> dict[str, Any]:
-    return raw_manifest(load(ROOT / "corpus"))
+    return load(ROOT / "corpus").raw
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import textwrap
 import time
@@ -14,17 +15,22 @@ import pytest
 from click.testing import CliRunner
 
 from safetensors_corpus import Manifest, load_manifest
-from safetensors_corpus.cli import mutants as cli_mutants
-from safetensors_corpus.cli.mutants import mutants as command
 from safetensors_corpus.manifest import Expectation
-from safetensors_corpus.mutation import result as results
-from safetensors_corpus.mutation.engine import Limits, Outcome, run_all
-from safetensors_corpus.mutation.operators import Mutant, cut, mutants_of
-from safetensors_corpus.mutation.probes import Probe, objection, probes_of
-from safetensors_corpus.mutation.regexes import faulty
-from safetensors_corpus.mutation.result import Reason, problems, reader_loader, result_of
-from safetensors_corpus.mutation.targets import DECIDING, reader_mutants, warm
 from safetensors_reference import explain
+from tools.mutation import __main__ as program
+from tools.mutation import result as results
+from tools.mutation.__main__ import mutants as command
+from tools.mutation.engine import Limits, Outcome, run_all
+from tools.mutation.faults import faulty
+from tools.mutation.mutants import Mutant, cut, mutants_of
+from tools.mutation.reader import DECIDING, Probe, objection, probes_of, reader_loader, reader_mutants, warm
+from tools.mutation.result import Reason, problems, result_of
+
+
+@pytest.fixture(autouse=True)
+def kept_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What tests have loaded stays out of the search for garbage before every run of mutants."""
+    monkeypatch.setattr(gc, "unfreeze", lambda: None)
 
 
 def found(source: str) -> list[Mutant]:
@@ -457,9 +463,9 @@ def small(monkeypatch: pytest.MonkeyPatch, current: dict[str, Mutant]) -> list[M
     chosen.append(current["header.layout:Range:text:1"])
     outcomes = {m.name: Outcome("killed", "layout/a", "verdict") for m in chosen[:2]}
     outcomes[chosen[2].name] = Outcome("survived")
-    monkeypatch.setattr(results, "all_mutants", lambda modules=(): chosen)
+    monkeypatch.setattr(program, "reader_mutants", lambda _modules: chosen)
     monkeypatch.setattr(
-        cli_mutants, "_measure", lambda picked, _known, _jobs: {m.name: outcomes[m.name] for m in picked}
+        program, "_measure", lambda picked, _known, _jobs: {m.name: outcomes[m.name] for m in picked}
     )
     monkeypatch.setattr(results, "load_reasons", lambda: {chosen[2].name: Reason("message", "a drawing")})
     return chosen

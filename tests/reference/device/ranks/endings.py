@@ -76,12 +76,12 @@ def hanging(_folder: Path, path: str, where: str) -> Answer:
     me = dist.get_rank() == 1
     with opened(path, 1.5) as model:
         place, name = (os, "preadv") if where == "reading" else (dist, "broadcast")
-        with broken(place, name, 2 if me else -1, partial(time.sleep, 5)):
+        with broken(place, name, 2 if me else -1, partial(time.sleep, 3.5)):
             return caught(lambda: model.load(dict.fromkeys(model)))
 
 
 def first_to_go(folder: Path, path: str) -> Answer:
     """Rank 0, which hosts the store, fails and ends at once; the others come a little later."""
     if dist.get_rank():
-        time.sleep(1)
+        time.sleep(0.5)
     return caught(lambda: opened(path if dist.get_rank() else str(folder / "none")))

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from safetensors_reference.arrays.packed import PackedTensor
+from safetensors_reference.arrays.numpy import PackedTensor
 from safetensors_reference.device.engine import CpuEngine
 from safetensors_reference.device.ranks import model as distributed
 from safetensors_reference.device.ranks import plan as distributed_plan

@@ -248,7 +248,7 @@ def test_a_rank_that_is_killed(
     launcher: Launcher, tmp_path: Path, where: str, victim: int, store: str
 ) -> None:
     path = str(write(tmp_path, file_of(MANY)))
-    answers = launcher.run("dying", 3, tmp_path, path, victim, where, 2.0, store=store, dead=[victim])
+    answers = launcher.run("dying", 3, tmp_path, path, victim, where, 1.5, store=store, dead=[victim])
     for rank, answer in enumerate(answers):
         if rank == victim:
             continue

@@ -1,0 +1,177 @@
+"""The covering sets: every pair of levels that can meet stands in a file, and rows are named by their ids."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from safetensors_corpus.broken.correct.json import Refused
+from safetensors_corpus.broken.correct.reader import READER
+from safetensors_reference import explain, rule_book
+from tools.covering.model import Exclusion, Model, Property, Topic
+from tools.covering.sets import MODELS, Made, files, rows
+
+TOPICS = [(model, topic) for model in MODELS for topic in model.topics]
+BY_TOPIC = pytest.mark.parametrize(("model", "topic"), TOPICS, ids=[topic for _, topic in TOPICS])
+ROWS = rows()
+
+
+def nothing(_row: object, _file: object) -> None:
+    """Tell the builder nothing."""
+
+
+SMALL = Model(
+    "small",
+    {
+        "a": Property("a", {"a0": "", "a1": "one of a", "a2": "two of a"}, ("a0", "a1")),
+        "b": Property("b", {"b0": "", "b1": "one of b"}),
+        "c": Property("c", {"c0": "", "c1": "one of c"}),
+    },
+    [
+        Exclusion(("a", "b"), lambda r: r["a"] == "a1" and r["b"] == "b1", "they cannot meet"),
+        Exclusion(("b", "c"), lambda r: r["b"] == "b0" and r["c"] == "c1", "c needs b"),
+    ],
+    {
+        "whole": Topic("whole", nothing, ("FRM-01",)),
+        "part": Topic("part", nothing, ("FRM-01",), ("FRM_TOO_SHORT",)),
+    },
+)
+
+
+def permitted_rows(model: Model, topic: str) -> list[dict[str, str]]:
+    """Return all permitted rows of a small model, by trying out every combination."""
+    domain = model.levels(topic)
+    found = (dict(zip(domain, chosen, strict=True)) for chosen in product(*domain.values()))
+    return [row for row in found if model.permitted(row)]
+
+
+@pytest.mark.parametrize("topic", ["whole", "part"])
+def test_the_pairs_that_can_meet_are_those_of_some_permitted_row(topic: str) -> None:
+    expected = SMALL.covered(topic, permitted_rows(SMALL, topic))
+    assert SMALL.feasible(topic) == expected
+    # c1 needs b1, which a1 forbids: a pair that no exclusion names by itself.
+    assert ("a1", "c1") not in expected
+    assert (("a2", "c1") in expected) == (topic == "whole")
+
+
+@BY_TOPIC
+def test_every_pair_of_levels_that_can_meet_stands_in_a_file(model: Model, topic: str) -> None:
+    assert model.feasible(topic) == model.covered(topic, ROWS[topic])
+
+
+@BY_TOPIC
+def test_what_is_taken_for_impossible_is_excluded_or_left_out(model: Model, topic: str) -> None:
+    domain = model.levels(topic)
+    every = {(a, b) for left, right in combinations(domain.values(), 2) for a, b in product(left, right)}
+    missing = every - model.covered(topic, ROWS[topic])
+    named = {name for exclusion in model.exclusions for name in exclusion.properties}
+    of = {level: name for name, levels in domain.items() for level in levels}
+    assert all(of[a] in named and of[b] in named for a, b in missing)
+    assert len(missing) < len(every) / 10
+
+
+@BY_TOPIC
+def test_rows_are_permitted_and_use_the_levels_of_their_topic(model: Model, topic: str) -> None:
+    domain = model.levels(topic)
+    for row in ROWS[topic]:
+        assert model.permitted(row)
+        assert all(row[name] in levels for name, levels in domain.items())
+
+
+@given(st.data())
+def test_a_slug_names_its_row(data: st.DataObject) -> None:
+    model = data.draw(st.sampled_from(MODELS))
+    row = {name: data.draw(st.sampled_from(list(prop.levels))) for name, prop in model.properties.items()}
+    assert model.row(model.slug(row)) == row
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
+def test_a_level_is_a_word_of_one_property(model: Model) -> None:
+    levels = [level for prop in model.properties.values() for level in prop.levels]
+    assert len(levels) == len(set(levels))
+    assert all(level.isalnum() for level in levels)
+    assert all(not prop.levels[prop.usual] for prop in model.properties.values())
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("holes first", "'holes' is no topic"),
+        ("whole first-third", "'third' is no level"),
+        ("whole tight-first", "is not how the row is named: first-tight"),
+        ("whole r0-void", "levels that cannot meet"),
+    ],
+)
+def test_a_line_that_names_no_row_is_refused(line: str, why: str) -> None:
+    with pytest.raises(ValueError, match=rf"covering\.txt:2: .*{why}"):
+        rows(f"whole usual\n{line}\n")
+
+
+MADE = {made.name: made for made in files()}
+
+
+def files_of(model: Model, topic: str) -> list[Made]:
+    return [MADE[f"{topic}-{model.slug(row)}"] for row in ROWS[topic]]
+
+
+@BY_TOPIC
+def test_a_reader_that_shares_no_code_agrees(model: Model, topic: str) -> None:
+    for made in files_of(model, topic):
+        if made.content is None:
+            with pytest.raises(Refused):
+                READER.content(made.data)
+        else:
+            found = READER.content(made.data)
+            assert sorted(found["tensors"], key=str) == sorted(made.content["tensors"], key=str)
+            # An empty map and none are the same content (MET-03).
+            assert (found["metadata"] or None) == (made.content["metadata"] or None)
+
+
+ALSO = {
+    "FRM-02": "FRM-06",
+    "FRM-05": "FRM-06",
+    "OFF-12": "OFF-07",
+    "OFF-09": "OFF-06 OFF-04 OFF-07",
+    "SHP-04": "OFF-05",
+    "ENT-05": "ENT-03",
+    "HDR-10": "HDR-09",
+    "HDR-06": "HDR-03",
+}
+"""Rules that are a special form of what the explaining reader names."""
+
+
+@BY_TOPIC
+def test_the_rule_and_the_code_named_first_are_what_the_strict_reader_finds(model: Model, topic: str) -> None:
+    about = model.topics[topic]
+    for row, made in zip(ROWS[topic], files_of(model, topic), strict=True):
+        faults = explain(made.data, "hardened").faults
+        if made.content is not None:
+            assert not faults, made.name
+            continue
+        assert about.codes_of(row)[0] in {fault.code for fault in faults}, made.name
+        first = about.rules_of(row)[0]
+        assert {first, *ALSO.get(first, "").split()} & {fault.rule for fault in faults}, made.name
+
+
+@BY_TOPIC
+def test_every_rule_and_code_exists_and_the_rule_is_a_must(model: Model, topic: str) -> None:
+    about, book = model.topics[topic], rule_book()
+    for row in ROWS[topic]:
+        assert set(about.codes_of(row)) <= book.codes.keys()
+        assert set(about.rules_of(row)) <= book.rules.keys()
+        if about.codes_of(row):
+            assert book.rules[about.rules_of(row)[0]].level == "must"
+        assert about.choice(row) in (None, *book.choices)
+
+
+def test_tensors_of_one_file_that_could_be_taken_for_each_other_hold_other_bytes() -> None:
+    for made in MADE.values():
+        full = [t for t in (made.content or {"tensors": ()})["tensors"] if t["nbytes"] >= 8]
+        assert len({t["sha256"] for t in full}) == len(full), made.name
+
+
+def test_files_are_small() -> None:
+    assert max(len(made.data) for made in MADE.values()) <= 1 << 20
