@@ -13,10 +13,8 @@ from rich.progress import track
 from safetensors_corpus.broken.correct.json import Refused
 from safetensors_corpus.broken.matrix import cases_for
 from safetensors_corpus.judging.answer import Answer
-from safetensors_corpus.judging.content import first_difference
-from safetensors_corpus.manifest import Case, load_manifest
+from safetensors_corpus.manifest import COMBINED, Case, load_manifest
 from safetensors_corpus.perform import failure
-from tools.covering.sets import Made, files
 
 from .fuzzer import Planted, Probe
 from .fuzzer.conditional import PLANTED as CONDITIONAL
@@ -36,7 +34,7 @@ FEW = 3
 @click.option("--names", is_flag=True, help="Name those that nothing sees. Who writes cases must not look.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, readers included.")
 def corpus(name: str, names: bool, as_json: bool) -> None:
-    """Run readers with planted bugs over the corpus: how many it catches, alone and with covering sets.
+    """Run readers with planted bugs over the corpus: how many it catches, with and without covering sets.
 
     \b
     hard         readers with a bug under a condition, as for the fuzzer
@@ -46,18 +44,17 @@ def corpus(name: str, names: bool, as_json: bool) -> None:
                  60 showed, by somebody who knew none of all that
     """
     cases = [(case, case.read_input()) for case in cases_for(load_manifest(), "read")]
-    sets = list(files())
     readers = track(SETS[name], description=name, transient=True)
-    alone = {planted.name: caught(planted, cases) for planted in readers}
-    readers = track(SETS[name], description=f"{name}, covering sets", transient=True)
-    found = {planted.name: alone[planted.name] + misread(planted, sets) for planted in readers}
-    rows = {"the corpus alone": summary(alone), "with covering sets": summary(found)}
+    found = {planted.name: caught(planted, cases) for planted in readers}
+    single = {key: [case for case in ids if not _combined(case)] for key, ids in found.items()}
+    rows = {"single cases": summary(single), "with covering sets": summary(found)}
     if as_json:
         click.echo(
             json.dumps({"set": name, "summary": rows, "failed": {k: len(v) for k, v in found.items()}})
         )
         return
-    click.echo(f"{name}: {len(found)} readers, {len(cases):,} cases, {len(sets):,} files of covering sets")
+    many = sum(_combined(case.id) for case, _ in cases)
+    click.echo(f"{name}: {len(found)} readers, {len(cases):,} cases, {many:,} of them of covering sets")
     for title, row in rows.items():
         click.echo(
             f"  {title:<22} caught {row['caught']} ({100 * row['caught'] / len(found):.0f} %), "
@@ -75,17 +72,8 @@ def caught(planted: Planted, cases: Iterable[tuple[Case, bytes]]) -> list[str]:
     return [case.id for case, data in cases if failure(case, _answer(planted.read, data)) is not None]
 
 
-def misread(planted: Planted, sets: Iterable[Made]) -> list[str]:
-    """Return the names of the files of the covering sets that a reader misreads."""
-    return [made.name for made in sets if _misread(_answer(planted.read, made.data), made)]
-
-
-def _misread(answer: Answer, made: Made) -> bool:
-    if answer.outcome == "reject":
-        return made.content is not None and made.choice is None
-    if made.content is None or answer.outcome != "accept":
-        return True
-    return first_difference(made.content, answer) is not None
+def _combined(case: str) -> bool:
+    return case.startswith(f"{COMBINED}/")
 
 
 def _answer(read: Callable[[bytes, Probe], dict[str, Any]], data: bytes) -> Answer:

@@ -13,10 +13,10 @@ import click
 import covertable
 from rich.progress import track
 
-from .model import Model, Row
-from .sets import FILE, MODELS, rows
+from safetensors_corpus.cases.surroundings.model import Model, Row
+from safetensors_corpus.cases.surroundings.sets import FILE, MODELS, rows, topics
 
-PAGE = Path(__file__).parents[2] / "docs" / "covering.md"
+PAGE = Path(__file__).parents[1] / "docs" / "covering.md"
 _HEAD = """\
 <!-- Made by python -m tools.covering; do not edit. -->
 # Covering sets
@@ -28,11 +28,11 @@ properties of a file and their levels, and in the set of each topic (that a file
 every two levels of different properties that can meet do meet in some file; in valid files also every three
 of the properties that matter most.
 
-A name has the topic and the levels that are not the usual ones: `hole-of-one-last-r3-u8-tight` is a hole of
-one byte in front of the last tensor, which has three dimensions and dtype U8, in a file whose header is not
-padded. The sets are searched with [covertable](https://pypi.org/project/covertable/) and committed as
-`tools/covering/covering.txt`; a test counts the combinations itself. They are not part of the corpus yet;
-`python -m benchmarks corpus` tells what they would add to it.
+The id of a case has the topic and the levels that are not the usual ones:
+`surroundings/hole-of-one-last-r3-u8-tight` is a hole of one byte in front of the last tensor, which has three
+dimensions and dtype U8, in a file whose header is not padded. The sets are searched with
+[covertable](https://pypi.org/project/covertable/) and committed as `covering.txt` beside the models; a test
+counts the combinations itself. They are the area `surroundings` of the corpus.
 
 | model | topics | files | combinations | covered | files of all combinations |
 | --- | --: | --: | --: | --: | --: |
@@ -50,11 +50,11 @@ def covering(check: bool) -> None:
         known = rows(None if FILE.exists() else "")
     except ValueError as err:
         raise click.ClickException(str(err)) from err
-    topics = {topic: model for model in MODELS for topic in model.topics}
+    of = topics()
     found: dict[str, list[dict[str, str]]] = {}
-    due = {topic: model.feasible(topic) for topic, model in topics.items()}
+    due = {topic: model.feasible(topic) for topic, model in of.items()}
     missing, total = 0, sum(map(len, due.values()))
-    for topic, model in track(topics.items(), description="sets", total=len(topics), transient=True):
+    for topic, model in track(of.items(), description="sets", total=len(of), transient=True):
         left = due[topic] - model.covered(topic, known[topic])
         missing += len(left)
         found[topic] = extended(model, topic, known[topic]) if left else known[topic]
@@ -65,7 +65,7 @@ def covering(check: bool) -> None:
         stale = not PAGE.exists() or PAGE.read_text(encoding="utf-8") != page
         click.echo(f"{missing:,} of {total:,} combinations missing; {PAGE.name} is {'not ' * stale}current")
         raise SystemExit(missing > 0 or stale)
-    lines = [f"{topic} {model.slug(row)}" for topic, model in topics.items() for row in found[topic]]
+    lines = [f"{topic} {model.slug(row)}" for topic, model in of.items() for row in found[topic]]
     FILE.write_text("".join(f"{line}\n" for line in lines), encoding="ascii")
     PAGE.write_text(page, encoding="utf-8")
     click.echo(f"{len(lines):,} rows for {total:,} combinations, of which {missing:,} were missing before")

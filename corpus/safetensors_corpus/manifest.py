@@ -63,6 +63,21 @@ class Expectation:
         return cls(raw["outcome"], content, tuple(raw.get("codes", ())), tuple(raw.get("properties", ())))
 
 
+COMBINED = "surroundings"
+"""The area whose cases combine what the others are about."""
+AREA_OF_RULES = {
+    "FRM": "framing",
+    "HDR": "header",
+    "ENT": "entry",
+    "DTY": "dtype",
+    "SHP": "shape",
+    "OFF": "layout",
+    "MET": "metadata",
+    "DAT": "data",
+}
+"""Letters of a rule -> the area of its cases."""
+
+
 @dataclass(frozen=True)
 class DirectoryFile:
     """One file of a directory input: where it lies, and where it goes relative to the directory."""
@@ -110,16 +125,21 @@ class Case(CaseRow):
         """The part of the id before the slash."""
         return self.id.split("/", 1)[0]
 
+    def _judged_in(self) -> str:
+        """Return the area in which the case would stand if it were about its first rule alone."""
+        return AREA_OF_RULES.get(self.rules[0][:3], self.area) if self.area == COMBINED else self.area
+
     def is_claimed(self, areas: Collection[str]) -> bool:
         """Tell whether somebody who claims to judge these areas of files judges this one; none claims all.
 
         A file whose only fault is in its sizes and ranges asks for ``layout`` too, wherever the case stands:
-        who lists headers does not compute them.
+        who lists headers does not compute them. What stands among the combined cases belongs to the area of
+        its first rule.
         """
         if not areas:
             return True
         ranges = self.kind == "read" and self.expect is not None and self.expect.codes[:1]
-        return self.area in areas and ("layout" in areas or not (ranges and ranges[0] in OF_LAYOUT))
+        return self._judged_in() in areas and ("layout" in areas or not (ranges and ranges[0] in OF_LAYOUT))
 
     @property
     def sha256(self) -> str:

@@ -302,4 +302,4 @@ def _line(part: Part) -> str:
         first = part.get("first", 0)
         return f"{part['each'][:70]!r} for i = {first:,} .. {first + part['count'] - 1:,}"
     data = literal(part)
-    return f"{data[:60]!r}" + (f" … ({len(data):,} bytes)" if len(data) > 60 else "")
+    return f"{data[:40]!r}" + (f" … ({len(data):,} bytes)" if len(data) > 40 else "")

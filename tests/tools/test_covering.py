@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tools.covering import __main__ as module
-from tools.covering import sets
+from safetensors_corpus.cases.surroundings import sets
+from tools import covering as module
 
 TOKENS = tuple(model for model in sets.MODELS if model.name == "tokens")
 
@@ -30,7 +30,7 @@ def run(*args: str) -> tuple[int, str]:
 
 
 def test_rows_are_found_and_those_that_are_there_stay(folder: Path) -> None:
-    file, mine = folder / "covering.txt", "comma-more entry-atend-tabs-lasttensor-metalast-longpad"
+    file, mine = folder / "covering.txt", "comma-more entry-atend-tabs-lasttensor-mlast-longpad"
     file.write_text(f"{mine}\n", encoding="ascii")
     assert run("--check")[0] == 1
     assert file.read_text(encoding="ascii") == f"{mine}\n"

@@ -30,6 +30,7 @@ AREAS = {
     "layout": "read",
     "metadata": "read",
     "data": "read",
+    "surroundings": "read",
     "slice": "slice",
     "writer": "write",
     "index": "index",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MAX_FILE = 64 * 1024
 """Largest stored file in bytes; larger inputs are recipes."""
-USUAL_FILE = 16 * 1024
+USUAL_FILE = 2 * 1024
 """Larger inputs than this are recipes too, where one of ``LONG_RECIPE`` characters at most describes them."""
 LONG_RECIPE = 1024
 HEAVY = 1 << 20

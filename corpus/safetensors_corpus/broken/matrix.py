@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import re
 import signal
 import sys
 import tempfile
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,12 @@ SECONDS = 10.0
 """Time for one case with one variant, long enough for a busy machine; a broken one may run for ever."""
 
 
+ENOUGH = 3
+"""Cases that a variant which breaks a must rule should fail, so that none of them is missed."""
+FOLDED = 3
+"""Cases that one beginning can stand for in the file, at least."""
+
+
 @dataclass(frozen=True)
 class Row:
     """One variant and the ids of the cases that it fails."""
@@ -42,10 +50,14 @@ class Row:
 
 @dataclass(frozen=True)
 class Matrix:
-    """All variants with the cases that they fail. ``cases`` maps the id of each case to its kind."""
+    """All variants with the cases that they fail.
+
+    ``cases`` maps the id of each case to its kind, ``levels`` to the level of what it is about.
+    """
 
     rows: tuple[Row, ...]
     cases: dict[str, str]
+    levels: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def failed_by(self) -> dict[str, list[str]]:
@@ -61,19 +73,65 @@ class Matrix:
         """Cases that no variant fails."""
         return [case for case in self.cases if not self.failed_by[case]]
 
+    @cached_property
+    def thin(self) -> list[Row]:
+        """Variants that break a must rule and that fewer than ``ENOUGH`` cases see."""
+        return [
+            row
+            for row in self.rows
+            if len(row.fails) < ENOUGH and any(self.levels.get(case) == "must" for case in row.fails)
+        ]
+
     @property
     def harmless(self) -> list[str]:
         """Variants that fail no case."""
         return [row.name for row in self.rows if not row.fails]
 
     def text(self) -> str:
-        """Return the file: one variant on a line, so that a change of one case is a small difference."""
+        """Return the file: one variant on a line, so that a change of one case is a small difference.
+
+        Where all cases fail a variant whose ids have a beginning in common, the beginning and a star stand
+        for them.
+        """
         counts = dict(sorted(Counter(self.cases.values()).items()))
-        rows = ",\n".join(f"  {json.dumps(vars(row), ensure_ascii=False)}" for row in self.rows)
+        known = _beginnings(self.cases)
+        folded = (vars(row) | {"fails": _folded(row.fails, known)} for row in self.rows)
+        rows = ",\n".join(f"  {json.dumps(row, ensure_ascii=False)}" for row in folded)
         return (
             f'{{\n"cases": {json.dumps(counts)},\n"variants": [\n{rows}\n],\n'
             f'"cases without a failing variant": {json.dumps(self.unproven)}\n}}\n'
         )
+
+
+def _beginnings(cases: Iterable[str]) -> Counter[str]:
+    """Return how many ids have each beginning that ends with a slash or hyphen."""
+    return Counter(match for case in cases for match in _begins(case))
+
+
+def _begins(case: str) -> Iterator[str]:
+    return (case[: match.end()] for match in re.finditer("[-/]", case))
+
+
+def _folded(fails: Sequence[str], known: Mapping[str, int]) -> list[str]:
+    """Return the ids, each as the shortest beginning with which all of three cases or more are among them."""
+    own = _beginnings(fails)
+    spelled = (
+        next((f"{begin}*" for begin in _begins(case) if own[begin] == known[begin] >= FOLDED), case)
+        for case in fails
+    )
+    return list(dict.fromkeys(spelled))
+
+
+def _unfolded(fails: Iterable[str], cases: Sequence[str]) -> tuple[str, ...]:
+    """Return the ids that ``_folded`` was given; ``cases`` are sorted."""
+    found: set[str] = set()
+    for text in fails:
+        if not text.endswith("*"):
+            found.add(text)
+            continue
+        first = bisect_left(cases, text[:-1])
+        found.update(cases[first : bisect_left(cases, text[:-1] + chr(0x10FFFF))])
+    return tuple(sorted(found))
 
 
 def kinds() -> set[str]:
@@ -142,10 +200,6 @@ def compute(
     With several ``jobs`` the variants are found again by name in each process, so they must be registered.
     """
     variants = light_variants() if variants is None else variants
-    known = kinds()
-    cases = {
-        c.id: c.kind for c in sorted(manifest.cases, key=lambda c: c.id) if c.kind in known and not c.heavy
-    }
     rows = []
     if jobs == 1:
         found = (_row(variant, manifest) for variant in variants)
@@ -156,7 +210,7 @@ def compute(
         root = manifest.root
         with ProcessPoolExecutor(jobs, context, _open_corpus, (root,)) as pool:
             rows = [_counted(row, done) for row in pool.map(_row_by_name, [v.name for v in variants])]
-    return Matrix(tuple(rows), cases)
+    return Matrix(tuple(rows), _run(manifest), _levels(manifest))
 
 
 def _counted(row: Row, done: Callable[[], object]) -> Row:
@@ -181,18 +235,36 @@ def _row_by_name(name: str) -> Row:
     return _row(next(variant for variant in all_variants() if variant.name == name), _OPENED[0])
 
 
-def load(path: Path | None = None) -> tuple[Row, ...]:
-    """Return the rows of the committed matrix. Raises OSError and ValueError."""
+def load(cases: Iterable[str], path: Path | None = None) -> tuple[Row, ...]:
+    """Return the rows of the committed matrix. Raises OSError and ValueError.
+
+    Args:
+        cases: ids of the cases that the matrix is about.
+        path: the file; None takes the project's.
+    """
     raw: dict[str, Any] = json.loads((path or corpus_root() / FILE).read_text(encoding="utf-8"))
+    known = sorted(cases)
     try:
-        return tuple(Row(r["name"], r["kind"], r["about"], tuple(r["fails"])) for r in raw["variants"])
-    except (KeyError, TypeError) as err:
+        return tuple(
+            Row(r["name"], r["kind"], r["about"], _unfolded(r["fails"], known)) for r in raw["variants"]
+        )
+    except (AttributeError, KeyError, TypeError) as err:
         raise ValueError(f"not a matrix ({type(err).__name__}: {err})") from err
 
 
 def committed(manifest: Manifest, path: Path | None = None) -> Matrix:
     """Return the committed matrix over the cases of a manifest. Raises OSError and ValueError."""
-    cases = {
-        c.id: c.kind for c in sorted(manifest.cases, key=lambda c: c.id) if c.kind in kinds() and not c.heavy
+    cases = _run(manifest)
+    return Matrix(load(cases, path), cases, _levels(manifest))
+
+
+def _run(manifest: Manifest) -> dict[str, str]:
+    """Return the kind of each case that variants are run on, by id."""
+    known = kinds()
+    return {
+        c.id: c.kind for c in sorted(manifest.cases, key=lambda c: c.id) if c.kind in known and not c.heavy
     }
-    return Matrix(load(path), cases)
+
+
+def _levels(manifest: Manifest) -> dict[str, str]:
+    return {case.id: case.level for case in manifest.cases if case.choice is None}

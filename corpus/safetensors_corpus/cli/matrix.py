@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from ..broken.matrix import FILE, Matrix, committed, compute, light_variants
+from ..broken.matrix import ENOUGH, FILE, Matrix, committed, compute, light_variants
 from ..document import ManifestError
 from ..manifest import Manifest, corpus_root, load_manifest
 
@@ -49,8 +49,8 @@ def matrix(
     """Show which deliberately broken implementations the cases catch.
 
     Every case must be failed by at least one broken implementation, and every broken implementation must
-    fail at least one case. Without an option the committed matrix is summed up: totals, variants, and the
-    weakest cases, those that a single variant fails.
+    fail at least one case. Without an option the committed matrix is summed up: totals, the weakest cases,
+    which a single variant fails, and thin ice: variants that break a must rule and fail one or two cases.
 
     \b
     Exit status: 0 as it must be, 1 the matrix is not current, a case is failed by
@@ -186,6 +186,11 @@ def _sum_up(found: Matrix, everything: bool) -> None:
         console.print(table)
     if len(weak) > WEAKEST and not everything:
         click.echo(f"{len(weak) - WEAKEST} more with --all")
+    if found.thin:
+        table = _table(f"breaks a must rule, fails fewer than {ENOUGH} cases", "fails", right=(1,))
+        for row in found.thin:
+            table.add_row(row.name, str(len(row.fails)))
+        console.print(table)
 
 
 def _table(*columns: str, right: tuple[int, ...] = ()) -> Table:

@@ -99,9 +99,10 @@ def look_for_news(case: Case, cases: Iterable[Case], folder: Path, jobs: int = 2
 
     Raises OSError and ValueError when the committed results cannot be used.
     """
-    rows = [row for row in matrix.load(folder / matrix.FILE) if row.kind == "read"]
+    known = list(cases)
+    rows = [row for row in matrix.load((c.id for c in known), folder / matrix.FILE) if row.kind == "read"]
     failing = failing_variants(case, {row.name for row in rows})
-    near = [c.id for c in cases if c.kind == "read" and not c.heavy and _codes(c) & _codes(case)]
+    near = [c.id for c in known if c.kind == "read" and not c.heavy and _codes(c) & _codes(case)]
     vectors = {name: frozenset(row.name for row in rows if name in row.fails) for name in near}
     alike = tuple(name for name, vector in vectors.items() if vector == frozenset(failing))
     return News(killed_mutants(case, folder, jobs), tuple(sorted(failing)), alike, len(near))

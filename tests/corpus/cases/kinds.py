@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from safetensors_corpus import Case, Manifest
+from safetensors_corpus import Case, Manifest, load_manifest
 from safetensors_corpus.broken import matrix
 from safetensors_corpus.broken.variant import Variant
 from safetensors_corpus.judging.answer import Answer
@@ -36,7 +36,7 @@ def failures(cases: Iterable[Case], make: Callable[[], Any]) -> dict[str, str]:
 @cache
 def _known() -> dict[str, frozenset[str]]:
     """The committed matrix: variant -> the cases that it fails."""
-    return {row.name: frozenset(row.fails) for row in matrix.load()}
+    return {row.name: frozenset(row.fails) for row in matrix.committed(load_manifest()).rows}
 
 
 def _fails(case: Case, variant: Variant) -> bool:

@@ -211,17 +211,17 @@ def test_a_name_that_plain_tar_cannot_hold_is_an_error(folder: Path) -> None:
 # --- the corpus of this repository -----------------------------------------------------------------------
 
 
-def test_committed_data_stays_below_8_megabytes() -> None:
+def test_committed_data_stays_below_12_megabytes() -> None:
     folder = corpus_root()
     paths = [folder / "corpus.json", *(folder / "schema").rglob("*"), *(folder / "files").rglob("*")]
-    assert sum(p.stat().st_size for p in paths if p.is_file()) < 8_000_000
+    assert sum(p.stat().st_size for p in paths if p.is_file()) < 12_000_000
 
 
 def test_the_real_corpus_can_be_released(written: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(written, tmp_path / "corpus")
     shutil.copytree(corpus_root() / "schema", folder / "schema", dirs_exist_ok=True)
     files = release_files(folder, LICENSE, None)
-    assert len(tar_of(files)[1]) < 12_000_000
+    assert len(tar_of(files)[1]) < 20_000_000
     write_release(files, tmp_path / "dist")
     assert run("diff", folder, next((tmp_path / "dist").glob("*.tar"))).exit_code == 0
 

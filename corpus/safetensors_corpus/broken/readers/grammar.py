@@ -224,6 +224,18 @@ def _cast(value: object) -> int:
     return plain_integer(value)
 
 
+def _zero_otherwise(value: object) -> int:
+    """Convert a number; anything else is zero."""
+    try:
+        return plain_integer(value)
+    except Refused:
+        return 0
+
+
+SIZES = ("range-size", "reversed", "hole", "overlap", "past-end", "trailing")
+"""Checks that compare numbers of the header with each other and with the file."""
+
+
 class _Clamped(SmallReader):
     """Cuts the data at offsets that may lie anywhere behind it."""
 
@@ -303,6 +315,12 @@ VARIANTS: tuple[Variant, ...] = (
     reading("json-constants", "Takes NaN and infinities where no integer is needed.", _constants()),
     reading("json-constants-cast", "Crashes on NaN and infinities in integers.",
             _constants(dimension=_cast, offset=_cast)),
+    reading("numbers-guessed", "Takes what is no number for zero, and compares no sizes.",
+            replace(IGNORING, dimension=_zero_otherwise, offset=_zero_otherwise).without(*SIZES)),
+    reading("numbers-by-look", "Takes any word for a number, and compares no sizes.",
+            _lax(NOT_PARSED.number, _as_strtoull).without(*SIZES)),
+    reading("json-skips-letters", "Skips letters between tokens.",
+            replace(IGNORING, grammar=Grammar(space=r"[ \t\n\rA-Za-z]*"))),
     reading("offset-clamped", "Cuts the data at offsets behind its end.",
             _Clamped(grammar=_constants().grammar)),
 )  # fmt: skip

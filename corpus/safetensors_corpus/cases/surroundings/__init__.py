@@ -2,6 +2,6 @@
 
 ``model`` has the words for models; ``tensors``, ``strings``, ``numbers`` and ``tokens`` are four of them,
 with the faults that are combined with their properties.
-``sets`` reads the committed rows and makes the files.
+``sets`` reads the committed rows, ``covered`` makes a case of each.
 ``python -m tools.covering`` searches rows and writes ``docs/covering.md``.
 """

@@ -12,7 +12,7 @@ from itertools import combinations, product
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from safetensors_corpus.author.file import FileBuilder
+    from ...author.file import FileBuilder
 
 Row = Mapping[str, str]
 """Property -> level."""
@@ -61,7 +61,6 @@ class Topic:
         rules: the rule that is broken, then others that the file is about, or a function of the row.
         codes: fitting fault codes, the primary one first, or a function of the row; empty for valid files.
         only: property -> levels among which the topic can stand; other properties are free.
-        choice: for a row whose answer is left open, the choice that leaves it so.
     """
 
     about: str
@@ -69,7 +68,6 @@ class Topic:
     rules: tuple[str, ...] | Callable[[Row], tuple[str, ...]]
     codes: tuple[str, ...] | Callable[[Row], tuple[str, ...]] = ()
     only: Levels = field(default_factory=dict)
-    choice: Callable[[Row], str | None] = lambda _row: None
 
     def rules_of(self, row: Row) -> tuple[str, ...]:
         """Return the rules that the file of a row is about, the main one first."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from safetensors_corpus.author.file import FileBuilder, filled
-
+from ...author.file import FileBuilder, filled
 from .model import Exclusion, Model, Property, Row, Topic
 from .scene import FIELD_ORDERS, padding
 
@@ -25,7 +24,7 @@ PROPERTIES = {
         "space beside numbers", {"nospace": "", "blanks": "between spaces", "lines": "between line feeds"}
     ),
     "fields": Property("order of the fields", {"dso": "", "osd": "offsets first"}),
-    "metadata": Property("metadata", {"bare": "", "metafirst": "behind metadata"}),
+    "metadata": Property("metadata", {"bare": "", "mfirst": "behind metadata"}),
     "padding": Property("where the header ends", {"pad8": "", "tight": "header not padded"}),
 }
 EXCLUSIONS = (
@@ -38,7 +37,7 @@ EXCLUSIONS = (
 _SPACES = {"nospace": "", "blanks": "  ", "lines": "\n"}
 
 
-def _write(row: Row, f: FileBuilder, spell: str, beside: int = 1) -> None:
+def _write(row: Row, f: FileBuilder, spell: str) -> None:
     """Tell the builder of three U8 tensors or one, with one number spelled as ``spell`` has it."""
     subject = 2 if row["tensor"] == "lasttensor" else 0
     size = {"few": 8, "five": 10_000, "zero": 0}[row["digits"]]
@@ -46,8 +45,7 @@ def _write(row: Row, f: FileBuilder, spell: str, beside: int = 1) -> None:
         # The begin of the last is what lies in front of it.
         count = size if index == subject or row["number"] == "abegin" else 4
         begin = f.position
-        other = beside if index == subject else 1
-        shape = {"solitary": [count], "leading": [count, other], "trailing": [other, count]}[row["dims"]]
+        shape = {"solitary": [count], "leading": [count, 1], "trailing": [1, count]}[row["dims"]]
         numbers = [*map(str, shape), str(begin), str(begin + count)]
         if index == subject:
             at = {"adim": int(row["dims"] == "trailing"), "abegin": len(shape), "anend": len(shape) + 1}
@@ -62,9 +60,25 @@ def _write(row: Row, f: FileBuilder, spell: str, beside: int = 1) -> None:
         order = FIELD_ORDERS[row["fields"]]
         data = filled(str(index), "U8", count) if count <= 4096 else bytes([index + 1]) * count
         f.tensor("abc"[index], "U8", shape, data, fields=fields, order=order)
-    if row["metadata"] == "metafirst":
+    if row["metadata"] == "mfirst":
         f.metadata({"format": "pt"}, at=0)
     f.padding = padding(row, f.header_size)
+
+
+_VALID_BY = {
+    "blanks": "HDR-08",
+    "lines": "HDR-08",
+    "zero": "SHP-04",
+    "osd": "ENT-06",
+    "tight": "OFF-11",
+    "mfirst": "MET-01",
+}
+"""Level -> the rule by which a file with it is valid."""
+
+
+def _valid_by(row: Row) -> tuple[str, ...]:
+    rules = (rule for level, rule in _VALID_BY.items() if level in row.values())
+    return tuple(dict.fromkeys((*rules, "SHP-01")))
 
 
 _RULES = {
@@ -108,14 +122,7 @@ NUMBERS = Model(
     PROPERTIES,
     EXCLUSIONS,
     {
-        "number": Topic("a valid number", lambda row, f: _write(row, f, "{n}"), ("HDR-08", "SHP-01")),
-        "number-large": Topic(
-            "a dimension beside a zero that is no exact double",
-            lambda row, f: _write(row, f, "{n}", beside=(1 << 53) + 1),
-            ("SHP-11", "SHP-04"),
-            only={"number": ("adim",), "dims": ("leading", "trailing"), "digits": ("zero",)},
-            choice=lambda _row: "large-dimension",
-        ),
+        "number": Topic("a valid number", lambda row, f: _write(row, f, "{n}"), _valid_by),
         **{
             f"number-{name}": _topic(about, spell, kind)
             for name, spell, kind, about in (

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from safetensors_corpus.author.file import FileBuilder, json_text, pattern
-
+from ...author.file import FileBuilder, json_text, pattern
 from .model import Exclusion, Model, Property, Row, Topic
 from .scene import padding
 
@@ -39,7 +38,7 @@ PIECES: Mapping[str, tuple[bytes, str, str]] = {
 }
 """Level -> spelling in the header, the text, the phrase for titles."""
 CONTROLS = ("newline", "formfeed", "backspace", "tab", "nul", "del")
-"""Pieces that are control characters; whether a reader takes them in names is a choice (ENT-08)."""
+"""Pieces that are control characters; whether a reader takes them in names is a choice."""
 AROUND = {
     "letters": (b"ab", "ab"),
     "escapes": (rb"\t\u00e9", "\té"),
@@ -75,10 +74,15 @@ PROPERTIES = {
         "strings of its kind",
         {"sole": "", "ahead": "the first of three", "behind": "the last of three"},
     ),
-    "metadata": Property("place of the metadata", {"metafirst": "", "metalast": "metadata last"}),
+    "metadata": Property("place of the metadata", {"mfirst": "", "mlast": "metadata last"}),
     "padding": Property("where the header ends", {"pad8": "", "tight": "header not padded"}),
 }
 EXCLUSIONS = (
+    Exclusion(
+        ("where", "piece"),
+        lambda r: r["where"] == "asname" and r["piece"] in CONTROLS,
+        "control characters in names are a choice",
+    ),
     Exclusion(
         ("where", "around"),
         lambda r: r["where"] == "asname" and r["around"] == "escapes",
@@ -127,7 +131,7 @@ def _write(row: Row, f: FileBuilder, spelled: bytes, text: str | None) -> None:
     elif row["where"] == "asvalue":
         spelled_map = [b'"%d":%b' % (n, value) for n, (value, _) in enumerate(strings)]
         mapping = {str(n): value for n, (_, value) in enumerate(strings)}
-    place = 0 if row["metadata"] == "metafirst" else None
+    place = 0 if row["metadata"] == "mfirst" else None
     f.metadata(mapping, raw=b"{" + b",".join(spelled_map) + b"}", at=place)
     f.padding = padding(row, f.header_size)
 
@@ -155,22 +159,15 @@ _VALID_BY = {
     "last": "HDR-01",
     "highest": "HDR-01",
     "accents": "HDR-01",
-    "letter": "HDR-19",
     "combining": "HDR-19",
-    "space": "HDR-19",
     "reserved": "MET-05",
 }
 
 
 def _valid_by(row: Row) -> tuple[str, ...]:
-    main = "HDR-15" if b"\\" in PIECES[row["piece"]][0] else _VALID_BY.get(row["piece"], "HDR-19")
     kind = "ENT-08" if row["where"] == "asname" else "MET-04"
+    main = "HDR-15" if b"\\" in PIECES[row["piece"]][0] else _VALID_BY.get(row["piece"], "MET-04")
     return tuple(dict.fromkeys((main, kind, "HDR-19")))
-
-
-def _unusual(row: Row) -> str | None:
-    """Return the choice that a name with a control character falls under."""
-    return "unusual-names" if row["where"] == "asname" and row["piece"] in CONTROLS else None
 
 
 def _broken(about: str, rule: str, spelled: bytes) -> Topic:
@@ -211,7 +208,7 @@ STRINGS = Model(
     PROPERTIES,
     EXCLUSIONS,
     {
-        "string": Topic("a valid string", _valid, _valid_by, choice=_unusual),
+        "string": Topic("a valid string", _valid, _valid_by),
         **{
             name: _broken(f"{about} in a string", "HDR-01", spelled)
             for name, (spelled, about) in _BYTES.items()

@@ -9,15 +9,14 @@ from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING
 
-from safetensors_corpus.author.file import json_text
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
+from ...author.file import json_text
 from .model import Levels, Row, Topic
 from .scene import scene
 
 if TYPE_CHECKING:
-    from safetensors_corpus.author.file import FileBuilder
-
+    from ...author.file import FileBuilder
     from .scene import Scene, Tensor
 
 Declare = Callable[["Scene"], None]
@@ -610,7 +609,7 @@ _FIELDS = {
         "a second metadata map behind all tensors",
         "HDR-11",
         "HDR_DUP_KEY",
-        {"metadata": ("metafirst", "metalast")},
+        {"metadata": ("mfirst", "mlast")},
         finish=_metadata('{"format":"np"}'),
     ),
     "metadata-array": _fault(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from safetensors_corpus.author.file import FileBuilder
-
+from ...author.file import FileBuilder
 from .model import Exclusion, Levels, Model, Property, Row, Topic
 from .scene import padding
 
@@ -31,7 +30,7 @@ PROPERTIES = {
         "tensors",
         {"onetensor": "", "firsttensor": "in the first of three", "lasttensor": "in the last of three"},
     ),
-    "metadata": Property("place of the metadata", {"metafirst": "", "metalast": "metadata last"}),
+    "metadata": Property("place of the metadata", {"mfirst": "", "mlast": "metadata last"}),
     "padding": Property(
         "where the header ends",
         {"pad8": "", "tight": "header not padded", "longpad": "5,000 spaces of padding"},
@@ -61,7 +60,7 @@ def _write(row: Row, f: FileBuilder, broken: Broken, behind: bytes = b"", last: 
         members.append(f'"{"abc"[index]}":' + container("entry", "{", fields, "}", here))
         f.gap(8, index + 1)
     metadata = '"__metadata__":' + container("map", "{", ['"format":"pt"', '"k":"v"'], "}")
-    members.insert(0 if row["metadata"] == "metafirst" else count, metadata)
+    members.insert(0 if row["metadata"] == "mfirst" else count, metadata)
     header = container("header", "{", members, "}").encode()
     f.header = header + behind + padding(row, len(header)) + last
 

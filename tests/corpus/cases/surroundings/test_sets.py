@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import combinations, product
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from safetensors_corpus.author.file import FileBuilder
 from safetensors_corpus.broken.correct.json import Refused
 from safetensors_corpus.broken.correct.reader import READER
+from safetensors_corpus.cases.surroundings.covered import case_of
+from safetensors_corpus.cases.surroundings.model import Exclusion, Model, Property, Topic
+from safetensors_corpus.cases.surroundings.sets import MODELS, rows, topics
 from safetensors_reference import explain, rule_book
-from tools.covering.model import Exclusion, Model, Property, Topic
-from tools.covering.sets import MODELS, Made, files, rows
 
-TOPICS = [(model, topic) for model in MODELS for topic in model.topics]
-BY_TOPIC = pytest.mark.parametrize(("model", "topic"), TOPICS, ids=[topic for _, topic in TOPICS])
+OF_TOPIC = topics()
+BY_TOPIC = pytest.mark.parametrize(
+    ("model", "topic"), [(model, topic) for topic, model in OF_TOPIC.items()], ids=list(OF_TOPIC)
+)
 ROWS = rows()
 
 
@@ -110,16 +116,29 @@ def test_a_line_that_names_no_row_is_refused(line: str, why: str) -> None:
         rows(f"whole usual\n{line}\n")
 
 
-MADE = {made.name: made for made in files()}
+class Made(NamedTuple):
+    """The file of a row; ``content`` is None where a reader must refuse it."""
+
+    name: str
+    data: bytes
+    content: dict[str, Any] | None
 
 
-def files_of(model: Model, topic: str) -> list[Made]:
-    return [MADE[f"{topic}-{model.slug(row)}"] for row in ROWS[topic]]
+@cache
+def files_of(topic: str) -> list[Made]:
+    """Return the files of a topic, in the order of its rows."""
+    out, model = [], OF_TOPIC[topic]
+    for row in ROWS[topic]:
+        case, builder = case_of(model, topic, row), FileBuilder()
+        case.body(builder, *case.arguments)
+        content = None if model.topics[topic].codes else builder.content()
+        out.append(Made(case.id, builder.render(), content))
+    return out
 
 
 @BY_TOPIC
 def test_a_reader_that_shares_no_code_agrees(model: Model, topic: str) -> None:
-    for made in files_of(model, topic):
+    for made in files_of(topic):
         if made.content is None:
             with pytest.raises(Refused):
                 READER.content(made.data)
@@ -146,7 +165,7 @@ ALSO = {
 @BY_TOPIC
 def test_the_rule_and_the_code_named_first_are_what_the_strict_reader_finds(model: Model, topic: str) -> None:
     about = model.topics[topic]
-    for row, made in zip(ROWS[topic], files_of(model, topic), strict=True):
+    for row, made in zip(ROWS[topic], files_of(topic), strict=True):
         faults = explain(made.data, "hardened").faults
         if made.content is not None:
             assert not faults, made.name
@@ -164,14 +183,16 @@ def test_every_rule_and_code_exists_and_the_rule_is_a_must(model: Model, topic: 
         assert set(about.rules_of(row)) <= book.rules.keys()
         if about.codes_of(row):
             assert book.rules[about.rules_of(row)[0]].level == "must"
-        assert about.choice(row) in (None, *book.choices)
+
+
+EVERY = [made for topic in OF_TOPIC for made in files_of(topic)]
 
 
 def test_tensors_of_one_file_that_could_be_taken_for_each_other_hold_other_bytes() -> None:
-    for made in MADE.values():
+    for made in EVERY:
         full = [t for t in (made.content or {"tensors": ()})["tensors"] if t["nbytes"] >= 8]
         assert len({t["sha256"] for t in full}) == len(full), made.name
 
 
 def test_files_are_small() -> None:
-    assert max(len(made.data) for made in MADE.values()) <= 1 << 20
+    assert max(len(made.data) for made in EVERY) <= 1 << 20

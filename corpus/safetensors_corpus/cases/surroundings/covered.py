@@ -1,0 +1,55 @@
+"""The cases of the area ``surroundings``: one for each row of the covering sets."""
+
+from __future__ import annotations
+
+from ...author.case import ACCEPT, CaseFunction, Importance, Reject, register
+from ...author.file import FileBuilder
+from ...steps import KINDS
+from .model import Model, Row, Topic
+from .sets import rows, topics
+
+AREA = "surroundings"
+IMPORTANCE: dict[str, Importance] = {
+    **dict.fromkeys(("FRM-02", "FRM-04", "FRM-05", "OFF-01", "OFF-03", "OFF-04", "OFF-05"), "critical"),
+    **dict.fromkeys(("OFF-06", "OFF-07", "OFF-08", "OFF-09", "OFF-12", "HDR-09", "HDR-10"), "high"),
+    **dict.fromkeys(("HDR-11", "HDR-12", "FRM-07", "SHP-03", "SHP-04"), "high"),
+    "SHP-05": "critical",
+}
+"""Rule that a file breaks -> how bad it is to read the file all the same; medium for the others."""
+
+
+def case_of(model: Model, name: str, row: Row) -> CaseFunction:
+    """Return the case of a row of the topic ``name``."""
+    topic = model.topics[name]
+    rules, codes = topic.rules_of(row), topic.codes_of(row)
+    phrase = ", ".join(
+        prop.levels[row[key]] for key, prop in model.properties.items() if prop.levels[row[key]]
+    )
+    about = topic.about[0].upper() + topic.about[1:]
+    return CaseFunction(
+        id=f"{AREA}/{name}-{model.slug(row)}",
+        title=f"{about}: {phrase or 'nothing else is unusual'}.",
+        description="",
+        rules=rules,
+        choice=None,
+        options={"": Reject(codes) if codes else ACCEPT},
+        body=_build,
+        arguments=(topic, row),
+        level=None,
+        importance=IMPORTANCE.get(rules[0], "medium") if codes else "medium",
+        steps=KINDS["read"].steps,
+        smoke=False,
+        bugs=(),
+        heavy=False,
+        source={"kind": "covering"},
+    )
+
+
+def _build(f: FileBuilder, topic: Topic, row: Row) -> None:
+    topic.make(row, f)
+
+
+_ROWS = rows()
+for _topic, _model in topics().items():
+    for _row in _ROWS[_topic]:
+        register(case_of(_model, _topic, _row))
