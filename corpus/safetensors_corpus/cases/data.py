@@ -122,6 +122,25 @@ def subnormals(f: FileBuilder, value: str) -> None:
     _bits(f, value, [(0, 0, 1), (1, 0, 1), (0, 0, -1), (1, 0, -1), (0, 1, 0)])
 
 
+_SPECIAL = [(0, -1, 0), (1, -1, 0), (0, 0, 0), (1, 0, 0), (0, 0, 1), (1, 0, 1), (0, 0, -1), (1, 0, -1)]
+"""Infinities, zeros, the smallest and the largest subnormal numbers, each with both signs."""
+
+
+@accepts("DAT-04", over=FLOATS)
+def special_values_in_last_of_three(f: FileBuilder, value: str) -> None:
+    """Infinities, zeros and subnormal numbers in $value behind two other tensors."""
+    f.tensor("a", "U8", [4])
+    f.tensor("b", "F32", [3])
+    _bits(f, value, _SPECIAL)
+
+
+@accepts("DAT-04", over=FLOATS)
+def special_values_among_others(f: FileBuilder, value: str) -> None:
+    """Infinities, zeros and subnormal numbers in $value, among ordinary ones, before another tensor."""
+    _bits(f, value, [(0, 1, 0), *_SPECIAL, (0, 1, 1)])
+    f.tensor("a", "F32", [3])
+
+
 @accepts("DTY-08 DAT-04")
 def complex_nan(f: FileBuilder) -> None:
     """Complex numbers with NaN, infinity and negative zero in one part each."""

@@ -57,6 +57,15 @@ def one_byte_more(f: FileBuilder, value: str) -> None:
     f.tensor("w", value, [8], pattern("w", size_of(value, [8]) + 1))
 
 
+@rejects("DTY-05 OFF-05", codes="OFF_SIZE_MISMATCH", importance="high", over=CODES)
+def one_byte_more_among_three(f: FileBuilder, value: str) -> None:
+    """Two rows of eight $value elements between others; the range has one byte more than they need."""
+    f.tensor("before", "U8", [3])
+    f.tensor("w", value, [2, 8], pattern("w", size_of(value, [2, 8]) + 1))
+    f.tensor("behind", "F32", [2])
+    f.metadata({"format": "pt"})
+
+
 @rejects(
     "DTY-05 OFF-05",
     codes="OFF_SIZE_MISMATCH",

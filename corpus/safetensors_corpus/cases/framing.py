@@ -238,6 +238,20 @@ def length_prefix_twice(f: FileBuilder) -> None:
     f.prefix = f.render()[:8]
 
 
+@rejects(
+    "FRM-01",
+    codes=OVER_LIMIT,
+    over={
+        "empty-tensor": b'{"w":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}',
+        "metadata": b'{"__metadata__":{"format":"pt"},"w":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}ab',
+        "padded": b'{"w":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}     abcd',
+    },
+)
+def header_comes_first(f: FileBuilder, value: bytes) -> None:
+    """The length prefix is missing ($slug)."""
+    _whole(f, value)
+
+
 @rejects("FRM-01", codes=OVER_LIMIT)
 def no_length_prefix(f: FileBuilder) -> None:
     """The file starts with the header text, the length prefix is missing."""

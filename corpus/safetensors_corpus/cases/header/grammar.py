@@ -27,6 +27,8 @@ FIELDS = '"dtype":"F32","shape":[2],"data_offsets":[0,8]'
         "number": "0",
         "null": "null",
         "spaces": "        ",
+        "spaces-64": " " * 64,
+        "spaces-4096": " " * 4096,
     },
 )
 def not_object(f: FileBuilder, value: str) -> None:

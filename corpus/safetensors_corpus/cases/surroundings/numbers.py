@@ -37,7 +37,7 @@ EXCLUSIONS = (
 _SPACES = {"nospace": "", "blanks": "  ", "lines": "\n"}
 
 
-def _write(row: Row, f: FileBuilder, spell: str) -> None:
+def _write(row: Row, f: FileBuilder, spell: str, beside: int = 1) -> None:
     """Tell the builder of three U8 tensors or one, with one number spelled as ``spell`` has it."""
     subject = 2 if row["tensor"] == "lasttensor" else 0
     size = {"few": 8, "five": 10_000, "zero": 0}[row["digits"]]
@@ -45,7 +45,8 @@ def _write(row: Row, f: FileBuilder, spell: str) -> None:
         # The begin of the last is what lies in front of it.
         count = size if index == subject or row["number"] == "abegin" else 4
         begin = f.position
-        shape = {"solitary": [count], "leading": [count, 1], "trailing": [1, count]}[row["dims"]]
+        other = beside if index == subject else 1
+        shape = {"solitary": [count], "leading": [count, other], "trailing": [other, count]}[row["dims"]]
         numbers = [*map(str, shape), str(begin), str(begin + count)]
         if index == subject:
             at = {"adim": int(row["dims"] == "trailing"), "abegin": len(shape), "anend": len(shape) + 1}
@@ -123,6 +124,12 @@ NUMBERS = Model(
     EXCLUSIONS,
     {
         "number": Topic("a valid number", lambda row, f: _write(row, f, "{n}"), _valid_by),
+        "number-wide": Topic(
+            "a dimension of 2^50 beside a zero",
+            lambda row, f: _write(row, f, "{n}", beside=1 << 50),
+            ("SHP-04", "SHP-11"),
+            only={"number": ("adim",), "dims": ("leading", "trailing"), "digits": ("zero",)},
+        ),
         **{
             f"number-{name}": _topic(about, spell, kind)
             for name, spell, kind, about in (

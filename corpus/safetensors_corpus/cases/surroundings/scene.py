@@ -49,7 +49,7 @@ METADATA = {"format": "pt", "note": "é"}
 MAPS = {"pairs": METADATA, "emptymap": {}, "manykeys": {f"key {n}": "v" * n for n in range(30)}}
 NAN_BYTES = {"F32": "0100a07f", "F64": "010000000000f47f", "BF16": "a17f", "C64": "0100a07f0200a0ff"}
 """Dtype -> a signalling NaN; of the others FF stands for it."""
-CONTENTS = {"zeros": b"\0", "spaces": b" ", "braces": b"{}"}
+CONTENTS = {"zeros": b"\0", "spaces": b" ", "braces": b"{}", "archives": b"PK\x03\x04"}
 
 
 @dataclass

@@ -35,6 +35,12 @@ PIECES: Mapping[str, tuple[bytes, str, str]] = {
     "brace": (b'{\\"a\\":[1]}', '{"a":[1]}', "JSON"),
     "loosebrace": (b'{ \\"b\\" : 1.0 }', '{ "b" : 1.0 }', "JSON with spaces"),
     "reserved": (b"__metadata__", "__metadata__", "the reserved key"),
+    "markup": (b"<b>", "<b>", "markup"),
+    "shell": (b"$(id)`id`;x", "$(id)`id`;x", "what a shell expands"),
+    "rightleft": ("\u202e".encode(), "\u202e", "a bidirectional control"),
+    "cyrillic": ("\u0430\u0435".encode(), "\u0430\u0435", "Cyrillic letters that look Latin"),
+    "seven": (b"7", "7", "a digit"),
+    "fieldname": (b"dtype", "dtype", "the name of a field"),
 }
 """Level -> spelling in the header, the text, the phrase for titles."""
 CONTROLS = ("newline", "formfeed", "backspace", "tab", "nul", "del")
@@ -45,7 +51,7 @@ AROUND = {
     "accents": ("ñö".encode(), "ñö"),
     "quotes": (rb"\"\\", '"\\'),
 }
-LENGTHS = {"short": 0, "s300": 300, "s5000": 5000}
+LENGTHS = {"short": 0, "s300": 300, "s5000": 5000, "s40k": 40_000}
 
 PROPERTIES = {
     "where": Property(
@@ -68,7 +74,14 @@ PROPERTIES = {
         },
     ),
     "length": Property(
-        "length of the string", {"short": "", "s300": "in 300 characters", "s5000": "in 5,000 characters"}
+        "length of the string",
+        {
+            "short": "",
+            "s300": "in 300 characters",
+            "s5000": "in 5,000 characters",
+            "s40k": "in 40,000 characters",
+        },
+        ("short", "s300", "s5000"),
     ),
     "others": Property(
         "strings of its kind",
@@ -160,6 +173,8 @@ _VALID_BY = {
     "highest": "HDR-01",
     "accents": "HDR-01",
     "combining": "HDR-19",
+    "rightleft": "HDR-19",
+    "cyrillic": "HDR-19",
     "reserved": "MET-05",
 }
 

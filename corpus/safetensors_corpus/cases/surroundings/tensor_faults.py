@@ -122,6 +122,31 @@ def _far(_f: FileBuilder, tensor: Tensor) -> None:
     tensor.begin = tensor.end = 1 << 20
 
 
+def _from_file(row: Row, f: FileBuilder) -> None:
+    """Count all offsets from the start of the file; longer numbers make a longer header, so try again."""
+    start = 0
+    while True:
+        trial, made = type(f)(), scene(row)
+        _shifted(made, start)
+        made.write(trial)
+        made.pad(trial)
+        found = 8 + int.from_bytes(trial.render()[:8], "little")
+        if found <= start:
+            break
+        start = found
+    made = scene(row)
+    _shifted(made, start)
+    made.write(f)
+    made.pad(f)
+
+
+def _shifted(made: Scene, start: int) -> None:
+    place = start
+    for tensor in made.tensors:
+        tensor.begin, place = place, place + len(tensor.data)
+        tensor.end = place
+
+
 def _gap(count: int) -> Change:
     return lambda f, _tensor: f.gap(count)
 
@@ -246,6 +271,14 @@ def _misspelled(name: str, other: str) -> Declare:
         made.subject.fields.update({name: None, other: made.subject.true_fields[name]})
 
     return declare
+
+
+def _renamed_offsets(other: str) -> Change:
+    def change(f: FileBuilder, tensor: Tensor) -> None:
+        right = json_text([f.position, f.position + len(tensor.data)])
+        tensor.fields.update({"data_offsets": None, other: right})
+
+    return change
 
 
 def _dtype(form: Callable[[str], str]) -> Declare:
@@ -517,6 +550,35 @@ _SHAPES = {
         NO_NUMBER,
         declare=_dimensions(lambda d: [f"[{','.join(d)}]"]),
     ),
+    "shape-text": _fault(
+        "a shape inside a string",
+        "SHP-01",
+        "SHP_BAD_TYPE",
+        declare=lambda made: made.subject.fields.update(shape=json_text(json_text(made.subject.shape))),
+    ),
+    "shape-number": _fault(
+        "a bare number for a shape of one dimension",
+        "SHP-01",
+        "SHP_BAD_TYPE",
+        {"rank": ("r1",)},
+        declare=lambda made: made.subject.fields.update(shape=str(made.subject.shape[0])),
+    ),
+    "shape-object": _fault(
+        "a shape written as an object",
+        "SHP-01",
+        "SHP_BAD_TYPE",
+        declare=lambda made: made.subject.fields.update(
+            shape=json_text({str(n): dim for n, dim in enumerate(made.subject.shape)})
+        ),
+    ),
+    "dim-true": _fault(
+        "true for a dimension of one",
+        "SHP-01",
+        NO_NUMBER,
+        WITH_DIMS,
+        {"size": ("one",)},
+        declare=_dimensions(lambda dims: ["true", *dims[1:]]),
+    ),
     "shape-null": _fault("null for the shape", "SHP-01", "SHP_BAD_TYPE", declare=_field("shape", "null")),
 }
 _FIELDS = {
@@ -539,6 +601,22 @@ _FIELDS = {
     "begin-null": _fault(
         "null for the begin", "OFF-01", INTEGER, change=_offsets(lambda _, b: f"[null,{b}]")
     ),
+    "offsets-nested": _fault(
+        "offsets inside another array", "OFF-01", PAIR, change=_offsets(lambda a, b: f"[[{a},{b}]]")
+    ),
+    "offsets-booleans": _fault(
+        "false and true for zero and one",
+        "OFF-01",
+        INTEGER,
+        {"size": ("one",), "dtype": ("u8", "f8"), "place": ("only", "first"), "beside": ("even", "alike")},
+        change=_offsets(lambda _a, _b: "[false,true]"),
+    ),
+    "offsets-from-file": Topic(
+        "offsets that count from the start of the file",
+        _from_file,
+        ("OFF-07", "OFF-04"),
+        ("OFF_HOLE", "OFF_OUT_OF_BOUNDS"),
+    ),
     "third-offset": _fault("three offsets", "OFF-01", PAIR, change=_offsets(lambda a, b: f"[{a},{b},{b}]")),
     "single-offset": _fault("one offset", "OFF-01", PAIR, change=_offsets(lambda _, b: f"[{b}]")),
     "offsets-object": _fault(
@@ -551,6 +629,21 @@ _FIELDS = {
     ),
     "dtype-misnamed": _fault(
         "a dtype under a name with a capital", "ENT-05", MISSPELLED, declare=_misspelled("dtype", "Dtype")
+    ),
+    "offsets-renamed": _fault(
+        "data_offsets under the name offsets",
+        "ENT-03",
+        MISSPELLED,
+        change=_renamed_offsets("offsets"),
+    ),
+    "offsets-camel": _fault(
+        "data_offsets in camel case", "ENT-05 ENT-03", MISSPELLED, change=_renamed_offsets("dataOffsets")
+    ),
+    "field-and-space": _fault(
+        "a field name with a space behind it",
+        "ENT-05 ENT-03",
+        MISSPELLED,
+        declare=_misspelled("dtype", "dtype "),
     ),
     "shape-misnamed": _fault(
         "a shape under a name with one letter more",
@@ -580,6 +673,36 @@ _FIELDS = {
         "a dtype that does not exist", "DTY-01", "DTY_UNKNOWN", declare=_dtype(lambda _: "F33")
     ),
     "dtype-lower": _fault("a dtype in small letters", "DTY-01", "DTY_UNKNOWN", declare=_dtype(str.lower)),
+    "dtype-bare": _fault(
+        "a dtype without quotes",
+        "HDR-07",
+        ("HDR_NOT_JSON", "DTY_BAD_TYPE"),
+        declare=lambda made: made.subject.fields.update(dtype=made.subject.dtype),
+    ),
+    "dtype-wide": _fault(
+        "a dtype whose first letter is a fullwidth one",
+        "DTY-01",
+        "DTY_UNKNOWN",
+        declare=_dtype(lambda code: chr(ord(code[0]) + 0xFEE0) + code[1:]),
+    ),
+    "dtype-and-nul": _fault(
+        "a dtype with an escaped NUL behind it",
+        "DTY-01",
+        "DTY_UNKNOWN",
+        declare=_dtype(lambda code: f"{code}\0"),
+    ),
+    "dtype-object": _fault(
+        "a dtype inside an object",
+        "DTY-02",
+        "DTY_BAD_TYPE",
+        declare=lambda made: made.subject.fields.update(dtype=json_text({"name": made.subject.dtype})),
+    ),
+    "word-cut": _fault(
+        "an unknown field whose value is a word that is cut off",
+        "HDR-07",
+        ("HDR_NOT_JSON", "ENT_UNKNOWN_FIELD"),
+        declare=lambda made: made.subject.fields.update(extra="tru"),
+    ),
     "dtype-and-space": _fault(
         "a dtype with a space behind it", "DTY-01", "DTY_UNKNOWN", declare=_dtype(lambda code: code + " ")
     ),

@@ -71,6 +71,7 @@ PROPERTIES = {
             "zeros": "all bytes zero",
             "spaces": "all bytes spaces",
             "braces": "bytes that are braces",
+            "archives": "bytes that begin an archive",
             "nans": "elements that are signalling NaNs",
         },
         ("mixed",),

@@ -42,7 +42,15 @@ Broken = Callable[[str, Sequence[str], str, Row], str]
 """Opening token, items, closing token, row -> the text of the container with the mistake."""
 
 
-def _write(row: Row, f: FileBuilder, broken: Broken, behind: bytes = b"", last: bytes = b"") -> None:
+def _write(
+    row: Row,
+    f: FileBuilder,
+    broken: Broken,
+    behind: bytes = b"",
+    last: bytes = b"",
+    encoding: str = "utf-8",
+    first: bytes = b"",
+) -> None:
     count = 1 if row["tensors"] == "onetensor" else 3
     subject = 2 if row["tensors"] == "lasttensor" else 0
 
@@ -61,7 +69,7 @@ def _write(row: Row, f: FileBuilder, broken: Broken, behind: bytes = b"", last: 
         f.gap(8, index + 1)
     metadata = '"__metadata__":' + container("map", "{", ['"format":"pt"', '"k":"v"'], "}")
     members.insert(0 if row["metadata"] == "mfirst" else count, metadata)
-    header = container("header", "{", members, "}").encode()
+    header = first + container("header", "{", members, "}").encode(encoding)
     f.header = header + behind + padding(row, len(header)) + last
 
 
@@ -136,6 +144,21 @@ def _behind(about: str, rules: str, text: bytes, last: bytes = b"") -> Topic:
     return Topic(about, lambda row, f: _write(row, f, plain, text, last), tuple(rules.split()), codes, WHOLE)
 
 
+def _before(about: str, rules: str, text: bytes = b"", encoding: str = "utf-8") -> Topic:
+    """Return the topic of bytes in front of the opening brace."""
+    codes: tuple[str, ...] = ("HDR_BAD_START", "HDR_NOT_JSON", "HDR_NOT_OBJECT")
+    if encoding != "utf-8":
+        codes = ("HDR_NOT_UTF8", *codes)
+    plain = _closed(lambda closing: closing)
+    return Topic(
+        about,
+        lambda row, f: _write(row, f, plain, encoding=encoding, first=text),
+        tuple(rules.split()),
+        codes,
+        WHOLE,
+    )
+
+
 TOKENS = Model(
     "tokens",
     PROPERTIES,
@@ -172,6 +195,25 @@ TOKENS = Model(
         "letter-behind": _behind("a letter behind the brace", "HDR-03 HDR-06", b"x"),
         "letter-behind-spaces": _behind("a letter behind seven spaces", "HDR-03 HDR-06", b"       x"),
         "letter-last": _behind("a letter behind all padding", "HDR-03", b"", b"x"),
+        "mark-behind": _behind("a byte-order mark behind the brace", "HDR-05 HDR-03", b"\xef\xbb\xbf"),
+        "comma-behind": _behind("a comma behind the brace", "HDR-03", b","),
+        "form-feed-behind": _behind("a form feed behind the brace", "HDR-03", b"\f"),
+        "no-break-space-behind": _behind("a no-break space behind the brace", "HDR-03", b"\xc2\xa0"),
+        "mark-before": _before("a byte-order mark before the brace", "HDR-05 HDR-02", b"\xef\xbb\xbf"),
+        "nul-before": _before("a NUL before the brace", "HDR-02", b"\0"),
+        "form-feed-before": _before("a form feed before the brace", "HDR-02", b"\f"),
+        "no-break-space-before": _before("a no-break space before the brace", "HDR-02", b"\xc2\xa0"),
+        "in-array": Topic(
+            "the header object inside an array",
+            lambda row, f: _write(row, f, _closed(lambda closing: f"{closing}]"), first=b"["),
+            ("HDR-06",),
+            ("HDR_NOT_OBJECT", "HDR_BAD_START", "HDR_NOT_JSON"),
+            WHOLE,
+        ),
+        "utf-16-little": _before("a header in UTF-16", "HDR-01 HDR-05", b"\xff\xfe", "utf-16-le"),
+        "utf-16-big": _before(
+            "a header in UTF-16, high bytes first", "HDR-01 HDR-05", b"\xfe\xff", "utf-16-be"
+        ),
         "nul-last": _behind("a NUL behind all padding", "HDR-03", b"", b"\0"),
         "object-behind": _behind("a second object behind the brace", "HDR-06 HDR-03", b"{}"),
         "brace-behind": _behind("a second brace behind the brace", "HDR-06 HDR-03", b"}"),

@@ -158,6 +158,7 @@ ALSO = {
     "ENT-05": "ENT-03",
     "HDR-10": "HDR-09",
     "HDR-06": "HDR-03",
+    "HDR-05": "HDR-03",
 }
 """Rules that are a special form of what the explaining reader names."""
 
