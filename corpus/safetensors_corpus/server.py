@@ -128,16 +128,22 @@ class FileServer:
     def __enter__(self) -> Self:
         handler = type("Handler", (_Handler,), {"files": self})
         self._server = _Listener(("127.0.0.1", 0), handler)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}{self.path}"
-        # A short pause between looks at whether it is to end: thousands of cases have a server each.
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
+        self.url = f"http://127.0.0.1:{self._server.server_port}{self.path}"
+        self._ended = False
+        self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._server.shutdown()
+        self._ended = True
+        with contextlib.suppress(OSError):  # wakes it; every case has a server, so nobody waits for a pause
+            socket.create_connection(("127.0.0.1", self._server.server_port), SECONDS).close()
         self._thread.join()
         self._server.server_close()
+
+    def _serve(self) -> None:
+        while not self._ended:
+            self._server.handle_request()
 
     @property
     def sent(self) -> int:
@@ -171,10 +177,10 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as in the base
         """Print nothing."""
 
-    def do_HEAD(self) -> None:  # noqa: N802 - as the base looks it up
+    def do_HEAD(self) -> None:
         self._serve()
 
-    def do_GET(self) -> None:  # noqa: N802
+    def do_GET(self) -> None:
         self._serve()
 
     def _serve(self) -> None:
@@ -227,7 +233,9 @@ class _Handler(BaseHTTPRequestHandler):
         end = {"short-unsaid": half, "long-unsaid": last + MORE}.get(behaviour, told[1])
         body = data[told[0] : end + 1]
         if behaviour == "multipart":
-            head = f"--{_BOUNDARY}\r\nContent-Type: application/octet-stream\r\nContent-Range: {where}\r\n\r\n"
+            head = (
+                f"--{_BOUNDARY}\r\nContent-Type: application/octet-stream\r\nContent-Range: {where}\r\n\r\n"
+            )
             body = head.encode() + body + f"\r\n--{_BOUNDARY}--\r\n".encode()
             fields["Content-Type"] = f"multipart/byteranges; boundary={_BOUNDARY}"
         else:
@@ -239,7 +247,13 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(206, body, fields, chunked=behaviour == "chunked", cut=cut)
 
     def _send(
-        self, status: int, body: bytes, fields: dict[str, str], *, chunked: bool = False, cut: int | None = None
+        self,
+        status: int,
+        body: bytes,
+        fields: dict[str, str],
+        *,
+        chunked: bool = False,
+        cut: int | None = None,
     ) -> None:
         """Send an answer; ``cut`` closes the connection after so many bytes of the body."""
         sent = b"" if self.command == "HEAD" else body if cut is None else body[:cut]

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 
 def carry_out(worker: Worker, case: Case) -> StepResult:
-    """Do what a slice, write, index, lifecycle or remote case says and return the outcome. Raises ManifestError."""
+    """Do what a case that is more than one question says, and return the outcome.
+
+    Raises ManifestError.
+    """
     proxy = _Proxy(worker, case)
     with scratch_folder("case") as folder:
         result = perform(case, proxy, folder)
@@ -68,7 +71,7 @@ class _Proxy:
         self.wall_ms = 0.0
         self._url = ""
 
-    def ask(self, step: str, path: Path, more: Mapping[str, Any] | None = None) -> StepResult:
+    def ask(self, step: str, path: Path | str, more: Mapping[str, Any] | None = None) -> StepResult:
         if self.ended:
             raise _RefusedError
         result = self._worker.ask(step, str(path), more)

@@ -257,7 +257,7 @@ class Confinement:
         return replace(self, sandbox=replace(self.sandbox, shown=(*self.sandbox.shown, *paths)))
 
     def reachable(self, steps: Iterable[str]) -> tuple[str, ...]:
-        """Return the steps that a program can be asked: a sandbox without network reaches no server of ours."""
+        """Return the steps that can be asked: a sandbox without network reaches no server of the harness."""
         alone = self.sandbox is not None and not self.sandbox.net
         return tuple(step for step in steps if step != "remote" or not alone)
 

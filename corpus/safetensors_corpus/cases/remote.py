@@ -117,7 +117,9 @@ def model_card_up_to_the_first_piece(f: RemoteBuilder) -> None:
 CLAIMS = {"one-byte-more": 3, "a-mebibyte": 1 << 20, "a-tebibyte": 1 << 40, "the-most": (1 << 63) - 1}
 
 
-@rejects("FRM-04 LIM-10", codes=("FRM_HEADER_PAST_EOF", "FRM_HEADER_OVER_LIMIT"), importance="high", over=CLAIMS)
+@rejects(
+    "FRM-04 LIM-10", codes=("FRM_HEADER_PAST_EOF", "FRM_HEADER_OVER_LIMIT"), importance="high", over=CLAIMS
+)
 def header_longer_than_the_file(f: RemoteBuilder, length: int) -> None:
     """The header claims to be longer than the whole file: $slug."""
     f.header, f.length = b"{}", length
@@ -163,7 +165,7 @@ def later_answer(f: RemoteBuilder, value: tuple[Behaviour, str, int]) -> None:
     three(f, size)
 
 
-FAILING: tuple[Behaviour, ...] = ("unavailable", "not-found", "error-page", "closed", "redirect-loop")
+FAILING: tuple[Behaviour, ...] = ("unavailable", "not-found", "closed", "redirect-loop")
 
 
 @rejects("NET-01", codes="IO_ERROR", over={name: name for name in FAILING})
@@ -173,11 +175,27 @@ def server(f: RemoteBuilder, behaviour: Behaviour) -> None:
     f.server = behaviour
 
 
+@rejects(
+    "FRM-04 NET-01",
+    codes=("FRM_HEADER_PAST_EOF", "FRM_HEADER_OVER_LIMIT", "IO_ERROR"),
+    importance="high",
+)
+def page_in_place_of_the_file(f: RemoteBuilder) -> None:
+    """The server sends a page of HTML as if it were the file, as gateways and login pages do.
+
+    The first bytes of the page are a header length far beyond its end.
+    """
+    three(f)
+    f.server = "error-page"
+
+
 @chooses(
     "remote-answer",
     options=ANSWER,
     importance="high",
-    over={f"{name}-{size}": (name, size) for name in ("unavailable", "error-page", "closed") for size in SIZES},
+    over={
+        f"{name}-{size}": (name, size) for name in ("unavailable", "error-page", "closed") for size in SIZES
+    },
 )
 def fails_after_the_first_answer(f: RemoteBuilder, value: tuple[Behaviour, str]) -> None:
     """The first answer is as it should be, then the server fails: $slug."""

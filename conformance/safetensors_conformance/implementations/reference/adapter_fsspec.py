@@ -33,7 +33,7 @@ class OverFsspec:
 
     def remote(self, url: str) -> dict[str, Any]:
         with (
-            opened(fsspec.open, url, "rb", skip_instance_cache=True) as source,
+            opened(fsspec.open, url, "rb", cache_type="none", skip_instance_cache=True) as source,
             opened(safe_open, source, "raw", profile=self._profile) as file,
         ):
             tensors = file.header.tensors.values()

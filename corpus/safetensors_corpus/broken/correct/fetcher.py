@@ -1,7 +1,7 @@
 """A small, plain and correct reader of a file behind a server, made to be broken: every step is a method.
 
-It asks for the prefix, for the header and for each tensor, and believes no answer that does not say that it is
-what was asked for.
+It asks for the prefix, for the header and for each tensor, and believes no answer that does not say that it
+is what was asked for.
 """
 
 from __future__ import annotations
