@@ -146,9 +146,11 @@ UNUSUAL: dict[str, tuple[Behaviour, str]] = {
 }  # fmt: skip
 LATER = {
     f"{behaviour}-{size}-after-{after}": (behaviour, size, after)
-    for behaviour in ("no-ranges", "short-unsaid", "cut", "long-unsaid", "shifted", "from-start", "multipart")
+    for behaviour in (
+        "no-ranges", "short-unsaid", "cut", "long-unsaid", "shifted", "from-start", "multipart", "gzip",
+    )
     for size, after in (("short", 2), ("long", 1))
-}
+}  # fmt: skip
 
 
 @chooses("remote-answer", "DAT-06", options=ANSWER, importance="high", over=UNUSUAL)
@@ -189,18 +191,17 @@ def page_in_place_of_the_file(f: RemoteBuilder) -> None:
     f.server = "error-page"
 
 
-@chooses(
-    "remote-answer",
-    options=ANSWER,
-    importance="high",
-    over={
-        f"{name}-{size}": (name, size) for name in ("unavailable", "error-page", "closed") for size in SIZES
-    },
-)
-def fails_after_the_first_answer(f: RemoteBuilder, value: tuple[Behaviour, str]) -> None:
-    """The first answer is as it should be, then the server fails: $slug."""
-    f.server, size = value
-    f.after = 1
+GONE: dict[str, tuple[Behaviour, str, int]] = {
+    f"{behaviour}-{size}-after-{after}": (behaviour, size, after)
+    for behaviour in ("unavailable", "error-page", "closed")
+    for size, after in (("short", 1), ("short", 2), ("long", 1))
+}
+
+
+@chooses("remote-answer", options=ANSWER, importance="high", over=GONE)
+def failing_later(f: RemoteBuilder, value: tuple[Behaviour, str, int]) -> None:
+    """The first answers are as they should be, then the server fails: $slug."""
+    f.server, size, f.after = value
     three(f, size)
 
 
