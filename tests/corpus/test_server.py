@@ -6,12 +6,14 @@ import gzip
 import http.client
 import json
 import re
-from typing import get_args
+from typing import Any, get_args
 from urllib.parse import urlsplit
 
 import pytest
 
+from safetensors_corpus.document import action_faults
 from safetensors_corpus.manifest import corpus_root
+from safetensors_corpus.publish.show import remote_text
 from safetensors_corpus.server import BEHAVIOURS, MORE, PAGE, Behaviour, FileServer
 
 FILE = bytes(range(200))
@@ -156,6 +158,34 @@ def test_what_was_sent_is_counted_and_a_head_is_no_content() -> None:
         ("GET", "bytes=8-17", 206, 10),
     ]
     assert server.sent == 18
+
+
+@pytest.mark.parametrize(
+    ("action", "why"),
+    [
+        ({"do": "remote", "server": "ftp"}, "has action.server 'ftp'"),
+        ({"do": "remote"}, "has no action.server"),
+        ({"do": "remote", "server": "short", "after": -1}, "has action.after -1"),
+        ({"do": "remote", "server": "short", "after": True}, "has action.after true"),
+        (
+            {"do": "remote", "server": "changed", "bytes": [{"zeros": 1 << 70}]},
+            "has action.bytes that cannot",
+        ),
+        ({"do": "slice", "tensor": "w", "index": []}, "has an action that is not remote"),
+        (None, "has no action"),
+    ],
+)
+def test_an_action_of_another_form_is_one_clear_error(action: Any, why: str) -> None:
+    (found,) = action_faults("remote", action)
+    assert found.startswith(why)
+    assert list(action_faults("remote", {"do": "remote", "server": "cut", "after": 2})) == []
+
+
+def test_an_action_is_told_in_words() -> None:
+    assert remote_text({"server": "closed"}) == "closed: it closes the connection without an answer"
+    action = {"server": "changed", "after": 1, "bytes": [{"zeros": 80}]}
+    words = "it answers as it should 1 times, then has another file at this address: 80 bytes"
+    assert remote_text(action) == f"changed: {words}"
 
 
 def test_it_listens_on_this_machine_alone_under_a_name_that_tells_nothing_and_is_gone_afterwards() -> None:

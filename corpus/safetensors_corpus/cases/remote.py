@@ -153,14 +153,14 @@ LATER = {
 }  # fmt: skip
 
 
-@chooses("remote-answer", "DAT-06", options=ANSWER, importance="high", over=UNUSUAL)
+@chooses("remote-answer", options=ANSWER, importance="high", over=UNUSUAL)
 def answer(f: RemoteBuilder, value: tuple[Behaviour, str]) -> None:
     """A server with ways of its own, and what it has of the file: $slug."""
     f.server, size = value
     three(f, size)
 
 
-@chooses("remote-answer", "DAT-06", options=ANSWER, importance="high", over=LATER)
+@chooses("remote-answer", options=ANSWER, importance="high", over=LATER)
 def later_answer(f: RemoteBuilder, value: tuple[Behaviour, str, int]) -> None:
     """The first answers are as they should be, and then: $slug."""
     f.server, size, f.after = value
