@@ -22,7 +22,7 @@ Behaviour = Literal[
     "unknown-total",
     "no-head",
     "no-ranges",
-    "refused-ranges",
+    "status-416",
     "short",
     "short-unsaid",
     "cut",
@@ -48,7 +48,7 @@ BEHAVIOURS: dict[Behaviour, str] = {
     "unknown-total": "sends it and does not say how long the file is",
     "no-head": "sends it, and answers HEAD with 405",
     "no-ranges": "sends the whole file with status 200",
-    "refused-ranges": "answers 416, and sends the whole file to who asks for no range",
+    "status-416": "answers 416, and sends the whole file to who asks for no range",
     "short": "sends the first half of the range, and says so",
     "short-unsaid": "sends the first half of the range under the heading of the whole",
     "cut": "announces the range and closes the connection after half of it",
@@ -214,7 +214,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(200, gzip.compress(data, mtime=0), {**fields, "Content-Encoding": "gzip"})
         elif asked is None or behaviour == "no-ranges":
             self._send(200, data, fields, chunked=behaviour == "chunked")
-        elif asked[0] >= len(data) or behaviour == "refused-ranges":
+        elif asked[0] >= len(data) or behaviour == "status-416":
             self._send(416, b"", {"Content-Range": f"bytes */{len(data)}"})
         else:
             self._part(behaviour, data, asked[0], min(asked[1], len(data) - 1), fields)

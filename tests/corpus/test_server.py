@@ -107,7 +107,7 @@ def test_whole_files_and_coded_bytes() -> None:
     with FileServer(FILE, "gzip-whole") as server:
         status, fields, data = asked(server.url)
         assert (status, gzip.decompress(data), fields["content-encoding"]) == (200, FILE, "gzip")
-    with FileServer(FILE, "refused-ranges") as server:
+    with FileServer(FILE, "status-416") as server:
         assert asked(server.url)[0] == 416
         assert asked(server.url, None)[::2] == (200, FILE)
     with FileServer(FILE, "multipart") as server:

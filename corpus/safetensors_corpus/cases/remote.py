@@ -138,7 +138,7 @@ def no_prefix(f: RemoteBuilder, size: int) -> None:
 UNUSUAL: dict[str, tuple[Behaviour, str]] = {
     f"{behaviour}-{size}": (behaviour, size)
     for behaviour in (
-        "chunked", "unknown-total", "no-head", "no-ranges", "refused-ranges", "short", "short-unsaid", "cut",
+        "chunked", "unknown-total", "no-head", "no-ranges", "status-416", "short", "short-unsaid", "cut",
         "long", "long-unsaid", "shifted", "from-start", "other-total", "multipart", "gzip", "gzip-whole",
         "redirect",
     )
