@@ -25,6 +25,7 @@ from safetensors_reference.rules.faults import shorten
 from safetensors_reference.source import read_whole
 
 from . import recipe
+from .server import Behaviour
 from .steps import KINDS
 from .typed import Count, MisfitError, shown, typed
 
@@ -337,7 +338,18 @@ class _Lifecycle(Struct):
     script: list[_Step]
 
 
-_ACTIONS: Mapping[str, type[Struct]] = {"slice": _Slice, "write": _Write, "lifecycle": _Lifecycle}
+class _Remote(Struct):
+    server: Behaviour
+    after: Count = 0
+    bytes: list[Any] = []
+
+
+_ACTIONS: Mapping[str, type[Struct]] = {
+    "slice": _Slice,
+    "write": _Write,
+    "lifecycle": _Lifecycle,
+    "remote": _Remote,
+}
 _NEEDS = {
     "open": (),
     "close": (),
@@ -508,6 +520,8 @@ def action_faults(kind: str, given: Any) -> Iterator[str]:
         else:
             yield from (f"has no action.script[{number}].{key}" for key in needs if key not in step)
         yield from _recipe(step.get("bytes", []), f"action.script[{number}].bytes")
+    if given["do"] == "remote":
+        yield from _recipe(given.get("bytes", []), "action.bytes")
     storages = given.get("storages", {})
     for name, parts in storages.items():
         yield from _recipe(parts, f"action.storages.{shown(name)}")

@@ -14,6 +14,7 @@ An implementation is any object with the methods of the kinds that it has:
 ``resave``     ``(path)``: load the file and save what it holds to the same path
 ``index``      ``(path)``: like ``read``, through an index file
 ``hold``       ``(path)``: a handle with ``tensor(name)`` like ``slice`` and ``close()``
+``remote``     ``(url)``: like ``read`` or ``open``, of a file behind a server
 =============  ==============================================================================================
 
 A refusal is any exception; ``NotImplementedError`` means not supported, ``MemoryError`` exhausted.
@@ -41,6 +42,7 @@ from .judging.judge import judge_step
 from .judging.verdicts import fails
 from .judging.written_file import MODE, flaws_of, snapshot
 from .manifest import LARGEST_IN_MEMORY, Case, Expectation
+from .server import FileServer
 
 MOST_FLAWS = 5
 """Rules told at most of those that a written file breaks."""
@@ -105,6 +107,20 @@ def _lifecycle(case: Case, implementation: Any, folder: Path) -> Answer:
                 handle.close()
     # Looked at only now: a tensor that is a view of the file shows what became of the file.
     return accepted([] if taken is None else _one(*taken))
+
+
+def _remote(case: Case, implementation: Any, folder: Path) -> Answer:
+    assert case.action is not None
+    method = _method(implementation, "remote")
+    path = case.set_up(folder)
+    other = recipe.expand(case.action["bytes"]) if "bytes" in case.action else None
+    data = read_whole(path, LARGEST_IN_MEMORY)
+    with FileServer(data, case.action["server"], after=case.action.get("after", 0), other=other) as server:
+        answer = accepted(method(server.url))
+    count = len(server.log)
+    requests = "1 request" if count == 1 else f"{count:,} requests"
+    # No verdict hangs on it: the format does not say how much a reader may fetch.
+    return replace(answer, message=f"{requests}, {server.sent:,} bytes sent of a file of {len(data):,}")
 
 
 def change(path: Path, step: Mapping[str, Any]) -> None:
@@ -337,6 +353,7 @@ _ACTIONS = {
     "index": _index,
     "write": _write,
     "lifecycle": _lifecycle,
+    "remote": _remote,
 }
 
 

@@ -57,12 +57,18 @@ STEPS = {
             "files that change",
             "files that change while open: its adapter has no such step",
         ),
+        Step(
+            "remote",
+            "remote",
+            "files behind a server",
+            "files behind an HTTP server: its adapter has no such step, or its sandbox no network",
+        ),
         Step("device", "device", "tensors on a device"),
     )
 }
 """Step by name, in the order in which an implementation is asked: validate and list, hand out every tensor,
 hand out a part of one, write a file, load through an index, hold a file open while somebody else changes it,
-and load onto a device, when one is asked for."""
+ask a server for a file by ranges, and load onto a device, when one is asked for."""
 
 KINDS = {
     kind.name: kind
@@ -72,6 +78,7 @@ KINDS = {
         Kind("write", ("write",), acts=True),
         Kind("index", ("index",)),
         Kind("lifecycle", ("lifecycle",), acts=True),
+        Kind("remote", ("remote",), acts=True),
         Kind("resource", ("open",)),
     )
 }

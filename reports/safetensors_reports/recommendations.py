@@ -84,6 +84,7 @@ OF_AREA = {
     "WRT": "Validate before writing, write to a new file and rename it, and let tests read it back.",
     "API": "Check requests against the header, and files again when they are read.",
     "IDX": "Validate the index, its shard names and the shards' contents against one another.",
+    "NET": "Hold the status and the Content-Range of every answer against what was asked for.",
 }
 """Area of rules -> sentence, where nothing closer fits."""
 

@@ -243,7 +243,8 @@ def huggingface_hub(lib: Library) -> Modules:
         "set_client_factory": lambda _: None,
     }
     errors = {"SafetensorsParsingError": OwnError, "NotASafetensorsRepoError": OwnError}
-    return {**TORCH, "huggingface_hub": names, "huggingface_hub.errors": errors, "httpx2": {}}
+    http = {"huggingface_hub.utils._http": {"default_client_factory": None}, "httpx2": {}}
+    return {**TORCH, "huggingface_hub": names, "huggingface_hub.errors": errors, **http}
 
 
 def instanttensor(lib: Library) -> Modules:
@@ -416,6 +417,12 @@ def reference(lib: Library) -> Modules:
     return {}
 
 
+def reference_fsspec(lib: Library) -> Modules:
+    reference(lib)
+    lib.after = {"safe_open": lib.after["safe_open"]}
+    return {"fsspec": {"open": lambda *_, **__: lib.manager()}, "aiohttp": {}}
+
+
 def reminis(lib: Library) -> Modules:
     rows = {"w": (lib.dtype, lib.shape, lib.data)}
     return {"reminis.safetensors_io": {"load_tensors": lib.function(rows)}}
@@ -546,6 +553,7 @@ DUMMIES: dict[str, Callable[[Library], Modules]] = {
     "pure_safetensors/adapter.py:File": pure_safetensors,
     "quantbenchx/adapter.py:Profile": quantbenchx,
     "reference/adapter.py:Reference": reference,
+    "reference/adapter_fsspec.py:OverFsspec": reference_fsspec,
     "reminis/adapter.py:Io": reminis,
     "runai_model_streamer/adapter.py:Streamer": runai,
     "safetensors_arch/adapter.py:Header": safetensors_arch,

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from safetensors_corpus.broken.correct.fetcher import Fetcher, NotTheFileError
 from safetensors_corpus.broken.correct.holder import Handle, SmallHolder
 from safetensors_corpus.broken.correct.loader import SmallLoader
 from safetensors_corpus.broken.correct.reader import SmallReader
 from safetensors_corpus.broken.correct.slicer import SmallSlicer
 from safetensors_corpus.broken.correct.writer import SmallWriter
+from safetensors_corpus.broken.fetchers import AnyRangeTaken
 from safetensors_corpus.broken.holders import ZerosForMissingBytes
 
 
@@ -42,6 +44,38 @@ class Small(RowsOfDicts):
 
     def hold(self, path: str) -> Any:
         return SmallHolder().hold(Path(path))
+
+    def remote(self, url: str) -> Any:
+        return Fetcher().remote(url)
+
+
+class TellsTheAddress(Small):
+    def remote(self, url: str) -> Any:
+        try:
+            return super().remote(url)
+        except NotTheFileError as err:
+            raise RuntimeError(f"{err} of {url}") from err
+
+
+class HeadersFromServers:
+    name = "headers"
+    version = "1"
+
+    def remote(self, url: str) -> Any:
+        _, header = HeaderOnly().of(url)
+        return [(name, entry["dtype"], entry["shape"]) for name, entry in header.items()]
+
+
+class HeaderOnly(Fetcher):
+    def of(self, url: str) -> Any:
+        self.url = url
+        self.seen = set()
+        return self.header()
+
+
+class AnyRange(Small):
+    def remote(self, url: str) -> Any:
+        return AnyRangeTaken().remote(url)
 
 
 class WritesNothing(Small):

@@ -3,7 +3,7 @@
 // No dependencies. Usage: node node_host.mjs ADAPTER.mjs FOLDER [MEMORY_BYTES]; FOLDER holds node_modules with
 // the library under test. An adapter exports `make(load, tools)`, which returns (a promise of) an object with
 // `name`, `version` and the methods of the Python host: `open(path)`, `read(path)`, `slice(path, tensor, index)`,
-// `index(path)`, `write(path, tensors, metadata)`, `resave(path)`, or `check(path)`. `load(package)` imports a
+// `index(path)`, `write(path, tensors, metadata)`, `resave(path)`, `remote(url)`, or `check(path)`. `load(package)` imports a
 // package out of FOLDER, `load(package, file)` one file of it; `tools` has `folder`, `require`,
 // `version(package)` and the marks below. A row is {name, dtype, shape, data}; a tensor to write is {name, dtype,
 // shape, storage, offset, strides, byteorder, nbytes} with a Uint8Array as its storage, and metadata to write is
@@ -23,7 +23,7 @@ import { pathToFileURL } from "node:url";
 import { readFileSync, writeSync } from "node:fs";
 
 const PROTOCOL = 1;
-const METHODS = ["open", "read", "slice", "write", "index"];
+const METHODS = ["open", "read", "slice", "write", "index", "remote"];
 
 // Whatever a library prints goes to standard error; only answers go to standard output.
 for (const name of ["log", "info", "debug"]) console[name] = console.error;

@@ -20,6 +20,8 @@ An adapter is any object with some of these methods, one per step that the libra
     save ``GivenTensor`` objects; load a file and save what it holds to the same path
 ``hold(path)``
     open; return a handle with ``tensor(name)``, which gives ``(dtype, shape, bytes-like)``, and ``close()``
+``remote(url)``
+    everything, or the header alone, of a file behind a server, as ``read`` or ``open``
 ``device(path, device)``
     load onto a device: an iterable of ``(name, dtype, shape, tensor)``; ``device_checks.py`` tells more
 
@@ -79,6 +81,7 @@ _METHODS = {
     "write": "write",
     "index": "index",
     "lifecycle": "hold",
+    "remote": "remote",
     "device": "device",
 }
 """Step -> the adapter's method."""
@@ -332,7 +335,7 @@ def _done(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
         if not isinstance(valid, bool):
             raise AdapterError(f"check() returned {shown(valid)} instead of True or False")
         return {"outcome": "accept" if valid else "reject"}
-    if step in ("open", "read", "index"):
+    if step in ("open", "read", "index", "remote"):
         method = method_of(adapter, step)
         return accepted(ask(method, request["path"]), method, summary=request.get("summary", False))
     if step in OTHER_STEPS:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from safetensors_corpus import Case
 from safetensors_corpus.judging.answer import Answer
@@ -23,20 +24,29 @@ if TYPE_CHECKING:
 
 
 def carry_out(worker: Worker, case: Case) -> StepResult:
-    """Do what a slice, write, index or lifecycle case says and return the outcome. Raises ManifestError."""
+    """Do what a case that is more than one question says, and return the outcome.
+
+    Raises ManifestError.
+    """
     proxy = _Proxy(worker, case)
     with scratch_folder("case") as folder:
         result = perform(case, proxy, folder)
     last = proxy.last or StepResult("harness-error", result.message or "the case asked for nothing")
-    last = without(folder, last)
+    last = without(folder, proxy.unaddressed(last))
     if proxy.ended or last.outcome == "harness-error":
         return replace(last, wall_ms=proxy.wall_ms)
     told = {f.name: getattr(result, f.name) for f in fields(Answer) if f.name not in _OF_WORKER}
+    if case.kind == "remote" and result.outcome == "accept":
+        told["message"] = result.message  # what the server sent
     return replace(last, **told, wall_ms=round(proxy.wall_ms, 3))
 
 
 _OF_WORKER = {"message", "exception", "documented"}
 """Fields that the last answer of the worker fills in itself."""
+
+
+SHOWN_URL = "http://server/owner/model/resolve/main/file.safetensors"
+"""Stand-in for the address of a file behind a server in an implementation's words."""
 
 
 class _RefusedError(Exception):
@@ -59,8 +69,9 @@ class _Proxy:
         self.last: StepResult | None = None
         self.ended = False
         self.wall_ms = 0.0
+        self._url = ""
 
-    def ask(self, step: str, path: Path, more: Mapping[str, Any] | None = None) -> StepResult:
+    def ask(self, step: str, path: Path | str, more: Mapping[str, Any] | None = None) -> StepResult:
         if self.ended:
             raise _RefusedError
         result = self._worker.ask(step, str(path), more)
@@ -86,6 +97,24 @@ class _Proxy:
 
     def resave(self, path: Path) -> None:
         self.ask("resave", path)
+
+    def remote(self, url: str) -> dict[str, Any]:
+        self._url = url
+        result = self.ask("remote", url)
+        told: dict[str, Any] = {"tensors": result.tensors or []}
+        return {**told, "metadata": result.metadata} if result.has_metadata else told
+
+    def unaddressed(self, result: StepResult) -> StepResult:
+        """Return a result in whose words the address of the server is the same in every run."""
+        if not self._url:
+            return result
+        parts = urlsplit(self._url)
+        words = {self._url: SHOWN_URL, parts.path: urlsplit(SHOWN_URL).path, parts.netloc: "server"}
+        words |= {parts.path.split("/")[1]: "owner", f"{parts.port}": "port"}
+        message, stderr = result.message, result.stderr
+        for own, shown in words.items():
+            message, stderr = message.replace(own, shown), stderr.replace(own, shown)
+        return replace(result, message=message, stderr=stderr)
 
     def hold(self, path: Path) -> _Handle:
         self.ask("hold", path)

@@ -159,7 +159,12 @@ class RunSession(Session):
         who = super().start()
         if not who.steps:
             self.who = None
-            raise StartError(f"{self.target.selector!r} only loads onto devices; name one: --device cuda:0")
+            how = (
+                "only loads onto devices; name one: --device cuda:0"
+                if who.loads
+                else "only fetches files from servers; a sandbox needs --sandbox-net for that"
+            )
+            raise StartError(f"{self.target.selector!r} {how}")
         return who
 
     def _load_baseline(self, who: Implementation) -> None:

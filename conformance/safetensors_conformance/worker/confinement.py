@@ -256,6 +256,11 @@ class Confinement:
             return self
         return replace(self, sandbox=replace(self.sandbox, shown=(*self.sandbox.shown, *paths)))
 
+    def reachable(self, steps: Iterable[str]) -> tuple[str, ...]:
+        """Return the steps that can be asked: a sandbox without network reaches no server of the harness."""
+        alone = self.sandbox is not None and not self.sandbox.net
+        return tuple(step for step in steps if step != "remote" or not alone)
+
     def start(self, argv: Sequence[str], target: Target, memory_bytes: int) -> Child:
         """Start a process of a tested program. Raises OSError."""
         variables = child_variables(self.env)

@@ -103,9 +103,9 @@ class PipeWorker:
             implementation = protocol.parse_start(message, self._target.selector)
             if self._target.entry is not None:
                 implementation = replace(implementation, areas=frozenset(self._target.entry.areas))
-            if self._device is None:
-                asked = tuple(step for step in implementation.steps if step != "device")
-                implementation = replace(implementation, steps=asked)
+            kept = self._limits.confinement.reachable(implementation.steps)
+            asked = tuple(step for step in kept if step != "device" or self._device is not None)
+            implementation = replace(implementation, steps=asked)
             self._verdict_only = implementation.verdict_only
         except (DiedError, LateError, HungryError, FloodError, protocol.ProtocolError) as err:
             late = f"no answer to the start request within {START_SECONDS:.0f} s"

@@ -35,6 +35,7 @@ AREAS = {
     "writer": "write",
     "index": "index",
     "lifecycle": "lifecycle",
+    "remote": "remote",
     "resource": "resource",
 }
 """Areas of the corpus, in the order of the format, and the kind of their cases. An area is a

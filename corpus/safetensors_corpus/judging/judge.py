@@ -298,10 +298,11 @@ def _basis_of_option(demand: Case | Demand, option: str, profile: str | None, ru
 def _content(demand: Case | Demand, difference: Difference) -> Failure:
     """Return the failure of a content that is not the expected one."""
     of = difference.part
-    if demand.kind in ("slice", "index", "lifecycle"):
+    if demand.kind in ("slice", "index", "lifecycle", "remote"):
         rule = first_rule(demand)
         # What is read of a file that somebody changes meanwhile is only as binding as the rule on it.
-        level = _at_most(rule_book().rules[rule].level) if demand.kind == "lifecycle" and rule else "must"
+        changing = demand.kind in ("lifecycle", "remote")
+        level = _at_most(rule_book().rules[rule].level) if changing and rule else "must"
         return failure_of("content", rule, level, of, difference.text)
     groups, rule = _CONTENT[of]
     if of == "shape" and PACKED.intersection(demand.features):
@@ -373,9 +374,10 @@ EXCEPTIONS = "API-14"
 def _exception(demand: Case | Demand, answer: Answer) -> list[Failure]:
     """Return the failure of a reader that refuses by an exception that it does not document.
 
-    The rule speaks of readers: a writer that is handed no map answers its caller and not a file.
+    The rule speaks of readers and files: a writer that is handed no map answers its caller and not a file,
+    and what a server does is no fault of a file.
     """
-    if answer.outcome != "reject" or answer.documented is not False or demand.kind == "write":
+    if answer.outcome != "reject" or answer.documented is not False or demand.kind in ("write", "remote"):
         return []
     detail = f"the exception {answer.exception} is not one that its documentation names"
     return [failure_of("exception", EXCEPTIONS, "must", "exception", detail)]

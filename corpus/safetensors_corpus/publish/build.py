@@ -17,6 +17,7 @@ from ..author.case import Accept, CaseFunction, all_cases
 from ..author.file import HEAVY, Builder, FileBuilder
 from ..author.index import IndexBuilder
 from ..author.lifecycle import LifecycleBuilder
+from ..author.remote import RemoteBuilder
 from ..author.resource import RecipeBuilder
 from ..author.slice import SliceBuilder
 from ..author.write import WriteBuilder
@@ -40,6 +41,7 @@ BUILDERS: dict[str, Callable[[], Builder]] = {
     "write": WriteBuilder,
     "index": IndexBuilder,
     "lifecycle": LifecycleBuilder,
+    "remote": RemoteBuilder,
     "resource": RecipeBuilder,
 }
 """Kind of case -> what the bodies of its cases fill."""

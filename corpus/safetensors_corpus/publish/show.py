@@ -12,6 +12,7 @@ from safetensors_reference.source import read_whole
 from .. import recipe
 from ..document import ManifestError
 from ..manifest import LARGEST_IN_MEMORY, ROOT_MARK, Case
+from ..server import BEHAVIOURS
 from ..templates import render
 
 SHOWN = 512
@@ -124,6 +125,8 @@ def action_lines(case: Case) -> Iterator[str]:
         )
     elif action["do"] == "write":
         yield from _write(action)
+    elif action["do"] == "remote":
+        yield f"server   {remote_text(action)}"
     elif action["do"] == "lifecycle":
         yield "script"
         for number, step in enumerate(action["script"], 1):
@@ -183,6 +186,14 @@ def spelled_text(value: Any) -> str:
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{json.dumps(k)}: {spelled_text(v)}" for k, v in value.items()) + "}"
     return json.dumps(value)
+
+
+def remote_text(action: Mapping[str, Any]) -> str:
+    """Say in words what the server of a case does."""
+    after = action.get("after", 0)
+    usual = f"answers as it should {after} times, then " if after else ""
+    other = f": {byte_count(recipe.size(action['bytes']))}" if "bytes" in action else ""
+    return f"{action['server']}: it {usual}{BEHAVIOURS[action['server']]}{other}"
 
 
 def step_text(step: Mapping[str, Any]) -> str:

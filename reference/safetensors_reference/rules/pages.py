@@ -35,6 +35,7 @@ AREAS = {
     "WRT": "Writers",
     "API": "Loading",
     "IDX": "Sharded index",
+    "NET": "Files over a network",
 }
 """First letters of a rule id -> what the rules of that area are about, in the order of a reader's work."""
 

@@ -106,7 +106,7 @@ def severity(outcome: str, step: str, weaknesses: Collection[int]) -> str:
 
 def difficulty(step: str) -> str:
     """Return how hard it is to bring about what a step showed."""
-    return {"lifecycle": "high", "slice": "medium", "write": "medium"}.get(step, "low")
+    return {"lifecycle": "high", "remote": "medium", "slice": "medium", "write": "medium"}.get(step, "low")
 
 
 def weaknesses_of(outcome: str, row: Row, of_fault: Sequence[int]) -> tuple[int, ...]:

@@ -34,12 +34,14 @@ _REFUSES = {
     "slice": "refuses valid requests for a part of a tensor",
     "index": "refuses valid sharded models",
     "lifecycle": "refuses files that are in order while they are open",
+    "remote": "refuses valid files behind a server",
 }
 _READS = {
     "write": "writes other content than it was given",
     "slice": "hands out other bytes for a part of a tensor",
     "index": "loads other content through an index",
     "lifecycle": "hands out other content of a file that changes",
+    "remote": "hands out other content of a file behind a server",
 }
 _PARTS = {
     "other bytes": "hands out other bytes than the file holds",

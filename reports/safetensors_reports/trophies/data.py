@@ -123,6 +123,8 @@ def load_baselines(root: Path) -> list[Expectations]:
         try:
             name, entries = read_baseline(path)
             version = _newest(path.with_name("implementation.toml"))
+            if not version:
+                continue
         except (OSError, BaselineError) as err:
             raise TrophyError(str(err)) from err
         if not name:
@@ -132,9 +134,15 @@ def load_baselines(root: Path) -> list[Expectations]:
 
 
 def _newest(path: Path) -> str:
-    """Return the version in a descriptor. Raises OSError and TrophyError."""
+    """Return the version in a descriptor, nothing for what is part of this project and not installed.
+
+    Raises OSError and TrophyError.
+    """
     try:
-        version = read_toml(path).get("install", {}).get("version")
+        document = read_toml(path)
+        if document and "install" not in document:
+            return ""
+        version = document.get("install", {}).get("version")
     except (ValueError, AttributeError) as err:
         raise TrophyError(f"{path}: not readable as a descriptor ({err})") from err
     try:

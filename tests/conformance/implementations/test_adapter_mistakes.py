@@ -25,7 +25,7 @@ from ..dummy_libraries import DUMMIES, Library, OwnError, module
 
 Load = Callable[..., tuple[Any, Library]]
 LOADED = ("given", "header_rows", "lacking", "torch_rows", "stc_adapter")
-READING = ("open", "read", "slice", "index", "check", "device", "lifecycle")
+READING = ("open", "read", "slice", "index", "check", "device", "lifecycle", "remote")
 WRITING = ("write", "resave")
 
 
@@ -85,6 +85,8 @@ def ask(adapter: Any, step: str, library: Library) -> dict[str, Any]:
     if step == "device":
         return _device(adapter, library)
     request: dict[str, Any] = {"seq": 1, "step": step, "path": library.path}
+    if step == "remote":
+        request["path"] = "http://127.0.0.1:1/owner/model/resolve/main/file.safetensors"
     if step == "lifecycle":
         for part in ("hold", "get", "look"):
             answer = host.run(adapter, {**request, "step": part, "tensor": "w"})

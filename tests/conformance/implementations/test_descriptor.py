@@ -28,7 +28,7 @@ from safetensors_corpus.author.case import AREAS
 FILES = sorted(HERE.glob(f"*/{DOCUMENT}"))
 KNOWN = sorted(descriptors().values(), key=lambda d: d.name)
 ENTRIES = [(d, e) for d in KNOWN for e in d.entries]
-METHODS = {"open", "read", "slice", "write", "index", "hold", "check", "device"}
+METHODS = {"open", "read", "slice", "write", "index", "hold", "check", "device", "remote"}
 UNPINNED = {"safetensors": {"numpy"}}
 """The old releases of the official library are run with whatever NumPy suits the interpreter."""
 

@@ -11,7 +11,9 @@ from click.testing import CliRunner
 from safetensors_conformance.cli.run import run as run_command
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.run import cases as runner
+from safetensors_conformance.run.multistep import SHOWN_URL
 from safetensors_conformance.verdict.judge import CaseVerdict, Session
+from safetensors_conformance.worker.confinement import Confinement, Sandbox
 from safetensors_conformance.worker.pipe import make_worker
 from safetensors_conformance.worker.worker import Limits, Request
 from safetensors_corpus import Case
@@ -45,7 +47,7 @@ def one(selector: str, case_id: str) -> tuple[str, str]:
     return verdict.verdict, verdict.final.detail
 
 
-@pytest.mark.parametrize("kind", ["slice", "write", "lifecycle", "index"])
+@pytest.mark.parametrize("kind", ["slice", "write", "lifecycle", "index", "remote"])
 @pytest.mark.nightly
 def test_a_right_implementation_passes_every_must_of_a_kind(kind: str) -> None:
     cases = of_kind(kind)
@@ -54,7 +56,7 @@ def test_a_right_implementation_passes_every_must_of_a_kind(kind: str) -> None:
 
 
 def test_a_right_implementation_passes_a_must_of_every_sort() -> None:
-    cases = one_of_each(case for kind in ("slice", "write", "lifecycle") for case in of_kind(kind))
+    cases = one_of_each(case for kind in ("slice", "write", "lifecycle", "remote") for case in of_kind(kind))
     assert len(cases) > 60
     passes(small("Small"), cases)
     cases = one_of_each(of_kind("index"))
@@ -71,6 +73,37 @@ def passes(selector: str, cases: Sequence[Case]) -> None:
         if v.verdict.partition(":")[0] not in ("pass", "choice", *lacking)
     }
     assert wrong == {}
+
+
+def test_what_a_server_sent_is_told_and_its_address_is_not() -> None:
+    cases = [committed().by_id[f"remote/{name}"] for name in ("one-tensor", "server-not-found")]
+    accepted, refused = judged(small("TellsTheAddress"), cases)
+    size = cases[0].size
+    assert accepted.final.result.message == f"3 requests, {size} bytes sent of a file of {size}"
+    assert refused.verdict == "pass"
+    assert refused.final.result.message == f"RuntimeError: status 404 of {SHOWN_URL}"
+
+
+def test_a_reader_of_headers_is_not_asked_for_data() -> None:
+    verdict, _ = one(small("HeadersFromServers"), "remote/three-tensors-short")
+    assert verdict == "pass"
+    assert (
+        one(small("HeadersFromServers"), "remote/later-answer-no-ranges-short-after-2")[0] == "choice:content"
+    )
+
+
+def test_bytes_that_are_not_the_range_are_wrong_content() -> None:
+    case = "remote/later-answer-shifted-short-after-2"
+    assert one(small("AnyRange"), case)[0] == "wrong-content"
+    (verdict,) = judged(small("AnyRange"), [committed().by_id[case]])
+    assert [failure.rule for failure in verdict.final.failures] == ["NET-01"]
+
+
+def test_a_sandbox_without_network_is_not_asked_for_files_behind_a_server() -> None:
+    steps = ("read", "remote")
+    assert Confinement().reachable(steps) == steps
+    assert Confinement(sandbox=Sandbox(HERE)).reachable(steps) == ("read",)
+    assert Confinement(sandbox=Sandbox(HERE, net=True)).reachable(steps) == steps
 
 
 def test_a_writer_that_writes_nothing_is_told_so() -> None:

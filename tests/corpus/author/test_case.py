@@ -189,7 +189,7 @@ def test_the_smoke_cases_tell_a_broken_adapter_from_a_broken_reader() -> None:
     smoke = [c for c in CASES if c.smoke]
     assert {type(option).__name__ for c in smoke for option in c.options.values()} == {"Accept", "Reject"}
     assert all(c.choice is None for c in smoke)
-    assert len(smoke) < 10
+    assert len(smoke) <= 10
 
 
 def test_every_case_says_in_a_sentence_what_it_is() -> None:

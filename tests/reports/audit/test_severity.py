@@ -64,9 +64,10 @@ def test_one_crash_outranks_any_number_of_wrong_accepts() -> None:
 
 
 def test_difficulty_is_another_scale() -> None:
-    assert [difficulty(s) for s in ("read", "index", "slice", "write", "lifecycle")] == [
+    assert [difficulty(s) for s in ("read", "index", "slice", "write", "remote", "lifecycle")] == [
         "low",
         "low",
+        "medium",
         "medium",
         "medium",
         "high",

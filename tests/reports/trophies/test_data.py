@@ -248,3 +248,11 @@ def test_bad_baselines_say_what_is_wrong(
         (folder / "implementation.toml").write_text(descriptor)
     with pytest.raises(TrophyError, match=message):
         load_baselines(tmp_path)
+
+
+def test_a_reader_of_this_project_has_no_releases_to_show(tmp_path: Path) -> None:
+    folder = tmp_path / IMPLEMENTATIONS / "own"
+    folder.mkdir(parents=True)
+    (folder / "expected_failures.toml").write_text('implementation = "own"')
+    (folder / "implementation.toml").write_text('name = "own"')
+    assert load_baselines(tmp_path) == []

@@ -1,6 +1,7 @@
 """Adapters of huggingface_hub's own header parser, a second Python parser that many tools rely on.
 
-One is for local files, the other for files on the hub, where a transport stands for the network.
+One is for local files, the other for files on the hub. There the harness's server stands for the hub, and for
+the cases of local files a transport stands for the network.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from huggingface_hub import parse_local_safetensors_file_metadata
+from huggingface_hub import HfApi, parse_local_safetensors_file_metadata
 from huggingface_hub.errors import NotASafetensorsRepoError, SafetensorsParsingError
 from stc_host.library import call, marked
 
@@ -31,12 +32,24 @@ def _answer(parsed: Any) -> dict[str, Any]:
     return {"tensors": rows, "metadata": parsed.metadata}
 
 
+_ADDRESS = re.compile("(https?://[^/]+)/([^/]+/[^/]+)/resolve/main/(.*)")
+
+
 def _http() -> Any:
     """Return the module with which the library speaks HTTP."""
     try:
         return importlib.import_module("httpx2")
     except ImportError:  # older releases
         return importlib.import_module("httpx")
+
+
+def _take_client(factory: Any) -> None:
+    """Let the library make its clients by ``factory``, or in its own way for None."""
+    # Older releases have neither.
+    from huggingface_hub import set_client_factory
+    from huggingface_hub.utils._http import default_client_factory
+
+    set_client_factory(factory or default_client_factory)
 
 
 @marked
@@ -46,24 +59,32 @@ class RemoteHeader:
     rejects = (SafetensorsParsingError, NotASafetensorsRepoError)  # what the function documents
 
     def __init__(self) -> None:
-        from huggingface_hub import HfApi, set_client_factory  # older releases have no factory
-
-        self._http = http = _http()
+        self._http = _http()
         self._folder = Path()
         self._mistake: Exception | None = None
-        self._api = HfApi(endpoint="https://hub.invalid", token=False)
-        set_client_factory(lambda: http.Client(transport=http.MockTransport(self._answer)))
+
+    def remote(self, url: str) -> dict[str, Any]:
+        """Fetch the header of ``ENDPOINT/OWNER/MODEL/resolve/main/FILE``."""
+        _take_client(None)
+        endpoint, model, file = _ADDRESS.fullmatch(url).groups()  # type: ignore[union-attr]
+        api = HfApi(endpoint=endpoint, token=False)
+        return _answer(call(api.parse_safetensors_file_metadata, model, file))
 
     def open(self, path: str) -> dict[str, Any]:
         """Fetch and parse the header."""
         self._folder, self._mistake = Path(path).parent, None
+        _take_client(self._stand_in)
+        api = HfApi(endpoint="https://hub.invalid", token=False)
         try:
-            parsed = call(self._api.parse_safetensors_file_metadata, "local/folder", Path(path).name)
+            parsed = call(api.parse_safetensors_file_metadata, "local/folder", Path(path).name)
         except Exception:
             if self._mistake is not None:  # of the stand-in for the hub; it only passed through the library
                 raise RuntimeError("the stand-in for the hub failed") from self._mistake
             raise
         return _answer(parsed)
+
+    def _stand_in(self) -> Any:
+        return self._http.Client(transport=self._http.MockTransport(self._answer))
 
     def _answer(self, request: Any) -> Any:
         try:

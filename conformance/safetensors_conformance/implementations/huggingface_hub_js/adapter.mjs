@@ -57,6 +57,12 @@ export async function make(load, { version, call }) {
       const { header } = await parse(path);
       return { tensors: rows(header), metadata: header.__metadata__ };
     },
+    async remote(url) {
+      const [, hubUrl, name, path] = /^(https?:\/\/[^/]+)\/([^/]+\/[^/]+)\/resolve\/main\/(.*)$/.exec(url);
+      const repo = { type: "model", name };
+      const { header } = await call(() => parseSafetensorsMetadata({ repo, path, hubUrl }));
+      return { tensors: rows(header), metadata: header.__metadata__ };
+    },
     async index(path) {
       // The library gives the headers by shard, and beside them the map that says which one counts.
       const { headers, index } = await parse(path);

@@ -1,4 +1,4 @@
-"""Adapters of safetensors-streaming with local paths: ``load_file`` and its own ``safe_open``."""
+"""Adapters of safetensors-streaming with paths and addresses: ``load_file`` and its own ``safe_open``."""
 
 from __future__ import annotations
 
@@ -23,6 +23,9 @@ class File(Streaming):
     def read(self, path: str) -> list[tuple[str, Any, Any, bytes]]:
         return [torch_rows.row(name, t) for name, t in call(safetensors_streaming.load_file, path).items()]
 
+    def remote(self, url: str) -> list[tuple[str, Any, Any, bytes]]:
+        return self.read(url)
+
 
 @marked
 class SafeOpen(Streaming):
@@ -32,3 +35,6 @@ class SafeOpen(Streaming):
         with opened(safetensors_streaming.safe_open, path) as file:
             rows = [torch_rows.row(name, call(file.get_tensor, name)) for name in call(file.keys)]
             return {"tensors": rows, "metadata": call(file.metadata)}
+
+    def remote(self, url: str) -> dict[str, Any]:
+        return self.read(url)

@@ -70,6 +70,11 @@ def test_lifecycle(selector: str, case: Case, request: pytest.FixtureRequest) ->
     suite_of(request.config).run_step(selector, case, "lifecycle", request.node)
 
 
+def test_remote(selector: str, case: Case, request: pytest.FixtureRequest) -> None:
+    """Fetching a file from a server, by ranges."""
+    suite_of(request.config).run_step(selector, case, "remote", request.node)
+
+
 def test_device(selector: str, case: Case, request: pytest.FixtureRequest) -> None:
     """Loading a file onto a device, and what becomes of the tensors there."""
     suite_of(request.config).run_step(selector, case, "device", request.node)

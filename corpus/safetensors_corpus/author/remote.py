@@ -1,0 +1,43 @@
+"""A file behind a server, and how the server behaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from .. import recipe
+from ..server import Behaviour
+from .file import FileBuilder
+
+
+@dataclass
+class RemoteBuilder(FileBuilder):
+    """Adds the behaviour of a server to the file builder.
+
+    Attributes to set directly:
+        server: what the server does.
+        after: requests that it answers as it should before; HEAD is not counted.
+    """
+
+    server: Behaviour = "ranges"
+    after: int = 0
+    _other: FileBuilder | None = None
+
+    def changes_to(self, other: FileBuilder) -> None:
+        """The server hands out another file after the first request."""
+        self.server, self.after, self._other = "changed", 1, other
+
+    def content(self, option: str | None = None) -> dict[str, Any]:
+        """Return what a reader must report; under the option ``new`` that is the other file."""
+        if option == "new" and self._other is not None:
+            return self._other.content()
+        return super().content(option)
+
+    def action(self) -> dict[str, Any]:
+        """Return the behaviour in the manifest's form."""
+        out: dict[str, Any] = {"do": "remote", "server": self.server}
+        if self.after:
+            out["after"] = self.after
+        if self._other is not None:
+            out["bytes"] = recipe.from_bytes(self._other.render())
+        return out

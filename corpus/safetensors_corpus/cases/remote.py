@@ -1,0 +1,257 @@
+"""Remote: a file behind a server, which sends the ranges asked for or does something else.
+
+Who asks for the beginning of a file first has a short file whole after one request, so the cases of unusual
+answers come with a file of a few hundred bytes and with one whose header alone has 140,000. Who reads headers
+only is not asked for data.
+"""
+
+from __future__ import annotations
+
+from ..author.case import ACCEPT, Options, accepts, chooses, reject, rejects
+from ..author.file import FileBuilder
+from ..author.remote import RemoteBuilder
+from ..server import Behaviour
+
+ANSWER: Options = {"content": ACCEPT, "error": reject("IO_ERROR")}
+CHANGED: Options = {"old": ACCEPT, "new": ACCEPT, "error": reject("IO_ERROR", "API_TRUNCATED")}
+CHANGED_TO_NONE: Options = {
+    "old": ACCEPT,
+    "new": reject("FRM_TOO_SHORT", "HDR_NOT_JSON", "OFF_OUT_OF_BOUNDS"),
+    "error": reject("IO_ERROR", "API_TRUNCATED"),
+}
+LONG = 140_000
+"""Bytes of a header that no usual first request has whole."""
+BYTES = '{"dtype":"U8","shape":[8],"data_offsets":[0,8]}'
+SIZES = {"short": "short", "long": "long"}
+
+
+def three(f: FileBuilder, size: str = "short", fill: bytes = b"") -> None:
+    """Three tensors, behind a header of some hundred bytes (``short``) or of ``LONG`` (``long``).
+
+    Their bytes are drawn from their names, or are all ``fill``.
+    """
+    f.tensor("a", "F32", [2, 3], fill * 24 or None)
+    f.tensor("b", "I16", [40], fill * 80 or None)
+    f.tensor("c", "U8", [5], fill * 5 or None)
+    if size == "long":
+        f.padding = b" " * (LONG - f.header_size)
+
+
+def stretched(f: FileBuilder, length: int) -> None:
+    """A header of ``length`` bytes that is no JSON without its last byte, and a tensor behind it."""
+    f.tensor("w", "U8", [8])
+    member = f'"w":{BYTES}}}'.encode()
+    f.header = b"{" + b" " * (length - 1 - len(member)) + member
+
+
+# Servers that do what they should
+
+
+@accepts("NET-01 DAT-06", smoke=True)
+def one_tensor(f: RemoteBuilder) -> None:
+    """One tensor behind a server that sends the ranges asked for."""
+    f.tensor("w", "F32", [2])
+
+
+@accepts("NET-01 DAT-06", importance="high", over=SIZES)
+def three_tensors(f: RemoteBuilder, size: str) -> None:
+    """Three tensors of several dtypes behind a $slug header."""
+    three(f, size)
+
+
+@accepts("NET-01 MET-04")
+def metadata(f: RemoteBuilder) -> None:
+    """Metadata beside a tensor."""
+    f.metadata({"format": "pt", "card": "a long text " * 40})
+    f.tensor("w", "F32", [2])
+
+
+@accepts("NET-01 SHP-04", importance="high", over={"first": 0, "between": 1, "last": 2})
+def empty_tensor(f: RemoteBuilder, place: int) -> None:
+    """A tensor without bytes stands $slug: there is no range of no bytes.
+
+    Counted as ever, such a range ends before it begins; a server ignores it and sends the whole file.
+    """
+    for number, name in enumerate("abc"):
+        f.tensor(name, "F32", [0, 4] if number == place else [2])
+
+
+@accepts("NET-01 FRM-09")
+def no_tensors(f: RemoteBuilder) -> None:
+    """A header without tensors is all that there is."""
+    f.metadata({"k": "v"})
+
+
+@accepts("NET-01 DAT-06")
+def large_tensor(f: RemoteBuilder) -> None:
+    """A tensor of 256 KiB between two small ones, more than a usual piece."""
+    f.tensor("a", "U8", [3])
+    f.tensor("b", "F32", [256, 256], b"\x01\x02\x03\x04" * (1 << 16))
+    f.tensor("c", "U8", [5])
+
+
+FIRST_REQUESTS = (8_192, 65_536, 100_000, 131_072, 524_288)
+EDGES = {str(n): n for first in FIRST_REQUESTS for n in (first - 9, first - 8, first - 7, first, first + 1)}
+CUT = {str(n): ("FB-93",) for n in (99_994, 99_995, 99_997, 99_999, 100_000)}
+LENGTHS = {str(n): n for n in sorted({*EDGES.values(), *map(int, CUT), 99_992, 99_993, LONG})}
+
+
+@accepts("LIM-10 NET-01", importance="high", over=LENGTHS, bugs={slug: CUT[slug] for slug in CUT})
+def header_of(f: RemoteBuilder, length: int) -> None:
+    """A header of $value bytes that is no JSON when its last byte is missing.
+
+    Many readers ask for a piece of a fixed size first, 100 kB for one, and have to see whether the prefix
+    and the whole header are in it.
+    """
+    stretched(f, length)
+
+
+@accepts("LIM-10 MET-04", importance="high", bugs=("FB-93",))
+def model_card_up_to_the_first_piece(f: RemoteBuilder) -> None:
+    """A header of 99,997 bytes, as a long model card in the metadata makes it."""
+    f.padding = b""
+    f.metadata({"card": "-" * (99_997 - len('{"__metadata__":{"card":""},"w":}') - len(BYTES))})
+    f.tensor("w", "U8", [8])
+
+
+CLAIMS = {"one-byte-more": 3, "a-mebibyte": 1 << 20, "a-tebibyte": 1 << 40, "the-most": (1 << 63) - 1}
+
+
+@rejects(
+    "FRM-04 LIM-10", codes=("FRM_HEADER_PAST_EOF", "FRM_HEADER_OVER_LIMIT"), importance="high", over=CLAIMS
+)
+def header_longer_than_the_file(f: RemoteBuilder, length: int) -> None:
+    """The header claims to be longer than the whole file: $slug."""
+    f.header, f.length = b"{}", length
+
+
+@rejects("FRM-03", codes="FRM_TOO_SHORT", over={"empty": 0, "prefix-cut": 5})
+def no_prefix(f: RemoteBuilder, size: int) -> None:
+    """The file ends before its prefix does: $slug."""
+    f.header = b"{}"
+    f.cut = 10 - size
+
+
+# Servers that answer in another way
+
+
+UNUSUAL: dict[str, tuple[Behaviour, str]] = {
+    f"{behaviour}-{size}": (behaviour, size)
+    for behaviour in (
+        "chunked", "unknown-total", "no-head", "no-ranges", "status-416", "short", "short-unsaid", "cut",
+        "long", "long-unsaid", "shifted", "from-start", "other-total", "multipart", "gzip", "gzip-whole",
+        "redirect",
+    )
+    for size in SIZES
+}  # fmt: skip
+LATER = {
+    f"{behaviour}-{size}-after-{after}": (behaviour, size, after)
+    for behaviour in (
+        "no-ranges", "short-unsaid", "cut", "long-unsaid", "shifted", "from-start", "multipart", "gzip",
+    )
+    for size, after in (("short", 2), ("long", 1))
+}  # fmt: skip
+
+
+@chooses("remote-answer", options=ANSWER, importance="high", over=UNUSUAL)
+def answer(f: RemoteBuilder, value: tuple[Behaviour, str]) -> None:
+    """A server with ways of its own, and what it has of the file: $slug."""
+    f.server, size = value
+    three(f, size)
+
+
+@chooses("remote-answer", options=ANSWER, importance="high", over=LATER)
+def later_answer(f: RemoteBuilder, value: tuple[Behaviour, str, int]) -> None:
+    """The first answers are as they should be, and then: $slug."""
+    f.server, size, f.after = value
+    three(f, size)
+
+
+FAILING: tuple[Behaviour, ...] = ("unavailable", "not-found", "closed", "redirect-loop")
+
+
+@rejects("NET-01", codes="IO_ERROR", over={name: name for name in FAILING})
+def server(f: RemoteBuilder, behaviour: Behaviour) -> None:
+    """There is no file to be had: $slug."""
+    three(f)
+    f.server = behaviour
+
+
+@rejects(
+    "FRM-04 NET-01",
+    codes=("FRM_HEADER_PAST_EOF", "FRM_HEADER_OVER_LIMIT", "IO_ERROR"),
+    importance="high",
+)
+def page_in_place_of_the_file(f: RemoteBuilder) -> None:
+    """The server sends a page of HTML as if it were the file, as gateways and login pages do.
+
+    The first bytes of the page are a header length far beyond its end.
+    """
+    three(f)
+    f.server = "error-page"
+
+
+GONE: dict[str, tuple[Behaviour, str, int]] = {
+    f"{behaviour}-{size}-after-{after}": (behaviour, size, after)
+    for behaviour in ("unavailable", "error-page", "closed")
+    for size, after in (("short", 1), ("short", 2), ("long", 1))
+}
+
+
+@chooses("remote-answer", options=ANSWER, importance="high", over=GONE)
+def failing_later(f: RemoteBuilder, value: tuple[Behaviour, str, int]) -> None:
+    """The first answers are as they should be, then the server fails: $slug."""
+    f.server, size, f.after = value
+    three(f, size)
+
+
+# Another file from the second request on
+
+
+@chooses("remote-file-changed", options=CHANGED, over=SIZES)
+def changed_to_other_values(f: RemoteBuilder, size: str) -> None:
+    """The new file has the same layout and other values, behind a $slug header."""
+    three(f, size)
+    other = FileBuilder()
+    three(other, size, b"\x33")
+    f.changes_to(other)
+
+
+@chooses("remote-file-changed", options=CHANGED)
+def changed_to_a_longer_header(f: RemoteBuilder) -> None:
+    """The new file has the same tensors behind a longer header: old offsets lead into the text."""
+    three(f)
+    other = FileBuilder()
+    other.metadata({"key": "v" * 256})
+    three(other)
+    f.changes_to(other)
+
+
+@chooses("remote-file-changed", options=CHANGED)
+def changed_to_another_order(f: RemoteBuilder) -> None:
+    """The new file has two tensors of one size in the other order."""
+    for name in "ab":
+        f.tensor(name, "F32", [4])
+    other = FileBuilder()
+    for name in "ba":
+        other.tensor(name, "F32", [4])
+    f.changes_to(other)
+
+
+@chooses("remote-file-changed", options=CHANGED)
+def changed_to_a_shorter_file(f: RemoteBuilder) -> None:
+    """The new file has only the first tensor."""
+    three(f)
+    other = FileBuilder()
+    other.tensor("a", "F32", [2, 3])
+    f.changes_to(other)
+
+
+@chooses("remote-file-changed", options=CHANGED_TO_NONE, importance="high", over={"empty": 0, "cut": 200})
+def changed_to_half_a_file(f: RemoteBuilder, size: int) -> None:
+    """The new file is the old one cut short ($slug), as while it is uploaded."""
+    three(f)
+    other = FileBuilder()
+    three(other)
+    other.cut = len(other.render()) - size
+    f.changes_to(other)

@@ -1,0 +1,299 @@
+"""An HTTP server that hands out one file, as it should or in one of the ways in which servers do not.
+
+It listens on the loopback interface of this machine, on a port that the system chooses. What a tested program
+is told is a URL, in whose path only a number drawn by chance changes. Every answer ends its connection.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import hashlib
+import re
+import secrets
+import socket
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Literal, NamedTuple, Self, get_args
+
+Behaviour = Literal[
+    "ranges",
+    "chunked",
+    "unknown-total",
+    "no-head",
+    "no-ranges",
+    "status-416",
+    "short",
+    "short-unsaid",
+    "cut",
+    "long",
+    "long-unsaid",
+    "shifted",
+    "from-start",
+    "other-total",
+    "multipart",
+    "gzip",
+    "gzip-whole",
+    "redirect",
+    "redirect-loop",
+    "changed",
+    "unavailable",
+    "not-found",
+    "error-page",
+    "closed",
+]
+BEHAVIOURS: dict[Behaviour, str] = {
+    "ranges": "sends the range that is asked for",
+    "chunked": "sends it in chunks and does not say before how long it is",
+    "unknown-total": "sends it and does not say how long the file is",
+    "no-head": "sends it, and answers HEAD with 405",
+    "no-ranges": "sends the whole file with status 200",
+    "status-416": "answers 416, and sends the whole file to who asks for no range",
+    "short": "sends the first half of the range, and says so",
+    "short-unsaid": "sends the first half of the range under the heading of the whole",
+    "cut": "announces the range and closes the connection after half of it",
+    "long": "sends 16 bytes more than the range, and says so",
+    "long-unsaid": "sends 16 bytes more than the range under its heading",
+    "shifted": "sends the range that begins 8 bytes later, and says so",
+    "from-start": "sends as many bytes from the start of the file, and says so",
+    "other-total": "sends the range and says that the file is 8 bytes longer than it is",
+    "multipart": "sends the range as the one part of a multipart/byteranges",
+    "gzip": "sends the range compressed by gzip, and says so",
+    "gzip-whole": "sends the whole file compressed by gzip with status 200, and says so",
+    "redirect": "answers 302 with another address of its own, where it sends the range",
+    "redirect-loop": "answers 302 with the same address",
+    "changed": "has another file at this address",
+    "unavailable": "answers 503 with a page of HTML",
+    "not-found": "answers 404 with a page of HTML",
+    "error-page": "answers 200 with a page of HTML",
+    "closed": "closes the connection without an answer",
+}
+"""Behaviour -> what the server does, with itself as the subject."""
+assert tuple(BEHAVIOURS) == get_args(Behaviour)
+
+MORE = 16
+"""Bytes beyond the range that ``long`` sends, where the file has them."""
+SHIFT = 8
+"""Bytes that ``shifted`` begins too late, and by which ``other-total`` lies."""
+SECONDS = 10.0
+"""Longest wait for a request on a connection."""
+PAGE = b"<!DOCTYPE html><html><head><title>Sorry</title></head><body>Try again later.</body></html>\n"
+_RANGE = re.compile(r"bytes=(\d+)-(\d*)")
+_BOUNDARY = "0123456789abcdef"
+
+
+class Served(NamedTuple):
+    """One request, and what was answered.
+
+    Attributes:
+        method: ``GET`` or ``HEAD``.
+        asked: the value of the field Range, empty when there is none.
+        status: of the answer, 0 for a connection that was closed.
+        size: bytes of the content that were sent.
+    """
+
+    method: str
+    asked: str
+    status: int
+    size: int
+
+
+class FileServer:
+    """Serves one file while it is entered as a context.
+
+    Attributes:
+        url: where the file is, once entered.
+        log: what was asked and answered so far.
+
+    Args:
+        data: the file.
+        behaviour: what it does, a key of ``BEHAVIOURS``.
+        after: requests that it answers as it should before; HEAD is not counted.
+        other: the other file of ``changed``.
+    """
+
+    def __init__(
+        self, data: bytes, behaviour: Behaviour = "ranges", *, after: int = 0, other: bytes | None = None
+    ) -> None:
+        self.data = data
+        self.behaviour: Behaviour = behaviour
+        self.after = after
+        self.other = data if other is None else other
+        self.log: list[Served] = []
+        self.path = f"/o{secrets.token_hex(6)}/model/resolve/main/file.safetensors"
+        self.url = ""
+        self._gets = 0
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        handler = type("Handler", (_Handler,), {"files": self})
+        self._server = _Listener(("127.0.0.1", 0), handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}{self.path}"
+        self._ended = False
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._ended = True
+        with contextlib.suppress(OSError):  # wakes it; every case has a server, so nobody waits for a pause
+            socket.create_connection(("127.0.0.1", self._server.server_port), SECONDS).close()
+        self._thread.join()
+        self._server.server_close()
+
+    def _serve(self) -> None:
+        while not self._ended:
+            self._server.handle_request()
+
+    @property
+    def sent(self) -> int:
+        """Bytes of content that were sent so far."""
+        return sum(served.size for served in self.log)
+
+    def behaves(self, method: str) -> tuple[Behaviour, bytes]:
+        """Count a request; return how it is answered, and out of which file."""
+        with self._lock:
+            usual = self._gets < self.after
+            self._gets += method == "GET"
+        if usual:
+            return "ranges", self.data
+        return self.behaviour, self.other if self.behaviour == "changed" else self.data
+
+
+class _Listener(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False  # a client that keeps a connection open must not keep the harness
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing of a client that went away."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    files: FileServer
+    protocol_version = "HTTP/1.1"
+    timeout = SECONDS
+    server_version, sys_version = "files", ""
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as in the base
+        """Print nothing."""
+
+    def do_HEAD(self) -> None:
+        self._serve()
+
+    def do_GET(self) -> None:
+        self._serve()
+
+    def _serve(self) -> None:
+        behaviour, data = self.files.behaves(self.command)
+        moved = self.path == f"/moved{self.files.path}"
+        if self.path != self.files.path and not (moved and behaviour == "redirect"):
+            behaviour = "not-found"
+        if moved and behaviour == "redirect":
+            behaviour = "ranges"
+        if behaviour == "closed":
+            self._noted(0, 0)
+            self._hang_up()
+        elif behaviour in ("unavailable", "not-found", "error-page"):
+            status = {"unavailable": 503, "not-found": 404, "error-page": 200}[behaviour]
+            self._send(status, PAGE, {"Content-Type": "text/html"})
+        elif behaviour in ("redirect", "redirect-loop"):
+            prefix = "/moved" if behaviour == "redirect" else ""
+            self._send(302, b"", {"Location": prefix + self.files.path})
+        elif self.command == "HEAD" and behaviour == "no-head":
+            self._send(405, b"", {"Allow": "GET"})
+        else:
+            self._file(behaviour, data)
+
+    def _file(self, behaviour: Behaviour, data: bytes) -> None:
+        """Answer with the file or a part of it."""
+        fields = {"Content-Type": "application/octet-stream", "ETag": f'"{_digest(data)}"'}
+        if behaviour not in ("no-ranges", "gzip-whole"):
+            fields["Accept-Ranges"] = "bytes"
+        asked = None if self.command == "HEAD" else _range(self.headers.get("Range", ""))
+        if behaviour == "gzip-whole" and self.command == "GET":
+            self._send(200, gzip.compress(data, mtime=0), {**fields, "Content-Encoding": "gzip"})
+        elif asked is None or behaviour == "no-ranges":
+            self._send(200, data, fields, chunked=behaviour == "chunked")
+        elif asked[0] >= len(data) or behaviour == "status-416":
+            self._send(416, b"", {"Content-Range": f"bytes */{len(data)}"})
+        else:
+            self._part(behaviour, data, asked[0], min(asked[1], len(data) - 1), fields)
+
+    def _part(self, behaviour: Behaviour, data: bytes, first: int, last: int, fields: dict[str, str]) -> None:
+        """Answer with the range from byte ``first`` to byte ``last``, which the file has."""
+        half = first + (last - first) // 2
+        told = {
+            "short": (first, half),
+            "long": (first, min(last + MORE, len(data) - 1)),
+            "shifted": (min(first + SHIFT, len(data) - 1), min(last + SHIFT, len(data) - 1)),
+            "from-start": (0, last - first),
+        }.get(behaviour, (first, last))
+        total = {"unknown-total": "*", "other-total": str(len(data) + SHIFT)}.get(behaviour, str(len(data)))
+        where = f"bytes {told[0]}-{told[1]}/{total}"
+        end = {"short-unsaid": half, "long-unsaid": last + MORE}.get(behaviour, told[1])
+        body = data[told[0] : end + 1]
+        if behaviour == "multipart":
+            head = (
+                f"--{_BOUNDARY}\r\nContent-Type: application/octet-stream\r\nContent-Range: {where}\r\n\r\n"
+            )
+            body = head.encode() + body + f"\r\n--{_BOUNDARY}--\r\n".encode()
+            fields["Content-Type"] = f"multipart/byteranges; boundary={_BOUNDARY}"
+        else:
+            fields["Content-Range"] = where
+        if behaviour == "gzip":
+            body = gzip.compress(body, mtime=0)
+            fields["Content-Encoding"] = "gzip"
+        cut = (len(body) + 1) // 2 if behaviour == "cut" else None
+        self._send(206, body, fields, chunked=behaviour == "chunked", cut=cut)
+
+    def _send(
+        self,
+        status: int,
+        body: bytes,
+        fields: dict[str, str],
+        *,
+        chunked: bool = False,
+        cut: int | None = None,
+    ) -> None:
+        """Send an answer; ``cut`` closes the connection after so many bytes of the body."""
+        sent = b"" if self.command == "HEAD" else body if cut is None else body[:cut]
+        # Noted before it is sent: whoever has the answer may look at the log.
+        self._noted(status, len(sent))
+        self.send_response(status)
+        for name, value in fields.items():
+            self.send_header(name, value)
+        if chunked and self.command == "GET":
+            self.send_header("Transfer-Encoding", "chunked")
+            half = len(sent) // 2
+            pieces = [piece for piece in (sent[:half], sent[half:]) if piece]
+            sent = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
+        else:
+            self.send_header("Content-Length", str(len(body)))
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(sent)
+        if cut is not None:
+            self._hang_up()
+
+    def _noted(self, status: int, size: int) -> None:
+        self.files.log.append(Served(self.command, self.headers.get("Range", ""), status, size))
+
+    def _hang_up(self) -> None:
+        """End the connection here and now."""
+        self.close_connection = True
+        with contextlib.suppress(OSError):
+            self.wfile.flush()
+            self.connection.shutdown(socket.SHUT_RDWR)
+
+
+def _range(text: str) -> tuple[int, int] | None:
+    """Return the first and the last byte that are asked for, None where that is no single range."""
+    found = _RANGE.fullmatch(text.strip())
+    if found is None:
+        return None
+    first, last = int(found[1]), int(found[2] or 1 << 62)
+    return (first, last) if first <= last else None
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:32]
