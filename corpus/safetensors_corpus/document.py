@@ -325,6 +325,14 @@ class _Write(Struct):
     file_size_limit: Size = 0
 
 
+class _Sharded(Struct):
+    storages: dict[str, Any]
+    tensors: list[_Given]
+    metadata: Any
+    max_shard_size: Annotated[int, Meta(ge=1, le=recipe.LARGEST_FILE)]
+    file_size_limit: Size = 0
+
+
 class _Step(Struct):
     step: str
     tensor: str = ""
@@ -337,7 +345,12 @@ class _Lifecycle(Struct):
     script: list[_Step]
 
 
-_ACTIONS: Mapping[str, type[Struct]] = {"slice": _Slice, "write": _Write, "lifecycle": _Lifecycle}
+_ACTIONS: Mapping[str, type[Struct]] = {
+    "slice": _Slice,
+    "write": _Write,
+    "sharded": _Sharded,
+    "lifecycle": _Lifecycle,
+}
 _NEEDS = {
     "open": (),
     "close": (),

@@ -33,6 +33,7 @@ AREAS = {
     "slice": "slice",
     "writer": "write",
     "index": "index",
+    "sharded": "sharded",
     "lifecycle": "lifecycle",
     "resource": "resource",
 }

@@ -131,7 +131,12 @@ class IndexBuilder(Builder):
                 row["template"] = True
             rows.append(row)
             files[f"files/{case_id}/{name}"] = data
-        return {"directory": f"files/{case_id}", "files": rows, "open": MODEL + self.index_name}, files
+        opened = self.index_name if self.index_name in self._files else self.named_files()[0]
+        return {"directory": f"files/{case_id}", "files": rows, "open": _below(opened)}, files
+
+    def named_files(self) -> list[str]:
+        """Return the names of all files so far, relative to the checkpoint's folder."""
+        return sorted([*self._shards, *self._files])
 
 
 def numbered(number: int, count: int) -> str:

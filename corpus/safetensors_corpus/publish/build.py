@@ -18,6 +18,7 @@ from ..author.file import HEAVY, Builder, FileBuilder
 from ..author.index import IndexBuilder
 from ..author.lifecycle import LifecycleBuilder
 from ..author.resource import RecipeBuilder
+from ..author.sharded import ShardedBuilder
 from ..author.slice import SliceBuilder
 from ..author.write import WriteBuilder
 from ..document import SCHEMA_VERSION, rendered
@@ -39,6 +40,7 @@ BUILDERS: dict[str, Callable[[], Builder]] = {
     "slice": SliceBuilder,
     "write": WriteBuilder,
     "index": IndexBuilder,
+    "sharded": ShardedBuilder,
     "lifecycle": LifecycleBuilder,
     "resource": RecipeBuilder,
 }
@@ -184,7 +186,7 @@ def _check_rules(rules: tuple[str, ...]) -> None:
 
 
 def _expect(what: object, builder: Builder, option: str | None) -> dict[str, Any]:
-    properties = builder.demanded()
+    properties = builder.demanded(option)
     more = {"properties": properties} if properties else {}
     if isinstance(what, Accept):
         return {"outcome": "accept", "content": _spelled(builder.content(option)), **more}

@@ -124,6 +124,9 @@ def action_lines(case: Case) -> Iterator[str]:
         )
     elif action["do"] == "write":
         yield from _write(action)
+    elif action["do"] == "sharded":
+        yield f"saves    in shards of at most {action['max_shard_size']:,} bytes, into the folder model"
+        yield from _given(action)
     elif action["do"] == "lifecycle":
         yield "script"
         for number, step in enumerate(action["script"], 1):
@@ -153,6 +156,11 @@ SHOWN_GIVEN = 20
 
 def _write(action: Mapping[str, Any]) -> Iterator[str]:
     yield f"writes   to {action['target']}: {_TARGETS.get(action['target'], '')}".rstrip(": ")
+    yield from _given(action)
+
+
+def _given(action: Mapping[str, Any]) -> Iterator[str]:
+    """Say what a writer is given."""
     if "file_size_limit" in action:
         yield f"  limit  the system lets no file grow beyond {action['file_size_limit']:,} bytes"
     for name, parts in list(action["storages"].items())[:SHOWN_GIVEN]:
