@@ -326,7 +326,9 @@ FOLDER_PROPERTIES: Mapping[str, FolderProperty] = {
     ),
 }
 """Property that a case demands of a folder after a sharded save -> what it says."""
-RULES_OF = {name: of.rules for name, of in (*PROPERTIES.items(), *FOLDER_PROPERTIES.items())}
+RULES_OF = {n: p.rules for n, p in PROPERTIES.items()} | {n: p.rules for n, p in FOLDER_PROPERTIES.items()}
 """Property of a written file or folder -> the rules that ask for it."""
-MEANINGS = {name: of.meaning for name, of in (*PROPERTIES.items(), *FOLDER_PROPERTIES.items())}
+MEANINGS = {n: p.meaning for n, p in PROPERTIES.items()} | {
+    n: p.meaning for n, p in FOLDER_PROPERTIES.items()
+}
 """Property of a written file or folder -> what it says."""

@@ -330,7 +330,7 @@ def test_a_validator_says_true_or_false(valid: Any) -> None:
 
 def test_a_step_that_an_adapter_does_not_have_is_no_refusal() -> None:
     adapter = SimpleNamespace(read=lambda _: [])
-    for step in ("open", "slice", "index", "write", "resave", "hold", "nonsense"):
+    for step in ("open", "slice", "index", "write", "resave", "sharded", "hold", "nonsense"):
         request = {**REQUEST, "step": step, "tensor": "w", "index": []}
         assert host.run(adapter, request)["outcome"] == "unsupported", step
     for step in ("get", "look"):

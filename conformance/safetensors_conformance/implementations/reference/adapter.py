@@ -127,10 +127,9 @@ class Reference:
         call(write_file, path, call(call(plan, rows, metadata).chunks))
 
     def save_sharded(self, folder: str, tensors: list[Any], metadata: Any, max_shard_size: int) -> None:
-        rows = {t.name: call(TensorData, t.name, t.dtype, t.shape, self._buffer(t)) for t in tensors}
-        if len(rows) != len(tensors):
-            raise NotImplementedError("takes a map, in which no name stands twice")
-        sizes = {name: len(row.data) for name, row in rows.items()}
+        buffers = given.named(tensors, self._buffer)
+        rows = {t.name: call(TensorData, t.name, t.dtype, t.shape, buffers[t.name]) for t in tensors}
+        sizes = {name: len(buffer) for name, buffer in buffers.items()}
         call(save_sharded, self._save_rows, rows, sizes, folder, max_shard_size, metadata=metadata)
 
     @staticmethod

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import given
 import torch
 from torch_rows import CODES
 
@@ -19,27 +20,21 @@ def named(tensors: list[Any]) -> dict[str, Any]:
     Raises NotImplementedError for what no torch tensor can be, and when a name stands twice.
     """
     memory: dict[int, Any] = {}
-    out = {t.name: _tensor(t, memory) for t in tensors}
-    if len(out) != len(tensors):
-        raise NotImplementedError("takes a map, in which no name stands twice")
-    return out
+    return given.named(tensors, lambda tensor: _tensor(tensor, memory))
 
 
-def _tensor(given: Any, memory: dict[int, Any]) -> Any:
-    if given.dtype == TEXT:
+def _tensor(tensor: Any, memory: dict[int, Any]) -> Any:
+    if tensor.dtype == TEXT:
         return "a text"
-    kind = _TYPES.get(given.dtype)
-    if kind is None or given.dtype == "F4" or given.strides is not None or given.byteorder != "little":
-        raise NotImplementedError(f"no torch tensor is made here of {given.dtype} or of a view")
-    size = math.prod(given.shape) * kind.itemsize
+    kind = _TYPES.get(tensor.dtype)
+    if kind is None or tensor.dtype == "F4" or tensor.strides is not None or tensor.byteorder != "little":
+        raise NotImplementedError(
+            f"no torch tensor is made here of {tensor.dtype}, nor of a view with strides"
+        )
+    size = math.prod(tensor.shape) * given.BITS[tensor.dtype] // 8
     if not size:
-        return torch.empty(given.shape, dtype=kind)
-    key = id(given.storage)
+        return torch.empty(tensor.shape, dtype=kind)
+    key = id(tensor.storage)
     if key not in memory:
-        memory[key] = torch.frombuffer(given.storage, dtype=torch.uint8)
-    return memory[key][given.offset : given.offset + size].view(kind).reshape(given.shape)
-
-
-def size_of(tensor: Any) -> int:
-    """Return the bytes of a tensor, none for a text."""
-    return 0 if isinstance(tensor, str) else int(tensor.numel() * tensor.element_size())
+        memory[key] = torch.frombuffer(tensor.storage, dtype=torch.uint8)
+    return memory[key][tensor.offset : tensor.offset + size].view(kind).reshape(tensor.shape)

@@ -14,13 +14,13 @@ from transformers.modeling_utils import load_state_dict
 from transformers.utils.hub import get_checkpoint_shard_files
 
 
-class Config(PretrainedConfig):
+class Config(PretrainedConfig):  # type: ignore[misc] # not installed where this is checked
     """Of the model that is saved."""
 
     model_type = "any"
 
 
-class Model(PreTrainedModel):
+class Model(PreTrainedModel):  # type: ignore[misc] # as above
     """A model with one parameter; what is saved is given beside it."""
 
     config_class = Config

@@ -116,7 +116,11 @@ def metadata(f: ShardedBuilder) -> None:
     f.metadata({"format": "pt", "weight_map": "none", "a": "model.safetensors"})
 
 
-@accepts("IDX-03")
+@chooses(
+    "sharded-total-size",
+    options={"right": ACCEPT, "refuse": reject("WRT_BAD_METADATA")},
+    level="should",
+)
 def metadata_named_total_size(f: ShardedBuilder) -> None:
     """Metadata have a key total_size of their own; the index says the bytes of the tensors all the same."""
     f.give_each("abcd")
