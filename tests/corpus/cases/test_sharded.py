@@ -84,7 +84,7 @@ def test_the_reference_refuses_for_the_reasons_declared(cases: list[Case]) -> No
         writer = Recording()
         if done(case, writer)[0].outcome == "reject":
             assert writer.code in codes, (case.id, writer.code)
-    assert sum(any(e.outcome == "reject" for e in case.options.values()) for case in cases) == 3
+    assert sum(any(e.outcome == "reject" for e in case.options.values()) for case in cases) == 4
 
 
 def test_every_variant_is_caught_and_every_case_can_fail(cases: list[Case]) -> None:

@@ -66,7 +66,7 @@ def tensor_without_bytes(f: ShardedBuilder, names: str) -> None:
     f.max_shard_size = 16
 
 
-@accepts("IDX-03 IDX-17", importance="high")
+@accepts("IDX-17 IDX-03", importance="high")
 def total_size_of_dtypes(f: ShardedBuilder) -> None:
     """Dtypes of one to eight bytes, a scalar and odd lengths; total_size counts bytes of tensors only."""
     f.give("flags", "BOOL", [3], b"\1\0\1")
@@ -120,10 +120,12 @@ def metadata(f: ShardedBuilder) -> None:
     "sharded-total-size",
     options={"right": ACCEPT, "refuse": reject("WRT_BAD_METADATA")},
     level="should",
+    over={"one-file": 1 << 20, "two-shards": 32},
 )
-def metadata_named_total_size(f: ShardedBuilder) -> None:
-    """Metadata have a key total_size of their own; the index says the bytes of the tensors all the same."""
+def metadata_named_total_size(f: ShardedBuilder, limit: int) -> None:
+    """Metadata have a key total_size; an index says the bytes of the tensors all the same: $slug."""
     f.give_each("abcd")
+    f.max_shard_size = limit
     f.metadata({"total_size": "7"})
 
 
@@ -136,7 +138,7 @@ def metadata_named_total_size(f: ShardedBuilder) -> None:
     over={"one-file": 1 << 20, "two-shards": 32},
 )
 def text_among_tensors(f: ShardedBuilder, limit: int) -> None:
-    """A text stands among the tensors, as the state of quantised models has them; the limit is $value bytes.
+    """A text stands among the tensors, as the state of quantised models has them: $slug.
 
     It cannot be saved. Whoever leaves it out leaves it out of the index too.
     """
