@@ -95,6 +95,10 @@ def _directory(case: Case) -> Iterator[str]:
         notes = ", @ROOT@ replaced by the directory's path" if file.template else ""
         yield f"  {file.path:<{width}}  {file.size:>8,} bytes{notes}"
     yield f"{given.entry}:"
+    for file in given.files:
+        if file.path == given.entry and file.recipe:
+            yield from (f"  part   {line}" for line in recipe.describe(file.recipe).splitlines())
+            return
     try:
         data = read_whole(given.file, LARGEST_IN_MEMORY)
     except OSError as err:
