@@ -252,6 +252,7 @@ class _Made(_Bytes):
 class _File(_Bytes):
     path: str
     template: bool = False
+    recipe: list[Any] = []
 
 
 class _Directory(Struct):
@@ -326,6 +327,14 @@ class _Write(Struct):
     file_size_limit: Size = 0
 
 
+class _Sharded(Struct):
+    storages: dict[str, Any]
+    tensors: list[_Given]
+    metadata: Any
+    max_shard_size: Annotated[int, Meta(ge=1, le=recipe.LARGEST_FILE)]
+    file_size_limit: Size = 0
+
+
 class _Step(Struct):
     step: str
     tensor: str = ""
@@ -347,6 +356,7 @@ class _Remote(Struct):
 _ACTIONS: Mapping[str, type[Struct]] = {
     "slice": _Slice,
     "write": _Write,
+    "sharded": _Sharded,
     "lifecycle": _Lifecycle,
     "remote": _Remote,
 }
@@ -444,6 +454,8 @@ def _input(given: Any) -> Iterator[str]:
     # As they are copied into a folder of their own, they have other folders above them.
     found += map(path_fault, names)
     yield from dict.fromkeys(f"{why} (input)" for why in found if why)
+    for number, row in enumerate(given.get("files", ())):
+        yield from _recipe(row.get("recipe", []), f"input.files[{number}].recipe")
     if len(set(names)) != len(names):
         yield "has input.files with one path twice"
     if model is _Directory and given["open"] not in names:
@@ -539,7 +551,8 @@ def stored_files(case: Mapping[str, Any]) -> Iterator[tuple[str, str, int]]:
         yield given["file"], given["sha256"], given["size"]
         return
     for file in given["files"]:
-        yield f"{given['directory']}/{file['path']}", file["sha256"], file["size"]
+        if not file.get("recipe"):
+            yield f"{given['directory']}/{file['path']}", file["sha256"], file["size"]
 
 
 SUFFIXES = (".safetensors", ".json", ".bin", ".pt")

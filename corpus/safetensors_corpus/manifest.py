@@ -80,13 +80,14 @@ AREA_OF_RULES = {
 
 @dataclass(frozen=True)
 class DirectoryFile:
-    """One file of a directory input: where it lies, and where it goes relative to the directory."""
+    """One file of a directory input: where it lies, or what it is made of, and where it goes."""
 
     source: Path
     path: str
     sha256: str
     size: int
     template: bool
+    recipe: tuple[dict[str, Any], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -190,6 +191,9 @@ class Case(CaseRow):
             for item in self.input.files:
                 target = folder / item.path
                 target.parent.mkdir(parents=True, exist_ok=True)
+                if item.recipe:
+                    _make_parts(self.id, item.recipe, item.size, item.sha256, target)
+                    continue
                 data = read_whole(item.source, item.size)
                 if hashlib.sha256(data).hexdigest() != item.sha256:
                     raise ManifestError(f"corpus file {item.source} is not the one of the manifest")
@@ -230,14 +234,19 @@ def _made(case: Case) -> Path:
 
 
 def _make(case: Case, target: Path) -> None:
+    _make_parts(case.id, case.input.recipe, case.size, case.sha256, target)
+
+
+def _make_parts(case: str, parts: tuple[dict[str, Any], ...], size: int, sha256: str, target: Path) -> None:
+    """Make a file of a case out of its parts. Raises ManifestError when it is not the one expected."""
     try:
-        if recipe.bounded_size(case.input.recipe) != case.size:
-            raise ManifestError(f"the recipe of {case.id} does not give the file of the manifest")
-        size, digest = recipe.write(case.input.recipe, target)
+        if recipe.bounded_size(parts) != size:
+            raise ManifestError(f"the recipe of {case} does not give the file of the manifest")
+        made = recipe.write(parts, target)
     except OSError as err:
-        raise ManifestError(f"input of {case.id} ({case.size:,} bytes) cannot be made: {err}") from err
-    if (size, digest) != (case.size, case.sha256):
-        raise ManifestError(f"the recipe of {case.id} does not give the file of the manifest")
+        raise ManifestError(f"input of {case} ({size:,} bytes) cannot be made: {err}") from err
+    if made != (size, sha256):
+        raise ManifestError(f"the recipe of {case} does not give the file of the manifest")
 
 
 @dataclass(frozen=True)
@@ -320,7 +329,14 @@ def _input(raw: dict[str, Any] | None, root: Path) -> Input:
         return Input(file=root / raw["file"], sha256=raw["sha256"], size=raw["size"])
     folder = root / raw["directory"]
     files = tuple(
-        DirectoryFile(folder / f["path"], f["path"], f["sha256"], f["size"], f.get("template", False))
+        DirectoryFile(
+            folder / f["path"],
+            f["path"],
+            f["sha256"],
+            f["size"],
+            f.get("template", False),
+            tuple(f.get("recipe", ())),
+        )
         for f in raw["files"]
     )
     opened = next(f for f in files if f.path == raw["open"])

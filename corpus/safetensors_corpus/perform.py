@@ -13,6 +13,7 @@ An implementation is any object with the methods of the kinds that it has:
 ``write``      ``(path, tensors, metadata)`` with ``GivenTensor`` values
 ``resave``     ``(path)``: load the file and save what it holds to the same path
 ``index``      ``(path)``: like ``read``, through an index file
+``save_sharded`` ``(folder, tensors, metadata, max_shard_size)``: save in shards
 ``hold``       ``(path)``: a handle with ``tensor(name)`` like ``slice`` and ``close()``
 ``remote``     ``(url)``: like ``read`` or ``open``, of a file behind a server
 =============  ==============================================================================================
@@ -36,11 +37,13 @@ from safetensors_reference.source import read_whole
 
 from . import recipe
 from .author.file import tensor_row
+from .author.index import MODEL
 from .author.slice import index_items
 from .judging.answer import Answer, Flaw
 from .judging.judge import judge_step
 from .judging.verdicts import fails
 from .judging.written_file import MODE, flaws_of, snapshot
+from .judging.written_folder import SavedFolder, flaws_of_folder, settled
 from .manifest import LARGEST_IN_MEMORY, Case, Expectation
 from .server import FileServer
 
@@ -259,6 +262,34 @@ def _write(case: Case, implementation: Any, folder: Path) -> Answer:
     return replace(answer, flaws=(*answer.flaws, *flaws))
 
 
+def _sharded(case: Case, implementation: Any, folder: Path) -> Answer:
+    """Save in shards, and return the model that the folder holds and what is wrong about it.
+
+    Raises NotImplementedError and MemoryError of the implementation.
+    """
+    action = case.action
+    assert action is not None
+    case.set_up(folder)
+    model = folder / MODEL
+    model.mkdir(exist_ok=True)
+    before = settled(folder)
+    method = _method(implementation, "save_sharded")
+    itself = getattr(implementation, "limits_file_size", False)
+    outcome, message = "accept", ""
+    try:
+        with _file_size_limit(None if itself else action.get("file_size_limit")):
+            given = given_tensors(action), given_metadata(action["metadata"])
+            method(model, *given, action["max_shard_size"])
+    except (NotImplementedError, MemoryError):
+        raise
+    except Exception as err:
+        outcome, message = "reject", f"{type(err).__name__}: {err}"
+    saved = SavedFolder(folder, before, action, outcome, written_file)
+    answer = saved.answer()
+    flaws = (*answer.flaws, *flaws_of_folder(_wanted(case), saved))
+    return replace(answer, message=message, flaws=flaws)
+
+
 def save(implementation: Any, action: Mapping[str, Any], target: Path) -> None:
     """Have the implementation do what the action says, to ``target``. Raises what it raises."""
     if action["target"] == "input":
@@ -352,6 +383,7 @@ _ACTIONS = {
     "slice": _slice,
     "index": _index,
     "write": _write,
+    "sharded": _sharded,
     "lifecycle": _lifecycle,
     "remote": _remote,
 }

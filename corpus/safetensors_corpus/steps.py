@@ -51,6 +51,7 @@ STEPS = {
         Step("slice", "slice", "parts of tensors", "requests for parts of tensors: it takes none"),
         Step("write", "write", "written files", "writer's calls: it writes no files"),
         Step("index", "index", "sharded models", "sharded models: it reads no index"),
+        Step("sharded", "save_sharded", "saved shards", "saves in shards: it divides no model"),
         Step(
             "lifecycle",
             "hold",
@@ -67,8 +68,9 @@ STEPS = {
     )
 }
 """Step by name, in the order in which an implementation is asked: validate and list, hand out every tensor,
-hand out a part of one, write a file, load through an index, hold a file open while somebody else changes it,
-ask a server for a file by ranges, and load onto a device, when one is asked for."""
+hand out a part of one, write a file, load through an index, save in shards, hold a file open
+while somebody else changes it, ask a server for a file by ranges, and load onto a device, when one is asked
+for."""
 
 KINDS = {
     kind.name: kind
@@ -77,6 +79,7 @@ KINDS = {
         Kind("slice", ("slice",), acts=True),
         Kind("write", ("write",), acts=True),
         Kind("index", ("index",)),
+        Kind("sharded", ("sharded",), acts=True),
         Kind("lifecycle", ("lifecycle",), acts=True),
         Kind("remote", ("remote",), acts=True),
         Kind("resource", ("open",)),

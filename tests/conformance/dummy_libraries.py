@@ -148,7 +148,16 @@ class Tensor:
 
 Modules = dict[str, dict[str, Any]]
 
-TORCH: Modules = {"torch": {"float32": "float32", "uint8": "uint8", "__version__": "1.0"}}
+TORCH: Modules = {
+    "torch": {
+        "float32": "float32",
+        "uint8": "uint8",
+        "__version__": "1.0",
+        "frombuffer": lambda *_, **__: np.zeros(8, np.uint8),
+        "zeros": lambda _: np.zeros(1),
+        "nn": SimpleNamespace(Parameter=lambda tensor: tensor),
+    }
+}
 
 
 def adaptersentry(lib: Library) -> Modules:
@@ -239,6 +248,7 @@ def huggingface_hub(lib: Library) -> Modules:
     names = {
         "parse_local_safetensors_file_metadata": lib.function(parsed),
         "load_torch_model": lib.function() if lib.narrow else load_torch_model,
+        "save_torch_state_dict": lib.function(),
         "HfApi": lambda **_: api,
         "set_client_factory": lambda _: None,
     }
@@ -413,6 +423,7 @@ def reference(lib: Library) -> Modules:
         "open_index": lib.function(index),
         "load_file": lib.function({}),
         "save_file": lib.function(),
+        "save_sharded": lib.function(),
     }
     return {}
 
@@ -496,13 +507,24 @@ def tinygrad(lib: Library) -> Modules:
 def torch_dcp(lib: Library) -> Modules:
     hf_utils = SimpleNamespace(_get_safetensors_file_metadata=lib.function(lambda: (lib.header, 8)))
     consolidate = SimpleNamespace(_read_tensor_data=lambda _file, _start, _end, _begin: lib.give(lib.data))
-    names = {"_hf_utils": hf_utils, "_consolidate_hf_safetensors": consolidate}
+    names = {
+        "_hf_utils": hf_utils,
+        "_consolidate_hf_safetensors": consolidate,
+        "HuggingFaceStorageWriter": lib.function(object()),
+        "save": lib.function(),
+    }
     return {**TORCH, "torch.distributed.checkpoint": names}
 
 
 def transformers(lib: Library) -> Modules:
+    save = staticmethod(lib.function())
+    model = {"__init__": lambda *_: None, "post_init": lambda _: None, "save_pretrained": save}
     return {
         **TORCH,
+        "transformers": {
+            "PretrainedConfig": type("PretrainedConfig", (), {}),
+            "PreTrainedModel": type("PreTrainedModel", (), model),
+        },
         "transformers.modeling_utils": {"load_state_dict": lib.function(lambda: {"w": lib.tensor})},
         "transformers.utils.hub": {"get_checkpoint_shard_files": lib.function((["one"], None))},
     }

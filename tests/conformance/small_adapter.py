@@ -9,6 +9,7 @@ from safetensors_corpus.broken.correct.fetcher import Fetcher, NotTheFileError
 from safetensors_corpus.broken.correct.holder import Handle, SmallHolder
 from safetensors_corpus.broken.correct.loader import SmallLoader
 from safetensors_corpus.broken.correct.reader import SmallReader
+from safetensors_corpus.broken.correct.sharder import SmallSharder
 from safetensors_corpus.broken.correct.slicer import SmallSlicer
 from safetensors_corpus.broken.correct.writer import SmallWriter
 from safetensors_corpus.broken.fetchers import AnyRangeTaken
@@ -41,6 +42,9 @@ class Small(RowsOfDicts):
 
     def resave(self, path: str) -> None:
         SmallWriter().resave(Path(path))
+
+    def save_sharded(self, folder: str, tensors: Any, metadata: Any, max_shard_size: int) -> None:
+        SmallSharder().save_sharded(Path(folder), tensors, metadata, max_shard_size)
 
     def hold(self, path: str) -> Any:
         return SmallHolder().hold(Path(path))

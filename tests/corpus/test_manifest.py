@@ -13,8 +13,11 @@ from typing import Any
 import pytest
 
 from safetensors_corpus import Manifest, ManifestError, load_manifest
+from safetensors_corpus.author.index import IndexBuilder
 from safetensors_corpus.document import SCHEMA_VERSION
 from safetensors_corpus.manifest import LARGEST_IN_MEMORY, Input, corpus_root
+
+from .small import edit, run
 
 
 def test_cases_are_loaded_as_they_stand_in_the_manifest(
@@ -232,3 +235,53 @@ def test_inputs_are_absolute_wherever_the_corpus_was_found(
     (case,) = load_manifest(Path("corpus.json")).cases
     assert case.path.is_absolute()
     assert case.path.is_relative_to(tmp_path)
+
+
+def recipe_in_directory(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Give the index case an index that is made and not stored; return its row."""
+    case = next(c for c in raw["cases"] if c["kind"] == "index")
+    built = IndexBuilder()
+    built.shard("a.safetensors", "a")
+    built.padded_index({"a": "a.safetensors"}, 200_000)
+    case["input"], files = built.stored(case["id"])
+    for name, data in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
+    assert not any(name.endswith("index.json") for name in files)
+    assert isinstance(case, dict)
+    return case
+
+
+def test_a_file_of_a_directory_may_be_a_recipe(folder: Path, tmp_path: Path) -> None:
+    edit(folder, lambda raw: recipe_in_directory(raw, folder))
+    (case,) = (c for c in load_manifest(folder).cases if c.kind == "index")
+    index = case.set_up(tmp_path / "work")
+    assert index.stat().st_size == case.size == 200_000
+    assert json.loads(index.read_bytes()) == {
+        "metadata": {"total_size": 8},
+        "weight_map": {"a": "a.safetensors"},
+    }
+    assert run("verify", folder).exit_code == 1  # the files of the index that was there before are left
+    shown = run("show", case.id, "-c", folder).stdout
+    assert "199,9" in shown
+    assert "times" in shown
+
+
+def test_a_recipe_in_a_directory_that_gives_another_file_is_noticed(folder: Path, tmp_path: Path) -> None:
+    def change(raw: dict[str, Any]) -> None:
+        recipe_in_directory(raw, folder)["input"]["files"][-1]["recipe"][0]["text"] = "?" * 30
+
+    edit(folder, change)
+    (case,) = (c for c in load_manifest(folder).cases if c.kind == "index")
+    with pytest.raises(ManifestError, match="does not give the file of the manifest"):
+        case.set_up(tmp_path / "work")
+    assert f"recipe     {case.id}" in run("verify", folder).stdout
+
+
+def test_a_recipe_in_a_directory_is_bounded(folder: Path) -> None:
+    def change(raw: dict[str, Any]) -> None:
+        recipe_in_directory(raw, folder)["input"]["files"][-1]["recipe"][1]["count"] = 1 << 60
+
+    edit(folder, change)
+    with pytest.raises(ManifestError, match=r"input\.files\[1\]\.recipe that cannot be made"):
+        load_manifest(folder)

@@ -18,6 +18,8 @@ An adapter is any object with some of these methods, one per step that the libra
     everything through an index file, as ``read``
 ``write(path, tensors, metadata)`` and ``resave(path)``
     save ``GivenTensor`` objects; load a file and save what it holds to the same path
+``save_sharded(folder, tensors, metadata, max_shard_size)``
+    save ``GivenTensor`` objects in shards with an index, none with more bytes of tensors than given
 ``hold(path)``
     open; return a handle with ``tensor(name)``, which gives ``(dtype, shape, bytes-like)``, and ``close()``
 ``remote(url)``
@@ -80,6 +82,7 @@ _METHODS = {
     "slice": "slice",
     "write": "write",
     "index": "index",
+    "sharded": "save_sharded",
     "lifecycle": "hold",
     "remote": "remote",
     "device": "device",
@@ -519,6 +522,15 @@ def run_write(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
     return {"outcome": "accept"}
 
 
+def run_sharded(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Save a model in shards into a folder that exists."""
+    method = method_of(adapter, "save_sharded")
+    tensors, metadata = looked_at(lambda: what_to_write(request), "what is to be written cannot be made")
+    with file_size_limit(request.get("file_size_limit")):
+        ask(method, request["path"], tensors, metadata, request["max_shard_size"])
+    return {"outcome": "accept"}
+
+
 def what_to_write(request: Mapping[str, Any]) -> tuple[list[GivenTensor], Any]:
     """Return tensors in memory of their own, and metadata."""
     memory = {name: bytes_of(parts) for name, parts in request["storages"].items()}
@@ -590,6 +602,7 @@ OTHER_STEPS = {
     "slice": run_slice,
     "write": run_write,
     "resave": run_resave,
+    "sharded": run_sharded,
     "hold": run_hold,
     "get": run_get,
     "look": run_look,

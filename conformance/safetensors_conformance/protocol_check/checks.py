@@ -39,6 +39,7 @@ SAMPLES = {
     "slice": ("slice/integer-first",),
     "write": ("writer/two-tensors-and-metadata", "writer/over-its-own-source-small"),
     "index": ("index/dtypes-and-shapes",),
+    "sharded": ("sharded/two-shards",),
     "lifecycle": ("lifecycle/one-tensor-first",),
     "remote": ("remote/one-tensor",),
 }

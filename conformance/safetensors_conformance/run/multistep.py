@@ -24,10 +24,7 @@ if TYPE_CHECKING:
 
 
 def carry_out(worker: Worker, case: Case) -> StepResult:
-    """Do what a case that is more than one question says, and return the outcome.
-
-    Raises ManifestError.
-    """
+    """Do what a case says that is more than one question; return the outcome. Raises ManifestError."""
     proxy = _Proxy(worker, case)
     with scratch_folder("case") as folder:
         result = perform(case, proxy, folder)
@@ -94,6 +91,10 @@ class _Proxy:
     def write(self, path: Path, tensors: object, metadata: object) -> None:  # noqa: ARG002 - see _action
         keys = ("storages", "tensors", "metadata", "file_size_limit")
         self.ask("write", path, {key: self._action[key] for key in keys if key in self._action})
+
+    def save_sharded(self, folder: Path, *_given: object) -> None:
+        keys = ("storages", "tensors", "metadata", "max_shard_size", "file_size_limit")
+        self.ask("sharded", folder, {key: self._action[key] for key in keys if key in self._action})
 
     def resave(self, path: Path) -> None:
         self.ask("resave", path)

@@ -125,7 +125,7 @@ def parse_start(message: dict[str, Any], selector: str) -> Implementation:
     )
 
 
-SILENT_STEPS = frozenset({"write", "resave", "hold", "release"})
+SILENT_STEPS = frozenset({"write", "resave", "sharded", "hold", "release"})
 """Steps whose answer needs no tensors."""
 
 

@@ -34,6 +34,7 @@ AREAS = {
     "slice": "slice",
     "writer": "write",
     "index": "index",
+    "sharded": "sharded",
     "lifecycle": "lifecycle",
     "remote": "remote",
     "resource": "resource",

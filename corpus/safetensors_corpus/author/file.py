@@ -56,8 +56,8 @@ class Builder(ABC):
         """Return what is done with the input beyond opening and reading it: nothing, for most kinds."""
         return None
 
-    def demanded(self) -> list[str]:
-        """Return the properties demanded of a written file: none where nothing is written."""
+    def demanded(self, option: str | None = None) -> list[str]:  # noqa: ARG002 - few kinds have options
+        """Return the properties demanded of a written file, none where nothing is written."""
         return []
 
 

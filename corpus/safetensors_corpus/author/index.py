@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from .. import recipe
 from .file import MAX_FILE, Builder, FileBuilder, json_text, pattern, size_of
 
 MODEL = "model/"
@@ -44,6 +45,7 @@ class IndexBuilder(Builder):
 
     index_name: str = INDEX_NAME
     _files: dict[str, bytes] = field(default_factory=dict)
+    _made: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     _shards: dict[str, ShardBuilder] = field(default_factory=dict)
     _mapped: list[tuple[str, str]] = field(default_factory=list)
     _seen: dict[str | None, list[tuple[str, str]]] = field(default_factory=dict)
@@ -94,6 +96,14 @@ class IndexBuilder(Builder):
         if template:
             self._templates.add(self.index_name)
 
+    def padded_index(self, weight_map: dict[str, str], size: int) -> None:
+        """Write the index with spaces before its map, so that it has ``size`` bytes; it is not stored."""
+        self._mapped = list(weight_map.items())
+        before = f'{{"metadata":{json_text({"total_size": self.total_size()})},'
+        behind = f'"weight_map":{json_text(weight_map)}}}'
+        spaces = {"repeat": {"text": " "}, "count": size - len((before + behind).encode())}
+        self._made[self.index_name] = [{"text": before}, spaces, {"text": behind}]
+
     def total_size(self) -> int:
         """Return the bytes of all tensors mapped that are in their shards so far."""
         sizes = {
@@ -131,7 +141,15 @@ class IndexBuilder(Builder):
                 row["template"] = True
             rows.append(row)
             files[f"files/{case_id}/{name}"] = data
-        return {"directory": f"files/{case_id}", "files": rows, "open": MODEL + self.index_name}, files
+        for name, parts in self._made.items():
+            row = {"path": _below(name), "sha256": recipe.digest(parts), "size": recipe.size(parts)}
+            rows.append({**row, "recipe": parts})
+        opened = self.index_name if self.index_name in self.named_files() else self.named_files()[0]
+        return {"directory": f"files/{case_id}", "files": rows, "open": _below(opened)}, files
+
+    def named_files(self) -> list[str]:
+        """Return the names of all files so far, relative to the checkpoint's folder."""
+        return sorted([*self._shards, *self._files, *self._made])
 
 
 def numbered(number: int, count: int) -> str:

@@ -168,7 +168,7 @@ class WriteBuilder(Builder):
             out["file_size_limit"] = self.file_size_limit
         return out
 
-    def demanded(self) -> list[str]:
+    def demanded(self, option: str | None = None) -> list[str]:  # noqa: ARG002 - the same for every option
         """Return the properties demanded of the file."""
         return self.properties
 

@@ -48,6 +48,25 @@ class FollowsAddresses(SmallLoader, without=("shard-bare",)):
         return folder.parent / where if where.startswith("owner/") else folder / name
 
 
+class SliceOfIndex(SmallLoader):
+    """Reads twenty million bytes of an index and takes them for all of it."""
+
+    only_heavy = True
+
+    def decode(self, raw: bytes) -> str:
+        return super().decode(raw[:20_000_000])
+
+
+class SmallIndexes(SmallLoader):
+    """Refuses an index of more than ten mebibytes."""
+
+    only_heavy = True
+
+    def decode(self, raw: bytes) -> str:
+        self.demand("index-size", len(raw) <= 10 << 20)
+        return super().decode(raw)
+
+
 class PlainPickle(pickle.Unpickler):
     """Loads lists, maps, texts and numbers, and nothing that runs code: the corpus may be anybody's."""
 

@@ -25,6 +25,7 @@ PREFIXES = {
     "slice": "slicer",
     "index": "loader",
     "write": "writer",
+    "sharded": "sharder",
     "lifecycle": "holder",
     "remote": "fetcher",
 }

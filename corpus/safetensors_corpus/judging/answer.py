@@ -22,7 +22,7 @@ class Flaw(NamedTuple):
     """What is wrong about a file that was written, or about the folder that it stands in.
 
     ``property`` is ``valid`` for a file that breaks rules, ``missing`` where there is none, else a key of
-    ``written_file.PROPERTIES``; ``rule`` is the rule that the file breaks, empty for the others; ``text``
+    ``written_folder.RULES_OF``; ``rule`` is the rule that the file breaks, empty for the others; ``text``
     says what is wrong; ``choice`` is the choice that the fault falls under, if it does.
     """
 

@@ -17,7 +17,7 @@ from ..manifest import Case, Expectation
 from .answer import UNSAFE, Answer, Flaw
 from .content import Difference, differences
 from .verdicts import badness
-from .written_file import PROPERTIES
+from .written_folder import COMPLETE, RULES_OF
 
 A = TypeVar("A", bound=Answer)
 
@@ -304,6 +304,8 @@ def _content(demand: Case | Demand, difference: Difference) -> Failure:
         changing = demand.kind in ("lifecycle", "remote")
         level = _at_most(rule_book().rules[rule].level) if changing and rule else "must"
         return failure_of("content", rule, level, of, difference.text)
+    if demand.kind == "sharded" and of in ("missing", "reported", "twice"):
+        return failure_of("content", COMPLETE, "must", of, difference.text)
     groups, rule = _CONTENT[of]
     if of == "shape" and PACKED.intersection(demand.features):
         return failure_of("content", COUNTS, "must", of, difference.text)
@@ -335,7 +337,7 @@ def _flaw(demand: Case | Demand, expectation: Expectation, flaw: Flaw, profile: 
         return failure_of("content", flaw.rule, _at_most(known.level), "valid", flaw.text, basis)
     if flaw.property not in expectation.properties:
         return None
-    rules = PROPERTIES[flaw.property].rules
+    rules = RULES_OF[flaw.property]
     rule = next((r for r in demand.rules if r in rules), rules[0])
     level = demand.level if demand.level != "must" else _at_most(rule_book().rules[rule].level)
     return failure_of("content", rule, level, flaw.property, f"{flaw.text} ({flaw.property})")
@@ -369,6 +371,8 @@ def _cost(demand: Case | Demand, answer: Answer) -> list[Failure]:
 
 
 EXCEPTIONS = "API-14"
+OTHERS_ERRORS = ("write", "sharded", "remote")
+"""Kinds of case in which an exception answers a caller or a server, not a file."""
 
 
 def _exception(demand: Case | Demand, answer: Answer) -> list[Failure]:
@@ -377,7 +381,7 @@ def _exception(demand: Case | Demand, answer: Answer) -> list[Failure]:
     The rule speaks of readers and files: a writer that is handed no map answers its caller and not a file,
     and what a server does is no fault of a file.
     """
-    if answer.outcome != "reject" or answer.documented is not False or demand.kind in ("write", "remote"):
+    if answer.outcome != "reject" or answer.documented is not False or demand.kind in OTHERS_ERRORS:
         return []
     detail = f"the exception {answer.exception} is not one that its documentation names"
     return [failure_of("exception", EXCEPTIONS, "must", "exception", detail)]

@@ -99,10 +99,11 @@ def snapshot(folder: Path) -> dict[str, bytes]:
     """Return the files of a folder, name -> bytes."""
     if not folder.exists():
         return {}
-    return {p.name: _bytes_of(p) for p in sorted(folder.iterdir()) if p.is_file()}
+    return {p.name: bytes_of(p) for p in sorted(folder.iterdir()) if p.is_file()}
 
 
-def _bytes_of(path: Path) -> bytes:
+def bytes_of(path: Path) -> bytes:
+    """Return the bytes of a file, or those of a message where they cannot be held."""
     try:
         return read_whole(path, LARGEST_IN_MEMORY)
     except OSError as err:  # too large to hold, or something else by now: it differs from every file before

@@ -19,6 +19,7 @@ from ..author.index import IndexBuilder
 from ..author.lifecycle import LifecycleBuilder
 from ..author.remote import RemoteBuilder
 from ..author.resource import RecipeBuilder
+from ..author.sharded import ShardedBuilder
 from ..author.slice import SliceBuilder
 from ..author.write import WriteBuilder
 from ..document import SCHEMA_VERSION, rendered
@@ -40,6 +41,7 @@ BUILDERS: dict[str, Callable[[], Builder]] = {
     "slice": SliceBuilder,
     "write": WriteBuilder,
     "index": IndexBuilder,
+    "sharded": ShardedBuilder,
     "lifecycle": LifecycleBuilder,
     "remote": RemoteBuilder,
     "resource": RecipeBuilder,
@@ -186,7 +188,7 @@ def _check_rules(rules: tuple[str, ...]) -> None:
 
 
 def _expect(what: object, builder: Builder, option: str | None) -> dict[str, Any]:
-    properties = builder.demanded()
+    properties = builder.demanded(option)
     more = {"properties": properties} if properties else {}
     if isinstance(what, Accept):
         return {"outcome": "accept", "content": _spelled(builder.content(option)), **more}

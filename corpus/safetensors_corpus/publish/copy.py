@@ -308,10 +308,13 @@ def _case_problems(root: Path, case: dict[str, Any], heavy: bool) -> Iterator[Pr
     given = case["input"] or {}
     if "recipe" in given:
         if heavy or not case["heavy"]:
-            yield from _recipe_problems(case)
+            yield from _recipe_problems(case["id"], given)
         made = root / recipe_name(case["id"])
         if made.is_file() and not holds_recipe(made, given):
             yield Problem("different", recipe_name(case["id"]), "not what the recipe gives")
+    for file in given.get("files", ()):
+        if file.get("recipe") and (heavy or not case["heavy"]):
+            yield from _recipe_problems(case["id"], file)
     for name, digest, size in stored_files(case):
         yield from _file_problems(root / name, name, digest, size)
 
@@ -329,14 +332,13 @@ def _file_problems(path: Path, name: str, digest: str, size: int) -> Iterator[Pr
         yield Problem("missing", name, err.strerror or str(err))
 
 
-def _recipe_problems(case: dict[str, Any]) -> Iterator[Problem]:
-    given = case["input"]
+def _recipe_problems(case_id: str, given: dict[str, Any]) -> Iterator[Problem]:
     total = recipe.bounded_size(given["recipe"])
     if total != given["size"]:
         more = "more than" if total > given["size"] else f"{total:,} instead of"
-        yield Problem("recipe", case["id"], f"gives {more} {given['size']:,} bytes")
+        yield Problem("recipe", case_id, f"gives {more} {given['size']:,} bytes")
     elif recipe.digest(given["recipe"]) != given["sha256"]:
-        yield Problem("recipe", case["id"], "SHA-256 is not the one of the manifest")
+        yield Problem("recipe", case_id, "SHA-256 is not the one of the manifest")
 
 
 def _extra(root: Path, raw: dict[str, Any]) -> Iterator[Problem]:

@@ -96,6 +96,10 @@ def _directory(case: Case) -> Iterator[str]:
         notes = ", @ROOT@ replaced by the directory's path" if file.template else ""
         yield f"  {file.path:<{width}}  {file.size:>8,} bytes{notes}"
     yield f"{given.entry}:"
+    for file in given.files:
+        if file.path == given.entry and file.recipe:
+            yield from (f"  part   {line}" for line in recipe.describe(file.recipe).splitlines())
+            return
     try:
         data = read_whole(given.file, LARGEST_IN_MEMORY)
     except OSError as err:
@@ -127,6 +131,9 @@ def action_lines(case: Case) -> Iterator[str]:
         yield from _write(action)
     elif action["do"] == "remote":
         yield f"server   {remote_text(action)}"
+    elif action["do"] == "sharded":
+        yield f"saves    in shards of at most {action['max_shard_size']:,} bytes, into the folder model"
+        yield from _given(action)
     elif action["do"] == "lifecycle":
         yield "script"
         for number, step in enumerate(action["script"], 1):
@@ -156,6 +163,11 @@ SHOWN_GIVEN = 20
 
 def _write(action: Mapping[str, Any]) -> Iterator[str]:
     yield f"writes   to {action['target']}: {_TARGETS.get(action['target'], '')}".rstrip(": ")
+    yield from _given(action)
+
+
+def _given(action: Mapping[str, Any]) -> Iterator[str]:
+    """Say what a writer is given."""
     if "file_size_limit" in action:
         yield f"  limit  the system lets no file grow beyond {action['file_size_limit']:,} bytes"
     for name, parts in list(action["storages"].items())[:SHOWN_GIVEN]:

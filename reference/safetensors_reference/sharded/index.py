@@ -26,7 +26,7 @@ INDEX_SUFFIX = ".safetensors.index.json"
 MAX_NAME = 255
 """Characters in the longest file name; no common file system has room for more."""
 INDEX_CAP = 100_000_000
-"""Largest index in bytes that is read (IDX-13), the same as for a header; real ones reach 13.5 MB."""
+"""Largest index in bytes that is read (IDX-13), the same as for a header; real ones reach 23.5 MB."""
 METADATA_CAP = 10_000_000
 """Largest metadata object of an index in bytes (LIM-06)."""
 FAULT_LIMIT = 100_000

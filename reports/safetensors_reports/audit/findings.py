@@ -132,7 +132,7 @@ class Shown:
         """Return the whole input as the place, where no byte of it is more at fault than another."""
         if not self.size:
             return None
-        if self.row["step"] == "write":
+        if self.row["step"] in ("write", "sharded"):
             text = "the whole file that was there before; nothing in it is at fault"
         elif not self.codes:
             text = "the whole input: nothing in it is at fault"
@@ -342,15 +342,18 @@ def _finding(
 
 def _predicate(shown: Shown, rule_id: str) -> str:
     """Return verb and object of a title, the rule included."""
-    what = {"slice": "requests", "write": "calls of its writer", "index": "indexes"}.get(
-        shown.row["step"], "files"
-    )
+    what = {
+        "slice": "requests",
+        "write": "calls of its writer",
+        "index": "indexes",
+        "sharded": "sharded saves",
+    }.get(shown.row["step"], "files")
     if not rule_id:
         return f"{OUTCOMES[shown.outcome]} {what} ({NOT_KNOWN})"
     rule = rule_book().rules[rule_id]
     about = "about" if shown.outcome in NO_WEAKNESS or not shown.codes else "that break"
     verb = f"{OUTCOMES[shown.outcome]} {what} {about}"
-    if shown.outcome == "content" and shown.row["step"] == "write":
+    if shown.outcome == "content" and shown.row["step"] in ("write", "sharded"):
         verb = "writes files that do not hold what was given, against"
     return f"{verb} {rule.id} ({rule.title})"
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 MAX_PROBLEMS = 20
 """Most problems of a run that a report repeats."""
-APART = {"write": "wrong-write", "lifecycle": "wrong-race"}
+APART = {"write": "wrong-write", "sharded": "wrong-write", "lifecycle": "wrong-race"}
 
 
 def implementation(
@@ -118,7 +118,7 @@ def _set_apart(record: RunRecord, counts: Mapping[str, int]) -> dict[str, int]:
     out: dict[str, int] = {}
     for kind in ("unsafe", "wrong-content"):
         steps = {row["step"] for row in record.results if kind_of(row["verdict"]) == kind}
-        if counts.get(kind) and steps and steps <= {"write", "lifecycle"}:
+        if counts.get(kind) and steps and steps <= APART.keys():
             out[kind] = 0
             out |= {APART[step]: 1 for step in steps}
     return out

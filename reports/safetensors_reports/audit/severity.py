@@ -98,7 +98,7 @@ def severity(outcome: str, step: str, weaknesses: Collection[int]) -> str:
     if outcome in ("crash", "resources"):
         return "high"
     if outcome == "content":
-        return "medium" if step == "write" else "high"
+        return "medium" if step in ("write", "sharded") else "high"
     if outcome == "accept":
         return "medium" if _CONSEQUENT.intersection(weaknesses) else "low"
     return "informational" if outcome == "strictness" else "low"
@@ -106,7 +106,8 @@ def severity(outcome: str, step: str, weaknesses: Collection[int]) -> str:
 
 def difficulty(step: str) -> str:
     """Return how hard it is to bring about what a step showed."""
-    return {"lifecycle": "high", "remote": "medium", "slice": "medium", "write": "medium"}.get(step, "low")
+    medium = dict.fromkeys(("remote", "slice", "write", "sharded"), "medium")
+    return {"lifecycle": "high", **medium}.get(step, "low")
 
 
 def weaknesses_of(outcome: str, row: Row, of_fault: Sequence[int]) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from safetensors_corpus import Case, ManifestError
 from safetensors_corpus.judging.verdicts import STRICT_FAILING, badness, kind_of
-from safetensors_corpus.judging.written_file import PROPERTIES
+from safetensors_corpus.judging.written_folder import RULES_OF
 from safetensors_reference import explain, rule_book
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
@@ -101,7 +101,7 @@ def _told(row: Row, part: dict[str, Any]) -> Failure:
         str(part.get("verdict") or row["verdict"]),
         "" if name == INPUT else str(part.get("rule") or _rule(row)),
         part.get("basis") or row.get("basis"),
-        name if name in ("valid", INPUT) or name in PROPERTIES else "",
+        name if name in ("valid", INPUT) or name in RULES_OF else "",
         name if name in CHECKS else "",
         str(part.get("detail") or row.get("detail") or ""),
     )
@@ -219,7 +219,7 @@ def aspect_of(failure: Failure, case: Case | None) -> str:
 
 def realm(failure: Failure) -> str:
     """Return which part of an implementation was asked: reading ``file``, ``write``, ``slice``, ..."""
-    apart = ("write", "slice", "index", "lifecycle", "remote")
+    apart = ("write", "slice", "index", "sharded", "lifecycle", "remote")
     return failure.step if failure.step in apart else "file"
 
 

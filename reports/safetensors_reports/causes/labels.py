@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from safetensors_corpus.judging.written_file import PROPERTIES
+from safetensors_corpus.judging.written_folder import MEANINGS
 from safetensors_reference import rule_book
 
 from ..case_evidence import case_codes
@@ -33,6 +33,7 @@ _REFUSES = {
     "write": "refuses to write what can be written",
     "slice": "refuses valid requests for a part of a tensor",
     "index": "refuses valid sharded models",
+    "sharded": "refuses to save models in shards",
     "lifecycle": "refuses files that are in order while they are open",
     "remote": "refuses valid files behind a server",
 }
@@ -40,6 +41,7 @@ _READS = {
     "write": "writes other content than it was given",
     "slice": "hands out other bytes for a part of a tensor",
     "index": "loads other content through an index",
+    "sharded": "leaves other models than it was given when it saves in shards",
     "lifecycle": "hands out other content of a file that changes",
     "remote": "hands out other content of a file behind a server",
 }
@@ -174,8 +176,10 @@ def _writes(parts: Sequence[str], title: str) -> str:
         return "changes, removes or replaces the file that it reads"
     if name == "valid":
         broken = rule_book().codes.get(code[0], code[0]).partition(" (")[0] if code else ""
+        if not broken and title.startswith("IDX"):
+            return f"leaves a folder in which {title} does not hold"
         return f"writes files that break a rule: {broken}" if broken else f"writes no valid file: {title}"
-    return f"does not hold after saving: {PROPERTIES[name].meaning if name in PROPERTIES else name}"
+    return f"does not hold after saving: {MEANINGS.get(name, name)}"
 
 
 def _codes(group: Group, cases: Mapping[str, Case]) -> str:

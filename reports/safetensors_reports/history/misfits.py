@@ -57,7 +57,7 @@ def missing(row: Row) -> bool:
 
 def _fails(row: Row) -> bool:
     """Say whether a basic file was not taken. What a writer made of it is the writer's doing."""
-    written = row["step"] == "write" and row["outcome"] == "accept"
+    written = row["step"] in ("write", "sharded") and row["outcome"] == "accept"
     return fails(row["verdict"], strict=True) and not written
 
 

@@ -330,7 +330,7 @@ def test_a_validator_says_true_or_false(valid: Any) -> None:
 
 def test_a_step_that_an_adapter_does_not_have_is_no_refusal() -> None:
     adapter = SimpleNamespace(read=lambda _: [])
-    for step in ("open", "slice", "index", "write", "resave", "hold", "nonsense"):
+    for step in ("open", "slice", "index", "write", "resave", "sharded", "hold", "nonsense"):
         request = {**REQUEST, "step": step, "tensor": "w", "index": []}
         assert host.run(adapter, request)["outcome"] == "unsupported", step
     for step in ("get", "look"):
@@ -342,9 +342,26 @@ def test_a_step_that_an_adapter_does_not_have_is_no_refusal() -> None:
     "request_", [{}, {"storages": {"s": [{"what": 1}]}, "tensors": [], "metadata": None}]
 )
 def test_a_request_that_cannot_be_carried_out_is_no_refusal(request_: dict[str, Any]) -> None:
-    adapter = SimpleNamespace(write=lambda *_: None)
-    answer = host.run(adapter, {**REQUEST, "step": "write", **request_})
-    assert answer["outcome"] == "harness-error"
+    adapter = SimpleNamespace(write=lambda *_: None, save_sharded=lambda *_: None)
+    for step in ("write", "sharded"):
+        answer = host.run(adapter, {**REQUEST, "step": step, "max_shard_size": 8, **request_})
+        assert answer["outcome"] == "harness-error"
+
+
+def test_a_sharded_save_gets_tensors_metadata_and_the_limit() -> None:
+    asked: list[Any] = []
+    adapter = SimpleNamespace(save_sharded=lambda *given: asked.append(given))
+    view = {"storage": "s", "offset": 1, "strides": None, "byteorder": "little"}
+    request = {
+        "storages": {"s": [{"hex": "000102"}]},
+        "tensors": [{"name": "w", "dtype": "U8", "shape": [2], **view}],
+        "metadata": {"k": "v"},
+        "max_shard_size": 8,
+    }
+    assert host.run(adapter, {**REQUEST, "step": "sharded", **request})["outcome"] == "accept"
+    ((path, (tensor,), metadata, limit),) = asked
+    assert (path, metadata, limit) == (REQUEST["path"], {"k": "v"}, 8)
+    assert (tensor.name, tensor.shape, tensor.storage[tensor.offset :]) == ("w", (2,), b"\1\2")
 
 
 @pytest.mark.parametrize(

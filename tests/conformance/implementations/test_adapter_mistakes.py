@@ -24,9 +24,12 @@ from safetensors_conformance.implementations.descriptor import HERE, descriptors
 from ..dummy_libraries import DUMMIES, Library, OwnError, module
 
 Load = Callable[..., tuple[Any, Library]]
-LOADED = ("given", "header_rows", "lacking", "torch_rows", "stc_adapter")
+LOADED = ("given", "header_rows", "lacking", "torch_given", "torch_rows", "stc_adapter")
 READING = ("open", "read", "slice", "index", "check", "device", "lifecycle", "remote")
-WRITING = ("write", "resave")
+WRITING = ("write", "resave", "sharded")
+
+METHODS = {"lifecycle": "hold", "sharded": "save_sharded"}
+"""Step -> method of an adapter, where that has another name."""
 
 
 @pytest.fixture
@@ -76,8 +79,7 @@ def _with_parents(name: str) -> Iterator[str]:
 
 def has(adapter: Any, steps: tuple[str, ...]) -> list[str]:
     """The steps out of ``steps`` that an adapter has."""
-    methods = {"lifecycle": "hold"}
-    return [step for step in steps if callable(getattr(adapter, methods.get(step, step), None))]
+    return [step for step in steps if callable(getattr(adapter, METHODS.get(step, step), None))]
 
 
 def ask(adapter: Any, step: str, library: Library) -> dict[str, Any]:
@@ -95,10 +97,10 @@ def ask(adapter: Any, step: str, library: Library) -> dict[str, Any]:
         return answer
     if step == "slice":
         request |= {"tensor": "w", "index": [{"start": 0, "stop": 1, "step": None}]}
-    if step == "write":
+    if step in ("write", "sharded"):
         tensor = {"name": "w", "dtype": "F32", "shape": [2], "storage": "s", "offset": 0, "strides": None}
         request |= {"storages": {"s": [{"zeros": 8}]}, "tensors": [tensor | {"byteorder": "little"}]}
-        request["metadata"] = None
+        request |= {"metadata": None, "max_shard_size": 8}
     return host.run(adapter, request)
 
 
@@ -124,7 +126,7 @@ def test_every_adapter_in_python_has_a_stand_in() -> None:
 def test_all_methods_of_an_adapter_are_marked(spec: str, load: Load) -> None:
     adapter, library = load(spec)
     for step in has(adapter, READING + WRITING):
-        assert host.library.is_marked(getattr(adapter, {"lifecycle": "hold"}.get(step, step))), step
+        assert host.library.is_marked(getattr(adapter, METHODS.get(step, step))), step
     if has(adapter, ("lifecycle",)):
         handle = adapter.hold(library.path)
         assert host.library.is_marked(handle.tensor)

@@ -56,7 +56,8 @@ def test_a_right_implementation_passes_every_must_of_a_kind(kind: str) -> None:
 
 
 def test_a_right_implementation_passes_a_must_of_every_sort() -> None:
-    cases = one_of_each(case for kind in ("slice", "write", "lifecycle", "remote") for case in of_kind(kind))
+    kinds = ("slice", "write", "sharded", "lifecycle", "remote")
+    cases = one_of_each(case for kind in kinds for case in of_kind(kind))
     assert len(cases) > 60
     passes(small("Small"), cases)
     cases = one_of_each(of_kind("index"))

@@ -16,7 +16,7 @@ from safetensors_conformance.worker.outcome import Implementation, StepResult
 from safetensors_corpus import Case
 from safetensors_corpus.judging.answer import Flaw
 from safetensors_corpus.judging.verdicts import VERDICTS, badness, fails, kind_of
-from safetensors_corpus.judging.written_file import PROPERTIES
+from safetensors_corpus.judging.written_folder import MEANINGS
 from safetensors_corpus.perform import failure
 from safetensors_reference import rule_book
 from safetensors_reports.audit.findings import find
@@ -51,7 +51,7 @@ def answers(case: Case) -> Iterator[StepResult]:
             yield StepResult("accept", tensors=[{**rows[0], "sha256": "0" * 64}, *rows[1:]])
             yield StepResult("accept", tensors=[{**rows[0], "dtype": "F8_E4M3"}, *rows[1:]])
         for name in expectation.properties:
-            yield StepResult("reject", "full", flaws=(Flaw(name, "", PROPERTIES[name].meaning),))
+            yield StepResult("reject", "full", flaws=(Flaw(name, "", MEANINGS[name]),))
     yield StepResult("accept", tensors=[], metadata={"more": "1"}, has_metadata=True)
     yield StepResult("reject", "no\x1b[31m\n::warning::no", exception="OverflowError", documented=False)
     yield StepResult("crash", "killed by SIGSEGV", stderr="last words")

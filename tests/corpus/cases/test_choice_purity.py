@@ -60,6 +60,9 @@ ABOUT: dict[str, set[str]] = {
     "non-contiguous": {"strides"},
     "shared-memory": {"shared"},
     "missing-folder": {"target"},
+    "sharded-earlier-save": {"folder"},
+    "sharded-text": {"dtype"},
+    "sharded-total-size": {"metadata"},
 }
 """Choice -> what its cases are about, in words of ``unusual`` and ``unusual_given``; others: nothing."""
 
@@ -114,7 +117,7 @@ def unusual_given(action: Mapping[str, Any]) -> set[str]:
         found.add("shared")
     if action["metadata"] is not None:
         found.add("metadata")
-    if action["target"] != "new":
+    if action.get("target", "new") != "new":
         found.add("target")
     return found
 
@@ -124,6 +127,9 @@ def features(case: Case) -> set[str]:
     if case.kind == "write":
         assert case.action is not None
         return unusual_given(case.action)
+    if case.kind == "sharded":
+        assert case.action is not None
+        return unusual_given(case.action) | ({"folder"} if case.input.files else set())
     if case.kind == "index":
         shards = [file.source for file in case.input.files if file.path.endswith(".safetensors")]
         return set().union(*(unusual(shard.read_bytes()) for shard in shards))

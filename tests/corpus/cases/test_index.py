@@ -22,6 +22,8 @@ from safetensors_reference.sharded.read import open_index
 
 from .kinds import cannot_fail, is_caught, of_kind
 
+LIGHT = [v for v in VARIANTS if not v.heavy]
+
 
 class Reference:
     """The reference: the index with its shards checked, then each tensor out of its shard."""
@@ -36,7 +38,36 @@ class Reference:
 
 @pytest.fixture(scope="module")
 def cases(manifest: Manifest) -> list[Case]:
-    return of_kind(manifest, "index")
+    """The index cases, without the heavy ones."""
+    return [case for case in of_kind(manifest, "index") if not case.heavy]
+
+
+HEAVY = {
+    "index/as-large-as-real-ones-13-5-mb": {"loader/small-indexes"},
+    "index/as-large-as-real-ones-20-1-mb": {"loader/small-indexes", "loader/slice-of-index"},
+    "index/as-large-as-real-ones-23-5-mb": {"loader/small-indexes", "loader/slice-of-index"},
+}
+"""Heavy case -> the variants that it catches."""
+
+
+def test_each_of_the_heavy_cases_has_its_variants(manifest: Manifest) -> None:
+    assert {case.id for case in of_kind(manifest, "index") if case.heavy} == set(HEAVY)
+    assert {v.name for v in VARIANTS if v.heavy} == set().union(*HEAVY.values())
+
+
+@pytest.mark.parametrize(
+    "case_id",
+    [pytest.param(c, marks=() if "20-1" in c else pytest.mark.nightly) for c in HEAVY],
+)
+def test_a_large_index_is_read_whole(manifest: Manifest, case_id: str, tmp_path: Path) -> None:
+    case = manifest.by_id[case_id]
+    loaders = {"right": LOADER, "reference": Reference()} | {v.name: v.make() for v in VARIANTS if v.heavy}
+    failing = set()
+    for number, (name, loader) in enumerate(loaders.items()):
+        (tmp_path / str(number)).mkdir()
+        if failure(case, perform(case, loader, tmp_path / str(number))) is not None:
+            failing.add(name)
+    assert failing == HEAVY[case_id]
 
 
 def test_there_are_cases_of_every_choice(cases: list[Case]) -> None:
@@ -60,14 +91,14 @@ def test_the_reference_takes_the_hardened_option(cases: list[Case], tmp_path: Pa
             assert result.outcome == case.options[option].outcome, case.id
 
 
-@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
+@pytest.mark.parametrize("variant", LIGHT, ids=lambda variant: variant.name)
 def test_every_broken_loader_is_caught(variant: Any, cases: list[Case]) -> None:
     assert variant.kind == "index"
     assert is_caught(variant, cases)
 
 
 def test_every_case_catches_a_broken_loader(cases: list[Case]) -> None:
-    assert cannot_fail(cases, VARIANTS) == set()
+    assert cannot_fail(cases, LIGHT) == set()
 
 
 def test_no_file_of_a_case_has_a_name_that_some_system_cannot_store(cases: list[Case]) -> None:

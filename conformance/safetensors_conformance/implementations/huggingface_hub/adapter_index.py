@@ -1,12 +1,16 @@
-"""Adapter of ``huggingface_hub.load_torch_model`` with an index; the official library reads the shards."""
+"""Adapter of ``load_torch_model`` with an index and of ``save_torch_state_dict``, both of huggingface_hub.
+
+The official library reads and writes the shards.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+import torch_given
 import torch_rows
-from huggingface_hub import load_torch_model
+from huggingface_hub import load_torch_model, save_torch_state_dict
 from stc_host.library import call, marked
 
 
@@ -34,7 +38,7 @@ class Model:
 
 @marked
 class LoadTorchModel:
-    """Loads the shards that an index names into a model."""
+    """Loads the shards that an index names into a model, and saves in shards."""
 
     # What the function documents, and the one that reads each file.
     rejects = (ValueError, OSError, ImportError)
@@ -45,3 +49,8 @@ class LoadTorchModel:
         pattern = Path(path).name.replace(".safetensors.index.json", "{suffix}.safetensors")
         call(load_torch_model, model, Path(path).parent, filename_pattern=pattern)
         return [torch_rows.row(name, tensor) for name, tensor in model.tensors().items()]
+
+    def save_sharded(self, folder: str, tensors: list[Any], metadata: Any, max_shard_size: int) -> None:
+        """Save with the usual pattern of file names."""
+        given = torch_given.named(tensors)
+        call(save_torch_state_dict, given, folder, max_shard_size=max_shard_size, metadata=metadata)

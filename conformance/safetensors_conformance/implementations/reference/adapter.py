@@ -14,6 +14,7 @@ from safetensors_reference.numpy import load_file
 from safetensors_reference.rules.book import ProfileName
 from safetensors_reference.rules.errors import AccessError, SafetensorsError, UnsupportedDtypeError
 from safetensors_reference.sharded.read import open_index
+from safetensors_reference.sharded.write import save_sharded
 from safetensors_reference.writing.atomic import write_file
 from safetensors_reference.writing.numpy import save_file
 from safetensors_reference.writing.writer import TensorData, plan
@@ -38,7 +39,7 @@ class Reference:
         """
         self._profile = cast(ProfileName, name)
         if name == "official":
-            for method in ("slice", "write", "index", "hold"):
+            for method in ("slice", "write", "index", "save_sharded", "hold"):
                 setattr(self, method, None)
 
     def device_ready(self, _device: str) -> None:
@@ -124,6 +125,16 @@ class Reference:
             return
         rows = [call(TensorData, t.name, t.dtype, t.shape, self._buffer(t)) for t in tensors]
         call(write_file, path, call(call(plan, rows, metadata).chunks))
+
+    def save_sharded(self, folder: str, tensors: list[Any], metadata: Any, max_shard_size: int) -> None:
+        buffers = given.named(tensors, self._buffer)
+        rows = {t.name: call(TensorData, t.name, t.dtype, t.shape, buffers[t.name]) for t in tensors}
+        sizes = {name: len(buffer) for name, buffer in buffers.items()}
+        call(save_sharded, self._save_rows, rows, sizes, folder, max_shard_size, metadata=metadata)
+
+    @staticmethod
+    def _save_rows(rows: dict[str, TensorData], path: Path) -> None:
+        write_file(path, plan(list(rows.values())).chunks())
 
     @staticmethod
     def _buffer(tensor: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Adapter of the reader that PyTorch's distributed checkpoint has of its own, for consolidating shards."""
+"""Adapter of the reader that PyTorch's distributed checkpoint has of its own, and of its writer of shards."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch_given
 from stc_host.library import call, marked
+from torch.distributed import checkpoint
 from torch.distributed.checkpoint import _consolidate_hf_safetensors, _hf_utils
 
 _header = _hf_utils._get_safetensors_file_metadata  # noqa: SLF001 - what consolidate_safetensors_files calls
@@ -36,6 +38,22 @@ class Consolidation:
                 start, end = call(_range, info, shape)
                 rows.append((name, dtype, shape, call(_data, file, start, end, begin)))
         return {"tensors": rows, "metadata": header.get("__metadata__")}
+
+    def save_sharded(self, folder: str, tensors: list[Any], metadata: Any, max_shard_size: int) -> None:
+        """Save with ``HuggingFaceStorageWriter``, whose caller says which tensor goes into which file."""
+        if metadata is not None:
+            raise NotImplementedError("takes no metadata")
+        state = torch_given.named(tensors)
+        placed: dict[str, int] = {}
+        number, room = 0, -1
+        for name, tensor in state.items():
+            size = getattr(tensor, "nbytes", 0)  # a text has none
+            if size > room:
+                number, room = number + 1, max_shard_size
+            placed[name] = number
+            room -= size
+        writer = call(checkpoint.HuggingFaceStorageWriter, folder, fqn_to_index_mapping=placed)
+        call(checkpoint.save, state, storage_writer=writer, no_dist=True)
 
 
 # The lines of the consolidation around its two functions, for a tensor that is not sharded, which begins at

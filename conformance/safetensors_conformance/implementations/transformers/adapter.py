@@ -1,14 +1,37 @@
-"""Adapter of the two functions with which Transformers' ``from_pretrained`` loads shards."""
+"""Adapter of the two functions with which ``from_pretrained`` of Transformers loads shards, and its save."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+import torch
+import torch_given
 import torch_rows
 from stc_host.library import call, marked
+from transformers import PretrainedConfig, PreTrainedModel
 from transformers.modeling_utils import load_state_dict
 from transformers.utils.hub import get_checkpoint_shard_files
+
+
+class Config(PretrainedConfig):  # type: ignore[misc] # not installed where this is checked
+    """Of the model that is saved."""
+
+    model_type = "any"
+
+
+class Model(PreTrainedModel):  # type: ignore[misc] # as above
+    """A model with one parameter; what is saved is given beside it."""
+
+    config_class = Config
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self.weight = torch.nn.Parameter(torch.zeros(1))
+        self.post_init()
+
+    def _init_weights(self, module: Any) -> None:
+        """Leave all as it is."""
 
 
 @marked
@@ -24,3 +47,10 @@ class Shards:
         for file in files:
             tensors.update(call(load_state_dict, file))
         return [torch_rows.row(name, tensor) for name, tensor in tensors.items()]
+
+    def save_sharded(self, folder: str, tensors: list[Any], metadata: Any, max_shard_size: int) -> None:
+        """Save the tensors as the state of a model; the library takes no metadata."""
+        if metadata is not None:
+            raise NotImplementedError("takes no metadata")
+        state = torch_given.named(tensors)
+        call(Model(Config()).save_pretrained, folder, state_dict=state, max_shard_size=max_shard_size)

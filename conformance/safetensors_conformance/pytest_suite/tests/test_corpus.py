@@ -65,6 +65,11 @@ def test_index(selector: str, case: Case, request: pytest.FixtureRequest) -> Non
     suite_of(request.config).run_step(selector, case, "index", request.node)
 
 
+def test_sharded(selector: str, case: Case, request: pytest.FixtureRequest) -> None:
+    """Saving in shards, into a folder where an earlier model may lie."""
+    suite_of(request.config).run_step(selector, case, "sharded", request.node)
+
+
 def test_lifecycle(selector: str, case: Case, request: pytest.FixtureRequest) -> None:
     """Holding a file open while it changes."""
     suite_of(request.config).run_step(selector, case, "lifecycle", request.node)

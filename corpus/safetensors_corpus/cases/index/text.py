@@ -232,3 +232,22 @@ def empty_map(f: IndexBuilder) -> None:
     """The map is empty; a shard lies beside the index."""
     f.shard(A, "a")
     f.index({})
+
+
+REAL_SIZES = {"13-5-mb": 13_500_000, "20-1-mb": 20_100_000, "23-5-mb": 23_500_000}
+
+
+@accepts(
+    "IDX-13 IDX-01",
+    heavy=True,
+    over=REAL_SIZES,
+    bugs={"20-1-mb": ("FB-92",), "23-5-mb": ("FB-92",)},
+)
+def as_large_as_real_ones(f: IndexBuilder, size: int) -> None:
+    """The index has $value bytes, most of them spaces before the map; the largest real one has 23.5 MB.
+
+    A loader that takes a slice of fixed length, or has room for less, does not see the map.
+    """
+    f.shard(A, "a")
+    f.shard(B, "b")
+    f.padded_index({"a": A, "b": B}, size)

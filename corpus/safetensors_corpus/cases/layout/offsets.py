@@ -66,6 +66,15 @@ def offsets_form(f: FileBuilder, value: str) -> None:
         "60000-digits": "[0," + "1" * 60_000 + "]",
     },
 )
+@rejects(
+    "OFF-04 SHP-07 API-14",
+    codes=("ENT_BAD_INTEGER", "OFF_OUT_OF_BOUNDS"),
+    over={
+        "400-digits": "[0," + "1" * 400 + "]",
+        "400-digits-twice": "[" + "1" * 400 + "," + "1" * 399 + "9]",
+    },
+    bugs=("FB-116",),
+)
 def offset_spelled(f: FileBuilder, value: str) -> None:
     """An offset is a number that is no plain integer below 2^64: $slug."""
     f.tensor("w", "F32", [2], fields={"data_offsets": value})

@@ -279,6 +279,25 @@ def beyond_64_bits(f: FileBuilder, value: Spelled) -> None:
     _raw(f, f"[{value[0]}]", value[1])
 
 
+HUNDREDS = "1" * 400
+
+
+@rejects(
+    "SHP-07 API-14",
+    codes=("ENT_BAD_INTEGER", "SHP_OVERFLOW"),
+    importance="high",
+    over={"before-zero": f"[{HUNDREDS},0]", "behind-zero": f"[0,{HUNDREDS}]"},
+    bugs=("FB-116",),
+)
+def hundreds_of_digits(f: FileBuilder, value: str) -> None:
+    """A dimension of an empty tensor has 400 digits: $slug.
+
+    The product is zero, so that only a look at the number itself finds it. Beyond 308 digits it fits no
+    double, and a conversion to one raises an error of its own.
+    """
+    _raw(f, value, 0)
+
+
 @rejects("SHP-07 SHP-04", codes=("ENT_BAD_INTEGER", "SHP_OVERFLOW"), over={"front": "{},0", "back": "0,{}"})
 def beyond_64_bits_beside_zero(f: FileBuilder, value: str) -> None:
     """A dimension of 2^64 stands at the $slug of an empty tensor's shape."""

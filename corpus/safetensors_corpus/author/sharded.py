@@ -1,0 +1,55 @@
+"""What a sharded writer is given: tensors, the largest shard, and the folder as an earlier save left it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .index import IndexBuilder, numbered
+from .write import WriteBuilder
+
+
+@dataclass
+class ShardedBuilder(WriteBuilder):
+    """Collects what is handed to a sharded writer, and what lies in the folder before.
+
+    Attributes:
+        max_shard_size: most bytes of tensors in one shard.
+        folder: the files that are there before.
+        under: option of the case's choice -> the properties demanded under it besides ``properties``.
+    """
+
+    max_shard_size: int = 32
+    folder: IndexBuilder = field(default_factory=IndexBuilder)
+    under: dict[str, list[str]] = field(default_factory=dict)
+
+    def give_each(self, names: Sequence[str]) -> None:
+        """Hand over a tensor of 16 bytes for each name."""
+        for name in names:
+            self.give(name, "F32", [4])
+
+    def earlier(self, *shards: Sequence[str]) -> None:
+        """Lay an earlier model into the folder: the names of the tensors in each of its shards."""
+        names = [numbered(number, len(shards)) for number in range(1, len(shards) + 1)]
+        for name, tensors in zip(names, shards, strict=True):
+            self.folder.shard(name, *tensors)
+        placed = zip(names, shards, strict=True)
+        self.folder.index({tensor: name for name, tensors in placed for tensor in tensors})
+
+    def content(self, option: str | None = None) -> dict[str, Any]:
+        """Return the tensors that the model must hold; where metadata go differs and is not compared."""
+        return {**super().content(option), "metadata": None}
+
+    def stored(self, case_id: str) -> tuple[dict[str, Any] | None, dict[str, bytes]]:
+        """Return the directory with what is there before, if anything is."""
+        return self.folder.stored(case_id) if self.folder.named_files() else (None, {})
+
+    def action(self) -> dict[str, Any]:
+        """Return everything the writer is given in the manifest's form."""
+        given = {key: value for key, value in super().action().items() if key != "target"}
+        return {**given, "do": "sharded", "max_shard_size": self.max_shard_size}
+
+    def demanded(self, option: str | None = None) -> list[str]:
+        """Return the properties demanded of the folder under an option."""
+        return [*self.properties, *self.under.get(option or "", ())]

@@ -1,0 +1,1 @@
+"""Sharded: what a writer leaves behind that divides a model among files."""

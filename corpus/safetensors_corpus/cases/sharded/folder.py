@@ -1,0 +1,163 @@
+"""Sharded: what lies in the folder before, and what becomes of it."""
+
+from __future__ import annotations
+
+from ...author.case import ACCEPT, accepts, chooses, rejects
+from ...author.index import INDEX_NAME, numbered
+from ...author.sharded import ShardedBuilder
+
+EITHER = {"remove": ACCEPT, "keep": ACCEPT}
+SINGLE = "model.safetensors"
+
+
+def _either(f: ShardedBuilder) -> None:
+    f.under = {"remove": ["earlier-removed"], "keep": ["earlier-kept"]}
+
+
+@accepts("IDX-17 IDX-19", importance="high")
+def same_names_again(f: ShardedBuilder) -> None:
+    """An earlier model has the same tensors and as many shards; every file of it is replaced."""
+    f.earlier("ab", "cd")
+    f.give_each("abcd")
+
+
+@accepts("IDX-17 IDX-19", importance="high")
+def other_tensors_before(f: ShardedBuilder) -> None:
+    """An earlier model has as many shards and other tensors, which the new index no longer names."""
+    f.earlier("xy", "zc")
+    f.give_each("abcd")
+
+
+@chooses(
+    "sharded-earlier-save",
+    "IDX-17",
+    options=EITHER,
+    level="should",
+    importance="high",
+    over={"more": ("ab", "c", "d", "e"), "fewer": ("abcd",)},
+)
+def shards_before(f: ShardedBuilder, shards: tuple[str, ...]) -> None:
+    """An earlier model has $slug shards than the new one, so that none has a name that is needed again."""
+    f.earlier(*shards)
+    f.give_each("abcd")
+    _either(f)
+
+
+@chooses("sharded-earlier-save", "IDX-17", options=EITHER, level="should", importance="high")
+def single_file_before(f: ShardedBuilder) -> None:
+    """An earlier model is a single file; loaders that prefer it do not see the new one."""
+    f.folder.shard(SINGLE, "a", "b", "c", "d")
+    f.give_each("abcd")
+    _either(f)
+
+
+@chooses(
+    "sharded-earlier-save",
+    "IDX-17",
+    options=EITHER,
+    level="should",
+    importance="high",
+    issue="https://github.com/huggingface/diffusers/issues/14719",
+)
+def single_file_after_shards(f: ShardedBuilder) -> None:
+    """The new model fits into one file, and the earlier one has two shards and an index.
+
+    An index that stays without its shards leads loaders that prefer it to files which are not there.
+    """
+    f.earlier("ab", "cd")
+    f.give_each("abcd")
+    f.max_shard_size = 1 << 20
+    _either(f)
+
+
+OTHERS = {
+    "variant": ("model.fp16-00001-of-00002.safetensors", "model.fp16-00002-of-00002.safetensors"),
+    "name-that-begins-alike": ("model_ema-00001-of-00002.safetensors", "model-old.safetensors"),
+    "suffix-behind": ("model.safetensors.bin", "model-00001-of-00002.safetensors.json"),
+    "other-model": ("adapter_model.safetensors", "vae-00001-of-00003.safetensors"),
+}
+
+
+@accepts(
+    "IDX-20",
+    importance="high",
+    over=OTHERS,
+    bugs={"variant": ("FB-225",), "suffix-behind": ("FB-226",)},
+)
+def other_files(f: ShardedBuilder, names: tuple[str, ...]) -> None:
+    """Files that belong to no model of this name lie in the folder and stay there: $slug."""
+    for name in names:
+        f.folder.shard(name, "a")
+    f.give_each("abcd")
+
+
+OUTSIDE = "../outside/x.safetensors"
+LEADS = {"parents": OUTSIDE, "absolute": "@ROOT@/outside/x.safetensors"}
+
+
+@accepts("IDX-20 IDX-04", importance="critical", over=LEADS, bugs=("FB-100",))
+def index_leads_outside(f: ShardedBuilder, shard: str) -> None:
+    """The index of an earlier model maps its tensors to a file outside of the folder: $slug.
+
+    The file is there. A save neither writes it nor removes it.
+    """
+    f.folder.shard(OUTSIDE, "a", "b")
+    f.folder.shard(numbered(2, 2), "c", "d")
+    second = numbered(2, 2)
+    raw = (
+        f'{{"metadata":{{"total_size":32}},"weight_map":'
+        f'{{"a":"{shard}","b":"{shard}","c":"{second}","d":"{second}"}}}}'
+    )
+    f.folder.index(raw=raw, template=True)
+    f.give_each("abcd")
+
+
+@accepts("IDX-20 IDX-04", importance="critical", bugs=("FB-100",))
+def index_leads_to_a_new_file(f: ShardedBuilder) -> None:
+    """The index of an earlier model maps a tensor to a place outside of the folder where nothing is."""
+    f.folder.shard("../outside/other.safetensors", "x")
+    f.folder.index(raw='{"metadata":{},"weight_map":{"a":"../outside/new.safetensors"}}')
+    f.give_each("abcd")
+
+
+BROKEN = {"cut-off": b'{"weight_map":{"a":', "no-text": b"\xff\xfe\0", "array": b"[]"}
+
+
+@accepts("IDX-17", over=BROKEN)
+def index_before_is_broken(f: ShardedBuilder, data: bytes) -> None:
+    """What stands in the place of the index is none: $slug. The new one replaces it."""
+    f.folder.file(INDEX_NAME, data)
+    f.give_each("abcd")
+
+
+PAGES = 12_288
+"""Bytes of a tensor that fills three usual memory pages."""
+LIMIT = 4096
+"""Largest file that the system lets grow where a full disk is played; too small for ``PAGES``."""
+
+
+def _too_much(f: ShardedBuilder) -> None:
+    """Give a small shard, and then one that the disk has no room for."""
+    f.give_each("ab")
+    f.give("c", "U8", [PAGES], b"\x07" * PAGES)
+    f.max_shard_size = PAGES
+    f.file_size_limit = LIMIT
+    f.properties = ["no-mixture"]
+
+
+@rejects(
+    "IDX-21", codes="IO_ERROR", importance="high", over={"same-names": ("ab", "cd"), "other-names": ("abcd",)}
+)
+def disk_full_at_the_second_shard(f: ShardedBuilder, shards: tuple[str, ...]) -> None:
+    """The disk is full once the first of two shards is written, over an earlier model: $slug.
+
+    No index may be left that describes shards of both saves.
+    """
+    f.earlier(*shards)
+    _too_much(f)
+
+
+@rejects("IDX-21 IDX-17", codes="IO_ERROR", importance="high")
+def disk_full_in_a_new_folder(f: ShardedBuilder) -> None:
+    """The disk is full once the first of two shards is written; no index is left that names the second."""
+    _too_much(f)

@@ -1,0 +1,148 @@
+"""Sharded: the model itself, how it is divided, and what its index says."""
+
+from __future__ import annotations
+
+from ...author.case import ACCEPT, accepts, chooses, reject
+from ...author.file import pattern
+from ...author.sharded import ShardedBuilder
+
+NAMED = ["conventional-names"]
+LIMITED = ["within-limit"]
+
+
+@accepts("IDX-17 IDX-15 IDX-03", importance="high")
+def two_shards(f: ShardedBuilder) -> None:
+    """Four tensors, two in each shard."""
+    f.give_each("abcd")
+    f.properties = [*NAMED, *LIMITED]
+
+
+@accepts("IDX-17 IDX-15", importance="high")
+def everything_fits(f: ShardedBuilder) -> None:
+    """The limit is above the whole model: one file, with an index or without."""
+    f.give_each("abc")
+    f.max_shard_size = 1 << 20
+    f.properties = NAMED
+
+
+@accepts("IDX-18 IDX-17", over={"3": 3, "12": 12})
+def every_tensor_above_the_limit(f: ShardedBuilder, count: int) -> None:
+    """Each of $value tensors is larger than the limit and gets a shard of its own."""
+    f.give_each([f"layers.{number}.weight" for number in range(count)])
+    f.max_shard_size = 1
+    f.properties = LIMITED
+
+
+@accepts("IDX-18 IDX-17", over={"first": "abcd", "middle": "bcad", "last": "bcda"})
+def one_above_the_limit(f: ShardedBuilder, names: str) -> None:
+    """One tensor is larger than the limit and stands $slug."""
+    for name in names:
+        f.give(name, "F32", [40 if name == "a" else 4])
+    f.properties = LIMITED
+
+
+@accepts("IDX-18", over={"just-filled": 32, "one-byte-less": 31})
+def limit(f: ShardedBuilder, size: int) -> None:
+    """Two tensors of 16 bytes against a limit of $value bytes, which counts no header."""
+    f.give_each("abcd")
+    f.max_shard_size = size
+    f.properties = LIMITED
+
+
+@accepts("IDX-17 IDX-15", over={"101": 101})
+def many_shards(f: ShardedBuilder, count: int) -> None:
+    """A model of $value shards; their numbers have as many digits as ever."""
+    for number in range(count):
+        f.give(f"t{number}", "U8", [2])
+    f.max_shard_size = 2
+    f.properties = NAMED
+
+
+@accepts("IDX-17 IDX-03", over={"between": "aeb", "first": "eab", "last": "abe"})
+def tensor_without_bytes(f: ShardedBuilder, names: str) -> None:
+    """A tensor without elements stands $slug; it is saved and mapped like any other."""
+    for name in names:
+        f.give(name, "F32", [0, 3] if name == "e" else [4])
+    f.max_shard_size = 16
+
+
+@accepts("IDX-17 IDX-03", importance="high")
+def total_size_of_dtypes(f: ShardedBuilder) -> None:
+    """Dtypes of one to eight bytes, a scalar and odd lengths; total_size counts bytes of tensors only."""
+    f.give("flags", "BOOL", [3], b"\1\0\1")
+    f.give("bytes", "U8", [5])
+    f.give("half", "BF16", [3])
+    f.give("scalar", "F32", [])
+    f.give("long", "I64", [2])
+    f.give("double", "F64", [1])
+
+
+@accepts("IDX-17 IDX-20 ENT-09", importance="high")
+def tensors_named_like_paths(f: ShardedBuilder) -> None:
+    """Tensors are called like files elsewhere. Their names are data, and no file has them."""
+    f.give_each(
+        ["../outside/x.safetensors", "/etc/hostname", "model-00002-of-00002.safetensors", "weight_map"]
+    )
+
+
+NAMES = {
+    "quotes": ('a"b', "c\\d", "a", "b"),
+    "non-ascii": ("\u00e9", "\u4e2d\u6587", "\U0001f600", "a"),
+    "digits-and-dots": ("0", "1.", "..", "a"),
+}
+
+
+@accepts("IDX-17 IDX-01 ENT-08", over=NAMES)
+def tensor_names(f: ShardedBuilder, names: tuple[str, ...]) -> None:
+    """Names of tensors that JSON escapes, or that mean something elsewhere: $slug."""
+    f.give_each(names)
+
+
+@accepts("WRT-16 IDX-17", level="should", bugs=("FB-41",))
+def parts_of_one_storage(f: ShardedBuilder) -> None:
+    """Four tensors in one storage have no byte in common, as those of a flat buffer do.
+
+    They are as independent as any, and the model is divided among shards as ever.
+    """
+    f.storage("memory", pattern("t", 64))
+    for number, name in enumerate("abcd"):
+        f.give(name, "F32", [4], storage="memory", offset=16 * number)
+
+
+@accepts("IDX-17 IDX-02 IDX-01")
+def metadata(f: ShardedBuilder) -> None:
+    """Metadata that are called like members of the index stay below it."""
+    f.give_each("abcd")
+    f.metadata({"format": "pt", "weight_map": "none", "a": "model.safetensors"})
+
+
+@chooses(
+    "sharded-total-size",
+    options={"right": ACCEPT, "refuse": reject("WRT_BAD_METADATA")},
+    level="should",
+    over={"one-file": 1 << 20, "two-shards": 32},
+)
+def metadata_named_total_size(f: ShardedBuilder, limit: int) -> None:
+    """Metadata have a key total_size; an index says the bytes of the tensors all the same: $slug."""
+    f.give_each("abcd")
+    f.max_shard_size = limit
+    f.metadata({"total_size": "7"})
+
+
+@chooses(
+    "sharded-text",
+    "IDX-17",
+    options={"refuse": reject("WRT_UNSUPPORTED_DTYPE"), "leave-out": ACCEPT},
+    level="must",
+    bugs=("FB-96",),
+    over={"one-file": 1 << 20, "two-shards": 32},
+)
+def text_among_tensors(f: ShardedBuilder, limit: int) -> None:
+    """A text stands among the tensors, as the state of quantised models has them: $slug.
+
+    It cannot be saved. Whoever leaves it out leaves it out of the index too.
+    """
+    f.give_each("abc")
+    f.give("state", "STRING", [1])
+    f.max_shard_size = limit
+    f.holds("a", "b", "c")

@@ -1,0 +1,334 @@
+"""What a sharded save left behind: the model in the folder, what is wrong about it, and what else was done.
+
+The index is read here and not by the reference, which has an index reader of its own to be held against.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from safetensors_reference.rules.faults import quote, shorten
+
+from ..author.index import INDEX_NAME, MODEL, numbered
+from .answer import Answer, Flaw
+from .written_file import PROPERTIES, bytes_of
+
+SINGLE = "model.safetensors"
+SUFFIX = ".safetensors"
+COMPLETE, TOTAL_SIZE, OWN_FILES = "IDX-17", "IDX-03", "IDX-20"
+_SHARD = re.compile(r"model-([0-9]{5,})-of-([0-9]{5,})\.safetensors")
+MOST_FLAWS = 5
+"""Things told at most that are wrong about a model."""
+
+Reader = Callable[[Path], Answer]
+"""Reads one written file: what it holds, and the rules that it breaks."""
+
+
+class FolderProperty(NamedTuple):
+    """A property that a case demands of a folder after a sharded save.
+
+    Attributes:
+        meaning: what it says.
+        rules: the rules that ask for it.
+        look: returns what is wrong, None when nothing is.
+        refused: whether it is about a save that was refused, and not about one that was made.
+    """
+
+    meaning: str
+    rules: tuple[str, ...]
+    look: Callable[[SavedFolder], str | None]
+    refused: bool = False
+
+
+class _File(NamedTuple):
+    data: bytes
+    stamp: tuple[int, int]
+
+
+def settled(root: Path) -> dict[str, _File]:
+    """Return the files below a folder by relative path, after giving each an old time.
+
+    What is written later has another time, even where it has the same bytes.
+    """
+    old = time.time() - 3600
+    for path in root.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            os.utime(path, (old, old))
+    return _files(root)
+
+
+def _files(root: Path) -> dict[str, _File]:
+    out = {}
+    for path in sorted(root.rglob("*")):
+        if path.is_symlink():
+            out[path.relative_to(root).as_posix()] = _File(os.fsencode(path.readlink()), (0, 0))
+        elif path.is_file():
+            stat = path.stat()
+            stamp = (stat.st_mtime_ns, stat.st_ino)
+            out[path.relative_to(root).as_posix()] = _File(bytes_of(path), stamp)
+    return out
+
+
+@dataclass(frozen=True)
+class _Index:
+    """An index as far as it can be used: tensor -> shard, ``total_size`` if it has one, and what is wrong."""
+
+    mapped: Mapping[str, str]
+    total_size: Any = None
+    flaws: tuple[Flaw, ...] = ()
+
+
+def _index(data: bytes) -> _Index:
+    """Read the text of an index."""
+    twice: list[str] = []
+
+    def members(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+        twice.extend(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+        return dict(pairs)
+
+    try:
+        value = json.loads(data.decode("utf-8"), object_pairs_hook=members)
+    except (ValueError, RecursionError) as err:
+        return _Index({}, flaws=(_flaw("IDX-01", f"the index is no JSON text: {shorten(str(err), 80)}"),))
+    mapped = value.get("weight_map") if isinstance(value, dict) else None
+    if not isinstance(mapped, dict) or not all(isinstance(shard, str) for shard in mapped.values()):
+        return _Index({}, flaws=(_flaw("IDX-01", "the index has no weight_map from tensors to shards"),))
+    flaws = [_flaw("IDX-12", f"the index has the key {quote(name)} twice") for name in twice[:1]]
+    for shard in dict.fromkeys(mapped.values()):
+        if flaws:
+            break
+        if not shard or shard in (".", "..") or any(c in shard for c in "/\\:"):
+            flaws.append(_flaw("IDX-04", f"the index names the shard {quote(shard)}, no bare file name"))
+        elif not shard.endswith(SUFFIX):
+            flaws.append(_flaw("IDX-07", f"the index names the shard {quote(shard)}, not {SUFFIX}"))
+    metadata = value.get("metadata")
+    total = metadata.get("total_size") if isinstance(metadata, dict) else None
+    return _Index(mapped, total, tuple(flaws))
+
+
+def _flaw(rule: str, text: str) -> Flaw:
+    return Flaw("valid", rule, f"{text} ({rule})")
+
+
+@dataclass(frozen=True)
+class SavedFolder:
+    """A directory after a save into its folder ``model``.
+
+    Attributes:
+        root: the directory.
+        before: its files from before, by ``settled``.
+        action: what was asked.
+        outcome: what the implementation said.
+        read: reads a shard.
+    """
+
+    root: Path
+    before: Mapping[str, _File]
+    action: Mapping[str, Any]
+    outcome: str
+    read: Reader
+
+    @cached_property
+    def now(self) -> dict[str, _File]:
+        """The files that are there now."""
+        return _files(self.root)
+
+    @cached_property
+    def touched(self) -> set[str]:
+        """Names of the files directly in the folder that were written since."""
+        return {
+            path.removeprefix(MODEL)
+            for path, file in self.now.items()
+            if path.startswith(MODEL)
+            and "/" not in path.removeprefix(MODEL)
+            and (path not in self.before or self.before[path].stamp != file.stamp)
+        }
+
+    @cached_property
+    def index(self) -> _Index | None:
+        """The index that the save wrote; None when it wrote none. An earlier one is none of its own."""
+        if INDEX_NAME in self.touched:
+            return _index(self.now[MODEL + INDEX_NAME].data)
+        return None
+
+    @cached_property
+    def shards(self) -> dict[str, Answer]:
+        """Each file of the new model that is there, as its content."""
+        if self.index is None:
+            names = [SINGLE] if SINGLE in self.touched else []
+        else:
+            names = [n for n in dict.fromkeys(self.index.mapped.values()) if MODEL + n in self.now]
+        return {name: self.read(self.root / MODEL / name) for name in names}
+
+    def rows(self, shard: str) -> dict[str, dict[str, Any]]:
+        """Return the tensors of a shard by name; none of a shard that cannot be read."""
+        answer = self.shards.get(shard)
+        return {} if answer is None else {row["name"]: row for row in answer.tensors or ()}
+
+    def answer(self) -> Answer:
+        """Return the model that the folder holds, and what is wrong about it."""
+        if self.outcome != "accept":
+            return Answer("reject", flaws=tuple(self._others()))
+        place = str(self.root.resolve())
+        found = [flaw._replace(text=flaw.text.replace(place, "@ROOT@")) for flaw in self._faults()]
+        flaws = (*found[:MOST_FLAWS], *self._others())
+        if not self.shards:
+            return Answer("accept", flaws=flaws)
+        if self.index is None:
+            tensors = list(self.rows(SINGLE).values())
+        else:
+            pairs = self.index.mapped.items()
+            tensors = [self.rows(shard)[name] for name, shard in pairs if name in self.rows(shard)]
+        return Answer("accept", tensors=tensors, flaws=flaws)
+
+    def _faults(self) -> Iterator[Flaw]:
+        """Yield what is wrong about index and shards."""
+        if self.index is None and not self.shards:
+            yield Flaw("missing", "", f"neither {INDEX_NAME} nor {SINGLE} was written")
+            return
+        for name, answer in self.shards.items():
+            yield from (flaw._replace(text=f"{quote(name)}: {flaw.text}") for flaw in answer.flaws)
+        named = {SINGLE} if self.index is None else set(self.index.mapped.values())
+        if self.index is not None and self.index.flaws:
+            yield from self.index.flaws
+            return  # what follows from that says nothing more
+        surplus = sorted(name for name in self.touched - named if name.endswith(SUFFIX))
+        if surplus:
+            yield _flaw(COMPLETE, f"the save leaves {quote(surplus[0])}, which is no part of the model")
+        if self.index is None:
+            return
+        for shard in sorted(named - self.shards.keys()):
+            yield _flaw(COMPLETE, f"the index names the shard {quote(shard)}, which is not there")
+        for name, shard in self.index.mapped.items():
+            if shard in self.shards and name not in self.rows(shard):
+                yield _flaw(
+                    COMPLETE, f"the index maps {quote(name)} to {quote(shard)}, which has no such tensor"
+                )
+        for shard in self.shards:
+            for name in self.rows(shard):
+                if self.index.mapped.get(name) != shard:
+                    yield _flaw(
+                        COMPLETE, f"{quote(shard)} holds {quote(name)}, which the index does not map to it"
+                    )
+        yield from self._total_size()
+
+    def _total_size(self) -> Iterator[Flaw]:
+        assert self.index is not None
+        right = sum(row["nbytes"] for name, shard in self.index.mapped.items()
+                    for row in [self.rows(shard).get(name)] if row is not None)  # fmt: skip
+        told = self.index.total_size
+        if told is not None and (isinstance(told, bool) or told != right):
+            shown = shorten(json.dumps(told), 40)
+            yield _flaw(TOTAL_SIZE, f"total_size is {shown}, the tensors have {right:,} bytes")
+
+    def _others(self) -> Iterator[Flaw]:
+        """Yield one thing that was done to files which are none of the model."""
+        for path in sorted({*self.before, *self.now}):
+            name = path.removeprefix(MODEL)
+            inside = path != name
+            if inside and (path not in self.before or is_of_model(name)):
+                continue
+            old, new = self.before.get(path), self.now.get(path)
+            if old is not None and new is not None and old.data == new.data:
+                continue
+            what = "removes" if new is None else "changes" if old is not None else "writes"
+            where = (
+                "a file of the folder that is none of the model" if inside else "a file outside the folder"
+            )
+            yield _flaw(OWN_FILES, f"the save {what} {where}: {quote(name if inside else path)}")
+            return
+
+    def earlier(self) -> dict[str, bool]:
+        """Return the files of the earlier model that were not written: name -> still there unchanged."""
+        names = [path.removeprefix(MODEL) for path in self.before if path.startswith(MODEL)]
+        return {
+            name: self.before[MODEL + name].data == file.data if file else False
+            for name in names
+            if is_of_model(name) and name not in self.touched
+            for file in [self.now.get(MODEL + name)]
+        }
+
+
+def is_of_model(name: str) -> bool:
+    """Tell whether a file of the folder has a name of the model that is saved."""
+    return name in (SINGLE, INDEX_NAME) or _SHARD.fullmatch(name) is not None
+
+
+def flaws_of_folder(wanted: Sequence[str], saved: SavedFolder) -> tuple[Flaw, ...]:
+    """Return what is wrong about the properties ``wanted``; those of another outcome are not looked at."""
+    out = []
+    for name in wanted:
+        of = FOLDER_PROPERTIES[name]
+        text = of.look(saved) if of.refused == (saved.outcome != "accept") else None
+        if text is not None:
+            out.append(Flaw(name, "", text))
+    return tuple(out)
+
+
+def _within_limit(saved: SavedFolder) -> str | None:
+    limit = saved.action["max_shard_size"]
+    for name in saved.shards:
+        sizes = [row["nbytes"] for row in saved.rows(name).values() if row["nbytes"]]
+        if sum(sizes) > limit and len(sizes) > 1:
+            return f"{quote(name)} has {sum(sizes):,} bytes in {len(sizes)} tensors, the limit is {limit:,}"
+    return None
+
+
+def _conventional(saved: SavedFolder) -> str | None:
+    names = list(saved.shards)
+    usual = [[SINGLE], [numbered(number, len(names)) for number in range(1, len(names) + 1)]]
+    if not names or sorted(names) in usual:
+        return None
+    return f"the shards are called {', '.join(map(quote, sorted(names)[:3]))}"
+
+
+def _removed(saved: SavedFolder) -> str | None:
+    left = sorted(name for name in saved.earlier() if MODEL + name in saved.now)
+    return f"{quote(left[0])} of the earlier model is left" if left else None
+
+
+def _kept(saved: SavedFolder) -> str | None:
+    lost = sorted(name for name, same in saved.earlier().items() if not same)
+    return f"{quote(lost[0])} of the earlier model is not as it was" if lost else None
+
+
+def _no_mixture(saved: SavedFolder) -> str | None:
+    """Look whether an index that is there after a failure describes what is there."""
+    path = MODEL + INDEX_NAME
+    if path not in saved.now:
+        return None
+    index = _index(saved.now[path].data)
+    if INDEX_NAME in saved.touched:
+        return "a failed save leaves an index of its own"
+    for shard in dict.fromkeys(index.mapped.values()):
+        if shard in saved.touched or MODEL + shard not in saved.now:
+            how = "another file" if shard in saved.touched else "none"
+            return f"a failed save leaves the earlier index, and {how} where that has {quote(shard)}"
+    return None
+
+
+FOLDER_PROPERTIES: Mapping[str, FolderProperty] = {
+    "within-limit": FolderProperty("no shard exceeds the limit", ("IDX-18",), _within_limit),
+    "conventional-names": FolderProperty("the files have the usual names", ("IDX-15",), _conventional),
+    "earlier-removed": FolderProperty("nothing of an earlier model is left", ("IDX-19",), _removed),
+    "earlier-kept": FolderProperty("an earlier model stays as it was", ("IDX-19",), _kept),
+    "no-mixture": FolderProperty(
+        "no index describes a mixture of two saves", ("IDX-21",), _no_mixture, refused=True
+    ),
+}
+"""Property that a case demands of a folder after a sharded save -> what it says."""
+RULES_OF = {n: p.rules for n, p in PROPERTIES.items()} | {n: p.rules for n, p in FOLDER_PROPERTIES.items()}
+"""Property of a written file or folder -> the rules that ask for it."""
+MEANINGS = {n: p.meaning for n, p in PROPERTIES.items()} | {
+    n: p.meaning for n, p in FOLDER_PROPERTIES.items()
+}
+"""Property of a written file or folder -> what it says."""

@@ -1,0 +1,199 @@
+"""What a sharded save left behind, judged: each thing that can be wrong, and what is no mistake."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from safetensors_corpus.author.file import FileBuilder
+from safetensors_corpus.judging.written_folder import (
+    FOLDER_PROPERTIES,
+    SavedFolder,
+    flaws_of_folder,
+    settled,
+)
+from safetensors_corpus.perform import written_file
+
+A, B = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
+INDEX, SINGLE = "model.safetensors.index.json", "model.safetensors"
+MAPPED = {"a": A, "b": B}
+ACTION = {"max_shard_size": 8}
+
+
+def shard(*names: str) -> bytes:
+    built = FileBuilder()
+    for name in names:
+        built.tensor(name, "F32", [2])
+    return built.render()
+
+
+def index(mapped: Any = None, size: Any = 16, **more: Any) -> bytes:
+    metadata = {} if size is None else {"total_size": size}
+    return json.dumps(
+        {"metadata": metadata, "weight_map": MAPPED if mapped is None else mapped} | more
+    ).encode()
+
+
+GOOD = {A: shard("a"), B: shard("b"), INDEX: index()}
+
+
+@pytest.fixture
+def save(tmp_path: Path) -> Callable[..., SavedFolder]:
+    """Lay files into the folder, settle, write others, and return what is left."""
+
+    def make(
+        after: dict[str, bytes | None], before: dict[str, bytes] | None = None, outcome: str = "accept"
+    ) -> SavedFolder:
+        model = tmp_path / "model"
+        model.mkdir()
+        _put(model, dict(before or {}))
+        held = settled(tmp_path)
+        _put(model, after)
+        return SavedFolder(tmp_path, held, ACTION, outcome, written_file)
+
+    return make
+
+
+def _put(folder: Path, files: Any) -> None:
+    for name, data in files.items():
+        path = folder / name
+        if data is None:
+            path.unlink()
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+
+
+def told(saved: SavedFolder) -> tuple[set[str], list[tuple[str, str]]]:
+    answer = saved.answer()
+    return {row["name"] for row in answer.tensors or ()}, [(f.property, f.rule) for f in answer.flaws]
+
+
+WHOLE = {"a", "b"}
+MODELS: dict[str, tuple[dict[str, bytes | None], set[str], list[tuple[str, str]]]] = {
+    "right": (dict(GOOD), WHOLE, []),
+    "no-size": ({**GOOD, INDEX: index(size=None)}, WHOLE, []),
+    "single": ({SINGLE: shard("a", "b")}, WHOLE, []),
+    "indexed-single": ({SINGLE: shard("a", "b"), INDEX: index({"a": SINGLE, "b": SINGLE})}, WHOLE, []),
+    "nothing": ({}, set(), [("missing", "")]),
+    "shards-alone": ({A: shard("a"), B: shard("b")}, set(), [("missing", "")]),
+    "no-text": ({**GOOD, INDEX: b"\xff"}, set(), [("valid", "IDX-01")]),
+    "no-map": ({**GOOD, INDEX: b'{"weight_map":[]}'}, set(), [("valid", "IDX-01")]),
+    "number-for-shard": ({**GOOD, INDEX: index({"a": 1})}, set(), [("valid", "IDX-01")]),
+    "deep": ({**GOOD, INDEX: b"[" * 100_000}, set(), [("valid", "IDX-01")]),
+    "key-twice": (
+        {**GOOD, INDEX: f'{{"weight_map":{{"a":"{A}","a":"{A}","b":"{B}"}}}}'.encode()},
+        WHOLE,
+        [("valid", "IDX-12")],
+    ),
+    "path": ({**GOOD, INDEX: index({"a": A, "b": f"../{B}"})}, {"a"}, [("valid", "IDX-04")]),
+    "suffix": ({**GOOD, INDEX: index({"a": A, "b": "b.bin"})}, {"a"}, [("valid", "IDX-07")]),
+    "shard-missing": ({A: shard("a"), INDEX: index(size=8)}, {"a"}, [("valid", "IDX-17")]),
+    "tensor-missing": ({**GOOD, INDEX: index({**MAPPED, "c": B})}, WHOLE, [("valid", "IDX-17")]),
+    "tensor-not-mapped": ({**GOOD, B: shard("b", "c")}, WHOLE, [("valid", "IDX-17")]),
+    "tensor-twice": ({**GOOD, B: shard("b", "a")}, WHOLE, [("valid", "IDX-17")]),
+    "surplus-file": ({**GOOD, "x.safetensors": shard("x")}, WHOLE, [("valid", "IDX-17")]),
+    "size-wrong": ({**GOOD, INDEX: index(size=17)}, WHOLE, [("valid", "IDX-03")]),
+    "size-text": ({**GOOD, INDEX: index(size="16")}, WHOLE, [("valid", "IDX-03")]),
+    "size-true": (
+        {A: shard(), INDEX: index({}, size=False)},
+        set(),
+        [("valid", "IDX-17"), ("valid", "IDX-03")],
+    ),
+    "shard-broken": ({**GOOD, B: shard("b") + b"\0"}, {"a"}, [("valid", "OFF-08"), ("valid", "IDX-17")]),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_model_that_is_left(save: Callable[..., SavedFolder], name: str) -> None:
+    files, names, flaws = MODELS[name]
+    found, wrong = told(save(files))
+    assert found == names
+    assert wrong[: len(flaws)] == flaws
+    assert bool(wrong) == bool(flaws)
+
+
+def test_an_earlier_index_is_not_taken_for_that_of_the_save(save: Callable[..., SavedFolder]) -> None:
+    saved = save({SINGLE: shard("c")}, GOOD)
+    assert told(saved) == ({"c"}, [])
+
+
+def test_the_same_bytes_written_again_are_those_of_the_save(save: Callable[..., SavedFolder]) -> None:
+    assert told(save(dict(GOOD), GOOD)) == (WHOLE, [])
+
+
+OTHERS: dict[str, dict[str, bytes | None]] = {
+    "outside-written": {"../new.json": b""},
+    "outside-changed": {"../outside/x.safetensors": b"y"},
+    "other-removed": {"adapter.safetensors": None},
+    "other-changed": {"adapter.safetensors": b"y"},
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("outcome", ["accept", "reject"])
+def test_files_that_are_none_of_the_model_are_left_alone(
+    save: Callable[..., SavedFolder], name: str, outcome: str
+) -> None:
+    before = {"../outside/x.safetensors": b"x", "adapter.safetensors": b"x"}
+    assert ("valid", "IDX-20") in told(save({**GOOD, **OTHERS[name]}, before, outcome))[1]
+
+
+def test_a_configuration_beside_the_model_is_no_mistake(save: Callable[..., SavedFolder]) -> None:
+    assert told(save({**GOOD, "config.json": b"{}"})) == (WHOLE, [])
+
+
+def properties(saved: SavedFolder) -> set[str]:
+    return {flaw.property for flaw in flaws_of_folder(list(FOLDER_PROPERTIES), saved)}
+
+
+OLD = {"model-00003-of-00003.safetensors": shard("c"), SINGLE: shard("d")}
+
+
+def test_earlier_files_are_all_removed_or_all_kept(save: Callable[..., SavedFolder]) -> None:
+    assert properties(save({**GOOD, **dict.fromkeys(OLD)}, OLD)) == {"earlier-kept"}
+
+
+def test_earlier_files_that_stay(save: Callable[..., SavedFolder]) -> None:
+    assert properties(save(dict(GOOD), OLD)) == {"earlier-removed"}
+
+
+def test_earlier_files_of_which_some_stay(save: Callable[..., SavedFolder]) -> None:
+    assert properties(save({**GOOD, SINGLE: None}, OLD)) == {"earlier-removed", "earlier-kept"}
+
+
+def test_a_shard_above_the_limit(save: Callable[..., SavedFolder]) -> None:
+    assert properties(save({SINGLE: shard("a", "b")})) == {"within-limit"}
+
+
+def test_names_that_nobody_expects(save: Callable[..., SavedFolder]) -> None:
+    files = {"x.safetensors": shard("a"), B: shard("b"), INDEX: index({"a": "x.safetensors", "b": B})}
+    assert properties(save(files)) == {"conventional-names"}
+
+
+FAILED: dict[str, tuple[dict[str, bytes | None], set[str]]] = {
+    "untouched": ({}, set()),
+    "all-gone": (dict.fromkeys(GOOD), set()),
+    "index-gone": ({INDEX: None, A: shard("c")}, set()),
+    "shard-replaced": ({A: shard("c")}, {"no-mixture"}),
+    "shard-gone": ({B: None}, {"no-mixture"}),
+    "new-index": ({INDEX: index()}, {"no-mixture"}),
+    "other-shard": ({"model-00001-of-00003.safetensors": shard("c")}, set()),
+}
+
+
+@pytest.mark.parametrize("name", FAILED)
+def test_what_a_failed_save_leaves(save: Callable[..., SavedFolder], name: str) -> None:
+    after, wanted = FAILED[name]
+    assert properties(save(after, GOOD, "reject")) == wanted
+
+
+def test_a_link_is_not_followed(save: Callable[..., SavedFolder], tmp_path: Path) -> None:
+    saved = save(dict(GOOD))
+    (tmp_path / "model" / "link.safetensors").symlink_to(os.devnull)
+    assert told(saved)[1] == [("valid", "IDX-17")]
