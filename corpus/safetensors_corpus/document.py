@@ -40,6 +40,8 @@ LONGEST_NUMBER = 64
 """Most digits of a number in a manifest; the longest that a case needs has 31."""
 DEEPEST = 64
 """Deepest nesting of an action, which is handed on as it stands."""
+MOST_READERS, MOST_ROUNDS, MOST_TAKEN = 64, 1000, 10_000
+"""Most readers at the same time, rounds of them, and tensors that one takes in a round."""
 MOST_TEXT = 64 << 20
 """Most bytes that all texts spelled in parts make together in the expectations of one case."""
 
@@ -337,7 +339,27 @@ class _Lifecycle(Struct):
     script: list[_Step]
 
 
-_ACTIONS: Mapping[str, type[Struct]] = {"slice": _Slice, "write": _Write, "lifecycle": _Lifecycle}
+class _Reader(Struct):
+    tensors: Annotated[list[str], Meta(max_length=MOST_TAKEN)]
+    unknown: bool
+
+
+class _Concurrent(Struct):
+    by: Literal["threads", "processes"]
+    opened: Literal["once", "each"]
+    before: Annotated[list[str], Meta(max_length=MOST_TAKEN)]
+    readers: Annotated[list[_Reader], Meta(min_length=2, max_length=MOST_READERS)]
+    times: Annotated[int, Meta(ge=1, le=MOST_ROUNDS)]
+    closed: Annotated[int, Meta(ge=0, le=MOST_ROUNDS)]
+    after: Annotated[list[str], Meta(max_length=MOST_TAKEN)]
+
+
+_ACTIONS: Mapping[str, type[Struct]] = {
+    "slice": _Slice,
+    "write": _Write,
+    "lifecycle": _Lifecycle,
+    "concurrent": _Concurrent,
+}
 _NEEDS = {
     "open": (),
     "close": (),
@@ -347,6 +369,7 @@ _NEEDS = {
     "rewrite": ("bytes", "at"),
     "replace": ("bytes",),
     "append": ("bytes",),
+    "try": (),
 }
 """Step of a script -> what it has besides."""
 

@@ -14,6 +14,8 @@ An implementation is any object with the methods of the kinds that it has:
 ``resave``     ``(path)``: load the file and save what it holds to the same path
 ``index``      ``(path)``: like ``read``, through an index file
 ``hold``       ``(path)``: a handle with ``tensor(name)`` like ``slice`` and ``close()``
+``share``      ``(path)``: such a handle, for several threads and forked processes at the same time
+``concurrent`` ``(path, action)``: like ``read``, for whoever carries out the action without ``share``
 =============  ==============================================================================================
 
 A refusal is any exception; ``NotImplementedError`` means not supported, ``MemoryError`` exhausted.
@@ -36,11 +38,12 @@ from safetensors_reference.source import read_whole
 from . import recipe
 from .author.file import tensor_row
 from .author.slice import index_items
-from .judging.answer import Answer, Flaw
+from .judging.answer import Answer, Flaw, Outcome
 from .judging.judge import judge_step
 from .judging.verdicts import fails
 from .judging.written_file import MODE, flaws_of, snapshot
 from .manifest import LARGEST_IN_MEMORY, Case, Expectation
+from .sharing import carry_out
 
 MOST_FLAWS = 5
 """Rules told at most of those that a written file breaks."""
@@ -50,14 +53,20 @@ def perform(case: Case, implementation: Any, folder: Path) -> Answer:
     """Do what ``case`` says in the empty ``folder``. Raises what is not an ``Exception`` only."""
     try:
         return _ACTIONS[case.kind](case, implementation, folder)
-    except NotImplementedError as err:
-        return Answer("unsupported", message=str(err))
-    except (MemoryError, RecursionError) as err:
-        return Answer("exhausted", message=f"{type(err).__name__}: {err}")
-    except TimeoutError as err:
-        return Answer("hang", message=str(err))
     except Exception as err:
-        return Answer("reject", message=f"{type(err).__name__}: {err}")
+        return _failed(err)
+
+
+def _failed(err: BaseException) -> Answer:
+    """Return the answer for what an implementation raised; what is no ``Exception`` ends a process."""
+    if isinstance(err, NotImplementedError):
+        return Answer("unsupported", message=str(err))
+    if isinstance(err, (MemoryError, RecursionError)):
+        return Answer("exhausted", message=f"{type(err).__name__}: {err}")
+    if isinstance(err, TimeoutError):
+        return Answer("hang", message=str(err))
+    outcome: Outcome = "reject" if isinstance(err, Exception) else "crash"
+    return Answer(outcome, message=f"{type(err).__name__}: {err}")
 
 
 def _read(case: Case, implementation: Any, folder: Path) -> Answer:
@@ -93,6 +102,8 @@ def _lifecycle(case: Case, implementation: Any, folder: Path) -> Answer:
         for step in case.action["script"]:
             if step["step"] == "open":
                 handle = _method(implementation, "hold")(path)
+            elif step["step"] == "try":
+                _try_to_open(implementation, path)
             elif step["step"] == "tensor":
                 taken = (step["tensor"], handle.tensor(step["tensor"]))
             elif step["step"] == "close":
@@ -105,6 +116,49 @@ def _lifecycle(case: Case, implementation: Any, folder: Path) -> Answer:
                 handle.close()
     # Looked at only now: a tensor that is a view of the file shows what became of the file.
     return accepted([] if taken is None else _one(*taken))
+
+
+def _try_to_open(implementation: Any, path: Path) -> None:
+    """Open and close a file that may be refused. Raises NotImplementedError."""
+    try:
+        _method(implementation, "hold")(path).close()
+    except NotImplementedError:
+        raise
+    except Exception:
+        return
+
+
+class _Shared:
+    """An implementation with ``share`` as ``sharing`` asks it."""
+
+    def __init__(self, implementation: Any, path: Path) -> None:
+        self._share = _method(implementation, "share")
+        self._path = path
+
+    def open(self) -> Any:
+        return self._share(self._path)
+
+    def take(self, handle: Any, name: str) -> Any:
+        return handle.tensor(name)
+
+    def look(self, name: str, taken: Any) -> dict[str, Any]:
+        row = _one(name, taken)[0]
+        return row if isinstance(row, dict) else _row(row)
+
+    def close(self, handle: Any) -> None:
+        handle.close()
+
+    def failed(self, err: BaseException) -> dict[str, Any]:
+        answer = _failed(err)
+        return {"outcome": answer.outcome, "message": answer.message}
+
+
+def _concurrent(case: Case, implementation: Any, folder: Path) -> Answer:
+    assert case.action is not None
+    path = case.set_up(folder)
+    if hasattr(implementation, "concurrent"):
+        return accepted(implementation.concurrent(path, case.action))
+    return Answer(**carry_out(case.action, _Shared(implementation, path)))
 
 
 def change(path: Path, step: Mapping[str, Any]) -> None:
@@ -337,6 +391,7 @@ _ACTIONS = {
     "index": _index,
     "write": _write,
     "lifecycle": _lifecycle,
+    "concurrent": _concurrent,
 }
 
 

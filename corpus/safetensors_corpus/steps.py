@@ -58,11 +58,17 @@ STEPS = {
             "files that change while open: its adapter has no such step",
         ),
         Step("device", "device", "tensors on a device"),
+        Step(
+            "concurrent",
+            "share",
+            "readers at the same time",
+            "several readers of one file at the same time: its adapter has no such step",
+        ),
     )
 }
 """Step by name, in the order in which an implementation is asked: validate and list, hand out every tensor,
 hand out a part of one, write a file, load through an index, hold a file open while somebody else changes it,
-and load onto a device, when one is asked for."""
+load onto a device, when one is asked for, and read in several threads or processes at the same time."""
 
 KINDS = {
     kind.name: kind
@@ -73,6 +79,7 @@ KINDS = {
         Kind("index", ("index",)),
         Kind("lifecycle", ("lifecycle",), acts=True),
         Kind("resource", ("open",)),
+        Kind("concurrent", ("concurrent",), acts=True),
     )
 }
 """Kind of case by name."""

@@ -40,6 +40,7 @@ SAMPLES = {
     "write": ("writer/two-tensors-and-metadata", "writer/over-its-own-source-small"),
     "index": ("index/dtypes-and-shapes",),
     "lifecycle": ("lifecycle/one-tensor-first",),
+    "concurrent": ("concurrent/threads-another-tensor-each-two",),
 }
 """Cases that show whether the requests of a step are understood."""
 

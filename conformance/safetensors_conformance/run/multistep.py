@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def carry_out(worker: Worker, case: Case) -> StepResult:
-    """Do what a slice, write, index or lifecycle case says and return the outcome. Raises ManifestError."""
+    """Do what a case of more than one question says and return the outcome. Raises ManifestError."""
     proxy = _Proxy(worker, case)
     with scratch_folder("case") as folder:
         result = perform(case, proxy, folder)
@@ -86,6 +86,10 @@ class _Proxy:
 
     def resave(self, path: Path) -> None:
         self.ask("resave", path)
+
+    def concurrent(self, path: Path, action: Mapping[str, Any]) -> dict[str, Any]:
+        result = self.ask("concurrent", path, {"action": action})
+        return {"tensors": result.tensors or []}
 
     def hold(self, path: Path) -> _Handle:
         self.ask("hold", path)

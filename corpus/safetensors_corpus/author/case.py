@@ -35,6 +35,7 @@ AREAS = {
     "index": "index",
     "lifecycle": "lifecycle",
     "resource": "resource",
+    "concurrent": "concurrent",
 }
 """Areas of the corpus, in the order of the format, and the kind of their cases. An area is a
 module or a folder of modules in ``cases``; what fuzzing found is data, and names its area itself."""

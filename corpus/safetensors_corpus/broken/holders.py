@@ -250,7 +250,7 @@ class OneHandlePerPath(Handle):
         return super().open()
 
 
-def _opener(handle: type[Handle]) -> Callable[[], SmallHolder]:
+def opener(handle: type[Handle]) -> Callable[[], SmallHolder]:
     """Return what makes a holder that opens files with ``handle``, as in a process of its own."""
 
     def make() -> SmallHolder:
@@ -264,4 +264,4 @@ def _opener(handle: type[Handle]) -> Callable[[], SmallHolder]:
     return make
 
 
-VARIANTS = named(globals(), "lifecycle", Handle, _opener)
+VARIANTS = named(globals(), "lifecycle", Handle, opener)

@@ -20,7 +20,14 @@ class Panic(BaseException):
     """
 
 
-PREFIXES = {"read": "reader", "slice": "slicer", "index": "loader", "write": "writer", "lifecycle": "holder"}
+PREFIXES = {
+    "read": "reader",
+    "slice": "slicer",
+    "index": "loader",
+    "write": "writer",
+    "lifecycle": "holder",
+    "concurrent": "sharer",
+}
 """Kind of case -> what stands before the slash in the names of its variants."""
 
 

@@ -219,7 +219,7 @@ def aspect_of(failure: Failure, case: Case | None) -> str:
 
 def realm(failure: Failure) -> str:
     """Return which part of an implementation was asked: reading ``file``, ``write``, ``slice``, ..."""
-    return failure.step if failure.step in ("write", "slice", "index", "lifecycle") else "file"
+    return failure.step if failure.step in ("write", "slice", "index", "lifecycle", "concurrent") else "file"
 
 
 def _about(failure: Failure, case: Case | None) -> str:

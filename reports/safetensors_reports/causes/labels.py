@@ -34,12 +34,14 @@ _REFUSES = {
     "slice": "refuses valid requests for a part of a tensor",
     "index": "refuses valid sharded models",
     "lifecycle": "refuses files that are in order while they are open",
+    "concurrent": "refuses one of several readers at the same time",
 }
 _READS = {
     "write": "writes other content than it was given",
     "slice": "hands out other bytes for a part of a tensor",
     "index": "loads other content through an index",
     "lifecycle": "hands out other content of a file that changes",
+    "concurrent": "hands out other content when several read at the same time",
 }
 _PARTS = {
     "other bytes": "hands out other bytes than the file holds",
