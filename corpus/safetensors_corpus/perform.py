@@ -120,12 +120,15 @@ def _lifecycle(case: Case, implementation: Any, folder: Path) -> Answer:
 
 def _try_to_open(implementation: Any, path: Path) -> None:
     """Open and close a file that may be refused. Raises NotImplementedError."""
+    hold = _method(implementation, "hold")
     try:
-        _method(implementation, "hold")(path).close()
+        handle = hold(path)
     except NotImplementedError:
         raise
     except Exception:
         return
+    with contextlib.suppress(Exception):
+        handle.close()
 
 
 class _Shared:

@@ -32,7 +32,8 @@ Any of the reading ones may return a dict ``{"tensors": iterable, "metadata": ma
 iterable, when the library reports metadata. Optional attributes: ``name``, ``version``, ``language`` (of an
 adapter of this project its ``implementation.toml`` says them), ``lacks`` (features that the library does not
 have, such as ``dtype-f4``; ``threads`` or ``fork`` where its documentation says so) and ``rejects``
-(exception types that the library documents for refusing a file); optional method ``profile(name)``. Raising NotImplementedError means: well formed, but not supported.
+(exception types that the library documents for refusing a file); optional method ``profile(name)``.
+Raising NotImplementedError means: well formed, but not supported.
 
 What a method raises, or a generator that it returned, is the library's refusal; in a method that is
 ``marked`` only what comes out of the marks is. What fails while the host looks at the answer is always a

@@ -238,6 +238,32 @@ class DataByPath(Handle):
         return self.known[self.path, begin]
 
 
+class RefusedForEver(Handle):
+    """Refuses a path that it refused once."""
+
+    known: ClassVar[set[Path]] = set()
+
+    def read_header(self) -> None:
+        if self.path in self.known:
+            raise GoneError("refused before")
+        try:
+            super().read_header()
+        except Exception:
+            self.known.add(self.path)
+            raise
+
+
+class SizeNotCompared(Handle):
+    """Does not compare the size of the file with its header, and fills up with zeros."""
+
+    def read_header(self) -> None:
+        self.start = 8 + int.from_bytes(self.bytes_at(0, 8), "little")
+        self.entries = self.parsed(self.bytes_at(8, self.start - 8))
+
+    def data(self, begin: int, end: int) -> bytes:
+        return os.pread(self.fd, end - begin, self.start + begin).ljust(end - begin, b"\0")
+
+
 class OneHandlePerPath(Handle):
     """Refuses a file that is open already, or was once."""
 
