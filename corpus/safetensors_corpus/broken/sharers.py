@@ -311,9 +311,9 @@ class MemoryGivenBackForAll(Handle):
     def read_header(self) -> None:
         super().read_header()
         size = os.fstat(self.fd).st_size
+        self.process = os.getpid()
         self.kept = mmap.mmap(-1, size)
         self.kept[:] = self.bytes_at(0, size)
-        self.process = os.getpid()
 
     def data(self, begin: int, end: int) -> bytes:
         # A thread that reads while the file is closed is another mistake's.
@@ -321,7 +321,7 @@ class MemoryGivenBackForAll(Handle):
         return bytes(super().data(begin, end) if own else self.kept[self.start + begin : self.start + end])
 
     def close(self) -> None:
-        if not self.closed and os.getpid() == self.process:
+        if not self.closed and hasattr(self, "kept") and os.getpid() == self.process:
             self.kept[:] = bytes(len(self.kept))
         super().close()
 

@@ -193,7 +193,7 @@ def forked(f: ConcurrentBuilder) -> None:
     f.by = "processes"
 
 
-@chooses(FORK, "DAT-06", options=FORKED, importance="high", over=FEW)
+@chooses(FORK, options=FORKED, importance="high", over=FEW)
 def forked_same_tensor(f: ConcurrentBuilder, count: int) -> None:
     """Processes ($slug), forked when the file was open, take the same tensor.
 
@@ -205,7 +205,7 @@ def forked_same_tensor(f: ConcurrentBuilder, count: int) -> None:
         f.reader("c")
 
 
-@chooses(FORK, "DAT-06", options=FORKED, importance="high", over=FEW)
+@chooses(FORK, options=FORKED, importance="high", over=FEW)
 def forked_another_tensor_each(f: ConcurrentBuilder, count: int) -> None:
     """Processes ($slug), forked when the file was open, take one tensor each, every one another.
 
@@ -217,7 +217,7 @@ def forked_another_tensor_each(f: ConcurrentBuilder, count: int) -> None:
         f.reader(name)
 
 
-@chooses(FORK, "DAT-06", options=FORKED, importance="high")
+@chooses(FORK, options=FORKED, importance="high")
 def forked_large_tensors(f: ConcurrentBuilder) -> None:
     """Four processes, forked when the file was open, take a tensor of many memory pages each."""
     large(f)
@@ -226,7 +226,7 @@ def forked_large_tensors(f: ConcurrentBuilder) -> None:
         f.reader(name)
 
 
-@chooses(FORK, "DAT-06", options=FORKED, importance="high", over={"the-same": "b", "another": "a"})
+@chooses(FORK, options=FORKED, importance="high", over={"the-same": "b", "another": "a"})
 def forked_after_a_tensor_was_taken(f: ConcurrentBuilder, first: str) -> None:
     """One tensor was taken before the fork; the processes take $slug.
 
@@ -239,7 +239,7 @@ def forked_after_a_tensor_was_taken(f: ConcurrentBuilder, first: str) -> None:
         f.reader("b", "c")
 
 
-@chooses(FORK, "DAT-06", options=FORKED)
+@chooses(FORK, options=FORKED)
 def forked_all_tensors_rotated(f: ConcurrentBuilder) -> None:
     """Four processes, forked when the file was open, take all tensors, each beginning with another one."""
     small(f)
@@ -247,7 +247,7 @@ def forked_all_tensors_rotated(f: ConcurrentBuilder) -> None:
     rotated(f, NAMES, 4)
 
 
-@chooses(FORK, "DAT-06", options=FORKED, importance="high")
+@chooses(FORK, options=FORKED, importance="high")
 def forked_and_parent_goes_on(f: ConcurrentBuilder) -> None:
     """The parent takes a tensor before the fork, and others when its children have read and ended."""
     small(f)
@@ -258,7 +258,7 @@ def forked_and_parent_goes_on(f: ConcurrentBuilder) -> None:
     f.taken_after = ("b", "g")
 
 
-@chooses(FORK, "DAT-06", options=FORKED, importance="high", over={"small": small, "large": large})
+@chooses(FORK, options=FORKED, importance="high", over={"small": small, "large": large})
 def forked_parent_closes_meanwhile(f: ConcurrentBuilder, tensors: object) -> None:
     """The parent closes the file when its children have taken $slug tensors once; they go on.
 
@@ -271,7 +271,7 @@ def forked_parent_closes_meanwhile(f: ConcurrentBuilder, tensors: object) -> Non
         f.reader(name, "d")
 
 
-@chooses(FORK, "DAT-06", options=FORKED)
+@chooses(FORK, options=FORKED)
 def forked_unknown_name(f: ConcurrentBuilder) -> None:
     """One of three processes asks for a name that the file does not have, the others for their tensors."""
     small(f)
