@@ -45,7 +45,7 @@ class Subject:
         self.log.append("close")
 
     def failed(self, err: BaseException) -> dict[str, Any]:
-        kinds = {NotImplementedError: "unsupported", TimeoutError: "hang"}
+        kinds: dict[type[BaseException], str] = {NotImplementedError: "unsupported", TimeoutError: "hang"}
         return {"outcome": kinds.get(type(err), "reject"), "message": str(err)}
 
 

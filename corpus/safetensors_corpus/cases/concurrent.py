@@ -23,9 +23,9 @@ FEW = {"two": 2, "eight": 8}
 
 
 def small(f: ConcurrentBuilder, names: str = NAMES) -> None:
-    """Small tensors of three dtypes and of sizes that differ."""
+    """Small tensors of three dtypes, the widest first, and of shapes that differ."""
     for place, name in enumerate(names):
-        f.tensor(name, ("F32", "I16", "U8")[place % 3], [place + 2])
+        f.tensor(name, ("F32", "I16", "U8")[place // 3], [place + 2])
 
 
 def large(f: ConcurrentBuilder, names: str = "abcd") -> None:
