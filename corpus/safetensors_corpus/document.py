@@ -531,12 +531,23 @@ def action_faults(kind: str, given: Any) -> Iterator[str]:
         else:
             yield from (f"has no action.script[{number}].{key}" for key in needs if key not in step)
         yield from _recipe(step.get("bytes", []), f"action.script[{number}].bytes")
+    if given["do"] == "concurrent" and (why := contradiction(given)):
+        yield f"has an action that {why}"
     storages = given.get("storages", {})
     for name, parts in storages.items():
         yield from _recipe(parts, f"action.storages.{shown(name)}")
     for number, tensor in enumerate(given.get("tensors", ())):
         if tensor["storage"] not in storages:
             yield f"has action.tensors[{number}].storage {shown(tensor['storage'])}, which is not there"
+
+
+def contradiction(action: Mapping[str, Any]) -> str:
+    """Say what of an action of several readers cannot be done together, empty where all can."""
+    if action["opened"] == "each" and (action["closed"] or action["after"]):
+        return "closes, or reads on in, a file that each reader opens for itself"
+    if action["closed"] and action["after"]:
+        return "reads on in a file that it closed"
+    return ""
 
 
 def stored_files(case: Mapping[str, Any]) -> Iterator[tuple[str, str, int]]:

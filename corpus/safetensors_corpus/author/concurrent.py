@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from ..document import contradiction
 from .file import FileBuilder, tensor_row
 
 
@@ -55,9 +56,7 @@ class ConcurrentBuilder(FileBuilder):
 
     def action(self) -> dict[str, Any]:
         """Return the readers in the manifest's form. Raises ValueError where they contradict one another."""
-        if self.opened == "each" and (self.closed or self.taken_after):
-            raise ValueError("what each opens for itself is closed by itself")
-        return {
+        action = {
             "do": "concurrent",
             "by": self.by,
             "opened": self.opened,
@@ -67,3 +66,6 @@ class ConcurrentBuilder(FileBuilder):
             "closed": self.closed,
             "after": list(self.taken_after),
         }
+        if why := contradiction(action):
+            raise ValueError(f"it {why}")
+        return action
