@@ -81,7 +81,8 @@ def _is_bad(failure: Told) -> bool:
 class _Reader:
     """One reader: what it was told, and what it was refused.
 
-    ``who`` stands before the message of a refusal, empty for whoever opened the file.
+    ``who`` stands before the message of a refusal, empty for whoever opened the file. It does not stand
+    before a mistake of the adapter.
     """
 
     def __init__(self, subject: Subject, action: Mapping[str, Any], who: str) -> None:
@@ -150,7 +151,8 @@ class _Reader:
         except BaseException as err:
             failure = self._subject.failed(err)
             if failure["outcome"] != passed:
-                message = ": ".join(filter(None, (self._who, failure.get("message"))))
+                who = "" if failure["outcome"] == "harness-error" else self._who
+                message = ": ".join(filter(None, (who, failure.get("message"))))
                 self.failures.append({**failure, "message": message})
 
 

@@ -20,12 +20,14 @@ import pytest
 
 from safetensors_conformance.host import python_host as host
 from safetensors_conformance.implementations.descriptor import HERE, descriptors
+from safetensors_corpus import sharing
 
 from ..dummy_libraries import DUMMIES, Library, OwnError, module
 
 Load = Callable[..., tuple[Any, Library]]
 LOADED = ("given", "header_rows", "lacking", "torch_rows", "stc_adapter")
-READING = ("open", "read", "slice", "index", "check", "device", "lifecycle")
+READING = ("open", "read", "slice", "index", "check", "device", "lifecycle", "concurrent")
+METHODS = {"lifecycle": "hold", "concurrent": "share"}
 WRITING = ("write", "resave")
 
 
@@ -76,8 +78,7 @@ def _with_parents(name: str) -> Iterator[str]:
 
 def has(adapter: Any, steps: tuple[str, ...]) -> list[str]:
     """The steps out of ``steps`` that an adapter has."""
-    methods = {"lifecycle": "hold"}
-    return [step for step in steps if callable(getattr(adapter, methods.get(step, step), None))]
+    return [step for step in steps if callable(getattr(adapter, METHODS.get(step, step), None))]
 
 
 def ask(adapter: Any, step: str, library: Library) -> dict[str, Any]:
@@ -91,6 +92,11 @@ def ask(adapter: Any, step: str, library: Library) -> dict[str, Any]:
             if answer["outcome"] != "accept":
                 break
         return answer
+    if step == "concurrent":
+        host.SHARING[:] = [sharing.__file__]
+        more = {"opened": "once", "before": [], "times": 1, "closed": 0, "after": []}
+        readers = [{"tensors": ["w"], "unknown": False}] * 2
+        request["action"] = {"do": "concurrent", "by": "threads", "readers": readers, **more}
     if step == "slice":
         request |= {"tensor": "w", "index": [{"start": 0, "stop": 1, "step": None}]}
     if step == "write":
@@ -122,7 +128,7 @@ def test_every_adapter_in_python_has_a_stand_in() -> None:
 def test_all_methods_of_an_adapter_are_marked(spec: str, load: Load) -> None:
     adapter, library = load(spec)
     for step in has(adapter, READING + WRITING):
-        assert host.library.is_marked(getattr(adapter, {"lifecycle": "hold"}.get(step, step))), step
+        assert host.library.is_marked(getattr(adapter, METHODS.get(step, step))), step
     if has(adapter, ("lifecycle",)):
         handle = adapter.hold(library.path)
         assert host.library.is_marked(handle.tensor)
@@ -282,7 +288,7 @@ def test_fewer_bytes_than_said_show(spec: str, load: Load) -> None:
     if spec in SHAPELESS:
         return
     adapter, library = load(spec, data=b"1234")
-    for step in has(adapter, ("read", "slice", "index", "lifecycle")):
+    for step in has(adapter, ("read", "slice", "index", "lifecycle", "concurrent")):
         answer = ask(adapter, step, library)
         assert answer["outcome"] == "accept", (step, answer)
         (row,) = answer["tensors"]
