@@ -41,6 +41,8 @@ LONGEST_NUMBER = 64
 """Most digits of a number in a manifest; the longest that a case needs has 31."""
 DEEPEST = 64
 """Deepest nesting of an action, which is handed on as it stands."""
+MOST_READERS, MOST_ROUNDS, MOST_TAKEN = 64, 1000, 10_000
+"""Most readers at the same time, rounds of them, and tensors that one takes in a round."""
 MOST_TEXT = 64 << 20
 """Most bytes that all texts spelled in parts make together in the expectations of one case."""
 
@@ -353,12 +355,28 @@ class _Remote(Struct):
     bytes: list[Any] = []
 
 
+class _Reader(Struct):
+    tensors: Annotated[list[str], Meta(max_length=MOST_TAKEN)]
+    unknown: bool
+
+
+class _Concurrent(Struct):
+    by: Literal["threads", "processes"]
+    opened: Literal["once", "each"]
+    before: Annotated[list[str], Meta(max_length=MOST_TAKEN)]
+    readers: Annotated[list[_Reader], Meta(min_length=2, max_length=MOST_READERS)]
+    times: Annotated[int, Meta(ge=1, le=MOST_ROUNDS)]
+    closed: Annotated[int, Meta(ge=0, le=MOST_ROUNDS)]
+    after: Annotated[list[str], Meta(max_length=MOST_TAKEN)]
+
+
 _ACTIONS: Mapping[str, type[Struct]] = {
     "slice": _Slice,
     "write": _Write,
     "sharded": _Sharded,
     "lifecycle": _Lifecycle,
     "remote": _Remote,
+    "concurrent": _Concurrent,
 }
 _NEEDS = {
     "open": (),
@@ -369,6 +387,7 @@ _NEEDS = {
     "rewrite": ("bytes", "at"),
     "replace": ("bytes",),
     "append": ("bytes",),
+    "try": (),
 }
 """Step of a script -> what it has besides."""
 
@@ -532,14 +551,24 @@ def action_faults(kind: str, given: Any) -> Iterator[str]:
         else:
             yield from (f"has no action.script[{number}].{key}" for key in needs if key not in step)
         yield from _recipe(step.get("bytes", []), f"action.script[{number}].bytes")
-    if given["do"] == "remote":
-        yield from _recipe(given.get("bytes", []), "action.bytes")
+    yield from _recipe(given.get("bytes", []), "action.bytes")
+    if given["do"] == "concurrent" and (why := contradiction(given)):
+        yield f"has an action that {why}"
     storages = given.get("storages", {})
     for name, parts in storages.items():
         yield from _recipe(parts, f"action.storages.{shown(name)}")
     for number, tensor in enumerate(given.get("tensors", ())):
         if tensor["storage"] not in storages:
             yield f"has action.tensors[{number}].storage {shown(tensor['storage'])}, which is not there"
+
+
+def contradiction(action: Mapping[str, Any]) -> str:
+    """Say what of an action of several readers cannot be done together, empty where all can."""
+    if action["opened"] == "each" and (action["closed"] or action["after"]):
+        return "closes, or reads on in, a file that each reader opens for itself"
+    if action["closed"] and action["after"]:
+        return "reads on in a file that it closed"
+    return ""
 
 
 def stored_files(case: Mapping[str, Any]) -> Iterator[tuple[str, str, int]]:

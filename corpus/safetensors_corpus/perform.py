@@ -16,6 +16,8 @@ An implementation is any object with the methods of the kinds that it has:
 ``save_sharded`` ``(folder, tensors, metadata, max_shard_size)``: save in shards
 ``hold``       ``(path)``: a handle with ``tensor(name)`` like ``slice`` and ``close()``
 ``remote``     ``(url)``: like ``read`` or ``open``, of a file behind a server
+``share``      ``(path)``: such a handle, for several threads and forked processes at the same time
+``concurrent`` ``(path, action)``: like ``read``, for whoever carries out the action without ``share``
 =============  ==============================================================================================
 
 A refusal is any exception; ``NotImplementedError`` means not supported, ``MemoryError`` exhausted.
@@ -39,13 +41,14 @@ from . import recipe
 from .author.file import tensor_row
 from .author.index import MODEL
 from .author.slice import index_items
-from .judging.answer import Answer, Flaw
+from .judging.answer import Answer, Flaw, Outcome
 from .judging.judge import judge_step
 from .judging.verdicts import fails
 from .judging.written_file import MODE, flaws_of, snapshot
 from .judging.written_folder import SavedFolder, flaws_of_folder, settled
 from .manifest import LARGEST_IN_MEMORY, Case, Expectation
 from .server import FileServer
+from .sharing import carry_out
 
 MOST_FLAWS = 5
 """Rules told at most of those that a written file breaks."""
@@ -55,14 +58,20 @@ def perform(case: Case, implementation: Any, folder: Path) -> Answer:
     """Do what ``case`` says in the empty ``folder``. Raises what is not an ``Exception`` only."""
     try:
         return _ACTIONS[case.kind](case, implementation, folder)
-    except NotImplementedError as err:
-        return Answer("unsupported", message=str(err))
-    except (MemoryError, RecursionError) as err:
-        return Answer("exhausted", message=f"{type(err).__name__}: {err}")
-    except TimeoutError as err:
-        return Answer("hang", message=str(err))
     except Exception as err:
-        return Answer("reject", message=f"{type(err).__name__}: {err}")
+        return _failed(err)
+
+
+def _failed(err: BaseException) -> Answer:
+    """Return the answer for what an implementation raised; what is no ``Exception`` ends a process."""
+    if isinstance(err, NotImplementedError):
+        return Answer("unsupported", message=str(err))
+    if isinstance(err, (MemoryError, RecursionError)):
+        return Answer("exhausted", message=f"{type(err).__name__}: {err}")
+    if isinstance(err, TimeoutError):
+        return Answer("hang", message=str(err))
+    outcome: Outcome = "reject" if isinstance(err, Exception) else "crash"
+    return Answer(outcome, message=f"{type(err).__name__}: {err}")
 
 
 def _read(case: Case, implementation: Any, folder: Path) -> Answer:
@@ -98,6 +107,8 @@ def _lifecycle(case: Case, implementation: Any, folder: Path) -> Answer:
         for step in case.action["script"]:
             if step["step"] == "open":
                 handle = _method(implementation, "hold")(path)
+            elif step["step"] == "try":
+                _try_to_open(implementation, path)
             elif step["step"] == "tensor":
                 taken = (step["tensor"], handle.tensor(step["tensor"]))
             elif step["step"] == "close":
@@ -124,6 +135,52 @@ def _remote(case: Case, implementation: Any, folder: Path) -> Answer:
     requests = "1 request" if count == 1 else f"{count:,} requests"
     # No verdict hangs on it: the format does not say how much a reader may fetch.
     return replace(answer, message=f"{requests}, {server.sent:,} bytes sent of a file of {len(data):,}")
+
+
+def _try_to_open(implementation: Any, path: Path) -> None:
+    """Open and close a file that may be refused. Raises NotImplementedError."""
+    hold = _method(implementation, "hold")
+    try:
+        handle = hold(path)
+    except NotImplementedError:
+        raise
+    except Exception:
+        return
+    with contextlib.suppress(Exception):
+        handle.close()
+
+
+class _Shared:
+    """An implementation with ``share`` as ``sharing`` asks it."""
+
+    def __init__(self, implementation: Any, path: Path) -> None:
+        self._share = _method(implementation, "share")
+        self._path = path
+
+    def open(self) -> Any:
+        return self._share(self._path)
+
+    def take(self, handle: Any, name: str) -> Any:
+        return handle.tensor(name)
+
+    def look(self, name: str, taken: Any) -> dict[str, Any]:
+        row = _one(name, taken)[0]
+        return row if isinstance(row, dict) else _row(row)
+
+    def close(self, handle: Any) -> None:
+        handle.close()
+
+    def failed(self, err: BaseException) -> dict[str, Any]:
+        answer = _failed(err)
+        return {"outcome": answer.outcome, "message": answer.message}
+
+
+def _concurrent(case: Case, implementation: Any, folder: Path) -> Answer:
+    assert case.action is not None
+    path = case.set_up(folder)
+    if hasattr(implementation, "concurrent"):
+        return accepted(implementation.concurrent(path, case.action))
+    return Answer(**carry_out(case.action, _Shared(implementation, path)))
 
 
 def change(path: Path, step: Mapping[str, Any]) -> None:
@@ -386,6 +443,7 @@ _ACTIONS = {
     "sharded": _sharded,
     "lifecycle": _lifecycle,
     "remote": _remote,
+    "concurrent": _concurrent,
 }
 
 

@@ -65,12 +65,18 @@ STEPS = {
             "files behind an HTTP server: its adapter has no such step, or its sandbox no network",
         ),
         Step("device", "device", "tensors on a device"),
+        Step(
+            "concurrent",
+            "share",
+            "readers at the same time",
+            "several readers of one file at the same time: its adapter has no such step",
+        ),
     )
 }
 """Step by name, in the order in which an implementation is asked: validate and list, hand out every tensor,
 hand out a part of one, write a file, load through an index, save in shards, hold a file open
-while somebody else changes it, ask a server for a file by ranges, and load onto a device, when one is asked
-for."""
+while somebody else changes it, ask a server for a file by ranges, load onto a device, when one is asked for,
+and read in several threads or processes at the same time."""
 
 KINDS = {
     kind.name: kind
@@ -83,6 +89,7 @@ KINDS = {
         Kind("lifecycle", ("lifecycle",), acts=True),
         Kind("remote", ("remote",), acts=True),
         Kind("resource", ("open",)),
+        Kind("concurrent", ("concurrent",), acts=True),
     )
 }
 """Kind of case by name."""

@@ -14,6 +14,7 @@ from safetensors_corpus.broken.correct.slicer import SmallSlicer
 from safetensors_corpus.broken.correct.writer import SmallWriter
 from safetensors_corpus.broken.fetchers import AnyRangeTaken
 from safetensors_corpus.broken.holders import ZerosForMissingBytes
+from safetensors_corpus.broken.sharers import EndsInAnotherProcess, GoesThenReads
 
 
 class RowsOfDicts:
@@ -52,6 +53,9 @@ class Small(RowsOfDicts):
     def remote(self, url: str) -> Any:
         return Fetcher().remote(url)
 
+    def share(self, path: str) -> Any:
+        return SmallHolder().share(Path(path))
+
 
 class TellsTheAddress(Small):
     def remote(self, url: str) -> Any:
@@ -80,6 +84,78 @@ class HeaderOnly(Fetcher):
 class AnyRange(Small):
     def remote(self, url: str) -> Any:
         return AnyRangeTaken().remote(url)
+
+
+class OnePosition(Small):
+    """Goes to a position and reads there, with one position for all threads."""
+
+    def share(self, path: str) -> Any:
+        return Shared(GoesThenReads(Path(path)))
+
+
+class Shared:
+    """A handle whose tensors are looked at when all are taken."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+
+    def tensor(self, name: str) -> Any:
+        look = self._handle.tensor(name)
+        assert callable(look)
+        return LookedAtLate.of(look)
+
+    def close(self) -> None:
+        self._handle.close()
+
+
+class LookedAtLate(tuple[Any, ...]):
+    """Dtype, shape and bytes, which are read only now."""
+
+    look: Any
+
+    @classmethod
+    def of(cls, look: Any) -> LookedAtLate:
+        made = cls((None, None, None))
+        made.look = look
+        return made
+
+    def __iter__(self) -> Any:
+        return iter(self.look())
+
+
+class NotForThreads(OnePosition):
+    """Says in its documentation that a handle is for one thread and one process."""
+
+    lacks = ("threads", "fork")
+
+
+class DiesInAChild(Small):
+    """Ends a process that did not open the file."""
+
+    def share(self, path: str) -> Any:
+        return EndsInAnotherProcess(Path(path))
+
+
+class WaitsInAChild(Small):
+    """Waits for a thread that the fork left behind."""
+
+    def share(self, path: str) -> Any:
+        import threading
+
+        return WaitsFor(Path(path), threading.get_native_id())
+
+
+class WaitsFor(Handle):
+    def __init__(self, path: Path, thread: int) -> None:
+        self.thread = thread
+        super().__init__(path)
+
+    def check_open(self) -> None:
+        import threading
+        import time
+
+        if threading.get_native_id() != self.thread:
+            time.sleep(3600)
 
 
 class WritesNothing(Small):

@@ -11,6 +11,7 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
+from safetensors_corpus.author.concurrent import ConcurrentBuilder
 from safetensors_corpus.author.file import Builder, FileBuilder
 from safetensors_corpus.author.index import IndexBuilder
 from safetensors_corpus.author.lifecycle import LifecycleBuilder
@@ -106,6 +107,11 @@ def small_cases(files: dict[str, bytes]) -> list[dict[str, Any]]:
     script.unlinked()
     script.asked("w")
     script.closed()
+    readers = ConcurrentBuilder(taken_before=("w",), taken_after=("w",))
+    readers.tensor("w", "U8", [2])
+    readers.reader("w", "w")
+    readers.reader("w")
+    readers.reader_of_unknown("x\x07")
     header = RecipeBuilder(budget={"seconds": 5, "peak_bytes": 1 << 20})
     header.header("{", {"each": '"{i}":0', "count": 3, "first": 5, "separator": ","}, "}")
     header.pad_header(100)
@@ -128,6 +134,7 @@ def small_cases(files: dict[str, bytes]) -> list[dict[str, Any]]:
             expect={"outcome": "accept", "content": saved.content(), "properties": ["keeps-link"]}),
         row("index/absolute", "index", shards, ["IDX-04"], files, reject("IDX_BAD_FILENAME")),
         row("lifecycle/all", "lifecycle", script, ["API-12"], files, level="may"),
+        row("concurrent/all", "concurrent", readers, ["DAT-06"], files),
         row("resource/header", "resource", header, ["LIM-03"], files, reject("ENT_NOT_OBJECT"),
             level="should"),
         row("resource/sparse", "resource", sparse, ["LIM-07"], files, heavy=True),

@@ -3,7 +3,8 @@
 Standard library only, this file and those beside it (``library.py`` the marks of adapters and the values that
 an answer can carry, ``device_checks.py`` the step ``device``), so that it runs in any interpreter that has
 the library under test, without this project being installed there. Usage: ``python python_host.py ADAPTER
-MEMORY_BYTES`` where ADAPTER is ``package.module:object`` or ``/path/to/file.py:object``.
+MEMORY_BYTES [SHARING]`` where ADAPTER is ``package.module:object`` or ``/path/to/file.py:object``, and
+SHARING the file ``sharing.py`` of the corpus, which carries out the step ``concurrent``.
 
 An adapter is any object with some of these methods, one per step that the library has:
 
@@ -24,6 +25,8 @@ An adapter is any object with some of these methods, one per step that the libra
     open; return a handle with ``tensor(name)``, which gives ``(dtype, shape, bytes-like)``, and ``close()``
 ``remote(url)``
     everything, or the header alone, of a file behind a server, as ``read`` or ``open``
+``share(path)``
+    such a handle, from which several threads, and processes forked later, take tensors at the same time
 ``device(path, device)``
     load onto a device: an iterable of ``(name, dtype, shape, tensor)``; ``device_checks.py`` tells more
 
@@ -32,8 +35,9 @@ A validator has ``check(path)`` instead, which returns whether the file is valid
 Any of the reading ones may return a dict ``{"tensors": iterable, "metadata": map-or-None}`` instead of the
 iterable, when the library reports metadata. Optional attributes: ``name``, ``version``, ``language`` (of an
 adapter of this project its ``implementation.toml`` says them), ``lacks`` (features that the library does not
-have, such as ``dtype-f4``) and ``rejects`` (exception types that the library documents for refusing a file);
-optional method ``profile(name)``. Raising NotImplementedError means: well formed, but not supported.
+have, such as ``dtype-f4``; ``threads`` or ``fork`` where its documentation says so) and ``rejects``
+(exception types that the library documents for refusing a file); optional method ``profile(name)``.
+Raising NotImplementedError means: well formed, but not supported.
 
 What a method raises, or a generator that it returned, is the library's refusal; in a method that is
 ``marked`` only what comes out of the marks is. What fails while the host looks at the answer is always a
@@ -86,6 +90,7 @@ _METHODS = {
     "lifecycle": "hold",
     "remote": "remote",
     "device": "device",
+    "concurrent": "share",
 }
 """Step -> the adapter's method."""
 
@@ -99,6 +104,7 @@ def main() -> int:
     sys.path[0] = os.getcwd()  # noqa: PTH109 - start stays free of pathlib
     adapter: Any = None
     problem: dict[str, str] | None = None
+    SHARING[:] = sys.argv[3:4]
     try:
         adapter = load(sys.argv[1])
     except BaseException as err:
@@ -566,12 +572,17 @@ HELD: dict[str, Any] = {}
 def run_hold(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
     """Open a file and keep it open."""
     HELD.clear()
-    handle = ask(method_of(adapter, "hold"), request["path"])
+    HELD["handle"] = handle_of(method_of(adapter, "hold"), request["path"])
+    return {"outcome": "accept"}
+
+
+def handle_of(method: Callable[..., Any], path: str) -> Any:
+    """Return the handle that a method of the adapter gives. Raises AdapterError for what is none."""
+    handle = ask(method, path)
     for name in ("tensor", "close"):
         if not callable(getattr(handle, name, None)):
-            raise AdapterError(f"hold() returned {type(handle).__name__}, which has no {name}()")
-    HELD["handle"] = handle
-    return {"outcome": "accept"}
+            raise AdapterError(f"{called(method)}() returned {type(handle).__name__}, which has no {name}()")
+    return handle
 
 
 def run_get(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001 - all have this form
@@ -598,6 +609,52 @@ def run_release(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:  # 
     return {"outcome": "accept"}
 
 
+SHARING: list[str] = []
+"""The file that carries out the step ``concurrent``, if there is one."""
+
+
+class Shared:
+    """An adapter as ``sharing`` asks it."""
+
+    def __init__(self, adapter: Any, path: str) -> None:
+        self._adapter = adapter
+        self._method = method_of(adapter, "share")
+        self._path = path
+
+    def open(self) -> Any:  # noqa: D102 - as ``sharing.Subject`` says
+        return handle_of(self._method, self._path)
+
+    def take(self, handle: Any, name: str) -> Any:  # noqa: D102
+        return ask(handle.tensor, name), handle.tensor
+
+    def look(self, name: str, taken: Any) -> dict[str, Any]:  # noqa: D102
+        (found,) = one_tensor(name, *taken)["tensors"]
+        return dict(found)
+
+    def close(self, handle: Any) -> None:  # noqa: D102
+        ask(handle.close)
+
+    def failed(self, err: BaseException) -> dict[str, Any]:  # noqa: D102
+        return failed(err, self._adapter)
+
+
+def run_concurrent(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Let several threads or processes read one file at the same time."""
+    action = request["action"]
+    if not SHARING:
+        raise NotImplementedError("the host was started without the file that carries out this step")
+    needs = "fork" if action["by"] == "processes" else "threads" if action["opened"] == "once" else ""
+    if needs in getattr(adapter, "lacks", ()):
+        raise NotImplementedError(f"it lacks {needs}")
+    found = importlib.util.spec_from_file_location("stc_host.sharing", SHARING[0])
+    assert found is not None
+    assert found.loader is not None
+    sharing = importlib.util.module_from_spec(found)
+    found.loader.exec_module(sharing)
+    answer: dict[str, Any] = sharing.carry_out(action, Shared(adapter, request["path"]))
+    return answer
+
+
 OTHER_STEPS = {
     "slice": run_slice,
     "write": run_write,
@@ -608,6 +665,7 @@ OTHER_STEPS = {
     "look": run_look,
     "release": run_release,
     "device": run_device,
+    "concurrent": run_concurrent,
 }
 
 

@@ -23,6 +23,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal
 
+from safetensors_corpus import sharing
+
 from .descriptor import HERE, Descriptor, Entry, descriptors
 from .environment import Environment, environment
 
@@ -56,6 +58,11 @@ class Target:
     descriptor: Descriptor | None = None
     entry: Entry | None = None
     environment: Environment | None = None
+
+    def command(self, memory_bytes: int) -> list[str]:
+        """Return the command line with what our hosts are told: the memory that they allow, 0 for any."""
+        told = {"host": (str(memory_bytes), sharing.__file__), "node": (str(memory_bytes),)}
+        return [*self.argv, *told.get(self.kind, ())]
 
     @property
     def slug(self) -> str:

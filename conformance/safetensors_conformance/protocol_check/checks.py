@@ -42,6 +42,7 @@ SAMPLES = {
     "sharded": ("sharded/two-shards",),
     "lifecycle": ("lifecycle/one-tensor-first",),
     "remote": ("remote/one-tensor",),
+    "concurrent": ("concurrent/threads-another-tensor-each-two",),
 }
 """Cases that show whether the requests of a step are understood."""
 

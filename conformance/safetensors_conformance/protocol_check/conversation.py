@@ -104,8 +104,7 @@ class Talk:
     """
 
     def __init__(self, target: Target, seconds: float, confinement: Confinement) -> None:
-        memory = (str(MEMORY_BYTES),) if target.kind in ("host", "node") else ()
-        self._child = confinement.start([*target.argv, *memory], target, MEMORY_BYTES)
+        self._child = confinement.start(target.command(MEMORY_BYTES), target, MEMORY_BYTES)
         self._target = target
         self.seconds = seconds
         self.sent: bytes | None = None

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def carry_out(worker: Worker, case: Case) -> StepResult:
-    """Do what a case says that is more than one question; return the outcome. Raises ManifestError."""
+    """Do what a case of more than one question says and return the outcome. Raises ManifestError."""
     proxy = _Proxy(worker, case)
     with scratch_folder("case") as folder:
         result = perform(case, proxy, folder)
@@ -116,6 +116,10 @@ class _Proxy:
         for own, shown in words.items():
             message, stderr = message.replace(own, shown), stderr.replace(own, shown)
         return replace(result, message=message, stderr=stderr)
+
+    def concurrent(self, path: Path, action: Mapping[str, Any]) -> dict[str, Any]:
+        result = self.ask("concurrent", path, {"action": action})
+        return {"tensors": result.tensors or []}
 
     def hold(self, path: Path) -> _Handle:
         self.ask("hold", path)

@@ -126,11 +126,9 @@ class PipeWorker:
             raise self._start_error(
                 f"a sandbox shows no GPU; leave out --sandbox, or --device {self._device}", ""
             )
-        argv = [*self._target.argv]
-        if self._target.kind in ("host", "node"):
-            known = self._target.descriptor
-            limited = not self._unlimited_address_space and (known is None or known.limit_address_space)
-            argv.append(str(self._limits.memory_bytes if limited else 0))
+        known = self._target.descriptor
+        limited = not self._unlimited_address_space and (known is None or known.limit_address_space)
+        argv = self._target.command(self._limits.memory_bytes if limited else 0)
         try:
             child = confinement.start(argv, self._target, self._limits.memory_bytes)
         except OSError as err:

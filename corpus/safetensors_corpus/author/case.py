@@ -38,6 +38,7 @@ AREAS = {
     "lifecycle": "lifecycle",
     "remote": "remote",
     "resource": "resource",
+    "concurrent": "concurrent",
 }
 """Areas of the corpus, in the order of the format, and the kind of their cases. An area is a
 module or a folder of modules in ``cases``; what fuzzing found is data, and names its area itself."""

@@ -21,6 +21,10 @@ class LifecycleBuilder(FileBuilder):
         """The implementation opens the file."""
         self._script.append({"step": "open"})
 
+    def tried(self) -> None:
+        """The implementation opens the file, which it may refuse, and closes it."""
+        self._script.append({"step": "try"})
+
     def asked(self, tensor: str) -> None:
         """The implementation hands out a tensor."""
         self._script.append({"step": "tensor", "tensor": tensor})

@@ -238,6 +238,32 @@ class DataByPath(Handle):
         return self.known[self.path, begin]
 
 
+class RefusedForEver(Handle):
+    """Refuses a path that it refused once."""
+
+    known: ClassVar[set[Path]] = set()
+
+    def read_header(self) -> None:
+        if self.path in self.known:
+            raise GoneError("refused before")
+        try:
+            super().read_header()
+        except Exception:
+            self.known.add(self.path)
+            raise
+
+
+class SizeNotCompared(Handle):
+    """Does not compare the size of the file with its header, and fills up with zeros."""
+
+    def read_header(self) -> None:
+        self.start = 8 + int.from_bytes(self.bytes_at(0, 8), "little")
+        self.entries = self.parsed(self.bytes_at(8, self.start - 8))
+
+    def data(self, begin: int, end: int) -> bytes:
+        return os.pread(self.fd, end - begin, self.start + begin).ljust(end - begin, b"\0")
+
+
 class OneHandlePerPath(Handle):
     """Refuses a file that is open already, or was once."""
 
@@ -250,7 +276,7 @@ class OneHandlePerPath(Handle):
         return super().open()
 
 
-def _opener(handle: type[Handle]) -> Callable[[], SmallHolder]:
+def opener(handle: type[Handle]) -> Callable[[], SmallHolder]:
     """Return what makes a holder that opens files with ``handle``, as in a process of its own."""
 
     def make() -> SmallHolder:
@@ -264,4 +290,4 @@ def _opener(handle: type[Handle]) -> Callable[[], SmallHolder]:
     return make
 
 
-VARIANTS = named(globals(), "lifecycle", Handle, _opener)
+VARIANTS = named(globals(), "lifecycle", Handle, opener)

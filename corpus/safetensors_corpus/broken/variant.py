@@ -28,6 +28,7 @@ PREFIXES = {
     "sharded": "sharder",
     "lifecycle": "holder",
     "remote": "fetcher",
+    "concurrent": "sharer",
 }
 """Kind of case -> what stands before the slash in the names of its variants."""
 

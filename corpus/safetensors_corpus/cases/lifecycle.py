@@ -400,6 +400,114 @@ def data_rewritten_after_the_tensor_was_taken(f: LifecycleBuilder, size: int) ->
     f.gives(b"\x33" * size, "new")
 
 
+# The file is opened while somebody still writes it
+
+STAGES = ("nothing", "part-of-the-length", "part-of-the-header", "header", "part-of-the-data")
+UNFINISHED = {stage: stage for stage in STAGES}
+
+
+def unfinished(f: LifecycleBuilder, stage: str) -> bytes:
+    """A file of two tensors, of which only the beginning is there; return the rest."""
+    file = pair(f)
+    start = data_start(file)
+    size = (0, 5, start // 2, start, start + 12)[STAGES.index(stage)]
+    f.truncated(size)
+    return file[size:]
+
+
+@accepts("DAT-06 API-12", importance="high", over=UNFINISHED)
+def opened_before_it_is_finished(f: LifecycleBuilder, stage: str) -> None:
+    """The file is opened when only its beginning is written ($slug), then finished, and opened again.
+
+    That it was refused once says nothing about the file that is there now.
+    """
+    rest = unfinished(f, stage)
+    f.tried()
+    f.appended(rest)
+    f.opened()
+    f.asked("b")
+
+
+@accepts("DAT-06 API-12", importance="high")
+def opened_at_every_stage_of_writing(f: LifecycleBuilder) -> None:
+    """The file grows in ten pieces, is opened after each, and holds its tensors when it is finished."""
+    rest = unfinished(f, "nothing")
+    step = -(-len(rest) // 10)
+    for at in range(0, len(rest), step):
+        f.tried()
+        f.appended(rest[at : at + step])
+    f.opened()
+    f.asked("b")
+
+
+@rejects(
+    "OFF-04",
+    codes=("OFF_OUT_OF_BOUNDS", "API_TRUNCATED"),
+    importance="high",
+    over={stage: stage for stage in ("header", "part-of-the-data")},
+)
+def taken_before_it_is_finished(f: LifecycleBuilder, stage: str) -> None:
+    """Of a file that is still written so much is there: $slug. Its first tensor is asked for.
+
+    Even where that tensor is complete, the file is not one: it is refused when it is opened or asked.
+    """
+    unfinished(f, stage)
+    f.opened()
+    f.asked("a")
+
+
+@accepts("DAT-06 API-12", importance="high")
+def renamed_into_place(f: LifecycleBuilder) -> None:
+    """An unfinished file is opened, then another one is renamed into its place and opened."""
+    unfinished(f, "part-of-the-data")
+    f.tried()
+    f.replaced(of_four(FileBuilder()))
+    f.opened()
+    f.asked("b")
+    f.gives(b"\x33" * 4, dtype="U8", shape=[4])
+
+
+@accepts("DAT-06 API-12")
+def deleted_and_renamed_into_place(f: LifecycleBuilder) -> None:
+    """The file is opened when it is unfinished, and when it is gone, and once more when it is back."""
+    file = pair(f)
+    f.truncated(len(file) - 1)
+    f.tried()
+    f.unlinked()
+    f.tried()
+    f.replaced(file)
+    f.opened()
+    f.asked("b")
+
+
+@accepts("DAT-06 API-12", importance="high")
+def truncated_and_written_anew(f: LifecycleBuilder) -> None:
+    """A file that was read and closed is emptied, opened, written with other tensors, and opened again."""
+    open_pair(f)
+    f.asked("b")
+    f.closed()
+    f.truncated(0)
+    f.tried()
+    f.appended(of_four(FileBuilder()))
+    f.opened()
+    f.asked("b")
+    f.gives(b"\x33" * 4, dtype="U8", shape=[4])
+
+
+@chooses("header-rewritten-after-open", options=OLD_NEW, importance="high")
+def truncated_and_written_anew_while_open(f: LifecycleBuilder) -> None:
+    """The open file is emptied and written with a header that gives each tensor the range of the other."""
+    file = open_pair(f)
+    other = FileBuilder()
+    other.tensor("b", "F32", [2], A, at=0)
+    other.tensor("a", "F32", [2], B, at=0)
+    f.truncated(0)
+    f.appended(other.render())
+    assert len(other.render()) == len(file)
+    f.asked("b")
+    f.gives(A, "new")
+
+
 BOTH = {"small": "small", "large": "large"}
 PLACES = ("last-byte", "half-of-the-tensor", "the-tensor", "all-data", "part-of-the-header", "everything")
 

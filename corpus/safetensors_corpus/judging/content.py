@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -39,6 +40,19 @@ class Difference(NamedTuple):
 def differing_fields(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
     """Return the fields that both rows tell and that differ: whoever is silent cannot be wrong."""
     return [f for f in FIELDS if a.get(f) is not None and b.get(f) is not None and a[f] != b[f]]
+
+
+def worst_of_each(content: Mapping[str, Any], answer: Answer) -> Answer:
+    """Return an answer with one row of each name out of what several readers were told.
+
+    It is one that is not as expected, where there is one.
+    """
+    want = {row["name"]: row for row in content["tensors"]}
+    rows: dict[str, dict[str, Any]] = {}
+    for row in answer.tensors or ():
+        if row["name"] not in rows or differing_fields(want.get(row["name"], row), row):
+            rows[row["name"]] = row
+    return answer if answer.tensors is None else replace(answer, tensors=list(rows.values()))
 
 
 def first_difference(content: Mapping[str, Any], answer: Answer) -> Difference | None:

@@ -14,6 +14,7 @@ from safetensors_reference.rules.book import Choice, Rule, rule_book
 
 from .. import recipe
 from ..author.case import Accept, CaseFunction, all_cases
+from ..author.concurrent import ConcurrentBuilder
 from ..author.file import HEAVY, Builder, FileBuilder
 from ..author.index import IndexBuilder
 from ..author.lifecycle import LifecycleBuilder
@@ -45,6 +46,7 @@ BUILDERS: dict[str, Callable[[], Builder]] = {
     "lifecycle": LifecycleBuilder,
     "remote": RemoteBuilder,
     "resource": RecipeBuilder,
+    "concurrent": ConcurrentBuilder,
 }
 """Kind of case -> what the bodies of its cases fill."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from safetensors_reference.hexview import hexview
@@ -138,6 +138,35 @@ def action_lines(case: Case) -> Iterator[str]:
         yield "script"
         for number, step in enumerate(action["script"], 1):
             yield f"  {number:>2}  {step_text(step)}"
+    elif action["do"] == "concurrent":
+        yield from _concurrent(action)
+
+
+SHOWN_READERS = 8
+"""Most readers at the same time, and names of one, that are shown."""
+
+
+def _concurrent(action: Mapping[str, Any]) -> Iterator[str]:
+    how = {"once": "which share one open file", "each": "each of which opens the file for itself"}
+    readers, times, by = action["readers"], action["times"], action["by"]
+    rounds = "once" if times == 1 else f"{times:,} times"
+    yield f"readers  {len(readers):,} {by} at the same time, {rounds}, {how[action['opened']]}"
+    if action["before"]:
+        yield f"  before {_names(action['before'])}"
+    for reader in readers[:SHOWN_READERS]:
+        note = ", which are not in the file" if reader["unknown"] else ""
+        yield f"  takes  {_names(reader['tensors'])}{note}"
+    if len(readers) > SHOWN_READERS:
+        yield f"  … {len(readers) - SHOWN_READERS:,} more readers"
+    if action["closed"]:
+        yield f"  closed by whoever opened it at the beginning of round {action['closed']:,}"
+    if action["after"]:
+        yield f"  after  {_names(action['after'])}"
+
+
+def _names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN_READERS:,} more" if len(names) > SHOWN_READERS else ""
+    return ", ".join(map(json.dumps, names[:SHOWN_READERS])) + more
 
 
 def index_text(item: Any) -> str:
@@ -213,6 +242,8 @@ def step_text(step: Mapping[str, Any]) -> str:
     name = step["step"]
     if name == "tensor":
         return f"the reader hands out {json.dumps(step['tensor'])}"
+    if name == "try":
+        return "the reader opens the file, which it may refuse, and closes it"
     if name in ("open", "close"):
         return f"the reader {name}s the file"
     if name == "truncate":

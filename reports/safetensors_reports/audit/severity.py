@@ -62,6 +62,8 @@ _CRASHING = frozenset({125, 130, 131, 190, 191, 674, 770, 787, 789, 1284, 1285})
 """Weaknesses by which a process can die."""
 _DEFAULT_WEAKNESSES = {"memory": (125,), "crash": (248,), "content": (436,), "accept": (20,), "late": (20,)}
 """Class of outcome -> CWE numbers where the fault has none."""
+_BETWEEN = {"lifecycle": 367, "concurrent": 362}
+"""Step -> CWE number of what goes wrong between two moments, or two readers."""
 NO_WEAKNESS = frozenset({"reject", "cost", "exception", "strictness", "contradiction"})
 """Classes of outcome that do not mean that something got past the reader."""
 CONFORMANCE_ONLY = 684
@@ -107,7 +109,7 @@ def severity(outcome: str, step: str, weaknesses: Collection[int]) -> str:
 def difficulty(step: str) -> str:
     """Return how hard it is to bring about what a step showed."""
     medium = dict.fromkeys(("remote", "slice", "write", "sharded"), "medium")
-    return {"lifecycle": "high", **medium}.get(step, "low")
+    return {"lifecycle": "high", "concurrent": "high", **medium}.get(step, "low")
 
 
 def weaknesses_of(outcome: str, row: Row, of_fault: Sequence[int]) -> tuple[int, ...]:
@@ -127,6 +129,6 @@ def weaknesses_of(outcome: str, row: Row, of_fault: Sequence[int]) -> tuple[int,
     if outcome in ("memory", "crash"):
         # That a file could also have been misread is not why a process died.
         of_fault = [n for n in of_fault if n in _CRASHING]
-    if row["step"] == "lifecycle":
-        of_fault = [367, *of_fault]
+    if row["step"] in _BETWEEN:
+        of_fault = [_BETWEEN[row["step"]], *of_fault]
     return tuple(of_fault) or _DEFAULT_WEAKNESSES[outcome]

@@ -219,7 +219,7 @@ def aspect_of(failure: Failure, case: Case | None) -> str:
 
 def realm(failure: Failure) -> str:
     """Return which part of an implementation was asked: reading ``file``, ``write``, ``slice``, ..."""
-    apart = ("write", "slice", "index", "sharded", "lifecycle", "remote")
+    apart = ("write", "slice", "index", "sharded", "lifecycle", "remote", "concurrent")
     return failure.step if failure.step in apart else "file"
 
 

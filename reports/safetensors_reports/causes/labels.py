@@ -36,6 +36,7 @@ _REFUSES = {
     "sharded": "refuses to save models in shards",
     "lifecycle": "refuses files that are in order while they are open",
     "remote": "refuses valid files behind a server",
+    "concurrent": "refuses one of several readers at the same time",
 }
 _READS = {
     "write": "writes other content than it was given",
@@ -44,6 +45,7 @@ _READS = {
     "sharded": "leaves other models than it was given when it saves in shards",
     "lifecycle": "hands out other content of a file that changes",
     "remote": "hands out other content of a file behind a server",
+    "concurrent": "hands out other content when several read at the same time",
 }
 _PARTS = {
     "other bytes": "hands out other bytes than the file holds",

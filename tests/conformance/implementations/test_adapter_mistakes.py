@@ -20,15 +20,16 @@ import pytest
 
 from safetensors_conformance.host import python_host as host
 from safetensors_conformance.implementations.descriptor import HERE, descriptors
+from safetensors_corpus import sharing
 
 from ..dummy_libraries import DUMMIES, Library, OwnError, module
 
 Load = Callable[..., tuple[Any, Library]]
 LOADED = ("given", "header_rows", "lacking", "torch_given", "torch_rows", "stc_adapter")
-READING = ("open", "read", "slice", "index", "check", "device", "lifecycle", "remote")
+READING = ("open", "read", "slice", "index", "check", "device", "lifecycle", "remote", "concurrent")
 WRITING = ("write", "resave", "sharded")
 
-METHODS = {"lifecycle": "hold", "sharded": "save_sharded"}
+METHODS = {"lifecycle": "hold", "sharded": "save_sharded", "concurrent": "share"}
 """Step -> method of an adapter, where that has another name."""
 
 
@@ -95,6 +96,11 @@ def ask(adapter: Any, step: str, library: Library) -> dict[str, Any]:
             if answer["outcome"] != "accept":
                 break
         return answer
+    if step == "concurrent":
+        host.SHARING[:] = [sharing.__file__]
+        more = {"opened": "once", "before": [], "times": 1, "closed": 0, "after": []}
+        readers = [{"tensors": ["w"], "unknown": False}] * 2
+        request["action"] = {"do": "concurrent", "by": "threads", "readers": readers, **more}
     if step == "slice":
         request |= {"tensor": "w", "index": [{"start": 0, "stop": 1, "step": None}]}
     if step in ("write", "sharded"):
@@ -286,7 +292,7 @@ def test_fewer_bytes_than_said_show(spec: str, load: Load) -> None:
     if spec in SHAPELESS:
         return
     adapter, library = load(spec, data=b"1234")
-    for step in has(adapter, ("read", "slice", "index", "lifecycle")):
+    for step in has(adapter, ("read", "slice", "index", "lifecycle", "concurrent")):
         answer = ask(adapter, step, library)
         assert answer["outcome"] == "accept", (step, answer)
         (row,) = answer["tensors"]

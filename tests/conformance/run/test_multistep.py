@@ -47,16 +47,16 @@ def one(selector: str, case_id: str) -> tuple[str, str]:
     return verdict.verdict, verdict.final.detail
 
 
-@pytest.mark.parametrize("kind", ["slice", "write", "lifecycle", "index", "remote"])
+@pytest.mark.parametrize("kind", ["slice", "write", "lifecycle", "index", "remote", "concurrent"])
 @pytest.mark.nightly
 def test_a_right_implementation_passes_every_must_of_a_kind(kind: str) -> None:
     cases = of_kind(kind)
-    assert len(cases) > 80
+    assert len(cases) > 30
     passes(small("FollowsIndex" if kind == "index" else "Small"), cases)
 
 
 def test_a_right_implementation_passes_a_must_of_every_sort() -> None:
-    kinds = ("slice", "write", "sharded", "lifecycle", "remote")
+    kinds = ("slice", "write", "sharded", "lifecycle", "remote", "concurrent")
     cases = one_of_each(case for kind in kinds for case in of_kind(kind))
     assert len(cases) > 60
     passes(small("Small"), cases)
@@ -129,6 +129,43 @@ def test_a_slice_that_is_the_whole_tensor_has_other_content() -> None:
 
 def test_zeros_for_bytes_that_are_gone_miss_a_recommendation() -> None:
     assert one(small("Zeros"), "lifecycle/cut-the-tensor-small")[0] == "not-strict"
+
+
+def test_threads_that_share_a_position_are_told_other_bytes() -> None:
+    verdict, detail = one(small("OnePosition"), "concurrent/threads-another-tensor-each-two")
+    assert verdict == "wrong-content"
+    assert "other bytes than the file holds" in detail
+
+
+def test_the_bytes_of_a_race_are_charged_to_the_rule_on_bytes() -> None:
+    (judged_,) = judged(small("OnePosition"), [committed().by_id["concurrent/threads-large-tensors"]])
+    assert [failure.rule for failure in judged_.final.failures] == ["DAT-06"]
+
+
+@pytest.mark.parametrize("case", ["threads-same-tensor-two", "forked-same-tensor-two"])
+def test_a_library_that_shares_no_handle_says_so(case: str) -> None:
+    verdict, detail = one(small("NotForThreads"), f"concurrent/{case}")
+    assert verdict == "unsupported"
+    assert "it lacks " in detail
+    assert one(small("NotForThreads"), "concurrent/threads-opening-each-two")[0] == "pass"
+
+
+def test_a_forked_process_that_dies_is_unsafe_and_the_next_case_runs() -> None:
+    cases = [committed().by_id[i] for i in ("concurrent/forked-same-tensor-two", "framing/one-tensor")]
+    first, second = judged(small("DiesInAChild"), cases)
+    assert (first.verdict, first.final.failures[0].rule) == ("unsafe", "API-20")
+    assert "a process was killed by SIGKILL" in first.final.detail
+    assert second.verdict == "pass"
+
+
+@pytest.mark.parametrize("case", ["threads-same-tensor-two", "forked-same-tensor-two"])
+def test_a_reader_that_waits_for_ever_is_unsafe(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("safetensors_conformance.worker.worker.PATIENCE_FACTOR", 1)
+    limits = Limits(0.5, 1 << 30)
+    with Session(resolve(small("WaitsInAChild")), limits) as session:
+        session.start()
+        verdict = session.judge(committed().by_id[f"concurrent/{case}"])
+    assert (verdict.verdict, verdict.final.result.outcome) == ("unsafe", "hang")
 
 
 def test_an_abort_in_the_middle_of_a_script_is_unsafe_and_the_next_case_runs() -> None:

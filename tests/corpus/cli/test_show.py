@@ -120,6 +120,18 @@ def test_a_script_is_shown_step_by_step(folder: Path) -> None:
     assert steps[2].endswith("at byte 3")
 
 
+def test_readers_are_shown_with_what_they_take(folder: Path) -> None:
+    out = shown(folder, "concurrent/all")
+    assert "readers  3 threads at the same time, 2 times, which share one open file" in out
+    assert [line.strip() for line in out.splitlines() if re.match("  (before|takes|after) ", line)] == [
+        'before "w"',
+        'takes  "w", "w"',
+        'takes  "w"',
+        'takes  "x\\u0007", which are not in the file',
+        'after  "w"',
+    ]
+
+
 def test_a_step_of_a_later_version_is_shown_all_the_same() -> None:
     assert step_text({"step": "sync", "how": 1}) == 'sync {"how": 1}'
     assert step_text({"step": "sync"}) == "sync"
@@ -201,7 +213,7 @@ def listed(folder: Path, *args: str) -> list[str]:
 @pytest.mark.parametrize(
     ("args", "found"),
     [
-        ([], 9),
+        ([], 10),
         (["metadata"], 1),
         (["--kind", "resource"], 2),
         (["--area", "resource"], 2),
@@ -211,7 +223,7 @@ def listed(folder: Path, *args: str) -> list[str]:
         (["--choice", "metadata-null"], 1),
         (["--level", "should"], 2),
         (["--heavy"], 1),
-        (["--no-heavy"], 8),
+        (["--no-heavy"], 9),
         (["--no-heavy", "--kind", "resource", "LIM"], 1),
     ],
 )

@@ -92,3 +92,27 @@ def test_a_save_that_leaves_no_file_breaks_what_the_case_asks_for_and_writes_not
     nothing = Answer("accept", flaws=(Flaw("missing", "", "no file was written"),))
     assert verdict(Demand(("WRT-13",), RIGHT, "should", (), "write"), nothing) == ("not-strict", "WRT-13")
     assert verdict(Demand(("WRT-01",), RIGHT, "must", (), "write"), nothing) == ("wrong-content", "WRT-01")
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([ROW], ("pass", "")),
+        # One reader was told other bytes than the others, whichever row comes first.
+        ([ROW, {**ROW, "sha256": "b"}], ("wrong-content", "DAT-06")),
+        ([{**ROW, "sha256": "b"}, ROW], ("wrong-content", "DAT-06")),
+        ([{**ROW, "nbytes": 1}, ROW], ("wrong-content", "DAT-06")),
+        # Nobody was told, or somebody of a tensor that is not there: the file is in order all the same.
+        ([], ("deviation:content", "API-16")),
+        ([ROW, {**ROW, "name": "x"}], ("deviation:content", "API-16")),
+    ],
+)
+def test_what_several_readers_are_told(rows: list[dict[str, object]], said: tuple[str, str]) -> None:
+    demand = Demand(("API-16", "DAT-06"), RIGHT, kind="concurrent")
+    assert verdict(demand, Answer("accept", tensors=rows)) == said
+
+
+def test_a_reader_that_is_refused_beside_others_breaks_the_rule_on_threads() -> None:
+    demand = Demand(("API-16", "DAT-06"), RIGHT, kind="concurrent")
+    assert verdict(demand, Answer("reject", "no")) == ("deviation:reject", "API-16")
+    assert verdict(demand, Answer("hang")) == ("unsafe", "API-16")

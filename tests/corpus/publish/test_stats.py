@@ -52,7 +52,7 @@ def test_withdrawn_cases_cover_nothing(raw_small: Raw) -> None:
     for case in raw_small["cases"]:
         case["status"] = "withdrawn"
     assert all(row.sides == () and row.cases == 0 for row in rule_coverage(raw_small, {}))
-    assert statistics(raw_small, {})["not_active"] == 10
+    assert statistics(raw_small, {})["not_active"] == 11
 
 
 def test_a_table_that_fits_has_no_errors(raw_small: Raw) -> None:
@@ -95,11 +95,19 @@ def test_only_must_rules_need_reasons(raw_small: Raw) -> None:
 
 def test_counts(raw_small: Raw) -> None:
     found = statistics(raw_small, FINE)
-    assert (found["cases"], found["not_active"], found["heavy"], found["recipes"]) == (9, 1, 1, 2)
-    assert found["kind"] == {"read": 3, "slice": 1, "write": 1, "index": 1, "lifecycle": 1, "resource": 2}
+    assert (found["cases"], found["not_active"], found["heavy"], found["recipes"]) == (10, 1, 1, 2)
+    assert found["kind"] == {
+        "read": 3,
+        "slice": 1,
+        "write": 1,
+        "index": 1,
+        "lifecycle": 1,
+        "concurrent": 1,
+        "resource": 2,
+    }
     assert found["area"]["resource"] == 2
-    assert found["level"] == {"must": 5, "may": 2, "should": 2}
-    assert found["outcome"] == {"accept": 5, "reject": 3, "choice": 1}
+    assert found["level"] == {"must": 6, "may": 2, "should": 2}
+    assert found["outcome"] == {"accept": 6, "reject": 3, "choice": 1}
     assert found["choice"] == {"metadata-null": 1}
     assert found["rules"]["both"] == ["MET-02"]
     # The small corpus is counted with five rules only, in the order of the rule book.
@@ -127,7 +135,7 @@ def test_files_and_bytes_are_counted(tmp_path: Path) -> None:
 def test_the_page_shows_every_number_and_every_missing_side(tmp_path: Path) -> None:
     small_corpus(tmp_path)
     out = run("stats", "-c", tmp_path).stdout
-    assert "9 cases (1 heavy, 1 withdrawn or superseded)" in out
+    assert "10 cases (1 heavy, 1 withdrawn or superseded)" in out
     assert "kind       read 3 · resource 2" in out
     assert "choice     metadata-null 1" in out
     assert "rules: 1 covered from both sides" in out

@@ -88,6 +88,11 @@ def test_what_a_changing_file_does_is_a_race() -> None:
     assert weaknesses_of("crash", row("unsafe", "crash") | {"step": "lifecycle"}, ()) == (367,)
 
 
+def test_what_readers_do_to_each_other_is_a_race_too() -> None:
+    assert weaknesses_of("content", row("wrong-content", "accept") | {"step": "concurrent"}, ()) == (362,)
+    assert difficulty("concurrent") == "high"
+
+
 def test_what_harms_nobody_is_told_apart() -> None:
     assert weaknesses_of("reject", row("wrong-reject", "reject"), (125,)) == (CONFORMANCE_ONLY,)
 

@@ -49,6 +49,8 @@ class Load:
         arrays = call(mx.load, path, format="safetensors")
         return Held(lambda name: part(item(arrays, name)), arrays.clear)  # there is nothing to close
 
+    share = hold
+
 
 def part(array: Any) -> tuple[Any, Any, bytes]:
     """Evaluate an array, which reads its data; return dtype code, shape and bytes."""

@@ -36,6 +36,8 @@ class File:
 
         return Held(tensor, lambda: call(file.close))
 
+    share = hold
+
 
 def part(found: Any) -> tuple[Any, Any, bytes]:
     """Return dtype code, shape and bytes."""

@@ -8,7 +8,7 @@ from typing import Any
 import safetensors
 import torch_rows
 from safetensors.torch import load_file
-from stc_host.library import call, each, marked, opened
+from stc_host.library import Held, call, each, marked, opened
 
 
 @marked
@@ -20,6 +20,15 @@ class TorchFile:
 
     def read(self, path: str) -> list[tuple[str, Any, Any, bytes]]:
         return [torch_rows.row(name, tensor) for name, tensor in call(load_file, path).items()]
+
+    def share(self, path: str) -> Held:
+        """Open the file with ``safe_open``, as ``load_file`` does."""
+        opener = call(safetensors.safe_open, path, framework="pt")
+        file = call(opener.__enter__)
+        return Held(
+            lambda name: torch_rows.part(call(file.get_tensor, name)),
+            lambda: call(opener.__exit__, None, None, None),
+        )
 
     def device(self, path: str, device: str) -> list[tuple[str, Any, Any, Any]]:
         tensors = call(load_file, path, device=device)

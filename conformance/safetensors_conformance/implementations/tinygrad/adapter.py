@@ -40,6 +40,8 @@ class State:
         tensors = call(safe_load, path)
         return Held(lambda name: part(item(tensors, name)), tensors.clear)  # there is nothing to close
 
+    share = hold
+
 
 def _needs_clang() -> None:
     if shutil.which("clang") is None:

@@ -33,3 +33,5 @@ class LowMemory:
     def hold(self, path: str) -> Held:
         file = call(UnifiedSafetensorsLoader, path, low_memory=True)
         return Held(lambda name: torch_rows.part(call(file.get_tensor, name)), lambda: call(file.close))
+
+    share = hold

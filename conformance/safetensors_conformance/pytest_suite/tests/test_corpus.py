@@ -85,6 +85,11 @@ def test_device(selector: str, case: Case, request: pytest.FixtureRequest) -> No
     suite_of(request.config).run_step(selector, case, "device", request.node)
 
 
+def test_concurrent(selector: str, case: Case, request: pytest.FixtureRequest) -> None:
+    """Several threads or processes that read one file at the same time."""
+    suite_of(request.config).run_step(selector, case, "concurrent", request.node)
+
+
 def test_choice(selector: str, choice: str, request: pytest.FixtureRequest) -> None:
     """The answers to all cases of one choice agree with one another."""
     suite_of(request.config).run_choice(selector, choice, request.node)

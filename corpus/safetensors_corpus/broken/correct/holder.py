@@ -87,10 +87,14 @@ class Handle:
 
 
 class SmallHolder:
-    """Opens files with ``hold``."""
+    """Opens files with ``hold`` and ``share``."""
 
     handle: type[Handle] = Handle
 
     def hold(self, path: Path) -> Handle:
         """Open a file. Raises GoneError, OSError and ValueError."""
         return self.handle(path)
+
+    def share(self, path: Path) -> Handle:
+        """Open a file for several threads and processes: each read says where it begins."""
+        return self.hold(path)

@@ -1,0 +1,370 @@
+"""Handles that several threads or processes share, with one mistake each.
+
+A race that shows once in a thousand runs proves nothing, so nothing here is left to luck: a mistake stretches
+from the moment when a tensor is taken to the moment when it is looked at, and in between every other reader
+of these cases takes its own. Alone, with one reader in one process, all of them are right, as every other
+kind of case finds them.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+from .correct.holder import Answer, GoneError, Handle
+from .holders import opener
+from .variant import named
+
+PATIENCE = 1.0
+"""Seconds that a reader waits for the file to be closed under it."""
+
+
+def alone() -> bool:
+    """Tell whether this is the thread that began everything, where nobody else is to be waited for."""
+    return threading.current_thread() is threading.main_thread()
+
+
+class _Late(Handle):
+    """Ends a question only when its answer is looked at, unless the same thread has asked another by then."""
+
+    def __init__(self, path: Path) -> None:
+        self.latest: dict[tuple[int, int], object] = {}
+        self.owner = os.getpid()
+        super().__init__(path)
+
+    def tensor(self, name: str) -> Callable[[], Answer]:
+        right = super().tensor(name)
+        assert isinstance(right, tuple)
+        who, question = (os.getpid(), threading.get_ident()), object()
+        self.latest[who] = question
+        self.begin(name, right)
+        # What a thread may take of a file that is closed meanwhile is luck.
+        return lambda: right if self.closed or self.latest[who] is not question else self.end(right)
+
+    def begin(self, name: str, right: Answer) -> None:
+        """Keep something of a question where others keep theirs."""
+
+    def end(self, right: Answer) -> Answer:
+        """Return the answer, out of what is kept."""
+        return right
+
+
+class GoesThenReads(_Late):
+    """Goes to a position and then reads there, with one position for all threads."""
+
+    def read_header(self) -> None:
+        super().read_header()
+        self.content = self.bytes_at(0, os.fstat(self.fd).st_size)
+        self.position = 0
+
+    def begin(self, name: str, right: Answer) -> None:  # noqa: ARG002 - as the others have it
+        self.position = self.start + self.entry(name)["data_offsets"][0]
+
+    def end(self, right: Answer) -> Answer:
+        return *right[:2], self.content[self.position : self.position + len(right[2])]
+
+
+class OneBuffer(_Late):
+    """Reads everything into one buffer, and copies out of it afterwards."""
+
+    def begin(self, name: str, right: Answer) -> None:  # noqa: ARG002
+        self.buffer = right[2]
+
+    def end(self, right: Answer) -> Answer:
+        return *right[:2], self.buffer[: len(right[2])]
+
+
+class RemembersTheQuestion(_Late):
+    """Keeps the question that is asked in itself, where the next thread puts its own."""
+
+    def begin(self, name: str, right: Answer) -> None:  # noqa: ARG002
+        self.asked = right
+
+    def end(self, right: Answer) -> Answer:  # noqa: ARG002
+        return self.asked
+
+
+class ScratchSharedByProcesses(_Late):
+    """Reads into memory that forked processes have in common, and copies out of it afterwards."""
+
+    def read_header(self) -> None:
+        super().read_header()
+        self.scratch = mmap.mmap(-1, 1 << 20)
+
+    def begin(self, name: str, right: Answer) -> None:  # noqa: ARG002
+        self.scratch[: len(right[2])] = right[2]
+
+    def end(self, right: Answer) -> Answer:
+        return right if os.getpid() == self.owner else (*right[:2], self.scratch[: len(right[2])])
+
+
+class BelievesThePosition(_Late):
+    """Goes to a position only when it believes to stand at another; forked processes share where they are."""
+
+    def read_header(self) -> None:
+        super().read_header()
+        self.content = self.bytes_at(0, os.fstat(self.fd).st_size)
+        self.shared = mmap.mmap(-1, 8)
+        self.believed = 0
+        self.lock = threading.Lock()
+
+    def begin(self, name: str, right: Answer) -> None:  # noqa: ARG002
+        if os.getpid() == self.owner:
+            return  # it is read already
+        begin, end = self.entry(name)["data_offsets"]
+        if self.believed != begin:
+            self.go(begin)
+        self.believed = end
+
+    def data(self, begin: int, end: int) -> bytes:
+        if os.getpid() != self.owner:
+            return bytes(super().data(begin, end))
+        with self.lock:
+            if self.believed != begin:
+                self.go(begin)
+            found = self.here(end - begin)
+            self.go(end)
+            self.believed = end
+            return found
+
+    def go(self, position: int) -> None:
+        """Go to a position."""
+        self.shared[:] = position.to_bytes(8, "little")
+
+    def here(self, count: int) -> bytes:
+        """Read at the position."""
+        start = self.start + int.from_bytes(self.shared[:], "little")
+        return self.content[start : start + count]
+
+    def end(self, right: Answer) -> Answer:
+        return right if os.getpid() == self.owner else (*right[:2], self.here(len(right[2])))
+
+
+class CacheFilledLate(Handle):
+    """Puts a tensor into its cache before the bytes are in it."""
+
+    def __init__(self, path: Path) -> None:
+        self.cache: dict[str, tuple[int, bytearray]] = {}
+        self.lock = threading.Lock()
+        super().__init__(path)
+
+    def tensor(self, name: str) -> Callable[[], Answer]:
+        right = super().tensor(name)
+        assert isinstance(right, tuple)
+        with self.lock:
+            filler, kept = self.cache.setdefault(name, (threading.get_ident(), bytearray(len(right[2]))))
+        if filler != threading.get_ident():
+            now = bytes(kept)
+            return lambda: (*right[:2], now)
+
+        def look() -> Answer:
+            kept[:] = right[2]
+            return *right[:2], bytes(kept)
+
+        return look
+
+
+class TableMadeLate(Handle):
+    """Makes its table on first use, and says so before it is made."""
+
+    def __init__(self, path: Path) -> None:
+        self.maker = 0
+        self.made = False
+        self.lock = threading.Lock()
+        super().__init__(path)
+
+    def tensor(self, name: str) -> Callable[[], Answer]:
+        right = super().tensor(name)
+        assert isinstance(right, tuple)
+        with self.lock:
+            self.maker = self.maker or threading.get_ident()
+        if not self.made and self.maker != threading.get_ident():
+            raise KeyError(name)
+
+        def look() -> Answer:
+            self.made = True
+            return right
+
+        return look
+
+
+class LockKeptAfterAnError(Handle):
+    """Takes a lock for each question, and does not give it back where there is no answer."""
+
+    def __init__(self, path: Path) -> None:
+        self.locked = False
+        super().__init__(path)
+
+    def tensor(self, name: str) -> Answer | Callable[[], Answer]:
+        if self.locked:
+            raise TimeoutError("waits for a lock that nobody gives back")
+        try:
+            return super().tensor(name)
+        except Exception:
+            self.locked = not alone()
+            raise
+
+
+class BrokenByAnError(Handle):
+    """Answers no thread any more when one asked for a name that is not there."""
+
+    def __init__(self, path: Path) -> None:
+        self.broken = False
+        super().__init__(path)
+
+    def tensor(self, name: str) -> Answer | Callable[[], Answer]:
+        if self.broken:
+            raise GoneError("an earlier question failed")
+        try:
+            return super().tensor(name)
+        except KeyError:
+            self.broken = not alone()
+            raise
+
+
+class ClosedUnderReading(Handle):
+    """Reads on by the number of a descriptor that is closed meanwhile, and by then another file's."""
+
+    def __init__(self, path: Path) -> None:
+        self.inside, self.gone = threading.Event(), threading.Event()
+        self.seen = threading.local()
+        self.shared = False
+        super().__init__(path)
+
+    def data(self, begin: int, end: int) -> bytes:
+        count = self.seen.count = getattr(self.seen, "count", 0) + 1
+        self.shared = self.shared or not alone()
+        if alone() or count != 3:  # the first of the second round, in which the file is closed
+            return bytes(super().data(begin, end))
+        self.inside.set()
+        self.gone.wait(PATIENCE)
+        return os.pread(self.fd, end - begin, self.start + begin)
+
+    def close(self) -> None:
+        if self.closed or not self.shared:
+            super().close()
+            return
+        self.inside.wait(PATIENCE)
+        self.closed = True
+        other = os.open("/dev/zero", os.O_RDONLY)
+        os.dup2(other, self.fd)
+        os.close(other)
+        self.gone.set()
+
+    def __del__(self) -> None:
+        super().__del__()
+        if getattr(self, "shared", False):
+            os.close(self.fd)
+
+
+class ThreadsCounted(Handle):
+    """Has room for eight threads."""
+
+    def __init__(self, path: Path) -> None:
+        self.known: set[int] = set()
+        super().__init__(path)
+
+    def tensor(self, name: str) -> Answer | Callable[[], Answer]:
+        self.known.add(threading.get_ident())
+        if len(self.known) > 8:
+            raise GoneError("too many threads")
+        return super().tensor(name)
+
+
+class FirstThreadOnly(Handle):
+    """Answers the thread alone that opened the file."""
+
+    def __init__(self, path: Path) -> None:
+        self.thread = threading.get_ident()
+        super().__init__(path)
+
+    def check_open(self) -> None:
+        super().check_open()
+        if threading.get_ident() != self.thread:
+            raise GoneError("opened by another thread")
+
+
+class LastOpenedGetsTheHeader(Handle):
+    """Puts its header into the handle that was made last, by whichever thread."""
+
+    last: ClassVar[list[int]] = []
+
+    def read_header(self) -> None:
+        super().read_header()
+        self.thread = threading.get_ident()
+        self.last[:] = [self.thread]
+
+    def entry(self, name: str) -> Any:
+        if self.last[0] != self.thread:
+            raise KeyError(name)
+        return super().entry(name)
+
+
+class MemoryGivenBackForAll(Handle):
+    """Keeps the data in memory that forked processes share, and fills it with zeros when it is closed."""
+
+    def read_header(self) -> None:
+        super().read_header()
+        size = os.fstat(self.fd).st_size
+        self.process = os.getpid()
+        self.kept = mmap.mmap(-1, size)
+        self.kept[:] = self.bytes_at(0, size)
+
+    def data(self, begin: int, end: int) -> bytes:
+        # A thread that reads while the file is closed is another mistake's.
+        own = os.getpid() == self.process and not alone()
+        return bytes(super().data(begin, end) if own else self.kept[self.start + begin : self.start + end])
+
+    def close(self) -> None:
+        if not self.closed and hasattr(self, "kept") and os.getpid() == self.process:
+            self.kept[:] = bytes(len(self.kept))
+        super().close()
+
+
+class ThreadLeftBehind(Handle):
+    """Reads in a thread of its own, which a forked process does not have."""
+
+    def __init__(self, path: Path) -> None:
+        self.process = os.getpid()
+        super().__init__(path)
+
+    def bytes_at(self, start: int, count: int) -> bytes:
+        if os.getpid() != self.process:
+            raise TimeoutError("waits for a thread that the fork left behind")
+        return super().bytes_at(start, count)
+
+
+class EndsInAnotherProcess(Handle):
+    """Ends a process that did not open the file."""
+
+    def __init__(self, path: Path) -> None:
+        self.process = os.getpid()
+        super().__init__(path)
+
+    def check_open(self) -> None:
+        super().check_open()
+        if os.getpid() != self.process:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+class LockedForOtherProcesses(Handle):
+    """Locks the file, so that no other process can open it."""
+
+    def open(self) -> int:
+        import fcntl  # not every system has it
+
+        fd = os.open(self.path, os.O_RDWR)
+        try:
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(fd)
+            raise
+        return fd
+
+
+VARIANTS = named(globals(), "concurrent", Handle, opener)

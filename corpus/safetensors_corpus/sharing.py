@@ -1,0 +1,291 @@
+"""Several readers of one file at the same time: the action of a *concurrent* case, carried out.
+
+Standard library only: the host of Python libraries runs this file in their environments, where this project
+is not installed.
+
+Readers are threads or forked processes. They go in rounds, each begun by all at once: in a round a reader
+takes its tensors one after the other, and looks at them when all readers have taken theirs. Whoever opened
+the file beforehand can take tensors before and after, and close it while the others read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NoReturn, Protocol
+
+Told = dict[str, Any]
+"""A tensor as a row, or what became of a reader as an answer, in the form of the worker protocol."""
+
+WORST = ("crash", "hang", "exhausted", "harness-error")
+"""Outcomes that count whatever else the readers were told, the worst first."""
+
+
+class Subject(Protocol):
+    """The implementation that is asked."""
+
+    def open(self) -> Any:
+        """Open the file and return a handle with ``tensor(name)`` and ``close()``."""
+        ...
+
+    def take(self, handle: Any, name: str) -> Any:
+        """Take a tensor out of an open file."""
+        ...
+
+    def look(self, name: str, taken: Any) -> Told:
+        """Return the row of a tensor, as it is now."""
+        ...
+
+    def close(self, handle: Any) -> None:
+        """Close the file."""
+        ...
+
+    def failed(self, err: BaseException) -> Told:
+        """Return the answer for what was raised by one of the others."""
+        ...
+
+
+def carry_out(action: Mapping[str, Any], subject: Subject) -> Told:
+    """Do what an action says and return the answer: each row that a reader was told, once, or a failure.
+
+    Where readers were told different things of one tensor, all of it is there, whoever else was refused.
+    """
+    opener = _Reader(subject, action, "")
+    handle = opener.opened() if action["opened"] == "once" or action["before"] or action["after"] else None
+    opener.read(handle, action["before"])
+    if not opener.failures:
+        closed = _run(subject, action, handle, opener)
+        opener.read(handle, () if closed else action["after"])
+        if handle is not None and not closed:
+            opener.close(handle, "unsupported")  # a reader that has nothing to close may say so
+    return _answer(opener)
+
+
+def _answer(gathered: _Reader) -> Told:
+    failures = sorted(gathered.failures, key=lambda f: WORST.index(f["outcome"]) if _is_bad(f) else 9)
+    names = [row["name"] for row in gathered.rows]
+    if failures and (_is_bad(failures[0]) or len(set(names)) == len(names)):
+        return failures[0]
+    return {"outcome": "accept", "tensors": gathered.rows}
+
+
+def _is_bad(failure: Told) -> bool:
+    return failure["outcome"] in WORST
+
+
+class _Reader:
+    """One reader: what it was told, and what it was refused.
+
+    ``who`` stands before the message of a refusal, empty for whoever opened the file. It does not stand
+    before a mistake of the adapter.
+    """
+
+    def __init__(self, subject: Subject, action: Mapping[str, Any], who: str) -> None:
+        self._subject = subject
+        self._action = action
+        self._who = who
+        self.rows: list[Told] = []
+        self.failures: list[Told] = []
+
+    def opened(self) -> Any:
+        """Return a handle, None after a refusal."""
+        with self._noted():
+            return self._subject.open()
+        return None
+
+    def read(self, handle: Any, names: Any, *, refusable: bool = False) -> None:
+        """Take tensors and look at them."""
+        self.look(self.take(handle, names, refusable=refusable))
+
+    def take(self, handle: Any, names: Any, *, refusable: bool) -> list[tuple[str, Any]]:
+        """Take tensors one after the other; refusals are passed over where they are to be expected."""
+        taken = []
+        for name in () if handle is None else names:
+            with self._noted("reject" if refusable else ""):
+                taken.append((name, self._subject.take(handle, name)))
+        return taken
+
+    def look(self, taken: list[tuple[str, Any]]) -> None:
+        """Keep the rows of tensors."""
+        for name, value in taken:
+            with self._noted():
+                self.add([self._subject.look(name, value)])
+
+    def add(self, rows: list[Told]) -> None:
+        """Keep the rows that are not known yet."""
+        self.rows += [row for row in rows if row not in self.rows]
+
+    def close(self, handle: Any, passed: str) -> None:
+        """Close the file."""
+        with self._noted(passed):
+            self._subject.close(handle)
+
+    def rounds(self, own: Mapping[str, Any], handle: Any, meet: Callable[[], object]) -> None:
+        """Read in rounds; ``meet`` waits until all others have come as far."""
+        action = self._action
+        each = action["opened"] == "each"
+        if each:
+            handle = self.opened()
+        for number in range(1, action["times"] + 1):
+            # A thread may find the file closed from this round on; a process has the file for itself.
+            late = action["by"] == "threads" and 0 < action["closed"] <= number
+            meet()
+            taken = self.take(handle, own["tensors"], refusable=own["unknown"] or late)
+            meet()
+            self.look(taken)
+        if each and handle is not None:
+            self.close(handle, "unsupported")
+
+    @contextlib.contextmanager
+    def _noted(self, passed: str = "") -> Iterator[None]:
+        """Keep what is raised as a failure, unless it comes to the outcome that is passed over."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            raise
+        except BaseException as err:
+            failure = self._subject.failed(err)
+            if failure["outcome"] != passed:
+                who = "" if failure["outcome"] == "harness-error" else self._who
+                message = ": ".join(filter(None, (who, failure.get("message"))))
+                self.failures.append({**failure, "message": message})
+
+
+def _run(subject: Subject, action: Mapping[str, Any], handle: Any, opener: _Reader) -> bool:
+    """Let the readers read, and add to ``opener`` what they were told; return whether the file was closed."""
+    group = (_Threads if action["by"] == "threads" else _Processes)(subject, action, handle)
+    closed = False
+    with group:
+        for number in range(1, action["times"] + 1):
+            closing = action["closed"] == number
+            closed = closed or closing
+            if closing and action["by"] == "processes":
+                opener.close(handle, "")
+            group.meet()
+            if closing and action["by"] == "threads":
+                opener.close(handle, "reject")  # a reader may refuse it while it is asked by others
+            group.meet()
+        for rows, failures in group.ended():
+            opener.add(rows)
+            opener.failures += failures
+    return closed
+
+
+class _Threads:
+    """Readers in threads of this process."""
+
+    def __init__(self, subject: Subject, action: Mapping[str, Any], handle: Any) -> None:
+        self._barrier = threading.Barrier(len(action["readers"]) + 1)
+        self._readers = [_Reader(subject, action, "in a thread") for _ in action["readers"]]
+        self._threads = [
+            threading.Thread(target=self._thread, args=(reader, own, handle), daemon=True)
+            for reader, own in zip(self._readers, action["readers"], strict=True)
+        ]
+
+    def _thread(self, reader: _Reader, own: Mapping[str, Any], handle: Any) -> None:
+        with contextlib.suppress(threading.BrokenBarrierError):
+            reader.rounds(own, handle, self.meet)
+
+    def __enter__(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None:
+            self._barrier.abort()
+
+    def meet(self) -> None:
+        """Wait for all."""
+        self._barrier.wait()
+
+    def ended(self) -> Iterator[tuple[list[Told], list[Told]]]:
+        """Wait for the end of each, and yield what it was told and refused."""
+        for thread, reader in zip(self._threads, self._readers, strict=True):
+            thread.join()
+            yield reader.rows, reader.failures
+
+
+class _Processes:
+    """Readers in forked processes, each with a pipe for its words and one that says when to go on."""
+
+    def __init__(self, subject: Subject, action: Mapping[str, Any], handle: Any) -> None:
+        if not hasattr(os, "fork"):
+            raise NotImplementedError("this system has no fork")
+        self._subject, self._action, self._handle = subject, action, handle
+        self._children: list[tuple[int, int, int]] = []
+
+    def __enter__(self) -> None:
+        for own in self._action["readers"]:
+            heard, said = os.pipe()
+            waits, go = os.pipe()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # that there are threads is what some libraries are like
+                child = os.fork()
+            if child == 0:
+                self._child(own, said, waits)
+            os.close(said)
+            os.close(waits)
+            self._children.append((child, heard, go))
+
+    def _child(self, own: Mapping[str, Any], said: int, waits: int) -> NoReturn:
+        """Read, say what was told, and end without the ceremonies of the interpreter."""
+        status = 1
+        try:
+
+            def meet() -> None:
+                os.write(said, b".")
+                if not os.read(waits, 1):
+                    os._exit(1)  # nobody listens any more
+
+            reader = _Reader(self._subject, self._action, "in a process")
+            reader.rounds(own, self._handle, meet)
+            data = json.dumps([reader.rows, reader.failures]).encode()
+            while data:
+                data = data[os.write(said, data) :]
+            status = 0
+        finally:
+            os._exit(status)
+
+    def __exit__(self, *_: object) -> None:
+        for child, heard, go in self._children:
+            os.close(heard)
+            os.close(go)
+            if child:
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+
+    def meet(self) -> None:
+        """Wait for all that live, and let them go on."""
+        for _, heard, _ in self._children:
+            os.read(heard, 1)
+        for _, _, go in self._children:
+            with contextlib.suppress(BrokenPipeError):
+                os.write(go, b".")
+
+    def ended(self) -> Iterator[tuple[list[Told], list[Told]]]:
+        """Wait for the end of each, and yield what it was told and refused."""
+        for place, (child, heard, go) in enumerate(self._children):
+            words = b""
+            while some := os.read(heard, 1 << 16):
+                words += some
+            status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            self._children[place] = (0, heard, go)
+            if status:
+                yield [], [{"outcome": "crash", "message": f"a process {_end(status)}"}]
+            else:
+                yield tuple(json.loads(words))
+
+
+def _end(status: int) -> str:
+    """Say how a process ended."""
+    if status > 0:
+        return f"ended with exit status {status}"
+    try:
+        return f"was killed by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"was killed by signal {-status}"

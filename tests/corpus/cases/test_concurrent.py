@@ -1,0 +1,101 @@
+"""The concurrent cases: each can fail, every time; a right implementation passes, every time."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from safetensors_corpus import Case, Manifest
+from safetensors_corpus.broken.correct.holder import SmallHolder
+from safetensors_corpus.broken.variant import Variant, all_variants
+
+from .kinds import done, failures, of_kind, uncaught
+
+VARIANTS = [v for v in all_variants() if v.kind == "concurrent"]
+SLOW = "sharer/closed-under-reading"
+"""Waits for the file to be closed in every case in which nobody closes it."""
+SAMPLE = (
+    "threads-same-tensor-eight",
+    "threads-another-tensor-each-two",
+    "threads-closed-meanwhile-small",
+    "threads-unknown-name-one",
+    "forked-another-tensor-each-two",
+    "forked-parent-closes-meanwhile-small",
+)
+
+
+@pytest.fixture(scope="session")
+def cases(manifest: Manifest) -> list[Case]:
+    return of_kind(manifest, "concurrent")
+
+
+def sample(cases: list[Case]) -> list[Case]:
+    return [case for case in cases if case.id.partition("/")[2] in SAMPLE]
+
+
+def test_there_are_cases_of_threads_and_of_processes(cases: list[Case]) -> None:
+    ways = [((case.action or {})["by"], (case.action or {})["opened"]) for case in cases]
+    assert len(cases) >= 20
+    assert len(VARIANTS) >= 8
+    assert set(ways) == {(by, opened) for by in ("threads", "processes") for opened in ("once", "each")}
+
+
+def test_a_correct_handle_passes_everything(cases: list[Case]) -> None:
+    assert failures(cases, SmallHolder) == {}
+
+
+def test_a_correct_handle_passes_fifty_times(cases: list[Case]) -> None:
+    for _ in range(50):
+        assert failures(sample(cases)[3:4], SmallHolder) == {}
+
+
+@pytest.mark.nightly
+def test_a_correct_handle_passes_everything_fifty_times(cases: list[Case]) -> None:
+    for _ in range(50):
+        assert failures(cases, SmallHolder) == {}
+
+
+def test_every_variant_is_caught_and_every_case_can_fail(cases: list[Case]) -> None:
+    quick = [variant for variant in VARIANTS if variant.name != SLOW]
+    assert uncaught(cases, quick) == (set(), set())
+
+
+def test_a_file_that_is_closed_under_a_reader_gives_other_bytes(cases: list[Case]) -> None:
+    (variant,) = (v for v in VARIANTS if v.name == SLOW)
+    (case,) = (c for c in cases if c.id == "concurrent/threads-closed-meanwhile-small")
+    _, why = done(case, variant.make())
+    assert why is not None
+    assert "other bytes than the file holds" in why
+
+
+@pytest.mark.parametrize("variant", [v for v in VARIANTS if v.name != SLOW], ids=lambda v: v.name)
+def test_a_fault_shows_every_time_or_never(variant: Variant, cases: list[Case]) -> None:
+    """Nothing is left to luck: three runs fail the same cases."""
+    first, *others = (failures(sample(cases), variant.make).keys() for _ in range(3))
+    assert others == [first] * 2
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.name)
+def test_a_fault_shows_in_every_case_every_time_or_never(variant: Variant, cases: list[Case]) -> None:
+    first, *others = (failures(cases, variant.make).keys() for _ in range(10))
+    assert others == [first] * 9
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.name)
+def test_no_other_case_of_an_open_file_notices(variant: Variant, manifest: Manifest) -> None:
+    """One reader in one process is told what is right: only the cases of several readers show the fault."""
+    alone = of_kind(manifest, "lifecycle")
+    assert failures(alone[::7], variant.make) == {}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.name)
+def test_no_other_case_of_an_open_file_notices_at_all(variant: Variant, manifest: Manifest) -> None:
+    assert failures(of_kind(manifest, "lifecycle"), variant.make) == {}
+
+
+def test_no_two_cases_are_the_same(cases: list[Case]) -> None:
+    known = [(case.sha256, json.dumps(case.action, sort_keys=True), case.choice) for case in cases]
+    assert [case.id for case, what in zip(cases, known, strict=True) if known.count(what) > 1] == []

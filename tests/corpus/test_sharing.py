@@ -1,0 +1,262 @@
+"""Several readers at the same time: what becomes of each, and what is passed over."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from typing import Any
+
+import pytest
+
+from safetensors_corpus.sharing import carry_out
+
+forking = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+
+
+class Handle:
+    """A file of the tensors ``a`` to ``d``; what a thread or process does to it is up to the test."""
+
+    def __init__(self, subject: Subject) -> None:
+        self.subject = subject
+
+
+class Subject:
+    """An implementation in which everything goes well. ``log`` holds what was called, in order."""
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+        self.owner = os.getpid()
+
+    def open(self) -> Handle:
+        self.log.append("open")
+        return Handle(self)
+
+    def take(self, handle: Handle, name: str) -> str:
+        self.log.append(f"take {name}")
+        if name not in "abcd":
+            raise KeyError(name)
+        return name
+
+    def look(self, name: str, taken: Any) -> dict[str, Any]:
+        return {"name": name, "sha256": taken}
+
+    def close(self, handle: Handle) -> None:
+        self.log.append("close")
+
+    def failed(self, err: BaseException) -> dict[str, Any]:
+        kinds: dict[type[BaseException], str] = {NotImplementedError: "unsupported", TimeoutError: "hang"}
+        return {"outcome": kinds.get(type(err), "reject"), "message": str(err)}
+
+
+def action(*readers: str, by: str = "threads", **more: Any) -> dict[str, Any]:
+    """Readers of the tensors that are named by single letters; one of capitals asks for what is not there."""
+    rows = [{"tensors": list(names), "unknown": names.isupper()} for names in readers]
+    usual = {"opened": "once", "before": [], "times": 2, "closed": 0, "after": []}
+    return {"do": "concurrent", "by": by, "readers": rows, **usual, **more}
+
+
+def rows(answer: dict[str, Any]) -> list[tuple[str, str]]:
+    assert answer["outcome"] == "accept", answer
+    return [(row["name"], row["sha256"]) for row in answer["tensors"]]
+
+
+both = pytest.mark.parametrize("by", ["threads", pytest.param("processes", marks=forking)])
+
+
+@both
+def test_every_row_that_somebody_is_told_comes_once(by: str) -> None:
+    answer = carry_out(action("ab", "ba", "c", by=by, before=["d"], after=["a"]), Subject())
+    assert rows(answer) == [(name, name) for name in "dabc"]
+
+
+@both
+def test_what_one_reader_alone_is_told_is_there_too(by: str) -> None:
+    class Torn(Subject):
+        def take(self, handle: Handle, name: str) -> str:
+            alone = threading.current_thread() is threading.main_thread() and os.getpid() == self.owner
+            return super().take(handle, name) if alone else "other"
+
+    answer = carry_out(action("ab", "b", by=by, before=["a"]), Torn())
+    assert rows(answer) == [("a", "a"), ("a", "other"), ("b", "other")]
+
+
+@both
+def test_a_reader_that_is_refused_refuses_all(by: str) -> None:
+    class Refuses(Subject):
+        def take(self, handle: Handle, name: str) -> str:
+            if name == "b":
+                raise OSError("no b today")
+            return super().take(handle, name)
+
+    answer = carry_out(action("ab", "a", by=by), Refuses())
+    place = {"threads": "in a thread", "processes": "in a process"}[by]
+    assert answer == {"outcome": "reject", "message": f"{place}: no b today"}
+
+
+@both
+def test_rows_that_contradict_each_other_outweigh_a_refusal(by: str) -> None:
+    class Mad(Subject):
+        def take(self, handle: Handle, name: str) -> str:
+            if name == "b":
+                raise OSError("no b today")
+            return "other" if threading.current_thread() is not threading.main_thread() else name
+
+    answer = carry_out(action("ab", "a", by=by, before=["a"]), Mad())
+    if by == "threads":
+        assert rows(answer) == [("a", "a"), ("a", "other")]
+    else:
+        assert answer["outcome"] == "reject"
+
+
+@both
+def test_the_refusal_of_an_unknown_name_is_passed_over_and_its_answer_is_not(by: str) -> None:
+    assert rows(carry_out(action("a", "Z", by=by), Subject())) == [("a", "a")]
+
+    class Knows(Subject):
+        def take(self, handle: Handle, name: str) -> str:
+            return super().take(handle, name.replace("Z", "a"))
+
+    assert ("Z", "a") in rows(carry_out(action("a", "Z", by=by), Knows()))
+
+
+class Closed(Subject):
+    """Refuses everything from a closed file."""
+
+    done = False
+
+    def take(self, handle: Handle, name: str) -> str:
+        if self.done:
+            raise ValueError("closed")
+        return super().take(handle, name)
+
+    def close(self, handle: Handle) -> None:
+        self.done = True
+        super().close(handle)
+
+
+@both
+def test_closing_meanwhile_takes_nothing_away_that_was_told_before(by: str) -> None:
+    subject = Closed()
+    assert rows(carry_out(action("a", "b", by=by, times=4, closed=2), subject)) == [("a", "a"), ("b", "b")]
+    assert subject.log.count("close") == 1
+
+
+def test_a_thread_that_is_refused_before_the_file_is_closed_is_not_passed_over() -> None:
+    class Early(Closed):
+        def take(self, handle: Handle, name: str) -> str:
+            raise ValueError("too early")
+
+    assert carry_out(action("a", "b", times=3, closed=2), Early())["outcome"] == "reject"
+
+
+def test_a_file_may_refuse_to_be_closed_while_it_is_read() -> None:
+    class Busy(Subject):
+        def close(self, handle: Handle) -> None:
+            raise RuntimeError("busy")
+
+    assert rows(carry_out(action("a", "b", closed=2), Busy())) == [("a", "a"), ("b", "b")]
+    assert carry_out(action("a", "b"), Busy())["outcome"] == "reject"
+
+
+def test_a_file_that_cannot_be_closed_at_all_is_read_all_the_same() -> None:
+    class Open(Subject):
+        def close(self, handle: Handle) -> None:
+            raise NotImplementedError("nothing to close")
+
+    for opened in ("once", "each"):
+        assert rows(carry_out(action("a", "b", opened=opened), Open())) == [("a", "a"), ("b", "b")]
+    assert carry_out(action("a", "b", closed=1), Open())["outcome"] == "unsupported"
+
+
+def test_every_reader_opens_the_file_for_itself_where_it_should() -> None:
+    subject = Subject()
+    assert rows(carry_out(action("a", "b", "c", opened="each"), subject)) == [(n, n) for n in "abc"]
+    assert subject.log[:3] == ["open"] * 3
+    assert subject.log.count("open") == subject.log.count("close") == 3
+
+
+def test_a_round_is_looked_at_when_all_have_taken_theirs() -> None:
+    class Shared(Subject):
+        last = ""
+
+        def take(self, handle: Handle, name: str) -> str:
+            self.last = super().take(handle, name)
+            return name
+
+        def look(self, name: str, taken: Any) -> dict[str, Any]:
+            return {"name": name, "sha256": self.last}
+
+    for _ in range(20):
+        told = rows(carry_out(action("a", "b", times=1), Shared()))
+        assert told in ([("a", "a"), ("b", "a")], [("a", "b"), ("b", "b")])
+
+
+@both
+def test_a_file_that_cannot_be_opened_is_asked_nothing_more(by: str) -> None:
+    class Shut(Subject):
+        def open(self) -> Handle:
+            raise OSError("shut")
+
+    subject = Shut()
+    assert carry_out(action("a", "b", by=by), subject) == {"outcome": "reject", "message": "shut"}
+    assert subject.log == []
+
+
+@forking
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        (lambda: os.kill(os.getpid(), signal.SIGKILL), "a process was killed by SIGKILL"),
+        (lambda: os._exit(3), "a process ended with exit status 3"),
+    ],
+)
+def test_a_process_that_dies_is_a_crash_and_the_others_end(how: Any, message: str) -> None:
+    class Dies(Subject):
+        def take(self, handle: Handle, name: str) -> str:
+            if name == "b":
+                how()
+            return super().take(handle, name)
+
+    answer = carry_out(action("a", "b", "c", by="processes"), Dies())
+    assert answer == {"outcome": "crash", "message": message}
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+@forking
+def test_a_hang_in_a_process_outweighs_a_refusal() -> None:
+    class Waits(Subject):
+        def take(self, handle: Handle, name: str) -> str:
+            raise TimeoutError("waits") if name == "b" else OSError("no")
+
+    answer = carry_out(action("a", "b", by="processes"), Waits())
+    assert answer == {"outcome": "hang", "message": "in a process: waits"}
+
+
+@both
+def test_whoever_is_stopped_from_outside_leaves_nobody_behind(by: str) -> None:
+    """As the time limit of the matrix does: an exception in the middle of a wait."""
+    stuck = threading.Event()
+
+    class Stuck(Subject):
+        def take(self, handle: Handle, name: str) -> str:
+            if name == "b":
+                stuck.wait(5)
+            return super().take(handle, name)
+
+    def late(*_: object) -> None:
+        raise TimeoutError("late")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    try:
+        with pytest.raises(TimeoutError, match="late"):
+            carry_out(action("a", "b", by=by), Stuck())
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        stuck.set()
+    if by == "processes":
+        with pytest.raises(ChildProcessError):
+            os.waitpid(-1, os.WNOHANG)
