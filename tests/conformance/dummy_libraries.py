@@ -445,7 +445,11 @@ def safetensors(lib: Library) -> Modules:
         "safe_open": lib.function() if lib.narrow else opened,
     }
     arrays = {"load_file": lib.function(lambda: {"w": lib.array}), "save_file": lib.function()}
-    tensors = {"load_file": lib.function(lambda: {"w": lib.tensor})}
+    tensors = {
+        "load": lib.function(lambda: {"w": lib.tensor}),
+        "load_file": lib.function(lambda: {"w": lib.tensor}),
+        "save_file": lib.function(),
+    }
     return {**TORCH, "safetensors": names, "safetensors.numpy": arrays, "safetensors.torch": tensors}
 
 
@@ -538,6 +542,9 @@ DUMMIES: dict[str, Callable[[Library], Modules]] = {
     "safetensors/adapter.py:NumpyFile": safetensors,
     "safetensors/adapter.py:SafeOpen": safetensors,
     "safetensors/adapter_torch.py:Prefetch": safetensors,
+    "safetensors/adapter_torch.py:TorchBytes": safetensors,
+    "safetensors/adapter_torch.py:TorchSave": safetensors,
+    "safetensors/adapter_torch.py:TorchSlices": safetensors,
     "safetensors/adapter_torch.py:TorchFile": safetensors,
     "onnx_safetensors/adapter.py:Io": onnx_safetensors,
     "openvino_genai/adapter.py:Parser": openvino,

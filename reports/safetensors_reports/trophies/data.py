@@ -18,7 +18,7 @@ from safetensors_reference.source import read_whole
 from ..baseline import MAX_BYTES, BaselineError, read_baseline, read_toml
 from ..history.trend import TURNS, TrendDocument, turn_of
 from ..text import same_project, visible
-from .model import Expectations
+from .model import COMMIT, Expectations
 
 IMPLEMENTATIONS = Path("conformance") / "safetensors_conformance" / "implementations"
 
@@ -88,10 +88,11 @@ def _fault(document: TrendDocument) -> str:
     ran = [row.version for row in document.versions if row.ran]
     if document.interrupted or len(ran) != len(document.versions):
         return "not every version was run; run stc trend again"
-    try:
-        [Version(v) for v in ran]
-    except InvalidVersion as err:
-        return f"{err}: versions must be of one kind to be put in order"
+    if not all(map(COMMIT.fullmatch, ran)):
+        try:
+            [Version(v) for v in ran]
+        except InvalidVersion as err:
+            return f"{err}: versions must be releases, or all of them commits in full"
     if [(p.before, p.after) for p in document.passages] != list(pairwise(ran)):
         return "its passages are not those between its versions"
     for change in (c for passage in document.passages for c in passage.changes):
@@ -102,14 +103,17 @@ def _fault(document: TrendDocument) -> str:
 
 def _corpus_fault(document: TrendDocument, manifest: Mapping[str, Any]) -> str:
     cases = {case["id"]: case for case in manifest["cases"]}
-    for change in (c for passage in document.passages for c in passage.changes):
-        case = cases.get(change.case)
+    changes = (c for passage in document.passages for c in passage.changes)
+    shows = (s for row in document.versions for s in row.shows)
+    told = [(c.case, {row.bug for row in c.bugs}, True) for c in changes]
+    for name, bugs, every in [*told, *((s.case, set(s.bugs), False) for s in shows)]:
+        case = cases.get(name)
         if case is None:
-            return f"{change.case} is no case of the corpus; run stc trend again"
+            return f"{name} is no case of the corpus; run stc trend again"
         rows = case["affects"]
         own = {row["bug"] for row in rows if same_project(document.implementation, row["project"])}
-        if {row.bug for row in change.bugs} != own:
-            return f"{change.case} names other bugs in the corpus; run stc trend again"
+        if not bugs <= own or (every and bugs != own):
+            return f"{name} names other bugs in the corpus; run stc trend again"
     return ""
 
 

@@ -102,16 +102,16 @@ def test_the_known_bugs_of_a_project_explain_its_changes(monkeypatch: pytest.Mon
     document = doc(monkeypatch, fakes, "--case", case.id)
     monkeypatch.setattr("safetensors_conformance.cli.trend.resolve", resolve)
     assert document["passages"][0]["changes"][0]["turn"] == "fixed"
-    notes = notes_of(committed(), resolve("safetensors"))
+    notes = notes_of(committed(), "safetensors", resolve("safetensors"))
     (bug,) = [b for b in notes[case.id].bugs if b.id == "FB-03"]
     assert bug.turns_between("0.3.0", "0.3.1") is True
     assert bug.turns_between("0.3.1", "0.4.0") is False
 
 
 def test_bugs_are_found_under_the_title_of_a_project() -> None:
-    notes = notes_of(committed(), resolve("mlx==0.31.1"))
+    notes = notes_of(committed(), "mlx", resolve("mlx==0.31.1"))
     assert any(bug.id == "FB-43" for note in notes.values() for bug in note.bugs)
-    assert not any(note.bugs for note in notes_of(committed(), None).values())
+    assert not any(note.bugs for note in notes_of(committed(), "nobody").values())
 
 
 def test_every_kind_of_case_is_run(monkeypatch: pytest.MonkeyPatch) -> None:

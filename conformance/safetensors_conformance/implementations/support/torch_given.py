@@ -1,0 +1,47 @@
+"""Tensors to write as tensors of torch; runs in the environment of the library under test."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import given
+import torch
+import torch_rows
+
+TYPES = {code: dtype for dtype, code in torch_rows.CODES.items()}
+
+
+def named(tensors: list[Any]) -> dict[Any, Any]:
+    """Return name -> tensor; tensors over one piece of memory share one storage of torch."""
+    storages: dict[int, Any] = {}
+    return given.named(tensors, lambda tensor: of(tensor, storages))
+
+
+def of(tensor: Any, storages: dict[int, Any]) -> Any:
+    """Return a view into memory as a tensor. Raises NotImplementedError for what torch cannot view.
+
+    Args:
+        tensor: what is to be written.
+        storages: id of a piece of memory -> storage of torch over it; grows.
+    """
+    dtype = TYPES.get(tensor.dtype)
+    if dtype is None or tensor.nbytes is not None or tensor.byteorder != "little":
+        raise NotImplementedError("torch has no such tensor")
+    size, shape = dtype.itemsize, list(tensor.shape)
+    if tensor.dtype == "F4":  # two elements in one
+        if not shape or shape[-1] % 2 or tensor.strides is not None:
+            raise NotImplementedError("torch packs pairs along the last dimension")
+        shape[-1] //= 2
+    steps = tensor.strides
+    if steps is None:
+        steps = [size] * len(shape)
+        for place in reversed(range(len(shape) - 1)):
+            steps[place] = steps[place + 1] * max(shape[place + 1], 1)
+    if tensor.offset % size or any(step % size or step < 0 for step in steps):
+        raise NotImplementedError("torch counts places and steps in whole elements, forwards")
+    memory = tensor.storage
+    if id(memory) not in storages:
+        flat = torch.frombuffer(memory, dtype=torch.uint8) if memory else torch.empty(0, dtype=torch.uint8)
+        storages[id(memory)] = flat.untyped_storage()
+    whole = storages[id(memory)]
+    return torch.empty(0, dtype=dtype).set_(whole, tensor.offset // size, shape, [s // size for s in steps])
