@@ -178,6 +178,14 @@ def cryptotensors(lib: Library) -> Modules:
     return {"cryptotensors": names, "cryptotensors.numpy": arrays}
 
 
+def diffusers(lib: Library) -> Modules:
+    return {
+        **TORCH,
+        "diffusers.models.model_loading_utils": {"load_state_dict": lib.function(lambda: {"w": lib.tensor})},
+        "diffusers.utils.hub_utils": {"_get_checkpoint_shard_files": lib.function((["one"], None))},
+    }
+
+
 def fastsafetensors(lib: Library) -> Modules:
     buffer = SimpleNamespace(get_tensor=lib.function(lambda: lib.tensor), close=lib.function())
     loader = SimpleNamespace(
@@ -238,6 +246,7 @@ def huggingface_hub(lib: Library) -> Modules:
 
     names = {
         "parse_local_safetensors_file_metadata": lib.function(parsed),
+        "save_torch_state_dict": lib.function(),
         "load_torch_model": lib.function() if lib.narrow else load_torch_model,
         "HfApi": lambda **_: api,
         "set_client_factory": lambda _: None,
@@ -521,6 +530,7 @@ DUMMIES: dict[str, Callable[[Library], Modules]] = {
     "candle/adapter.py:Utils": candle,
     "cryptotensors/adapter.py:InMemory": cryptotensors,
     "cryptotensors/adapter.py:SafeOpen": cryptotensors,
+    "diffusers/adapter.py:Shards": diffusers,
     "fastsafetensors/adapter.py:FastSafeOpen": fastsafetensors,
     "fastsafetensors/adapter.py:Loader": fastsafetensors,
     "georefine_verify/adapter.py:Header": georefine,
@@ -529,6 +539,7 @@ DUMMIES: dict[str, Callable[[Library], Modules]] = {
     "hayward/adapter.py:Scan": hayward,
     "huggingface_hub/adapter.py:HeaderHelper": huggingface_hub,
     "huggingface_hub/adapter_index.py:LoadTorchModel": huggingface_hub,
+    "huggingface_hub/adapter_save.py:SaveTorch": huggingface_hub,
     "huggingface_hub/adapter.py:RemoteHeader": huggingface_hub,
     "instanttensor/adapter.py:Header": instanttensor,
     "instanttensor/adapter.py:Load": instanttensor,
@@ -550,6 +561,7 @@ DUMMIES: dict[str, Callable[[Library], Modules]] = {
     "openvino_genai/adapter.py:Parser": openvino,
     "orbax/adapter.py:Layout": orbax,
     "paddleformers/adapter.py:Fast": paddleformers,
+    "paddlenlp/adapter.py:Fast": paddleformers,
     "pure_safetensors/adapter.py:File": pure_safetensors,
     "quantbenchx/adapter.py:Profile": quantbenchx,
     "reference/adapter.py:Reference": reference,

@@ -165,13 +165,13 @@ def test_what_has_no_public_report_and_what_is_wrong_are_not_published() -> None
     full["versions"][0] |= {"counts": {"unsafe": 2}, "remarks": ["fails 2 of the most basic files"]}
     full["passages"][0]["counts"] = {**COUNTS, "fixed": 2}
     whole = typed(full, TrendDocument)
-    out = published(whole)
+    out = published(whole, corpus)
     (passage,) = out.passages
     assert to_builtins(passage.changes) == (CHANGE | {"rules": ("OFF-07",), "bugs": tuple(CHANGE["bugs"])},)
     assert passage.counts == {**COUNTS, "fixed": 1}
     assert [(row.counts, row.remarks) for row in out.versions] == [({}, ()), ({}, ())]
     assert whole.versions[0].counts == {"unsafe": 2}, "the original stays"
-    assert published(out) == out
+    assert published(out, corpus) == out
 
 
 def _broken(**parts: Any) -> dict[str, Any]:
