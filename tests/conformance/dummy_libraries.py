@@ -148,7 +148,18 @@ class Tensor:
 
 Modules = dict[str, dict[str, Any]]
 
-TORCH: Modules = {"torch": {"float32": "float32", "uint8": "uint8", "__version__": "1.0"}}
+MADE: Any = SimpleNamespace(element_size=lambda: 4, set_=lambda *_: MADE, untyped_storage=lambda: MADE)
+"""A tensor of torch that an adapter makes to be saved."""
+
+TORCH: Modules = {
+    "torch": {
+        "float32": "float32",
+        "uint8": "uint8",
+        "__version__": "1.0",
+        "empty": lambda *_, **__: MADE,
+        "frombuffer": lambda *_, **__: MADE,
+    }
+}
 
 
 def adaptersentry(lib: Library) -> Modules:
@@ -246,7 +257,6 @@ def huggingface_hub(lib: Library) -> Modules:
 
     names = {
         "parse_local_safetensors_file_metadata": lib.function(parsed),
-        "save_torch_state_dict": lib.function(),
         "load_torch_model": lib.function() if lib.narrow else load_torch_model,
         "HfApi": lambda **_: api,
         "set_client_factory": lambda _: None,
@@ -539,7 +549,6 @@ DUMMIES: dict[str, Callable[[Library], Modules]] = {
     "hayward/adapter.py:Scan": hayward,
     "huggingface_hub/adapter.py:HeaderHelper": huggingface_hub,
     "huggingface_hub/adapter_index.py:LoadTorchModel": huggingface_hub,
-    "huggingface_hub/adapter_save.py:SaveTorch": huggingface_hub,
     "huggingface_hub/adapter.py:RemoteHeader": huggingface_hub,
     "instanttensor/adapter.py:Header": instanttensor,
     "instanttensor/adapter.py:Load": instanttensor,

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from safetensors_conformance.cli.trend import notes_of, trend
+from safetensors_reports.history.trend import Bug
 from safetensors_conformance.implementations.environment import Environment, InstallError
 from safetensors_conformance.implementations.selectors import Target, resolve
 from safetensors_conformance.run.results import header_row
@@ -114,6 +115,32 @@ def test_bugs_are_found_under_the_title_of_a_project() -> None:
     assert not any(note.bugs for note in notes_of(committed(), "nobody").values())
 
 
+def test_programs_stand_for_versions_that_no_index_has() -> None:
+    old, new = "a" * 40, "b" * 40
+    programs = [f"{old}={fake('AlwaysAccepts')}", f"{new}={RIGHT}"]
+    case = "layout/hole-between-two"  # FB-59 is one of h3.c
+    result = CliRunner().invoke(
+        trend, ["h3.c", *programs, "--source", "https://example.org/h3.c", "--json", "--case", case]
+    )
+    document = json.loads(result.stdout)
+    assert (document["implementation"], document["source"]) == ("h3.c", "https://example.org/h3.c")
+    assert [(v["version"], v["shows"]) for v in document["versions"]] == [
+        (old, [{"case": case, "verdict": "wrong-accept", "bugs": ["FB-59"]}]),
+        (new, []),
+    ]
+
+
+def test_the_option_of_a_choice_that_is_a_bug_shows_it() -> None:
+    bug = Bug("FB-1", "o/lib#1", "", "accept")
+    assert [bug.shown_by(v) for v in ("choice:accept", "choice:reject", "unsafe", "pass")] == [
+        True,
+        False,
+        True,
+        False,
+    ]
+    assert not Bug("FB-1", "o/lib#1").shown_by("choice:accept")
+
+
 def test_every_kind_of_case_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
     fakes = {"1.0": WRITES_NOTHING, "1.1": SMALL}
     ids = ("writer/two-tensors-and-metadata", "slice/integer-last", TRIGGER)
@@ -192,10 +219,11 @@ def test_ctrl_c_keeps_the_versions_that_were_run(monkeypatch: pytest.MonkeyPatch
     [
         (("mxl", "1"), "did you mean mlx"),
         (("reference", "1"), "no versions to choose from"),
-        (("tinygrad", "0.8.0", "0.9.0"), "fits 0.9.0 and newer"),
+        (("tinygrad", "0.7.0", "0.9.0"), "fits 0.8.0 and newer"),
         (("safetensors:numpy", "0.8.0", "--entry", "torch"), "names an entry already"),
         (("safetensors==0.8.0", "0.8.0"), "versions stand behind the name"),
         (("safetensors", "0.8.0", "--entry", "nothing"), "has no entry"),
+        (("their.cpp", "1.0=mlx"), "behind = stands a program"),
         (("safetensors",), "Missing argument"),
         (("safetensors", "0.8.0", "--case", "no/such"), "matches no case"),
     ],

@@ -24,7 +24,7 @@ from safetensors_conformance.implementations.descriptor import HERE, descriptors
 from ..dummy_libraries import DUMMIES, Library, OwnError, module
 
 Load = Callable[..., tuple[Any, Library]]
-LOADED = ("given", "header_rows", "lacking", "torch_rows", "stc_adapter")
+LOADED = ("given", "header_rows", "lacking", "torch_given", "torch_rows", "stc_adapter")
 READING = ("open", "read", "slice", "index", "check", "device", "lifecycle")
 WRITING = ("write", "resave")
 

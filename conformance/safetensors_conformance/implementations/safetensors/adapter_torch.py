@@ -41,10 +41,8 @@ class TorchBytes:
 
 
 @marked
-class TorchSave:
+class TorchSave(TorchFile):
     """``safetensors.torch.save_file``; loading and saving to one path goes through ``load_file``."""
-
-    lacks = torch_rows.LACKS
 
     def write(self, path: str, tensors: list[Any], metadata: Any) -> None:
         call(save_file, torch_given.named(tensors), path, metadata)

@@ -27,7 +27,8 @@ def of(tensor: Any, storages: dict[int, Any]) -> Any:
     dtype = TYPES.get(tensor.dtype)
     if dtype is None or tensor.nbytes is not None or tensor.byteorder != "little":
         raise NotImplementedError("torch has no such tensor")
-    size, shape = dtype.itemsize, list(tensor.shape)
+    made, shape = torch.empty(0, dtype=dtype), list(tensor.shape)
+    size = made.element_size()
     if tensor.dtype == "F4":  # two elements in one
         if not shape or shape[-1] % 2 or tensor.strides is not None:
             raise NotImplementedError("torch packs pairs along the last dimension")
@@ -44,4 +45,4 @@ def of(tensor: Any, storages: dict[int, Any]) -> Any:
         flat = torch.frombuffer(memory, dtype=torch.uint8) if memory else torch.empty(0, dtype=torch.uint8)
         storages[id(memory)] = flat.untyped_storage()
     whole = storages[id(memory)]
-    return torch.empty(0, dtype=dtype).set_(whole, tensor.offset // size, shape, [s // size for s in steps])
+    return made.set_(whole, tensor.offset // size, shape, [s // size for s in steps])
