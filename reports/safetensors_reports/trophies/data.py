@@ -35,9 +35,9 @@ def file_name(implementation: str) -> str:
 def published(document: TrendDocument, manifest: Mapping[str, Any]) -> TrendDocument:
     """Return what is published of a trend: the changes that show a bug reported in public, and their number.
 
-    Left out are changes without a report, counts and remarks that tell of such, what is wrong in the version
-    that fails (``detail``), for that may hold paths and amounts, and cases that show a bug in a version that is
-    not recorded with it, for they may fail by another.
+    Left out are changes without a report, counts and remarks that tell of such, and what is wrong in the
+    version that fails (``detail``), for that may hold paths and amounts. So are cases that show a bug in a
+    version that is not recorded with it, for they may fail by another.
 
     Args:
         document: the trend.

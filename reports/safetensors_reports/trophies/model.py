@@ -123,16 +123,8 @@ def trophies(manifest: Row, trends: Iterable[TrendDocument], baselines: Iterable
         for bug in bugs:
             cases[bug["id"]].append(case)
     found: dict[tuple[str, str, Kind, str, str], list[str]] = {}
-    versions: dict[str, list[str]] = {}
-    sources: dict[str, str] = {}
     trends, baselines = list(trends), list(baselines)
-    for document in trends:
-        versions.setdefault(document.implementation, []).extend(v.version for v in document.versions if v.ran)
-        if document.source:
-            sources[document.implementation] = document.source
-    for baseline in baselines:
-        versions.setdefault(baseline.implementation, []).append(baseline.version)
-    versions = {name: _in_order(known) for name, known in sorted(versions.items())}
+    versions = _versions(trends, baselines)
     for document in trends:
         name = document.implementation
         for bug_id, case, kind, before, after in _turned(document, named):
@@ -160,9 +152,19 @@ def trophies(manifest: Row, trends: Iterable[TrendDocument], baselines: Iterable
         cases,
         sights,
         versions,
-        sources,
+        {document.implementation: document.source for document in trends if document.source},
         sum(not shown for shown in cases.values()),
     )
+
+
+def _versions(trends: Iterable[TrendDocument], baselines: Iterable[Expectations]) -> dict[str, list[str]]:
+    """Return implementation -> versions that the data speak of, in order."""
+    out: dict[str, list[str]] = {}
+    for document in trends:
+        out.setdefault(document.implementation, []).extend(v.version for v in document.versions if v.ran)
+    for baseline in baselines:
+        out.setdefault(baseline.implementation, []).append(baseline.version)
+    return {name: _in_order(known) for name, known in sorted(out.items())}
 
 
 def _in_order(versions: Iterable[str]) -> list[str]:

@@ -186,7 +186,8 @@ OLD, FIX, NEW = "b" * 40, "a" * 40, "0" * 39 + "c"
 
 
 def _commits(**bug: Any) -> Trophies:
-    full = _trend({**CHANGE, "bugs": [CHANGE["bugs"][0] | {"versions": "", "turns_here": None}]})
+    known = {"bug": "FB-1", "reference": "o/lib#1", "versions": "", "turns_here": None}
+    full = _trend({**CHANGE, "bugs": [known]})
     full["source"] = "https://example.org/lib"
     row = full["versions"][0]
     full["versions"] = [row | {"version": v} for v in (OLD, FIX, NEW)]
