@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -40,6 +40,9 @@ FAMILIES = {
     "lifetime": "Tensors that outlive their memory",
 }
 """Kind of mistake -> its name for people, in the order of a reader's work."""
+Commit = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{40}\Z")]
+_SELDOM = ("option", "commits_with", "commits_without")
+"""Properties that the manifest leaves out where they are empty."""
 
 
 class FieldBug(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -56,6 +59,9 @@ class FieldBug(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         versions: versions affected, as a version specifier or words; empty when not known.
         fixed: what fixed it, empty when nothing has.
         not_shown: why no case can show it; empty when one does.
+        option: option of a choice that is the bug, for cases that leave one.
+        commits_with: commits of its repository that have it, in full, where no release tells.
+        commits_without: commits that have it no more, or not yet.
     """
 
     id: str
@@ -68,10 +74,17 @@ class FieldBug(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     versions: str = ""
     fixed: str = ""
     not_shown: str = ""
+    option: str = ""
+    commits_with: tuple[Commit, ...] = ()
+    commits_without: tuple[Commit, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the row of the manifest."""
-        return {**msgspec.structs.asdict(self), "references": list(self.references)}
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in msgspec.structs.asdict(self).items()
+            if value or name not in _SELDOM
+        }
 
 
 def reference_url(reference: str) -> str | None:

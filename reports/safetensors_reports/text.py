@@ -149,5 +149,10 @@ def report_key(reference: str) -> str:
     return f"{found[1]}#{found[2]}" if found else reference
 
 
+_PACKAGES = {"huggingface.js": "huggingface-hub-js"}
+"""Project -> the implementation that stands for it, where the names have nothing in common."""
+
+
 def _plain(name: str) -> str:
-    return name.lower().replace("_", "-")
+    plain = name.lower().replace("_", "-")
+    return _PACKAGES.get(plain, plain)

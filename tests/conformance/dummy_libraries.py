@@ -148,14 +148,18 @@ class Tensor:
 
 Modules = dict[str, dict[str, Any]]
 
+MADE: Any = SimpleNamespace(element_size=lambda: 4, set_=lambda *_: MADE, untyped_storage=lambda: MADE)
+"""A tensor of torch that an adapter makes to be saved."""
+
 TORCH: Modules = {
     "torch": {
         "float32": "float32",
         "uint8": "uint8",
         "__version__": "1.0",
-        "frombuffer": lambda *_, **__: np.zeros(8, np.uint8),
         "zeros": lambda _: np.zeros(1),
         "nn": SimpleNamespace(Parameter=lambda tensor: tensor),
+        "empty": lambda *_, **__: MADE,
+        "frombuffer": lambda *_, **__: MADE,
     }
 }
 
@@ -185,6 +189,14 @@ def cryptotensors(lib: Library) -> Modules:
     }
     arrays = {"load_file": lib.function({}), "save_file": lib.function()}
     return {"cryptotensors": names, "cryptotensors.numpy": arrays}
+
+
+def diffusers(lib: Library) -> Modules:
+    return {
+        **TORCH,
+        "diffusers.models.model_loading_utils": {"load_state_dict": lib.function(lambda: {"w": lib.tensor})},
+        "diffusers.utils.hub_utils": {"_get_checkpoint_shard_files": lib.function((["one"], None))},
+    }
 
 
 def fastsafetensors(lib: Library) -> Modules:
@@ -463,7 +475,11 @@ def safetensors(lib: Library) -> Modules:
         "safe_open": lib.function() if lib.narrow else opened,
     }
     arrays = {"load_file": lib.function(lambda: {"w": lib.array}), "save_file": lib.function()}
-    tensors = {"load_file": lib.function(lambda: {"w": lib.tensor})}
+    tensors = {
+        "load": lib.function(lambda: {"w": lib.tensor}),
+        "load_file": lib.function(lambda: {"w": lib.tensor}),
+        "save_file": lib.function(),
+    }
     return {**TORCH, "safetensors": names, "safetensors.numpy": arrays, "safetensors.torch": tensors}
 
 
@@ -546,6 +562,7 @@ DUMMIES: dict[str, Callable[[Library], Modules]] = {
     "candle/adapter.py:Utils": candle,
     "cryptotensors/adapter.py:InMemory": cryptotensors,
     "cryptotensors/adapter.py:SafeOpen": cryptotensors,
+    "diffusers/adapter.py:Shards": diffusers,
     "fastsafetensors/adapter.py:FastSafeOpen": fastsafetensors,
     "fastsafetensors/adapter.py:Loader": fastsafetensors,
     "georefine_verify/adapter.py:Header": georefine,
@@ -567,11 +584,15 @@ DUMMIES: dict[str, Callable[[Library], Modules]] = {
     "safetensors/adapter.py:NumpyFile": safetensors,
     "safetensors/adapter.py:SafeOpen": safetensors,
     "safetensors/adapter_torch.py:Prefetch": safetensors,
+    "safetensors/adapter_torch.py:TorchBytes": safetensors,
+    "safetensors/adapter_torch.py:TorchSave": safetensors,
+    "safetensors/adapter_torch.py:TorchSlices": safetensors,
     "safetensors/adapter_torch.py:TorchFile": safetensors,
     "onnx_safetensors/adapter.py:Io": onnx_safetensors,
     "openvino_genai/adapter.py:Parser": openvino,
     "orbax/adapter.py:Layout": orbax,
     "paddleformers/adapter.py:Fast": paddleformers,
+    "paddlenlp/adapter.py:Fast": paddleformers,
     "pure_safetensors/adapter.py:File": pure_safetensors,
     "quantbenchx/adapter.py:Profile": quantbenchx,
     "reference/adapter.py:Reference": reference,

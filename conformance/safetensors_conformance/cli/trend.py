@@ -16,10 +16,10 @@ from safetensors_corpus.cli.common import UnusableError
 from safetensors_reports.history.misfits import misfits
 from safetensors_reports.history.trend import Bug, Note, VersionRun, trend_markdown, trend_text
 from safetensors_reports.history.trend import trend as hold_together
-from safetensors_reports.text import plural
+from safetensors_reports.text import plural, same_project
 
 from ..implementations.environment import InstallError, prepare
-from ..implementations.selectors import SelectorError, Target, resolve
+from ..implementations.selectors import SelectorError, Target, resolve, runs_program
 from ..run.cases import GivenUpError
 from ..run.interruption import ending_as_interrupted
 from ..run.results import ImplementationResults, ReportError, RunOptions, header_row
@@ -45,6 +45,7 @@ from .common import (
 @click.argument("name", metavar="NAME")
 @click.argument("versions", nargs=-1, required=True, metavar="VERSION...")
 @click.option("--entry", default="", help="Another way of calling it, such as numpy (stc impl info NAME).")
+@click.option("--source", default="", metavar="URL", help="The repository that programs were built from.")
 @cases_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 @click.option(
@@ -62,6 +63,7 @@ def trend(
     name: str,
     versions: tuple[str, ...],
     entry: str,
+    source: str,
     cases: tuple[str, ...],
     as_json: bool,
     report: Path | None,
@@ -77,6 +79,8 @@ def trend(
     NAME is a known implementation that is installed from a package index (stc impl list). Each
     VERSION gets an environment of its own, made when it is missing. Neighbours are compared in
     the order given; a version that cannot be installed is shown with the reason and passed over.
+    What no index has is given as VERSION=PROGRAM, with the program as --impl takes it; NAME is
+    then the project, and VERSION a release or a commit in full.
 
     \b
     fixed, broken           failed before and does not now, and the other way round
@@ -90,6 +94,7 @@ def trend(
       stc trend safetensors 0.3.0 0.3.1 0.4.0 0.5.3 0.7.0 0.8.0
       stc trend safetensors 0.7.0 0.8.0 --entry numpy --report out
       stc trend mlx 0.31.1 0.31.2 --case 'layout/*'
+      stc trend their.cpp 1.0=cmd:./built-1.0 1.1=cmd:./built-1.1 --source https://example.org/their.cpp
 
     Baselines are not used: known failures are what a trend is about.
 
@@ -122,9 +127,11 @@ def trend(
     except ReportError as err:
         raise UnusableError(f"the report cannot be written: {err}") from err
     called = name + (f":{entry}" if entry else "")
-    notes = notes_of(manifest, next(iter(targets.values()), None))
+    notes = notes_of(manifest, called, *targets.values())
     suite = version("safetensors-conformance")
-    result = hold_together(called, suite, manifest.version, runs, notes, interrupted=interrupted)
+    result = hold_together(
+        called, suite, manifest.version, runs, notes, interrupted=interrupted, source=source
+    )
     text, markdown = trend_text(result, show), trend_markdown(result)
     hand_out("trend", to_builtins(result), text, markdown, folder=report, as_json=as_json)
     raise SystemExit(130 if interrupted else result.exit_status)
@@ -134,13 +141,22 @@ CLEAN = ("pass", "unsupported", "late-reject", "not-strict")
 
 
 def targets_of(name: str, entry: str, versions: tuple[str, ...]) -> dict[str, Target]:
-    """Return version -> target, in the order given, each version once. Raises SelectorError."""
+    """Return version -> target, in the order given, each version once. Raises SelectorError.
+
+    A version may name the program that was built of it: ``VERSION=PROGRAM``.
+    """
     if entry and ":" in name:
         raise SelectorError(f"{name!r} names an entry already; leave out --entry {entry}")
     if "=" in name:
         raise SelectorError(f"{name!r}: versions stand behind the name, one by one")
     called = f"{name}:{entry}" if entry else name
-    return {version: resolve(f"{called}=={version}") for version in dict.fromkeys(versions)}
+    out = {}
+    for text in dict.fromkeys(versions):
+        number, mark, program = text.partition("=")
+        if mark and not runs_program(program):
+            raise SelectorError(f"{text!r}: behind = stands a program, such as cmd:./reader")
+        out[number] = resolve(program if mark else f"{called}=={text}")
+    return out
 
 
 def run_version(
@@ -202,24 +218,21 @@ def _remarks(
     return out
 
 
-def notes_of(manifest: Manifest, target: Target | None) -> Mapping[str, Note]:
-    """Return what is known of every case, with the field bugs of the implementation."""
-    known = target.descriptor if target is not None else None
-    names = {_plain(x) for x in (known.name, known.title, known.distribution)} if known is not None else set()
+def notes_of(manifest: Manifest, name: str, *targets: Target) -> Mapping[str, Note]:
+    """Return what is known of every case, with the field bugs of the implementation of this name."""
+    names = {name}
+    for known in {t.descriptor for t in targets if t.descriptor is not None}:
+        names |= {known.title, known.distribution}
+    options = {bug["id"]: bug.get("option", "") for bug in manifest.raw["field_bugs"]}
     return {
         case.id: Note(
             case.title,
             case.rules,
             tuple(
-                Bug(x["bug"], x.get("reference", ""), x.get("versions", ""))
+                Bug(x["bug"], x["reference"], x["versions"], options[x["bug"]])
                 for x in case.affects
-                if _plain(x.get("project", "")) in names
+                if any(same_project(own, x["project"]) for own in names)
             ),
         )
         for case in manifest.cases
     }
-
-
-def _plain(name: str) -> str:
-    """Return a project's name as compared: field bugs are filed under what its makers call it."""
-    return name.lower().replace("_", "-")

@@ -19,8 +19,14 @@ Row = Mapping[str, Any]
 
 _MISSING = {"ImportError", "ModuleNotFoundError", "NameError", "ReferenceError"}
 _NO_NAME = re.compile(r"has no attribute")
-_OF_DATA = re.compile(r"'(NoneType|bool|bytes|dict|float|int|list|str|tuple)' object has no attribute")
-"""A parser that trusts its input trips over what JSON gives it; that is its way of refusing a file."""
+_OF_DATA = re.compile(
+    r"'(NoneType|bool|bytes|dict|float|int|list|str|tuple)' object has no attribute"
+    r"|module 'numpy' has no attribute"
+)
+"""A parser that trusts its input trips over what JSON gives it; that is its way of refusing a file.
+
+A library may also miss what NumPy had once, for one dtype alone; where it does for all, the basic files tell.
+"""
 _OTHER_FORM = re.compile(
     r"unexpected keyword argument|takes .*positional argument|missing \d+ required .*argument"
     r"|is not a (function|constructor)\b"

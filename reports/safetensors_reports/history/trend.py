@@ -58,11 +58,19 @@ Turns = Annotated[dict[Turn, Count], Meta(extra_json_schema={"propertyNames": {"
 
 @dataclass(frozen=True)
 class Bug:
-    """A known bug that a case shows: ``versions`` is a specifier such as ``<0.3.1``, empty for unknown."""
+    """A known bug that a case shows: ``versions`` is a specifier such as ``<0.3.1``, empty for unknown.
+
+    ``option`` is the option of a choice that is the bug.
+    """
 
     id: str
     reference: str
     versions: str = ""
+    option: str = ""
+
+    def shown_by(self, verdict: str) -> bool:
+        """Say whether a case with this verdict shows the bug."""
+        return fails(verdict, strict=True) or verdict == f"choice:{self.option}"
 
     def turns_between(self, before: str, after: str) -> bool | None:
         """Say whether just one of two versions is affected; None when the versions are not recorded."""
@@ -174,12 +182,22 @@ class PassageRow(Struct, frozen=True):
         return dict(sorted(groups.items(), key=lambda x: (-len(x[1]), x[0])))
 
 
+class ShownRow(Struct, frozen=True):
+    """A case that shows known bugs of this implementation in one version, by their ids."""
+
+    case: str
+    verdict: str
+    bugs: tuple[str, ...]
+
+
 class VersionRow(Struct, frozen=True):
     """One version, with what its run gave or the reason why there was none.
 
     Attributes:
+        version: A release, or a commit in full.
         counts: Cases per kind of verdict, by the worst of their steps.
         reason: Why it could not be run.
+        shows: Cases that fail, or take the option of a choice that is a known bug.
     """
 
     version: str
@@ -188,6 +206,7 @@ class VersionRow(Struct, frozen=True):
     reason: str | UnsetType = UNSET
     cases: Count | UnsetType = UNSET
     remarks: tuple[str, ...] | UnsetType = UNSET
+    shows: tuple[ShownRow, ...] = ()
 
     def __post_init__(self) -> None:
         """Raise ValueError for what a type cannot say."""
@@ -212,6 +231,7 @@ class TrendDocument(Struct, frozen=True):
         trend: Version of this format; raised when a reader of documents must follow.
         implementation: Name, with the entry behind a colon.
         passages: Every version that ran against the one before it that ran.
+        source: Address of the repository, for versions that were built from its source.
     """  # noqa: D205 - it is the description of the schema
 
     trend: Literal[1]
@@ -222,6 +242,7 @@ class TrendDocument(Struct, frozen=True):
     exit_status: Literal[0, 2]
     versions: tuple[Annotated[VersionRow, Meta(extra_json_schema=_HAS_RUN)], ...]
     passages: tuple[PassageRow, ...]
+    source: str = ""
 
     @property
     def kinds(self) -> list[str]:
@@ -238,6 +259,7 @@ def trend(
     notes: Mapping[str, Note],
     *,
     interrupted: bool = False,
+    source: str = "",
 ) -> TrendDocument:
     """Hold every version against the one before it; versions that could not be run are passed over.
 
@@ -248,6 +270,7 @@ def trend(
         runs: one per version, in the order in which they are to be compared.
         notes: case id -> what is known of it.
         interrupted: True when further versions were asked for.
+        source: address of the repository, for versions that were built from its source.
     """
     ran = [run for run in runs if run.record is not None]
     return TrendDocument(
@@ -257,15 +280,23 @@ def trend(
         implementation=name,
         interrupted=interrupted,
         exit_status=0 if len(ran) == len(runs) else 2,
-        versions=tuple(_version(run) for run in runs),
+        versions=tuple(_version(run, notes) for run in runs),
         passages=tuple(_passage(a, b, notes) for a, b in pairwise(ran)),
+        source=source,
     )
 
 
-def _version(run: VersionRun) -> VersionRow:
+def _version(run: VersionRun, notes: Mapping[str, Note]) -> VersionRow:
     if run.record is None:
         return VersionRow(run.version, False, run.counts, reason=run.reason)
-    return VersionRow(run.version, True, run.counts, cases=run.record.cases, remarks=run.remarks)
+    shows = []
+    for case, verdict in sorted(run.verdicts.items()):
+        bugs = tuple(bug.id for bug in notes.get(case, Note(case)).bugs if bug.shown_by(verdict))
+        if bugs and kind_of(verdict) != "harness-error":
+            shows.append(ShownRow(case, verdict, bugs))
+    return VersionRow(
+        run.version, True, run.counts, cases=run.record.cases, remarks=run.remarks, shows=tuple(shows)
+    )
 
 
 def _passage(x: VersionRun, y: VersionRun, notes: Mapping[str, Note]) -> PassageRow:

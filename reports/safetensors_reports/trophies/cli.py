@@ -61,7 +61,7 @@ def trophies(write: bool, check: bool, add: Path | None, root: Path | None) -> N
 
 
 def _add(path: Path, folder: Path, manifest: dict[str, Any]) -> None:
-    document = published(load_trend(path, manifest))
+    document = published(load_trend(path, manifest), manifest)
     target = folder / file_name(document.implementation)
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,9 @@ from safetensors_corpus.typed import MisfitError, typed
 from safetensors_reference.source import read_whole
 
 from ..baseline import MAX_BYTES, BaselineError, read_baseline, read_toml
-from ..history.trend import TURNS, TrendDocument, turn_of
+from ..history.trend import TURNS, ShownRow, TrendDocument, VersionRow, turn_of
 from ..text import same_project, visible
-from .model import Expectations
+from .model import COMMIT, Expectations, affects
 
 IMPLEMENTATIONS = Path("conformance") / "safetensors_conformance" / "implementations"
 
@@ -32,19 +32,34 @@ def file_name(implementation: str) -> str:
     return implementation.replace(":", "-") + ".json"
 
 
-def published(document: TrendDocument) -> TrendDocument:
+def published(document: TrendDocument, manifest: Mapping[str, Any]) -> TrendDocument:
     """Return what is published of a trend: the changes that show a bug reported in public, and their number.
 
     Left out are changes without a report, counts and remarks that tell of such, and what is wrong in the
-    version that fails (``detail``), for that may hold paths and amounts.
+    version that fails (``detail``), for that may hold paths and amounts. So are cases that show a bug in a
+    version that is not recorded with it, for they may fail by another.
+
+    Args:
+        document: the trend.
+        manifest: ``corpus.json``, with the table of bugs.
     """
+    table = {bug["id"]: bug for bug in manifest["field_bugs"]}
     passages = []
     for passage in document.passages:
         changes = tuple(replace(change, detail="") for change in passage.changes if change.bugs)
         turns = Counter(change.turn for change in changes)
         passages.append(replace(passage, counts={turn: turns[turn] for turn in TURNS}, changes=changes))
-    versions = tuple(replace(row, counts={}, remarks=()) for row in document.versions)
+    versions = tuple(
+        replace(row, counts={}, remarks=(), shows=tuple(_recorded(row, table))) for row in document.versions
+    )
     return replace(document, versions=versions, passages=tuple(passages))
+
+
+def _recorded(row: VersionRow, table: Mapping[str, Mapping[str, Any]]) -> Iterator[ShownRow]:
+    for shown in row.shows:
+        bugs = tuple(bug for bug in shown.bugs if bug in table and affects(table[bug], row.version))
+        if bugs:
+            yield replace(shown, bugs=bugs)
 
 
 def load_trends(folder: Path, manifest: Mapping[str, Any]) -> list[TrendDocument]:
@@ -60,7 +75,7 @@ def load_trends(folder: Path, manifest: Mapping[str, Any]) -> list[TrendDocument
                 f"{path}: holds {visible(document.implementation, 60)}, which belongs into "
                 f"{visible(file_name(document.implementation), 60)}"
             )
-        if document != published(document):
+        if document != published(document, manifest):
             raise TrophyError(
                 f"{path}: holds more than may be published; write it with: stc trophies --add FILE"
             )
@@ -88,10 +103,11 @@ def _fault(document: TrendDocument) -> str:
     ran = [row.version for row in document.versions if row.ran]
     if document.interrupted or len(ran) != len(document.versions):
         return "not every version was run; run stc trend again"
-    try:
-        [Version(v) for v in ran]
-    except InvalidVersion as err:
-        return f"{err}: versions must be of one kind to be put in order"
+    if not all(map(COMMIT.fullmatch, ran)):
+        try:
+            [Version(v) for v in ran]
+        except InvalidVersion as err:
+            return f"{err}: versions must be releases, or all of them commits in full"
     if [(p.before, p.after) for p in document.passages] != list(pairwise(ran)):
         return "its passages are not those between its versions"
     for change in (c for passage in document.passages for c in passage.changes):
@@ -102,14 +118,17 @@ def _fault(document: TrendDocument) -> str:
 
 def _corpus_fault(document: TrendDocument, manifest: Mapping[str, Any]) -> str:
     cases = {case["id"]: case for case in manifest["cases"]}
-    for change in (c for passage in document.passages for c in passage.changes):
-        case = cases.get(change.case)
+    changes = (c for passage in document.passages for c in passage.changes)
+    shows = (s for row in document.versions for s in row.shows)
+    told = [(c.case, {row.bug for row in c.bugs}, True) for c in changes]
+    for name, bugs, every in [*told, *((s.case, set(s.bugs), False) for s in shows)]:
+        case = cases.get(name)
         if case is None:
-            return f"{change.case} is no case of the corpus; run stc trend again"
+            return f"{name} is no case of the corpus; run stc trend again"
         rows = case["affects"]
         own = {row["bug"] for row in rows if same_project(document.implementation, row["project"])}
-        if {row.bug for row in change.bugs} != own:
-            return f"{change.case} names other bugs in the corpus; run stc trend again"
+        if not bugs <= own or (every and bugs != own):
+            return f"{name} names other bugs in the corpus; run stc trend again"
     return ""
 
 

@@ -3,12 +3,14 @@
 The page for people, ``docs/trophies.md``, is made of it.
 
 Two kinds of data say something. A trend (``reports/published/trends/``) holds versions of one
-implementation against each other: a case that names a bug failed before and does not any more. A baseline of
-the conformance package lists what fails in the newest version. What neither of them shows is not claimed.
+implementation against each other: a case that names a bug failed before and does not any more, or fails in
+the last of them. A baseline of the conformance package lists what fails in the newest version. What neither
+of them shows is not claimed.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -28,6 +30,8 @@ from ..text import code, report_key, same_project
 
 Row = Mapping[str, Any]
 PAGE = "trophies.md"
+COMMIT = re.compile("[0-9a-f]{40}")
+"""A version that is no release: a commit in full."""
 MAX_CASES = 3
 """Cases of a bug that the page names; the others are counted."""
 Kind = Literal["gone", "came", "there"]
@@ -48,7 +52,7 @@ class Sight:
 
     Attributes:
         kind: ``gone``, failed before and does not after; ``came``, the other way round; ``there``, fails in
-            ``after``, the newest version.
+            ``after``, the newest version, or takes the option of a choice that is the bug.
         implementation: its name, with the entry behind a colon.
         before: the earlier version, empty for ``there``.
         after: the later version.
@@ -76,6 +80,7 @@ class Trophies:
         cases: bug id -> ids of the active cases that show it.
         sights: bug id -> what runs have seen of it.
         versions: implementation -> versions that trends and baselines speak of, in order.
+        sources: implementation -> repository, for versions that were built from its source.
         missing: number of bugs that no case can show.
     """
 
@@ -83,6 +88,7 @@ class Trophies:
     cases: Mapping[str, Sequence[str]]
     sights: Mapping[str, Sequence[Sight]]
     versions: Mapping[str, Sequence[str]]
+    sources: Mapping[str, str]
     missing: int
 
     def of_project(self, project: str) -> list[str]:
@@ -92,9 +98,10 @@ class Trophies:
     def status(self, bug: Row) -> str:
         """Say in words why nothing was seen of a bug."""
         ran = {v for name in self.of_project(bug["project"]) for v in self.versions[name]}
-        if not any(_affects(bug, v) for v in ran):
+        if all(affects(bug, v) is False for v in ran):
             return "not run"
-        return "no change seen" if bug["versions"] else "versions not recorded"
+        known = bug["versions"] or bug.get("commits_with")
+        return "no change seen" if known else "versions not recorded"
 
 
 def trophies(manifest: Row, trends: Iterable[TrendDocument], baselines: Iterable[Expectations]) -> Trophies:
@@ -116,29 +123,54 @@ def trophies(manifest: Row, trends: Iterable[TrendDocument], baselines: Iterable
         for bug in bugs:
             cases[bug["id"]].append(case)
     found: dict[tuple[str, str, Kind, str, str], list[str]] = {}
-    versions: dict[str, set[str]] = {}
+    trends, baselines = list(trends), list(baselines)
+    versions = _versions(trends, baselines)
     for document in trends:
         name = document.implementation
-        versions.setdefault(name, set()).update(v.version for v in document.versions if v.ran)
         for bug_id, case, kind, before, after in _turned(document, named):
             found.setdefault((bug_id, name, kind, before, after), []).append(case)
+        for bug_id, case in _shown(document, named, versions[name][-1]):
+            found.setdefault((bug_id, name, "there", "", versions[name][-1]), []).append(case)
     for baseline in baselines:
-        name, newest = baseline.implementation, baseline.version
-        versions.setdefault(name, set()).add(newest)
         for bug_id, case in _expected(baseline, named):
+            name, newest = baseline.implementation, baseline.version
             found.setdefault((bug_id, name, "there", "", newest), []).append(case)
     sights: dict[str, list[Sight]] = {name: [] for name in table}
     for (bug_id, name, kind, before, after), seen in found.items():
         sights[bug_id].append(Sight(kind, name, before, after, tuple(sorted(set(seen)))))
     for seen_of in sights.values():
-        seen_of.sort(key=lambda s: (s.implementation, Version(s.after), s.kind == "there", s.kind))
+        seen_of.sort(
+            key=lambda s: (
+                s.implementation,
+                versions[s.implementation].index(s.after),
+                s.kind == "there",
+                s.kind,
+            )
+        )
     return Trophies(
         tuple(bug for bug in table.values() if cases[bug["id"]]),
         cases,
         sights,
-        {name: sorted(known, key=Version) for name, known in sorted(versions.items())},
+        versions,
+        {document.implementation: document.source for document in trends if document.source},
         sum(not shown for shown in cases.values()),
     )
+
+
+def _versions(trends: Iterable[TrendDocument], baselines: Iterable[Expectations]) -> dict[str, list[str]]:
+    """Return implementation -> versions that the data speak of, in order."""
+    out: dict[str, list[str]] = {}
+    for document in trends:
+        out.setdefault(document.implementation, []).extend(v.version for v in document.versions if v.ran)
+    for baseline in baselines:
+        out.setdefault(baseline.implementation, []).append(baseline.version)
+    return {name: _in_order(known) for name, known in sorted(out.items())}
+
+
+def _in_order(versions: Iterable[str]) -> list[str]:
+    """Return each version once: releases by number, commits as they were run."""
+    once = list(dict.fromkeys(versions))
+    return once if any(map(COMMIT.fullmatch, once)) else sorted(once, key=Version)
 
 
 def _turned(
@@ -149,7 +181,11 @@ def _turned(
         for change in passage.changes:
             bugs = named.get(change.case, ())
             own = [bug for bug in bugs if same_project(document.implementation, bug["project"])]
-            if change.turn == "fixed":
+            if (
+                change.turn == "gained"
+            ):  # what a version lacks is no failure, unless that is what was reported
+                own = [bug for bug in own if bug["family"] == "dtype"]
+            if change.turn in ("fixed", "gained"):
                 for bug in credited(own, before, after):
                     yield bug["id"], change.case, "gone", before, after
             elif change.turn == "broken":
@@ -163,11 +199,33 @@ def credited(bugs: Sequence[Row], failing: str, other: str) -> list[Row]:
     A bug explains nothing when its recorded versions hold both or hold the other one, and neither does one
     without recorded versions: what turned there may have had another cause.
     """
-    return [b for b in bugs if b["versions"] and _affects(b, failing) and not _affects(b, other)]
+    return [b for b in bugs if affects(b, failing) and affects(b, other) is False]
 
 
-def _affects(bug: Row, version: str) -> bool:
+def affects(bug: Row, version: str) -> bool | None:
+    """Say whether a bug is recorded for a release or a commit; None when nothing is recorded."""
+    if COMMIT.fullmatch(version):
+        sides = {
+            commit: side
+            for side, key in ((True, "commits_with"), (False, "commits_without"))
+            for commit in bug.get(key, ())
+        }
+        return sides.get(version)
+    if not bug["versions"]:
+        return None
     return SpecifierSet(bug["versions"]).contains(Version(version), prereleases=True)
+
+
+def _shown(
+    document: TrendDocument, named: Mapping[str, Sequence[Row]], newest: str
+) -> Iterator[tuple[str, str]]:
+    """Yield the bugs, with the cases, that the newest version of all is recorded with and shows."""
+    for row in document.versions:
+        if row.ran and row.version == newest:
+            for shown in row.shows:
+                for bug in named.get(shown.case, ()):
+                    if bug["id"] in shown.bugs and affects(bug, newest):
+                        yield bug["id"], shown.case
 
 
 def _expected(baseline: Expectations, named: Mapping[str, Sequence[Row]]) -> Iterator[tuple[str, str]]:
@@ -178,7 +236,8 @@ def _expected(baseline: Expectations, named: Mapping[str, Sequence[Row]]) -> Ite
         for case in filter(entry.covers, named):
             for bug in named[case]:
                 own = same_project(baseline.implementation, bug["project"])
-                if own and _affects(bug, baseline.version) and reported_as(entry.issue, bug["references"]):
+                other = affects(bug, baseline.version) is False
+                if own and not other and reported_as(entry.issue, bug["references"]):
                     yield bug["id"], case
 
 
@@ -202,9 +261,12 @@ def render(found: Trophies) -> str:
         gone=sum("gone" in kinds_of for kinds_of in kinds),
         there=sum("there" in kinds_of for kinds_of in kinds),
         unseen=list(_unseen(found, projects)),
-        seen_in=lambda bug: [f"{code(name, 60)} {_seen(own)}" for name, own in _by_name(found, bug)],
+        ran={name: list(map(short, known)) for name, known in found.versions.items()},
+        seen_in=lambda bug: [
+            f"{code(name, 60)} {_seen(own, found.versions[name])}" for name, own in _by_name(found, bug)
+        ],
         gone_in=lambda bug: [
-            f"{code(name, 60)} {_gone(own, found.versions[name][-1], len(found.cases[bug['id']]))}"
+            f"{code(name, 60)} {_gone(own, found.versions[name], len(found.cases[bug['id']]))}"
             for name, own in _by_name(found, bug)
         ],
         escape=escape,
@@ -221,22 +283,27 @@ def _by_name(found: Trophies, bug: Row) -> list[tuple[str, list[Sight]]]:
     return list(groups.items())
 
 
-def _seen(sights: Sequence[Sight]) -> str:
+def short(version: str) -> str:
+    """Return a version as people write it: of a commit the first ten digits."""
+    return version[:10] if COMMIT.fullmatch(version) else version
+
+
+def _seen(sights: Sequence[Sight], order: Sequence[str]) -> str:
     came = {s.after: s.before for s in sights if s.kind == "came"}
-    versions = sorted({s.failing for s in sights}, key=Version)
-    return ", ".join(f"{v} (not in {came[v]})" if v in came else v for v in versions)
+    versions = sorted({s.failing for s in sights}, key=order.index)
+    return ", ".join(f"{short(v)} (not in {short(came[v])})" if v in came else short(v) for v in versions)
 
 
-def _gone(sights: Sequence[Sight], newest: str, total: int) -> str:
+def _gone(sights: Sequence[Sight], order: Sequence[str], total: int) -> str:
     parts = [
-        f"{s.after}, {_of(s, total)}" if s.kind == "gone" else f"still there in {s.after}, {_of(s, total)}"
+        ("still there in " if s.kind == "there" else "") + f"{short(s.after)}, {_of(s, total)}"
         for s in sights
         if s.kind != "came"
     ]
-    last = max((s.after for s in sights if s.kind == "came"), key=Version, default="")
-    if last and not any(Version(s.after) >= Version(last) for s in sights if s.kind != "came"):
+    last = max((s.after for s in sights if s.kind == "came"), key=order.index, default="")
+    if last and not any(order.index(s.after) >= order.index(last) for s in sights if s.kind != "came"):
         cases = {case for s in sights if s.after == last for case in s.cases}
-        known = "no later version run" if last == newest else "not seen to go"
+        known = "no later version run" if last == order[-1] else "not seen to go"
         parts.append(f"{known}; {len(cases)} of {total} cases")
     return "; ".join(parts)
 

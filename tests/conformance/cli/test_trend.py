@@ -14,6 +14,7 @@ from safetensors_conformance.cli.trend import notes_of, trend
 from safetensors_conformance.implementations.environment import Environment, InstallError
 from safetensors_conformance.implementations.selectors import Target, resolve
 from safetensors_conformance.run.results import header_row
+from safetensors_reports.history.trend import Bug
 from safetensors_reports.record.run import read_record
 
 from ...published_schemas import schema_error
@@ -102,16 +103,42 @@ def test_the_known_bugs_of_a_project_explain_its_changes(monkeypatch: pytest.Mon
     document = doc(monkeypatch, fakes, "--case", case.id)
     monkeypatch.setattr("safetensors_conformance.cli.trend.resolve", resolve)
     assert document["passages"][0]["changes"][0]["turn"] == "fixed"
-    notes = notes_of(committed(), resolve("safetensors"))
+    notes = notes_of(committed(), "safetensors", resolve("safetensors"))
     (bug,) = [b for b in notes[case.id].bugs if b.id == "FB-03"]
     assert bug.turns_between("0.3.0", "0.3.1") is True
     assert bug.turns_between("0.3.1", "0.4.0") is False
 
 
 def test_bugs_are_found_under_the_title_of_a_project() -> None:
-    notes = notes_of(committed(), resolve("mlx==0.31.1"))
+    notes = notes_of(committed(), "mlx", resolve("mlx==0.31.1"))
     assert any(bug.id == "FB-43" for note in notes.values() for bug in note.bugs)
-    assert not any(note.bugs for note in notes_of(committed(), None).values())
+    assert not any(note.bugs for note in notes_of(committed(), "nobody").values())
+
+
+def test_programs_stand_for_versions_that_no_index_has() -> None:
+    old, new = "a" * 40, "b" * 40
+    programs = [f"{old}={fake('AlwaysAccepts')}", f"{new}={RIGHT}"]
+    case = "layout/hole-between-two"  # FB-59 is one of h3.c
+    result = CliRunner().invoke(
+        trend, ["h3.c", *programs, "--source", "https://example.org/h3.c", "--json", "--case", case]
+    )
+    document = json.loads(result.stdout)
+    assert (document["implementation"], document["source"]) == ("h3.c", "https://example.org/h3.c")
+    assert [(v["version"], v["shows"]) for v in document["versions"]] == [
+        (old, [{"case": case, "verdict": "wrong-accept", "bugs": ["FB-59"]}]),
+        (new, []),
+    ]
+
+
+def test_the_option_of_a_choice_that_is_a_bug_shows_it() -> None:
+    bug = Bug("FB-1", "o/lib#1", "", "accept")
+    assert [bug.shown_by(v) for v in ("choice:accept", "choice:reject", "unsafe", "pass")] == [
+        True,
+        False,
+        True,
+        False,
+    ]
+    assert not Bug("FB-1", "o/lib#1").shown_by("choice:accept")
 
 
 def test_every_kind_of_case_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,10 +219,11 @@ def test_ctrl_c_keeps_the_versions_that_were_run(monkeypatch: pytest.MonkeyPatch
     [
         (("mxl", "1"), "did you mean mlx"),
         (("reference", "1"), "no versions to choose from"),
-        (("tinygrad", "0.8.0", "0.9.0"), "fits 0.9.0 and newer"),
+        (("tinygrad", "0.7.0", "0.9.0"), "fits 0.8.0 and newer"),
         (("safetensors:numpy", "0.8.0", "--entry", "torch"), "names an entry already"),
         (("safetensors==0.8.0", "0.8.0"), "versions stand behind the name"),
         (("safetensors", "0.8.0", "--entry", "nothing"), "has no entry"),
+        (("their.cpp", "1.0=mlx"), "behind = stands a program"),
         (("safetensors",), "Missing argument"),
         (("safetensors", "0.8.0", "--case", "no/such"), "matches no case"),
     ],

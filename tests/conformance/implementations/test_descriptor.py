@@ -161,6 +161,6 @@ def test_a_descriptor_that_breaks_its_form_is_refused(tmp_path: Path) -> None:
 def test_the_version_taken_by_default_is_one_that_fits(tmp_path: Path) -> None:
     path = tmp_path / "odd.toml"
     text = (HERE / "tinygrad" / DOCUMENT).read_text(encoding="utf-8")
-    path.write_text(text.replace('oldest = "0.9.0"', 'oldest = "99"'), encoding="utf-8")
+    path.write_text(text.replace('oldest = "0.8.0"', 'oldest = "99"'), encoding="utf-8")
     with pytest.raises(DescriptorError, match=r"odd\.toml: install\.version is older"):
         load(path)

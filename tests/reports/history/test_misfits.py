@@ -49,6 +49,7 @@ def test_what_is_not_there_is_no_answer(make: type[Make], message: str, verdict:
     [
         "AttributeError: 'list' object has no attribute 'items'",
         "AttributeError: 'NoneType' object has no attribute 'get'",
+        "AttributeError: module 'numpy' has no attribute 'bool'",
         "TypeError: argument 'slices': failed to extract enum Slice ('Slice | Slices')",
         "TypeError: 'NoneType' object is not subscriptable",
         "KeyError: 'data_offsets'",

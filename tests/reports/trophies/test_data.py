@@ -66,6 +66,8 @@ def _corpus(*bugs: tuple[str, str]) -> dict[str, Any]:
         for i, v in bugs
     ]
     affects = [{"bug": i, "project": "Lib"} for i, _ in bugs]
+    for row in table:
+        row["family"] = "layout"
     cases = [
         {"id": "layout/a", "status": "active", "affects": affects},
         {"id": "layout/b", "status": "active", "affects": affects},
@@ -160,18 +162,81 @@ def test_why_nothing_was_seen(versions: str, status: str) -> None:
     assert "| Lib | not run | FB-1 |" in render(trophies(_corpus(("FB-1", versions)), [], []))
 
 
+SHOWN = {"case": "layout/a", "verdict": "wrong-accept", "bugs": ["FB-1"]}
+
+
+@pytest.mark.parametrize(
+    ("place", "versions", "seen"), [(1, "<3", True), (1, "", False), (1, "<2", False), (0, "<3", False)]
+)
+def test_what_the_newest_version_shows_is_still_there(place: int, versions: str, seen: bool) -> None:
+    full = _trend()
+    full["versions"][place]["shows"] = [SHOWN]
+    found = trophies(_corpus(("FB-1", versions)), [typed(full, TrendDocument)], [])
+    assert _said(found) == ([("FB-1", "there", "", "2.0")] if seen else [])
+
+
+def test_a_newer_baseline_says_what_is_still_there() -> None:
+    full = _trend()
+    full["versions"][1]["shows"] = [SHOWN]
+    found = trophies(_corpus(("FB-1", "<9")), [typed(full, TrendDocument)], [Expectations("lib", "3.0", ())])
+    assert _said(found) == []
+
+
+OLD, FIX, NEW = "b" * 40, "a" * 40, "0" * 39 + "c"
+
+
+def _commits(**bug: Any) -> Trophies:
+    known = {"bug": "FB-1", "reference": "o/lib#1", "versions": "", "turns_here": None}
+    full = _trend({**CHANGE, "bugs": [known]})
+    full["source"] = "https://example.org/lib"
+    row = full["versions"][0]
+    full["versions"] = [row | {"version": v} for v in (OLD, FIX, NEW)]
+    full["passages"][0] |= {"before": OLD, "after": FIX}
+    full["passages"].append(
+        full["passages"][0] | {"before": FIX, "after": NEW, "counts": COUNTS, "changes": []}
+    )
+    corpus = _corpus(("FB-1", ""))
+    corpus["field_bugs"][0] |= bug
+    return trophies(corpus, [typed(full, TrendDocument)], [])
+
+
+def test_commits_stay_in_the_order_in_which_they_were_run() -> None:
+    found = _commits(commits_with=[OLD], commits_without=[FIX])
+    assert _said(found) == [("FB-1", "gone", OLD, FIX)]
+    page = render(found)
+    assert "| `lib` | `bbbbbbbbbb`, `aaaaaaaaaa`, `0000000000` | https://example.org/lib |" in page
+    assert "| `lib` bbbbbbbbbb | `lib` aaaaaaaaaa, 1 of 2 cases |" in page
+
+
+@pytest.mark.parametrize("bug", [{}, {"commits_with": [OLD]}, {"commits_without": [FIX]}])
+def test_between_commits_that_the_table_does_not_name_nothing_counts(bug: dict[str, Any]) -> None:
+    assert _said(_commits(**bug)) == []
+
+
+def test_a_dtype_that_came_counts_where_its_lack_was_reported() -> None:
+    gained = _typed({**CHANGE, "turn": "gained", "before": "unsupported"})
+    corpus = _corpus(("FB-1", "<2"))
+    assert _said(trophies(corpus, [gained], [])) == []
+    corpus["field_bugs"][0]["family"] = "dtype"
+    assert _said(trophies(corpus, [gained], [])) == [("FB-1", "gone", "1.0", "2.0")]
+
+
 def test_what_has_no_public_report_and_what_is_wrong_are_not_published() -> None:
     full = _trend({**CHANGE, "detail": "read /tmp/x in 3 s"}, {**CHANGE, "case": "layout/b", "bugs": []})
     full["versions"][0] |= {"counts": {"unsafe": 2}, "remarks": ["fails 2 of the most basic files"]}
     full["passages"][0]["counts"] = {**COUNTS, "fixed": 2}
+    full["versions"][0]["shows"] = [{"case": "layout/a", "verdict": "unsafe", "bugs": ["FB-1", "FB-2"]}]
+    full["versions"][1]["shows"] = [{"case": "layout/a", "verdict": "unsafe", "bugs": ["FB-1"]}]
     whole = typed(full, TrendDocument)
-    out = published(whole)
+    corpus = _corpus(("FB-1", "<2"), ("FB-2", ""))
+    out = published(whole, corpus)
+    assert [[s.bugs for s in row.shows] for row in out.versions] == [[("FB-1",)], []]
     (passage,) = out.passages
     assert to_builtins(passage.changes) == (CHANGE | {"rules": ("OFF-07",), "bugs": tuple(CHANGE["bugs"])},)
     assert passage.counts == {**COUNTS, "fixed": 1}
     assert [(row.counts, row.remarks) for row in out.versions] == [({}, ()), ({}, ())]
     assert whole.versions[0].counts == {"unsafe": 2}, "the original stays"
-    assert published(out) == out
+    assert published(out, corpus) == out
 
 
 def _broken(**parts: Any) -> dict[str, Any]:

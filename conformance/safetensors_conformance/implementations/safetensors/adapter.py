@@ -23,7 +23,8 @@ SPELLED = {**{code: name for name, code in given.CODES.items()}, "F4": "float4_e
 class Official:
     """Base of all entry points of the official library."""
 
-    rejects = (safetensors.SafetensorError,)  # the one type that its documentation has
+    # The one type that its documentation has; releases before 0.3 have none.
+    rejects = tuple(filter(None, [getattr(safetensors, "SafetensorError", None)]))
 
 
 @marked

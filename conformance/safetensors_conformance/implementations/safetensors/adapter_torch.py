@@ -1,14 +1,16 @@
-"""Adapters of the official library with torch: ``load_file``, and ``prefetch``, which needs a GPU."""
+"""Adapters of the official library with torch: files, bytes, slices, saving, and ``prefetch``, for a GPU."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import safetensors
+import torch_given
 import torch_rows
-from safetensors.torch import load_file
-from stc_host.library import Held, call, each, marked, opened
+from safetensors.torch import load, load_file, save_file
+from stc_host.library import Held, call, each, item, marked, opened
 
 
 @marked
@@ -33,6 +35,45 @@ class TorchFile:
     def device(self, path: str, device: str) -> list[tuple[str, Any, Any, Any]]:
         tensors = call(load_file, path, device=device)
         return [torch_rows.device_row(name, tensor) for name, tensor in tensors.items()]
+
+
+@marked
+class TorchBytes:
+    """``safetensors.torch.load``, from bytes in memory."""
+
+    rejects = (safetensors.SafetensorError,)
+    lacks = torch_rows.LACKS
+
+    def read(self, path: str) -> list[tuple[str, Any, Any, bytes]]:
+        tensors = call(load, Path(path).read_bytes())
+        return [torch_rows.row(name, tensor) for name, tensor in tensors.items()]
+
+
+@marked
+class TorchSave(TorchFile):
+    """``safetensors.torch.save_file``; loading and saving to one path goes through ``load_file``."""
+
+    def write(self, path: str, tensors: list[Any], metadata: Any) -> None:
+        call(save_file, torch_given.named(tensors), path, metadata)
+
+    def resave(self, path: str) -> None:
+        call(save_file, call(load_file, path), path)
+
+
+@marked
+class TorchSlices:
+    """``safe_open(path, framework="pt")``: tensors one by one, and slices."""
+
+    rejects = (safetensors.SafetensorError,)
+    lacks = torch_rows.LACKS
+
+    def read(self, path: str) -> list[tuple[str, Any, Any, bytes]]:
+        with opened(safetensors.safe_open, path, framework="pt") as file:
+            return [torch_rows.row(name, call(file.get_tensor, name)) for name in call(file.keys)]
+
+    def slice(self, path: str, tensor: str, index: tuple[Any, ...]) -> tuple[Any, Any, bytes]:
+        with opened(safetensors.safe_open, path, framework="pt") as file:
+            return torch_rows.part(item(call(file.get_slice, tensor), index))
 
 
 @marked

@@ -1,40 +1,52 @@
-"""Tensors to save as torch tensors; runs in the environment of the library under test."""
+"""Tensors to write as tensors of torch; runs in the environment of the library under test."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import given
 import torch
-from torch_rows import CODES
+import torch_rows
 
-_TYPES = {code: kind for kind, code in CODES.items()}
+TYPES = {code: dtype for dtype, code in torch_rows.CODES.items()}
 TEXT = "STRING"
 """Element type of what is no tensor but a text, as the state of quantised models has them."""
 
 
-def named(tensors: list[Any]) -> dict[str, Any]:
-    """Return name -> tensor, tensors of one storage as views of one.
+def named(tensors: list[Any]) -> dict[Any, Any]:
+    """Return name -> tensor; tensors over one piece of memory share one storage of torch."""
+    storages: dict[int, Any] = {}
+    return given.named(tensors, lambda tensor: of(tensor, storages))
 
-    Raises NotImplementedError for what no torch tensor can be, and when a name stands twice.
+
+def of(tensor: Any, storages: dict[int, Any]) -> Any:
+    """Return a view into memory as a tensor. Raises NotImplementedError for what torch cannot view.
+
+    Args:
+        tensor: what is to be written.
+        storages: id of a piece of memory -> storage of torch over it; grows.
     """
-    memory: dict[int, Any] = {}
-    return given.named(tensors, lambda tensor: _tensor(tensor, memory))
-
-
-def _tensor(tensor: Any, memory: dict[int, Any]) -> Any:
     if tensor.dtype == TEXT:
         return "a text"
-    kind = _TYPES.get(tensor.dtype)
-    if kind is None or tensor.dtype == "F4" or tensor.strides is not None or tensor.byteorder != "little":
-        raise NotImplementedError(
-            f"no torch tensor is made here of {tensor.dtype}, nor of a view with strides"
-        )
-    size = math.prod(tensor.shape) * given.BITS[tensor.dtype] // 8
-    if not size:
-        return torch.empty(tensor.shape, dtype=kind)
-    key = id(tensor.storage)
-    if key not in memory:
-        memory[key] = torch.frombuffer(tensor.storage, dtype=torch.uint8)
-    return memory[key][tensor.offset : tensor.offset + size].view(kind).reshape(tensor.shape)
+    dtype = TYPES.get(tensor.dtype)
+    if dtype is None or tensor.nbytes is not None or tensor.byteorder != "little":
+        raise NotImplementedError("torch has no such tensor")
+    made, shape = torch.empty(0, dtype=dtype), list(tensor.shape)
+    size = made.element_size()
+    if tensor.dtype == "F4":  # two elements in one
+        if not shape or shape[-1] % 2 or tensor.strides is not None:
+            raise NotImplementedError("torch packs pairs along the last dimension")
+        shape[-1] //= 2
+    steps = tensor.strides
+    if steps is None:
+        steps = [size] * len(shape)
+        for place in reversed(range(len(shape) - 1)):
+            steps[place] = steps[place + 1] * max(shape[place + 1], 1)
+    if tensor.offset % size or any(step % size or step < 0 for step in steps):
+        raise NotImplementedError("torch counts places and steps in whole elements, forwards")
+    memory = tensor.storage
+    if id(memory) not in storages:
+        flat = torch.frombuffer(memory, dtype=torch.uint8) if memory else torch.empty(0, dtype=torch.uint8)
+        storages[id(memory)] = flat.untyped_storage()
+    whole = storages[id(memory)]
+    return made.set_(whole, tensor.offset // size, shape, [s // size for s in steps])

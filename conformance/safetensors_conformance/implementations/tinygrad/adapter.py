@@ -57,9 +57,15 @@ def part(tensor: Any) -> tuple[Any, Any, bytes]:
     """Read a tensor; return dtype code, shape and bytes.
 
     ``Tensor.data`` gives a view with an element type of Python, which some types do not have. What it makes
-    that view of is asked for here; of a tensor without elements it makes one of nothing.
+    that view of is asked for here; of a tensor without elements it makes one of nothing. Releases before 0.9
+    give an array of NumPy alone.
     """
-    data = b"" if 0 in tensor.shape else bytes(call(tensor._data))  # noqa: SLF001
+    if 0 in tensor.shape:
+        data = b""
+    elif hasattr(tensor, "_data"):
+        data = bytes(call(tensor._data))  # noqa: SLF001
+    else:
+        data = call(tensor.numpy).tobytes()
     return code(tensor), tensor.shape, data
 
 

@@ -43,7 +43,7 @@ def empty_tensor_past_end(f: FileBuilder, value: int) -> None:
     "OFF-04",
     codes="OFF_OUT_OF_BOUNDS",
     importance="critical",
-    bugs=("FB-03", "FB-71", "FB-203", "FB-218", "FB-219"),
+    bugs=("FB-03", "FB-53", "FB-71", "FB-203", "FB-218", "FB-219"),
     issue=MLX_SHORT,
     over={"1-byte": 1, "1-element": 4, "last-tensor": 8, "all-but-1-byte": 23, "all-data": 24},
 )
@@ -92,7 +92,8 @@ BEGINS = {"just-behind": 8, **powers("2p31-less-8", "2p32", "2p40", "2p63-less-8
     "OFF-04 OFF-13",
     codes=FAR,
     importance="critical",
-    bugs=dict.fromkeys(BEGINS, ("FB-63", "FB-85", "FB-219")) | {"2p64-less-9": ("FB-63", "FB-85")},
+    bugs=dict.fromkeys(BEGINS, ("FB-53", "FB-63", "FB-85", "FB-219"))
+    | {"2p64-less-9": ("FB-53", "FB-63", "FB-85")},
     over=BEGINS,
 )
 def range_far(f: FileBuilder, value: int) -> None:

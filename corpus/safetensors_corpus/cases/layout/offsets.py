@@ -132,7 +132,7 @@ def offsets_swapped(f: FileBuilder, value: int) -> None:
     "OFF-03 OFF-13",
     codes=("OFF_REVERSED", "OFF_OUT_OF_BOUNDS", "OFF_SIZE_MISMATCH"),
     importance="critical",
-    bugs=("FB-43", "FB-62"),
+    bugs=("FB-43", "FB-53", "FB-62"),
     over={
         "2p64-less-8-to-0": (2**64 - 8, 0),
         "2p64-less-4-to-4": (2**64 - 4, 4),

@@ -77,6 +77,22 @@ def span(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     ask_numbers(f, *index)
 
 
+SIZES: dict[str, tuple[list[int], tuple[Any, ...]]] = {
+    "first-of-two": ([4, 6], (S(None), S(0, 4))),
+    "first-of-three": ([2, 3, 5], (S(None), S(None), S(0, 2))),
+}
+
+
+@accepts("API-05", importance="high", over=SIZES, bugs=("FB-114",))
+def stop_like_size(f: SliceBuilder, value: tuple[list[int], tuple[Any, ...]]) -> None:
+    """The last dimension is cut where another one would end: $slug.
+
+    A reader that counts dimensions from the wrong side takes the range for the whole dimension.
+    """
+    shape, index = value
+    ask_numbers(f, *index, shape=shape)
+
+
 EMPTY: Indices = {
     "at-the-start": (S(0, 0),),
     "in-the-middle": (S(2, 2),),

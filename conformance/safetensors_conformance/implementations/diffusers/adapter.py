@@ -1,0 +1,26 @@
+"""Adapter of the two functions with which Diffusers' ``from_pretrained`` loads shards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch_rows
+from diffusers.models.model_loading_utils import load_state_dict
+from diffusers.utils.hub_utils import _get_checkpoint_shard_files as shard_files
+from stc_host.library import call, marked
+
+
+@marked
+class Shards:
+    """Files out of the index, then every tensor of each file."""
+
+    lacks = torch_rows.LACKS
+
+    def index(self, path: str) -> list[tuple[Any, ...]]:
+        """Load every tensor of every shard; a later one replaces an earlier one of the same name."""
+        files, _ = call(shard_files, str(Path(path).parent), path, local_files_only=True)
+        tensors: dict[str, Any] = {}
+        for file in files:
+            tensors.update(call(load_state_dict, file))
+        return [torch_rows.row(name, tensor) for name, tensor in tensors.items()]
