@@ -336,3 +336,9 @@ def text_with_escapes_and_one_shard(f: IndexBuilder, raw: str) -> None:
     """An index of one shard has letters beyond ASCII as they are and as escapes: $slug."""
     f.shard(ONLY, "é.bias").tensor("é.weight", "F16", [2, 2])
     f.index({"é.weight": ONLY, "é.bias": ONLY}, raw=raw)
+
+
+@accepts("IDX-02", level="may")
+def metadata_with_total_parameters(f: IndexBuilder) -> None:
+    """The metadata of an index of three shards hold the number of parameters too, as some writers have it."""
+    _says_of_three(f, THREE.replace("24", '24,"total_parameters":12'))
