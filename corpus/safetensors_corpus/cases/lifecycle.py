@@ -7,7 +7,7 @@ behind ends the process, so each cut is made in a file within one page and in on
 from __future__ import annotations
 
 from ..author.case import ACCEPT, Options, accepts, chooses, reject, rejects
-from ..author.file import FileBuilder
+from ..author.file import FileBuilder, pattern
 from ..author.lifecycle import LifecycleBuilder
 
 ERROR = reject("API_TRUNCATED", "IO_ERROR")
@@ -583,3 +583,89 @@ def cut_after_the_tensor_was_taken(f: LifecycleBuilder, value: tuple[str, str]) 
     f.opened()
     f.asked("b")
     f.truncated(cut_size(f, value[1]))
+
+
+# What is refused and what counts again, in other files
+
+
+@rejects("API-10", codes="API_CLOSED", importance="high")
+def use_after_reading_all_and_closing(f: LifecycleBuilder) -> None:
+    """Each of three tensors was taken before the file was closed; now the second is asked for again."""
+    open_three(f, {"key": "value"})
+    for name in "abc":
+        f.asked(name)
+    f.closed()
+    f.asked("b")
+
+
+@rejects("API-10", codes="API_CLOSED", importance="high")
+def use_after_closing_for_the_second_time(f: LifecycleBuilder) -> None:
+    """A file of one large tensor was opened, read and closed two times; now the tensor is asked for again."""
+    f.tensor("w", "F32", [8192])
+    for _ in range(2):
+        f.opened()
+        f.asked("w")
+        f.closed()
+    f.asked("w")
+
+
+@rejects(
+    "API-02",
+    codes="API_NO_SUCH_TENSOR",
+    over={"empty-metadata": {}, "metadata-between-tensors": {"format": "pt", "w": "text"}},
+)
+def unknown_name_reserved_after_reading(f: LifecycleBuilder, metadata: dict[str, str]) -> None:
+    """A tensor was taken, and now the metadata are asked for as a tensor: $slug."""
+    f.tensor("w", "BF16", [2, 3])
+    f.metadata(metadata)
+    if metadata:
+        f.tensor("b", "F64", [])
+    f.opened()
+    f.asked("w")
+    f.asked("__metadata__")
+
+
+NUMBERS: dict[str, tuple[str, dict[str, str] | None]] = {
+    "last-of-three": ("2", None),
+    "first-with-metadata": ("0", {"0": "text"}),
+}
+
+
+@rejects("API-02", codes="API_NO_SUCH_TENSOR", over=NUMBERS)
+def unknown_name_number(f: LifecycleBuilder, value: tuple[str, dict[str, str] | None]) -> None:
+    """A number is asked for that counts a tensor but is the name of none: $slug."""
+    name, metadata = value
+    open_three(f, metadata)
+    f.asked("b")
+    f.asked(name)
+
+
+REPLACEMENTS: dict[str, tuple[str, dict[str, str] | None]] = {
+    "in-another-order": ("cab", None),
+    "with-metadata": ("abc", {"format": "pt"}),
+}
+
+
+@accepts("DAT-06 API-12", importance="high", over=REPLACEMENTS)
+def opened_again_after_replacing_by_one(
+    f: LifecycleBuilder, value: tuple[str, dict[str, str] | None]
+) -> None:
+    """A file of three dtypes is read, closed, replaced by one $slug and opened again: the new content counts.
+
+    The tensors have the names, dtypes and shapes that they had, at other places or behind a longer header.
+    """
+    order, metadata = value
+    open_three(f)
+    for name in "abc":
+        f.asked(name)
+    f.closed()
+    other = FileBuilder()
+    for name in order:
+        told = f.told(name)
+        other.tensor(name, told.dtype, told.shape, pattern(f"new {name}", len(told.data)))
+    if metadata is not None:
+        other.metadata(metadata)
+    f.replaced(other.render())
+    f.opened()
+    f.asked(order[0])
+    f.gives(other.told(order[0]).data)

@@ -21,7 +21,6 @@ ONE_CASE = {
     "index-bom": "a mark can stand in one place only",
     "index-empty-map": "there is one empty map",
     "index-flat-map": "there is one way to leave out the member",
-    "missing-folder": "a folder is missing or it is not",
     "tensor-like-metadata": "one form of entry has strings only; what differs from it is refused or plain",
 }
 """Choices for which one case says everything, and why."""

@@ -29,7 +29,11 @@ RESERVED = {
     "writer/reserved-name-without-elements",
 }
 OFFICIAL = {
-    "WRT-05": {"writer/no-tensors-empty-metadata"},
+    "WRT-05": {
+        "writer/no-tensors-empty-metadata",
+        "writer/no-tensors-empty-metadata-over-link",
+        "writer/no-tensors-empty-metadata-over-old-file",
+    },
     "WRT-06": RESERVED,
     "WRT-12": {"writer/same-bytes-with-many-metadata-keys"},
     "WRT-15": {"writer/permissions-existing", "writer/permissions-new", "writer/symbolic-link"},

@@ -207,3 +207,58 @@ def subfolder(f: IndexBuilder, name: str) -> None:
     f.shard(name, "b")
     f.shard("y.safetensors", "b")
     f.index({"a": A, "b": name})
+
+
+# The same in checkpoints of one shard and of three
+
+UNFOLDED = {
+    "percent-separators": "..%2Foutside%2Fx.safetensors",
+    "full-width-separators": "..\uff0foutside\uff0fx.safetensors",
+    "two-dot-leader": "\u2025\uff0foutside\uff0fx.safetensors",
+}
+
+
+@rejects("IDX-04", codes=("IDX_BAD_FILENAME", "IDX_SHARD_MISSING"), importance="high", over=UNFOLDED)
+def shard_spelling_of_the_only_one(f: IndexBuilder, name: str) -> None:
+    """The only shard name leads out of the folder once it is decoded or unfolded: $slug."""
+    f.shard("x.safetensors", scale=("F16", [2, 2]))
+    f.shard(CANARY, scale=("F16", [2, 2]))
+    f.index({"scale": name}, metadata={"total_size": 8})
+
+
+@rejects(
+    "IDX-04",
+    codes=("IDX_BAD_FILENAME", "IDX_SHARD_MISSING"),
+    importance="critical",
+    over={"parent": "../x.safetensors", "root": "/x.safetensors"},
+)
+def shard_path_above_a_shard(f: IndexBuilder, name: str) -> None:
+    """The last of three shard names is a path, and a shard is called like its last part: $slug.
+
+    A loader that takes the path away and goes on has not refused it.
+    """
+    f.shard(numbered(1, 3), a=("BF16", [4]))
+    f.shard(numbered(2, 3), b=("I64", []))
+    f.shard("x.safetensors", c=("F64", [1]))
+    f.shard("../x.safetensors", c=("F64", [1]))
+    f.index({"a": numbered(1, 3), "b": numbered(2, 3), "c": name}, metadata={"total_size": 24})
+
+
+CALLED_LIKE_PICKLES = {
+    "bin-of-three": ("pytorch_model-00003-of-00003.bin", 3),
+    "pt-alone": ("model.pt", 1),
+}
+
+
+@rejects("IDX-07", codes="IDX_BAD_EXTENSION", importance="high", over=CALLED_LIKE_PICKLES)
+def suffix_of_pickles(f: IndexBuilder, value: tuple[str, int]) -> None:
+    """The last shard is called like a pickle file, and is a safetensors file all the same: $slug.
+
+    Whoever opens what is called so hands the next one to the pickle loader.
+    """
+    name, count = value
+    shards = {f"layers.{i}.weight": numbered(i + 1, count) for i in range(count)}
+    shards[f"layers.{count - 1}.weight"] = name
+    for tensor, shard in shards.items():
+        f.shard(shard).tensor(tensor, "F16", [2, 3])
+    f.index(shards)

@@ -6,7 +6,7 @@ from string import Template
 
 from ...author.case import ACCEPT, Options, accepts, chooses, reject, rejects
 from ...author.file import pattern
-from ...author.index import SHARD_FAULTS, IndexBuilder, break_shard, numbered
+from ...author.index import INDEX_NAME, SHARD_FAULTS, IndexBuilder, break_shard, numbered
 
 A, B, C = numbered(1, 2), numbered(2, 2), numbered(3, 3)
 TWICE: Options = {"index": ACCEPT, "reject": reject("IDX_TENSOR_DUPLICATE")}
@@ -342,3 +342,37 @@ def broken_shard(f: IndexBuilder, fault: str) -> None:
 
 for _fault, (_rule, _code) in SHARD_FAULTS.items():
     rejects(_rule, codes=_code, importance="high", over={_fault: _fault})(broken_shard)
+
+
+# The same in checkpoints of one shard and of three
+
+PATTERNS = {
+    "question-mark-for-one-of-three": ("model-?0003-of-00003.safetensors", 3),
+    "brackets-for-the-only-one": ("model-[0-9][0-9][0-9][0-9][0-9]-of-00001.safetensors", 1),
+}
+
+
+@rejects("IDX-08", codes="IDX_SHARD_MISSING", over=PATTERNS)
+def shard_pattern_with(f: IndexBuilder, value: tuple[str, int]) -> None:
+    """The last shard name is a pattern that fits a file: $slug."""
+    name, count = value
+    shards = {f"layers.{i}.weight": numbered(i + 1, count) for i in range(count)}
+    for tensor, shard in shards.items():
+        f.shard(shard).tensor(tensor, "I16", [3])
+    f.index(shards | {f"layers.{count - 1}.weight": name}, metadata={"total_size": 6 * count})
+
+
+@accepts("IDX-01 ENT-09")
+def tensors_called_like_members(f: IndexBuilder) -> None:
+    """Tensors of three shards are called like the members of an index and like the index itself."""
+    f.shard(numbered(1, 3), metadata=("F16", [2, 2]))
+    f.shard(numbered(2, 3), total_size=("I64", []), weight_map=("U8", [5]))
+    f.shard(C, INDEX_NAME)
+    f.index(
+        {
+            "total_size": numbered(2, 3),
+            INDEX_NAME: C,
+            "metadata": numbered(1, 3),
+            "weight_map": numbered(2, 3),
+        }
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...author.case import ACCEPT, Options, accepts, chooses, reject, rejects
+from ...author.file import json_text
 from ...author.index import IndexBuilder, numbered
 
 A, B = numbered(1, 2), numbered(2, 2)
@@ -251,3 +252,112 @@ def as_large_as_real_ones(f: IndexBuilder, size: int) -> None:
     f.shard(A, "a")
     f.shard(B, "b")
     f.padded_index({"a": A, "b": B}, size)
+
+
+# The same in checkpoints of one shard and of three
+
+ONLY = "model.safetensors"
+ONE = f"""{{
+  "metadata": {{
+    "total_size": 20
+  }},
+  "weight_map": {{
+    "bias": "{ONLY}",
+    "weight": "{ONLY}"
+  }}
+}}
+"""
+"""An index over several lines, whose tensors are all in one shard."""
+LAYERS = {f"layers.{i}.weight": numbered(i + 1, 3) for i in range(3)}
+THREE = json_text({"weight_map": LAYERS, "metadata": {"total_size": 24}})
+"""An index on one line, the map first, of three shards with one tensor each."""
+
+
+def _says_of_one(f: IndexBuilder, raw: str) -> None:
+    """Write the only shard, with a matrix and a scalar, and the text of its index."""
+    f.shard(ONLY, weight=("F16", [2, 3]), bias=("F64", []))
+    f.index({"bias": ONLY, "weight": ONLY}, raw=raw)
+
+
+def _says_of_three(f: IndexBuilder, raw: str | bytes, *more: str) -> None:
+    """Write three shards, ``more`` tensors in the last of them, and the text of their index."""
+    for tensor, shard in LAYERS.items():
+        last = shard == numbered(3, 3)
+        f.shard(shard, *(more if last else ())).tensor(tensor, "BF16", [4])
+    f.index(LAYERS | dict.fromkeys(more, numbered(3, 3)), raw=raw)
+
+
+GRAMMAR_OF_ONE = {
+    "cut-off-behind-last-shard": ONE.rpartition('"')[0] + '"',
+    "comment-between-members": ONE.replace('"weight_map"', '/* shards */ "weight_map"'),
+    "single-quotes-of-a-key": ONE.replace('"weight_map"', "'weight_map'"),
+    "infinity": ONE.replace("20", "Infinity"),
+    "leading-zeros": ONE.replace("20", "0020"),
+    "raw-tab-in-metadata": ONE.replace("20", '20,\n    "by": "a\tb"'),
+    "nul-and-line-feed-behind": ONE + "\0\n",
+}
+
+
+@rejects("IDX-01", codes="IDX_NOT_JSON", over=GRAMMAR_OF_ONE)
+def grammar_of_one_shard(f: IndexBuilder, raw: str) -> None:
+    """The text of an index over several lines, of one shard, breaks the grammar of JSON: $slug."""
+    _says_of_one(f, raw)
+
+
+GRAMMAR_OF_THREE = {
+    "cut-off-in-metadata": THREE[:-2],
+    "comment-at-the-end": THREE + "/* end */",
+    "single-quotes-of-a-shard": THREE.replace(f'"{numbered(2, 3)}"', f"'{numbered(2, 3)}'"),
+    "nan-in-array": THREE.replace("24", '24,"losses":[0.5,NaN]'),
+    "leading-zero-of-a-fraction": THREE.replace("24", '24,"version":01.5'),
+    "comma-at-end-of-array": THREE.replace("24", '24,"parts":[1,2,3,]'),
+    "nul-and-object-behind": THREE + '\0{"weight_map":{}}',
+}
+
+
+@rejects("IDX-01", codes="IDX_NOT_JSON", over=GRAMMAR_OF_THREE)
+def grammar_of_three_shards(f: IndexBuilder, raw: str) -> None:
+    """The text of an index on one line, of three shards, breaks the grammar of JSON: $slug."""
+    _says_of_three(f, raw)
+
+
+@rejects("IDX-01", codes="IDX_NOT_JSON")
+def grammar_of_three_shards_raw_tab_in_tensor_name(f: IndexBuilder) -> None:
+    """A tab stands unescaped in the name of a tensor, which its shard holds."""
+    text = THREE.replace('"weight_map":{', f'"weight_map":{{"a\tb":"{numbered(3, 3)}",')
+    _says_of_three(f, text.replace("24", "32"), "a\tb")
+
+
+@rejects("IDX-01", codes="IDX_NOT_JSON")
+def encoding_utf_16_be_of_three_shards(f: IndexBuilder) -> None:
+    """The text of an index of three shards is UTF-16 with the high bytes first."""
+    _says_of_three(f, THREE.encode("utf-16-be"))
+
+
+TEXTS_OF_ONE = {
+    "over-lines": """{
+  "metadata": {
+    "total_size": 16
+  },
+  "weight_map": {
+    "\\u00e9.weight": "model.safetensors",
+    "é.bias": "model.safetensors"
+  }
+}
+""",
+    "map-first": '{"weight_map":{"\\u00E9.bias":"model\\u002esafetensors","é.weight":"model.safetensors"},'
+    '"metadata":{"total_size":16}}',
+}
+
+
+@accepts("IDX-01", over=TEXTS_OF_ONE)
+def text_with_escapes_and_one_shard(f: IndexBuilder, raw: str) -> None:
+    """An index of one shard has letters beyond ASCII as they are and as escapes: $slug."""
+    f.shard(ONLY, "é.bias").tensor("é.weight", "F16", [2, 2])
+    f.index({"é.weight": ONLY, "é.bias": ONLY}, raw=raw)
+
+
+@accepts("IDX-02", level="may")
+def metadata_with_total_parameters(f: IndexBuilder) -> None:
+    """The metadata of an index of three shards hold the number of parameters too, as some writers have it."""
+    _says_of_three(f, THREE.replace("24", '24,"total_parameters":12'))

@@ -387,3 +387,16 @@ def truth_value(f: SliceBuilder, value: bool) -> None:
     whole = f.told("t").data
     f.gives([6], whole[12:24] if value else whole[:12], option="integer")
     f.ask("t", value)
+
+
+@rejects("API-02", codes="API_NO_SUCH_TENSOR", importance="high")
+def unknown_name_like_the_only_one(f: SliceBuilder) -> None:
+    """The only tensor of the file has the name that is asked for but for a capital letter."""
+    f.tensor("layers.0.Weight", "F32", [3])
+    f.ask("layers.0.weight")
+
+
+@rejects("API-07", codes=NOT_OFFERED.codes)
+def no_index_two_ellipses_of_three_dimensions(f: SliceBuilder) -> None:
+    """Two ellipses around a range, behind an integer, for three dimensions."""
+    ask_numbers(f, 0, ..., S(0, 1), ..., shape=[2, 3, 5])

@@ -425,3 +425,44 @@ def packed_step(f: SliceBuilder, part: Part) -> None:
 def packed_step_inside_byte(f: SliceBuilder) -> None:
     """Every second element of a packed tensor: each shares its byte with one that is not wanted."""
     _ask(f, Part("F4", [8], (S(0, 8, 2),)))
+
+
+# Several ordinary things at once
+
+
+MIXED: dict[str, tuple[str, list[int], tuple[Any, ...], int]] = {
+    # dtype, shape, index, bytes that the data buffer begins behind a multiple of eight
+    "bf16-cube": ("BF16", [3, 2, 4], (-1, S(None, 1)), 2),
+    "bf16-vector": ("BF16", [7], (S(None, 5),), 0),
+    "c64-matrix": ("C64", [2, 3], (S(None, 1), -1), 5),
+    "c64-vector": ("C64", [5], (S(1, 3),), 0),
+}
+
+
+@accepts(
+    "API-05 HDR-17 OFF-11",
+    importance="high",
+    over=MIXED,
+    ahead=rare({slug: value[0] for slug, value in MIXED.items()}),
+)
+def listed_first(f: SliceBuilder, value: tuple[str, list[int], tuple[Any, ...], int]) -> None:
+    """A tensor that lies behind three odd bytes is listed before them in the header: $slug.
+
+    Its index, and where the data buffer begins, are ordinary too, and all of it counts at once.
+    """
+    dtype, shape, index, behind = value
+    f.tensor("before", "U8", [3])
+    f.tensor("t", dtype, shape, at=0)
+    f.tensor("after", "F32", [2], at=0)
+    f.padding = b""
+    f.padding = b" " * (-int.from_bytes(f.render()[:8], "little") % 8 + behind)
+    f.ask("t", *index)
+
+
+@rejects("OFF-05", codes="OFF_SIZE_MISMATCH", importance="high")
+def other_size_of_the_tensor_before(f: SliceBuilder) -> None:
+    """The tensor before the one that is asked for has a byte more than dtype and shape say."""
+    f.tensor("before", "U8", [3], pattern("before", 4))
+    f.tensor("t", "BF16", [2, 3])
+    f.metadata({"format": "pt"})
+    f.ask("t", 1, S(0, 2))

@@ -225,3 +225,15 @@ def wrapping_shape(f: WriteBuilder, value: tuple[str, list[int], int]) -> None:
     code, shape, nbytes = value
     f.storage("memory", bytes(range(1, nbytes + 1)))
     f.give("t", code, shape, storage="memory", nbytes=nbytes)
+
+
+DEEP = {"seven": ("F16", [2, 1, 3, 1, 2, 1, 2]), "ten": ("U8", [1, 1, 2, 1, 1, 3, 1, 1, 1, 2])}
+
+
+@accepts("WRT-01 DAT-02", over=DEEP)
+def dimensions(f: WriteBuilder, value: tuple[str, list[int]]) -> None:
+    """A tensor of $slug dimensions between a matrix and a scalar, with metadata."""
+    f.give("a", "F64", [2, 2])
+    f.give("b", *value)
+    f.give("c", "F32", [])
+    f.metadata({"format": "pt"})

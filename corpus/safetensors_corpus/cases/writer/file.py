@@ -178,3 +178,26 @@ def missing_folder(f: WriteBuilder) -> None:
     f.target = "missing-folder"
     f.give("t")
     f.properties = ["target-unchanged"]
+
+
+@chooses("missing-folder", options={"refuse": reject("IO_ERROR"), "create": ACCEPT}, level="must")
+def missing_folder_for_no_tensors(f: WriteBuilder) -> None:
+    """The target lies in a folder that does not exist, and there are no tensors to be saved."""
+    f.target = "missing-folder"
+    f.properties = ["target-unchanged"]
+
+
+@chooses("missing-folder", options={"refuse": reject("IO_ERROR"), "create": ACCEPT}, level="must")
+def missing_folder_for_three_tensors(f: WriteBuilder) -> None:
+    """The target lies in a folder that does not exist; three tensors are to be saved there."""
+    f.target = "missing-folder"
+    for name, code in (("a", "F32"), ("b", "I64"), ("c", "U8")):
+        f.give(name, code, [PAGES // 8], b"\1" * (PAGES // 8 * DTYPE_BITS[code] // 8))
+    f.properties = ["target-unchanged"]
+
+
+@accepts("WRT-05 OFF-08", importance="high", over={"old-file": "file", "link": "link"})
+def no_tensors_empty_metadata_over(f: WriteBuilder, target: str) -> None:
+    """No tensors and empty metadata are saved where an old file stands: $slug."""
+    _over(f, target)
+    f.metadata({})

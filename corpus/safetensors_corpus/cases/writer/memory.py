@@ -243,3 +243,13 @@ def equal_tensors(f: WriteBuilder) -> None:
     """Two tensors with equal bytes in different memory are two tensors."""
     f.give("a", "F32", [2], pattern("t", 8))
     f.give("b", "F32", [2], pattern("t", 8))
+
+
+NUMBERS: dict[str, list[int]] = {"matrix": [2, 2], "three-dimensions": [2, 1, 3]}
+
+
+@chooses("big-endian", "DAT-01", options=ORDERS, level="must", over=NUMBERS)
+def big_endian_complex_beside_float(f: WriteBuilder, shape: list[int]) -> None:
+    """Complex numbers ($slug) that lie in memory high byte first, beside little-endian floats."""
+    f.give("a", "C64", shape, byteorder="big")
+    f.give("b", "F64", [3])

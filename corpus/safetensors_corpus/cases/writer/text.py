@@ -255,3 +255,17 @@ def metadata_with_lone_surrogate(f: WriteBuilder, value: dict[str, str]) -> None
     """Half a surrogate pair in the metadata ($slug) has no UTF-8."""
     f.give("t")
     f.metadata(value)
+
+
+TWICE: dict[str, tuple[tuple[str, list[int]], ...]] = {
+    "apart": (("F32", [2]), ("I64", []), ("F32", [2])),
+    "with-other-dtypes": (("BF16", [2, 3]), ("U8", [5])),
+}
+
+
+@rejects("HDR-09 WRT-01", codes=("HDR_DUP_KEY", "WRT_BAD_NAME"), over=TWICE)
+def one_name_twice_in_a_list(f: WriteBuilder, value: tuple[tuple[str, list[int]], ...]) -> None:
+    """Two tensors of one name beside metadata, for writers that take a list: $slug."""
+    for place, (code, shape) in enumerate(value):
+        f.give("b" if place == 1 and len(value) > 2 else "layers.0.weight", code, shape)
+    f.metadata({"format": "pt"})
