@@ -21,7 +21,7 @@ from ..grammar.vocabulary import FIELDS, RESERVED
 MOST_DIMENSIONS = 8
 """Ranks that no reader may refuse (SHP-10)."""
 BESIDE_ZERO = 7
-"""Largest dimension of an empty tensor in a twin."""
+"""Where the large dimensions of an empty tensor begin in a twin; different ones stay different."""
 _NAMES = frozenset(map(spoken, FIELDS))
 _HALF = re.compile(r"(\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\[^u])|\\u[dD][89a-fA-F]..")
 """A pair of surrogate escapes or a short escape, which stay, or half a pair."""
@@ -101,7 +101,8 @@ def _shape(shape: list[int], size: int, width: int) -> list[int]:
         return [size // width]
     surplus = max(len(shape) - MOST_DIMENSIONS, 0)
     few = [prod(shape[: surplus + 1]), *shape[surplus + 1 :]] if surplus else shape
-    return [min(dim, BESIDE_ZERO) for dim in few] if 0 in few else few
+    large = sorted({dim for dim in few if dim >= BESIDE_ZERO}) if 0 in few else []
+    return [BESIDE_ZERO + large.index(dim) if dim in large else dim for dim in few]
 
 
 def _bare(value: Value) -> Value:
