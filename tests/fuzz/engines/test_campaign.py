@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,10 @@ from ..samples import ACCEPTS_ALL, READING
 READER = small_reader.READER
 
 
-def fuzzed(subject: Subject, **settings: Any) -> tuple[Tally, list[Finding]]:
+def fuzzed(subject: Subject, start: Sequence[bytes] = (), **settings: Any) -> tuple[Tally, list[Finding]]:
     kept: list[Finding] = []
     chosen = Settings(**{"max_execs": 1500, "profile": "hardened", "shrink_seconds": 2.0, **settings})
-    tally = Campaign([subject], chosen, keep=kept.append).run()
+    tally = Campaign([subject], chosen, keep=kept.append).run(start)
     subject.close()
     return tally, kept
 
@@ -139,8 +139,11 @@ def test_inputs_of_an_earlier_run_come_first() -> None:
 
 
 def test_workers_that_die_are_findings_and_do_not_stop_the_run() -> None:
+    """What follows the one that kills is the seed's; whether any of it kills too does not matter."""
     target = resolve(f"py:{READING}:DiesOnSomeSizes")
-    tally, kept = fuzzed(WorkerSubject(target, ["read"], Limits(10.0)), max_execs=20, shrink_seconds=0.3)
+    subject = WorkerSubject(target, ["read"], Limits(10.0))
+    deadly = bytes(9)
+    tally, kept = fuzzed(subject, [deadly], max_execs=20, shrink_seconds=0.1)
     assert tally.execs == 20
     assert {f.verdict for f in kept} == {"unsafe"}
     assert all(f.size % 16 == 9 for f in kept)
