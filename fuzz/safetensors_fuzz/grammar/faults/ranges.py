@@ -165,9 +165,25 @@ def shape_wraps_at_32_bits(rng: random.Random, file: File) -> None:
     elif how == 1 and entry.shape:
         entry.reshape([entry.shape[0] + 2**32, *entry.shape[1:]])
     else:
-        entry.reshape(
-            rng.choice(([65536, 65536], [2**31, 2], [65536, 65536, max(want, 1)], [2**32 + want, 1]))
-        )
+        shapes = [[65536, 65536], [2**31, 2], [65536, 65536, max(want, 1)], [2**32 + want, 1]]
+        shapes += [[32768, 32768, 4], [16384, 16384, 16], _factors(2**32 + want)]
+        entry.reshape(rng.choice(shapes))
+
+
+def _factors(number: int) -> list[int]:
+    """Return small dimensions whose product is a number, as far as small divisors do."""
+    out: list[int] = []
+    for divisor in (2, 3, 5, 7, 11, 13, 17, 19, 641):
+        while number % divisor == 0 and (number > 65535 or not out) and len(out) < 24:
+            out.append(divisor)
+            number //= divisor
+    small = [number]
+    for divisor in out:
+        if small[-1] * divisor < 65536:
+            small[-1] *= divisor
+        else:
+            small.append(divisor)
+    return small
 
 
 @fault("OFF-01")
@@ -216,7 +232,10 @@ def data_cut(rng: random.Random, file: File) -> None:
     """Cut bytes off the end of the file."""
     if not file.data or file.raw is not None:
         raise NoPlaceError
-    file.data = file.data[: -rng.choice((1, 1, 2, 4, 8, len(file.data)))]
+    by = rng.choice((1, 1, 2, 4, 8, len(file.data)))
+    if rng.random() < 0.3:  # to where a block of the file ends
+        by = (8 + len(file.header()) + len(file.data)) % rng.choice((64, 512, 512, 4096)) or by
+    file.data = file.data[: -min(by, len(file.data))]
 
 
 @fault("OFF-13")
@@ -272,9 +291,9 @@ def hole_by_removal(rng: random.Random, file: File) -> None:
 @fault("OFF-08", "FRM-01")
 def trailing(rng: random.Random, file: File) -> None:
     """Add bytes behind the last tensor."""
-    tail = rng.choice(
-        (b"\x00", b"\n", b"\x00" * 8, b"\x00" * 4096, *MAGIC, file.data[-1:] or b"x", file.render())
-    )
+    copy = file.render()
+    tails = (b"\x00", b"\n", b"\x00" * 8, b"\x00" * 4096, *MAGIC, file.data[-1:] or b"x")
+    tail = rng.choice((*tails, copy if len(copy) < 65536 else copy[:8]))
     file.data += tail
 
 
