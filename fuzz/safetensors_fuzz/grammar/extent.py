@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import unicodedata
 from math import prod
+from typing import Literal
 
 from . import vocabulary as words
 from .draft import written
@@ -48,6 +49,9 @@ WIDE = (2**31, 2**32, 2**53 - 1, 2**53, 2**53 + 1, 2**53 + 3, 2**60 + 1)
 """Dimensions that leave 32 bits, or the 53 of a double."""
 TWINS = 6
 """Ways of resembling a name."""
+FORMS: tuple[Literal["NFC", "NFD", "NFKC", "NFKD"], ...] = ("NFC", "NFD", "NFKC", "NFKD")
+ACCENTS = ("\u00e9", "e\u0301", "\u212b", "\ufb01", "\ud55c")
+"""What another normal form writes otherwise: e with its accent, as two, Angstrom, a ligature, Hangul."""
 
 
 def _alike(rng: random.Random, name: str) -> str:
@@ -60,20 +64,11 @@ def _alike(rng: random.Random, name: str) -> str:
         case 2:
             return rng.choice((name.swapcase(), name.upper(), name.capitalize(), name.casefold()))
         case 3:
-            return unicodedata.normalize(rng.choice(("NFC", "NFD", "NFKC", "NFKD")), name)
+            return unicodedata.normalize(rng.choice(FORMS), name)
         case 4:
             return rng.choice((" ", "\ufeff", ".", "_", "\0")) + name
         case _:
             return name.ljust(rng.choice(EDGES), "n") + rng.choice(("a", "é", "\0"))
-
-
-def _free_name(rng: random.Random, file: File, near: str) -> str:
-    """Return a name near to another that no member of the header has. Raises NoPlaceError."""
-    taken = [_decoded(member[0]) for member in whole(file)[1]]
-    name = _alike(rng, near)
-    if name in taken or name == "__metadata__":
-        raise NoPlaceError
-    return name
 
 
 def _decoded(raw: Value) -> str:
@@ -92,15 +87,16 @@ def near_twin(rng: random.Random, file: File) -> None:
     """Add a tensor whose name is nearly that of another, or give both names to a long common beginning."""
     found, rows = whole(file)
     entry = one(rng, found)
-    old = _decoded(entry.member[0])
-    if rng.random() < 0.3 and all(len(text(member[0])) < 80 for member in rows):
-        old = old.ljust(rng.choice(EDGES), "n")
-        if written(old) in [member[0] for member in rows if member is not entry.member]:
+    old, how = _decoded(entry.member[0]), rng.random()
+    if how < 0.5 and all(len(text(member[0])) < 80 for member in rows):
+        old = old.ljust(rng.choice(EDGES), "n") if how < 0.25 else old + rng.choice(ACCENTS)
+        if any(_decoded(member[0]) == old for member in rows):
             raise NoPlaceError
         entry.member[0] = written(old)
-    if rng.random() < 0.15:  # composed and not, one character away from nothing else
-        old += rng.choice(("é", "Å", "ﬁ", "한"))
-    name = _free_name(rng, file, old)
+    forms = [made for form in FORMS if (made := unicodedata.normalize(form, old)) != old]
+    name = rng.choice(forms) if forms and how < 0.5 else _alike(rng, old)
+    if name == "__metadata__" or any(_decoded(member[0]) == name for member in rows):
+        raise NoPlaceError
     begin = len(file.data)
     dtype = rng.choice((entry.dtype, b"U8")) if entry.dtype in words.BITS else b"U8"
     shape = [8] if rng.random() < 0.5 else [1, 8]

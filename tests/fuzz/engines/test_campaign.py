@@ -174,8 +174,10 @@ def test_two_that_accept_what_is_open_and_see_other_things_are_a_finding() -> No
 
     subjects = [CallSubject("one", ignoring.content), CallSubject("two", other)]
     kept: list[Finding] = []
+    header = b'{"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"strides":[1]}}'
+    start = [len(header).to_bytes(8, "little") + header + b"x"]
     chosen = Settings(max_execs=800, shrink_seconds=1.0)
-    Campaign(subjects, chosen, keep=kept.append).run()
+    Campaign(subjects, chosen, keep=kept.append).run(start)
     split = [f for f in kept if f.expected.startswith("the same content")]
     assert [(f.verdict, sorted(f.got)) for f in split] == [("deviation:content", ["one", "two"])]
     assert split[0].signature == "ENT_UNKNOWN_FIELD: accept:A one; accept:B two [missing]"

@@ -154,6 +154,9 @@ def overflow_beside_zero(rng: random.Random, file: File) -> None:
     entry.reshape(large)
 
 
+_DIVISORS = [n for n in range(2, 300) if all(n % k for k in range(2, 18) if k < n)]
+
+
 @fault("OFF-05", "SHP-05", "SHP-10")
 def shape_wraps_at_32_bits(rng: random.Random, file: File) -> None:
     """Write a shape that is right only when cut to 32 bits."""
@@ -166,24 +169,24 @@ def shape_wraps_at_32_bits(rng: random.Random, file: File) -> None:
         entry.reshape([entry.shape[0] + 2**32, *entry.shape[1:]])
     else:
         shapes = [[65536, 65536], [2**31, 2], [65536, 65536, max(want, 1)], [2**32 + want, 1]]
-        shapes += [[32768, 32768, 4], [16384, 16384, 16], _factors(2**32 + want)]
+        shapes += [[32768, 32768, 4], [16384, 16384, 16], _small_dimensions(rng, want)]
         entry.reshape(rng.choice(shapes))
 
 
-def _factors(number: int) -> list[int]:
-    """Return small dimensions whose product is a number, as far as small divisors do."""
-    out: list[int] = []
-    for divisor in (2, 3, 5, 7, 11, 13, 17, 19, 641):
-        while number % divisor == 0 and (number > 65535 or not out) and len(out) < 24:
-            out.append(divisor)
-            number //= divisor
-    small = [number]
-    for divisor in out:
-        if small[-1] * divisor < 65536:
-            small[-1] *= divisor
-        else:
-            small.append(divisor)
-    return small
+def _small_dimensions(rng: random.Random, want: int) -> list[int]:
+    """Return dimensions below 2^16 whose product is ``want`` when cut to 32 bits, and larger uncut."""
+    for _ in range(40):
+        rest, shape = rng.randrange(1, 256) * 2**32 + want, [1]
+        for divisor in _DIVISORS:
+            while rest % divisor == 0:
+                rest //= divisor
+                if shape[-1] * divisor < 65536:
+                    shape[-1] *= divisor
+                else:
+                    shape.append(divisor)
+        if rest < 65536:
+            return [*shape, rest]
+    return [65536, 65536]
 
 
 @fault("OFF-01")
