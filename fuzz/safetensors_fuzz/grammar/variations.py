@@ -56,6 +56,9 @@ def space_between_tokens(rng: random.Random, file: File) -> None:
         elif type(value) is Arr:
             if rng.random() < share:
                 value.head = value.head + space
+            for at, item in enumerate(value.items):
+                if type(item) is bytes and rng.random() < share:
+                    value.items[at] = rng.choice((space + item, item + space))
             todo.extend(value.items)
 
 

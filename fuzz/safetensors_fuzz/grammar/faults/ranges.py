@@ -295,7 +295,8 @@ def hole_by_removal(rng: random.Random, file: File) -> None:
 def trailing(rng: random.Random, file: File) -> None:
     """Add bytes behind the last tensor."""
     copy = file.render()
-    tails = (b"\x00", b"\n", b"\x00" * 8, b"\x00" * 4096, *MAGIC, file.data[-1:] or b"x")
+    to_boundary = bytes(-len(copy) % rng.choice((8, 8, 64))) or b"\x00"
+    tails = (b"\x00", to_boundary, b"\n", b"\x00" * 8, b"\x00" * 4096, *MAGIC, file.data[-1:] or b"x")
     tail = rng.choice((*tails, copy if len(copy) < 65536 else copy[:8]))
     file.data += tail
 
