@@ -204,9 +204,14 @@ class Campaign:
             for second, result in others:
                 question = PairQuestion.of(what, first, second)
                 mistake = question.compared(answer, result)
-                if mistake is not None:
-                    both = Examiner([first, second], step, self.settings.profile)
-                    self._recorder.wrong(both, question, mistake)
+                if mistake is None:
+                    continue
+                both = Examiner([first, second], step, self.settings.profile)
+                instead = question.instead(mistake, both)
+                told = [(both, question, mistake)] if instead is None else instead
+                for examiner, about, wrong in told:
+                    self._recorder.wrong(examiner, about, wrong)
+                both.close()
 
     def _count(self, what: FileQuestion) -> None:
         stages = self.tally.stages

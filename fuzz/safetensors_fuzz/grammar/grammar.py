@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
-from . import variations
+from . import extent, variations
 from .faults import MUTATIONS, Mutation
 from .faults import entries as faults_entries
 from .faults import ranges as faults_ranges
@@ -17,7 +17,7 @@ from .model import File
 from .valid import pick, valid_file
 from .variations import GENERIC
 
-_MODULES = (faults_text, faults_entries, faults_ranges, variations)
+_MODULES = (faults_text, faults_entries, faults_ranges, variations, extent)
 MOST_FAULTS = 2
 """Most faults of one input, so that causes stay apart."""
 GENERIC_SHARE = 0.12
@@ -26,9 +26,11 @@ POOL_SHARE = 0.3
 """Part of the inputs that are made of earlier ones."""
 _ADVERSE = (0, 0, 1, 1, 1, 1, 1, 2)
 _TRIES = 8
+RARELY = 20
+"""How many times an ordinary variation comes up for one that is rare."""
 BASES = 256
 """Fresh valid files at hand at a time: making one takes five times as long as copying it."""
-_EARLY = ("FRM-", "LIM-01", "HDR-01", "HDR-02", "HDR-03", "HDR-05", "HDR-06", "HDR-07", "HDR-14", "HDR-15")
+_EARLY = ("FRM-", "LIM-01", "HDR-01", "HDR-02", "HDR-03", "HDR-05", "HDR-06", "HDR-14", "HDR-15")
 """Rules whose faults end a reading before it has seen an entry: they come up a third as often as others."""
 
 
@@ -55,6 +57,12 @@ def allowed() -> tuple[Mutation, ...]:
     return tuple(m for m in mutations() if m.valid)
 
 
+@cache
+def company() -> tuple[Mutation, ...]:
+    """Return the variations, each as often as it is to come up."""
+    return tuple(m for m in allowed() for _ in range(1 if m.rare else RARELY))
+
+
 def early(rule: str) -> bool:
     """True for a rule whose breach ends a reading before it has seen an entry."""
     return rule.startswith(_EARLY)
@@ -72,7 +80,7 @@ class Grammar:
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
         self._rules = _weighed()
-        self._allowed = allowed()
+        self._allowed = company()
         self._bases: list[File] = []
         self._given = 0
 

@@ -38,9 +38,10 @@ from .valid import content, entry_tree, metadata_tree, pad, plain_name
 def space_between_tokens(rng: random.Random, file: File) -> None:
     """Put whitespace where JSON allows it."""
     root = header(file)
-    space = rng.choice(words.SPACES)
+    space, share = rng.choice(words.SPACES), rng.choice((0.1, 1.0))
+    if rng.random() < 0.1:  # longer than a reader looks ahead, in a few places
+        space, share = rng.choice(words.LONG_SPACES), 0.1
     todo: list[Value] = [root]
-    share = rng.choice((0.1, 1.0))
     while todo:
         value = todo.pop()
         if type(value) is Obj:
@@ -55,6 +56,9 @@ def space_between_tokens(rng: random.Random, file: File) -> None:
         elif type(value) is Arr:
             if rng.random() < share:
                 value.head = value.head + space
+            for at, item in enumerate(value.items):
+                if type(item) is bytes and rng.random() < share:
+                    value.items[at] = rng.choice((space + item, item + space))
             todo.extend(value.items)
 
 

@@ -54,12 +54,20 @@ def spellings(number: int) -> tuple[bytes, ...]:
     )  # fmt: skip
 
 
+OTHER_DIGITS = tuple(
+    str.maketrans("0123456789", digits)
+    for digits in ("٠١٢٣٤٥٦٧٨٩", "０１２３４５６７８９", "०१२३४५६७८९", "⁰¹²³⁴⁵⁶⁷⁸⁹", "𝟎𝟏𝟐𝟑𝟒𝟓𝟔𝟕𝟖𝟗")
+)
+"""Digits of other scripts with the same values, some of which other languages read as numbers."""
+
+
 def bad_spellings(number: int) -> tuple[bytes, ...]:
     """Return spellings of a number that JSON does not have (HDR-07)."""
     n = b"%d" % number
     return (
         b"0" + n, b"00", b"+" + n, n + b".", b"." + n, n + b"e", n + b"e+", b"0x" + n, n + b"_0", n + b"L",
-        b"- " + n, b"--" + n, b"-", b"0b1", b"1'0", b"NaN", b"Infinity", b"-Infinity", b"\xd9\xa1",
+        b"- " + n, b"--" + n, b"-", b"0b1", b"1'0", b"NaN", b"Infinity", b"-Infinity",
+        *(str(number).translate(digits).encode() for digits in OTHER_DIGITS),
     )  # fmt: skip
 
 
@@ -76,6 +84,7 @@ BAD_WORDS = (
 """Texts that are no JSON value (HDR-07)."""
 
 SPACES = (b" ", b"\t", b"\n", b"\r", b"  ", b"\r\n", b" \t\n\r")
+LONG_SPACES = (b" " * 65, b"\n" * 70, b"\t" * 130)
 """Whitespace of JSON (HDR-08)."""
 NO_SPACES = (
     b"\x00", b"\x0b", b"\x0c", b"\xc2\xa0", b"\xe2\x80\xa8", b"\xe3\x80\x80", b"\xef\xbb\xbf", b"\x1a",
@@ -141,19 +150,19 @@ SPECIAL_NAMES = frozenset(
 )
 """Names of letters and digits alone that mean something elsewhere (ENT-09, MET-05)."""
 META_KEYS = (
-    b"format", b"", b"a", b"b", b"\xc3\xa9", b"x.y", b"license", b"\\u0041", b"dtype", b"__metadata__",
-    b"shape",
+    b"format", b"", b"a", b"b", b"\xc3\xa9", b"x.y", b"license", b"e\xcc\x81", b"\\u0041", b"dtype",
+    b"__metadata__", b"shape",
 )  # fmt: skip
 ESCAPED = (
     b"\\b", b"\\f", b"\\n", b"\\r", b"\\t", b"\\/", b'\\"', b"\\\\", b"\\u001f", b"\\u007F", b"\\u00e9",
     b"\\u00E9", b"\\uD7FF", b"\\ue000", b"\\uffff", b"\\ud800\\udc00", b"\\udbff\\udfff",
     b"\\uD83D\\uDE00", b"\\uDB40\\uDD00", b"\\ud800\\udfff", b"\\uDBFF\\uDC00", b"\\uabcd", b"\\uEF01",
-    b"\\ud89a\\udf23", b"\\uDA67\\udeBC", b"\\uD945\\uddef",
+    b"\\ud89a\\udf23", b"\\uDA67\\udeBC", b"\\uD945\\uddef", b"\\ud83d\\uDE00",
 )  # fmt: skip
 """Strings written with each escape that there is, and with both halves of surrogate pairs (HDR-15)."""
 META_VALUES = (
     b"pt", b"", b"np", b"{}", b"null", b"\xf0\x9f\x98\x80", b"\\u0000", b"a\\nb", b'\\"q\\"',
-    b"x" * 300, *ESCAPED,
+    b"x" * 300, b'{\\"a\\": [1, 2]}', b"[1, 2]", b" 1.0 ", b"e\xcc\x81", *ESCAPED,
 )  # fmt: skip
 """Keys and values of metadata between their quotes (MET-03, MET-04, MET-09)."""
 UNKNOWN_FIELDS = (b'"x"', b'""', b'"strides"', b'"__metadata__"', b'"w"', b'"dtype\\u0020"', b'"\xc3\xa9"')

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import permutations
-from typing import Any
+from typing import Any, Literal
 
 from safetensors_conformance.worker.outcome import StepResult
 from safetensors_corpus.judging.content import FIELDS, Difference, first_difference
@@ -16,9 +17,10 @@ from safetensors_reference.rules.book import rule_book
 from safetensors_reports.differences.signatures import signature_of
 
 from ..findings.finding import AGREEMENT
-from .expectation import FileQuestion, kind_of_part, misreads
-from .question import Cause, Examiner, Mistake, Question
+from .expectation import FileQuestion, kind_of_part
+from .question import Cause, Examiner, Mistake, Question, unknown
 from .subjects import Subject
+from .twin import valid_twin
 
 VECTOR = {"a": "accept:0", "b": "accept:1"}
 
@@ -98,9 +100,49 @@ class PairQuestion(FileQuestion):
         """Ask both."""
         if self.due != "open":
             return None
-        path = examiner.path(self.data)
-        one, other = (s.answer(self.data, path, examiner.step) for s in (self.first, self.second))
-        return self.compared(one, other)
+        mistake = self.compared(*self._answers(self.data, examiner))
+        return None if mistake is None or self._on_twin(mistake, examiner) == "the same" else mistake
+
+    def _answers(self, data: bytes, examiner: Examiner) -> tuple[StepResult, StepResult]:
+        path = examiner.path(data)
+        one, other = (s.answer(data, path, examiner.step) for s in (self.first, self.second))
+        return one, other
+
+    @cached_property
+    def twin(self) -> FileQuestion | None:
+        """The valid file nearest to this one, None where there is none that everybody must accept."""
+        data = valid_twin(self.data)
+        twin = None if data is None else super().about(data)
+        return twin if twin is not None and twin.due == "accept" else None
+
+    def _on_twin(self, mistake: Mistake, examiner: Examiner) -> Literal["the same", "another", "none", ""]:
+        """Return which difference the two have on the valid twin; empty where it tells nothing."""
+        if self.twin is None:
+            return ""
+        one, other = self._answers(self.twin.data, examiner)
+        if one.outcome != "accept" or other.outcome != "accept":
+            return ""
+        again = self.compared(one, other)
+        if again is None:
+            return "none"
+        return "the same" if again.kind == mistake.kind else "another"
+
+    def instead(
+        self, mistake: Mistake, examiner: Examiner
+    ) -> list[tuple[Examiner, FileQuestion, Mistake]] | None:
+        """Return what is wrong about the answers to the valid twin, None where that does not differ so.
+
+        Where it does a choice has no part in it, and whoever misreads the valid file is told of instead.
+        """
+        twin = self.twin
+        if twin is None or self._on_twin(mistake, examiner) != "the same":
+            return None
+        out = []
+        for subject, answer in zip(examiner.subjects, self._answers(twin.data, examiner), strict=True):
+            wrong = twin.wrong(answer, subject.lacks)
+            if wrong is not None:
+                out.append((Examiner([subject], examiner.step, examiner.profile), twin, wrong))
+        return out
 
     def compared(self, one: StepResult, other: StepResult) -> Mistake | None:
         """Return what the answer of the second makes of that of the first."""
@@ -136,20 +178,23 @@ class PairQuestion(FileQuestion):
         """Return subject and outcomes as ``stc diff`` writes them, and what differs."""
         return f"{signature_of(self.subject, VECTOR, {'a': name, 'b': self.second.plain})} [{mistake.kind}]"
 
-    def covered(self, name: str, mistake: Mistake) -> tuple[str, ...]:
-        """Return the mark of a reader that misreads valid files in this way: a choice has no part in it."""
-        assert isinstance(mistake, Quarrel)
-        first = kind_of_part(mistake.differences[0].part)
-        return misreads(name, first), misreads(self.second.plain, mistake.kind)
+    def covered(self, name: str, mistake: Mistake) -> tuple[str, ...]:  # noqa: ARG002
+        """Return none: the valid twin is asked each time, so that it does not matter what came before."""
+        return ()
 
     def marks(self, name: str, mistake: Mistake) -> tuple[str, ...]:  # noqa: ARG002
         """Return none: nobody's answer is wrong by itself."""
         return ()
 
-    def cause(self, mistake: Mistake, examiner: Examiner) -> Cause:  # noqa: ARG002
-        """Return the rules broken, or else those of the choices."""
-        book = rule_book().choices
-        return Cause(self.rules or tuple(book[choice].rule for choice in self.choices))
+    def cause(self, mistake: Mistake, examiner: Examiner) -> Cause:
+        """Return the rules broken, or else those of the choices; none where the valid twin tells nothing."""
+        match self._on_twin(mistake, examiner):
+            case "none" | "another":
+                book = rule_book().choices
+                rules = self.rules or tuple(book[choice].rule for choice in self.choices)
+                return Cause(rules, "the two do not differ so on the nearest valid file")
+            case _:
+                return unknown("there is no valid file near to it that both accept, to be asked about")
 
     def got(self, name: str, mistake: Mistake) -> dict[str, str]:
         """Return that both accept, and what either sees differently."""

@@ -184,11 +184,9 @@ class FileQuestion(Question):
         return tuple(f"{name} accepts {rule}" for rule in self.rules) if together else ()
 
     def marks(self, name: str, mistake: Mistake) -> tuple[str, ...]:
-        """Return the mark of a fault that is accepted by itself, or of the part that is misread."""
-        effect = effect_of(mistake.verdict)
-        if effect == "content":
-            return (misreads(name, mistake.kind),)
-        return (f"{name} accepts {self.rules[0]}",) if effect == "accept" and len(self.rules) == 1 else ()
+        """Return the mark of a fault that is accepted by itself."""
+        alone = effect_of(mistake.verdict) == "accept" and len(self.rules) == 1
+        return (f"{name} accepts {self.rules[0]}",) if alone else ()
 
     def repeated(self, mistake: Mistake) -> str:
         """Return the kind of a bad end: the file's faults have often nothing to do with it."""
@@ -218,11 +216,6 @@ class FileQuestion(Question):
         if effect_of(mistake.verdict) != "reject" or not cause.rules:
             return mistake.verdict
         return failure_of("reject", cause.rules[0], "must", "outcome", mistake.text).verdict
-
-
-def misreads(name: str, kind: str) -> str:
-    """Return the mark of somebody who is told to read valid files wrongly in this way."""
-    return f"{name} misreads {kind}"
 
 
 def opinion(data: bytes, profile: ProfileName | None = None, *, likely_valid: bool = False) -> FileQuestion:

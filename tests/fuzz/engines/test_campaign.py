@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,10 @@ from ..samples import ACCEPTS_ALL, READING
 READER = small_reader.READER
 
 
-def fuzzed(subject: Subject, **settings: Any) -> tuple[Tally, list[Finding]]:
+def fuzzed(subject: Subject, start: Sequence[bytes] = (), **settings: Any) -> tuple[Tally, list[Finding]]:
     kept: list[Finding] = []
     chosen = Settings(**{"max_execs": 1500, "profile": "hardened", "shrink_seconds": 2.0, **settings})
-    tally = Campaign([subject], chosen, keep=kept.append).run()
+    tally = Campaign([subject], chosen, keep=kept.append).run(start)
     subject.close()
     return tally, kept
 
@@ -139,8 +139,11 @@ def test_inputs_of_an_earlier_run_come_first() -> None:
 
 
 def test_workers_that_die_are_findings_and_do_not_stop_the_run() -> None:
+    """What follows the one that kills is the seed's; whether any of it kills too does not matter."""
     target = resolve(f"py:{READING}:DiesOnSomeSizes")
-    tally, kept = fuzzed(WorkerSubject(target, ["read"], Limits(10.0)), max_execs=20, shrink_seconds=0.3)
+    subject = WorkerSubject(target, ["read"], Limits(10.0))
+    deadly = bytes(9)
+    tally, kept = fuzzed(subject, [deadly], max_execs=20, shrink_seconds=0.1)
     assert tally.execs == 20
     assert {f.verdict for f in kept} == {"unsafe"}
     assert all(f.size % 16 == 9 for f in kept)
@@ -171,8 +174,10 @@ def test_two_that_accept_what_is_open_and_see_other_things_are_a_finding() -> No
 
     subjects = [CallSubject("one", ignoring.content), CallSubject("two", other)]
     kept: list[Finding] = []
+    header = b'{"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"strides":[1]}}'
+    start = [len(header).to_bytes(8, "little") + header + b"x"]
     chosen = Settings(max_execs=800, shrink_seconds=1.0)
-    Campaign(subjects, chosen, keep=kept.append).run()
+    Campaign(subjects, chosen, keep=kept.append).run(start)
     split = [f for f in kept if f.expected.startswith("the same content")]
     assert [(f.verdict, sorted(f.got)) for f in split] == [("deviation:content", ["one", "two"])]
     assert split[0].signature == "ENT_UNKNOWN_FIELD: accept:A one; accept:B two [missing]"

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,16 @@ from safetensors_conformance.worker.outcome import StepResult
 from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus.author.file import FileBuilder
 from safetensors_corpus.broken.correct import reader as small_reader
-from safetensors_corpus.judging.content import Difference
+from safetensors_corpus.broken.correct.json import Refused
+from safetensors_corpus.judging.content import Difference, first_difference
 from safetensors_fuzz.after.replay import ReplayError, exit_status, failure, replay
 from safetensors_fuzz.cli.findings import replay as command
 from safetensors_fuzz.engines.campaign import Campaign
 from safetensors_fuzz.findings.finding import AGREEMENT, ENTRY, Finding
 from safetensors_fuzz.findings.folder import DOCUMENT, load, name_of_test, write
-from safetensors_fuzz.loop.cross_check import differences, quarrels
+from safetensors_fuzz.loop.cross_check import PairQuestion, differences, quarrels
+from safetensors_fuzz.loop.expectation import opinion
+from safetensors_fuzz.loop.question import Cause, Examiner
 from safetensors_fuzz.loop.recorder import Settings
 from safetensors_fuzz.loop.subjects import CallSubject
 from safetensors_reports.audit.inputs import AuditError, load_fuzz_finding
@@ -51,11 +54,13 @@ def strided(content: Content, data: bytes) -> None:
         content["tensors"] = []
 
 
-def splits_of(*subjects: CallSubject, execs: int = 800) -> tuple[list[Finding], list[Finding]]:
-    """Fuzz subjects together; return the findings of splits and the others."""
+def splits_of(
+    *subjects: CallSubject, execs: int = 800, seed: int = 1, start: Sequence[bytes] = ()
+) -> tuple[list[Finding], list[Finding]]:
+    """Fuzz subjects together, with ``start`` first; return the findings of splits and the others."""
     kept: list[Finding] = []
-    chosen = Settings(max_execs=execs, shrink_seconds=0.5)
-    Campaign(subjects, chosen, keep=kept.append).run()
+    chosen = Settings(max_execs=execs, shrink_seconds=0.5, seed=seed)
+    Campaign(subjects, chosen, keep=kept.append).run(start)
     return [f for f in kept if f.split], [f for f in kept if not f.split]
 
 
@@ -88,6 +93,67 @@ def test_a_tensor_that_one_always_leaves_out_is_no_surplus_of_the_other() -> Non
         assert "valid: accept:A lax; accept:B reference [missing]" in [f.signature for f in others]
 
 
+def without_metadata(content: Content) -> None:
+    content["metadata"] = None
+
+
+def turned(content: Content) -> None:
+    for row in content["tensors"]:
+        row["shape"] = row["shape"][::-1]
+
+
+def first_alone(content: Content) -> None:
+    content["tensors"] = content["tensors"][:1]
+
+
+@pytest.mark.by_day(4)
+@pytest.mark.parametrize("seed", range(1, 21))
+def test_no_choice_is_charged_with_what_a_valid_file_shows_whatever_came_before(seed: int) -> None:
+    sound = CallSubject("sound", small_reader.IGNORING.content)
+    lies = {"metadata": without_metadata, "shape": turned, "missing": first_alone}
+    for number, (part, lie) in enumerate(lies.items()):
+        pair = [CallSubject("lax", reading(lie)), sound]
+        splits, others = splits_of(*(pair[::-1] if (seed + number) % 2 else pair), execs=400, seed=seed)
+        assert splits == []
+        assert [f.signature for f in others] == [f"valid: accept:A lax; accept:B reference [{part}]"]
+
+
+UNKNOWN = b'{"w":{"dtype":"U8","strides":[1],"shape":[1],"data_offsets":[0,1]}}'
+FRAMED = len(UNKNOWN).to_bytes(8, "little") + UNKNOWN + b"x"
+
+
+def cause_of(one: CallSubject, other: CallSubject, data: bytes = FRAMED) -> Cause | None:
+    """Return what a split over a file is charged with, None for no split."""
+    examiner = Examiner([one, other], "read", None)
+    question = PairQuestion.of(opinion(data), one, other)
+    mistake = question.examined(examiner)
+    cause = None if mistake is None else question.cause(mistake, examiner)
+    examiner.close()
+    return cause
+
+
+def test_a_split_is_charged_to_the_choice_where_the_two_agree_on_the_valid_twin() -> None:
+    sound = CallSubject("sound", small_reader.IGNORING.content)
+
+    def other(data: bytes) -> Mapping[str, Any]:
+        content = small_reader.IGNORING.content(data)
+        strided(content, data)
+        return content
+
+    cause = cause_of(CallSubject("lax", other), sound)
+    assert cause == Cause(("ENT-04",), "the two do not differ so on the nearest valid file")
+
+    def refusing(data: bytes) -> Mapping[str, Any]:
+        if b'"strides"' not in data:
+            raise Refused("no strides")
+        return other(data)
+
+    cause = cause_of(CallSubject("moody", refusing), sound)
+    assert cause is not None
+    assert cause.rules == ()
+    assert cause.words.startswith("not known: there is no valid file near to it that both accept")
+
+
 class AtOpen(CallSubject):
     """Is asked for two steps, and says nothing when it opens."""
 
@@ -105,7 +171,7 @@ def test_each_step_is_held_against_the_same_step() -> None:
     pair = [AtOpen("lib==1", small_reader.IGNORING.content), AtOpen("lib==2", other)]
     for subject in pair:
         subject.steps = ("open", "read")
-    splits, _ = splits_of(*pair)
+    splits, _ = splits_of(*pair, start=[FRAMED])
     assert [(f.step, f.signature) for f in splits] == [
         ("read", "ENT_UNKNOWN_FIELD: accept:A lib==1; accept:B lib==2 [missing]")
     ]
@@ -122,6 +188,26 @@ def test_what_one_does_not_tell_is_not_compared(untold: dict[str, Any]) -> None:
         Difference("missing", 'tensor "w" is missing'),
         Difference("missing", 'tensor "v" is missing'),
     )
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["no map", "nothing told"])
+def test_an_empty_map_and_no_metadata_are_no_difference(told: bool) -> None:
+    """MET-03 leaves open whether they are told apart, and so does the judge of the corpus."""
+    empty = StepResult("accept", tensors=[ROW], metadata={}, has_metadata=True)
+    none = StepResult("accept", tensors=[ROW], metadata=None, has_metadata=told)
+    some = StepResult("accept", tensors=[ROW], metadata={"a": ""}, has_metadata=True)
+    assert differences(empty, none) is None
+    assert differences(none, empty) is None
+    for answer in (empty, none):
+        expected = {"tensors": [ROW], "metadata": answer.metadata}
+        assert first_difference(expected, empty) is None
+        assert first_difference(expected, none) is None
+        found = first_difference(expected, some)
+        assert found is not None
+        assert found.part == "metadata"
+    found_both = differences(empty, some)
+    assert found_both is not None
+    assert found_both[0].part == "metadata"
 
 
 def test_a_difference_is_told_of_either_side() -> None:

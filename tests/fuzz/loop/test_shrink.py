@@ -99,3 +99,25 @@ def test_most_inputs_shrink_to_a_hundred_bytes(seed: int) -> None:
             assert len(small) <= len(data)
             sizes.append(len(small))
     assert median(sizes) <= 100
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_range_that_runs_backwards_shrinks_alone_beside_two_others(place: int) -> None:
+    """Its size is right only where subtraction wraps at 64 bits, so shape and range cannot shrink apart."""
+    builder = FileBuilder()
+    for at, name in enumerate(("aa", "bb", "cc")):
+        if at == place:
+            builder.tensor(name, "U8", [2**64 - 8], b"", begin=12, end=4)
+        else:
+            builder.tensor(name, "F32", [2])
+    data = builder.render()
+
+    def wraps(other: bytes) -> bool:
+        found = [e for e in entries(parse(other)) if e.begin > e.end]
+        return "OFF-03" in codes(other) and any((e.end - e.begin) % 2**64 == prod(e.shape) for e in found)
+
+    assert wraps(data)
+    small = shrink(data, wraps, seconds=20)
+    assert wraps(small)
+    assert len(entries(parse(small))) == 1
+    assert len(small) < 114

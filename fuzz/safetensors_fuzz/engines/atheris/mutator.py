@@ -7,7 +7,7 @@ from collections.abc import Callable
 from math import prod
 
 from ...grammar.entries import entries
-from ...grammar.grammar import MOST_FAULTS, Grammar, allowed
+from ...grammar.grammar import MOST_FAULTS, Grammar, company
 from ...grammar.model import Arr, File, Obj, Value, copy, parse
 from ...grammar.valid import pick
 from ...grammar.variations import GENERIC
@@ -87,7 +87,7 @@ class Mutator:
                 grammar.break_one(file)
             else:
                 for _ in range(_TRIES):
-                    if pick(rng, allowed()).apply(rng, file):
+                    if pick(rng, company()).apply(rng, file):
                         break
         except (ArithmeticError, LookupError, MemoryError, RecursionError, ValueError):
             # The grammar's changes are written for its own files; these may hold anything.

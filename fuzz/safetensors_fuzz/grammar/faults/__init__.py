@@ -23,12 +23,14 @@ class Mutation:
         rules: ids of the rules it aims at.
         change: see ``Change``.
         valid: whether a valid file stays valid.
+        rare: whether it costs so much time that it is to come up rarely.
     """
 
     name: str
     rules: tuple[str, ...]
     change: Change
     valid: bool
+    rare: bool = False
 
     def apply(self, rng: random.Random, file: File) -> bool:
         """Change a file in place; return False when there is nothing in it to change."""
@@ -47,19 +49,21 @@ def fault(*rules: str) -> Callable[[Change], Change]:
     return _register(rules, valid=False)
 
 
-def variation(*rules: str) -> Callable[[Change], Change]:
+def variation(*rules: str, rare: bool = False) -> Callable[[Change], Change]:
     """Register a change that ``rules`` allow: a reader must not be troubled by it."""
-    return _register(rules, valid=True)
+    return _register(rules, valid=True, rare=rare)
 
 
-def mutation(change: Change, rules: tuple[str, ...] = (), *, valid: bool = False) -> Mutation:
+def mutation(
+    change: Change, rules: tuple[str, ...] = (), *, valid: bool = False, rare: bool = False
+) -> Mutation:
     """Return a change under the name of its function."""
-    return Mutation(change.__name__.replace("_", "-"), rules, change, valid)
+    return Mutation(change.__name__.replace("_", "-"), rules, change, valid, rare)
 
 
-def _register(rules: tuple[str, ...], *, valid: bool) -> Callable[[Change], Change]:
+def _register(rules: tuple[str, ...], *, valid: bool, rare: bool = False) -> Callable[[Change], Change]:
     def enter(change: Change) -> Change:
-        MUTATIONS.append(mutation(change, rules, valid=valid))
+        MUTATIONS.append(mutation(change, rules, valid=valid, rare=rare))
         return change
 
     return enter

@@ -154,6 +154,9 @@ def overflow_beside_zero(rng: random.Random, file: File) -> None:
     entry.reshape(large)
 
 
+_DIVISORS = [n for n in range(2, 300) if all(n % k for k in range(2, 18) if k < n)]
+
+
 @fault("OFF-05", "SHP-05", "SHP-10")
 def shape_wraps_at_32_bits(rng: random.Random, file: File) -> None:
     """Write a shape that is right only when cut to 32 bits."""
@@ -165,9 +168,25 @@ def shape_wraps_at_32_bits(rng: random.Random, file: File) -> None:
     elif how == 1 and entry.shape:
         entry.reshape([entry.shape[0] + 2**32, *entry.shape[1:]])
     else:
-        entry.reshape(
-            rng.choice(([65536, 65536], [2**31, 2], [65536, 65536, max(want, 1)], [2**32 + want, 1]))
-        )
+        shapes = [[65536, 65536], [2**31, 2], [65536, 65536, max(want, 1)], [2**32 + want, 1]]
+        shapes += [[32768, 32768, 4], [16384, 16384, 16], _small_dimensions(rng, want)]
+        entry.reshape(rng.choice(shapes))
+
+
+def _small_dimensions(rng: random.Random, want: int) -> list[int]:
+    """Return dimensions below 2^16 whose product is ``want`` when cut to 32 bits, and larger uncut."""
+    for _ in range(40):
+        rest, shape = rng.randrange(1, 256) * 2**32 + want, [1]
+        for divisor in _DIVISORS:
+            while rest % divisor == 0:
+                rest //= divisor
+                if shape[-1] * divisor < 65536:
+                    shape[-1] *= divisor
+                else:
+                    shape.append(divisor)
+        if rest < 65536:
+            return [*shape, rest]
+    return [65536, 65536]
 
 
 @fault("OFF-01")
@@ -216,7 +235,10 @@ def data_cut(rng: random.Random, file: File) -> None:
     """Cut bytes off the end of the file."""
     if not file.data or file.raw is not None:
         raise NoPlaceError
-    file.data = file.data[: -rng.choice((1, 1, 2, 4, 8, len(file.data)))]
+    by = rng.choice((1, 1, 2, 4, 8, len(file.data)))
+    if rng.random() < 0.3:  # to where a block of the file ends
+        by = (8 + len(file.header()) + len(file.data)) % rng.choice((64, 512, 512, 4096)) or by
+    file.data = file.data[: -min(by, len(file.data))]
 
 
 @fault("OFF-13")
@@ -272,9 +294,10 @@ def hole_by_removal(rng: random.Random, file: File) -> None:
 @fault("OFF-08", "FRM-01")
 def trailing(rng: random.Random, file: File) -> None:
     """Add bytes behind the last tensor."""
-    tail = rng.choice(
-        (b"\x00", b"\n", b"\x00" * 8, b"\x00" * 4096, *MAGIC, file.data[-1:] or b"x", file.render())
-    )
+    copy = file.render()
+    to_boundary = bytes(-len(copy) % rng.choice((8, 8, 64))) or b"\x00"
+    tails = (b"\x00", to_boundary, b"\n", b"\x00" * 8, b"\x00" * 4096, *MAGIC, file.data[-1:] or b"x")
+    tail = rng.choice((*tails, copy if len(copy) < 65536 else copy[:8]))
     file.data += tail
 
 

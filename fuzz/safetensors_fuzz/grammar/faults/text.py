@@ -12,6 +12,7 @@ from ..entries import (
     framed,
     header,
     into_string,
+    leaves,
     members,
     metadata,
     numbers,
@@ -152,6 +153,8 @@ def more_behind(rng: random.Random, file: File) -> None:
 
 
 def _padding(rng: random.Random, file: File, junk: bytes) -> None:
+    if rng.random() < 0.05:
+        file.padding = file.padding.ljust(rng.choice((64, 520, 4200, 8300)))
     blanks = len(file.padding)
     at = rng.choice((0, blanks, rng.randint(0, blanks)))
     file.padding = b" " * at + junk + b" " * (blanks - at)
@@ -193,7 +196,7 @@ def comma_too_many(rng: random.Random, file: File) -> None:
     tree = one(rng, trees(file))
     where = rng.randrange(3)
     if where == 0:
-        tree.foot = b"," + tree.foot
+        tree.foot = b"," + rng.choice((b"", b"", b" ", b"\n")) + tree.foot
     elif where == 1:
         tree.head += b","
     elif type(tree) is Arr:
@@ -257,6 +260,16 @@ def value_spelled_badly(rng: random.Random, file: File) -> None:
     holder, place, value = some_leaf(rng, file)
     number = value.strip().isdigit() and rng.random() >= 0.3
     holder[place] = rng.choice(words.bad_spellings(int(value.strip()[:20])) if number else words.BAD_WORDS)
+
+
+@fault("HDR-07")
+def number_spelled_badly(rng: random.Random, file: File) -> None:
+    """Spell a dimension or an offset as JSON does not: zeros in front, digits of other scripts."""
+    spots = [(holder, place) for holder, place in leaves(file) if text(holder[place]).strip().isdigit()]
+    holder, place = one(rng, spots)
+    number = text(holder[place]).strip()[:20]
+    zeros = b"0" * rng.choice((1, 1, 2, 20)) + number
+    holder[place] = zeros if rng.random() < 0.5 else rng.choice(words.bad_spellings(int(number)))
 
 
 @fault("HDR-07")

@@ -1,0 +1,197 @@
+"""What the grammar makes of resemblance and extent: that it does, how often, and that it stays affordable."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from safetensors_corpus.broken.correct.json import Refused
+from safetensors_corpus.broken.correct.reader import READER
+from safetensors_fuzz.grammar.entries import numbers
+from safetensors_fuzz.grammar.faults import MUTATIONS, Mutation
+from safetensors_fuzz.grammar.grammar import RARELY, Grammar, allowed, company
+from safetensors_fuzz.grammar.model import File, Obj
+from safetensors_fuzz.grammar.valid import entry_tree
+from safetensors_fuzz.grammar.vocabulary import bad_spellings
+from safetensors_fuzz.loop.expectation import opinion
+from safetensors_fuzz.loop.subjects import content
+from safetensors_reference import Header, explain
+
+COUNT = 4_000
+RARE = ("header-of-many-pages", "hundreds-of-tensors", "large-tensor", "rank-beyond-eight")
+
+
+@dataclass(frozen=True)
+class Made:
+    """A valid file of the grammar, as the strict reader sees it."""
+
+    data: bytes
+    header: Header
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.header.tensors)
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        return [tuple(tensor.shape) for tensor in self.header.tensors.values()]
+
+    @property
+    def length(self) -> int:
+        """Bytes of the header."""
+        return self.header.data_start - 8
+
+
+@pytest.fixture(scope="module")
+def files() -> list[Made]:
+    grammar = Grammar(random.Random(17))
+    out = []
+    for _ in range(COUNT):
+        data = grammar.fresh().render()
+        header = explain(data).header
+        assert header is not None
+        out.append(Made(data, header))
+    return out
+
+
+def fewer(names: list[str], how: Callable[[str], str]) -> bool:
+    return len({how(name) for name in names}) < len(names)
+
+
+PROPERTIES: dict[str, tuple[Callable[[Made], object], float, float]] = {
+    "two names of one normal form": (
+        lambda m: fewer(m.names, lambda n: unicodedata.normalize("NFKC", n)), 0.003, 0.03),
+    "two names but for case": (lambda m: fewer(m.names, str.casefold), 0.002, 0.03),
+    "a name that begins with another": (
+        lambda m: any(a and a != b and b.startswith(a) for a in m.names[:9] for b in m.names[:9]), 0.01, 0.1),
+    "names alike in 15 characters": (lambda m: fewer(m.names, lambda n: n[:15]), 0.001, 0.03),
+    "a metadata key that names a tensor": (
+        lambda m: set(m.names) & set(m.header.metadata or {}), 0.005, 0.05),
+    "a dimension beyond 2^53": (lambda m: any(d > 2**53 for s in m.shapes for d in s), 0.007, 0.05),
+    "a dimension beyond 2^53 beside a zero": (
+        lambda m: any(0 in s and max(s) > 2**53 for s in m.shapes), 0.007, 0.05),
+    "a header text of 512 bytes, or with the length before it": (
+        lambda m: m.length in (504, 512) and m.data[m.length + 7 :][:1] == b"}", 0.003, 0.03),
+    "a header of 65,535 bytes or more": (lambda m: m.length >= 65_535, 0.0002, 0.004),
+    "a header of 99,992 bytes or more": (lambda m: m.length >= 99_992, 0.0002, 0.004),
+    "a tensor of 65,535 bytes or more": (
+        lambda m: any(t.end - t.begin >= 65_535 for t in m.header.tensors.values()), 0.0002, 0.004),
+    "more than 255 tensors": (lambda m: len(m.names) > 255, 0.0002, 0.004),
+    "more than eight dimensions": (lambda m: any(len(s) > 8 for s in m.shapes), 0.0002, 0.004),
+    "a text of 64 characters or more": (
+        lambda m: any(len(n) >= 64 for n in [*m.names, *(m.header.metadata or {})]), 0.02, 0.2),
+    "an empty metadata map": (lambda m: m.header.metadata == {}, 0.03, 0.15),
+}  # fmt: skip
+"""What to look for, and the least and the greatest part of valid files that are to have it."""
+
+
+@pytest.mark.parametrize("words", PROPERTIES)
+def test_the_grammar_makes_it_and_not_too_often(words: str, files: list[Made]) -> None:
+    holds, least, most = PROPERTIES[words]
+    share = sum(bool(holds(made)) for made in files) / COUNT
+    assert least <= share <= most
+
+
+def test_the_expected_content_is_what_another_reader_sees(files: list[Made]) -> None:
+    """The small reader shares neither code nor tables with the strict one."""
+    special = [m for m in files if any(PROPERTIES[w][0](m) for w in PROPERTIES)][:300]
+    assert len(special) == 300
+    for made in special:
+        seen = READER.content(made.data)
+        expected = content(made.data, made.header)
+        assert seen["tensors"] == expected["tensors"]
+        assert (seen["metadata"] or {}) == (expected["metadata"] or {})
+        assert opinion(made.data, "hardened").due == "accept"
+
+
+def test_what_takes_long_comes_up_rarely() -> None:
+    often = Counter(mutation.name for mutation in company())
+    assert {name for name, count in often.items() if count == 1} == set(RARE)
+    assert {count for name, count in often.items() if name not in RARE} == {RARELY}
+    assert set(often) == {mutation.name for mutation in allowed()}
+
+
+def test_inputs_stay_small_in_all_but_a_few_cases(files: list[Made]) -> None:
+    assert sum(len(made.data) > 8192 for made in files) / COUNT < 0.01
+    assert max(len(made.data) for made in files) < 200_000
+
+
+def named(name: str) -> Mutation:
+    return next(mutation for mutation in MUTATIONS if mutation.name == name)
+
+
+def one_tensor() -> File:
+    return File(Obj([[b'"a"', entry_tree(b"U8", [2, 6], 0, 12)]]), bytes(12))
+
+
+def test_numbers_are_spelled_with_digits_of_other_scripts_and_zeros_in_front() -> None:
+    """They have the value of the number, so that who reads them sees nothing wrong."""
+    texts = [text.decode() for text in bad_spellings(6)]
+    foreign = [text for text in texts if text.isdigit() and not text.isascii()]
+    assert len(foreign) >= 4
+    assert {unicodedata.digit(text) for text in foreign} == {6}
+    rng, seen = random.Random(1), Counter[str]()
+    for _ in range(400):
+        file = one_tensor()
+        assert named("number-spelled-badly").apply(rng, file)
+        data = file.render()
+        assert {fault.rule for fault in explain(data).faults} & {"HDR-01", "HDR-07"}
+        with pytest.raises(Refused):
+            READER.content(data)
+        text = file.header().decode()
+        seen["zeros, not first"] += bool(re.search(r",0+[0-9]", text))
+        seen["foreign"] += any(char.isdigit() and not char.isascii() for char in text)
+    assert min(seen["zeros, not first"], seen["foreign"]) > 20
+
+
+def test_small_dimensions_wrap_at_32_bits_to_the_right_number() -> None:
+    rng, found = random.Random(1), 0
+    for _ in range(900):
+        file = one_tensor()
+        named("shape-wraps-at-32-bits").apply(rng, file)
+        shape = json.loads(file.header())["a"]["shape"]
+        total = 1
+        for dim in shape:
+            total *= dim
+        assert total != 12
+        found += max(shape) < 65536 and total % 2**32 == 12
+    assert found > 5
+
+
+@pytest.mark.parametrize("name", ["near-twin", "near-keys", "long-text"])
+def test_what_is_put_in_does_not_replace_what_was_there(name: str) -> None:
+    """A changed file has the tensors of before, with the bytes and shapes of before, and perhaps one more."""
+    rng, changed = random.Random(2), 0
+    for _ in range(200):
+        file = one_tensor()
+        changed += named(name).apply(rng, file)
+        header = explain(file.render()).header
+        assert header is not None
+        rows = [(tensor.dtype, tuple(tensor.shape), tensor.begin) for tensor in header.tensors.values()]
+        assert ("U8", (2, 6), 0) in rows
+        assert len(rows) <= 2
+    assert changed > 100
+
+
+def test_a_wide_dimension_is_read_exactly() -> None:
+    """Each keeps its digits: a reader that holds numbers as doubles rounds some of them."""
+    rng, rounded = random.Random(3), 0
+    for _ in range(200):
+        file = one_tensor()
+        assert named("wide-dimension").apply(rng, file)
+        header = explain(file.render()).header
+        assert header is not None
+        shape = header.tensors["wide"].shape
+        entry = next(member[1] for member in file.root.members if member[0] == b'"wide"')  # type: ignore[union-attr]
+        assert isinstance(entry, Obj)
+        written = numbers(*shape)
+        assert any(getattr(value, "items", None) == written.items for _, value in entry.members)
+        rounded += any(int(float(dim)) != dim for dim in shape)
+    assert rounded > 30
