@@ -64,19 +64,19 @@ STEPS = {
             "files behind a server",
             "files behind an HTTP server: its adapter has no such step, or its sandbox no network",
         ),
-        Step("device", "device", "tensors on a device"),
         Step(
             "concurrent",
             "share",
             "readers at the same time",
             "several readers of one file at the same time: its adapter has no such step",
         ),
+        Step("device", "device", "tensors on a device"),
     )
 }
 """Step by name, in the order in which an implementation is asked: validate and list, hand out every tensor,
 hand out a part of one, write a file, load through an index, save in shards, hold a file open
-while somebody else changes it, ask a server for a file by ranges, load onto a device, when one is asked for,
-and read in several threads or processes at the same time."""
+while somebody else changes it, ask a server for a file by ranges, read in several threads or processes at the
+same time, and load onto a device, when one is asked for."""
 
 KINDS = {
     kind.name: kind
@@ -88,8 +88,8 @@ KINDS = {
         Kind("sharded", ("sharded",), acts=True),
         Kind("lifecycle", ("lifecycle",), acts=True),
         Kind("remote", ("remote",), acts=True),
-        Kind("resource", ("open",)),
         Kind("concurrent", ("concurrent",), acts=True),
+        Kind("resource", ("open",)),
     )
 }
 """Kind of case by name."""

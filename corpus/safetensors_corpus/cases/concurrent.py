@@ -44,7 +44,7 @@ def rotated(f: ConcurrentBuilder, names: str, count: int) -> None:
 # Threads that share an open file
 
 
-@accepts(THREADS, importance="high", over={**FEW, "thirty-two": 32})
+@accepts(THREADS, importance="high", over={**FEW, "thirty-two": 32, "forty": 40, "sixty-four": 64})
 def threads_same_tensor(f: ConcurrentBuilder, count: int) -> None:
     """Threads ($slug) take the same tensor out of one open file, which nobody has read from before.
 
@@ -150,7 +150,7 @@ def threads_many_rounds(f: ConcurrentBuilder) -> None:
         f.reader(*NAMES[2 * place : 2 * place + 2])
 
 
-@accepts("API-16 DAT-06 API-02", importance="high", over={"one": 1, "all-but-one": 3})
+@accepts("API-16 DAT-06 API-02", importance="high", over={"one": 1, "two": 2, "all-but-one": 3})
 def threads_unknown_name(f: ConcurrentBuilder, count: int) -> None:
     """Of four threads, $slug asks for a name that the file does not have; the others are told as ever.
 
@@ -177,7 +177,16 @@ def threads_closed_meanwhile(f: ConcurrentBuilder, tensors: object) -> None:
         f.reader(name, "d")
 
 
-@accepts(THREADS, over=FEW)
+@accepts("API-10 DAT-06", importance="high")
+def threads_closed_in_the_last_of_many_rounds(f: ConcurrentBuilder) -> None:
+    """Eight threads read small tensors six times, and the file is closed while they do it a last time."""
+    small(f)
+    f.times = 6
+    f.closed = 6
+    rotated(f, NAMES, 8)
+
+
+@accepts(THREADS, over={**FEW, "five": 5})
 def threads_opening_each(f: ConcurrentBuilder, count: int) -> None:
     """Threads ($slug) open the file for themselves, all at once, and take all tensors."""
     small(f)

@@ -97,7 +97,7 @@ def test_a_command_is_split_like_a_shell_splits_it() -> None:
         ("safetensors:flax", "no entry 'flax', only safetensors, safetensors:numpy"),
         ("reference==1.0", "no versions to choose from"),
         ("safetensors==", "unknown implementation"),
-        ("tinygrad==0.8.0", "fits 0.9.0 and newer"),
+        ("tinygrad==0.7.0", "fits 0.8.0 and newer"),
         ("cmd:", "names no program"),
         ("cmd:no-such-program-here", "not found"),
         ("cmd:'unclosed", "No closing quotation"),
@@ -112,9 +112,9 @@ def test_a_selector_that_cannot_work_is_refused_with_advice(selector: str, advic
 
 
 def test_a_version_that_no_adapter_fits_can_be_named_where_it_is_not_run() -> None:
-    target = resolve("tinygrad==0.8.0", however_old=True)
+    target = resolve("tinygrad==0.7.0", however_old=True)
     assert target.environment is not None
-    assert target.environment.version == "0.8.0"
+    assert target.environment.version == "0.7.0"
 
 
 @pytest.mark.parametrize("version", ["0.9.0", "0.9", "0.10.0", "0.9.0.post1"])

@@ -93,9 +93,9 @@ def test_a_reader_of_headers_is_not_asked_for_data() -> None:
     )
 
 
-def test_bytes_that_are_not_the_range_are_wrong_content() -> None:
+def test_bytes_that_are_not_the_range_are_other_content() -> None:
     case = "remote/later-answer-shifted-short-after-2"
-    assert one(small("AnyRange"), case)[0] == "wrong-content"
+    assert one(small("AnyRange"), case)[0] == "deviation:content"
     (verdict,) = judged(small("AnyRange"), [committed().by_id[case]])
     assert [failure.rule for failure in verdict.final.failures] == ["NET-01"]
 

@@ -35,22 +35,22 @@ def tree(folder: Path) -> dict[str, bytes]:
 def test_a_copy_is_the_corpus_with_a_readme(folder: Path, target: Path) -> None:
     result = run("copy", "-c", folder, target)
     assert result.exit_code == 0
-    assert f"{target}: 9 cases of corpus" in result.stdout
+    assert f"{target}: 10 cases of corpus" in result.stdout
     expected = {k: v for k, v in tree(folder).items() if k != "LICENSE"}
     found = tree(target)
     readme = found.pop("README.txt").decode()
     assert found == expected
-    assert "10 cases, complete" in readme
+    assert "11 cases, complete" in readme
     assert "stc corpus verify" in readme
     assert run("verify", target).exit_code == 0
-    assert len(load_manifest(target).cases) == 9
+    assert len(load_manifest(target).cases) == 10
 
 
 def test_a_pattern_takes_only_its_cases_and_their_files(folder: Path, target: Path) -> None:
     assert run("copy", "-c", folder, target, "IDX-04").exit_code == 0
     assert [c.id for c in load_manifest(target).cases] == ["index/absolute"]
     assert {name.split("/")[1] for name in tree(target) if name.startswith("files/")} == {"index"}
-    assert "1 cases, a selection from 10" in (target / "README.txt").read_text()
+    assert "1 cases, a selection from 11" in (target / "README.txt").read_text()
     assert run("verify", target).exit_code == 0
     whole, part = (json.loads((f / "corpus.json").read_text()) for f in (folder, target))
     assert {**whole, "cases": None} == {**part, "cases": None}

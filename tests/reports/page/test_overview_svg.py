@@ -45,7 +45,7 @@ def test_letters_are_those_of_the_report_in_the_order_of_standing() -> None:
         assert f">{who.word}</text>" in rows[place]
         for (kind, known, cases), row in zip(cells, rows[place + 1 :], strict=False):
             assert f">{LETTERS[kind]}</text>" in row
-            assert f"{known} of {cases} cases</title>" in row
+            assert f"{known:,} of {cases:,} cases</title>" in row
         place += 1 + len(cells)
 
 

@@ -28,6 +28,13 @@ def other_tensors_before(f: ShardedBuilder) -> None:
     f.give_each("abcd")
 
 
+@accepts("IDX-17 IDX-19", importance="high", over={"first": ("xab", "cd"), "last": ("ab", "cdy")})
+def one_tensor_more_before(f: ShardedBuilder, shards: tuple[str, ...]) -> None:
+    """An earlier model has as many shards, and in the $slug of them a tensor that the new one has not."""
+    f.earlier(*shards)
+    f.give_each("abcd")
+
+
 @chooses(
     "sharded-earlier-save",
     "IDX-17",
@@ -92,7 +99,11 @@ def other_files(f: ShardedBuilder, names: tuple[str, ...]) -> None:
 
 
 OUTSIDE = "../outside/x.safetensors"
-LEADS = {"parents": OUTSIDE, "absolute": "@ROOT@/outside/x.safetensors"}
+LEADS = {
+    "parents": OUTSIDE,
+    "parents-behind-a-dot": f"./{OUTSIDE}",
+    "absolute": "@ROOT@/outside/x.safetensors",
+}
 
 
 @accepts("IDX-20 IDX-04", importance="critical", over=LEADS, bugs=("FB-100",))
@@ -120,7 +131,7 @@ def index_leads_to_a_new_file(f: ShardedBuilder) -> None:
     f.give_each("abcd")
 
 
-BROKEN = {"cut-off": b'{"weight_map":{"a":', "no-text": b"\xff\xfe\0", "array": b"[]"}
+BROKEN = {"empty": b"", "cut-off": b'{"weight_map":{"a":', "no-text": b"\xff\xfe\0", "array": b"[]"}
 
 
 @accepts("IDX-17", over=BROKEN)

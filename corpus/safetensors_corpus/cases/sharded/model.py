@@ -49,7 +49,7 @@ def limit(f: ShardedBuilder, size: int) -> None:
     f.properties = LIMITED
 
 
-@accepts("IDX-17 IDX-15", over={"101": 101})
+@accepts("IDX-17 IDX-15", over={"101": 101, "100": 100, "112": 112})
 def many_shards(f: ShardedBuilder, count: int) -> None:
     """A model of $value shards; their numbers have as many digits as ever."""
     for number in range(count):
@@ -85,8 +85,24 @@ def tensors_named_like_paths(f: ShardedBuilder) -> None:
     )
 
 
+LIKE_FILES = {
+    "parents": ("..", "../x", "../../outside/x.safetensors", "a"),
+    "shards": ("model.safetensors", "model-00001-of-00002.safetensors", "model.safetensors.index.json", "a"),
+}
+
+
+@accepts("IDX-17 IDX-20 ENT-09", importance="high", over=LIKE_FILES)
+def tensors_with_names_of_files(f: ShardedBuilder, names: tuple[str, ...]) -> None:
+    """Tensors are called like files that a save writes, or like places outside of the folder: $slug."""
+    f.give_each(names)
+
+
 NAMES = {
     "quotes": ('a"b', "c\\d", "a", "b"),
+    "quotes-at-the-ends": ('"a"', "\\", "b\\", '"'),
+    "backslashes": ("layers\\0", "layers\\1", "c", 'd"'),
+    "accents": ("poids.\u00e9", "\u00df", "\u00e4\u00f6\u00fc", "a"),
+    "beyond-the-first-plane": ("\U0001f40d", "\U0001d400", "b", "a"),
     "non-ascii": ("\u00e9", "\u4e2d\u6587", "\U0001f600", "a"),
     "digits-and-dots": ("0", "1.", "..", "a"),
 }
@@ -114,6 +130,17 @@ def metadata(f: ShardedBuilder) -> None:
     """Metadata that are called like members of the index stay below it."""
     f.give_each("abcd")
     f.metadata({"format": "pt", "weight_map": "none", "a": "model.safetensors"})
+
+
+@accepts(
+    "IDX-17 IDX-02 IDX-01",
+    over={"one-key": {"weight_map": "{}"}, "all-members": {"weight_map": "", "metadata": ""}},
+)
+def metadata_like_members(f: ShardedBuilder, mapping: dict[str, str]) -> None:
+    """Metadata of a model of six shards are called like members of the index: $slug."""
+    f.give_each("abcdef")
+    f.max_shard_size = 16
+    f.metadata(mapping)
 
 
 @chooses(

@@ -39,7 +39,7 @@ PIECES: Mapping[str, tuple[bytes, str, str]] = {
     "shell": (b"$(id)`id`;x", "$(id)`id`;x", "what a shell expands"),
     "rightleft": ("\u202e".encode(), "\u202e", "a bidirectional control"),
     "cyrillic": ("\u0430\u0435".encode(), "\u0430\u0435", "Cyrillic letters that look Latin"),
-    "seven": (b"7", "7", "a digit"),
+    "seven": (b"007", "007", "digits behind zeros"),
     "fieldname": (b"dtype", "dtype", "the name of a field"),
 }
 """Level -> spelling in the header, the text, the phrase for titles."""

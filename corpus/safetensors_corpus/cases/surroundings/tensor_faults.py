@@ -654,7 +654,7 @@ _FIELDS = {
     "dtype-twice": _fault(
         "a dtype twice, the first one another",
         "HDR-12",
-        "HDR_DUP_KEY",
+        ("HDR_DUP_KEY", "OFF_SIZE_MISMATCH"),
         declare=_twice("dtype", lambda t: '"F16"' if t.dtype == "BF16" else '"I8"'),
     ),
     "dtype-twice-alike": _fault(
@@ -666,7 +666,7 @@ _FIELDS = {
     "shape-twice": _fault(
         "a shape twice, the first one another",
         "HDR-12",
-        "HDR_DUP_KEY",
+        ("HDR_DUP_KEY", "OFF_SIZE_MISMATCH"),
         declare=_twice("shape", lambda _: "[3]"),
     ),
     "dtype-unknown": _fault(

@@ -129,7 +129,7 @@ AT_ENDS: Levels = {"at": ("infront", "atend")}
 AT_END: Levels = {"at": ("atend",)}
 WHOLE: Levels = {"inside": ("header",), "at": ("atend",), "space": ("nospace",)}
 NOT_JSON = ("HDR_NOT_JSON",)
-CLOSED = ("HDR_NOT_JSON", "HDR_BAD_PADDING", "ENT_UNKNOWN_FIELD")
+CLOSED = ("HDR_NOT_JSON", "HDR_BAD_PADDING", "ENT_UNKNOWN_FIELD", "MET_VALUE_NOT_STRING")
 
 
 def _topic(about: str, broken: Broken, *only: Levels, codes: tuple[str, ...] = NOT_JSON) -> Topic:
