@@ -8,6 +8,8 @@ shares with its parent without knowing it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..author.case import ACCEPT, Options, accepts, chooses, reject
 from ..author.concurrent import ConcurrentBuilder
 
@@ -39,6 +41,12 @@ def rotated(f: ConcurrentBuilder, names: str, count: int) -> None:
     for place in range(count):
         start = place % len(names)
         f.reader(*names[start:], *names[:start])
+
+
+def pages(f: ConcurrentBuilder) -> None:
+    """Four tensors of two memory pages, each of one byte of its own."""
+    for place, name in enumerate("abcd"):
+        f.tensor(name, "U8", [8192], bytes([0x11 * (place + 5)]) * 8192)
 
 
 # Threads that share an open file
@@ -164,13 +172,13 @@ def threads_unknown_name(f: ConcurrentBuilder, count: int) -> None:
         f.reader(name)
 
 
-@accepts("API-10 DAT-06", importance="high", over={"small": small, "large": large})
-def threads_closed_meanwhile(f: ConcurrentBuilder, tensors: object) -> None:
+@accepts("API-10 DAT-06", importance="high", over={"small": small, "two-pages": pages, "large": large})
+def threads_closed_meanwhile(f: ConcurrentBuilder, tensors: Callable[[ConcurrentBuilder], None]) -> None:
     """Three threads read $slug tensors, and the file is closed while they read a second time.
 
     From then on a thread may be refused. What it is handed out is right all the same.
     """
-    (large if tensors is large else small)(f)
+    tensors(f)
     f.times = 3
     f.closed = 2
     for name in "aba":
@@ -268,12 +276,14 @@ def forked_and_parent_goes_on(f: ConcurrentBuilder) -> None:
 
 
 @chooses(FORK, options=FORKED, importance="high", over={"small": small, "large": large})
-def forked_parent_closes_meanwhile(f: ConcurrentBuilder, tensors: object) -> None:
+def forked_parent_closes_meanwhile(
+    f: ConcurrentBuilder, tensors: Callable[[ConcurrentBuilder], None]
+) -> None:
     """The parent closes the file when its children have taken $slug tensors once; they go on.
 
     Memory that all of them share must not be given back by one.
     """
-    (large if tensors is large else small)(f)
+    tensors(f)
     forked(f)
     f.closed = 2
     for name in "aba":

@@ -259,6 +259,13 @@ def names_of_fields(f: FileBuilder) -> None:
         f.tensor(name, "F32", [1])
 
 
+@accepts("ENT-09", over={"zeros-in-front": ("007", "7"), "only-zeros": ("0", "00", "000")})
+def names_of_more_digits(f: FileBuilder, names: tuple[str, ...]) -> None:
+    """Tensors have names of digits that are one number: $slug."""
+    for number, name in enumerate(names):
+        f.tensor(name, "F32", [number + 1])
+
+
 @accepts("ENT-09 HDR-17")
 def names_of_digits(f: FileBuilder) -> None:
     """Tensors are named 2, 10, 1 and 01.

@@ -86,6 +86,8 @@ def tensors_named_like_paths(f: ShardedBuilder) -> None:
 
 
 LIKE_FILES = {
+    "shard-above": ("../model-00001-of-00002.safetensors", "b", "c", "d"),
+    "absolute": ("/x", "/x/y.safetensors", "C:\\x", "a"),
     "parents": ("..", "../x", "../../outside/x.safetensors", "a"),
     "shards": ("model.safetensors", "model-00001-of-00002.safetensors", "model.safetensors.index.json", "a"),
 }

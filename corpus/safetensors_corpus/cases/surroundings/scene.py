@@ -184,6 +184,13 @@ def _shape(row: Row) -> list[int]:
         # The first dimension above one takes all that the others leave.
         index = next(i for i, dim in enumerate(dims) if dim > 1)
         dims[index] = BYTES[row["size"]] * 8 // bits // (prod(dims) // dims[index])
+    return _packable(dims) if row["dtype"] == "f4" else dims
+
+
+def _packable(dims: list[int]) -> list[int]:
+    """Put an even dimension last, as libraries that pack two elements into one byte need it."""
+    index = next(i for i in reversed(range(len(dims))) if dims[i] % 2 == 0)
+    dims[index], dims[-1] = dims[-1], dims[index]
     return dims
 
 
@@ -194,7 +201,7 @@ def _neighbour(row: Row, name: str) -> Tensor:
         "even": ("F32", [2]),
         "odd": ("U8", [3]),
         "alike": (own, shape),
-        "reshaped": (own, [1, prod(shape), 1]),
+        "reshaped": (own, _packable([1, prod(shape), 1]) if own == "F4" else [1, prod(shape), 1]),
         "wider": ("U64", [3, 1]),
         "fnuz": ("F8_E4M3FNUZ", [8]),
     }[row["beside"]]
