@@ -16,7 +16,7 @@ from safetensors_reference.rules.cli import docs_folder
 
 from ..field_bugs import FAMILIES
 from ..templates import render as rendered
-from .common import UnusableError, folder_option, load, write_page
+from .common import HELP, UnusableError, folder_option, load, write_page
 
 PAGE = "field-bugs.md"
 CASES_NAMED = 3
@@ -50,7 +50,7 @@ def cases_of(manifest: Mapping[str, Any]) -> dict[str, list[str]]:
     return out
 
 
-@click.command()
+@click.command(context_settings=HELP)
 @click.argument("pattern", default="")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line, with the cases.")
 @click.option("--write", is_flag=True, help=f"Write docs/{PAGE}.")

@@ -12,6 +12,8 @@ import click
 from ..document import ManifestError
 from ..manifest import Case, Manifest, load_manifest
 
+HELP = {"help_option_names": ["-h", "--help"]}
+"""Settings of every command, also when it is called without its group."""
 folder_option = click.option(
     "-c",
     "--corpus",

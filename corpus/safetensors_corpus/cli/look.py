@@ -17,10 +17,10 @@ from ..publish.release import compare, read_version
 from ..publish.show import case_lines
 from ..steps import KINDS
 from ..templates import render
-from .common import did_you_mean, expects, folder_option, load, matches, usable
+from .common import HELP, did_you_mean, expects, folder_option, load, matches, usable
 
 
-@click.command("list")
+@click.command("list", context_settings=HELP)
 @click.argument("pattern", default="")
 @click.option("--kind", type=click.Choice(tuple(KINDS)), help="Only cases of this kind.")
 @click.option("--area", metavar="AREA", help="Only cases of this area, the part of the id before the slash.")
@@ -101,7 +101,7 @@ def _known(what: str, name: str | None, names: list[str]) -> None:
         raise click.UsageError(f"no {what} {name!r}{did_you_mean(name, names)}")
 
 
-@click.command()
+@click.command(context_settings=HELP)
 @click.argument("case_id", metavar="CASE")
 @folder_option
 @click.option("--json", "as_json", is_flag=True, help="The case as it stands in corpus.json.")
@@ -134,7 +134,7 @@ def show(case_id: str, root: Path | None, as_json: bool) -> None:
         raise click.ClickException(str(err)) from err
 
 
-@click.command()
+@click.command(context_settings=HELP)
 @click.argument("old", type=click.Path(path_type=Path))
 @click.argument("new", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="The changes.json of a release.")

@@ -30,7 +30,7 @@ from ..publish.release import (
 )
 from ..publish.show import byte_count
 from ..publish.stats import coverage_errors, load_reasons, statistics, stored_bytes
-from .common import UnusableError, folder_option, load, matches, usable
+from .common import HELP, UnusableError, folder_option, load, matches, usable
 
 
 @contextmanager
@@ -42,7 +42,7 @@ def _progress(doing: str, total: int) -> Iterator[Callable[[str], None]]:
         yield lambda name: bar.update(task, advance=1, description=name[-50:])
 
 
-@click.command()
+@click.command(context_settings=HELP)
 @click.option("--check", is_flag=True, help="Write nothing; fail when a committed file is not current.")
 @click.option(
     "--allow-removal", is_flag=True, help="Let case ids disappear (only before they are published)."
@@ -82,7 +82,7 @@ def build(check: bool, allow_removal: bool, output: Path | None) -> None:
     click.echo(f"{built.cases} cases in {root}: {written} files written, {removed} removed")
 
 
-@click.command()
+@click.command(context_settings=HELP)
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 @click.argument("pattern", default="")
 @click.option("--recipes", is_flag=True, help="Also make the files that are described by recipes.")
@@ -144,7 +144,7 @@ def _perform(plan: Plan, folder: Path) -> None:
         raise click.ClickException(f"stopped: {state}; run the command again with --force") from None
 
 
-@click.command()
+@click.command(context_settings=HELP)
 @click.argument("folder", metavar="[DIR]", required=False, type=click.Path(file_okay=False, path_type=Path))
 @click.option("--heavy", is_flag=True, help="Also make and digest the recipes of heavy cases (slow).")
 def verify(folder: Path | None, heavy: bool) -> None:
@@ -174,7 +174,7 @@ def verify(folder: Path | None, heavy: bool) -> None:
     click.echo(f"{root}: corpus {raw['corpus_version']} is intact, {total} cases{note}")
 
 
-@click.command()
+@click.command(context_settings=HELP)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 @click.option(
     "--check",
@@ -245,7 +245,7 @@ def _wrapped(label: str, text: str) -> list[str]:
     )
 
 
-@click.command()
+@click.command(context_settings=HELP)
 @click.argument("dist", type=click.Path(file_okay=False, path_type=Path))
 @click.option(
     "--since",

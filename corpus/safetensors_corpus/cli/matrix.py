@@ -17,12 +17,13 @@ from rich.text import Text
 from ..broken.matrix import ENOUGH, FILE, Matrix, committed, compute, light_variants
 from ..document import ManifestError
 from ..manifest import Manifest, corpus_root, load_manifest
+from .common import HELP
 
 WEAKEST = 20
 """Cases failed by one variant alone that are listed unless all are asked for."""
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(context_settings=HELP)
 @click.option("--check", is_flag=True, help="Compute the matrix again; fail when the committed one differs.")
 @click.option("--write", is_flag=True, help="Compute the matrix again and write it.")
 @click.option("--case", "case_id", metavar="ID", help="Show the variants that fail this case.")
