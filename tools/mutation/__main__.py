@@ -30,12 +30,12 @@ from .reader import DECIDING, reader_mutants
 def mutants(check: bool, write: bool, modules: tuple[str, ...], name: str | None, jobs: int) -> None:
     """Run the strict reader with each of some thousand one-token faults over the corpus.
 
-    A fault is noticed when any stored case gets another verdict, another content or none of its fault
+    A fault is noticed when any small case gets another verdict, another content or none of its fault
     codes, or when the reader crashes, hangs or eats memory. The score is the share of faults noticed among
     those that a case file could show. Every fault that is not noticed needs its reason in
     survivors.toml: a better reason than a missing case, or the case that is wanted.
 
-    A full run takes about three minutes on two cores.
+    A full run takes about twenty minutes on two cores.
 
     \b
     Exit status:

@@ -1,6 +1,6 @@
 """The reader under mutation: which of its modules decide, how a mutant is loaded and what it is tried with.
 
-It is tried with stored case files, under each profile, and held against what that profile demands of them.
+It is tried with small case files, under each profile, and held against what that profile demands of them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ DECIDING = (
     "header.explain",
 )
 """Modules that decide verdict, fault code and content, each after those that it imports."""
-SHARED = ("rules.errors", "rules.faults", "header.texts")
+SHARED = ("rules.errors", "rules.faults", "header.texts", "header.possessive")
 """Modules that carry what the others decided; they are used as they are."""
 
 SKIP: Mapping[str, tuple[str, ...]] = {
@@ -59,7 +59,7 @@ SKIP: Mapping[str, tuple[str, ...]] = {
         "open_source",
     ),
     # The proving path's view of a header, and conveniences of the programming interface.
-    "header.model": ("ParsedEntries", "rows", "TensorInfo.bits", "Header.in_offset_order"),
+    "header.model": ("ParsedEntries", "rows", "Rows.columns", "TensorInfo.bits", "Header.in_offset_order"),
     # Texts and drawings for people.
     "header.entries": ("describe",),
     "header.layout": ("show_shape", "draw_layout"),
@@ -117,6 +117,8 @@ def load_reader(mutant: Mutant | None) -> Callable[[bytes, str], Any]:
     return explain  # type: ignore[no-any-return]
 
 
+LARGEST = 64 * 1024
+"""Largest file in bytes that mutants read, whether it is stored or made by a recipe."""
 STEPS = frozenset({"open", "read"})
 """Steps that the strict reader can take; a case that needs others says nothing about it."""
 
@@ -159,9 +161,9 @@ def probes_of(cases: Iterable[Case]) -> list[Probe]:
 
 
 def _usable(case: Case) -> bool:
-    """Tell whether a case is one stored file; what recipes make is too large to be read so often."""
-    stored = case.input.file is not None and not case.input.files
-    return stored and case.kind == "read" and not case.heavy and set(case.steps) <= STEPS
+    """Tell whether a case is one file that is small enough to be read so often."""
+    small = case.size <= LARGEST and not case.input.files
+    return small and case.kind == "read" and not case.heavy and set(case.steps) <= STEPS
 
 
 def _demands(case: Case, profile: str) -> Iterator[Expectation]:

@@ -50,6 +50,14 @@ class Rows(Mapping[str, TensorInfo]):
     def rows(self) -> Iterator[Row]:
         """Yield (name, dtype, shape, begin, end) of every entry, in header order."""
 
+    def columns(self) -> tuple[list[str], list[tuple[int, int]]]:
+        """Return the dtypes, and first byte and end, of all entries in header order."""
+        dtypes, spans = [], []
+        for _, dtype, _, begin, end in self.rows():
+            dtypes.append(dtype)
+            spans.append((begin, end))
+        return dtypes, spans
+
 
 class ParsedEntries(Rows):
     """Tensor entries as a JSON parser left them; a ``TensorInfo`` is made when it is asked for.

@@ -23,7 +23,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import wraps
 from itertools import chain
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import msgspec
@@ -268,6 +268,14 @@ class _StructEntries(ParsedEntries):
         """Yield (name, dtype, shape, begin, end)."""
         for name, entry in self.raw.items():
             yield name, entry.dtype, entry.shape, *entry.data_offsets
+
+    def columns(self) -> tuple[list[str], list[tuple[int, int]]]:
+        """Return the dtypes, and first byte and end, of all entries in header order."""
+        entries = self.raw.values()
+        return list(map(_dtype, entries)), list(map(_offsets, entries))
+
+
+_dtype, _offsets = attrgetter("dtype"), attrgetter("data_offsets")
 
 
 @_prover

@@ -29,9 +29,18 @@ def shorten(text: str, limit: int = 80) -> str:
     return f"{text[:limit]}… ({len(text):,} characters)"
 
 
+MAX_NAME = 500
+"""Most characters of the name of a file in a message."""
+
+
 def quote(text: str, limit: int = 80) -> str:
     """Quote a name for people: JSON escapes for everything unprintable, cut at ``limit`` characters."""
     return json.dumps(shorten(text, limit), ensure_ascii=not text.isprintable())
+
+
+def shown_name(name: object) -> str:
+    """Return the name of a file or an address for people, on one line and as a rule whole, without quotes."""
+    return quote(str(name), MAX_NAME)[1:-1]
 
 
 def quote_some(names: Sequence[str], limit: int = 8) -> str:
