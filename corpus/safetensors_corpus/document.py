@@ -15,10 +15,12 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn, TypedDict
 
+import msgspec
 from msgspec import Meta, Struct
 
 from safetensors_reference.rules.faults import shorten
@@ -33,6 +35,8 @@ SCHEMA_VERSION = 2
 READABLE = (1, 2)
 """Schema versions that are read. In version 1 no field of a case is left out."""
 MANIFEST = "corpus.json"
+CHECKSUM = "corpus.sha256"
+"""Beside our own manifest: its digest as it was built, as ``sha256sum`` writes it."""
 FILES, RECIPES = "files", "recipes"
 """Folders of the stored inputs, and of those made of recipes in a copy that has them."""
 LARGEST_MANIFEST = 64 << 20
@@ -65,22 +69,38 @@ class ManifestError(Exception):
 
 @dataclass(frozen=True)
 class Document:
-    """A manifest as JSON, of the right schema version and not checked further.
+    """A manifest that was read and not looked into.
 
     Attributes:
         path: the file.
-        raw: what it holds.
         text: its bytes.
     """
 
     path: Path
-    raw: dict[str, Any]
     text: bytes
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """SHA-256 of its bytes, in hexadecimal."""
         return hashlib.sha256(self.text).hexdigest()
+
+    @cached_property
+    def raw(self) -> dict[str, Any]:
+        """The JSON of a manifest of the right schema version, not checked further. Raises ManifestError."""
+        return parsed(self.path, self.text)
+
+    @property
+    def as_built(self) -> bool:
+        """Whether a digest beside it says that it is the one that was built."""
+        try:
+            return read_whole(self.path.with_name(CHECKSUM), 1 << 10) == sha256sum(self.digest)
+        except OSError:
+            return False
+
+
+def sha256sum(digest: str) -> bytes:
+    """Return the text of the file that holds the digest of a manifest."""
+    return f"{digest}  {MANIFEST}\n".encode()
 
 
 @dataclass(frozen=True)
@@ -95,13 +115,12 @@ class Fault:
 
 
 def read_document(path: Path) -> Document:
-    """Read a manifest, or the one in a folder. Raises ManifestError when it is none of this version."""
+    """Read a manifest, or the one in a folder. Raises ManifestError."""
     path = path / MANIFEST if path.is_dir() else path
     try:
-        text = read_whole(path, LARGEST_MANIFEST)
+        return Document(path, read_whole(path, LARGEST_MANIFEST))
     except OSError as err:
         raise ManifestError(f"corpus {err}; build it with: stc corpus build") from err
-    return Document(path, parsed(path, text), text)
 
 
 def parsed(path: Path, text: bytes) -> dict[str, Any]:
@@ -202,8 +221,22 @@ class CaseRow:
     heavy: bool = False
     smoke: bool = False
     affects: tuple[Affected, ...] = ()
-    source: Mapping[str, str]
+    source: Mapping[str, str] = field(default_factory=lambda: {"kind": "hand"})
     status: Literal["active", "withdrawn", "superseded"] = "active"
+
+
+class Rows(Struct):
+    """The cases of a manifest in which nothing is wrong, as they stand there."""
+
+    corpus_version: str
+    cases: list[CaseRow]
+
+    @classmethod
+    def of(cls, document: Document, *, trusted: bool = False) -> Rows:
+        """Take the cases out of a document, checked unless it can be trusted. Raises ManifestError."""
+        if trusted:
+            return msgspec.json.decode(document.text, type=cls)
+        return typed(checked(document).raw, cls)
 
 
 class _Rule(Struct):

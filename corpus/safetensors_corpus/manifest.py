@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import hashlib
 import shutil
 import tempfile
-from collections.abc import Collection
-from contextlib import suppress
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -17,8 +18,7 @@ from safetensors_reference import rule_book
 from safetensors_reference.source import read_whole
 
 from . import recipe
-from .document import MANIFEST, CaseRow, ManifestError, checked, read_document, unusable
-from .typed import typed
+from .document import MANIFEST, CaseRow, Document, ManifestError, Rows, read_document, unusable
 
 LARGEST_IN_MEMORY = 256 << 20
 """Largest input in bytes that ``Case.read_input`` returns."""
@@ -65,6 +65,8 @@ class Expectation:
 
 COMBINED = "surroundings"
 """The area whose cases combine what the others are about."""
+ANY_VALID_FILE = "FRM-11"
+"""The rule that a file without fault is accepted, whatever it combines; the first one of such cases."""
 AREA_OF_RULES = {
     "FRM": "framing",
     "HDR": "header",
@@ -130,14 +132,17 @@ class Case(CaseRow):
         """Return the area in which the case would stand if it were about its first rule alone."""
         return AREA_OF_RULES.get(self.rules[0][:3], self.area) if self.area == COMBINED else self.area
 
+    def _of_any_area(self) -> bool:
+        return self.area == COMBINED and self.expect is not None and self.expect.outcome == "accept"
+
     def is_claimed(self, areas: Collection[str]) -> bool:
         """Tell whether somebody who claims to judge these areas of files judges this one; none claims all.
 
         A file whose only fault is in its sizes and ranges asks for ``layout`` too, wherever the case stands:
         who lists headers does not compute them. What stands among the combined cases belongs to the area of
-        its first rule.
+        its first rule; whoever judges a part of a file refuses none that is valid.
         """
-        if not areas:
+        if not areas or self._of_any_area():
             return True
         ranges = self.kind == "read" and self.expect is not None and self.expect.codes[:1]
         return self._judged_in() in areas and ("layout" in areas or not (ranges and ranges[0] in OF_LAYOUT))
@@ -211,7 +216,9 @@ class Case(CaseRow):
         if self.input.recipe:
             _make(self, target)
         else:
-            target.write_bytes(self.read_input())
+            data = self.read_input()
+            with open(target, "wb", buffering=0) as file:  # noqa: PTH123 - thousands of them
+                file.write(data)
 
 
 _MADE: dict[str, Path] = {}
@@ -251,13 +258,22 @@ def _make_parts(case: str, parts: tuple[dict[str, Any], ...], size: int, sha256:
 
 @dataclass(frozen=True)
 class Manifest:
-    """The whole corpus. ``cases`` are the active ones; ``raw`` is the JSON, all others included."""
+    """The whole corpus. ``cases`` are the active ones; the ``document`` holds all."""
 
     version: str
     root: Path
-    digest: str
     cases: tuple[Case, ...]
-    raw: dict[str, Any]
+    document: Document
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of ``corpus.json``, in hexadecimal."""
+        return self.document.digest
+
+    @property
+    def raw(self) -> dict[str, Any]:
+        """The JSON of all of it, read when first asked for."""
+        return self.document.raw
 
     @cached_property
     def by_id(self) -> dict[str, Case]:
@@ -280,43 +296,61 @@ def corpus_root() -> Path:
 def load_manifest(path: Path | None = None) -> Manifest:
     """Load a manifest (default: the one that belongs to this package), checked by ``document.faults``.
 
-    Our own is read once per process, and again when the file has changed. Raises ManifestError.
+    Our own is checked only when it is not the one that was built, read once per process, and again when the
+    file has changed. Raises ManifestError.
     """
     root = corpus_root() if path is None else Path(path)
     if root == corpus_root():
         with suppress(OSError):
             known = (root / MANIFEST).stat()
             return _own(root, known.st_ino, known.st_mtime_ns, known.st_size)
-    return _load(root)
+    return _load(read_document(root))
 
 
 @lru_cache(maxsize=1)
 def _own(root: Path, *_signature: int) -> Manifest:
-    return _load(root)
+    document = read_document(root)
+    with _uncollected():
+        # Who can change both it and its digest can change this program as well.
+        manifest = _load(document, trusted=document.as_built)
+        gc.freeze()  # it stays as long as the process does, and the collector need not walk over it
+    return manifest
 
 
-def _load(path: Path) -> Manifest:
-    document = checked(read_document(path))
+def _load(document: Document, *, trusted: bool = False) -> Manifest:
     # A reader may change its folder, so what it is handed must not depend on one.
-    root, raw = document.path.parent.absolute(), document.raw
-    try:
-        cases = tuple(_case(row, root) for row in raw["cases"] if row["status"] == "active")
-    except (ValueError, KeyError, TypeError) as err:  # texts in parts that are no text
-        raise unusable(document.path, f"{type(err).__name__}: {err}") from err
+    root = document.path.parent.absolute()
+    with _uncollected():
+        rows = Rows.of(document, trusted=trusted)
+        try:
+            cases = tuple(_case(row, root) for row in rows.cases if row.status == "active")
+        except (ValueError, KeyError, TypeError) as err:  # texts in parts that are no text
+            raise unusable(document.path, f"{type(err).__name__}: {err}") from err
     for case in cases:
         if case.choice is not None and case.choice not in rule_book().choices:
             raise unusable(
                 document.path, f"case {case.id} names choice {case.choice!r}, which is not known here"
             )
-    return Manifest(raw["corpus_version"], root, document.digest, cases, raw)
+    return Manifest(rows.corpus_version, root, cases, document)
 
 
-def _case(row: dict[str, Any], root: Path) -> Case:
-    known = vars(typed(row, CaseRow))
-    expect = known["expect"]
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Keep the garbage collector from walking over a growing heap of which nothing is garbage."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+def _case(row: CaseRow, root: Path) -> Case:
+    known, expect = vars(row), row.expect
     options = {k: Expectation.from_json(v) for k, v in expect.get("options", {}).items()}
     known["expect"] = None if options else Expectation.from_json(expect)
-    known["input"] = _input(known["input"], root)
+    known["input"] = _input(row.input, root)
     return Case(**known, choice=expect.get("choice"), options=options)
 
 

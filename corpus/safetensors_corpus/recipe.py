@@ -45,7 +45,7 @@ SHORTEST_RUN = 64
 
 def literal(part: Part) -> bytes:
     """Return the bytes of a ``hex`` or ``text`` part. Raises ValueError for another kind of part."""
-    for key, value in part.items() if isinstance(part, Mapping) else ():
+    for key, value in part.items() if isinstance(part, _OBJECT) else ():
         if len(part) == 1 and key in ("hex", "text"):
             if not isinstance(value, str):
                 raise ValueError(f"part of a recipe: {key} is {value!r}, not a string")
@@ -53,9 +53,17 @@ def literal(part: Part) -> bytes:
     raise ValueError(f"no literal part of a recipe: {shorten(repr(part), 80)}")
 
 
+_OBJECT = (dict, Mapping)  # in this order: most are plain ones, and the other takes longer to tell
+
+
+def _is_literal(part: Part) -> bool:
+    """Tell whether there is nothing to check about a part but what ``literal`` looks at."""
+    return isinstance(part, _OBJECT) and not ("repeat" in part or "each" in part or "zeros" in part)
+
+
 def check(part: Part) -> None:
     """Raise ValueError unless this is a part that ``corpus.schema.json`` permits."""
-    if not isinstance(part, Mapping):
+    if not isinstance(part, _OBJECT):
         raise ValueError("part of a recipe that is no object")
     keys = set(part)
     if "zeros" in keys:
@@ -84,6 +92,9 @@ def check(part: Part) -> None:
 
 def chunks(part: Part) -> Iterator[bytes]:
     """Make the bytes of one part piece by piece; a ``zeros`` part makes none. Raises ValueError."""
+    if _is_literal(part):
+        yield literal(part)
+        return
     check(part)
     if "repeat" in part:
         unit, count = literal(part["repeat"]), part["count"]
@@ -95,8 +106,6 @@ def chunks(part: Part) -> Iterator[bytes]:
     elif "each" in part:
         for text in _each(part):
             yield text.encode()
-    elif "zeros" not in part:
-        yield literal(part)
 
 
 def _each(part: Part) -> Iterator[str]:
@@ -163,13 +172,13 @@ def bounded_size(parts: Iterable[Part]) -> int:
 
 
 def _size(part: Part) -> int:
+    if _is_literal(part):
+        return len(literal(part))
     check(part)
     if "zeros" in part:
         return int(part["zeros"])
     if "repeat" in part:
         return len(literal(part["repeat"])) * int(part["count"])
-    if "each" not in part:
-        return len(literal(part))
     first, count = part.get("first", 0), part["count"]
     text = str(part["each"])
     plain = len(re.sub(r"\{i\}|\{next\}", "", text).encode())
@@ -219,13 +228,12 @@ def write(parts: Iterable[Part], path: Path) -> tuple[int, str]:
     total = 0
     with path.open("wb") as file:
         for part in parts:
-            check(part)
-            if "zeros" in part:
-                total += part["zeros"]
-                file.seek(total)
             for chunk in chunks(part):
                 hasher.update(chunk)
                 total += file.write(chunk)
+            if "zeros" in part:
+                total += part["zeros"]
+                file.seek(total)
         file.truncate(total)
     return total, hasher.hexdigest()
 

@@ -12,7 +12,7 @@ def find_tools() -> None:
     if not (root / "tools" / "mutation").is_dir():
         raise FileNotFoundError(
             "the mutants of the strict reader are made by tools/ of a checkout of this project; "
-            "run it in a checkout installed with: pip install -e ."
+            "run it in a checkout installed with: pip install -e '.[harness]'"
         )
     if str(root) not in sys.path:
         sys.path.insert(0, str(root))

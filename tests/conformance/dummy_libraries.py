@@ -474,7 +474,11 @@ def safetensors(lib: Library) -> Modules:
         "TensorSpec": lib.function(SimpleNamespace()),
         "safe_open": lib.function() if lib.narrow else opened,
     }
-    arrays = {"load_file": lib.function(lambda: {"w": lib.array}), "save_file": lib.function()}
+    arrays = {
+        **{name: lib.function(lambda: {"w": lib.array}) for name in ("load", "load_file")},
+        "save": lib.function(b""),
+        "save_file": lib.function(),
+    }
     tensors = {
         "load": lib.function(lambda: {"w": lib.tensor}),
         "load_file": lib.function(lambda: {"w": lib.tensor}),
@@ -581,6 +585,7 @@ DUMMIES: dict[str, Callable[[Library], Modules]] = {
     "modelinfo_cli/adapter.py:Header": modelinfo,
     "modelvet/adapter.py:Verify": modelvet,
     "safetensors/adapter.py:InMemory": safetensors,
+    "safetensors/adapter.py:NumpyBytes": safetensors,
     "safetensors/adapter.py:NumpyFile": safetensors,
     "safetensors/adapter.py:SafeOpen": safetensors,
     "safetensors/adapter_torch.py:Prefetch": safetensors,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import tracemalloc
@@ -14,7 +15,7 @@ import pytest
 
 from safetensors_corpus import Manifest, ManifestError, load_manifest
 from safetensors_corpus.author.index import IndexBuilder
-from safetensors_corpus.document import SCHEMA_VERSION
+from safetensors_corpus.document import CHECKSUM, SCHEMA_VERSION, Rows, sha256sum
 from safetensors_corpus.manifest import LARGEST_IN_MEMORY, Input, corpus_root
 
 from .small import edit, run
@@ -46,6 +47,37 @@ def test_a_folder_stands_for_the_manifest_in_it(written: Path, manifest: Manifes
 def test_the_corpus_of_this_package_is_found_without_a_path() -> None:
     assert load_manifest().root == corpus_root()
     assert len(load_manifest().cases) >= 150
+
+
+def test_the_corpus_of_this_package_is_the_one_that_was_built() -> None:
+    assert load_manifest().document.as_built, "run: stc corpus build"
+
+
+def test_what_is_checked_and_what_was_built_have_the_same_cases(manifest: Manifest) -> None:
+    trusted = Rows.of(manifest.document, trusted=True)
+    assert trusted == Rows.of(manifest.document)
+    assert len(trusted.cases) == len(manifest.cases)
+
+
+@pytest.mark.parametrize(
+    ("ours", "digest", "checked"),
+    [(True, "its own", False), (True, "another", True), (True, "", True), (False, "its own", True)],
+)
+def test_only_our_own_corpus_as_it_was_built_goes_unchecked(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, ours: bool, digest: str, checked: bool
+) -> None:
+    manifest = folder / "corpus.json"
+    edit(folder, lambda raw: raw["cases"][0].update(kind="song"))
+    if digest:
+        own = hashlib.sha256(manifest.read_bytes()).hexdigest()
+        (folder / CHECKSUM).write_bytes(sha256sum(own if digest == "its own" else "0" * 64))
+    if ours:
+        monkeypatch.setattr("safetensors_corpus.manifest.corpus_root", lambda: folder)
+    if checked:
+        with pytest.raises(ManifestError, match="kind"):
+            load_manifest(folder)
+    else:
+        assert load_manifest(folder).cases[0].kind == "song"
 
 
 def small(

@@ -20,7 +20,7 @@ FUZZING = ("fuzz-pull-request.yml", "fuzz-nightly.yml")
 BY_DIGEST = (*FUZZING, "release.yml")
 """Workflows that install packages of others by digest; those that test take what is newest, as users do."""
 READING = (*FUZZING, "tests-nightly.yml", "ci.yml")
-NAMES = (*READING, "release.yml")
+NAMES = (*READING, "release.yml", "pages.yml")
 MAKEFILE = (FOLDER.parents[1] / "Makefile").read_text()
 
 
@@ -96,6 +96,21 @@ def test_each_job_of_a_release_has_the_rights_that_it_needs() -> None:
     # Code of the project and of its dependencies runs only where nothing can be written.
     assert [name for name, job in raw["jobs"].items() if "actions/checkout" in str(job)] == ["build"]
     assert "secrets." not in (FOLDER / "release.yml").read_text()
+
+
+def test_the_site_is_published_by_a_job_that_runs_no_code_of_ours() -> None:
+    raw = workflow("pages.yml")
+    assert set(raw[True]) == {"push", "workflow_dispatch"}
+    assert raw[True]["push"] == {"branches": ["main"]}
+    assert raw["permissions"] == {"contents": "read"}
+    assert {name: job.get("permissions") for name, job in raw["jobs"].items()} == {
+        "build": None,
+        "deploy": {"pages": "write", "id-token": "write"},
+    }
+    assert all("timeout-minutes" in job for job in raw["jobs"].values())
+    assert [step.get("uses", "").split("@")[0] for step in raw["jobs"]["deploy"]["steps"]] == [
+        "actions/deploy-pages"
+    ]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -175,8 +190,11 @@ def test_what_workflows_install_of_others_has_digests() -> None:
     project = tomllib.loads((FOLDER.parents[1] / "pyproject.toml").read_text())
     extras = project["project"]["optional-dependencies"]
     wanted = [*project["project"]["dependencies"], *project["build-system"]["requires"]]
-    for line in (*wanted, *(line for name in ("official", "fuzz") for line in extras[name])):
+    for line in (*wanted, *(line for name in ("harness", "official", "fuzz") for line in extras[name])):
         need = Requirement(line)
+        if need.name == project["project"]["name"]:
+            assert need.extras == {"harness"}  # looked at by itself
+            continue
         if need.marker is None or need.marker.evaluate({"python_version": "3.11"}):
             assert versions[need.name] in need.specifier, line
     for name in BY_DIGEST:

@@ -23,7 +23,7 @@ from safetensors_corpus.author.file import dtype_features
 from safetensors_corpus.judging.content import FIELDS
 from safetensors_corpus.judging.judge import excuse
 from safetensors_reference import UnreadableError, explain, rule_book
-from safetensors_reference.check.result import find_inputs
+from safetensors_reference.check.inputs import find_inputs
 from safetensors_reference.sharded.index import INDEX_SUFFIX
 from safetensors_reports.differences.signatures import About
 from safetensors_reports.record.run import RunRecord
@@ -47,7 +47,7 @@ def places_of(files: Iterable[GivenFile]) -> set[Path]:
     return {file.path.parent if file.kind == "index" else file.path for file in files}
 
 
-def of_files(arguments: Iterable[str]) -> tuple[list[GivenFile], list[str]]:
+def of_files(arguments: Sequence[str]) -> tuple[list[GivenFile], list[str]]:
     """Return the files that the arguments (files, directories, patterns) lead to, and what leads nowhere.
 
     A file that cannot be opened is a problem here, before a refusal of it could look like an opinion.

@@ -22,14 +22,18 @@ from safetensors_corpus.typed import typed
 HERE = Path(__file__).parent
 DOCUMENT = "implementation.toml"
 
-Kind = Literal["reader", "header", "validator", "scanner"]
+Kind = Literal["reader", "header", "validator", "scanner", "device"]
 KINDS: dict[Kind, str] = {
     "reader": "hands out tensors",
     "header": "lists what a header says, without data",
     "validator": "says whether a file is valid",
     "scanner": "looks for what is dangerous in a file",
+    "device": "loads onto a device alone",
 }
-"""Kind of implementation -> what it does. Each is judged only on what it claims."""
+"""Kind of implementation -> what it does. Each is judged only on what it claims.
+
+Who writes files, or loads through an index, is known by the steps.
+"""
 Language = Literal["Rust", "C++", "C", "Python", "JavaScript", "TypeScript", "Go", "Java", "Swift"]
 Name = Annotated[str, Meta(pattern="^[a-z0-9]+(-[a-z0-9]+)*$")]
 Address = Annotated[str, Meta(extra_json_schema={"format": "uri"})]
@@ -49,6 +53,7 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
             below ``implementations/``.
         about: The call, in a few words.
         name: Behind the colon of the selector; none for the default.
+        kind: Where it is another than that of the implementation.
         areas: Areas of the corpus that it claims to judge; all by default.
         requires: What this entry needs beyond the implementation itself.
         version: Version taken for this entry when none is asked for, always in an environment of its own;
@@ -58,6 +63,7 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
     adapter: Annotated[str, Meta(pattern=r"^[a-z0-9_]+\.(py:[A-Za-z_]+|mjs)$")]
     about: str
     name: Name = ""
+    kind: Kind | UnsetType = UNSET
     areas: Some = ()
     requires: Some = ()
     version: Filled = ""
@@ -88,7 +94,7 @@ class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         name: What --impl calls it.
         title: What its makers call it.
         kind: reader: hands out tensors. header: lists what a header says. validator: says whether a file is
-            valid. scanner: looks for what is dangerous.
+            valid. scanner: looks for what is dangerous. device: loads onto a device alone.
         language: Of the part that parses.
         independent: False when the official library does the parsing inside.
         homepage: Where it is described.
@@ -139,6 +145,10 @@ class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """Return what ``--impl`` takes for an entry: ``mlx`` for the default, ``mlx:entry`` for another."""
         return f"{self.name}:{entry.name}" if entry.name else self.name
 
+    def kind_of(self, entry: Entry) -> Kind:
+        """Return the kind of an entry: its own, or that of the implementation."""
+        return entry.kind or self.kind
+
     def expected_failures(self, entry: Entry) -> Path:
         """Return where this project keeps the baseline of an entry, which is not there for each."""
         name = f"_{entry.name.replace('-', '_')}" if entry.name else ""
@@ -168,6 +178,14 @@ def load(path: Path) -> Descriptor:
         raise DescriptorError(f"{where}: install.version is older than install.oldest")
     entries = (replace(entry, adapter=f"{path.parent.name}/{entry.adapter}") for entry in found.entries)
     return replace(found, entries=tuple(entries))
+
+
+def described(selector: str) -> tuple[Descriptor, Entry] | None:
+    """Return what a selector names, whatever its version; None for what is none of ours."""
+    name, _, entry_name = selector.partition("==")[0].partition(":")
+    found = descriptors().get(name)
+    entry = found.entry(entry_name) if found else None
+    return (found, entry) if found and entry else None
 
 
 @cache

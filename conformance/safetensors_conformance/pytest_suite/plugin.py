@@ -120,8 +120,12 @@ def pytest_load_initial_conftests(parser: pytest.Parser) -> Generator[None, None
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse a selector that cannot work before anything runs; listen to results."""
     if option(config, "--impl") or option(config, "--report"):
-        from ..run.interruption import ending_as_interrupted
-        from .suite import suite_of
+        try:
+            from ..run.interruption import ending_as_interrupted
+            from .suite import suite_of
+        except ModuleNotFoundError as err:
+            text = f"the suite needs the harness ({err.name}): pip install 'safetensors-conformance[harness]'"
+            raise pytest.UsageError(text) from err
 
         suite_of(config).check_options()
         endings = ExitStack()

@@ -18,7 +18,7 @@ from ..run.baseline import BaselineError, check_owner
 from ..run.cases import GivenUpError
 from ..run.results import DEVICE_NAMES, ReportError, RunOptions, RunResults, is_device
 from ..run.session import Repeats, RunSession
-from ..verdict.judge import CaseVerdict, judge_choice
+from ..verdict.judge import CaseVerdict, judge_choice, wrongly_refused
 from ..worker.confinement import Confinement, SandboxError
 from ..worker.outcome import Implementation, loadable
 from ..worker.worker import Limits, StartError
@@ -70,6 +70,10 @@ class Suite:
         except SelectorError as err:
             raise pytest.UsageError(str(err)) from err
 
+    def _target(self, selector: str) -> Target:
+        """Return the target of a selector that was asked for; looking at what is installed takes long."""
+        return next(target for target in self.targets if target.selector == selector)
+
     @property
     def device(self) -> str | None:
         """The device to load onto, if any. Raises pytest.UsageError for what is none."""
@@ -104,7 +108,7 @@ class Suite:
     def session(self, selector: str) -> RunSession:
         """Return the session of an implementation in this process, started on first use."""
         if selector not in self._sessions:
-            session = self._sessions[selector] = RunSession(resolve(selector), self.run_options())
+            session = self._sessions[selector] = RunSession(self._target(selector), self.run_options())
             self._repeats[selector] = Repeats(session, full=self.option("--full-failures"))
         return self._sessions[selector]
 
@@ -236,6 +240,14 @@ class Suite:
         cases = [c for c in self.manifest.cases if c.choice == choice and not self.leaves_out(c)]
         verdicts = [self._verdict(session, c, item) for c in cases if session.steps(c)]
         verdict, detail = judge_choice(choice, verdicts)
+        if verdict == "choice-inconsistent":
+            # Before a contradiction is charged, the other rules that these cases need are asked about.
+            others = {rule for c in cases for rule in c.rules[1:]}
+            valid = [c for c in self.manifest.cases if c.expect is not None and c.expect.outcome == "accept"]
+            of_these = [c for c in valid if c.rules[0] in others and not self.leaves_out(c)]
+            asked = [c for c in of_these if session.steps(c)]
+            refused = wrongly_refused(self._verdict(session, c, item) for c in asked)
+            verdict, detail = judge_choice(choice, verdicts, refused)
         row = {"choice": choice, "verdict": verdict, "detail": detail}
         self._send(item, session, {"choice": row})
         item.user_properties.append(("verdict", verdict))
@@ -262,7 +274,7 @@ class Suite:
         """Take the message of one report. Ends the run when it cannot be written."""
         if not self._is_worker:
             try:
-                self.results.of(resolve(message["selector"])).add(message)
+                self.results.of(self._target(message["selector"])).add(message)
             except ReportError as err:
                 pytest.exit(f"the report cannot be written: {err}", returncode=2)
 

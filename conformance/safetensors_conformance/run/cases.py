@@ -94,6 +94,7 @@ class CaseRunner:
         self._memory = KeptContent()
         self._plan: list[Input] = []
         self._place: dict[str, int] = {}
+        self._steps: dict[str, list[str]] = {}
         self._sent = 0
         self._answered: set[str] = set()
         self._max_hangs = max_hangs
@@ -104,15 +105,19 @@ class CaseRunner:
         """Start the implementation, once. Raises StartError."""
         if self.who is None:
             self.who = self._worker.start()
+            self._steps.clear()
         return self.who
 
     def steps(self, item: Input) -> list[str]:
         """Return the steps that are asked of an input: those that the implementation has."""
         if self.who is None:
             return []
-        if isinstance(item, Case):
-            return self.who.steps_of(item)
-        return [step for step in item.steps if step in self.who.steps]
+        if not isinstance(item, Case):
+            return [step for step in item.steps if step in self.who.steps]
+        known = self._steps.get(item.id)
+        if known is None:
+            known = self._steps[item.id] = self.who.steps_of(item)
+        return known
 
     def plan(self, inputs: Iterable[Input]) -> None:
         """Say which inputs will be asked about in which order, so that requests can be sent ahead."""
@@ -302,8 +307,8 @@ def counts_only(item: Input) -> bool:
     """True for a case that knows only how many tensors there are, so that listing them would be a waste."""
     if not isinstance(item, Case):
         return False
-    expectations = [item.expect] if item.expect is not None else list(item.options.values())
-    return any("tensor_count" in (e.content or {}) for e in expectations)
+    expectations = (item.expect,) if item.expect is not None else item.options.values()
+    return any(e.content is not None and "tensor_count" in e.content for e in expectations)
 
 
 def within_budget(item: Input, result: StepResult) -> StepResult:

@@ -283,6 +283,8 @@ class RunResults:
         """Finish all records and write the Markdown summary. Raises ReportError, all records finished."""
         error: ReportError | None = None
         for one in self.implementations.values():
+            if one.footer is not None:
+                continue
             try:
                 one.finish(self.manifest)
             except ReportError as err:

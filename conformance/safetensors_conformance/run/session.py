@@ -198,7 +198,10 @@ class RunSession(Session):
         same = entry is not None and expected == judged.verdict
         row = result_row(verdict, step, same)
         if entry is not None and same:
-            return Assessment("expected", row, f"{judged.verdict}: {entry.why or entry.issue}")
+            about = ", ".join(text for text in (entry.why, entry.issue) if text)
+            return Assessment(
+                "expected", row, f"known failure, {judged.verdict}: {about or 'no reason given'}"
+            )
         if expected is not None:
             return Assessment("failed", row, self._unlike(verdict.case, step, expected, judged.verdict))
         if fails(judged.verdict, strict=self.options.strict):

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from safetensors_corpus import Case, ManifestError
 from safetensors_corpus.judging.judge import Failure, Judgement, failed, failure_of, judge_step
-from safetensors_corpus.judging.verdicts import effect_of, worst
+from safetensors_corpus.judging.verdicts import effect_of, kind_of, worst
 from safetensors_reference.rules.book import rule_book
 from safetensors_reports.causes.failures import INPUT
 from safetensors_reports.record.device_checks import CHECKS
@@ -74,12 +74,22 @@ def only_checks(judged: StepVerdict) -> bool:
     return bool(judged.failures) and all(failure.property in CHECKS for failure in judged.failures)
 
 
-def judge_choice(choice: str, verdicts: Iterable[CaseVerdict]) -> tuple[str, str]:
+def judge_choice(
+    choice: str, verdicts: Iterable[CaseVerdict], refused: frozenset[str] = frozenset()
+) -> tuple[str, str]:
     """Judge whether the answers to all cases of an open choice fit one option: (verdict, detail).
 
     A limit may lie anywhere, so there the answers may differ from case to case; where is told.
+
+    Args:
+        choice: the choice.
+        verdicts: of its cases.
+        refused: rules whose own valid files are refused. Who refuses a case that needs such a rule besides
+            the choice has said nothing about the choice.
     """
-    answers = {v.case.id: v.final.options for v in verdicts if v.final.options}
+    answers = {
+        v.case.id: v.final.options for v in verdicts if v.final.options and not _is_for_another(v, refused)
+    }
     if not answers:
         return "pass", "no case of this choice gave an answer"
     common = set.intersection(*(set(options) for options in answers.values()))
@@ -89,6 +99,19 @@ def judge_choice(choice: str, verdicts: Iterable[CaseVerdict]) -> tuple[str, str
     if rule_book().choices[choice].limit:
         return "choice:limited", spoken
     return "choice-inconsistent", f"no single option of {choice} explains: {spoken}"
+
+
+def wrongly_refused(verdicts: Iterable[CaseVerdict]) -> frozenset[str]:
+    """Return the rules whose own valid files are refused."""
+    return frozenset(v.case.rules[0] for v in verdicts if kind_of(v.final.verdict) == "wrong-reject")
+
+
+def _is_for_another(verdict: CaseVerdict, refused: frozenset[str]) -> bool:
+    """Return whether the file of a choice is refused, and may be so for another rule that it needs."""
+    options = verdict.case.options
+    return not refused.isdisjoint(verdict.case.rules[1:]) and all(
+        options[name].outcome == "reject" for name in verdict.final.options
+    )
 
 
 class Session(CaseRunner):
@@ -123,11 +146,12 @@ class Session(CaseRunner):
 
     def _kept(self, verdict: CaseVerdict) -> CaseVerdict:
         """Return a verdict with as much of what was reported as may be kept; it is judged already."""
-        steps = {
-            step: replace(judged, result=self._memory.kept(judged.result))
+        cut = {
+            step: replace(judged, result=kept)
             for step, judged in verdict.steps.items()
+            if (kept := self._memory.kept(judged.result)) is not judged.result
         }
-        return replace(verdict, steps=steps)
+        return replace(verdict, steps={**verdict.steps, **cut}) if cut else verdict
 
     def _noted(self, verdict: CaseVerdict) -> CaseVerdict:
         """Look whether wrong content is memory that was never written, for the first few such cases."""

@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from safetensors_corpus import Case, ManifestError
 
@@ -44,6 +45,14 @@ _WHAT = {
 }
 
 
+class _Copy(NamedTuple):
+    """A case with a copy as its input, where that lies, and its signature."""
+
+    case: Case
+    path: str
+    signature: tuple[int, ...]
+
+
 class Copies:
     """The copies for one implementation, in a folder that goes with ``close``."""
 
@@ -51,9 +60,9 @@ class Copies:
         self._folder: Path | None = None
         self._place: tuple[int, int] | None = None
         self._taken: set[int] = set()
-        self._shown: dict[str, Case] = {}
-        self._known: dict[str, tuple[int, ...]] = {}
-        self._past: deque[tuple[Path, int]] = deque()
+        self._shown: dict[str, _Copy] = {}
+        self._past: deque[tuple[str, int]] = deque()
+        self._past_blocks = 0
 
     def shown(self, case: Case) -> Case:
         """Return the case with a copy as its input, made at the first time. Raises ManifestError.
@@ -65,10 +74,9 @@ class Copies:
         known = self._shown.get(case.id)
         if known is None:
             known = self._shown[case.id] = self._made(case)
-            self._known[case.id] = _signature(known.path)
-        return known
+        return known.case
 
-    def _made(self, case: Case) -> Case:
+    def _made(self, case: Case) -> _Copy:
         folder = self._place_for_it()
         # Counted up, the number would tell the place of the case in the manifest.
         while (number := secrets.randbelow(_NUMBERS)) in self._taken:
@@ -79,7 +87,8 @@ class Copies:
             case.copy_to(path)
         except OSError as err:
             raise ManifestError(f"the input of {case.id} cannot be copied: {err}") from err
-        return replace(case, input=replace(case.input, file=path))
+        shown = replace(case, input=replace(case.input, file=path))
+        return _Copy(shown, str(path), _signature(path))
 
     def _place_for_it(self) -> Path:
         """Return the folder, another one when the first is not where it was."""
@@ -96,7 +105,7 @@ class Copies:
         if shown is None:
             return ""
         found = _signature(shown.path)
-        if found == self._known[case.id]:
+        if found == shown.signature:
             return ""
         if not found:
             return "its input was removed"
@@ -105,21 +114,25 @@ class Copies:
             return f"its input was replaced by {kind}"
         if not any("zeros" in part for part in case.input.recipe):
             with contextlib.suppress(ManifestError):
-                shown.read_input()  # only touched: the bytes are the right ones
-                self._known[case.id] = found
+                shown.case.read_input()  # only touched: the bytes are the right ones
+                self._shown[case.id] = shown._replace(signature=found)
                 return ""
         return "its input was written to"
 
     def retire(self, case: Case) -> None:
         """Be done with a case. The latest copies stay: a process may be asked once more what came before."""
         shown = self._shown.get(case.id)
-        if shown is None or _signature(shown.path) != self._known[case.id]:
+        if shown is None or _signature(shown.path) != shown.signature:
             self.discard(case)
             return
         del self._shown[case.id]
-        self._past.append((shown.path, shown.path.lstat().st_blocks))
-        while len(self._past) > HISTORY or sum(blocks for _, blocks in self._past) > _PAST_BLOCKS:
-            _unlink(self._past.popleft()[0])
+        blocks = os.lstat(shown.path).st_blocks
+        self._past.append((shown.path, blocks))
+        self._past_blocks += blocks
+        while len(self._past) > HISTORY or self._past_blocks > _PAST_BLOCKS:
+            path, blocks = self._past.popleft()
+            self._past_blocks -= blocks
+            _unlink(path)
 
     def discard(self, case: Case) -> None:
         """Remove the copy of a case; the next time another one is made."""
@@ -137,15 +150,18 @@ class Copies:
             remove(self._folder)
         self._shown.clear()
         self._past.clear()
+        self._past_blocks = 0
         self._folder = None
 
 
 def without(folder: Path, result: StepResult) -> StepResult:
     """Return a result whose words name no file by the folder that was made for it."""
-    message, stderr, noise = (
-        _without(folder, text) for text in (result.message, result.stderr, result.noise)
-    )
-    checks = tuple(check._replace(message=_without(folder, check.message)) for check in result.checks)
+    name = folder.name
+    words = (result.message, result.stderr, result.noise, *(check.message for check in result.checks))
+    if not any(name in text or "input-" in text for text in words):
+        return result  # as nearly all
+    message, stderr, noise, *told = (_without(folder, text) for text in words)
+    checks = tuple(check._replace(message=text) for check, text in zip(result.checks, told, strict=True))
     return replace(result, message=message, stderr=stderr, noise=noise, checks=checks)
 
 
@@ -153,13 +169,13 @@ def _without(folder: Path, text: str) -> str:
     if folder.name in text:  # as it was handed over, or as a reader spells the same folder
         pattern = rf"[^\s'\"()<>,;=]*{re.escape(folder.name)}/?"
         text = re.sub(pattern, "", text.replace(f"{folder}/", ""))
-    return _NAMES.sub(SHOWN_NAME.partition(".")[0], text) if "input-" in text else text
+    return _NAMES.sub(SHOWN_NAME.partition(".")[0], text)
 
 
 _NAMES = re.compile(r"\binput-\d{6}\b")
 
 
-def _signature(path: Path) -> tuple[int, ...]:
+def _signature(path: Path | str) -> tuple[int, ...]:
     """Return what changes with a file, its mode first; empty when there is none."""
     try:
         found = os.lstat(path)
@@ -168,9 +184,9 @@ def _signature(path: Path) -> tuple[int, ...]:
     return found.st_mode, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
-def _unlink(path: Path) -> None:
+def _unlink(path: str) -> None:
     with contextlib.suppress(OSError):
-        path.unlink()
+        os.unlink(path)  # noqa: PTH108 - thousands of them
 
 
 def _place(folder: Path) -> tuple[int, int] | None:

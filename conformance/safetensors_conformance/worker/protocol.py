@@ -79,7 +79,8 @@ def parse_line(line: bytes) -> dict[str, Any] | None:
 
 def words(value: object, limit: int) -> str:
     """Return words for people as a text that UTF-8 can hold; other bytes are shown as escapes."""
-    return _SURROGATE.sub(_escape, str(value))[:limit]
+    text = str(value)
+    return (text if text.isascii() else _SURROGATE.sub(_escape, text))[:limit]
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -230,13 +231,13 @@ def _tensor(row: object) -> dict[str, Any]:
     told: dict[str, Any] = {"name": name}
     for key in ("dtype", "shape", "nbytes"):
         # Odd values come from lenient readers: they are content to compare, no breach.
-        if row.get(key) is not None:
-            told[key] = _level(row[key])
+        if (value := row.get(key)) is not None:
+            told[key] = _level(value) if isinstance(value, _NESTS) else value
     for key in ("sha256", "unsupported"):
-        if row.get(key) is not None:
-            if not isinstance(row[key], str):
-                raise ProtocolError(f'"{key}" of {_shown(name)} must be a string, got {_shown(row[key])}')
-            told[key] = words(row[key], 2000)
+        if (value := row.get(key)) is not None:
+            if not isinstance(value, str):
+                raise ProtocolError(f'"{key}" of {_shown(name)} must be a string, got {_shown(value)}')
+            told[key] = words(value, 2000)
     if isinstance(told.get("dtype"), str):
         # It is no name: what is shown of it may be what is compared.
         told["dtype"] = words(told["dtype"], 6 * len(told["dtype"]))
@@ -250,10 +251,17 @@ MAX_LEVELS = 24
 def _level(value: Any, level: int = 0) -> Any:
     """Return a value of bounded depth, so that whoever reads a record later can do so."""
     if isinstance(value, dict):
-        return {k: _level(v, level + 1) for k, v in value.items()} if level < MAX_LEVELS else "(a map)"
+        if level >= MAX_LEVELS:
+            return "(a map)"
+        return {k: _level(v, level + 1) if isinstance(v, _NESTS) else v for k, v in value.items()}
     if isinstance(value, list):
-        return [_level(v, level + 1) for v in value] if level < MAX_LEVELS else "(a list)"
+        if level >= MAX_LEVELS:
+            return "(a list)"
+        return [_level(v, level + 1) if isinstance(v, _NESTS) else v for v in value]
     return value
+
+
+_NESTS = (dict, list)
 
 
 A_TEXT = 'a string, or {"hex": "..."} for bytes that are no UTF-8'

@@ -94,7 +94,7 @@ def threads_large_tensor_beside_small_ones(f: ConcurrentBuilder) -> None:
 
 @accepts(THREADS, over={"by-one": "a", "by-all": "h"})
 def threads_after_a_tensor_was_taken(f: ConcurrentBuilder, first: str) -> None:
-    """One tensor was taken before the threads begin; it is wanted again $slug of them.
+    """One tensor was taken before the threads begin; it is wanted again ($slug).
 
     What is remembered of it must not become the answer to other questions.
     """
@@ -174,7 +174,7 @@ def threads_unknown_name(f: ConcurrentBuilder, count: int) -> None:
 
 @accepts("API-10 DAT-06", importance="high", over={"small": small, "two-pages": pages, "large": large})
 def threads_closed_meanwhile(f: ConcurrentBuilder, tensors: Callable[[ConcurrentBuilder], None]) -> None:
-    """Three threads read $slug tensors, and the file is closed while they read a second time.
+    """Three threads read tensors ($slug), and the file is closed while they read a second time.
 
     From then on a thread may be refused. What it is handed out is right all the same.
     """

@@ -67,7 +67,7 @@ def place(f: FileBuilder, value: int) -> None:
     f.metadata({"key": "value"}, at=value)
 
 
-@accepts("MET-01 FRM-09", issue="https://github.com/safetensors/safetensors/issues/466")
+@accepts("FRM-09 MET-01", issue="https://github.com/safetensors/safetensors/issues/466")
 def without_tensors(f: FileBuilder) -> None:
     """A file with metadata and nothing else."""
     f.metadata({"key": "value"})
@@ -86,7 +86,7 @@ def empty_map(f: FileBuilder) -> None:
     _with_tensor(f, {})
 
 
-@accepts("MET-03 FRM-09")
+@accepts("FRM-09 MET-03")
 def empty_map_without_tensors(f: FileBuilder) -> None:
     """An empty metadata map and nothing else."""
     f.metadata({})

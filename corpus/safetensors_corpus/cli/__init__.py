@@ -6,6 +6,8 @@ from importlib import import_module
 
 import click
 
+from safetensors_reference.main import of_harness, without_harness
+
 COMMANDS = {
     "bugs": ("bugs:bugs", "The bugs reported in real readers, and the cases that show them."),
     "build": ("maintain:build", "Write the case files and corpus.json, byte-identical on every run."),
@@ -37,6 +39,8 @@ class LazyGroup(click.Group):
         try:
             command = getattr(import_module(f".{module}", __package__), attribute)
         except (ImportError, AttributeError) as err:
+            if isinstance(err, ModuleNotFoundError) and of_harness(err.name):
+                return without_harness(f"stc corpus {cmd_name}", line)
             return _missing(cmd_name, line, str(err))
         assert isinstance(command, click.Command)
         return command

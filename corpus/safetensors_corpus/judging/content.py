@@ -30,7 +30,8 @@ class Difference(NamedTuple):
     """What is wrong about a content.
 
     ``part`` is ``count``, of names ``missing``, ``reported`` or ``twice``, of a tensor ``bytes``, ``nbytes``,
-    ``shape`` or ``dtype``, or ``metadata``; ``text`` says it in one line.
+    ``shape`` or ``dtype``, ``metadata``, or of names and metadata ``escapes`` that were left as they are
+    spelled; ``text`` says it in one line.
     """
 
     part: str
@@ -91,6 +92,9 @@ def _tensors(expected: list[dict[str, Any]], reported: list[dict[str, Any]]) -> 
     want = {row["name"]: row for row in expected}
     for name in want:
         if name not in got:
+            spelled = next((other for other in got if _spells(other, name)), None)
+            if spelled is not None:
+                return [_escapes("tensor", name, spelled)]
             return [Difference("missing", f"tensor {quote(name)} is missing")]
     for name in got:
         if name not in want:
@@ -115,7 +119,14 @@ def _tensor(want: dict[str, Any], got: dict[str, Any]) -> Iterator[Difference]:
 def _metadata(want: dict[str, str], got: dict[str, Any]) -> Iterator[Difference]:
     for key, value in want.items():
         if key not in got:
-            yield Difference("metadata", f"metadata key {quote(key)} is missing")
+            spelled = next((other for other in got if _spells(other, key)), None)
+            if spelled is not None:
+                yield _escapes("metadata key", key, spelled)
+            else:
+                yield Difference("metadata", f"metadata key {quote(key)} is missing")
+            return
+        if _spells(got[key], value):
+            yield _escapes(f"metadata {quote(key)}:", value, got[key])
             return
         if got[key] != value:
             shown = shorten(repr(got[key]), 60)
@@ -126,6 +137,20 @@ def _metadata(want: dict[str, str], got: dict[str, Any]) -> Iterator[Difference]
             text = f"metadata key {quote(key)} is reported, the file has none of that name"
             yield Difference("metadata", text)
             return
+
+
+def _escapes(what: str, text: str, spelled: str) -> Difference:
+    return Difference("escapes", f"{what} {quote(text)} is reported as it is spelled: {quote(spelled)}")
+
+
+def _spells(spelled: Any, text: str) -> bool:
+    """Return whether one text is how the other is spelled in JSON with escapes."""
+    if not isinstance(spelled, str) or "\\" not in spelled:
+        return False
+    try:
+        return bool(json.loads(f'"{spelled}"', strict=False) == text)
+    except ValueError:
+        return False
 
 
 def _show(value: object) -> str:

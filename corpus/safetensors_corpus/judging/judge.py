@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
-from safetensors_reference.rules.book import rule_book
+from safetensors_reference.rules.book import BASES, rule_book
 
-from ..manifest import Case, Expectation
+from ..manifest import ANY_VALID_FILE, Case, Expectation
 from .answer import UNSAFE, Answer, Flaw
 from .content import Difference, differences, worst_of_each
 from .verdicts import badness
@@ -29,6 +29,7 @@ _CONTENT: Mapping[str, tuple[tuple[str, ...], str]] = {
     "missing": (("HDR", "ENT", "MET"), "ENT-01"),
     "reported": (("HDR", "ENT", "MET"), "ENT-01"),
     "twice": (("HDR", "ENT", "MET"), "ENT-01"),
+    "escapes": (("HDR-15",), "HDR-15"),
     "count": (("ENT",), "ENT-01"),
     "bytes": (("DAT", "WRT"), "DAT-06"),
     "nbytes": (("DAT", "OFF"), "DAT-06"),
@@ -217,7 +218,7 @@ def _against(
     if expectation.outcome != answer.outcome:
         if answer.outcome == "reject":
             detail = f"reject: {answer.message}" if answer.message else "reject"
-            if demand.choice is None and demand.level == "may":
+            if demand.choice is None and "may" in (demand.level, *_levels_of_parts(demand)):
                 # A rule that permits something to a file demands of nobody to have it.
                 return Judgement("unsupported", detail, (), answer)
             return failed(answer, [_outcome(demand, "reject", detail, option, profile)])
@@ -239,6 +240,16 @@ def _against(
     return Judgement("pass", "", (), answer)
 
 
+def _levels_of_parts(demand: Case | Demand) -> set[str]:
+    """Return the levels of the rules that a file needs which combines things; of others, none.
+
+    Its refusal does not tell which part was meant, so that it is only as grave as that of the weakest.
+    """
+    whole = first_rule(demand) == ANY_VALID_FILE
+    return {rule_book().rules[rule].level for rule in demand.rules} if whole else set()
+
+
+_WEAKEST_LAST: Sequence[str] = list(BASES)
 LATE = "OFF-15"
 _LATE = "accepted at open, refused when reading"
 
@@ -279,7 +290,8 @@ def _outcome(
     """Return the failure of accepting what must be refused, or of refusing what must be accepted."""
     rule = first_rule(demand)
     if option is None:
-        return failure_of(effect, rule, demand.level, "outcome", detail)
+        basis = max(map(basis_of, demand.rules), key=_WEAKEST_LAST.index) if rule == ANY_VALID_FILE else None
+        return failure_of(effect, rule, demand.level, "outcome", detail, basis)
     # What a profile demands of a choice is a must for whoever asked for the profile.
     return failure_of(
         effect, rule, "must", "outcome", detail, _basis_of_option(demand, option, profile, rule)

@@ -8,6 +8,7 @@ a rule on which the written format is silent.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 VERDICTS: dict[str, str] = {
     "unsafe": "crashed, hung or ran out of its memory limit, whatever was expected",
@@ -84,6 +85,7 @@ def effect_of(verdict: str) -> str:
     return what if kind == "deviation" else kind.removeprefix("wrong-")
 
 
+@lru_cache(maxsize=1024)
 def badness(verdict: str) -> tuple[int, int]:
     """Return the place of a verdict among all, the worst first."""
     kind, _, what = verdict.partition(":")

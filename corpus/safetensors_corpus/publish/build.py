@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from ..author.resource import RecipeBuilder
 from ..author.sharded import ShardedBuilder
 from ..author.slice import SliceBuilder
 from ..author.write import WriteBuilder
-from ..document import SCHEMA_VERSION, rendered
+from ..document import CHECKSUM, MANIFEST, SCHEMA_VERSION, rendered, sha256sum
 from ..field_bugs import affected, field_bugs
 from ..manifest import corpus_root
 
@@ -93,7 +94,8 @@ def build() -> Built:
     }
     for error in jsonschema.Draft202012Validator(schema()).iter_errors(manifest):
         raise ValueError(f"the manifest breaks its schema at {error.json_path}: {error.message[:200]}")
-    out["corpus.json"] = rendered(manifest)
+    out[MANIFEST] = rendered(manifest)
+    out[CHECKSUM] = sha256sum(hashlib.sha256(out[MANIFEST]).hexdigest())
     return Built(out, len(rows))
 
 

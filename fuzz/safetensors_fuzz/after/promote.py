@@ -345,7 +345,8 @@ class Checkout:
         if missing:
             raise PromotionError(
                 f"cases are added to the sources of the corpus, and {why or corpus} has none "
-                f"({missing[0]} is not there); run it in a checkout installed with: pip install -e ."
+                f"({missing[0]} is not there); run it in a checkout installed with: "
+                "pip install -e '.[harness]'"
             )
         return cls(corpus)
 

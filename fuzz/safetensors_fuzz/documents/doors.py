@@ -125,9 +125,8 @@ class RecordDoor(Door):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         whole = load_manifest()
-        self._cases = Manifest(
-            whole.version, whole.root, whole.digest, tuple(map(whole.by_id.__getitem__, _CASES)), whole.raw
-        )
+        cases = tuple(map(whole.by_id.__getitem__, _CASES))
+        self._cases = Manifest(whole.version, whole.root, cases, whole.document)
 
     def seeds(self) -> Iterator[bytes]:
         """Yield a run for each of three outcomes."""

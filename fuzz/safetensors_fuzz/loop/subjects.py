@@ -21,7 +21,8 @@ from safetensors_conformance.worker.worker import Limits, Request, Worker
 from safetensors_corpus.author.file import tensor_row
 from safetensors_corpus.broken.correct.json import Refused
 from safetensors_corpus.manifest import Case
-from safetensors_reference.check.result import CheckInput, check_input
+from safetensors_reference.check.inputs import CheckInput
+from safetensors_reference.check.result import check_input
 from safetensors_reference.check.sarif import SarifLog
 from safetensors_reference.header.model import Header
 from safetensors_reference.header.prove import prove, prove_fast

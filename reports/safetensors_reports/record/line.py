@@ -42,7 +42,9 @@ class Implementation(Struct):
 
     Attributes:
         selector: What --impl was given.
+        areas: Areas of the corpus that the implementation claims to judge; none or no list: all.
         lacks: Features the implementation does not have, such as dtype-f4.
+        kind: What the program is, such as reader or validator, where its descriptor tells it.
     """
 
     selector: str
@@ -50,7 +52,9 @@ class Implementation(Struct):
     version: str
     language: str | UnsetType = UNSET
     steps: list[Step] | UnsetType = UNSET
+    areas: list[str] | UnsetType = UNSET
     lacks: list[str] | UnsetType = UNSET
+    kind: str | UnsetType = UNSET
 
 
 class Corpus(Struct):

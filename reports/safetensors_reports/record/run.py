@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 from safetensors_corpus.document import deep
 from safetensors_corpus.judging.verdicts import STRICT_FAILING, fails, kind_of, worst
 from safetensors_corpus.typed import MisfitError, typed
+from safetensors_reference.rules.faults import shorten
 from safetensors_reference.source import open_source, read_whole
 
 from ..text import visible
@@ -33,6 +34,11 @@ LARGEST = 1 << 63
 """Largest number of milliseconds, bytes or cases that a line may tell."""
 LEFT_OUT_NAMED = 20
 """Most lines that cannot be read which are named one by one."""
+
+MAX_VERSION = 80
+"""Most characters of a version that are told; it becomes a part of names, and programs choose theirs."""
+MAX_SELECTOR = 4_000
+"""Most characters of a selector that are told; it may be a command line."""
 
 Row = dict[str, Any]
 """One line of a record."""
@@ -169,8 +175,23 @@ class RunRecord:
     @property
     def label(self) -> str:
         """Selector and version, as shown to people after escaping: ``safetensors:numpy 0.8.0``."""
-        name, version = str(self.implementation["selector"]), str(self.implementation["version"])
-        return name if version in ("", "unknown") else f"{name} {version}"
+        return self.selector if self.version in ("", "unknown") else f"{self.selector} {self.version}"
+
+    @property
+    def selector(self) -> str:
+        """What ``--impl`` was given, else the name of the implementation; of bounded length."""
+        who = self.implementation
+        return shorten(str(who.get("selector") or who["name"]), MAX_SELECTOR)
+
+    @property
+    def name(self) -> str:
+        """Name of the implementation, of bounded length."""
+        return shorten(str(self.implementation["name"]), MAX_SELECTOR)
+
+    @property
+    def version(self) -> str:
+        """Version of the implementation, of bounded length."""
+        return shorten(str(self.implementation["version"]), MAX_VERSION)
 
     @property
     def truncated(self) -> bool:

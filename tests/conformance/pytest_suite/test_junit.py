@@ -62,6 +62,32 @@ def test_cases_carry_rules_area_level_weakness_and_verdict(
     assert element.find("failure") is None
 
 
+@pytest.mark.parametrize("parallel", [(), ("-n", "1")], ids=["alone", "xdist"])
+def test_a_known_failure_is_skipped_and_says_why(
+    few: Path, tmp_path: Path, parallel: tuple[str, ...]
+) -> None:
+    """What a baseline lists neither passed nor failed anew."""
+    selector = f"py:{REPOSITORY}/docs/examples/mylib_adapter.py:Adapter"
+    baseline = tmp_path / "known.toml"
+    baseline.write_text(
+        f'implementation = "{selector}"\n[[expected]]\ncase = "layout/hole-between-two"\n'
+        'read = "wrong-accept"\n'
+        'why = "holes are not looked for"\nissue = "https://example.org/issue/1"\nreview_by = 2999-01-01\n'
+    )
+    found = reported(few, tmp_path, f"--impl={selector}", f"--baseline={baseline}", *parallel)
+    element, said = found[f"test_read[layout/hole-between-two-{selector}]"]
+    assert said["verdict"] == "wrong-accept"
+    skipped = element.find("skipped")
+    assert skipped is not None
+    assert skipped.attrib == {
+        "type": "pytest.xfail",
+        "message": "known failure, wrong-accept: holes are not looked for, https://example.org/issue/1",
+    }
+    assert element.find("failure") is None
+    # Others of that run are told as they are.
+    assert found[f"test_read[header/name-twice-dtypes-{selector}]"][0].find("failure") is not None
+
+
 def test_a_choice_names_the_weaknesses_of_all_its_options(few: Path, tmp_path: Path) -> None:
     found = reported(few, tmp_path, "--impl=reference", "--profile=hardened")
     mine = {name: said for name, (_, said) in found.items() if "header/leading-whitespace" in name}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
@@ -82,6 +83,27 @@ def test_a_signal_ends_a_run_in_order_with_what_was_found(
     assert [row["case"] for row in record.results] == ["framing/no-bytes"] * len(record.results)
     assert not psutil.wait_procs(children, timeout=5)[1]
     assert not list((tmp_path / "tmp").glob("safetensors-*"))
+
+
+@pytest.mark.by_day(1)
+def test_a_run_that_is_killed_leaves_whole_records_of_those_that_were_done(
+    tmp_path: Path, few_cases: Path
+) -> None:
+    process = started(tmp_path, "--jobs", "2", "--impl", "reference", "--corpus", str(few_cases))
+    done = tmp_path / "report" / "reference.jsonl"
+    until = time.monotonic() + 60
+    while not done.exists() or b'"footer"' not in done.read_bytes():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    children = psutil.Process(process.pid).children(recursive=True)
+    process.kill()
+    process.communicate(timeout=10)
+    for child in children:  # those that did not notice
+        with contextlib.suppress(psutil.NoSuchProcess):
+            child.kill()
+    (other,) = set((tmp_path / "report").glob("*.jsonl")) - {done}
+    assert read_record(done).footer is not None
+    assert read_record(other).footer is None
 
 
 def test_the_second_signal_ends_a_run_at_once(tmp_path: Path) -> None:

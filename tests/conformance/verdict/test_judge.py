@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safetensors_conformance.verdict.judge import judge, judge_choice
+from safetensors_conformance.verdict.judge import judge, judge_choice, wrongly_refused
 from safetensors_conformance.worker.outcome import OUTCOMES, Implementation, StepResult
 from safetensors_corpus import Case
 from safetensors_corpus.judging.content import first_difference
@@ -169,6 +169,18 @@ def test_no_metadata_and_an_empty_map_count_as_equal() -> None:
     assert first_difference({"tensors": [], "metadata": {}}, replace(empty, metadata=None)) is None
 
 
+def test_refusing_a_file_of_many_parts_is_as_grave_as_refusing_the_weakest() -> None:
+    def refused(*rules: str) -> tuple[str, str | None]:
+        case = a_case(Expectation("accept", CONTENT, ()), rules=("FRM-11", *rules))
+        judged = judge(case, {"read": REJECT}, WHO, None).steps["read"]
+        return judged.verdict, judged.failures[0].basis if judged.failures else None
+
+    assert refused("SHP-11", "HDR-17") == ("wrong-reject", "text")
+    assert refused("SHP-11", "DTY-01") == ("deviation:reject", "official")
+    # Nobody has to have what a rule only permits.
+    assert refused("SHP-11", "ENT-10") == ("unsupported", None)
+
+
 def test_answers_of_one_choice_must_fit_one_option() -> None:
     takes = judge(CHOICE, {"read": ACCEPT}, WHO, None)
     refuses = judge(replace(CHOICE, id="header/other"), {"read": REJECT}, WHO, None)
@@ -176,6 +188,23 @@ def test_answers_of_one_choice_must_fit_one_option() -> None:
     found, detail = judge_choice("leading-whitespace", [takes, refuses])
     assert found == "choice-inconsistent"
     assert "header/other reject" in detail
+
+
+def test_refusing_another_rule_of_a_file_is_no_answer_to_its_choice() -> None:
+    takes = judge(CHOICE, {"read": ACCEPT}, WHO, None)
+    case = replace(CHOICE, id="header/other", rules=(*CHOICE.rules, "FRM-09"))
+    refuses = judge(case, {"read": REJECT}, WHO, None)
+    valid = a_case(rules=("FRM-09",), expect=Expectation("accept", None, ()))
+    refused = wrongly_refused([takes, refuses, judge(valid, {"read": REJECT}, WHO, None)])
+    assert refused == {"FRM-09"}
+    assert judge_choice("leading-whitespace", [takes, refuses], refused) == ("choice:accept", "")
+    # Accepting such a file is an answer, and so is refusing one that needs no such rule.
+    assert (
+        judge_choice("leading-whitespace", [judge(case, {"read": ACCEPT}, WHO, None)], refused)[0]
+        == "choice:accept"
+    )
+    plain = judge(replace(CHOICE, id="header/other"), {"read": REJECT}, WHO, None)
+    assert judge_choice("leading-whitespace", [takes, plain], refused)[0] == "choice-inconsistent"
 
 
 def test_a_limit_may_lie_anywhere() -> None:

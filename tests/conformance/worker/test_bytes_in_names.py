@@ -161,7 +161,15 @@ def test_records_and_reports_hold_such_names(tmp_path: Path, selector: str) -> N
     rows = [json.loads(line) for line in record.read_bytes().decode("ascii").splitlines()]
     assert any("\\udc" in json.dumps(row.get("content")) for row in rows)
     out = tmp_path / "audit"
-    everything = ["--html", "--markdown", "--sarif", "--intoto", "--badge"]
+    everything = [
+        "--html",
+        "--markdown",
+        "--sarif",
+        "--intoto",
+        "--badge",
+        "--artifact",
+        f"{selector}={FAKES}",
+    ]
     reported = runner.invoke(report_command, [str(record), "-o", str(out), *everything])
     assert reported.exit_code == 0, reported.output
     for path in out.iterdir():

@@ -41,6 +41,14 @@ def test_what_is_not_claimed_is_not_asked() -> None:
     assert judge.steps_of(own) == ["read"]
 
 
+def test_valid_files_that_combine_much_are_asked_of_everyone() -> None:
+    judge = Implementation("j", "1", "Python", ("read",), areas=frozenset({"dtype"}))
+    valid, broken = cases("surroundings/number-lasttensor-blanks", "surroundings/ff-alone-behind")
+    assert valid.rules[0] == "FRM-11"
+    assert judge.steps_of(valid) == ["read"]
+    assert judge.steps_of(broken) == []
+
+
 def test_sizes_and_ranges_are_asked_of_who_claims_the_layout_only() -> None:
     lister = Implementation("l", "1", "Python", ("read",), areas=frozenset({"dtype", "shape"}))
     checker = Implementation("c", "1", "Python", ("read",), areas=frozenset({"dtype", "shape", "layout"}))

@@ -36,6 +36,35 @@ def test_content_that_fits_no_option_is_as_bad_as_its_rule(
     assert verdict(demand, OTHER) == (word, rule)
 
 
+NAMED = Expectation("accept", {"tensors": [{**ROW, "name": "\té"}], "metadata": {"a\n": "\\"}}, ())
+
+
+@pytest.mark.parametrize("rules", [("FRM-11", "HDR-17", "HDR-15"), ("MET-05",), ("HDR-15",)])
+@pytest.mark.parametrize(
+    ("name", "metadata", "rule"),
+    [
+        ("\\t\\u00e9", {"a\n": "\\"}, "HDR-15"),
+        ("\\té", {"a\n": "\\"}, "HDR-15"),
+        ("\té", {"a\\n": "\\"}, "HDR-15"),
+        ("\té", {"a\\u000a": "\\\\"}, "HDR-15"),
+        ("\té", {"a\n": "\\\\"}, "HDR-15"),
+        ("\té", {"a\n": "\\"}, ""),
+        # Another text, and one that spells another: whatever rule it breaks, escapes are not why.
+        ("\\n\\u00e9", {"a\n": "\\"}, "another"),
+        ("té", {"a\n": "\\"}, "another"),
+        ("\té", {"a": "\\"}, "another"),
+    ],
+)
+def test_names_and_metadata_with_their_escapes_break_the_rule_on_escapes(
+    rules: tuple[str, ...], name: str, metadata: dict[str, str], rule: str
+) -> None:
+    answer = Answer("accept", tensors=[{**ROW, "name": name}], metadata=metadata, has_metadata=True)
+    judged = judge_step(Demand(rules, NAMED), "s", {"s": answer})
+    escaped = [failure for failure in judged.failures if failure.property == "escapes"]
+    assert {failure.rule for failure in escaped} == ({rule} & {"HDR-15"})
+    assert bool(judged.failures) == bool(rule)
+
+
 def test_what_a_rule_permits_nobody_must_have() -> None:
     demand = Demand(("ENT-10",), RIGHT, "may")
     assert verdict(demand, Answer("reject", "too long")) == ("unsupported", "")

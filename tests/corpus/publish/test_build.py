@@ -20,7 +20,7 @@ import pytest
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus.author.case import ACCEPT, AREAS, Accept, CaseFunction, Reject
 from safetensors_corpus.author.file import HEAVY, LONG_RECIPE, MAX_FILE, USUAL_FILE, FileBuilder
-from safetensors_corpus.document import parsed
+from safetensors_corpus.document import CHECKSUM, MANIFEST, parsed, sha256sum
 from safetensors_corpus.manifest import Expectation
 from safetensors_corpus.publish import build as build_module
 from safetensors_corpus.publish.build import (
@@ -98,7 +98,8 @@ def test_the_manifest_lists_exactly_the_files_built(built: Built, raw: dict[str,
                 assert row["heavy"]
                 continue
             listed[f"{given['directory']}/{item['path']}"] = item
-    assert set(listed) == set(built.files) - {"corpus.json"}
+    assert set(listed) == set(built.files) - {MANIFEST, CHECKSUM}
+    assert built.files[CHECKSUM] == sha256sum(hashlib.sha256(built.files[MANIFEST]).hexdigest())
     assert built.cases == len(raw["cases"])
     for path, known in listed.items():
         data = built.files[path]
@@ -425,7 +426,7 @@ def test_files_up_to_the_limit_are_stored_and_larger_ones_described(
     if stored:
         assert built.files["files/framing/x.safetensors"] == rendered[0]
     else:
-        assert list(built.files) == ["corpus.json"]
+        assert list(built.files) == [MANIFEST, CHECKSUM]
         assert expand(given["recipe"]) == rendered[0]
 
 

@@ -27,6 +27,7 @@ NOT_SHOWN_BY_A_SMALL_FILE = {
     "HDR-20": "says how a tool is built",
     "DTY-13": "says what is not defined",
     "DTY-07": "says what a framework without the type does",
+    "FRM-11": "is broken by refusing a valid file, and by no file",
     "OFF-15": "says when a check is made, which the step open shows",
     "DAT-05": "values of BOOL are kept to 0 and 1, since other ones are a choice",
     "DAT-08": "says that there is no checksum",

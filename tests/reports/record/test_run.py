@@ -308,6 +308,19 @@ def test_any_change_of_one_line_keeps_the_others(
     assert all(line.isprintable() for line in summary_lines(record))
 
 
+@pytest.mark.parametrize(
+    ("field", "value"), [("areas", 1), ("areas", [[]]), ("steps", "open"), ("lacks", {}), ("kind", [])]
+)
+def test_a_header_says_it_in_words(tmp_path: Path, make: type[Make], field: str, value: object) -> None:
+    """Reports look areas and kinds up, which a number or a list would end with a traceback."""
+    header = make.header()
+    header["implementation"][field] = value
+    path = tmp_path / "run.jsonl"
+    path.write_text(json.dumps(header) + "\n")
+    with pytest.raises(RecordError, match=f"implementation.{field}"):
+        read_record(path)
+
+
 @pytest.mark.parametrize("data", [b"\xff\xfe{\0", b"\xef\xbb\xbf{}", b"\0" * 20])
 def test_other_encodings_are_refused(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "run.jsonl"

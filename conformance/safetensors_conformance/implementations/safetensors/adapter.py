@@ -83,6 +83,27 @@ class NumpyFile(Official):
 
 
 @marked
+class NumpyBytes(Official):
+    """``safetensors.numpy``: ``load`` and ``save``, from and to bytes in memory."""
+
+    lacks = NOT_IN_NUMPY
+
+    def __init__(self) -> None:
+        from safetensors.numpy import load, save
+
+        self._load = load
+        self._save = save
+
+    def write(self, path: str, tensors: list[Any], metadata: Any) -> None:
+        Path(path).write_bytes(call(self._save, given.named(tensors), metadata))
+
+    def read(self, path: str) -> list[tuple[str, Any, Any, Any]]:
+        """Load every tensor as an array."""
+        arrays = call(self._load, Path(path).read_bytes())
+        return [(name, *given.part(array)) for name, array in arrays.items()]
+
+
+@marked
 class SafeOpen(Official):
     """``safe_open(path, framework="np")``: header first, then each tensor."""
 

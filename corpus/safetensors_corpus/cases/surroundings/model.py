@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from itertools import combinations, product
 from typing import TYPE_CHECKING
 
+from ...manifest import ANY_VALID_FILE
+
 if TYPE_CHECKING:
     from ...author.file import FileBuilder
 
@@ -70,8 +72,12 @@ class Topic:
     only: Levels = field(default_factory=dict)
 
     def rules_of(self, row: Row) -> tuple[str, ...]:
-        """Return the rules that the file of a row is about, the main one first."""
-        return self.rules(row) if callable(self.rules) else self.rules
+        """Return the rules that the file of a row is about, the main one first.
+
+        A valid file combines so much that its refusal does not tell which of the permissions was denied.
+        """
+        rules = self.rules(row) if callable(self.rules) else self.rules
+        return rules if self.codes else (ANY_VALID_FILE, *rules)
 
     def codes_of(self, row: Row) -> tuple[str, ...]:
         """Return the fault codes that fit the file of a row."""

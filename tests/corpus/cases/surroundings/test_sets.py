@@ -197,3 +197,12 @@ def test_tensors_of_one_file_that_could_be_taken_for_each_other_hold_other_bytes
 
 def test_files_are_small() -> None:
     assert max(len(made.data) for made in EVERY) <= 1 << 20
+
+
+def test_the_refusal_of_a_valid_row_is_charged_to_none_of_what_it_combines() -> None:
+    book = rule_book().rules
+    for topic, model in OF_TOPIC.items():
+        about = model.topics[topic]
+        first = {about.rules_of(row)[0] for row in ROWS[topic]}
+        assert (first == {"FRM-11"}) is (not about.codes), topic
+        assert not about.codes or all(book[rule].codes for rule in first), topic
