@@ -62,8 +62,13 @@ def settings() -> Settings:
     name = text("name")
     if not NAME.fullmatch(name):
         stop(f"input name: letters, digits, blanks, dots, hyphens, at most 64 of them, got {name!r}")
-    if not text("implementation"):
-        stop("input implementation: is missing; a selector such as py:tests/adapter.py:Adapter")
+    files = text("check", lines=True)
+    if bool(text("implementation")) == bool(files):
+        stop(
+            "input implementation: is missing; a selector such as py:tests/adapter.py:Adapter, or give check"
+            if not files
+            else "inputs implementation and check: give one of them, in a job or step for each"
+        )
     try:
         shlex.split(text("install", lines=True))
     except ValueError as err:
@@ -82,10 +87,11 @@ def settings() -> Settings:
         profile=one_of("profile", PROFILES),
         baseline=existing("baseline"),
         triage=existing("triage"),
-        fuzz_executions=int(executions),
+        fuzz_executions=0 if files else int(executions),
         fuzz_seconds=number("fuzz-seconds", 0.1, 21600),
         fuzz_steps=text("fuzz-steps"),
         fail_on=one_of("fail-on", FAIL_ON),
+        check=files,
     )
 
 
@@ -111,6 +117,9 @@ def main() -> None:
         if wanted and why_not:
             annotate("notice", f"{name}: left out, the token of {why_not} can only read")
             wants[name] = False
+    if wants["comment"] and made.check:
+        annotate("notice", "comment: left out, it is for implementations")
+        wants["comment"] = False
     if wants["comment"] and os.environ.get("GITHUB_EVENT_NAME") != "pull_request":
         annotate("notice", "comment: left out, this job was not started by a pull request")
         wants["comment"] = False
@@ -126,6 +135,7 @@ def main() -> None:
         work=made.work,
         report=made.report,
         name=made.name,
+        files=str(bool(made.check)).lower(),
         fuzz=str(made.fuzz_executions > 0).lower(),
         sarif=str(wants["upload-sarif"]).lower(),
         comment=str(wants["comment"]).lower(),

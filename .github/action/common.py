@@ -33,6 +33,7 @@ class Settings:
         work: folder for the virtual environment, logs and results, outside the repository.
         report: folder of the report, absolute; records lie in ``runs``, findings of fuzzing in ``findings``.
         fail_on: ``failures``, ``should``, ``security`` or ``never``.
+        check: files to check, one a line; then there is no implementation.
 
     The others are the inputs of the same names.
     """
@@ -49,6 +50,7 @@ class Settings:
     fuzz_seconds: float
     fuzz_steps: str
     fail_on: str
+    check: str = ""
 
     @property
     def runs(self) -> Path:

@@ -13,13 +13,17 @@ def commands(settings: Settings) -> list[list[str]]:
     """Return the command lines: the environment, the suite, and what the input ``install`` says."""
     # Isolated from the folder it runs in: a repository may hold a module named venv or pip.
     pip = [settings.program("python"), "-I", "-m", "pip", "install", "--disable-pip-version-check"]
+    # Files are checked by the base alone, and those behind addresses with one extra more.
+    remote = any(sign in settings.check for sign in ("hf://", "https://", "http://"))
+    extra = "harness" if not settings.check else "remote" if remote else ""
+    suite = f"{ROOT}[{extra}]" if extra else str(ROOT)
     lines = [
         [sys.executable, "-I", "-m", "venv", f"{settings.work}/venv"],
-        [*pip, "-c", str(ROOT / "constraints.txt"), "-e", str(ROOT)],
+        [*pip, "-c", str(ROOT / "constraints.txt"), "-e", suite],
     ]
     # Without our constraints: they are about the suite's own tests.
-    extra = shlex.split(settings.install)
-    return [*lines, [*pip, *extra]] if extra else lines
+    own = shlex.split(settings.install)
+    return [*lines, [*pip, *own]] if own else lines
 
 
 def main() -> None:

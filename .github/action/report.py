@@ -46,6 +46,11 @@ def log_end(settings: Settings, step: str) -> str:
 def main() -> None:
     """Write report.json and all its forms next to the records."""
     settings = load_settings()
+    if settings.check:
+        import files
+
+        files.report(settings)
+        return
     runs = sources(settings)
     if not runs:
         annotate("error", f"{settings.implementation}: there is nothing to report, it could not be run")

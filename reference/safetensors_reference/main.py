@@ -6,12 +6,22 @@ Each package adds its own commands through an entry-point group.
 from __future__ import annotations
 
 import math
-from importlib.metadata import entry_points, version
+import re
+from importlib.metadata import entry_points, requires, version
 from typing import Any
 
 import click
 
 GROUP = "stc.commands"
+INTERRUPTED = 130
+"""Exit status after Ctrl-C: click's own says that faults were found."""
+INSTALL = "pip install 'safetensors-conformance[harness]'"
+
+
+class MissingExtraError(click.ClickException):
+    """A part of the program is not installed. Exit status 2: nothing was found out."""
+
+    exit_code = 2
 
 
 class Commands(click.Group):
@@ -24,10 +34,48 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Load one command."""
         for point in entry_points(group=GROUP, name=cmd_name):
-            command = point.load()
+            try:
+                command = point.load()
+            except ModuleNotFoundError as err:
+                if not of_harness(err.name):
+                    raise
+                return without_harness(f"stc {cmd_name}")
             assert isinstance(command, click.Command)
             return command
         return None
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; what it loads late may be missing as well."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as err:  # where a command has nothing to say about it, or is not loaded yet
+            click.echo("interrupted", err=True)
+            raise SystemExit(INTERRUPTED) from err
+        except ModuleNotFoundError as err:
+            if not of_harness(err.name):
+                raise
+            raise MissingExtraError(f"needs the harness: {INSTALL}") from err
+
+
+def of_harness(module: str | None) -> bool:
+    """Return whether a module comes with the extra ``harness``; its packages are called as their modules."""
+    if not module:
+        return False
+    wanted = re.compile(rf"{re.escape(module.partition('.')[0])}\b.*extra == ['\"]harness['\"]")
+    return any(wanted.match(line.lower()) for line in requires("safetensors-conformance") or ())
+
+
+def without_harness(name: str, text: str = f"Needs the harness: {INSTALL}") -> click.Command:
+    """Return what stands for a command that cannot be loaded; ``text`` does so in the list of commands."""
+
+    def missing(**_: object) -> None:
+        raise MissingExtraError(f"{name} needs the harness: {INSTALL}")
+
+    settings: dict[str, Any] = {"ignore_unknown_options": True, "help_option_names": []}
+    arguments = click.Argument(["arguments"], nargs=-1)
+    return click.Command(
+        name.rsplit(maxsplit=1)[-1], settings, missing, [arguments], text, add_help_option=False
+    )
 
 
 class SecondsRange(click.FloatRange):
@@ -49,7 +97,8 @@ def main() -> None:
     """Check safetensors files, and the programs that read and write them.
 
     \b
-    stc check FILE...                  is this file valid, and if not, why
+    stc check FILE|FOLDER...           is this file valid, and if not, why; is this model whole
+    stc audit SOURCE...                one row for each of millions of files
     stc run --impl NAME                run an implementation over the corpus
     stc diff --impl A --impl B         where two implementations see different files
     stc trend NAME VERSION...          what each release of one fixed or broke

@@ -128,7 +128,7 @@ def test_outputs_come_from_steps_that_exist() -> None:
         assert match[1] in ids
 
 
-def commands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+def commands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, check: str = "") -> Any:
     """Return the commands that install everything, the settings of an example given."""
     settings = load("common", monkeypatch).Settings(
         work=str(tmp_path),
@@ -143,6 +143,7 @@ def commands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         fuzz_seconds=1.0,
         fuzz_steps="",
         fail_on="failures",
+        check=check,
     )
     return load("install", monkeypatch).commands(settings)
 
@@ -152,8 +153,18 @@ def test_the_suite_is_installed_as_the_readme_says(monkeypatch: pytest.MonkeyPat
     assert venv[1:] == ["-I", "-m", "venv", f"{tmp_path}/venv"]
     readme = (ROOT / "README.md").read_text()
     assert 'pip install -c constraints.txt -e ".[dev]"' in readme
-    assert suite[-4:] == ["-c", str(ROOT / "constraints.txt"), "-e", str(ROOT)]
+    assert suite[-4:] == ["-c", str(ROOT / "constraints.txt"), "-e", f"{ROOT}[harness]"]
     assert own[own.index("--disable-pip-version-check") + 1 :] == ["-e", ".[a b]", "$(touch pwned)", "--pre"]
+
+
+@pytest.mark.parametrize(
+    ("check", "extra"), [("models", ""), ("models\nhf://org/model", "[remote]"), ("https://x/y", "[remote]")]
+)
+def test_no_harness_is_installed_to_check_files(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, check: str, extra: str
+) -> None:
+    _, suite, _ = commands(monkeypatch, tmp_path, check)
+    assert suite[-1] == f"{ROOT}{extra}"
 
 
 def test_the_command_that_installs_the_suite_works(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -205,4 +216,6 @@ def test_examples_are_workflows_with_the_least_rights(tmp_path: Path) -> None:
         _pinned([use for use in re.findall(r"uses: (.+)", text) if not use.startswith("OWNER/")])
         assert "pull_request_target" not in str(example)
         (checkout,) = [s for s in job["steps"] if s.get("uses", "").startswith("actions/checkout@")]
-        assert checkout["with"] == {"persist-credentials": False}
+        # The files of Git LFS are wanted where files are checked.
+        more = {"lfs": True} if "check" in step["with"] else {}
+        assert checkout["with"] == {"persist-credentials": False, **more}

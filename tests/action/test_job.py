@@ -56,6 +56,7 @@ def test_a_reader_with_failures_fails_the_job_and_is_reported(lenient: Job) -> N
         "Python": "success",
         "check": "success",
         "install": "success",
+        "files": "skipped",
         "run": "success",
         "Fuzz": "success",
         "report": "success",
@@ -307,6 +308,7 @@ def test_line_breaks_set_no_outputs(tmp_path: Path, name: str) -> None:
     ("given", "error"),
     [
         ({"implementation": ""}, "input implementation: is missing"),
+        ({"check": "models"}, "inputs implementation and check: give one of them"),
         ({"profile": "strict"}, "input profile: must be one of text, official, hardened, got 'strict'"),
         ({"fail_on": "error"}, "input fail-on: must be one of failures, should, security, never"),
         ({"comment": "yes"}, "input comment: must be one of true, false, got 'yes'"),

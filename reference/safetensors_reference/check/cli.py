@@ -6,21 +6,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import click
-from rich.console import Console
 
+from ..remote import is_remote
 from ..rules.book import PROFILES, ProfileName
-from .output import ProgressBar, final_line, print_brief, print_result, shown_name, unreadable_line
-from .result import CheckInput, CheckResult, Status, check_input, find_inputs
+from ..rules.faults import shown_name
+from ..source import UnreadableError
+from .inputs import is_index
+from .output import final_line
+from .session import Session
 
 if TYPE_CHECKING:
+    from .digests import DigestList
     from .sarif import SarifLog
+    from .statement import Checked
 
 MAX_FAULTS = 20
 """Faults printed per file; --all prints the rest."""
-
-EXIT_STATUS = {"valid": 0, "invalid": 1, "unreadable": 2}
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as a shell gives it: 128 and the number of SIGINT."""
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -29,7 +34,7 @@ INTERRUPTED = 130
 @click.option(
     "--sarif",
     "sarif_path",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=_FILE,
     metavar="FILE",
     help="Also write all results to FILE as SARIF 2.1.0, for code scanning services.",
 )
@@ -44,6 +49,27 @@ INTERRUPTED = 130
     "--all", "show_all", is_flag=True, help=f"Print every fault, not only the first {MAX_FAULTS} of a file."
 )
 @click.option("-q", "--quiet", is_flag=True, help="One line for each file with faults, none for a valid one.")
+@click.option(
+    "--digests",
+    "digests_path",
+    type=_FILE,
+    metavar="FILE",
+    help="Hold every file against FILE, a list as sha256sum writes it; reads the files whole.",
+)
+@click.option(
+    "--intoto",
+    "intoto_path",
+    type=_FILE,
+    metavar="FILE",
+    help="Also write to FILE an unsigned in-toto statement about the files, bound to their SHA-256.",
+)
+@click.option(
+    "--cyclonedx",
+    "cyclonedx_path",
+    type=_FILE,
+    metavar="FILE",
+    help="Also write to FILE a CycloneDX bill of materials with the SHA-256 of the files.",
+)
 def check(
     paths: tuple[str, ...],
     as_json: bool,
@@ -51,64 +77,85 @@ def check(
     profile: str,
     show_all: bool,
     quiet: bool,
+    digests_path: Path | None,
+    intoto_path: Path | None,
+    cyclonedx_path: Path | None,
 ) -> None:
     """Check that files obey every rule of the safetensors format.
 
+    \b
+    stc check model.safetensors        this file
+    stc check models/llama             every file below a folder, and each model of several files as one
+    stc check hf://org/model           the same on the Hub; reads headers only (extra remote)
+
     PATH is a file, a pattern such as 'models/**/*.safetensors', or a directory, which stands for every
     *.safetensors and *.safetensors.index.json below it. An index (*.index.json) is checked together with
-    the shards it names.
+    the shards it names. Or it is hf://ORG/MODEL[@REVISION][/FOLDER], or the https:// address of a file.
 
     Every fault is printed with its rule, what was found, where it stands, and the bytes around it. Only the
     length prefix and the header are read, never the data buffer. For several files a count follows on
     standard error.
 
+    In a directory, the files of an index or with numbers such as model-00001-of-00003.safetensors are also
+    judged as one model: missing shards, tensors that are missing, elsewhere or twice, a wrong total, and
+    files left over from another save. One line says whether the model is whole.
+
     \b
     Exit status:
-      0    all files are valid
-      1    at least one is invalid
-      2    at least one cannot be read, or the SARIF file cannot be written
+      0    all files are valid, all models whole, all digests as listed
+      1    at least one is not
+      2    at least one cannot be read, or a file asked for cannot be written
       130  interrupted (Ctrl-C)
     """
-    console = Console(highlight=False, soft_wrap=True, emoji=False, markup=False)
-    if sarif_path is not None and sarif_path.suffix == ".safetensors":
-        # One slip of the hand would replace a model by a log about it.
-        raise click.UsageError(f"--sarif {shown_name(str(sarif_path))}: would be written over a model file")
-    log = None if sarif_path is None else _new_log(profile)
-    inputs: list[CheckInput] = []
-    statuses: list[Status] = []
+    written = {"--sarif": sarif_path, "--intoto": intoto_path, "--cyclonedx": cyclonedx_path}
+    _check_options(paths, written, digests_path)
+    session = Session(
+        cast("ProfileName", profile),
+        as_json,
+        quiet,
+        None if show_all else MAX_FAULTS,
+        None if sarif_path is None else _new_log(profile),
+        None if digests_path is None else _digests(digests_path, paths),
+        None if intoto_path is None and cyclonedx_path is None else _new_checked(profile),
+    )
     interrupted = False
     try:
-        inputs = find_inputs(paths)
-        with ProgressBar(len(inputs)) as bar:
-            for item in inputs:
-                result = check_input(item, cast("ProfileName", profile))
-                statuses.append(result.status)
-                if log is not None:
-                    log.add(result)
-                if as_json or not quiet or result.status != "valid":
-                    with bar.hidden(to_stderr=result.status == "unreadable"):
-                        if as_json:
-                            click.echo(result.to_json())
-                        else:
-                            _print(console, result, None if show_all else MAX_FAULTS, quiet)
-                bar.advance()
+        session.run(paths)
     except KeyboardInterrupt:
         interrupted = True
-    if interrupted or len(inputs) > 1:
-        click.echo(final_line(statuses, len(inputs) if interrupted else None), err=True)
-    status = INTERRUPTED if interrupted else max(EXIT_STATUS[s] for s in statuses)
-    if sarif_path is not None and log is not None:
-        _write(sarif_path, log.to_text(status))
+    if interrupted or session.statuses.total() > 1:
+        click.echo(final_line(session.statuses, session.models, interrupted=interrupted), err=True)
+    if session.digests is not None and not interrupted:
+        click.echo(session.digests.final_line(), err=True)
+    status = INTERRUPTED if interrupted else session.exit_status
+    if sarif_path is not None and session.log is not None:
+        _write(sarif_path, session.log.to_text(status))
+    # A statement about a part of the files would pass for one about all.
+    if session.checked is not None and not interrupted:
+        _write_checked(session.checked, intoto_path, cyclonedx_path)
     raise SystemExit(status)
 
 
-def _print(console: Console, result: CheckResult, limit: int | None, quiet: bool) -> None:
-    if result.status == "unreadable":
-        click.echo(unreadable_line(result), err=True)
-    elif quiet:
-        print_brief(console, result)
-    else:
-        print_result(console, result, limit)
+def _check_options(paths: tuple[str, ...], written: dict[str, Path | None], digests: Path | None) -> None:
+    for option, path in written.items():
+        # One slip of the hand would replace a model by a log about it.
+        if path is not None and (path.suffix == ".safetensors" or is_index(path.name)):
+            what = "an index" if is_index(path.name) else "a model file"
+            raise click.UsageError(f"{option} {shown_name(str(path))}: would be written over {what}")
+    remote = next((path for path in paths if is_remote(path)), None)
+    if remote is not None:
+        used = {"--digests": digests, "--intoto": written["--intoto"], "--cyclonedx": written["--cyclonedx"]}
+        for option, path in used.items():
+            if path is not None:
+                text = "digests are of whole files, which are read on this machine only"
+                raise click.UsageError(f"{option} with {shown_name(remote)}: {text}")
+    if written["--cyclonedx"] is not None:
+        try:
+            import cyclonedx.output  # noqa: F401 - to say so before files are read
+        except ImportError as err:
+            from .bom import NEEDED
+
+            raise click.UsageError(f"--cyclonedx {NEEDED}") from err
 
 
 def _new_log(profile: str) -> SarifLog:
@@ -118,9 +165,53 @@ def _new_log(profile: str) -> SarifLog:
     return SarifLog(profile)
 
 
-def _write(path: Path, text: str) -> None:
+def _new_checked(profile: str) -> Checked:
+    from .statement import Checked
+
+    return Checked(cast("ProfileName", profile))
+
+
+def _digests(path: Path, paths: tuple[str, ...]) -> DigestList:
+    from .digests import DigestList, DigestListError
+
     try:
-        path.write_text(text, encoding="utf-8")
+        return DigestList(path, [name for name in paths if Path(name).is_dir()])
+    except DigestListError as err:
+        raise click.UsageError(f"--digests {shown_name(str(path))}: {err}") from err
+    except UnreadableError as err:
+        click.echo(f"--digests {shown_name(str(err))} (IO_ERROR)", err=True)
+        raise SystemExit(2) from err
+
+
+def _write_checked(checked: Checked, intoto: Path | None, cyclonedx: Path | None) -> None:
+    from ..writing.atomic import NotSavedError, write_file
+    from .bom import bom_text
+    from .statement import statement_text
+
+    for path, make in ((intoto, statement_text), (cyclonedx, bom_text)):
+        if path is None:
+            continue
+        try:
+            write_file(path, [make(checked).encode()])
+        except NotSavedError as err:
+            click.echo(f"{shown_name(str(err))} (IO_ERROR)", err=True)
+            raise SystemExit(2) from err
+        except ValueError as err:
+            click.echo(f"{shown_name(str(path))}: not written: {err} (IO_ERROR)", err=True)
+            raise SystemExit(2) from err
+
+
+def _write(path: Path, text: str) -> None:
+    from ..writing.atomic import NotSavedError, write_file
+
+    try:
+        if path.is_file() or not path.exists():
+            write_file(path, [text.encode()])
+        else:  # a pipe, or the terminal
+            path.write_text(text, encoding="utf-8")
+    except NotSavedError as err:
+        click.echo(f"{shown_name(str(err))} (IO_ERROR)", err=True)
+        raise SystemExit(2) from err
     except OSError as err:
         click.echo(f"{shown_name(str(path))}: {err.strerror or err} (IO_ERROR)", err=True)
         raise SystemExit(2) from err

@@ -5,23 +5,26 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from ..header.layout import draw_layout
 from ..hexview import hexview
+from ..remote import is_remote, open_remote
 from ..rules.book import rule_book
-from ..rules.faults import quote, render_path
+from ..rules.faults import quote, render_path, shown_name
+from ..sharded.index import Note
 from ..source import UnreadableError, open_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ..rules.faults import Fault
+    from .models import ModelResult
     from .result import CheckResult, Status
 
 STATUSES: tuple[Status, ...] = ("valid", "invalid", "unreadable")
@@ -30,11 +33,6 @@ MAX_NOTES = 3
 """Notes of one kind that are printed; a cache of the Hub has one for each shard."""
 REFRESH = 0.1
 """Seconds between two drawings of the bar."""
-
-
-def shown_name(name: str) -> str:
-    """Return a file name as it may stand in a terminal: bounded, and escaped when not plainly printable."""
-    return quote(name, 500)[1:-1]
 
 
 def printable(text: str) -> str:
@@ -55,18 +53,71 @@ def print_result(console: Console, result: CheckResult, limit: int | None) -> No
     for fault in result.tolerated:
         text = f"{printable(fault.message)} ({fault.rule}, tolerated by profile {result.profile})"
         console.print(f"{name}: note: {text}")
+    _print_notes(console, name, result.notes)
+    if result.faults:
+        _print_faults(console, result, limit)
+    else:
+        console.print(f"{name}: {_valid(result)}")
+
+
+def _print_notes(console: Console, name: str, notes: Iterable[Note]) -> None:
     said: Counter[str] = Counter()
-    for note in result.notes:
+    for note in notes:
         said[note.rule] += 1
         if said[note.rule] <= MAX_NOTES:
             console.print(f"{name}: note: {printable(note.message)} ({note.rule})")
     for rule, count in said.items():
         if count > MAX_NOTES:
             console.print(f"{name}: note: … and {count - MAX_NOTES:,} more of this kind ({rule})")
-    if result.faults:
-        _print_faults(console, result, limit)
-    else:
-        console.print(f"{name}: {_valid(result)}")
+
+
+def unknown_line(result: ModelResult) -> str:
+    """Say in one line why nothing can be said about a model."""
+    unread = result.judgement.unread
+    file, why = next(iter(unread.items()))
+    more = f", and {len(unread) - 1:,} more files" if len(unread) > 1 else ""
+    text = f"{result.name}: whether the model is whole is not known: {file}: {why}{more}"
+    return f"{quote(text, 1000)[1:-1]} (IO_ERROR)"
+
+
+def print_model(console: Console, result: ModelResult, limit: int | None) -> None:
+    """Print what shows only in a model as a whole; at most ``limit`` faults (None: all)."""
+    name, judged = shown_name(result.name), result.judgement
+    _print_notes(console, name, [f.what for f in result.own if isinstance(f.what, Note)])
+    if result.status == "valid":
+        what = f"{judged.tensors or 0:,} tensors in {plural(len(judged.shards), 'file')}"
+        console.print(f"{name}: whole model, {what}, {judged.data_size or 0:,} bytes of data")
+        return
+    own = [f for f in result.own if f.kind == "fault"]
+    told = len(judged.of("fault")) - len(own)
+    above = " (told above, with its files)" if told and not own else ""
+    if told and own:
+        above = f" ({told:,} of them told above, with its files)"
+    count = plural(len(own) + told, "fault")
+    console.print(Text(f"{name}: model is not whole: {count}{above}", style="bold"))
+    for finding in own[:limit]:
+        rule = rule_book().rules[finding.what.rule]
+        code = (finding.code or "", "bold red")
+        console.print(Text.assemble("  ", code, f"  {printable(finding.what.message)}"))
+        console.print(f"    rule   {rule.id} ({rule.level}): {rule.statement}")
+        path = "" if finding.field is None else f"  {finding.field}"
+        console.print(f"    where  {shown_name(finding.file)}{path}")
+    if limit is not None and len(own) > limit:
+        console.print(f"  … and {len(own) - limit:,} more; --all prints them")
+    if not judged.complete:
+        console.print("  more is wrong than is listed")
+
+
+def print_brief_model(console: Console, result: ModelResult) -> None:
+    """Print one line for a model that is not whole."""
+    codes = _codes(result.codes)
+    count = plural(result.codes.total(), "fault")
+    console.print(f"{shown_name(result.name)}: model is not whole: {count}: {codes}")
+
+
+def plural(count: int, word: str) -> str:
+    """Return a number of things in words, e.g. ``1,200 files``."""
+    return f"{count:,} {word}{'s' * (count != 1)}"
 
 
 def _valid(result: CheckResult) -> str:
@@ -79,18 +130,17 @@ def _valid(result: CheckResult) -> str:
 
 def print_brief(console: Console, result: CheckResult) -> None:
     """Print one line for a file with faults: how many, and which codes."""
-    counts = Counter(fault.code for fault in result.faults)
-    codes = ", ".join(code if n == 1 else f"{code} ×{n:,}" for code, n in counts.items())
-    console.print(f"{shown_name(result.name)}: {_number(result.faults)}: {codes}")
+    codes = _codes(Counter(fault.code for fault in result.faults))
+    console.print(f"{shown_name(result.name)}: {plural(len(result.faults), 'fault')}: {codes}")
 
 
-def _number(faults: list[Fault]) -> str:
-    return f"{len(faults):,} fault{'s' * (len(faults) != 1)}"
+def _codes(counts: Counter[str]) -> str:
+    return ", ".join(code if n == 1 else f"{code} ×{n:,}" for code, n in counts.items())
 
 
 def _print_faults(console: Console, result: CheckResult, limit: int | None) -> None:
     faults = result.faults
-    console.print(Text(f"{shown_name(result.name)}: {_number(faults)}", style="bold"))
+    console.print(Text(f"{shown_name(result.name)}: {plural(len(faults), 'fault')}", style="bold"))
     for fault in faults[:limit]:
         _print_fault(console, result.name, fault)
     if limit is not None and len(faults) > limit:
@@ -121,7 +171,7 @@ def _print_fault(console: Console, name: str, fault: Fault) -> None:
 def _bytes_around(name: str, fault: Fault) -> str:
     """Show the bytes of a fault with some context; nothing when the file cannot be read any more."""
     try:
-        with open_source(name) as source:
+        with nullcontext(open_remote(name)) if is_remote(name) else open_source(name) as source:
             base = max(fault.start - 16, 0) // 16 * 16
             data = source.read(base, max(min(source.size, fault.end + 16, base + 96) - base, 0))
     except UnreadableError:
@@ -129,49 +179,52 @@ def _bytes_around(name: str, fault: Fault) -> str:
     return hexview(data, fault.start, fault.end, base=base, limit=80)
 
 
-def final_line(statuses: Iterable[Status], total: int | None = None) -> str:
-    """Count the results, e.g. ``12 files: 10 valid, 1 invalid, 1 unreadable``.
-
-    ``total`` is the number of files asked for when the run was interrupted before the end.
-    """
-    counts = Counter(statuses)
-    done = counts.total()
-    files = f"{done:,} files" if total is None else f"interrupted after {done:,} of {total:,} files"
-    return f"{files}: " + ", ".join(f"{counts[status]:,} {status}" for status in STATUSES)
+def final_line(
+    counts: Counter[Status], models: Counter[Status] | None = None, *, interrupted: bool = False
+) -> str:
+    """Say how the files ended, e.g. ``12 files: 10 valid, 1 invalid, 1 unreadable``, and how the models."""
+    files = f"{'interrupted after ' if interrupted else ''}{counts.total():,} files"
+    text = f"{files}: " + ", ".join(f"{counts[status]:,} {status}" for status in STATUSES)
+    if not models:
+        return text
+    words = zip(STATUSES, ("whole", "not whole", "not known"), strict=True)
+    told = ", ".join(f"{models[status]:,} {word}" for status, word in words)
+    return f"{text}; {plural(models.total(), 'model')}: {told}"
 
 
 class ProgressBar:
-    """A bar over ``total`` files on standard error. Off a terminal, and for a single file, it does nothing.
+    """Files done so far, on standard error. Off a terminal, and for a single file, it does nothing.
 
-    Results go to standard output while the bar stands on standard error. Where both are the same terminal,
-    the bar has to step aside for them: ``hidden()``.
+    How many there will be is known only when the last directory was walked, which takes longer than most
+    checks; so it tells number and rate. Results go to standard output while it stands on standard error.
+    Where both are the same terminal, it has to step aside for them: ``hidden()``.
     """
 
-    def __init__(self, total: int, console: Console | None = None) -> None:
+    def __init__(self, console: Console | None = None) -> None:
         console = console or Console(stderr=True)
-        self.enabled = console.is_terminal and total > 1
+        self._terminal = console.is_terminal
+        self.enabled = False
         # rich would otherwise lead standard output to standard error, also when that goes to a file.
         self._bar = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
+            SpinnerColumn(),
+            TextColumn("{task.description} {task.completed:,} files", markup=False),
+            TimeElapsedColumn(),
             console=console,
             transient=True,
             auto_refresh=False,
             redirect_stdout=False,
             redirect_stderr=False,
-            disable=not self.enabled,
         )
-        self._task = self._bar.add_task("checking", total=total)
+        self._task = self._bar.add_task("checked", total=None)
+        self._done = 0
         self._drawn = time.monotonic()
 
     def __enter__(self) -> Self:
-        self._bar.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+        if self.enabled:
+            self._bar.stop()
 
     @contextmanager
     def hidden(self, *, to_stderr: bool = False) -> Iterator[None]:
@@ -187,8 +240,13 @@ class ProgressBar:
             self._bar.start()
 
     def advance(self) -> None:
-        """Count one file as done."""
-        self._bar.advance(self._task)
-        if self.enabled and time.monotonic() - self._drawn > REFRESH:
+        """Count one file as done; with the second one the bar appears."""
+        self._done += 1
+        if not self._terminal or time.monotonic() - self._drawn < REFRESH:
+            return
+        if not self.enabled and self._done > 1:
+            self.enabled = True
+            self._bar.start()
+        if self.enabled:
             self._drawn = time.monotonic()
-            self._bar.refresh()
+            self._bar.update(self._task, completed=self._done, refresh=True)

@@ -1,85 +1,31 @@
-"""What ``stc check`` looks at, files out of directories and patterns, and the result of checking one."""
+"""The result of checking one file with ``stc check``."""
 
 from __future__ import annotations
 
-import glob
 import json
-import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from ..header.explain import Explanation, explain
-from ..rules.faults import render_path
-from ..sharded.index import INDEX_SUFFIX, SUFFIX
+from ..header.model import rows
+from ..header.read import examine
+from ..remote import file_name, is_remote
+from ..rules.dtypes import DTYPE_BITS
+from ..rules.faults import quote, render_path
 from ..source import UnreadableError
+from .inputs import is_index
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Mapping
 
+    from ..header.explain import Explanation
     from ..header.model import Header
     from ..rules.book import ProfileName
     from ..rules.faults import Fault
     from ..sharded.index import Note
     from ..sharded.read import IndexExplanation
+    from .inputs import CheckInput
 
 Status = Literal["valid", "invalid", "unreadable"]
-INDEX_END = ".index.json"
-"""End of the name of an index; everything else is taken for a safetensors file."""
-
-
-@dataclass(frozen=True, slots=True)
-class CheckInput:
-    """A file to check, or with a ``problem`` the reason why there is nothing to check under this name."""
-
-    name: str
-    problem: str | None = None
-
-
-def find_inputs(arguments: Iterable[str]) -> list[CheckInput]:
-    """Expand the arguments, in their order; a file that is reached twice is listed once.
-
-    A directory stands for every ``*.safetensors`` and ``*.safetensors.index.json`` below it, in sorted order.
-    Files behind symbolic links are taken, linked directories are not entered. A pattern (``*``, ``?``,
-    ``[...]``, ``**``) is expanded when no file has exactly that name. What leads to no file is listed with a
-    problem: something that was not checked must never look like something without faults.
-    """
-    found: dict[CheckInput, None] = {}
-    for argument in arguments:
-        for item in _expand(argument):
-            found.setdefault(item)
-    return list(found)
-
-
-def _expand(argument: str) -> Iterator[CheckInput]:
-    if not os.path.lexists(argument) and any(sign in argument for sign in "*?["):
-        names = sorted(glob.glob(argument, recursive=True))  # noqa: PTH207 - also absolute
-        if not names:
-            yield CheckInput(argument, "no file matches this pattern")
-    else:
-        names = [argument]
-    for name in names:
-        if os.path.isdir(name):  # noqa: PTH112 - a name must stay as it was spelled, "./" included
-            yield from _walk(name)
-        else:
-            yield CheckInput(name)
-
-
-def _walk(folder: str) -> Iterator[CheckInput]:
-    problems: list[CheckInput] = []
-
-    def refused(err: OSError) -> None:
-        problems.append(CheckInput(str(err.filename), err.strerror or str(err)))
-
-    empty = True
-    for place, folders, files in os.walk(folder, onerror=refused):
-        folders.sort()
-        for name in sorted(files):
-            if name.endswith((SUFFIX, INDEX_SUFFIX)):
-                empty = False
-                yield CheckInput(os.path.join(place, name))  # noqa: PTH118 - spelled as above
-    yield from problems
-    if empty and not problems:
-        yield CheckInput(folder, f"no *{SUFFIX} or *{INDEX_SUFFIX} in this directory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +65,9 @@ def alignment(header: Header) -> Alignment:
     """Return the alignment statistics of a header."""
     start = header.data_start
     unaligned = sum(
-        (start + tensor.begin) % max(tensor.bits // 8, 1) != 0
-        for tensor in header.tensors.values()
-        if tensor.nbytes
+        (start + begin) % max(DTYPE_BITS[dtype] // 8, 1) != 0
+        for _, dtype, _, begin, end in rows(header.tensors)
+        if end > begin
     )
     return Alignment(start, len(header.tensors), unaligned)
 
@@ -229,23 +175,45 @@ def _note(note: Note) -> dict[str, object]:
     return {"rule": note.rule, "message": note.message, "start": note.start, "end": note.end, "path": path}
 
 
-def check_input(item: CheckInput, profile: ProfileName) -> CheckResult:
-    """Check one input. Never raises for what a file holds or for a file that cannot be read."""
+def check_input(
+    item: CheckInput, profile: ProfileName, known: Mapping[str, Explanation] | None = None
+) -> CheckResult:
+    """Check one input. Never raises for what a file holds or for a file that cannot be read.
+
+    ``known`` are files beside an index that were read already, by name.
+    """
     name = item.name
     if item.problem is not None:
         return CheckResult(name, profile, error=f"{name}: {item.problem}")
     try:
-        if name.endswith(INDEX_END):
-            return _check_index(name, profile)
-        seen = explain(name, profile)
+        if is_remote(name):
+            return _check_remote(name, profile, known)
+        if is_index(name):
+            return _check_index(name, profile, known)
+        seen = examine(name, profile)
     except UnreadableError as err:
         return CheckResult(name, profile, error=str(err), code=err.code)
     return CheckResult(name, profile, seen.size, seen.faults, seen.tolerated, explanation=seen)
 
 
-def _check_index(name: str, profile: ProfileName) -> CheckResult:
+def _check_index(name: str, profile: ProfileName, known: Mapping[str, Explanation] | None) -> CheckResult:
     # Most files are no index, so what reads one is loaded when the first is met.
     from ..sharded.read import explain_index
 
-    seen = explain_index(name, profile)
+    seen = explain_index(name, profile, known)
     return CheckResult(name, profile, seen.size, seen.faults, seen.tolerated, index=seen)
+
+
+def _check_remote(name: str, profile: ProfileName, known: Mapping[str, Explanation] | None) -> CheckResult:
+    from .remote import examine_remote, explain_remote_index
+
+    if is_index(file_name(name)):
+        index = explain_remote_index(name, profile, known or {})
+        error = None
+        if index.unread and not index.faults:
+            # Nothing is said against the model, and nothing for it.
+            shard, why = next(iter(index.unread.items()))
+            error = f"{name}: shard {quote(shard)} cannot be read: {why}"
+        return CheckResult(name, profile, index.size, index.faults, index.tolerated, index=index, error=error)
+    seen = examine_remote(name, profile)
+    return CheckResult(name, profile, seen.size, seen.faults, seen.tolerated, explanation=seen)

@@ -13,11 +13,12 @@ from collections import Counter
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote_from_bytes
+from urllib.parse import quote, quote_from_bytes
 
+from ..remote import is_remote
 from ..rules.book import rule_book
 from ..rules.cwe import weaknesses_of
-from ..rules.faults import render_path
+from ..rules.faults import Fault, render_path
 from ..rules.sarif import (
     MAX_RESULTS,
     RULE_INDEX,
@@ -28,8 +29,9 @@ from ..rules.sarif import (
 )
 
 if TYPE_CHECKING:
-    from ..rules.faults import Fault, JsonPath
+    from ..rules.faults import JsonPath
     from ..sharded.index import Note
+    from .models import ModelResult
     from .result import CheckResult
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -40,7 +42,12 @@ Json = dict[str, object]
 
 
 def artifact_uri(name: str) -> str:
-    """Return a path as a URI: relative where it lies below the current folder, ``file:`` otherwise."""
+    """Return a path as a URI: relative where it lies below the current folder, ``file:`` otherwise.
+
+    An address is one already.
+    """
+    if is_remote(name):
+        return quote(name, safe=":/@?&=%#", errors="surrogatepass")
     path = os.path.normpath(name)
     if os.path.isabs(path) or Path(path).parts[:1] == (os.pardir,):  # noqa: PTH117 - text here
         return Path(os.path.abspath(path)).as_uri()  # noqa: PTH100 - resolve() would follow links
@@ -63,37 +70,68 @@ class SarifLog:
         self._results: list[Json] = []
         self._artifacts: list[Json] = []
         self._notifications: list[Json] = []
+        self._places: dict[str, int] = {}
 
     def add(self, result: CheckResult) -> None:
         """Take in what was found in one file."""
         uri = artifact_uri(result.name)
-        location: Json = {"uri": uri, "index": len(self._artifacts)}
-        artifact: Json = {"location": {"uri": uri}, "roles": ["analysisTarget"]}
-        if result.size is not None:
-            artifact["length"] = result.size
-        self._artifacts.append(artifact)
+        location = self._artifact(uri, result.size)
         if result.error is not None:
             # What could not be read was not checked, which is no result but must not go unsaid.
             self._notify("error", f"{result.error} ({result.code})", location)
         elif not result.complete:
             self._notify("warning", f"{result.name}: more faults than are collected", location)
         identities: Counter[tuple[str, ...]] = Counter()
-
-        def identity(rule: str, code: str, path: JsonPath | None) -> Json:
-            """Identify a result by its place in the header, so that other bytes may move."""
-            key = (uri, rule, code, *map(repr, path or ()))
-            identities[key] += 1
-            text = json.dumps([*key, identities[key]])
-            return {FINGERPRINT: hashlib.sha256(text.encode()).hexdigest()}
-
         for fault, tolerated in [(f, False) for f in result.faults] + [(f, True) for f in result.tolerated]:
             out = _result(fault, location, tolerated)
-            out["partialFingerprints"] = identity(fault.rule, fault.code, fault.path)
-            self._results.append(out)
+            self._add(out, identities, (uri, fault.rule, fault.code), fault.path)
         for note in result.notes:
-            out = _note(note, location)
-            out["partialFingerprints"] = identity(note.rule, "", note.path)
-            self._results.append(out)
+            self._add(_note(note, location), identities, (uri, note.rule, ""), note.path)
+
+    def add_model(self, result: ModelResult) -> None:
+        """Take in what shows only in a model as a whole; the rest came with its files."""
+        identities: Counter[tuple[str, ...]] = Counter()
+        for name, why in result.judgement.unread.items():
+            uri = artifact_uri(result.path_of(name))
+            text = f"{result.name}: whether the model is whole is not known: {name}: {why}"
+            self._notify("error", text, self._location(uri))
+        for finding in result.own:
+            what = finding.what
+            uri = artifact_uri(result.path_of(finding.file))
+            location = self._location(uri)
+            if isinstance(what, Fault):
+                out = _result(what, location, finding.kind == "tolerated")
+            else:
+                out = _note(what, location)
+            self._add(out, identities, (uri, what.rule, finding.code or "", result.name), what.path)
+
+    def add_notice(self, name: str, text: str) -> None:
+        """Take in what is wrong with a file besides its rules, such as another digest than expected."""
+        self._notify("error", text, self._location(artifact_uri(name)))
+
+    def _add(
+        self, out: Json, identities: Counter[tuple[str, ...]], key: tuple[str, ...], path: JsonPath | None
+    ) -> None:
+        """Identify a result by its place in the header, so that other bytes may move, and keep it."""
+        key = (*key, *map(repr, path or ()))
+        identities[key] += 1
+        text = json.dumps([*key, identities[key]])
+        out["partialFingerprints"] = {FINGERPRINT: hashlib.sha256(text.encode()).hexdigest()}
+        self._results.append(out)
+
+    def _location(self, uri: str) -> Json:
+        """Return the place of a file among the artifacts, which it joins when it is new."""
+        if uri not in self._places:
+            return self._artifact(uri, None)
+        return {"uri": uri, "index": self._places[uri]}
+
+    def _artifact(self, uri: str, size: int | None) -> Json:
+        self._places[uri] = len(self._artifacts)
+        artifact: Json = {"location": {"uri": uri}, "roles": ["analysisTarget"]}
+        if size is not None:
+            artifact["length"] = size
+        self._artifacts.append(artifact)
+        return {"uri": uri, "index": self._places[uri]}
 
     def _notify(self, level: str, text: str, artifact: Json) -> None:
         locations = [{"physicalLocation": {"artifactLocation": artifact}}]

@@ -8,40 +8,26 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..header.entries import describe
-from ..header.explain import Explanation, check_profile, explain
-from ..header.json_text import Abandon, plain_integer
+from ..header.explain import Explanation, check_profile
+from ..header.json_text import Abandon
+from ..header.read import examine
 from ..rules.book import ProfileName
 from ..rules.errors import InvalidError
-from ..rules.faults import Fault, quote, shown
+from ..rules.faults import Fault, shown
 from ..source import Source, UnreadableError, open_source
-from .index import (
-    INDEX_CAP,
-    METADATA,
-    TOTAL_SIZE,
-    WEIGHT_MAP,
-    Findings,
-    IndexText,
-    Mention,
-    Note,
-    read_index_text,
-)
+from .contents import ABSENT, DIGITS, Shard, check_shards, shard_of
+from .index import INDEX_CAP, Findings, Note, read_index_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ..header.json_text import Node
     from ..header.model import Header, TensorInfo
+    from .contents import Look
 
 IndexPath = str | os.PathLike[str]
-
-_WHOLE = re.compile(r"(0|[1-9][0-9]*)\.0+")
-_DIGITS = 20
-"""Longest number that is converted; 2^64 has that many digits."""
 
 
 class InvalidIndexError(InvalidError["IndexExplanation"]):
@@ -64,6 +50,7 @@ class IndexExplanation:
         weight_map: tensor name -> shard name; empty when the text cannot be followed to its end.
         sizes: shard name -> bytes of its data buffer, for all shards without faults.
         metadata: text of the metadata object, a part of the index; None when it has none.
+        unread: shard name -> why nothing is known of it, where that is no fault of the model.
         complete: False when so much is wrong that faults are left out (see ``FAULT_LIMIT``).
     """
 
@@ -77,6 +64,7 @@ class IndexExplanation:
     weight_map: dict[str, str] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
     metadata: bytes | None = None
+    unread: dict[str, str] = field(default_factory=dict)
     complete: bool = True
 
     @property
@@ -117,34 +105,62 @@ def check_index(path: IndexPath, profile: ProfileName = "hardened") -> list[Faul
     return explain_index(path, profile).faults
 
 
-def explain_index(path: IndexPath, profile: ProfileName = "hardened") -> IndexExplanation:
+def explain_index(
+    path: IndexPath, profile: ProfileName = "hardened", known: Mapping[str, Explanation] | None = None
+) -> IndexExplanation:
     """Read the index at ``path`` and the headers of its shards, and collect all faults.
 
     Only files beside the index are opened. Symbolic links among them are followed and noted (IDX-06): the
-    caches of the Hub consist of them.
+    caches of the Hub consist of them. ``known`` are files beside it that were read already, by name.
 
     Raises UnreadableError when the index itself cannot be read.
     """
     check_profile(profile)
     if not isinstance(path, str | os.PathLike):
         raise UnreadableError(f"not a path: {shown(path)}")
+    shards: dict[str, Explanation] = {}
     with open_source(path) as source:
-        out = IndexExplanation(source.name, source.size, profile)
-        # The size comes first, so that nothing is allocated for an index that only a hostile directory has.
-        if source.size > INDEX_CAP:
-            text = f"the index has {source.size:,} bytes, more than the limit of {INDEX_CAP:,} (IDX-13)"
-            out.faults.append(Fault("LIM_MEMORY", "LIM-06", text, 0, source.size))
-            return out
-        try:
-            return _explain(source, out)
-        except MemoryError:
-            # What was found so far went with the memory.
-            text = "there is not enough memory to read the index and its shards"
-            fault = Fault("LIM_MEMORY", "LIM-06", text, 0, source.size)
-            return IndexExplanation(source.name, source.size, profile, [fault], complete=False)
+        folder = os.path.dirname(source.name)  # noqa: PTH120 - a link to an index does not move its shards
+
+        def look(name: str) -> Shard:
+            seen = None if known is None else known.get(name)
+            return _local_shard(name, folder, profile, seen, shards)
+
+        out = explain_index_source(source, profile, look)
+    if out.weight_map:  # empty when there was not enough memory, which is needed then
+        out.shards = shards
+    return out
 
 
-def _explain(source: Source, out: IndexExplanation) -> IndexExplanation:
+def explain_index_source(source: Source, profile: ProfileName, look: Look) -> IndexExplanation:
+    """Read an index that is open already and collect all faults; ``shards`` stays empty.
+
+    Args:
+        source: the index.
+        profile: whose options to take where readers legitimately differ.
+        look: says what is known of a shard; it is asked only for names that may be opened.
+
+    Raises:
+        UnreadableError: the index cannot be read.
+        AccessError: there is no such profile.
+    """
+    check_profile(profile)
+    out = IndexExplanation(source.name, source.size, profile)
+    # The size comes first, so that nothing is allocated for an index that only a hostile directory has.
+    if source.size > INDEX_CAP:
+        text = f"the index has {source.size:,} bytes, more than the limit of {INDEX_CAP:,} (IDX-13)"
+        out.faults.append(Fault("LIM_MEMORY", "LIM-06", text, 0, source.size))
+        return out
+    try:
+        return _explain(source, out, look)
+    except MemoryError:
+        # What was found so far went with the memory.
+        text = "there is not enough memory to read the index and its shards"
+        fault = Fault("LIM_MEMORY", "LIM-06", text, 0, source.size)
+        return IndexExplanation(source.name, source.size, profile, [fault], complete=False)
+
+
+def _explain(source: Source, out: IndexExplanation, look: Look) -> IndexExplanation:
     data = source.read(0, source.size)
     findings = Findings(out.faults, out.tolerated, out.notes)
     index = read_index_text(data, findings)
@@ -152,9 +168,12 @@ def _explain(source: Source, out: IndexExplanation) -> IndexExplanation:
         out.weight_map = {name: m.shard for name, m in index.weight_map.items() if m.shard is not None}
         out.metadata = index.metadata
         try:
-            _shards(index, out, findings)
+            contents = check_shards(index, look, findings)
         except Abandon:
             assert findings.full
+        else:
+            out.sizes = {name: header.data_size for name, header in contents.headers.items()}
+            out.unread = contents.unread
     out.complete = not findings.full
     findings.sort()
     return out
@@ -183,133 +202,23 @@ def open_index(path: IndexPath, profile: ProfileName = "hardened") -> ShardedHea
 
 def _number(text: str) -> int | float:
     # int() refuses thousands of digits with an error of its own.
-    return int(text) if len(text) <= _DIGITS else float(text)
+    return int(text) if len(text) <= DIGITS else float(text)
 
 
-def _shards(text: IndexText, out: IndexExplanation, findings: Findings) -> None:
-    """Open every shard that the index names and compare them with the map."""
-    folder = os.path.dirname(out.name)  # noqa: PTH120 - a link to an index does not move its shards
-    for shard, mention in text.shards.items():
-        if mention.usable:
-            _shard(folder, shard, mention, out, findings)
-    headers = {name: seen.header for name, seen in out.shards.items() if seen.header is not None}
-    out.sizes = {name: header.data_size for name, header in headers.items()}
-    _check_contents(text, headers, findings)
-
-
-def _shard(folder: str, shard: str, mention: Mention, out: IndexExplanation, findings: Findings) -> None:
-    """Open one shard; its faults get the place where the index names it."""
-    path = os.path.join(folder, shard)  # noqa: PTH118 - the name stays as it is spelled
-    start, end, where = mention.start, mention.end, mention.path
+def _local_shard(
+    name: str, folder: str, profile: ProfileName, seen: Explanation | None, shards: dict[str, Explanation]
+) -> Shard:
+    """Read the header of a shard in ``folder`` into ``shards``; ``seen`` is what is known of it already."""
+    path = os.path.join(folder, name)  # noqa: PTH118 - the name stays as it is spelled
     try:
-        link = os.readlink(path)  # noqa: PTH115
+        link: str | None = os.readlink(path)  # noqa: PTH115
     except OSError:
-        pass
-    else:
-        note = f"shard {quote(shard)} is a symbolic link to {quote(link)}"
-        findings.notes.append(Note("IDX-06", note, start, end, where))
+        link = None
     try:
-        seen = explain(path, out.profile)
+        found = examine(path, profile) if seen is None else seen
     except UnreadableError as err:
         if isinstance(err.__cause__, FileNotFoundError):
-            reason = "does not exist"
-        else:
-            reason = f"cannot be read: {str(err).removeprefix(f'{path}: ')}"
-        message = f"shard {quote(shard)} {reason}"
-        findings.add(Fault("IDX_SHARD_MISSING", "IDX-08", message, start, end, where))
-        return
-    out.shards[shard] = seen
-    for faults, tolerated in ((seen.faults, False), (seen.tolerated, True)):
-        for fault in faults:
-            message = f"{quote(shard)} at byte {fault.start:,}: {fault.message}"
-            findings.add(replace(fault, message=message, start=start, end=end, path=where), tolerated)
-
-
-def _check_contents(text: IndexText, headers: Mapping[str, Header], findings: Findings) -> None:
-    """Compare the map with the tensors that the shards hold (IDX-03, IDX-09 to IDX-11, IDX-14).
-
-    ``headers`` holds the shards that could be read, by name. Nothing is claimed about the others.
-    """
-    holders: dict[str, list[str]] = {}
-    for shard, header in headers.items():
-        for name in header.tensors:
-            holders.setdefault(name, []).append(shard)
-    for name, mapped in text.weight_map.items():
-        found_in = holders.get(name, [])
-        if mapped.shard is not None and mapped.shard in headers and mapped.shard not in found_in:
-            others = ", ".join(quote(s) for s in found_in[:3])
-            message = f"{quote(mapped.shard)} holds no tensor {quote(name)}"
-            if others:
-                message += f"; it is in {others}"
-            path = (WEIGHT_MAP, name)
-            findings.add(Fault("IDX_TENSOR_MISSING", "IDX-09", message, mapped.start, mapped.end, path))
-    for name, shards in holders.items():
-        _check_surplus(text, name, shards, findings)
-    _check_total(text, headers, holders, findings)
-
-
-def _check_surplus(text: IndexText, name: str, shards: list[str], findings: Findings) -> None:
-    """Report a tensor in shards that the index does not map it to, and second copies of a tensor."""
-    mapped = text.weight_map.get(name)
-    if mapped is None:
-        # No member of the map is at fault but the lack of one, so the place is where it would be added.
-        start = end = text.map_end
-        path: tuple[str, ...] = (WEIGHT_MAP,)
-        mismatch: str | None = "the index does not map"
-    else:
-        start, end = mapped.start, mapped.end
-        path = (WEIGHT_MAP, name)
-        # A value that is no string is reported already; where that tensor belongs is unknown.
-        mismatch = None if mapped.shard is None else f"the index maps to {quote(mapped.shard)}"
-    if mapped is not None and mapped.shard in shards:
-        right = mapped.shard
-    else:
-        right = shards[0]
-        if mismatch is not None:
-            message = f"{quote(right)} holds tensor {quote(name)}, which {mismatch}"
-            findings.add(Fault("IDX_TENSOR_UNINDEXED", "IDX-10", message, start, end, path))
-    for shard in shards:
-        if shard != right:
-            message = f"{quote(shard)} holds tensor {quote(name)}, which {quote(right or '')} holds too"
-            findings.add(Fault("IDX_TENSOR_DUPLICATE", "IDX-11", message, start, end, path))
-
-
-def _check_total(
-    text: IndexText, headers: Mapping[str, Header], holders: Mapping[str, list[str]], findings: Findings
-) -> None:
-    """Check total_size (IDX-03): the bytes of all tensors, each counted once."""
-    node = text.total_size
-    if node is None or node.kind == "invalid":
-        return
-    path = (METADATA, TOTAL_SIZE)
-    claimed = _whole(node)
-    if claimed is None:
-        message = f"total_size is {describe(node)}, not a number of bytes"
-        findings.add(Fault("IDX_SIZE_MISMATCH", "IDX-03", message, node.start, node.end, path))
-        return
-    if not plain_integer(node):
-        message = f"total_size is spelled {node.text[:24]}, not as a plain integer"
-        findings.notes.append(Note("IDX-03", message, node.start, node.end, path))
-    if set(text.shards) - set(headers) or any(
-        m.shard is None or m.shard not in holders.get(name, ()) for name, m in text.weight_map.items()
-    ):
-        return
-    mapped = sum(headers[m.shard].tensors[name].nbytes for name, m in text.weight_map.items() if m.shard)
-    # A surplus is reported by itself; the total may count it or not.
-    surplus = sum(
-        headers[s[0]].tensors[name].nbytes for name, s in holders.items() if name not in text.weight_map
-    )
-    if claimed not in (mapped, mapped + surplus):
-        message = f"total_size is {claimed:,}, the tensors have {mapped:,} bytes"
-        findings.add(Fault("IDX_SIZE_MISMATCH", "IDX-03", message, node.start, node.end, path))
-
-
-def _whole(node: Node) -> int | None:
-    """Return the value of a whole number from 0 on, ``12.0`` included; None for anything else."""
-    if plain_integer(node) and len(node.text) <= _DIGITS:
-        return int(node.text)
-    if node.kind == "number" and len(node.text) <= 2 * _DIGITS:
-        match = _WHOLE.fullmatch(node.text)
-        if match is not None and len(match[1]) <= _DIGITS:
-            return int(match[1])
-    return None
+            return replace(ABSENT, link=link)
+        return Shard(absent=f"cannot be read: {str(err).removeprefix(f'{path}: ')}", link=link)
+    shards[name] = found
+    return shard_of(found, link)

@@ -76,7 +76,9 @@ def test_json_of_a_valid_index(model: Path) -> None:
 def test_a_directory_is_checked_with_its_index_and_its_shards(model: Path) -> None:
     result = run(model.parent)
     assert result.exit_code == 0
-    assert result.stderr == "6 files: 6 valid, 0 invalid, 0 unreadable\n"
+    assert result.stderr == (
+        "6 files: 6 valid, 0 invalid, 0 unreadable; 1 model: 1 whole, 0 not whole, 0 not known\n"
+    )
     assert "5 tensors in 5 shards" in result.stdout
 
 

@@ -22,8 +22,10 @@ from safetensors.numpy import save
 
 from safetensors_reference import explain, read_header
 from safetensors_reference.check import cli, output
+from safetensors_reference.check import models as judged
+from safetensors_reference.check.inputs import CheckInput, find_inputs
 from safetensors_reference.check.output import printable
-from safetensors_reference.check.result import CheckInput, CheckResult, alignment, check_input, find_inputs
+from safetensors_reference.check.result import CheckResult, alignment, check_input
 from safetensors_reference.rules.book import ProfileName
 
 from ..strategies import Model, models
@@ -63,7 +65,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 def found(*arguments: str | Path) -> list[str]:
-    inputs = find_inputs([str(a) for a in arguments])
+    inputs = list(find_inputs([str(a) for a in arguments]))
     assert all(item.problem is None for item in inputs), inputs
     return [item.name for item in inputs]
 
@@ -154,7 +156,7 @@ def test_a_directory_that_cannot_be_listed_is_reported(tree: Path, monkeypatch: 
         return scandir(path)
 
     monkeypatch.setattr(os, "scandir", guarded)
-    inputs = find_inputs([str(tree)])
+    inputs = list(find_inputs([str(tree)]))
     assert CheckInput(str(tree / "sub" / "deep"), "Permission denied") in inputs
     assert str(tree / "a.safetensors") in [item.name for item in inputs]
     assert run(tree).exit_code == 2
@@ -279,37 +281,37 @@ def test_sizes_of_an_invalid_file_are_told_as_far_as_they_are_known(tmp_path: Pa
 def test_ctrl_c_gives_the_count_so_far(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
 
-    def interrupted(item: CheckInput, profile: ProfileName) -> CheckResult:
+    def interrupted(item: CheckInput, profile: ProfileName, known: object) -> CheckResult:
         if len(seen) == 3:
             raise KeyboardInterrupt
         seen.append(item.name)
         return check_input(item, profile)
 
-    monkeypatch.setattr(cli, "check_input", interrupted)
+    monkeypatch.setattr(judged, "check_input", interrupted)
     result = run(tree / "sub", tree)
     assert result.exit_code == 130
-    assert result.stderr == "interrupted after 3 of 4 files: 2 valid, 1 invalid, 0 unreadable\n"
+    assert result.stderr == "interrupted after 3 files: 2 valid, 1 invalid, 0 unreadable\n"
     assert all(name in result.stdout for name in seen)
 
 
 def test_a_real_interrupt_of_the_real_program_gives_the_count_too(tree: Path) -> None:
     code = """
 import os, signal
-from safetensors_reference.check import cli
+from safetensors_reference.check import models
 from safetensors_reference.main import main
-check, left = cli.check_input, [2]
-def slow(item, profile):
+check, left = models.check_input, [2]
+def slow(item, profile, known):
     left[0] -= 1
     if left[0] < 0:
         os.kill(os.getpid(), signal.SIGINT)
     return check(item, profile)
-cli.check_input = slow
+models.check_input = slow
 main()
 """
     args = [sys.executable, "-c", code, "check", "--json", str(tree)]
     done = subprocess.run(args, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 130
-    assert done.stderr == "interrupted after 2 of 4 files: 2 valid, 0 invalid, 0 unreadable\n"
+    assert done.stderr == "interrupted after 2 files: 2 valid, 0 invalid, 0 unreadable\n"
     assert len([json.loads(line) for line in done.stdout.splitlines()]) == 2
 
 
@@ -318,7 +320,13 @@ def on_terminal(args: list[str], stdout_too: bool) -> tuple[bytes, bytes]:
     leader, follower = pty.openpty()
     env = {**os.environ, "TERM": "xterm-256color"}
     env.pop("NO_COLOR", None)
-    program = [sys.executable, "-c", "from safetensors_reference.main import main; main()", *args]
+    code = """
+from safetensors_reference.check import output
+from safetensors_reference.main import main
+output.REFRESH = -1
+main()
+"""
+    program = [sys.executable, "-c", code, *args]
     process = subprocess.Popen(
         program, stdout=follower if stdout_too else subprocess.PIPE, stderr=follower, env=env
     )
@@ -345,15 +353,13 @@ def on_terminal(args: list[str], stdout_too: bool) -> tuple[bytes, bytes]:
 
 def test_a_bar_is_drawn_on_a_terminal_and_results_stay_apart(tree: Path) -> None:
     out, terminal = on_terminal(["check", str(tree)], stdout_too=False)
-    assert b"checking" in terminal
-    assert b"4/4" in terminal
+    assert b"checked 4 files" in terminal
     assert b"\x1b" not in out
     assert out.count(b": valid, 1 tensors") == 3
     assert b"valid, 1 tensors" not in terminal
     # The bar is erased before the count is written.
     assert terminal.endswith(b"\x1b[2K4 files: 3 valid, 1 invalid, 0 unreadable\r\n")
-    drawn = terminal.count(b"checking")
-    assert 2 <= drawn <= 6, "nothing is printed on this terminal, so the bar need not step aside"
+    assert terminal.count(b"checked ") <= 6, "nothing is printed here, so the bar need not step aside"
 
 
 def test_json_never_goes_to_the_terminal_of_the_bar(tree: Path) -> None:
@@ -366,7 +372,7 @@ def test_on_one_terminal_the_bar_steps_aside_for_results(tree: Path) -> None:
     _, terminal = on_terminal(["check", "-q", str(tree)], stdout_too=True)
     # Erased to the beginning of the line before the result begins.
     assert b"\x1b[2K" + os.fsencode(tree) + b"/sub/deep/c.safetensors: 2 faults" in terminal
-    assert b"checking" in terminal
+    assert b"checked " in terminal
 
 
 @pytest.mark.parametrize(("pause", "drawn"), [(-1, True), (1000, False)])
@@ -376,12 +382,12 @@ def test_the_bar_moves_but_not_for_every_file(
     monkeypatch.setattr(output, "REFRESH", pause)
     out = StringIO()
     console = Console(file=out, force_terminal=True, color_system=None)
-    with output.ProgressBar(3, console) as bar:
+    with output.ProgressBar(console) as bar:
         for _ in range(3):
             bar.advance()
-    assert all((f"{n}/3" in out.getvalue()) == drawn for n in (1, 2))
-    assert "0/3" in out.getvalue()
-    assert "3/3" in out.getvalue()
+    assert ("checked 2 files" in out.getvalue()) == drawn
+    assert ("checked 3 files" in out.getvalue()) == drawn
+    assert "checked 1 files" not in out.getvalue(), "it appears with the second file"
 
 
 def test_one_file_needs_no_bar(tree: Path) -> None:
@@ -390,7 +396,7 @@ def test_one_file_needs_no_bar(tree: Path) -> None:
 
 
 def test_without_a_terminal_there_is_no_bar(tree: Path) -> None:
-    assert "checking" not in run(tree, env={"FORCE_COLOR": ""}).output
+    assert "checked " not in run(tree, env={"FORCE_COLOR": ""}).output
 
 
 HOSTILE = ["a\nb.safetensors", "\x1b[31m.safetensors", "\u202egnp.safetensors", "[red]x.safetensors"]
@@ -427,6 +433,23 @@ def test_a_profile_holds_for_all_files(tmp_path: Path) -> None:
 def test_help_lists_the_exit_statuses_one_to_a_line() -> None:
     lines = [line.split() for line in run("--help").stdout.splitlines()]
     assert [line[0] for line in lines if line and line[0].isdigit()] == ["0", "1", "2", "130"]
+
+
+def test_a_tree_is_checked_while_it_is_walked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(3):
+        (tmp_path / f"d{number}").mkdir()
+        (tmp_path / f"d{number}" / "a.safetensors").write_bytes(VALID)
+    entered: list[str] = []
+    scandir = os.scandir
+
+    def watched(path: str) -> Any:
+        entered.append(Path(path).name)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", watched)
+    first = next(find_inputs([str(tmp_path)]))
+    assert first.name.endswith("d0/a.safetensors")
+    assert "d2" not in entered
 
 
 def test_one_result_is_what_the_reader_says(tree: Path) -> None:

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from safetensors_corpus import load_manifest
 from safetensors_reference import Fault, explain, rule_book
 from safetensors_reference.check.cli import check
-from safetensors_reference.check.result import CheckInput, CheckResult, check_input
+from safetensors_reference.check.inputs import CheckInput
+from safetensors_reference.check.result import CheckResult, check_input
 from safetensors_reference.check.sarif import FINGERPRINT, SarifLog, artifact_uri
 from safetensors_reference.rules.book import ProfileName
 from safetensors_reference.rules.cwe import CWE_NAMES, CWE_OF_CODE
@@ -152,7 +153,7 @@ def check_structure(log: dict[str, Any]) -> None:
         (location,) = result["locations"]
         region = location["physicalLocation"]["region"]
         check_location(location, artifacts)
-        size = artifacts[location["physicalLocation"]["artifactLocation"]["index"]]["length"]
+        size = artifacts[location["physicalLocation"]["artifactLocation"]["index"]].get("length", 0)
         assert 0 <= region["byteOffset"] <= region["byteOffset"] + region["byteLength"] <= size
         (name,) = result["partialFingerprints"]
         assert re.fullmatch(r"[A-Za-z]+/v[0-9]+", name)
@@ -290,12 +291,12 @@ def test_an_interrupted_run_leaves_a_log_of_what_it_did(
     for name in "abc":
         (tmp_path / f"{name}.safetensors").write_bytes(BROKEN)
 
-    def interrupted(item: CheckInput, profile: ProfileName) -> CheckResult:
+    def interrupted(item: CheckInput, profile: ProfileName, known: object) -> CheckResult:
         if "b.safe" in item.name:
             raise KeyboardInterrupt
         return check_input(item, profile)
 
-    monkeypatch.setattr("safetensors_reference.check.cli.check_input", interrupted)
+    monkeypatch.setattr("safetensors_reference.check.models.check_input", interrupted)
     assert run("--sarif", tmp_path / "out.sarif", tmp_path).exit_code == 130
     log = json.loads((tmp_path / "out.sarif").read_text(encoding="ascii"))
     check_structure(log)
@@ -493,3 +494,16 @@ def test_long_names_that_differ_only_at_their_end_have_different_fingerprints() 
     log = log_of(CheckResult("a", "hardened", 10, faults))
     first, second = (r["partialFingerprints"][FINGERPRINT] for r in results(log))
     assert first != second
+
+
+def test_a_full_disk_leaves_the_log_of_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "out.sarif").write_text("before")
+    monkeypatch.setattr("safetensors_reference.writing.atomic._write", full)
+    result = run("--sarif", tmp_path / "out.sarif", tmp_path / "missing")
+    assert result.exit_code == 2
+    assert result.stderr.endswith("No space left on device (IO_ERROR)\n")
+    assert (tmp_path / "out.sarif").read_text() == "before"
+    assert [path.name for path in tmp_path.iterdir()] == ["out.sarif"]

@@ -1,0 +1,91 @@
+"""What ``stc check`` looked at as a CycloneDX bill of materials, through its own library (extra ``sbom``)."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import os
+import uuid
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .statement import Checked, CheckedFile
+
+NEEDED = "needs the extra sbom: pip install 'safetensors-conformance[sbom]'"
+PREFIX = "safetensors-conformance:"
+"""Namespace of the properties."""
+
+
+def bom_text(checked: Checked) -> str:
+    """Return CycloneDX 1.6 as JSON text: models with their files, then files that belong to none.
+
+    The serial number comes from names, digests and verdicts; the time is SOURCE_DATE_EPOCH where that is set.
+
+    Raises:
+        ImportError: the library is missing.
+    """
+    from cyclonedx.model.bom import Bom
+    from cyclonedx.model.component import Component, ComponentType
+    from cyclonedx.output import make_outputter
+    from cyclonedx.schema import OutputFormat, SchemaVersion
+
+    bom = Bom(serial_number=_serial(checked))
+    bom.metadata.timestamp = _time()
+    tool = Component(
+        name="safetensors-conformance",
+        version=version("safetensors-conformance"),
+        type=ComponentType.APPLICATION,
+        bom_ref="tool",
+    )
+    bom.metadata.tools.components.add(tool)
+    by_name = {file.name: file for file in checked.files}
+    inside: set[str] = set()
+    for model in checked.models:
+        files = [by_name[name] for name in model.files if name in by_name]
+        inside.update(file.name for file in files)
+        bom.components.add(
+            Component(
+                name=model.name,
+                type=ComponentType.MACHINE_LEARNING_MODEL,
+                bom_ref=f"model:{model.name}",
+                properties=_properties(model.status, checked),
+                components=[_file(file, ComponentType.FILE, checked, model.name) for file in files],
+            )
+        )
+    for file in checked.files:
+        if file.name not in inside:
+            bom.components.add(_file(file, ComponentType.MACHINE_LEARNING_MODEL, checked, ""))
+    made = make_outputter(bom, OutputFormat.JSON, SchemaVersion.V1_6)
+    return str(made.output_as_string(indent=1)) + "\n"
+
+
+def _file(file: CheckedFile, kind: Any, checked: Checked, of: str) -> Any:
+    from cyclonedx.model import HashAlgorithm, HashType
+    from cyclonedx.model.component import Component
+
+    known = [] if file.sha256 is None else [HashType(alg=HashAlgorithm.SHA_256, content=file.sha256)]
+    properties = _properties(file.status, checked)
+    # Two indexes may name one file, and a reference stands for one component.
+    return Component(
+        name=file.name, type=kind, bom_ref=f"file:{of}:{file.name}", hashes=known, properties=properties
+    )
+
+
+def _properties(status: str, checked: Checked) -> list[Any]:
+    from cyclonedx.model import Property
+
+    told = {"verdict": status, "profile": checked.profile}
+    return [Property(name=f"{PREFIX}{name}", value=value) for name, value in told.items()]
+
+
+def _serial(checked: Checked) -> uuid.UUID:
+    rows = [repr((file.name, file.sha256, file.status)) for file in checked.files]
+    rows += [repr((model.name, model.files, model.status)) for model in checked.models]
+    return uuid.UUID(bytes=hashlib.sha256("\n".join(rows).encode()).digest()[:16], version=4)
+
+
+def _time() -> dt.datetime:
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    seconds = int(epoch) if epoch.isascii() and epoch.isdigit() and len(epoch) < 12 else None
+    return dt.datetime.now(dt.UTC) if seconds is None else dt.datetime.fromtimestamp(seconds, dt.UTC)

@@ -1,0 +1,179 @@
+"""SHA-256 of the files that ``stc check`` looks at, and a list of them that the files are held against."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from ..rules.faults import quote
+from ..source import PathSource, UnreadableError, read_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+Answer = Literal["as listed", "differs", "missing", "not listed", "unreadable"]
+MAX_LIST = 64 << 20
+"""Most bytes of a list of digests."""
+_LINE = re.compile(r"(?P<escaped>\\?)(?P<digest>[0-9A-Fa-f]{64}) [ *](?P<name>.+)", re.DOTALL)
+_ESCAPES = {"\\\\": "\\", "\\n": "\n", "\\r": "\r"}
+State = tuple[int, int, int, int]
+"""Device, file, size and time of the last change: another one is another content."""
+
+
+class DigestListError(ValueError):
+    """A list of digests cannot be used; the text says in one line which line, and why."""
+
+
+def state_of(name: str) -> State | None:
+    """Return what tells a content from a later one; None when there is no file."""
+    try:
+        about = os.stat(name)  # noqa: PTH116 - a name stays as it is spelled
+    except (OSError, ValueError):
+        return None
+    return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns
+
+
+def sha256_of(name: str, state: State | None = None) -> str:
+    """Return the digest of a whole file, which must still be the one that ``state`` was taken of.
+
+    Raises:
+        UnreadableError: it cannot be read, or changed since.
+    """
+    source = PathSource(name)
+    try:
+        with open(source.fd, "rb", buffering=0, closefd=False) as file:
+            try:
+                found = hashlib.file_digest(file, "sha256").hexdigest()
+            except OSError as err:
+                raise UnreadableError(f"{name}: {err.strerror or err}") from err
+        about = os.fstat(source.fd)
+    finally:
+        source.close()
+    now = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns)
+    if state is not None and now != state:
+        raise UnreadableError(f"{name}: changed while it was checked", "API_TRUNCATED", "API-11")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class DigestResult:
+    """What a list of digests says of one file.
+
+    Attributes:
+        name: the file as it was checked, or as the list has it.
+        answer: ``not listed`` is a file that was checked, and that nobody vouches for.
+        listed: digest in the list.
+        found: digest of the file.
+        why: why it could not be read.
+    """
+
+    name: str
+    answer: Answer
+    listed: str | None = None
+    found: str | None = None
+    why: str | None = None
+
+    def to_json(self) -> str:
+        """Return the result as one line of JSON, in ASCII whatever the names hold."""
+        row = {"digest": self.name, "kind": "digest", "answer": self.answer}
+        return json.dumps({**row, "listed": self.listed, "found": self.found, "message": self.why})
+
+    def __str__(self) -> str:
+        """Say it in one line, the name left out."""
+        if self.answer == "differs":
+            return f"SHA-256 differs from the list: {self.found} here, {self.listed} there"
+        words = {"missing": "is in the list of digests, but there is no such file"}
+        words["not listed"] = "is not in the list of digests"
+        words["unreadable"] = f"its SHA-256 is not known: {self.why}"
+        return words.get(self.answer, self.answer)
+
+
+def read_list(path: Path) -> dict[str, str]:
+    """Return name -> digest of a list as ``sha256sum`` writes it.
+
+    Raises:
+        DigestListError: a line has another form, or a name stands there with two digests.
+        UnreadableError: it cannot be read or has more than 64 MiB.
+    """
+    text = read_whole(path, MAX_LIST).decode("utf-8", "surrogateescape")
+    out: dict[str, str] = {}
+    for number, ended in enumerate(text.split("\n"), 1):
+        line = ended.removesuffix("\r")
+        if not line.strip():
+            continue
+        match = _LINE.fullmatch(line)
+        if match is None:
+            text = f"{quote(line, 40)} is not SHA-256, two characters and a name, as sha256sum writes it"
+            raise DigestListError(f"line {number:,}: {text}")
+        name = match["name"]
+        if match["escaped"]:
+            name = re.sub(r"\\[\\nr]", lambda found: _ESCAPES[found[0]], name)
+        digest = match["digest"].lower()
+        if out.setdefault(name, digest) != digest:
+            raise DigestListError(f"line {number:,}: {quote(name)} again, with another SHA-256")
+    if not out:
+        raise DigestListError("there is no digest in it")
+    return out
+
+
+class DigestList:
+    """A list of digests that files are held against, one after the other.
+
+    Names count from the current folder, from the folder of the list or from one of the directories checked:
+    from wherever most of them are.
+    """
+
+    def __init__(self, path: Path, folders: Iterable[str]) -> None:
+        listed = read_list(path)
+        bases = [os.curdir, str(path.parent), *folders]
+        base = max(bases, key=lambda base: sum(os.path.lexists(os.path.join(base, n)) for n in listed))  # noqa: PTH118
+        self._listed = {os.path.abspath(os.path.join(base, n)): (n, d) for n, d in listed.items()}  # noqa: PTH100, PTH118
+        self._seen: set[str] = set()
+        self.answers: Counter[Answer] = Counter()
+
+    def compare(self, name: str, found: str | None, why: str | None) -> DigestResult:
+        """Hold a file that was checked against the list; without ``found`` because of ``why``."""
+        key = os.path.abspath(name)  # noqa: PTH100 - resolve() would follow links
+        self._seen.add(key)
+        _, listed = self._listed.get(key, (None, None))
+        return self._told(name, listed, found, why)
+
+    def _told(self, name: str, listed: str | None, found: str | None, why: str | None) -> DigestResult:
+        answer: Answer = "as listed" if found == listed else "differs"
+        if listed is None:
+            answer = "not listed"
+        elif found is None:
+            answer = "unreadable"
+        self.answers[answer] += 1
+        return DigestResult(name, answer, listed, found, why)
+
+    def rest(self) -> Iterator[DigestResult]:
+        """Yield the files of the list that were not checked: other ones, which are read now, or missing ones.
+
+        No name leads out of its folder: what a list says may come from a stranger.
+        """
+        for key, (name, listed) in self._listed.items():
+            if key in self._seen:
+                continue
+            if os.path.isabs(name) or os.pardir in name.split("/"):  # noqa: PTH117 - text here
+                yield self._told(name, listed, None, "the name leads out of the folder and is not opened")
+            elif not os.path.lexists(key):
+                self.answers["missing"] += 1
+                yield DigestResult(name, "missing", listed)
+            else:
+                try:
+                    found, why = sha256_of(key), None
+                except UnreadableError as err:
+                    found, why = None, str(err).removeprefix(f"{key}: ")
+                yield self._told(name, listed, found, why)
+
+    def final_line(self) -> str:
+        """Say how many files are as the list has them."""
+        words: Sequence[Answer] = ("as listed", "differs", "missing", "not listed", "unreadable")
+        return "digests: " + ", ".join(f"{self.answers[word]:,} {word}" for word in words)

@@ -1,0 +1,140 @@
+"""What ``stc check`` looks at: files out of directories, patterns and addresses, and models among them."""
+
+from __future__ import annotations
+
+import glob
+import os
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from ..model.names import find_models, index_stem
+from ..remote import HUB, is_remote, remote_names
+from ..sharded.index import INDEX_SUFFIX, SUFFIX
+from ..source import UnreadableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+INDEX_END = ".index.json"
+"""End of the name of an index, besides those of variants such as ``model.safetensors.index.fp16.json``."""
+_ENDS = (SUFFIX, INDEX_SUFFIX)
+_EMPTY = f"no *{SUFFIX} or *{INDEX_SUFFIX} in this directory"
+
+
+def is_index(name: str) -> bool:
+    """Return whether a path or address is an index; everything else is taken for a safetensors file."""
+    return name.endswith(INDEX_END) or index_stem(name) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckInput:
+    """A file to check, or with a ``problem`` the reason why there is nothing to check under this name.
+
+    ``member`` says that a model is judged later which this file may belong to.
+    """
+
+    name: str
+    problem: str | None = None
+    member: bool = field(default=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInput:
+    """A directory that holds a model of several files; it comes after all its files.
+
+    Attributes:
+        folder: the directory, as it was reached.
+        names: all names in it that belong to models.
+    """
+
+    folder: str
+    names: tuple[str, ...]
+
+
+def find_inputs(arguments: Iterable[str]) -> Iterator[CheckInput]:
+    """Yield the files out of ``find_checks``."""
+    return (item for item in find_checks(list(arguments)) if isinstance(item, CheckInput))
+
+
+def find_checks(arguments: Sequence[str]) -> Iterator[CheckInput | ModelInput]:
+    """Expand the arguments, in their order, while they are walked; a file reached twice is yielded once.
+
+    A directory stands for every ``*.safetensors`` and ``*.safetensors.index.json`` below it, in sorted order.
+    Files behind symbolic links are taken, linked directories are not entered. A pattern (``*``, ``?``,
+    ``[...]``, ``**``) is expanded when no file has exactly that name. What leads to no file is listed with a
+    problem: something that was not checked must never look like something without faults.
+    """
+    # One argument reaches nothing twice, so that a tree of millions of files is never held in memory.
+    found: set[CheckInput | ModelInput] | None = set() if len(arguments) > 1 else None
+    for argument in arguments:
+        for item in _expand(argument):
+            if found is not None:
+                if item in found:
+                    continue
+                found.add(item)
+            yield item
+
+
+def _expand(argument: str) -> Iterator[CheckInput | ModelInput]:
+    if is_remote(argument):
+        yield from _remote(argument)
+        return
+    if not os.path.lexists(argument) and any(sign in argument for sign in "*?["):
+        names = sorted(glob.glob(argument, recursive=True))  # noqa: PTH207 - also absolute
+        if not names:
+            yield CheckInput(argument, "no file matches this pattern")
+    else:
+        names = [argument]
+    for name in names:
+        if os.path.isdir(name):  # noqa: PTH112 - a name must stay as it was spelled, "./" included
+            yield from _walk(name)
+        else:
+            yield CheckInput(name)
+
+
+def _walk(folder: str) -> Iterator[CheckInput | ModelInput]:
+    problems: list[CheckInput] = []
+
+    def refused(err: OSError) -> None:
+        problems.append(CheckInput(str(err.filename), err.strerror or str(err)))
+
+    empty = True
+    for place, folders, files in os.walk(folder, onerror=refused):
+        folders.sort()
+        for item in _folder(place, sorted(files), os.sep):
+            empty = False
+            yield item
+    yield from problems
+    if empty and not problems:
+        yield CheckInput(folder, _EMPTY)
+
+
+def _remote(address: str) -> Iterator[CheckInput | ModelInput]:
+    if not address.startswith(HUB) or address.endswith(SUFFIX) or is_index(address):
+        yield CheckInput(address)
+        return
+    try:
+        names = remote_names(address, (SUFFIX, ".json"))
+    except UnreadableError as err:
+        yield CheckInput(address, str(err).removeprefix(f"{address}: "))
+        return
+    empty = True
+    for place, group in groupby(names, key=lambda name: name.rpartition("/")[0]):
+        for item in _folder(place, [name.rpartition("/")[2] for name in group], "/"):
+            empty = False
+            yield item
+    if empty:
+        yield CheckInput(address, _EMPTY)
+
+
+def _folder(place: str, files: Iterable[str], separator: str) -> Iterator[CheckInput | ModelInput]:
+    """Yield what is to be checked in one directory."""
+    files = list(files)
+    members = {name for model in find_models(files) for name in model.files}
+    start = place if place.endswith(separator) else place + separator
+    for name in files:
+        if name.endswith(_ENDS):
+            yield CheckInput(start + name, member=name in members)
+    if members:
+        yield ModelInput(place, tuple(sorted(members)))

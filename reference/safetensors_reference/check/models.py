@@ -1,0 +1,148 @@
+"""Models among the files of ``stc check``: what was found in their files is kept, then judged as one unit."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..model.judge import ModelJudgement, judge_model
+from ..model.names import find_models
+from ..remote import is_remote
+from ..sharded.contents import Shard, shard_of
+from .inputs import CheckInput, is_index
+from .result import CheckResult, check_input
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..header.explain import Explanation
+    from ..model.judge import Finding
+    from ..model.names import ModelFiles
+    from ..rules.book import ProfileName
+    from .inputs import ModelInput
+    from .result import Status
+
+
+@dataclass(frozen=True, slots=True)
+class ModelResult:
+    """Result of judging one model.
+
+    Attributes:
+        name: folder and stem, such as ``models/llama/model``.
+        folder: the folder, as it was reached.
+        profile: whose options were taken where readers legitimately differ.
+        judgement: what was found.
+    """
+
+    name: str
+    folder: str
+    profile: ProfileName
+    judgement: ModelJudgement
+
+    @property
+    def status(self) -> Status:
+        """One word for the whole model."""
+        return self.judgement.status
+
+    @property
+    def own(self) -> list[Finding]:
+        """What shows only in the model as a whole; the rest was told with the files."""
+        return [f for f in self.judgement.findings if not f.inner]
+
+    @property
+    def codes(self) -> Counter[str]:
+        """Codes of all faults."""
+        return Counter(f.code or "" for f in self.judgement.of("fault"))
+
+    def path_of(self, file: str) -> str:
+        """Return the path or address of a file of the model."""
+        return beside_name(self.folder, file)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the result as a JSON-serialisable dict; what is not known is None."""
+        judged = self.judgement
+        return {
+            "model": self.name,
+            "kind": "model",
+            "readable": self.status != "unreadable",
+            "valid": self.status == "valid",
+            "profile": self.profile,
+            "index": judged.index,
+            "shards": len(judged.shards),
+            "tensors": judged.tensors,
+            "data_size": judged.data_size,
+            "complete": judged.complete,
+            "unread": judged.unread,
+            "findings": [finding.to_dict() for finding in judged.findings],
+        }
+
+    def to_json(self) -> str:
+        """Return the result as one line of JSON, in ASCII whatever the names hold."""
+        return json.dumps(self.to_dict())
+
+
+def beside_name(folder: str, name: str) -> str:
+    """Return the path or address of a file in a folder, spelled as the walk spells it."""
+    return f"{folder}/{name}" if is_remote(folder) else os.path.join(folder, name)  # noqa: PTH118
+
+
+class Members:
+    """Keeps what was found in the files of a folder that may belong to a model: none is read twice."""
+
+    def __init__(self, profile: ProfileName) -> None:
+        self._profile = profile
+        self._kept: dict[str, CheckResult] = {}
+
+    def check(self, item: CheckInput) -> CheckResult:
+        """Check a file; an index takes what is known of its shards."""
+        result = check_input(item, self._profile, self._known() if is_index(item.name) else None)
+        if item.member:
+            self._kept[_last(item.name)] = result
+        return result
+
+    def judge(self, item: ModelInput) -> Iterator[ModelResult]:
+        """Judge the models of a folder whose files were all checked, and forget them."""
+        named: set[str] = set()
+        for files in find_models(item.names):
+            if files.index is None and named.issuperset(files.numbers):
+                continue  # an index of another name speaks of them
+            judged = self._judge(files, item)
+            if files.index is not None:
+                named.update(judged.shards)
+            yield ModelResult(beside_name(item.folder, files.stem), item.folder, self._profile, judged)
+        self._kept.clear()
+
+    def _known(self) -> dict[str, Explanation]:
+        return {name: r.explanation for name, r in self._kept.items() if r.explanation is not None}
+
+    def _judge(self, files: ModelFiles, item: ModelInput) -> ModelJudgement:
+        wanted = files.numbers if files.index is None else tuple(n for n in files.numbers if n in self._kept)
+        rivals = tuple(name for name in files.rivals if name in self._kept)
+        shards = {name: _shard(self._result(item.folder, name)) for name in (*wanted, *rivals)}
+        if files.index is None:
+            return judge_model(files, None, shards, item.names, self._profile)
+        index = self._result(item.folder, files.index)
+        if index.index is None:
+            why = (index.error or "was not read").removeprefix(f"{index.name}: ")
+            return ModelJudgement(files.stem, files.index, unread={files.index: why})
+        return judge_model(files, index.index, shards, item.names, self._profile)
+
+    def _result(self, folder: str, name: str) -> CheckResult:
+        """Return what was found in a file; it is read now when it was checked under another name."""
+        if name not in self._kept:
+            known = self._known()
+            self._kept[name] = check_input(CheckInput(beside_name(folder, name)), self._profile, known)
+        return self._kept[name]
+
+
+def _last(name: str) -> str:
+    return name.rpartition("/" if is_remote(name) else os.sep)[2]
+
+
+def _shard(result: CheckResult) -> Shard:
+    if result.error is not None:
+        return Shard(unread=result.error.removeprefix(f"{result.name}: "))
+    return Shard() if result.explanation is None else shard_of(result.explanation)

@@ -1,0 +1,59 @@
+"""Checking files behind addresses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..header.read import examine_source
+from ..remote import beside, open_remote
+from ..sharded.contents import ABSENT, Shard, shard_of
+from ..sharded.read import explain_index_source
+from ..source import UnreadableError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..header.explain import Explanation
+    from ..rules.book import ProfileName
+    from ..sharded.read import IndexExplanation
+
+
+def examine_remote(address: str, profile: ProfileName) -> Explanation:
+    """Return what is found in the file behind an address. Raises UnreadableError."""
+    source = open_remote(address)
+    out = examine_source(source, profile)
+    if out.faults or out.tolerated:
+        source.confirm()
+    return out
+
+
+def explain_remote_index(
+    address: str, profile: ProfileName, known: Mapping[str, Explanation]
+) -> IndexExplanation:
+    """Return what is found in the index behind an address and in the shards beside it.
+
+    A shard that the server fails to give is no fault: it is in ``unread``. ``known`` are files beside the
+    index that were read already, by name.
+
+    Raises:
+        UnreadableError: the index cannot be read.
+    """
+    shards: dict[str, Explanation] = {}
+
+    def look(name: str) -> Shard:
+        place = beside(address, name)
+        try:
+            seen = known.get(name) or examine_remote(place, profile)
+        except UnreadableError as err:
+            if isinstance(err.__cause__, FileNotFoundError):
+                return ABSENT
+            return Shard(unread=str(err).removeprefix(f"{place}: "))
+        shards[name] = seen
+        return shard_of(seen)
+
+    source = open_remote(address)
+    out = explain_index_source(source, profile, look)
+    if out.faults:
+        source.confirm()
+    out.shards = shards
+    return out

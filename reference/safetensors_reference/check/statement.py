@@ -1,0 +1,122 @@
+"""What ``stc check`` found as an in-toto statement, bound to the SHA-256 of the files.
+
+A Statement v1 with the predicate test-result v0.1, unsigned: a signature says who checked, which only they
+can. Tests are the files and models by name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from importlib.resources import files
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from ..rules.book import ProfileName
+    from .models import ModelResult
+    from .result import CheckResult, Status
+
+STATEMENT = "https://in-toto.io/Statement/v1"
+PREDICATE = "https://in-toto.io/attestation/test-result/v0.1"
+Json = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedFile:
+    """A file, its digest and its verdict; ``warned`` says that the profile tolerates a fault of it."""
+
+    name: str
+    sha256: str | None
+    status: Status
+    warned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedModel:
+    """A model, its verdict and its files in the order in which they were checked."""
+
+    name: str
+    folder: str
+    status: Status
+    files: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Checked:
+    """Everything that one run looked at.
+
+    Attributes:
+        profile: whose options were taken where readers legitimately differ.
+        files: all files, those that could not be read too.
+        models: all models of several files.
+        failed: False only when the digests of a list were held against the files and fit, or none were.
+    """
+
+    profile: ProfileName
+    files: list[CheckedFile] = field(default_factory=list)
+    models: list[CheckedModel] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+
+    def add_file(self, result: CheckResult, sha256: str | None) -> None:
+        """Take in a file. Without a digest nothing was checked that could be named."""
+        status = "unreadable" if sha256 is None else result.status
+        self.files.append(CheckedFile(result.name, sha256, status, bool(result.tolerated)))
+
+    def add_model(self, result: ModelResult) -> None:
+        """Take in a model."""
+        judged = result.judgement
+        names = dict.fromkeys((*judged.shards, *(() if judged.index is None else (judged.index,))))
+        paths = tuple(result.path_of(name) for name in names)
+        self.models.append(CheckedModel(result.name, result.folder, result.status, paths))
+
+    @property
+    def verdict(self) -> Literal["PASSED", "WARNED", "FAILED"]:
+        """One word for all of it."""
+        every: list[CheckedFile | CheckedModel] = [*self.files, *self.models]
+        if self.failed or not every or any(one.status != "valid" for one in every):
+            return "FAILED"
+        return "WARNED" if any(one.warned for one in self.files) else "PASSED"
+
+
+def rule_book_digest() -> str:
+    """Return the SHA-256 of rules.toml and choices.toml, one after the other, as audit reports have it."""
+    package = files("safetensors_reference.rules")
+    return hashlib.sha256(
+        b"".join(package.joinpath(name).read_bytes() for name in ("rules.toml", "choices.toml"))
+    ).hexdigest()
+
+
+def statement(checked: Checked) -> Json:
+    """Return the statement. Raises ValueError when no file has a digest, so that there is no subject."""
+    subject = [{"name": f.name, "digest": {"sha256": f.sha256}} for f in checked.files if f.sha256]
+    if not subject:
+        raise ValueError("a statement is about files, and none could be read")
+    sound = [f for f in checked.files if f.status == "valid"]
+    broken = [f.name for f in checked.files if f.status != "valid"]
+    broken += [model.name for model in checked.models if model.status != "valid"]
+    settings: Json = {"profile": checked.profile, "suite": version("safetensors-conformance")}
+    return {
+        "_type": STATEMENT,
+        "subject": subject,
+        "predicateType": PREDICATE,
+        "predicate": {
+            "result": checked.verdict,
+            "configuration": [
+                {"name": "rules.toml+choices.toml", "digest": {"sha256": rule_book_digest()}},
+                {"name": "stc check", "annotations": settings},
+            ],
+            "passedTests": [
+                *(f.name for f in sound if not f.warned),
+                *(model.name for model in checked.models if model.status == "valid"),
+            ],
+            "warnedTests": [f.name for f in sound if f.warned],
+            "failedTests": list(dict.fromkeys([*broken, *checked.failed])),
+        },
+    }
+
+
+def statement_text(checked: Checked) -> str:
+    """Return the statement as JSON text in ASCII. Raises ValueError as ``statement`` does."""
+    return json.dumps(statement(checked), indent=1) + "\n"

@@ -1,0 +1,194 @@
+"""The map of an index held against the files that it names.
+
+What is known of a file comes from whoever read it, here or on another machine, so that there is one judgement
+for folders, for hubs and for what an audit wrote down.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ..header.entries import describe
+from ..header.json_text import plain_integer
+from ..rules.faults import Fault, quote
+from .index import METADATA, TOTAL_SIZE, WEIGHT_MAP, Findings, IndexText, Mention, Note
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ..header.explain import Explanation
+    from ..header.json_text import Node
+    from ..header.model import Header
+
+_WHOLE = re.compile(r"(0|[1-9][0-9]*)\.0+")
+DIGITS = 20
+"""Longest number that is converted; 2^64 has that many digits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """What is known of one file of a model: its header, its faults, or why there is neither.
+
+    Attributes:
+        header: names, dtypes, shapes and sizes of its tensors; None when it has faults or was not read.
+        faults: every rule that the file breaks, with places in the file.
+        tolerated: faults that the profile tolerates.
+        absent: why it is no file that a loader could open, such as "does not exist"; a fault of the model.
+        unread: why nothing is known of it, such as a server that failed; no verdict can be given then.
+        link: where the file leads when it is a symbolic link.
+    """
+
+    header: Header | None = None
+    faults: Sequence[Fault] = ()
+    tolerated: Sequence[Fault] = ()
+    absent: str | None = None
+    unread: str | None = None
+    link: str | None = None
+
+
+ABSENT = Shard(absent="does not exist")
+
+Look = Callable[[str], Shard]
+
+
+def shard_of(seen: Explanation, link: str | None = None) -> Shard:
+    """Return what an explanation says of a file."""
+    return Shard(seen.header, seen.faults, seen.tolerated, link=link)
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What the files named by an index were found to hold.
+
+    Attributes:
+        headers: shard name -> header, of all without faults.
+        unread: shard name -> why nothing is known of it.
+    """
+
+    headers: dict[str, Header]
+    unread: dict[str, str]
+
+
+def check_shards(text: IndexText, look: Look, findings: Findings) -> Contents:
+    """Look up every shard that may be opened, in the order of the index, and compare them with the map.
+
+    The place of a fault inside a shard is the first that names the shard. Raises Abandon when there are too
+    many faults.
+    """
+    contents = Contents({}, {})
+    for name, mention in text.shards.items():
+        if mention.usable:
+            _check_shard(name, mention, look(name), contents, findings)
+    check_contents(text, contents.headers, findings)
+    return contents
+
+
+def _check_shard(name: str, mention: Mention, shard: Shard, contents: Contents, findings: Findings) -> None:
+    start, end, where = mention.start, mention.end, mention.path
+    if shard.link is not None:
+        note = f"shard {quote(name)} is a symbolic link to {quote(shard.link)}"
+        findings.notes.append(Note("IDX-06", note, start, end, where))
+    if shard.absent is not None:
+        message = f"shard {quote(name)} {shard.absent}"
+        findings.add(Fault("IDX_SHARD_MISSING", "IDX-08", message, start, end, where))
+    elif shard.unread is not None:
+        contents.unread[name] = shard.unread
+    elif shard.header is not None:
+        contents.headers[name] = shard.header
+    for faults, tolerated in ((shard.faults, False), (shard.tolerated, True)):
+        for fault in faults:
+            message = f"{quote(name)} at byte {fault.start:,}: {fault.message}"
+            findings.add(replace(fault, message=message, start=start, end=end, path=where), tolerated)
+
+
+def check_contents(text: IndexText, headers: Mapping[str, Header], findings: Findings) -> None:
+    """Compare the map with the tensors that the shards hold (IDX-03, IDX-09 to IDX-11, IDX-14).
+
+    ``headers`` holds the shards that could be read, by name. Nothing is claimed about the others.
+    """
+    holders: dict[str, list[str]] = {}
+    for shard, header in headers.items():
+        for name in header.tensors:
+            holders.setdefault(name, []).append(shard)
+    for name, mapped in text.weight_map.items():
+        found_in = holders.get(name, [])
+        if mapped.shard is not None and mapped.shard in headers and mapped.shard not in found_in:
+            others = ", ".join(quote(s) for s in found_in[:3])
+            message = f"{quote(mapped.shard)} holds no tensor {quote(name)}"
+            if others:
+                message += f"; it is in {others}"
+            path = (WEIGHT_MAP, name)
+            findings.add(Fault("IDX_TENSOR_MISSING", "IDX-09", message, mapped.start, mapped.end, path))
+    for name, shards in holders.items():
+        _check_surplus(text, name, shards, findings)
+    _check_total(text, headers, holders, findings)
+
+
+def _check_surplus(text: IndexText, name: str, shards: list[str], findings: Findings) -> None:
+    """Report a tensor in shards that the index does not map it to, and second copies of a tensor."""
+    mapped = text.weight_map.get(name)
+    if mapped is None:
+        # No member of the map is at fault but the lack of one, so the place is where it would be added.
+        start = end = text.map_end
+        path: tuple[str, ...] = (WEIGHT_MAP,)
+        mismatch: str | None = "the index does not map"
+    else:
+        start, end = mapped.start, mapped.end
+        path = (WEIGHT_MAP, name)
+        # A value that is no string is reported already; where that tensor belongs is unknown.
+        mismatch = None if mapped.shard is None else f"the index maps to {quote(mapped.shard)}"
+    if mapped is not None and mapped.shard in shards:
+        right = mapped.shard
+    else:
+        right = shards[0]
+        if mismatch is not None:
+            message = f"{quote(right)} holds tensor {quote(name)}, which {mismatch}"
+            findings.add(Fault("IDX_TENSOR_UNINDEXED", "IDX-10", message, start, end, path))
+    for shard in shards:
+        if shard != right:
+            message = f"{quote(shard)} holds tensor {quote(name)}, which {quote(right or '')} holds too"
+            findings.add(Fault("IDX_TENSOR_DUPLICATE", "IDX-11", message, start, end, path))
+
+
+def _check_total(
+    text: IndexText, headers: Mapping[str, Header], holders: Mapping[str, list[str]], findings: Findings
+) -> None:
+    """Check total_size (IDX-03): the bytes of all tensors, each counted once."""
+    node = text.total_size
+    if node is None or node.kind == "invalid":
+        return
+    path = (METADATA, TOTAL_SIZE)
+    claimed = _whole(node)
+    if claimed is None:
+        message = f"total_size is {describe(node)}, not a number of bytes"
+        findings.add(Fault("IDX_SIZE_MISMATCH", "IDX-03", message, node.start, node.end, path))
+        return
+    if not plain_integer(node):
+        message = f"total_size is spelled {node.text[:24]}, not as a plain integer"
+        findings.notes.append(Note("IDX-03", message, node.start, node.end, path))
+    if set(text.shards) - set(headers) or any(
+        m.shard is None or m.shard not in holders.get(name, ()) for name, m in text.weight_map.items()
+    ):
+        return
+    mapped = sum(headers[m.shard].tensors[name].nbytes for name, m in text.weight_map.items() if m.shard)
+    # A surplus is reported by itself; the total may count it or not.
+    surplus = sum(
+        headers[s[0]].tensors[name].nbytes for name, s in holders.items() if name not in text.weight_map
+    )
+    if claimed not in (mapped, mapped + surplus):
+        message = f"total_size is {claimed:,}, the tensors have {mapped:,} bytes"
+        findings.add(Fault("IDX_SIZE_MISMATCH", "IDX-03", message, node.start, node.end, path))
+
+
+def _whole(node: Node) -> int | None:
+    """Return the value of a whole number from 0 on, ``12.0`` included; None for anything else."""
+    if plain_integer(node) and len(node.text) <= DIGITS:
+        return int(node.text)
+    if node.kind == "number" and len(node.text) <= 2 * DIGITS:
+        match = _WHOLE.fullmatch(node.text)
+        if match is not None and len(match[1]) <= DIGITS:
+            return int(match[1])
+    return None

@@ -1,0 +1,285 @@
+"""``stc check`` against a list of digests, and what it writes about them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
+
+from safetensors_reference.check import digests
+from safetensors_reference.check.cli import check
+from safetensors_reference.check.digests import read_list
+from safetensors_reference.source import UnreadableError
+from safetensors_reports.audit import exports
+
+from ..support import ABCD, W, make
+
+VALID = make(f'{{"w":{W}}}', ABCD)
+OTHER = make(f'{{"v":{W}}}', ABCD)
+BROKEN = make(f'{{"w":{W},"w":{W}}}', ABCD)
+SHA = {data: hashlib.sha256(data).hexdigest() for data in (VALID, OTHER, BROKEN)}
+
+
+def run(*args: str | Path) -> Result:
+    result = CliRunner().invoke(check, [str(a) for a in args], env={"NO_COLOR": "1"})
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "a.safetensors").write_bytes(VALID)
+    (tmp_path / "m" / "b.safetensors").write_bytes(OTHER)
+    (tmp_path / "m" / "config.json").write_bytes(b"{}")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "m"
+
+
+def write(folder: Path, **listed: str) -> Path:
+    path = folder / "SHA256SUMS"
+    path.write_text("".join(f"{digest}  {name.replace('_', '.')}\n" for name, digest in listed.items()))
+    return path
+
+
+ALL = {
+    "a_safetensors": SHA[VALID],
+    "b_safetensors": SHA[OTHER],
+    "config_json": hashlib.sha256(b"{}").hexdigest(),
+}
+
+
+def test_all_as_listed(folder: Path) -> None:
+    result = run(folder, "--digests", write(folder, **ALL))
+    assert result.exit_code == 0
+    assert result.stdout == run(folder).stdout
+    counts = "digests: 3 as listed, 0 differs, 0 missing, 0 not listed, 0 unreadable\n"
+    assert result.stderr.endswith(counts)
+
+
+def test_a_valid_file_with_another_content(folder: Path) -> None:
+    # vllm #53537: the SHA-256 differed, and the model was served.
+    result = run(folder, "--digests", write(folder, **ALL | {"a_safetensors": SHA[OTHER]}))
+    assert result.exit_code == 1
+    text = f"{folder}/a.safetensors: SHA-256 differs from the list: {SHA[VALID]} here, {SHA[OTHER]} there"
+    assert text in result.stdout.splitlines()
+
+
+def test_missing_and_unlisted_files(folder: Path) -> None:
+    listed = write(folder, a_safetensors=SHA[VALID], gone_safetensors=SHA[VALID])
+    result = run(folder, "--digests", listed)
+    assert result.exit_code == 1
+    assert f"{folder}/b.safetensors: is not in the list of digests" in result.stdout
+    assert "gone.safetensors: is in the list of digests, but there is no such file" in result.stdout
+    found = [json.loads(line) for line in run("--json", folder, "--digests", listed).stdout.splitlines()]
+    answers = {
+        row["digest"].rpartition("/")[2]: row["answer"] for row in found if row.get("kind") == "digest"
+    }
+    assert answers == {
+        "a.safetensors": "as listed",
+        "b.safetensors": "not listed",
+        "gone.safetensors": "missing",
+    }
+
+
+@pytest.mark.parametrize("start", ["", "m/"])
+def test_names_count_from_the_list_or_from_here(folder: Path, start: str) -> None:
+    listed = (folder if not start else folder.parent) / "list"
+    listed.write_text(f"{SHA[VALID]} *{start}a.safetensors\n{SHA[OTHER].upper()}  {start}b.safetensors\r\n\n")
+    assert run("m", "--digests", listed).exit_code == 0
+
+
+@pytest.mark.parametrize("name", ["../secret", "/etc/hostname"])
+def test_a_name_that_leads_out_is_not_opened(
+    folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder.parent / "secret").write_bytes(b"?")
+    (folder / "list").write_text(
+        f"{SHA[VALID]}  a.safetensors\n{SHA[OTHER]}  b.safetensors\n{SHA[VALID]}  {name}\n"
+    )
+    opened: list[str] = []
+    real = digests.sha256_of
+
+    def watched(path: str, state: Any = None) -> str:
+        opened.append(path)
+        return real(path, state)
+
+    monkeypatch.setattr(digests, "sha256_of", watched)
+    result = run(folder, "--digests", folder / "list")
+    assert result.exit_code == 2
+    assert f"{name}: its SHA-256 is not known: the name leads out of the folder" in result.stderr
+    assert opened == []
+
+
+def test_a_broken_file_as_listed_is_still_broken(folder: Path) -> None:
+    (folder / "a.safetensors").write_bytes(BROKEN)
+    result = run(folder, "--digests", write(folder, **ALL | {"a_safetensors": SHA[BROKEN]}))
+    assert result.exit_code == 1
+    assert "HDR_DUP_KEY" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "there is no digest in it"),
+        ("abc  a.safetensors\n", 'line 1: "abc  a.safetensors" is not SHA-256'),
+        (f"{'0' * 64}  a\n{'1' * 64}  a\n", 'line 2: "a" again, with another SHA-256'),
+        (f"SHA256 (a) = {'0' * 64}\n", "line 1: "),
+    ],
+)
+def test_a_list_of_another_form_is_refused(folder: Path, text: str, why: str) -> None:
+    (folder / "list").write_text(text)
+    result = run(folder, "--digests", folder / "list")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert why in result.stderr
+
+
+def test_a_list_that_is_not_there(folder: Path) -> None:
+    result = run(folder, "--digests", "nowhere")
+    assert result.exit_code == 2
+    assert result.stderr == "--digests nowhere: No such file or directory (IO_ERROR)\n"
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1))
+def test_names_come_back_as_sha256sum_escapes_them(
+    tmp_path_factory: pytest.TempPathFactory, name: str
+) -> None:
+    escaped = name.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+    mark = "" if escaped == name else "\\"
+    path = tmp_path_factory.getbasetemp() / "list"
+    path.write_bytes(f"{mark}{'0' * 64}  {escaped}\n".encode())
+    assert read_list(path) == {name: "0" * 64}
+
+
+@pytest.mark.skipif(shutil.which("sha256sum") is None, reason="needs sha256sum")
+def test_the_list_of_the_real_program(folder: Path) -> None:
+    (folder / "od\nd\\.safetensors").write_bytes(VALID)
+    names = sorted(path.name for path in folder.iterdir())
+    made = subprocess.run(["sha256sum", *names], cwd=folder, capture_output=True, check=True).stdout
+    (folder / "list").write_bytes(made)
+    result = run(folder, "--digests", folder / "list")
+    assert result.exit_code == 0, result.output
+    assert "digests: 4 as listed" in result.stderr
+
+
+def test_a_file_that_changes_meanwhile_is_not_vouched_for(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = digests.state_of(str(folder / "a.safetensors"))
+    (folder / "a.safetensors").write_bytes(VALID + b"!")
+    with pytest.raises(UnreadableError, match="changed while it was checked"):
+        digests.sha256_of(str(folder / "a.safetensors"), state)
+
+
+def test_statement(folder: Path) -> None:
+    out = folder / "out.json"
+    assert run(folder, "--intoto", out).exit_code == 0
+    told = json.loads(out.read_bytes())
+    assert (told["_type"], told["predicateType"]) == (exports.STATEMENT, exports.PREDICATE)
+    names = [f"{folder}/a.safetensors", f"{folder}/b.safetensors"]
+    assert [(s["name"], s["digest"]["sha256"]) for s in told["subject"]] == list(
+        zip(names, (SHA[VALID], SHA[OTHER]), strict=True)
+    )
+    predicate = told["predicate"]
+    assert (predicate["result"], predicate["passedTests"]) == ("PASSED", names)
+    assert predicate["configuration"][1]["annotations"]["profile"] == "hardened"
+
+
+def test_statement_about_broken_files(folder: Path) -> None:
+    (folder / "a.safetensors").write_bytes(BROKEN)
+    (folder / "b.safetensors").unlink()
+    (folder / "b.safetensors").symlink_to("nowhere")
+    out = folder / "out.json"
+    assert run(folder, "--intoto", out).exit_code == 2
+    told = json.loads(out.read_bytes())
+    assert [s["digest"]["sha256"] for s in told["subject"]] == [SHA[BROKEN]]
+    assert told["predicate"]["result"] == "FAILED"
+    assert [name.rpartition("/")[2] for name in told["predicate"]["failedTests"]] == [
+        "a.safetensors",
+        "b.safetensors",
+    ]
+
+
+def test_a_digest_that_differs_fails_the_statement(folder: Path) -> None:
+    listed = write(folder, **ALL | {"a_safetensors": SHA[OTHER]})
+    assert run(folder, "--digests", listed, "--intoto", folder / "out.json").exit_code == 1
+    predicate = json.loads((folder / "out.json").read_bytes())["predicate"]
+    assert predicate["result"] == "FAILED"
+    assert f"{folder}/a.safetensors" in predicate["failedTests"]
+
+
+def test_a_statement_about_nothing_is_not_written(folder: Path) -> None:
+    result = run(folder / "nothing.safetensors", "--intoto", folder / "out.json")
+    assert result.exit_code == 2
+    assert "not written: a statement is about files, and none could be read" in result.stderr
+    assert not (folder / "out.json").exists()
+
+
+def test_bill_of_materials(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("cyclonedx")
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1")
+    (folder / "m-00001-of-00001.safetensors").write_bytes(VALID)
+    for name in ("one.json", "two.json"):
+        assert run(folder, "--cyclonedx", folder / name).exit_code == 0
+    assert (folder / "one.json").read_bytes() == (folder / "two.json").read_bytes()
+    told = json.loads((folder / "one.json").read_bytes())
+    assert (told["bomFormat"], told["specVersion"]) == ("CycloneDX", "1.6")
+    assert told["metadata"]["timestamp"].startswith("1970-01-01T00:00:01")
+    kinds = {c["name"].rpartition("/")[2]: (c["type"], c.get("hashes")) for c in told["components"]}
+    one = [{"alg": "SHA-256", "content": SHA[VALID]}]
+    assert kinds["a.safetensors"] == ("machine-learning-model", one)
+    assert kinds["m"] == ("machine-learning-model", None)
+    (model,) = [c for c in told["components"] if c["name"] == f"{folder}/m"]
+    assert [(c["type"], c["hashes"]) for c in model["components"]] == [("file", one)]
+
+
+def test_the_bill_of_materials_fits_its_schema(folder: Path) -> None:
+    validation = pytest.importorskip("cyclonedx.validation.json")
+    schema = pytest.importorskip("cyclonedx.schema")
+    run(folder, "--cyclonedx", folder / "bom.json")
+    validator = validation.JsonStrictValidator(schema.SchemaVersion.V1_6)
+    try:
+        wrong = validator.validate_str((folder / "bom.json").read_text())
+    except Exception as err:  # the library checks schemas only with an extra of its own
+        pytest.skip(str(err))
+    assert wrong is None
+
+
+@pytest.mark.parametrize("option", ["--intoto", "--cyclonedx", "--sarif"])
+@pytest.mark.parametrize("name", ["a.safetensors", "model.safetensors.index.json"])
+def test_no_model_is_written_over(folder: Path, option: str, name: str) -> None:
+    result = run(folder, option, folder / name)
+    assert result.exit_code == 2
+    assert "would be written over" in result.stderr
+
+
+@pytest.mark.parametrize("option", ["--intoto", "--cyclonedx"])
+def test_what_cannot_be_written_is_one_line(folder: Path, option: str) -> None:
+    result = run(folder, option, folder / "no" / "out.json")
+    assert result.exit_code == 2
+    assert "out.json: not saved: No such file or directory (IO_ERROR)\n" in result.stderr
+
+
+@pytest.mark.parametrize("option", ["--digests", "--intoto", "--cyclonedx"])
+def test_digests_are_of_files_on_this_machine(folder: Path, option: str) -> None:
+    result = run("hf://org/model", option, folder / "x.json")
+    assert result.exit_code == 2
+    assert "digests are of whole files, which are read on this machine only" in result.stderr
+
+
+def test_without_the_library_the_extra_is_named(folder: Path) -> None:
+    code = "import sys; sys.modules['cyclonedx'] = None\nfrom safetensors_reference.main import main\nmain()"
+    args = [sys.executable, "-c", code, "check", str(folder), "--cyclonedx", "out.json"]
+    done = subprocess.run(args, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "--cyclonedx needs the extra sbom: pip install 'safetensors-conformance[sbom]'" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,232 @@
+"""``stc check`` judges each model of several files in a directory as one, and the files as before."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.numpy import save_file
+
+from safetensors_reference.check.cli import check
+from safetensors_reference.check.inputs import CheckInput, ModelInput, find_checks, find_inputs
+from safetensors_reference.check.result import check_input
+from safetensors_reference.model.names import find_models
+from safetensors_reference.sharded.index import shard_name
+
+from .test_sarif import check_structure
+
+ROOT = Path(__file__).parents[3]
+A, B, C = (shard_name("model", n, 3) for n in (1, 2, 3))
+INDEX = "model.safetensors.index.json"
+WHOLE = "whole model, 3 tensors in 3 files, 12 bytes of data"
+
+
+def run(*args: str | Path) -> Result:
+    result = CliRunner().invoke(check, [str(a) for a in args], env={"NO_COLOR": "1"})
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def tensor(*names: str) -> dict[str, Any]:
+    return {name: np.zeros(4, np.uint8) for name in names}
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """The folder of a whole model: three shards with a tensor of four bytes each, and their index."""
+    folder = tmp_path / "llama"
+    folder.mkdir()
+    for name, shard in zip("abc", (A, B, C), strict=True):
+        save_file(tensor(name), folder / shard)
+    index = {"metadata": {"total_size": 12}, "weight_map": {"a": A, "b": B, "c": C}}
+    (folder / INDEX).write_text(json.dumps(index))
+    return folder
+
+
+def last(result: Result) -> str:
+    return result.stdout.splitlines()[-1]
+
+
+def rows(result: Result, kind: str) -> list[dict[str, Any]]:
+    found = [json.loads(line) for line in result.stdout.splitlines()]
+    return [row for row in found if row.get("kind") == kind]
+
+
+def test_a_whole_model(model: Path) -> None:
+    result = run(model)
+    assert result.exit_code == 0
+    assert last(result) == f"{model}/model: {WHOLE}"
+    assert len(result.stdout.splitlines()) == 5
+
+
+def test_files_given_one_by_one_are_no_model(model: Path) -> None:
+    result = run(*model.iterdir())
+    assert "whole" not in result.stdout + result.stderr
+
+
+def test_each_shard_is_read_once(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    real = os.open
+
+    def counting(path: Any, *args: Any, **kwargs: Any) -> int:
+        opened.append(os.path.basename(str(path)))
+        return real(path, *args, **kwargs)
+
+    monkeypatch.setattr(os, "open", counting)
+    assert run(model).exit_code == 0
+    assert sorted(name for name in opened if "model" in name) == [A, B, C, INDEX]
+
+
+def test_missing_shards_without_an_index(model: Path) -> None:
+    (model / INDEX).unlink()
+    (model / B).unlink()
+    result = run(model)
+    assert result.exit_code == 1
+    assert f"{model}/model: model is not whole: 1 fault" in result.stdout
+    assert "IDX_SHARD_MISSING" in result.stdout
+    assert f"where  {B}" in result.stdout
+    assert result.stderr.endswith("; 1 model: 0 whole, 1 not whole, 0 not known\n")
+    assert run("-q", model).stdout == f"{model}/model: model is not whole: 1 fault: IDX_SHARD_MISSING\n"
+
+
+def test_a_missing_shard_of_an_index_is_told_once(model: Path) -> None:
+    # vllm #34930, #34967 and #38336, sglang #32279: the index names a shard that is absent.
+    (model / B).unlink()
+    result = run(model)
+    assert result.stdout.count("IDX_SHARD_MISSING") == 1
+    assert last(result) == f"{model}/model: model is not whole: 1 fault (told above, with its files)"
+    assert run("-q", model).stdout == f"{model}/{INDEX}: 1 fault: IDX_SHARD_MISSING\n"
+
+
+def test_a_cut_shard_breaks_the_model(model: Path) -> None:
+    # sglang #13870, vmlx-swift #217: a download that broke off.
+    (model / B).write_bytes((model / B).read_bytes()[:-2])
+    (row,) = rows(run("--json", model), "model")
+    assert not row["valid"]
+    assert all(finding["inner"] for finding in row["findings"])
+
+
+def test_json_of_a_model(model: Path) -> None:
+    (model / "model.safetensors").write_bytes((model / A).read_bytes())
+    (row,) = rows(run("--json", model), "model")
+    (note,) = row.pop("findings")
+    assert row == {
+        "model": f"{model}/model",
+        "kind": "model",
+        "readable": True,
+        "valid": True,
+        "profile": "hardened",
+        "index": INDEX,
+        "shards": 3,
+        "tensors": 3,
+        "data_size": 12,
+        "complete": True,
+        "unread": {},
+    }
+    assert (note["kind"], note["file"], note["rule"]) == ("note", "model.safetensors", "IDX-15")
+    assert "1 of its tensors" in note["message"]
+
+
+def test_sarif_of_a_model_tells_what_its_files_do_not(model: Path, tmp_path: Path) -> None:
+    (model / INDEX).unlink()
+    (model / B).unlink()
+    save_file(tensor("a", "c"), model / C)
+    out = tmp_path / "out.sarif"
+    assert run("--sarif", out, model).exit_code == 1
+    log = json.loads(out.read_text(encoding="ascii"))
+    check_structure(log)
+    results = log["runs"][0]["results"]
+    assert [r["ruleId"] for r in results] == ["IDX-11", "IDX-08", "IDX-15"]
+    artifacts = log["runs"][0]["artifacts"]
+    places = [r["locations"][0]["physicalLocation"]["artifactLocation"] for r in results]
+    assert [os.path.basename(place["uri"]) for place in places] == [C, B, A]
+    assert [artifacts[place["index"]]["location"]["uri"] for place in places] == [p["uri"] for p in places]
+    again = tmp_path / "again.sarif"
+    run("--sarif", again, model)
+    assert again.read_bytes() == out.read_bytes()
+
+
+def test_an_index_that_cannot_be_read_leaves_it_open(model: Path) -> None:
+    (model / INDEX).unlink()
+    (model / INDEX).symlink_to("nowhere")
+    result = run(model)
+    assert result.exit_code == 2
+    assert f"{model}/model: whether the model is whole is not known: {INDEX}: No such file" in result.stderr
+    (row,) = rows(run("--json", model), "model")
+    assert (row["readable"], row["valid"], list(row["unread"])) == (False, False, [INDEX])
+
+
+def test_shards_that_an_index_of_another_name_speaks_of(model: Path) -> None:
+    (model / INDEX).rename(model / "weights.safetensors.index.json")
+    (row,) = rows(run("--json", model), "model")
+    assert (row["model"], row["valid"]) == (f"{model}/weights", True)
+
+
+def test_an_index_of_a_variant(model: Path) -> None:
+    for name in (A, B, C):
+        (model / name).rename(model / name.replace("model-", "model.fp16-"))
+    text = (model / INDEX).read_text().replace("model-", "model.fp16-")
+    (model / INDEX).unlink()
+    (model / "model.safetensors.index.fp16.json").write_text(text)
+    assert last(run(model)) == f"{model}/model.fp16: {WHOLE}"
+
+
+def test_a_file_that_was_given_before_counts_for_the_model(model: Path) -> None:
+    assert last(run(model / B, model)) == f"{model}/model: {WHOLE}"
+    (model / INDEX).unlink()
+    assert last(run(model / B, model)) == f"{model}/model: {WHOLE}"
+
+
+def test_models_of_two_folders(model: Path, tmp_path: Path) -> None:
+    os.makedirs(tmp_path / "other")
+    save_file(tensor("a"), tmp_path / "other" / shard_name("m", 1, 2))
+    found = rows(run("--json", tmp_path), "model")
+    assert [(row["model"], row["valid"]) for row in found] == [
+        (f"{tmp_path}/llama/model", True),
+        (f"{tmp_path}/other/m", False),
+    ]
+
+
+def test_hostile_names_reach_no_terminal(tmp_path: Path) -> None:
+    for stem in ("\x1b[2J", "\udcff"):
+        save_file(tensor("a"), tmp_path / "x.safetensors")
+        os.rename(tmp_path / "x.safetensors", tmp_path / shard_name(stem, 1, 2))
+    result = run(tmp_path)
+    assert result.exit_code == 1
+    assert "\x1b" not in result.output
+    result.stdout.encode("ascii")
+
+
+plain = st.text(st.characters(codec="ascii", exclude_characters="/\0"), min_size=1, max_size=12)
+
+
+@given(st.lists(plain.map(lambda stem: f"{stem}.safetensors"), unique=True))
+def test_a_folder_without_index_or_numbers_is_no_model(names: list[str]) -> None:
+    assert find_models(names) == []
+
+
+def test_a_model_comes_after_its_files(model: Path) -> None:
+    items = list(find_checks([str(model)]))
+    assert isinstance(items[-1], ModelInput)
+    assert items[-1].names == (A, B, C, INDEX)
+    assert all(isinstance(item, CheckInput) and item.member for item in items[:-1])
+
+
+@pytest.mark.parametrize("area", ["index", "sharded"])
+@pytest.mark.by_day(1)
+def test_files_are_answered_as_when_they_are_alone(area: str, tmp_path: Path) -> None:
+    copied = tmp_path / area
+    shutil.copytree(ROOT / "corpus" / "files" / area, copied, symlinks=True)
+    lines = run("--json", copied).stdout.splitlines()
+    told = [line for line in lines if '"kind": "model"' not in line]
+    alone = [check_input(item, "hardened").to_json() for item in find_inputs([str(copied)])]
+    assert told == alone
+    assert len(lines) > len(told) > 20

@@ -1,0 +1,265 @@
+"""``stc check`` on the Hub and on web servers, with a server on this machine in their place."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from safetensors_corpus.server import BEHAVIOURS, Behaviour, FileServer
+from safetensors_reference import remote
+from safetensors_reference.check.cli import check
+from safetensors_reference.remote import FIRST, beside, file_name
+from safetensors_reference.sharded.index import shard_name
+
+from ..audit.support import BROKEN, VALID, long_file
+from ..audit.web import Tree, serve
+from ..support import make
+from .hub import REPO, Hub, served
+
+pytest.importorskip("fsspec")
+pytest.importorskip("huggingface_hub")
+pytest.importorskip("aiohttp")
+
+A, B = (shard_name("model", n, 2) for n in (1, 2))
+INDEX = "model.safetensors.index.json"
+DATA = 200_000
+"""Bytes of data of a shard, which nothing may ask for."""
+
+
+def shard(name: str, **more: Any) -> bytes:
+    entry = {"dtype": "U8", "shape": [DATA], "data_offsets": [0, DATA]}
+    return make(json.dumps({name: entry, **more}), bytes(DATA))
+
+
+def whole() -> dict[str, bytes]:
+    weight_map = {"a": A, "b": B}
+    index = {"metadata": {"total_size": 2 * DATA}, "weight_map": weight_map}
+    return {"config.json": b"{}", A: shard("a"), B: shard("b"), INDEX: json.dumps(index).encode()}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Hub]:
+    with served() as hub:
+        yield hub
+
+
+@pytest.fixture
+def hub(server: Hub, monkeypatch: pytest.MonkeyPatch) -> Hub:
+    """A repository with a whole model; nothing is remembered of the test before."""
+    server.files, server.failing, server.ranges, server.sent = whole(), {}, True, 0
+    server.tree = None
+    server.calls.clear()
+    monkeypatch.setenv("HF_ENDPOINT", server.url)
+    monkeypatch.setenv("HF_HUB_DISABLE_IMPLICIT_TOKEN", "1")
+    monkeypatch.setattr("huggingface_hub.utils._http._DEFAULT_RETRY_ON_STATUS_CODES", (), raising=False)
+    forget()
+    return server
+
+
+def forget() -> None:
+    from huggingface_hub import HfFileSystem
+
+    for cached in (remote.open_remote, remote._hub):
+        cached.cache_clear()
+    HfFileSystem.clear_instance_cache()
+
+
+def repr_short(value: bytes) -> str:
+    return repr(value[:12])
+
+
+def run(*args: str | Path) -> Result:
+    result = CliRunner().invoke(check, [str(a) for a in args], env={"NO_COLOR": "1"})
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def test_a_whole_model_on_the_hub(hub: Hub) -> None:
+    result = run(f"hf://{REPO}")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines() == [
+        f"hf://{REPO}/{A}: valid, 1 tensors, {DATA:,} bytes of data",
+        f"hf://{REPO}/{B}: valid, 1 tensors, {DATA:,} bytes of data",
+        f"hf://{REPO}/{INDEX}: valid, 2 tensors in 2 shards, {2 * DATA:,} bytes of data",
+        f"hf://{REPO}/model: whole model, 2 tensors in 2 files, {2 * DATA:,} bytes of data",
+    ]
+    # Each shard by one range, the index whole; the data are never read.
+    asked = [call for call in hub.calls if "/resolve/" in call]
+    assert len(asked) == 3
+    assert hub.sent <= 3 * FIRST
+
+
+def test_what_is_wrong_with_a_model_on_the_hub(hub: Hub) -> None:
+    del hub.files[B]
+    hub.files["model.safetensors"] = shard("a")[:-1]
+    result = run("--json", f"hf://{REPO}")
+    assert result.exit_code == 1
+    rows = {row.get("model") or row["file"]: row for row in map(json.loads, result.stdout.splitlines())}
+    assert [f["code"] for f in rows[f"hf://{REPO}/model.safetensors"]["faults"]] == ["OFF_OUT_OF_BOUNDS"]
+    told = {(f["file"], f["rule"]) for f in rows[f"hf://{REPO}/model"]["findings"]}
+    assert told == {(INDEX, "IDX-08"), ("model.safetensors", "IDX-15")}
+
+
+def test_bytes_around_a_fault_come_from_the_server(hub: Hub) -> None:
+    hub.files = {"x.safetensors": make('{"w":1}')}
+    result = run(f"hf://{REPO}/x.safetensors")
+    assert result.exit_code == 1
+    assert '{"w":1}' in result.stdout
+    assert len([call for call in hub.calls if "/resolve/" in call]) == 1
+
+
+def test_a_long_header_takes_two_ranges(hub: Hub) -> None:
+    hub.files = {"x.safetensors": shard("a", __metadata__={"k": "v" * FIRST})}
+    assert run(f"hf://{REPO}/x.safetensors").exit_code == 0
+    spans = [call.split()[-1] for call in hub.calls if "bytes=" in call]
+    assert spans[0] == f"bytes=0-{FIRST - 1}"
+    assert len(spans) == 2
+    assert hub.sent < FIRST + 1_000 + FIRST
+
+
+def test_folders_of_a_repository_are_models_of_their_own(hub: Hub) -> None:
+    hub.files = {**hub.files, f"vae/{A}": shard("v")}
+    result = run("-q", f"hf://{REPO}")
+    assert result.stdout == f"hf://{REPO}/vae/model: model is not whole: 1 fault: IDX_SHARD_MISSING\n"
+    assert run(f"hf://{REPO}@main/vae").exit_code == 1
+
+
+def test_a_server_that_fails_says_nothing_about_the_model(hub: Hub) -> None:
+    hub.failing[B] = 403
+    result = run(f"hf://{REPO}")
+    assert result.exit_code == 2
+    assert "0 invalid, 2 unreadable; 1 model: 0 whole, 0 not whole, 1 not known" in result.stderr
+    assert "Traceback" not in result.output
+    assert all(len(line) < 1_200 for line in result.output.splitlines())
+
+
+@pytest.mark.parametrize("what", [f"hf://{REPO}/no.safetensors", "hf://org/other", "hf://"])
+def test_what_is_not_there(hub: Hub, what: str) -> None:
+    result = run(what)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "tree", [b"", b"[", b"{}", b"[1]", b'[{"type":"file"}]', b"<html>" + b"x" * 100_000], ids=repr_short
+)
+def test_a_list_of_files_that_is_none(hub: Hub, tree: bytes) -> None:
+    hub.tree = tree
+    result = run(f"hf://{REPO}")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert len(result.stderr.splitlines()) == 1
+    assert len(result.stderr) < 1_000
+
+
+@pytest.mark.parametrize("stem", ["\x1b[2J", "\ud800", "../../x", "a\nb"])
+def test_names_of_a_hub_reach_nothing_raw(hub: Hub, tmp_path: Path, stem: str) -> None:
+    entry = {"type": "file", "path": f"{stem}.safetensors", "size": 10, "oid": "0" * 40}
+    hub.tree = json.dumps([entry]).encode()
+    for more in ([], ["--json"], ["-q"]):
+        result = run(f"hf://{REPO}", "--sarif", tmp_path / "out.sarif", *more)
+        assert result.exit_code == 2
+        result.output.encode("ascii")
+        assert "\x1b" not in result.output
+        assert len(result.output.splitlines()) == 1
+        assert json.loads((tmp_path / "out.sarif").read_text(encoding="ascii"))
+
+
+def test_a_repository_without_files_of_ours(hub: Hub) -> None:
+    hub.files = {"config.json": b"{}"}
+    result = run(f"hf://{REPO}")
+    assert result.exit_code == 2
+    assert "no *.safetensors" in result.stderr
+
+
+def test_an_address_of_a_file(hub: Hub) -> None:
+    result = run(f"{hub.url}/plain/{A}?download=true")
+    assert result.exit_code == 0, result.output
+    assert hub.sent <= FIRST
+
+
+def test_an_address_of_an_index_leads_to_its_shards(hub: Hub) -> None:
+    address = f"{hub.url}/plain/{INDEX}"
+    assert run(address).stdout == f"{address}: valid, 2 tensors in 2 shards, {2 * DATA:,} bytes of data\n"
+    hub.files[B] = shard("c")
+    forget()
+    result = run("-q", address)
+    assert result.stdout == f"{address}: 2 faults: IDX_TENSOR_MISSING, IDX_TENSOR_UNINDEXED\n"
+    del hub.files[B]
+    forget()
+    assert run("-q", address).stdout == f"{address}: 1 fault: IDX_SHARD_MISSING\n"
+    hub.failing[B] = 500
+    forget()
+    result = run("-q", address)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert B in result.stderr
+
+
+def test_a_server_without_ranges_is_no_verdict(hub: Hub) -> None:
+    hub.ranges = False
+    result = run(f"{hub.url}/plain/{A}")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("behaviour", BEHAVIOURS)
+def test_a_server_that_lies_gets_the_verdict_of_an_audit_or_none(behaviour: Behaviour) -> None:
+    for data in (VALID, BROKEN, long_file()):
+        forget()
+        with FileServer(data, behaviour) as server:
+            result = run("-q", server.url)
+        assert result.exit_code in (2, int(data is BROKEN)), result.output
+        assert server.sent <= 2 * len(data) + 3 * FIRST
+        assert len(result.stdout.splitlines()) == int(result.exit_code == 1)
+
+
+def test_an_answer_without_end_is_not_read() -> None:
+    block = b"\1" * FIRST
+
+    class Endless(Tree):
+        def answer(self) -> None:
+            self.send_response(206)
+            self.send_header("Content-Range", f"bytes 0-{FIRST - 1}/{10 * FIRST}")
+            self.end_headers()
+            self.close_connection = True
+            while True:
+                self.wfile.write(block)
+
+    with serve(Endless) as web:
+        result = run(f"{web}/a.safetensors")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == f"{web}/a.safetensors: more bytes than the range has (IO_ERROR)\n"
+
+
+def test_sarif_of_an_address(hub: Hub, tmp_path: Path) -> None:
+    hub.files = {"x y.safetensors": make('{"w":1}')}
+    assert run("--sarif", tmp_path / "out.sarif", f"hf://{REPO}").exit_code == 1
+    log = json.loads((tmp_path / "out.sarif").read_bytes())
+    (artifact,) = log["runs"][0]["artifacts"]
+    assert artifact["location"]["uri"] == f"hf://{REPO}/x%20y.safetensors"
+
+
+@pytest.mark.parametrize(
+    ("address", "library"),
+    [(f"hf://{REPO}", "huggingface_hub"), ("https://x.invalid/a.safetensors", "fsspec")],
+)
+def test_without_the_library_the_extra_is_named(address: str, library: str) -> None:
+    code = f"import sys; sys.modules[{library!r}] = None\nfrom safetensors_reference.main import main\nmain()"
+    args = [sys.executable, "-c", code, "check", address]
+    done = subprocess.run(args, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    text = f"{address}: needs the extra remote: pip install 'safetensors-conformance[remote]'"
+    assert done.stderr.startswith(text)
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_addresses_beside_each_other() -> None:
+    assert beside("hf://o/m/i.json", "x y") == "hf://o/m/x y"
+    assert beside("https://h/p/i.json?a=/b#c", "x?y%2F") == "https://h/p/x%3Fy%252F"
+    assert file_name("https://h/p/a.safetensors?x=/y") == "a.safetensors"

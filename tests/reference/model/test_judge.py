@@ -1,0 +1,217 @@
+"""Models of several files as one unit: whole, or what is missing, doubled, left over."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from safetensors_reference import explain
+from safetensors_reference.model.judge import MAX_DUPLICATES, ModelJudgement, judge_model
+from safetensors_reference.model.names import find_models
+from safetensors_reference.rules.book import rule_book
+from safetensors_reference.rules.errors import AccessError
+from safetensors_reference.sharded.contents import Shard, shard_of
+from safetensors_reference.sharded.index import shard_name
+
+from ..support import make
+
+INDEX = "model.safetensors.index.json"
+A, B, C = (shard_name("model", n, 3) for n in (1, 2, 3))
+
+
+def shard(*names: str) -> Shard:
+    """A file with a tensor of four bytes for each name."""
+    header = {
+        n: {"dtype": "U8", "shape": [4], "data_offsets": [4 * i, 4 * i + 4]} for i, n in enumerate(names)
+    }
+    return shard_of(explain(make(json.dumps(header), bytes(4 * len(names)))))
+
+
+BROKEN = shard_of(explain(make('{"w":1}')))
+
+
+@dataclass
+class Folder:
+    """A whole model of three shards; tests change what they are about."""
+
+    shards: dict[str, Shard] = field(default_factory=lambda: {A: shard("a"), B: shard("b"), C: shard("c")})
+    weight_map: dict[str, Any] | None = field(default_factory=lambda: {"a": A, "b": B, "c": C})
+    total: int = 12
+    more: tuple[str, ...] = ()
+
+    def judge(self) -> ModelJudgement:
+        index = None
+        names = {*self.shards, *self.more}
+        if self.weight_map is not None:
+            index = json.dumps(
+                {"metadata": {"total_size": self.total}, "weight_map": self.weight_map}
+            ).encode()
+            names.add(INDEX)
+        model = next(m for m in find_models(names) if m.stem == "model")
+        judged = judge_model(model, index, self.shards, names)
+        for finding in judged.findings:
+            rule = rule_book().rules[finding.what.rule]
+            assert finding.code is None or finding.inner or finding.code in rule.codes
+            assert json.loads(json.dumps(finding.to_dict()))["rule"] == rule.id
+        return judged
+
+    def told(self) -> list[tuple[str, str | None, str, str | None]]:
+        return [(f.file, f.code, f.what.rule, f.field) for f in self.judge().findings]
+
+
+def test_a_whole_model() -> None:
+    judged = Folder().judge()
+    assert (judged.status, judged.findings, judged.tensors, judged.data_size) == ("valid", [], 3, 12)
+    assert judged.shards == (A, B, C)
+
+
+def test_a_whole_model_without_an_index() -> None:
+    judged = Folder(weight_map=None).judge()
+    assert (judged.status, judged.tensors, judged.data_size) == ("valid", 3, 12)
+    (note,) = judged.of("note")
+    assert "no index for the 3 shards" in note.what.message
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+def test_a_missing_shard(indexed: bool) -> None:
+    folder = Folder() if indexed else Folder(weight_map=None)
+    del folder.shards[B]
+    judged = folder.judge()
+    (fault,) = judged.of("fault")
+    assert (judged.status, fault.code, fault.what.rule) == ("invalid", "IDX_SHARD_MISSING", "IDX-08")
+    assert B in fault.what.message
+    assert fault.file == (INDEX if indexed else B)
+    assert fault.field == ("$['weight_map']['b']" if indexed else None)
+    assert judged.tensors is None
+
+
+def test_a_shard_that_was_not_read_leaves_it_open() -> None:
+    folder = Folder()
+    folder.shards[B] = Shard(unread="HTTP 503")
+    judged = folder.judge()
+    assert (judged.status, judged.unread, judged.tensors) == ("unreadable", {B: "HTTP 503"}, None)
+    assert judged.findings == []
+    folder.weight_map = None
+    assert folder.judge().status == "unreadable"
+
+
+def test_a_name_without_facts_was_not_read() -> None:
+    folder = Folder(more=(B,))
+    del folder.shards[B]
+    assert folder.judge().unread == {B: "was not read"}
+
+
+def test_a_broken_shard_is_told_with_its_file() -> None:
+    folder = Folder(weight_map=None)
+    folder.shards[B] = BROKEN
+    judged = folder.judge()
+    (fault,) = judged.of("fault")
+    assert fault.inner
+    assert fault.what == BROKEN.faults[0]
+    assert fault.file == B
+
+
+def test_a_tensor_elsewhere_and_twice() -> None:
+    folder = Folder()
+    folder.shards[B] = shard("a", "c")
+    assert sorted(folder.told(), key=str) == [
+        (INDEX, "IDX_TENSOR_DUPLICATE", "IDX-11", "$['weight_map']['a']"),
+        (INDEX, "IDX_TENSOR_DUPLICATE", "IDX-11", "$['weight_map']['c']"),
+        (INDEX, "IDX_TENSOR_MISSING", "IDX-09", "$['weight_map']['b']"),
+    ]
+
+
+def test_a_tensor_twice_without_an_index() -> None:
+    folder = Folder(weight_map=None)
+    folder.shards[B] = shard("a", "b")
+    judged = folder.judge()
+    (fault,) = judged.of("fault")
+    assert (fault.file, fault.code, fault.field) == (B, "IDX_TENSOR_DUPLICATE", "$['a']")
+
+
+def test_copies_of_a_shard_are_cut() -> None:
+    names = [f"t{n}" for n in range(MAX_DUPLICATES + 5)]
+    folder = Folder({A: shard(*names), B: shard(*names), C: shard()}, weight_map=None)
+    judged = folder.judge()
+    assert len(judged.of("fault")) == MAX_DUPLICATES
+    assert not judged.complete
+
+
+def test_a_wrong_total() -> None:
+    assert Folder(total=11).told() == [(INDEX, "IDX_SIZE_MISMATCH", "IDX-03", "$['metadata']['total_size']")]
+
+
+def test_a_gap_in_the_numbers_of_an_index() -> None:
+    folder = Folder(weight_map={"a": A, "c": C}, total=8)
+    del folder.shards[B]
+    judged = folder.judge()
+    (note,) = judged.findings
+    assert (judged.status, note.what.rule) == ("valid", "IDX-15")
+    assert "names 2 of 3 shards" in note.what.message
+
+
+def test_a_shard_that_the_index_does_not_name() -> None:
+    folder = Folder(weight_map={"a": A, "c": C}, total=8)
+    folder.shards[B] = shard("a", "b")
+    (note,) = folder.judge().findings
+    assert (note.file, note.what.rule) == (B, "IDX-19")
+    assert "; 1 of its tensors are in the model too" in note.what.message
+
+
+def test_shards_of_an_earlier_save() -> None:
+    old = shard_name("model", 1, 2)
+    assert Folder(more=(old,)).told() == [(old, None, "IDX-19", None)]
+    told = Folder(weight_map=None, more=(old,)).judge()
+    assert [(f.file, f.what.rule) for f in told.of("fault")] == [(shard_name("model", 2, 2), "IDX-08")]
+
+
+def test_other_candidates() -> None:
+    more = ("model.safetensors", "consolidated.safetensors", "b.safetensors.index.json")
+    rules = [(f.file, f.what.rule) for f in Folder(more=more).judge().findings]
+    assert rules == [
+        ("model.safetensors", "IDX-15"),
+        (INDEX, "IDX-16"),
+        ("consolidated.safetensors", "IDX-15"),
+    ]
+
+
+def test_an_index_over_a_single_file_has_no_rival() -> None:
+    folder = Folder({"model.safetensors": shard("a")}, {"a": "model.safetensors"}, 4)
+    assert folder.told() == []
+
+
+def test_an_index_that_is_no_json() -> None:
+    (model,) = find_models([INDEX])
+    judged = judge_model(model, b"[", {}, [INDEX])
+    assert (judged.status, judged.of("fault")[0].code) == ("invalid", "IDX_NOT_JSON")
+
+
+def test_an_unknown_profile() -> None:
+    (model,) = find_models([INDEX])
+    with pytest.raises(AccessError):
+        judge_model(model, b"{}", {}, [INDEX], "lax")  # type: ignore[arg-type]
+
+
+@given(
+    st.sets(st.sampled_from([A, B, C])), st.booleans(), st.integers(0, 20), st.sets(st.sampled_from("abc"))
+)
+def test_it_is_whole_just_when_nothing_is_missing(
+    gone: set[str], indexed: bool, total: int, held: set[str]
+) -> None:
+    folder = Folder(total=total) if indexed else Folder(weight_map=None)
+    if indexed:
+        folder.shards = {
+            name: shard(tensor) if tensor in held else shard()
+            for name, tensor in zip((A, B, C), "abc", strict=True)
+        }
+    for name in gone:
+        del folder.shards[name]
+    if not folder.shards and not indexed:
+        return
+    whole = not gone and (not indexed or (total == 12 and held == set("abc")))
+    assert (folder.judge().status == "valid") == whole

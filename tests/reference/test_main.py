@@ -1,0 +1,115 @@
+"""The command without the harness: what ``pip install safetensors-conformance`` alone brings."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from safetensors_reference.main import Commands, main, of_harness
+
+from .support import ABCD, W, make
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+HARNESS = [re.split("[<>=]", line)[0] for line in PROJECT["optional-dependencies"]["harness"]]
+OTHERS = ["huggingface_hub", "fsspec", "cyclonedx", "safetensors", "torch", "hypothesis", "yaml"]
+COMMANDS = PROJECT["entry-points"]["stc.commands"]
+INSTALL = "pip install 'safetensors-conformance[harness]'"
+
+
+REFUSE = """
+import sys
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name in {names!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Refuse())
+"""
+"""Makes modules look as if they were not installed."""
+
+
+def python(names: list[str], code: str, *args: str) -> subprocess.CompletedProcess[str]:
+    """Run Python where some modules cannot be imported."""
+    line = [sys.executable, "-c", REFUSE.format(names=names) + code, *args]
+    return subprocess.run(line, capture_output=True, text=True, check=False)
+
+
+def stc(*args: str) -> subprocess.CompletedProcess[str]:
+    """Run ``stc`` where nothing but the base dependencies can be imported."""
+    return python([*HARNESS, *OTHERS], "from safetensors_reference.main import main\nmain()", *args)
+
+
+def test_the_base_is_small() -> None:
+    assert [re.split("[<>=]", line)[0] for line in PROJECT["dependencies"]] == ["click", "msgspec", "rich"]
+
+
+@pytest.mark.parametrize("extra", ["official", "torch", "fuzz", "site"])
+def test_extras_that_run_something_bring_the_harness(extra: str) -> None:
+    assert "safetensors-conformance[harness]" in PROJECT["optional-dependencies"][extra]
+
+
+def test_files_are_checked_without_the_harness(tmp_path: Path) -> None:
+    (tmp_path / "m-00001-of-00002.safetensors").write_bytes(make(f'{{"w":{W}}}', ABCD))
+    (tmp_path / "b.safetensors").write_bytes(make(f'{{"w":{W},"w":{W}}}', ABCD))
+    (tmp_path / "m.safetensors.index.json").write_text('{"weight_map":{"w":"m-00001-of-00002.safetensors"}}')
+    log, told = tmp_path / "log", tmp_path / "told"
+    done = stc("check", str(tmp_path), "--sarif", str(log), "--intoto", str(told))
+    assert (done.returncode, "HDR_DUP_KEY" in done.stdout) == (1, True), done.stderr
+    assert log.stat().st_size > 1000 < told.stat().st_size + 1000
+    assert stc("rules", "show", "OFF-07").returncode == 0
+
+
+@pytest.mark.parametrize("line", ["run --impl x", "fuzz -h", "corpus stats --check"])
+def test_other_commands_name_the_extra(line: str) -> None:
+    done = stc(*line.split())
+    assert done.returncode == 2
+    command = " ".join(word for word in line.split(" -", maxsplit=1)[0].split())
+    assert done.stderr == f"Error: stc {command} needs the harness: {INSTALL}\n"
+
+
+def test_what_is_loaded_late_names_the_extra(tmp_path: Path) -> None:
+    done = stc("rules", "build", "--output", str(tmp_path))
+    assert (done.returncode, done.stderr) == (2, f"Error: needs the harness: {INSTALL}\n")
+
+
+def test_the_list_of_commands_is_whole() -> None:
+    done = stc("-h")
+    assert done.returncode == 0, done.stderr
+    assert set(re.findall(r"^  ([a-z-]+)  ", done.stdout, re.MULTILINE)) >= set(COMMANDS)
+    assert "Needs the harness" in done.stdout
+
+
+def test_pytest_without_the_harness_is_not_disturbed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "test_x.py").write_text("def test_x(): pass\n")
+    missing = sorted({*HARNESS} - {"pytest", "packaging"})
+    code = "import pytest\nsys.exit(pytest.main(sys.argv[1:]))"
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # others take long to load
+    plugin = "safetensors_conformance.pytest_suite.plugin"
+    args = ["-q", "-p", plugin, "-p", "no:cacheprovider", f"--rootdir={tmp_path}", str(tmp_path)]
+    done = python(missing, code, *args)
+    assert done.returncode == 0, done.stdout + done.stderr
+    done = python(missing, code, "--impl=reference", *args)
+    assert done.returncode == 4
+    assert re.search(rf"the suite needs the harness \([a-z]+\): {re.escape(INSTALL)}", done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("module", "known"), [("psutil", True), ("jinja2.sandbox", True), ("tom", False), ("", False)]
+)
+def test_modules_of_the_harness_are_known(module: str, known: bool) -> None:
+    assert of_harness(module) == known
+
+
+def test_an_interrupt_anywhere_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Commands, "get_command", interrupted)
+    found = CliRunner().invoke(main, ["check", "x"])
+    assert (found.exit_code, found.output) == (130, "interrupted\n")
