@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from .audit import audit
 from .corpus import corpus
 from .device.command import device
 from .fuzzer.command import fuzzer
@@ -17,7 +18,7 @@ def benchmarks() -> None:
     """Measure. Times are medians of interleaved rounds, quoted as ratios; the fuzzer's figures are counts."""
 
 
-for command in (header, load, memory, harness, corpus, device, fuzzer):
+for command in (header, load, memory, harness, audit, corpus, device, fuzzer):
     benchmarks.add_command(command)
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ _WAYS = {
     "read": _OURS,
     "official": "from safetensors_reference import explain\ndef f(p): return explain(p, 'official')",
     "check": (
-        "from safetensors_reference.check.result import CheckInput\n"
+        "from safetensors_reference.check.inputs import CheckInput\n"
         "from safetensors_reference.check.result import check_input\n"
         "def f(p): return check_input(CheckInput(p), 'hardened').to_json()"
     ),

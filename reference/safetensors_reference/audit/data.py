@@ -1,0 +1,68 @@
+"""The data of a file, read only where an audit is asked to: its digest, and odd bytes in BOOL tensors."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import partial
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ..header.model import rows
+from .reading import Requests, persistent
+from .row import OutcomeError
+
+if TYPE_CHECKING:
+    from ..header.model import Header
+    from .batches import Item
+    from .reading import Fetcher
+    from .row import Row
+
+BLOCK = 8 << 20
+"""Bytes that are read at a time."""
+_USUAL = bytes((0, 1))
+
+
+class _Data:
+    """Takes in a file from its first byte to its last."""
+
+    def __init__(self, header: Header | None) -> None:
+        self.digest = hashlib.sha256()
+        self.at = 0
+        self.odd = 0
+        start = 0 if header is None else header.data_start
+        tensors = () if header is None else rows(header.tensors)
+        self.bools = sorted(
+            (start + begin, start + end) for _, dtype, _, begin, end in tensors if dtype == "BOOL"
+        )
+
+    def take(self, block: bytes) -> None:
+        """Take in the next bytes."""
+        self.digest.update(block)
+        end = self.at + len(block)
+        for first, last in self.bools:
+            if first < end and last > self.at:
+                part = block[max(first - self.at, 0) : last - self.at]
+                self.odd += len(part.translate(None, _USUAL))
+        self.bools = [span for span in self.bools if span[1] > end]
+        self.at = end
+
+
+async def read_data(fetcher: Fetcher, item: Item, row: Row, header: Header | None) -> Row:
+    """Return the row with what the data of a file tell. Raises OutcomeError when they cannot be had."""
+    data = _Data(header)
+    asked = Requests(fetcher, item)
+    size = row.size or 0
+    while data.at < size:
+        count = min(BLOCK, size - data.at)
+        part = await persistent(partial(asked.part, data.at, count))
+        if part.size != size or len(part.data) != count or part.tag not in (row.tag, item.tag, ""):
+            raise OutcomeError("changed", "another file after the header was read", row.requests, row.read)
+        data.take(part.data)
+    return msgspec.structs.replace(
+        row,
+        data_sha256=data.digest.hexdigest(),
+        odd_bools=None if header is None else data.odd,
+        requests=row.requests + asked.count,
+        read=row.read + data.at,
+    )

@@ -1,0 +1,230 @@
+"""The beginning of a file, from the file system in one read or from a store by at most two ranges."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from ..rules.book import HEADER_CAP
+from ..source import PathSource, UnreadableError
+from .row import Head, OutcomeError, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from .batches import Item
+
+Result = TypeVar("Result")
+Need = Callable[[bytes, int], int]
+"""Tells by the first bytes of a file and its size how many bytes must be there."""
+FIRST = 64 << 10
+"""Bytes that the first request asks for: most headers are shorter, and more would be data."""
+LOCAL_FIRST = 32 << 10
+ATTEMPTS = 5
+"""How often a file is asked for before it counts as unreachable, or as changed."""
+LONGEST_WAIT = 30.0
+"""Most seconds between two attempts, also where the server asks for more."""
+
+
+class PassingError(OutcomeError):
+    """An outcome that may be another one the next time.
+
+    Attributes:
+        after: seconds to wait that the server asks for, 0 where it does not.
+    """
+
+    after = 0.0
+
+
+class Part(NamedTuple):
+    """A range of a file. ``size`` and ``tag`` are those of the whole file."""
+
+    data: bytes
+    size: int
+    tag: str
+
+
+def needed(data: bytes, size: int) -> int:
+    """Return how many bytes of a file must be there to judge it: length prefix and header.
+
+    Of a header length that no reader believes, the prefix is all.
+    """
+    length = int.from_bytes(data[:8], "little")
+    return 8 + length if size >= 8 and 0 < length <= min(HEADER_CAP, size - 8) else min(8, size)
+
+
+def listed(item: Item) -> tuple[int | None, str]:
+    """Return size and tag of a file before it is read: what the store lists, or the file system says now."""
+    if item.path or item.problem:
+        return item.size, item.tag
+    try:
+        about = os.stat(item.address)  # noqa: PTH116 - a path object for each of a million names costs more
+    except (OSError, ValueError):
+        return None, ""
+    return about.st_size, str(about.st_mtime_ns)
+
+
+class Fetcher:
+    """Ranges of files in a store.
+
+    Attributes:
+        waits: whether it is worth asking for many files at a time.
+    """
+
+    waits = True
+
+    async def part(self, item: Item, start: int, count: int) -> Part:
+        """Return up to ``count`` bytes from ``start`` on, fewer only at the end of the file.
+
+        Raises OutcomeError, and PassingError for what another attempt may mend.
+        """
+        raise NotImplementedError
+
+    async def still(self, item: Item, head: Head) -> bool:
+        """Return whether a file with faults is still the same, and as long as it was said to be.
+
+        Raises OutcomeError like ``part``.
+        """
+        raise NotImplementedError
+
+    async def head(self, item: Item, need: Need = needed) -> Head:
+        """Return the beginning of a file. Raises OutcomeError when it cannot be had."""
+        asked = Requests(self, item)
+        try:
+            head = await persistent(partial(asked.head, need))
+        except OutcomeError as err:
+            err.requests, err.received = asked.count, asked.received
+            raise
+        head.requests, head.received = asked.count, asked.received
+        return head
+
+
+class LocalFetcher(Fetcher):
+    """Files of the file system. It never waits, so that no loop is needed to run it."""
+
+    waits = False
+
+    async def head(self, item: Item, need: Need = needed) -> Head:
+        """Return the beginning of a file, which one read gives for nearly all."""
+        source = _open(item)
+        try:
+            size = source.size
+            data = source.read(0, min(LOCAL_FIRST, size))
+            whole, reads = need(data, size), 1
+            if whole > len(data):
+                data += source.read(len(data), whole - len(data))
+                reads = 2
+            return Head(item.address, size, data, str(source.opened.st_mtime_ns), reads, len(data))
+        except UnreadableError as err:
+            raise _outcome(err) from err
+        finally:
+            source.close()
+
+    async def part(self, item: Item, start: int, count: int) -> Part:
+        """Return a range."""
+        source = _open(item)
+        try:
+            data = source.read(start, max(0, min(count, source.size - start)))
+            return Part(data, source.size, str(source.opened.st_mtime_ns))
+        except UnreadableError as err:
+            raise _outcome(err) from err
+        finally:
+            source.close()
+
+    async def still(self, item: Item, head: Head) -> bool:
+        """Return whether nobody wrote to the file since it was opened."""
+        return listed(item) == (head.size, head.tag)
+
+
+def _open(item: Item) -> PathSource:
+    try:
+        return PathSource(item.address)
+    except UnreadableError as err:
+        raise _outcome(err) from err
+
+
+def _outcome(err: UnreadableError) -> OutcomeError:
+    verdict: Verdict = "unreadable"
+    if err.code == "API_TRUNCATED":
+        verdict = "changed"
+    elif isinstance(err.__cause__, FileNotFoundError | NotADirectoryError):
+        verdict = "missing"
+    elif isinstance(err.__cause__, PermissionError):
+        verdict = "refused"
+    return OutcomeError(verdict, str(err).rpartition(": ")[2])
+
+
+class Requests:
+    """Ranges of one file, counted, each asked for again after a failure that may pass."""
+
+    def __init__(self, fetcher: Fetcher, item: Item) -> None:
+        self.fetcher, self.item = fetcher, item
+        self.count = self.received = 0
+
+    async def part(self, start: int, count: int) -> Part:
+        """Return a range. Raises OutcomeError with what it took so far."""
+        self.count += 1
+        part = await self.fetcher.part(self.item, start, count)
+        self.received += len(part.data)
+        return part
+
+    async def head(self, need: Need = needed) -> Head:
+        """Return the beginning of the file: at most two requests when nothing fails."""
+        first = await self.part(0, FIRST)
+        listed = self.item.size
+        if listed is not None and listed != first.size:
+            raise PassingError("changed", f"{listed:,} bytes in the listing, {first.size:,} now")
+        data = first.data
+        whole = need(data, first.size)
+        if len(data) < whole:
+            rest = await self.part(len(data), whole - len(data))
+            if (rest.size, rest.tag) != (first.size, first.tag):
+                raise PassingError("changed", "another file after the first request")
+            data += rest.data
+        if len(data) < whole:
+            raise PassingError("changed", f"ends at byte {len(data):,} of {first.size:,}")
+        return Head(self.item.address, first.size, data, self.item.tag or first.tag)
+
+
+async def same(fetcher: Fetcher, item: Item, head: Head) -> None:
+    """Raise OutcomeError unless a file with faults is what the first answers said it is."""
+    head.requests += fetcher.waits
+    try:
+        if not await persistent(partial(fetcher.still, item, head)):
+            raise OutcomeError("changed", "another file after its header was read")
+    except OutcomeError as err:
+        err.requests, err.received = head.requests, head.received
+        raise
+
+
+async def persistent(ask: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
+    """Return what ``ask`` returns, asked again with growing pauses as long as its failures may pass."""
+    try:
+        return await ask()
+    except PassingError as first:
+        from tenacity import (
+            AsyncRetrying,
+            retry_if_exception_type,
+            stop_after_attempt,
+            wait_random_exponential,
+        )
+
+        backoff = wait_random_exponential(multiplier=0.2, max=LONGEST_WAIT)
+
+        def wait(state: Any) -> float:
+            return float(max(backoff(state), min(state.outcome.exception().after, LONGEST_WAIT)))
+
+        await asyncio.sleep(min(max(0.1, first.after), LONGEST_WAIT))
+        again = AsyncRetrying(
+            stop=stop_after_attempt(ATTEMPTS - 1),
+            wait=wait,
+            retry=retry_if_exception_type(PassingError),
+            reraise=True,
+        )
+        async for attempt in again:
+            with attempt:
+                return await ask()
+        raise

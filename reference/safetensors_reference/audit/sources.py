@@ -1,0 +1,239 @@
+"""Sources of an audit: folders, file lists and addresses of fsspec, walked one folder at a time."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import deque
+from functools import cache
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from ..rules.faults import quote, shown_name
+from ..sharded.index import INDEX_SUFFIX, SUFFIX
+from .batches import INDEX_END, LARGEST_UNIT, Folder, Item
+from .row import LARGEST
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+NOTHING = f"no *{SUFFIX} or *{INDEX_SUFFIX} in it"
+ENDS = (SUFFIX, INDEX_SUFFIX)
+_TAGS = ("ETag", "etag", "lfs", "blob_id", "sha256", "md5Hash", "generation", "mtime", "LastModified",
+         "last_modified", "updated", "modified", "created")  # fmt: skip
+_ARCHIVES = ("zip", "tar", "libarchive")
+
+
+class SourceError(Exception):
+    """A source cannot be used at all; the text says in one line which and why."""
+
+
+def is_address(name: str) -> bool:
+    """Return whether a name is an address of fsspec and no path."""
+    return "://" in name or "::" in name
+
+
+def find_folders(sources: Sequence[str], lists: Sequence[str]) -> Iterator[Folder]:
+    """Yield the files of all sources by folder, in sorted order, while they are walked.
+
+    A directory stands for every ``*.safetensors`` and ``*.safetensors.index.json`` below it. Files behind
+    symbolic links are taken, linked directories are not entered. What cannot be listed is an item with a
+    problem: something that was not looked at must never look like something without faults.
+
+    Raises:
+        SourceError: a list cannot be read, or nothing is installed that opens an address.
+    """
+    for source in filter(is_address, sources):
+        _opened(source)  # what nothing opens is said before the work on the others begins
+    for source in sources:
+        if is_address(source):
+            yield from _remote(source)
+        elif os.path.isdir(source):  # noqa: PTH112 - a name stays as it is spelled
+            yield from _walk(source)
+        else:
+            yield _folder(None, [Item(source)])
+    for name in lists:
+        yield from _listed(name)
+
+
+def _folder(store: str | None, items: list[Item]) -> Folder:
+    return Folder(store, items, any(item.is_index for item in items))
+
+
+def _walk(top: str) -> Iterator[Folder]:
+    places, empty = deque([top]), True
+    while places:
+        place = places.popleft()
+        names: list[str] = []
+        below: list[str] = []
+        try:
+            with os.scandir(place) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        below.append(entry.path)
+                    elif entry.name.endswith(ENDS):
+                        names.append(entry.path)
+        except OSError as err:
+            empty = False
+            yield _problem(place, err.strerror or str(err))
+            continue
+        places.extendleft(sorted(below, reverse=True))
+        if names:
+            empty = False
+            names.sort()
+            has_index = any(name.endswith(INDEX_END) for name in names)
+            # One object for each name only when it is its turn: a folder may hold a million.
+            yield Folder(None, map(Item, names), has_index)
+    if empty:
+        yield _problem(top, NOTHING)
+
+
+def _problem(address: str, why: str) -> Folder:
+    return Folder(None, [Item(address, problem=why)], False)
+
+
+def _listed(name: str) -> Iterator[Folder]:
+    """Yield the lines of a list; neighbours in one folder together, so that an index finds its shards."""
+    try:
+        with open(name if name != "-" else sys.stdin.fileno(), encoding="utf-8", errors="surrogateescape",
+                  closefd=name != "-") as lines:  # fmt: skip
+            items = (_item(line.rstrip("\r\n")) for line in lines if line.strip())
+            for _, group in groupby(items, key=lambda found: (found[0], _parent(found[1].address))):
+                held: list[tuple[str | None, Item]] = []
+                for found in group:
+                    held.append(found)
+                    if len(held) == LARGEST_UNIT:
+                        yield _folder(held[0][0], [item for _, item in held])
+                        held = []
+                if held:
+                    yield _folder(held[0][0], [item for _, item in held])
+    except OSError as err:
+        raise SourceError(f"{shown_name(name)}: {err.strerror or err}") from err
+
+
+def _item(line: str) -> tuple[str | None, Item]:
+    """Return the store and the item of a line of a list."""
+    if not is_address(line):
+        return None, Item(line)
+    if line.startswith(("http://", "https://")) and "::" not in line:
+        scheme, _, rest = line.partition("://")
+        return f"{scheme}://{rest.partition('/')[0]}", Item(line, line)
+    try:
+        store, fs, path = _opened(line)
+        return store, _remote_item(store, fs, path, {})
+    except SourceError as err:
+        return None, Item(line, problem=str(err))
+
+
+def _parent(address: str) -> str:
+    return address.rpartition("/")[0]
+
+
+@cache
+def file_system(store: str, **options: Any) -> Any:
+    """Return the file system of fsspec behind an address. Raises SourceError in one line."""
+    return _opened(store, **options)[1]
+
+
+def _opened(address: str, **options: Any) -> tuple[str, Any, str]:
+    """Return the store of an address, its file system and the path in it."""
+    try:
+        from fsspec.core import url_to_fs
+    except ImportError as err:
+        text = "addresses need fsspec: pip install 'safetensors-conformance[remote]'"
+        raise SourceError(f"{shown_name(address)}: {text}") from err
+    try:
+        # A cache of listings would grow with the number of names.
+        fs, path = url_to_fs(address, use_listings_cache=False, **options)
+    except Exception as err:  # of whatever class an implementation raises
+        raise SourceError(f"{shown_name(address)}: {_said(err)}") from err
+    first, chained, rest = address.partition("::")
+    protocol = first.partition("://")[0]
+    store = f"{protocol}::{rest}" if chained else f"{protocol}://"
+    if protocol in ("http", "https") and not chained:
+        store = f"{protocol}://{address.partition('://')[2].partition('/')[0]}"
+    return store, fs, str(path)
+
+
+def _remote(address: str) -> Iterator[Folder]:
+    if address.startswith(("http://", "https://")) and address.endswith((SUFFIX, INDEX_END)):
+        store, item = _item(address)
+        yield _folder(store, [item])
+        return
+    store, fs, path = _opened(address)
+    # A server tells of no address that it is a folder; its pages end with a slash.
+    web = address.startswith(("http://", "https://"))
+    try:
+        about = {} if web and address.endswith("/") else fs.info(path)
+        if about.get("type") == "file":
+            yield _folder(store, [_remote_item(store, fs, str(about["name"]), about)])
+            return
+    except Exception as err:  # of whatever class an implementation raises
+        yield _problem(address, _said(err))
+        return
+    places, empty = deque([path]), True
+    while places:
+        place = places.popleft()
+        try:
+            entries = sorted(fs.ls(place, detail=True), key=lambda entry: str(entry["name"]))
+        except Exception as err:
+            empty = False
+            yield _problem(_address(store, fs, place), _said(err))
+            continue
+        inside = place.rstrip("/") + "/" if place.strip("/") else place
+        # A link of a page that leads elsewhere is no part of the folder.
+        entries = [entry for entry in entries if str(entry["name"]).startswith(inside)]
+        below = [str(entry["name"]) for entry in entries if entry["type"] == "directory"]
+        places.extendleft(reversed([name for name in below if name.rstrip("/") != place.rstrip("/")]))
+        items = [
+            _remote_item(store, fs, str(entry["name"]), entry)
+            for entry in entries
+            if entry["type"] == "file" and str(entry["name"]).endswith(ENDS)
+        ]
+        if items:
+            empty = False
+            yield _folder(store, items)
+    if empty:
+        yield _problem(address, NOTHING)
+
+
+def _said(err: Exception) -> str:
+    return quote(str(err) or type(err).__name__, 300)[1:-1]
+
+
+def _address(store: str, fs: Any, path: str) -> str:
+    protocol, chained, rest = store.partition("::")
+    if chained and protocol in _ARCHIVES:
+        return f"{protocol}://{path}::{rest}"
+    address = str(fs.unstrip_protocol(path))
+    return f"{protocol}::{address}" if chained else address
+
+
+def _remote_item(store: str, fs: Any, path: str, about: Mapping[str, Any]) -> Item:
+    address = _address(store, fs, path)
+    # The Hub's own file system is not asynchronous and asks more than once for each file.
+    place = str(fs.url(path)) if store == "hf://" else path
+    size = about.get("size")
+    return Item(
+        address, place, size if isinstance(size, int) and 0 <= size <= LARGEST else None, tag_of(about)
+    )
+
+
+def tag_of(about: Mapping[str, Any]) -> str:
+    """Return the version that a listing gives for a file, empty where it gives none."""
+    value = next((about[key] for key in _TAGS if about.get(key)), "")
+    if isinstance(value, dict):  # what the Hub says of a large file
+        value = value.get("sha256") or value.get("oid") or ""
+    if not isinstance(value, str | int | float):
+        value = getattr(value, "timestamp", lambda: "")()
+    return str(value).strip('"')
+
+
+def local_files(sources: Sequence[str]) -> int:
+    """Count what ``find_folders`` finds below directories, which is much faster than looking at the files."""
+    return sum(
+        sum(1 for _ in folder.items)
+        for source in sources
+        if os.path.isdir(source)  # noqa: PTH112
+        for folder in _walk(source)
+    )

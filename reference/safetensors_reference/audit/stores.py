@@ -1,0 +1,210 @@
+"""Files in stores: by the file systems of fsspec, and by HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from .reading import Fetcher, Part, PassingError, needed
+from .row import LARGEST, Head, OutcomeError
+from .sources import SourceError, file_system, tag_of
+
+if TYPE_CHECKING:
+    from .batches import Item
+
+SECONDS = 600
+"""Longest time that one request may take."""
+THREADS = 64
+"""Requests at a time to a store whose file system is not asynchronous."""
+PASSING = (408, 425, 429, 500, 502, 503, 504)
+"""Status codes after which a server may answer the next time."""
+
+SECRETS = ("authorization", "cookie", "proxy-authorization")
+"""Fields of a request that are for the host of the file alone."""
+
+
+class Nowhere(Fetcher):
+    """A store that cannot be opened."""
+
+    waits = False
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    async def part(self, item: Item, start: int, count: int) -> Part:  # noqa: ARG002
+        """Raise OutcomeError."""
+        raise OutcomeError("unreachable", self._why)
+
+
+class StoreFetcher(Fetcher):
+    """Ranges by the file system of fsspec, whose own retries come first."""
+
+    def __init__(self, fs: Any) -> None:
+        self.fs = fs
+        self._threads = ThreadPoolExecutor(THREADS)
+
+    async def _call(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Call a method, in a thread where the file system is not asynchronous."""
+        try:
+            if self.fs.async_impl:
+                return await asyncio.wait_for(getattr(self.fs, f"_{name}")(*args, **kwargs), SECONDS)
+            call = partial(getattr(self.fs, name), *args, **kwargs)
+            work = asyncio.get_running_loop().run_in_executor(self._threads, call)
+            return await asyncio.wait_for(work, SECONDS)
+        except FileNotFoundError as err:
+            raise OutcomeError("missing", "no such file in the store") from err
+        except PermissionError as err:
+            raise OutcomeError("refused", str(err) or "no permission") from err
+        except Exception as err:  # of whatever class an implementation raises
+            raise PassingError("unreachable", f"{type(err).__name__}: {err}") from err
+
+    async def part(self, item: Item, start: int, count: int) -> Part:
+        """Return a range; the size is that of the listing, which ``still`` looks at again."""
+        size, tag = item.size, item.tag
+        if size is None:
+            about = await self._call("info", item.path)
+            size, tag = about.get("size"), tag_of(about)
+            if size is None:
+                raise OutcomeError("unreachable", "the store does not tell how long the file is")
+        if not 0 <= size <= LARGEST:
+            raise OutcomeError("unreachable", f"the store tells of {size:,} bytes, which cannot be")
+        end = min(start + count, size)
+        data = await self._call("cat_file", item.path, start=start, end=end) if end > start else b""
+        if len(data) != end - start:
+            raise PassingError("changed", f"{len(data):,} bytes instead of {end - start:,} from {start:,} on")
+        return Part(data, size, tag)
+
+    async def still(self, item: Item, head: Head) -> bool:
+        """Return whether the store still has the same version of a file, which may be another one by now."""
+        about = await self._call("info", item.path)
+        return about.get("size") == head.size and tag_of(about) == (head.tag or tag_of(about))
+
+
+class WebFetcher(Fetcher):
+    """Ranges by HTTP, taken for what they are only when the answer says so (rule NET-01).
+
+    fsspec's own file system asks for the size before, and does not look at what an answer says.
+    """
+
+    def __init__(self, fs: Any, headers: dict[str, str]) -> None:
+        self.fs, self.headers = fs, headers
+        self._places: dict[str, str] = {}
+
+    def _options(self, path: str, url: str) -> dict[str, Any]:
+        """Return what each request carries; to another host than that of the file, no secret."""
+        options = {**self.fs.kwargs}  # what the configuration of fsspec says
+        headers = {**options.get("headers", {}), **self.headers}
+        if _host(url) != _host(path):
+            headers = {name: value for name, value in headers.items() if name.lower() not in SECRETS}
+            for name in ("auth", "cookies"):
+                options.pop(name, None)
+        return options | {"headers": headers}
+
+    async def part(self, item: Item, start: int, count: int) -> Part:
+        """Return a range, and size and version as the answer tells them."""
+        import aiohttp
+
+        session = await self.fs.set_session()
+        # Where the first request was sent on to, the second goes at once.
+        url = self._places.pop(item.path, item.path) if start else item.path
+        options = self._options(item.path, url)
+        options["headers"] |= {
+            "Range": f"bytes={start}-{start + count - 1}",
+            "Accept-Encoding": "identity",
+        }
+        options["timeout"] = aiohttp.ClientTimeout(total=SECONDS, sock_connect=20, sock_read=60)
+        try:
+            async with session.get(url, max_redirects=5, **options) as answer:
+                part = await _ranged(answer, start, count)
+                if answer.history and start == 0 and needed(part.data, part.size) > len(part.data):
+                    self._places[item.path] = str(answer.url)
+                return part
+        except (aiohttp.TooManyRedirects, aiohttp.InvalidURL) as err:
+            raise OutcomeError("unreachable", f"led on without end or nowhere: {type(err).__name__}") from err
+        except (aiohttp.ClientError, TimeoutError, OSError, asyncio.IncompleteReadError) as err:
+            raise PassingError("unreachable", f"{type(err).__name__}: {err}") from err
+
+    async def still(self, item: Item, head: Head) -> bool:
+        """Return whether the last byte of a file is where the server said."""
+        if not head.size:
+            return True
+        part = await self.part(item, head.size - 1, 1)
+        return part.size == head.size and part.tag in (head.tag, item.tag, "")
+
+
+def _host(url: str) -> tuple[str, str]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.netloc.rpartition("@")[2]
+
+
+async def _ranged(answer: Any, start: int, count: int) -> Part:
+    """Read the answer to a request for a range. Raises OutcomeError unless it is that range."""
+    status, fields = answer.status, answer.headers
+    if status in PASSING:
+        error = PassingError("unreachable", f"status {status}")
+        after = fields.get("Retry-After", "")
+        error.after = float(after) if after.isdecimal() and len(after) < 6 else 0.0
+        raise error
+    if status in (404, 410):
+        raise OutcomeError("missing", f"status {status}")
+    if status in (401, 403, 407, 451):
+        raise OutcomeError("refused", f"status {status}")
+    said = fields.get("Content-Range", "")
+    if status == 416 and said == "bytes */0":
+        return Part(b"", 0, fields.get("ETag", "").strip('"'))
+    if status in (200, 416):
+        raise OutcomeError("no-ranges", f"status {status} for a range: the server sends whole files only")
+    if status != 206:
+        raise OutcomeError("unreachable", f"status {status}")
+    if fields.get("Content-Encoding", "identity") != "identity" or "multipart" in fields.get(
+        "Content-Type", ""
+    ):
+        raise OutcomeError("no-ranges", "the answer is compressed or in parts")
+    first, last, size = _content_range(said)
+    if first != start or last != min(start + count, size) - 1:
+        raise OutcomeError("no-ranges", f"Content-Range {said[:80]} for bytes {start}-{start + count - 1}")
+    data = await answer.content.readexactly(last - first + 1)
+    if await answer.content.read(1):
+        raise OutcomeError("no-ranges", "more bytes than the range has")
+    tag = fields.get("ETag") or fields.get("Last-Modified") or ""
+    return Part(data, size, tag.strip('"'))
+
+
+def _content_range(said: str) -> tuple[int, int, int]:
+    unit, _, rest = said.partition(" ")
+    where, _, size = rest.partition("/")
+    first, _, last = where.partition("-")
+    numbers = [number.strip() for number in (first, last, size)]
+    if unit != "bytes" or not all(n.isascii() and n.isdecimal() and len(n) < 20 for n in numbers):
+        raise OutcomeError("no-ranges", f"Content-Range {said[:80]!r} does not tell which bytes these are")
+    if int(numbers[2]) > LARGEST:
+        raise OutcomeError("no-ranges", f"Content-Range {said[:80]!r} is of a file that cannot be")
+    return int(numbers[0]), int(numbers[1]), int(numbers[2])
+
+
+@cache
+def fetcher_of(store: str) -> tuple[Fetcher, Any]:
+    """Return what fetches from a store, and the loop it runs in."""
+    web = store.startswith(("http://", "https://", "hf://"))
+    try:
+        # The same session serves all hosts; fsspec's own has at most 100 connections.
+        fs = file_system("https://", get_client=_client) if web else file_system(store)
+    except SourceError as err:
+        return Nowhere(str(err)), None
+    from fsspec.asyn import get_loop
+
+    headers: dict[str, str] = {}
+    if store == "hf://":
+        from huggingface_hub.utils import build_hf_headers
+
+        headers = dict(build_hf_headers())
+    return WebFetcher(fs, headers) if web else StoreFetcher(fs), get_loop()
+
+
+async def _client(**kwargs: Any) -> Any:
+    import aiohttp
+
+    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), **kwargs)

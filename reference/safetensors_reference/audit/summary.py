@@ -1,0 +1,243 @@
+"""What the rows of an audit say: counts by verdict, fault, writer, source, dtype; the largest, the rarest."""
+
+from __future__ import annotations
+
+import glob
+import math
+import stat
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from ..rules.faults import quote, shown_name
+from .results import ResultsError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TOP = 20
+"""Rows of a section."""
+_COLUMNS = {
+    "address": "VARCHAR",
+    "kind": "VARCHAR",
+    "verdict": "VARCHAR",
+    "size": "BIGINT",
+    "codes": "VARCHAR[]",
+    "dtypes": "STRUCT(dtype VARCHAR, tensors BIGINT, bytes BIGINT)[]",
+    "tensors": "BIGINT",
+    "header_bytes": "BIGINT",
+    "writer": "STRUCT(fields VARCHAR, compact BOOLEAN, alignment BIGINT, format VARCHAR)",
+    "requests": "BIGINT",
+    "read": "BIGINT",
+    "time": "TIMESTAMP",
+}
+# Of a file that was looked at several times, the last row counts.
+_TABLES = """
+CREATE TEMP TABLE numbered AS SELECT *, row_number() OVER () AS n FROM {source};
+CREATE TEMP VIEW newest AS SELECT * REPLACE (coalesce(kind, 'file') AS kind) FROM numbered
+    WHERE n IN (SELECT max(n) FROM numbered GROUP BY address);
+CREATE TEMP TABLE files AS SELECT * FROM newest WHERE kind = 'file';
+CREATE TEMP TABLE models AS SELECT * FROM newest WHERE kind = 'model';
+CREATE TEMP VIEW faults AS SELECT unnest(codes) AS what, address FROM files;
+CREATE TEMP VIEW dtypes AS SELECT unnest(dtypes, recursive := true), address FROM files;
+CREATE TEMP VIEW writers AS SELECT concat_ws(' · ',
+        CASE writer.fields WHEN '' THEN 'no entry' ELSE writer.fields END,
+        CASE WHEN writer.compact THEN 'compact' ELSE 'spaced' END,
+        CASE WHEN writer.alignment < 8 THEN 'unaligned' ELSE 'aligned' END,
+        coalesce('format ' || writer.format, 'no format')) AS what, address
+    FROM files WHERE writer IS NOT NULL;
+CREATE TEMP TABLE ends AS SELECT min(address) AS a, max(address) AS z FROM files WHERE address NOT LIKE '%://%';
+CREATE TEMP MACRO source(address, top) AS CASE WHEN address LIKE '%://%'
+    THEN regexp_extract(address, '^(.*::)?[a-z0-9+]+://[^/]*')
+    ELSE address[:top] || regexp_extract(address[top + 1:], '^/?[^/]*') END;
+CREATE TEMP VIEW things AS
+    SELECT 'fault ' || what AS what, address FROM faults
+    UNION ALL SELECT 'writer ' || what, address FROM writers
+    UNION ALL SELECT 'dtype ' || dtype, address FROM dtypes;
+"""
+_BY = "SELECT what, count(*) AS n, min(address) FROM {} GROUP BY what ORDER BY n DESC, what"
+_LARGEST = "SELECT address, {0} FROM files WHERE {0} IS NOT NULL ORDER BY {0} DESC, address LIMIT 10"
+_VERDICTS = "SELECT verdict, count(*) AS n FROM {} GROUP BY verdict ORDER BY n DESC, verdict"
+
+_HOW_MANY = "SELECT (SELECT count(*) FROM files), (SELECT count(*) FROM models)"
+
+
+class _Question(NamedTuple):
+    title: str
+    columns: tuple[str, ...]
+    query: str
+
+
+_QUESTIONS = (
+    _Question("Verdicts", ("verdict", "files"), _VERDICTS.format("files")),
+    _Question("Models", ("verdict", "models"), _VERDICTS.format("models")),
+    _Question("Faults", ("code", "files", "example"), _BY.format("faults")),
+    _Question(
+        "Faults of models",
+        ("code", "models", "example"),
+        _BY.format("(SELECT unnest(codes) AS what, address FROM models)"),
+    ),
+    _Question(
+        "Writers", ("fields · spaces · alignment to 8 · format", "files", "example"), _BY.format("writers")
+    ),
+    _Question(
+        "Sources",
+        ("source", "files", "not valid"),
+        "SELECT source(address, $top) AS s, count(*) AS n, count(*) FILTER (verdict <> 'valid') FROM files "
+        "GROUP BY s ORDER BY n DESC, s",
+    ),
+    _Question(
+        "Dtypes",
+        ("dtype", "files", "tensors", "bytes"),
+        "SELECT dtype, count(*) AS n, sum(tensors), sum(bytes) FROM dtypes "
+        "GROUP BY dtype ORDER BY n DESC, dtype",
+    ),
+    _Question("Largest files", ("address", "bytes"), _LARGEST.format("size")),
+    _Question("Most tensors", ("address", "tensors"), _LARGEST.format("tensors")),
+    _Question("Longest headers", ("address", "bytes"), _LARGEST.format("header_bytes")),
+    _Question(
+        "Oddest: what the fewest files have",
+        ("what", "files", "example"),
+        "SELECT what, count(*) AS n, min(address) FROM things GROUP BY what "
+        "HAVING n <= greatest(1, (SELECT count(*) FROM files) // 1000) ORDER BY n, what",
+    ),
+    _Question(
+        "Cost",
+        ("what", "number"),
+        "SELECT unnest(['requests or reads', 'bytes read', 'seconds from the first row to the last']), "
+        "unnest([coalesce(sum(requests), 0), coalesce(sum(read), 0), "
+        "date_diff('second', min(time), max(time))]) FROM files HAVING count(*) > 0",
+    ),
+)
+
+
+class Section(msgspec.Struct, frozen=True):
+    """A table.
+
+    Attributes:
+        title: what it counts.
+        columns: headings, the first of texts and the others of numbers, unless they say "example".
+        rows: one cell for each column.
+        left_out: rows beyond those that are shown.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: list[tuple[str | int, ...]]
+    left_out: int = 0
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """A summary of results: how many rows there are, and tables about them."""
+
+    name: str
+    files: int
+    models: int
+    sections: list[Section]
+
+
+def summary_of(path: Path) -> Summary:
+    """Count the rows of results. Raises ResultsError in one line when they cannot be read."""
+    try:
+        import duckdb
+    except ImportError as err:
+        raise ResultsError("a summary needs the extra: pip install 'safetensors-conformance[fleet]'") from err
+    name = shown_name(path)
+    try:
+        with duckdb.connect(config={"autoinstall_known_extensions": False}) as db:
+            _load(db, path)
+            ((files, models),) = db.execute(_HOW_MANY).fetchall()
+            sections = [_section(db, question) for question in _QUESTIONS]
+    except (duckdb.Error, OSError, TypeError) as err:
+        said = " ".join(str(err).split())
+        raise ResultsError(f"{name}: is no result of an audit: {quote(said, 300)[1:-1]}") from err
+    return Summary(name, files, models, [section for section in sections if section.rows])
+
+
+def _load(db: Any, path: Path) -> None:
+    values: dict[str, object] = {}
+    parts = [_literal(part) for part in sorted(path.glob("part-*.parquet"))]
+    if parts:
+        source, values = "read_parquet($name)", {"name": parts}
+    elif path.is_dir():
+        source, values = "read_json('/dev/null', format='newline_delimited', columns=$columns)", {}
+    else:
+        if not stat.S_ISREG(path.stat().st_mode):  # whoever opens a pipe may wait for ever
+            raise OSError("not a regular file")
+        path.open("rb").close()  # its error is clearer than that of a pattern that matches nothing
+        source, values = (
+            "read_json($name, format='newline_delimited', columns=$columns)",
+            {"name": _literal(path)},
+        )
+    columns = "{" + ", ".join(f"{name}: '{kind}'" for name, kind in _COLUMNS.items()) + "}"
+    first, *others = _TABLES.format(source=source.replace("$columns", columns)).strip().split(";\n")
+    db.execute(first, values)
+    for statement in others:
+        db.execute(statement)
+
+
+def _literal(path: Path) -> str:
+    """Return a pattern of DuckDB that stands for this one file."""
+    return glob.escape(str(path))
+
+
+def _cell(value: object) -> str | int:
+    if isinstance(value, str):
+        return shown(value)
+    if isinstance(value, float | Decimal) and math.isfinite(value):
+        return int(value)
+    if not isinstance(value, int):
+        raise TypeError("a row lacks a text or a number, or holds something else in its place")
+    return int(value)
+
+
+def _section(db: Any, question: _Question) -> Section:
+    values = {}
+    if "$top" in question.query:  # what the paths of all files have in common, up to a slash
+        first, last = db.sql("SELECT coalesce(a, ''), coalesce(z, '') FROM ends").fetchall()[0]
+        same = next((n for n, (a, z) in enumerate(zip(first, last, strict=False)) if a != z), len(first))
+        values = {"top": max(first.rfind("/", 0, same), 0)}
+    rows = db.execute(question.query, values).fetchall()
+    cells = [tuple(map(_cell, row)) for row in rows[:TOP]]
+    return Section(question.title, question.columns, cells, max(0, len(rows) - TOP))
+
+
+def shown(text: str) -> str:
+    """Return a text of a file as it may stand on a page or in a terminal."""
+    return quote(text, 200)[1:-1]
+
+
+def as_text(summary: Summary) -> str:
+    """Return a summary as tables for a terminal."""
+    out = [f"{summary.name}: {summary.files:,} files, {summary.models:,} models"]
+    for section in summary.sections:
+        rows = [section.columns, *(tuple(map(cell, row)) for row in section.rows)]
+        widths = [max(len(str(row[at])) for row in rows) for at in range(len(section.columns))]
+        out += ["", section.title]
+        for row in rows:
+            cells = [
+                f"{word:>{width}}" if name != "example" and at else f"{word:<{width}}"
+                for at, (word, width, name) in enumerate(zip(row, widths, section.columns, strict=True))
+            ]
+            out.append("  " + "  ".join(cells).rstrip())
+        if section.left_out:
+            out.append(f"  … and {section.left_out:,} more")
+    return "\n".join(out) + "\n"
+
+
+def cell(value: str | int) -> str:
+    """Return a cell as text."""
+    return value if isinstance(value, str) else f"{value:,}"
+
+
+def as_page(summary: Summary) -> str:
+    """Return a summary as one page of HTML that needs nothing else."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    env = Environment(
+        loader=PackageLoader(__package__ or ""), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    env.filters["cell"] = cell
+    return env.get_template("summary.html").render(summary=summary)

@@ -1,0 +1,162 @@
+"""What a worker does: a batch of names in, the rows out, encoded. It never raises for what it looks at."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote as percent
+
+import msgspec
+
+from .batches import Item
+from .data import read_data
+from .models import ModelIndex, model_row, whole_index
+from .reading import LocalFetcher, Result, listed, same
+from .row import OutcomeError, Row, encoded, file_row, not_read
+from .stores import fetcher_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterable
+
+    from .batches import Batch
+    from .models import Shard
+    from .reading import Fetcher
+
+    Looks = Callable[[Item], Coroutine[Any, Any, Result]]
+
+
+class Plan(NamedTuple):
+    """How files are looked at.
+
+    Attributes:
+        at_once: requests that a worker has under way at a time.
+        data: whether the data are read too.
+        before: called with each item before it is looked at; for tests.
+    """
+
+    at_once: int = 64
+    data: bool = False
+    before: Callable[[Item], object] | None = None
+
+
+def look_at(batch: Batch, plan: Plan) -> bytes:
+    """Return the rows of a batch as JSON lines, in the order of its items."""
+    fetcher, loop = (LocalFetcher(), None) if batch.store is None else fetcher_of(batch.store)
+    work = _Look(fetcher, plan).rows(batch)
+    if loop is not None:
+        return asyncio.run_coroutine_threadsafe(work, loop).result()
+    # Headers are trees of small objects without a cycle: the collector would walk them in vain.
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        work.send(None)  # it waits for nothing, so that it needs no loop
+    except StopIteration as end:
+        rows: bytes = end.value
+        return rows
+    finally:
+        if collecting:
+            gc.enable()
+    raise AssertionError
+
+
+class _Look:
+    """Looks at files through one fetcher."""
+
+    def __init__(self, fetcher: Fetcher, plan: Plan) -> None:
+        self.fetcher, self.plan = fetcher, plan
+
+    async def rows(self, batch: Batch) -> bytes:
+        """Return the rows of a batch."""
+        if not any(item.is_index for item in batch.items):
+            return b"".join(await self._all(self._line, batch.items))
+        return b"".join(map(encoded, await self._with_models(batch)))
+
+    async def _all(
+        self, look: Callable[[Item], Coroutine[Any, Any, Result]], items: Iterable[Item]
+    ) -> list[Result]:
+        if not self.fetcher.waits:
+            return [await look(item) for item in items]
+        room = asyncio.Semaphore(self.plan.at_once)
+
+        async def one(item: Item) -> Result:
+            async with room:
+                return await look(item)
+
+        return await asyncio.gather(*map(one, items))
+
+    async def _line(self, item: Item) -> bytes:
+        return encoded((await self._file(item))[0])  # so that no more than one header is held
+
+    async def _file(self, item: Item) -> Shard:
+        """Return the row and the header of a file."""
+        try:
+            if self.plan.before is not None:
+                self.plan.before(item)
+            if item.problem:
+                raise OutcomeError("unreadable", item.problem)
+            head = await self.fetcher.head(item)
+            row, header = file_row(head)
+            if row.verdict != "valid":
+                await same(self.fetcher, item, head)
+                row = msgspec.structs.replace(row, requests=head.requests)
+            return (await read_data(self.fetcher, item, row, header) if self.plan.data else row), header
+        except OutcomeError as err:
+            return not_read(item.address, err, *listed(item)), None
+        except Exception as err:  # one file that this program cannot cope with must not end an audit
+            error = OutcomeError("unreadable", f"this program failed: {type(err).__name__}: {err}")
+            return not_read(item.address, error, *listed(item)), None
+
+    async def _index(self, item: Item) -> ModelIndex | OutcomeError:
+        try:
+            return ModelIndex(await self.fetcher.head(item, whole_index))
+        except OutcomeError as err:
+            return err
+
+    async def _with_models(self, batch: Batch) -> list[Row]:
+        """Return the rows of a batch that holds indexes; no model stands before its shards."""
+        items = batch.items
+        numbers = [n for n, item in enumerate(items) if item.is_index]
+        found = dict(zip(numbers, await self._all(self._index, [items[n] for n in numbers]), strict=True))
+        places = {
+            n: {name: _beside(items[n], name) for name in index.names}
+            for n, index in found.items()
+            if isinstance(index, ModelIndex)
+        }
+        known = {items[n].address for n in batch.known}
+        for n in set(places) & batch.known:  # the same index; its model is another one if a shard is new
+            if all(place.address in known for place in places[n].values()):
+                del found[n], places[n]
+        named = {place.address: place for beside in places.values() for place in beside.values()}
+        files = [n for n, item in enumerate(items) if not item.is_index]
+        files = [n for n in files if n not in batch.known or items[n].address in named]
+
+        async def kept(item: Item) -> Shard:
+            row, header = await self._file(item)
+            return row, header if item.address in named else None  # no more headers than the models need
+
+        looked = dict(zip(files, await self._all(kept, [items[n] for n in files]), strict=True))
+        rows = [row for n, (row, _) in looked.items() if n not in batch.known]
+        seen = {items[n].address: shard for n, shard in looked.items()}
+        away = [place for address, place in named.items() if address not in seen]
+        seen.update(zip((p.address for p in away), await self._all(self._file, away), strict=True))
+        for n, index in found.items():
+            try:
+                if isinstance(index, OutcomeError):
+                    raise index
+                rows.append(
+                    model_row(index, {name: seen[place.address] for name, place in places[n].items()})
+                )
+            except OutcomeError as err:
+                rows.append(not_read(items[n].address, err, *listed(items[n]), "model"))
+        return rows
+
+
+def _beside(index: Item, name: str) -> Item:
+    """Return the item of a shard, which stands beside its index."""
+    first, chained, rest = index.address.partition("::")
+    web = "://" in index.path
+    folder, inside = first.rpartition("/"), index.path.rpartition("/")
+    last = percent(name) if web and first == index.path else name
+    path = f"{inside[0]}{inside[1]}{percent(name) if web else name}" if index.path else ""
+    return Item(f"{folder[0]}{folder[1]}{last}{chained}{rest}", path)

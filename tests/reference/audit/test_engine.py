@@ -1,0 +1,189 @@
+"""Engines give the same rows; who kills a worker is named, and nobody else is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from safetensors_reference.audit.batches import Batch, Item
+from safetensors_reference.audit.engine import AHEAD, Dask, EngineError, Pool, run
+from safetensors_reference.audit.work import Plan
+
+from .support import BROKEN, DISPUTED, MODEL, VALID, alike, long_file, rows_of, write_tree
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with forty files of all sorts, and a model."""
+    files = {
+        f"{n // 10}/{n:02d}.safetensors": [VALID, BROKEN, DISPUTED, long_file(900)][n % 4] for n in range(40)
+    }
+    return write_tree(tmp_path_factory.mktemp("tree"), files | {f"model/{k}": v for k, v in MODEL.items()})
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[Pool]:
+    """Return a pool of two processes."""
+    made = Pool(2)
+    yield made
+    made.close(at_once=True)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """Return a cluster of two processes on this machine."""
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
+    ) as made:
+        yield made
+
+
+def kill_at_bad(item: Item) -> None:
+    """Stand for a file that ends whoever reads it."""
+    if "bad" in item.address:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_pool_gives_the_rows_of_a_loop(tree: Path, pool: Pool) -> None:
+    looped = rows_of([tree])
+    assert [alike(row) for row in rows_of([tree], engine=pool)] == [alike(row) for row in looped]
+    assert {row.verdict for row in looped} == {"valid", "invalid", "per-profile"}
+    assert len(looped) == 43
+
+
+@pytest.mark.filterwarnings("ignore")  # of dask, about the machine
+def test_dask_gives_the_rows_of_a_loop_also_when_a_worker_dies(tree: Path, cluster: Any) -> None:
+    engine = Dask(cluster.scheduler_address)
+    assert "http" in engine.about
+    (pid, *_) = engine._client.run(os.getpid).values()
+    done = 0
+
+    def killed_after_some() -> Iterator[Batch]:
+        nonlocal done
+        for batch in batches(tree):
+            done += 1
+            if done == 8:
+                os.kill(pid, signal.SIGKILL)
+            yield batch
+
+    rows = b"".join(run(killed_after_some(), Plan(), engine)).splitlines()
+    assert len(rows) == 43
+    assert [alike(row) for row in rows_of([tree], engine=engine)] == [alike(row) for row in rows_of([tree])]
+    engine.close(at_once=False)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_file_that_kills_workers_of_dask_is_named(tmp_path: Path, cluster: Any) -> None:
+    names = [*(f"{n}.safetensors" for n in range(5)), "bad.safetensors"]
+    write_tree(tmp_path, dict.fromkeys(names, VALID))
+    engine = Dask(cluster.scheduler_address)
+    engine._client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 0))
+    rows = rows_of([tmp_path], engine=engine, plan=Plan(before=kill_at_bad))
+    engine.close(at_once=False)
+    assert [row.verdict for row in rows] == ["valid"] * 5 + ["kills-worker"]
+
+
+def batches(tree: Path) -> Iterator[Batch]:
+    from safetensors_reference.audit.batches import batched
+    from safetensors_reference.audit.sources import find_folders
+
+    return batched(find_folders([str(tree)], []), 2, lambda _: False)
+
+
+def test_no_scheduler_is_an_error_in_one_line() -> None:
+    pytest.importorskip("distributed")
+    with pytest.raises(EngineError, match=r"^tcp://127\.0\.0\.1:9: no dask scheduler answers"):
+        Dask("tcp://127.0.0.1:9", timeout=1)
+
+
+def test_a_worker_that_is_killed_costs_no_row_and_doubles_none(tree: Path) -> None:
+    engine = Pool(2)
+    rows: list[bytes] = []
+    for number, part in enumerate(run(batches(tree), Plan(), engine)):
+        rows += part.splitlines()
+        if number in (1, 9):
+            next(iter(engine._pool._processes.values())).kill()
+    engine.close(at_once=False)
+    assert len(rows) == len(set(rows)) == 43
+    assert not any(b"kills-worker" in row for row in rows)
+
+
+def test_files_that_kill_are_named_and_all_others_have_their_rows(tmp_path: Path) -> None:
+    files = {f"{n:02d}.safetensors": VALID for n in range(30)} | {
+        "07bad.safetensors": VALID,
+        "20bad.safetensors": VALID,
+    }
+    write_tree(tmp_path, files)
+    engine = Pool(2)
+    rows = rows_of([tmp_path], engine=engine, plan=Plan(before=kill_at_bad), batch=8)
+    engine.close(at_once=False)
+    assert len(rows) == 32
+    assert {Path(r.address).name: r.verdict for r in rows if "bad" in r.address} == {
+        "07bad.safetensors": "kills-worker",
+        "20bad.safetensors": "kills-worker",
+    }
+    assert {r.verdict for r in rows if "bad" not in r.address} == {"valid"}
+
+
+def test_a_model_whose_shard_kills_is_no_verdict_about_the_model(tmp_path: Path) -> None:
+    shards = {k.replace("00002-of", "bad00002-of"): v for k, v in MODEL.items()}
+    index = shards["model.safetensors.index.json"].replace(b"00002-of", b"bad00002-of")
+    write_tree(tmp_path, shards | {"model.safetensors.index.json": index})
+    engine = Pool(1)
+    rows = rows_of([tmp_path], engine=engine, plan=Plan(before=kill_at_bad))
+    engine.close(at_once=False)
+    assert [(r.kind, r.verdict) for r in rows] == [
+        ("file", "valid"),
+        ("file", "kills-worker"),
+        ("model", "kills-worker"),
+    ]
+
+
+class _Counting:
+    """An engine of threads that knows how many batches were taken ahead of it."""
+
+    deaths: tuple[type[BaseException], ...] = ()
+    about = "threads"
+    workers = 3
+
+    def __init__(self) -> None:
+        self.most = self.under_way = 0
+
+    def submit(self, batch: Batch, plan: Plan) -> Any:
+        from concurrent.futures import Future
+
+        future: Future[bytes] = Future()
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+
+        def work() -> None:
+            self.under_way -= 1
+            future.set_result(b"{}\n" * len(batch.items))
+
+        Thread(target=work).start()
+        return future
+
+    def close(self, *, at_once: bool) -> None:
+        pass
+
+
+def test_few_batches_are_taken_ahead_of_the_workers() -> None:
+    engine, taken, given = _Counting(), 0, 0
+
+    def endless() -> Iterator[Batch]:
+        nonlocal taken
+        for n in range(500):
+            taken += 1
+            assert taken - given <= AHEAD * engine.workers + 1
+            yield Batch(None, (Item(str(n)),))
+
+    for part in run(endless(), Plan(), engine):
+        given += part.count(b"\n")
+    assert given == 500

@@ -1,0 +1,114 @@
+"""Files behind a server: what it does wrong is an outcome and never a fault of the file."""
+
+from __future__ import annotations
+
+import pytest
+
+from safetensors_corpus.server import BEHAVIOURS, Behaviour, FileServer
+from safetensors_reference.audit import reading
+from safetensors_reference.audit.work import Plan
+
+from ..support import entry, make
+from .support import BROKEN, VALID, long_file, rows_of
+
+pytest.importorskip("aiohttp")
+pytest.importorskip("tenacity")
+
+LONG = long_file()
+GOOD: set[Behaviour] = {"ranges", "chunked", "no-head", "redirect", "changed"}
+"""Behaviours under which a file can be read: it is the same all the time."""
+OUTCOMES: dict[Behaviour, str] = {
+    "not-found": "missing",
+    "unavailable": "unreachable",
+    "closed": "unreachable",
+    "cut": "unreachable",
+    "short-unsaid": "unreachable",
+    "redirect-loop": "unreachable",
+}
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "LONGEST_WAIT", 0.01)
+
+
+@pytest.mark.parametrize("behaviour", BEHAVIOURS)
+@pytest.mark.parametrize("data", [VALID, LONG], ids=["short", "long"])
+def test_whatever_a_server_does_is_an_outcome(behaviour: Behaviour, data: bytes) -> None:
+    with FileServer(data, behaviour) as server:
+        (row,) = rows_of([server.url])
+    if behaviour in GOOD or (data is VALID and behaviour in ("long", "long-unsaid", "from-start")):
+        assert (row.verdict, row.size) == ("valid", len(data)), row.note
+        assert row.requests <= 2
+        assert row.read <= len(data)
+    else:
+        assert row.verdict == OUTCOMES.get(behaviour, "no-ranges"), row.note
+        assert row.note
+
+
+def test_a_header_within_the_first_request_costs_one_and_a_longer_one_two() -> None:
+    for data, requests in ((VALID, 1), (LONG, 2)):
+        with FileServer(data + bytes(0)) as server:
+            (row,) = rows_of([server.url])
+        header = 8 + int.from_bytes(data[:8], "little")
+        assert (row.verdict, row.requests, len(server.log)) == ("valid", requests, requests)
+        assert server.sent == row.read <= max(header, reading.FIRST)
+
+
+def test_of_a_large_file_nothing_but_the_first_64_kib_is_read() -> None:
+    data = make(f'{{"w":{entry(shape="[1048576]", offsets="[0,1048576]")}}}', bytes(1 << 20))
+    with FileServer(data) as server:
+        (row,) = rows_of([server.url])
+    assert row.verdict == "valid"
+    assert server.sent == row.read == reading.FIRST
+
+
+@pytest.mark.parametrize("behaviour", ["unavailable", "cut", "closed"])
+def test_a_failure_that_passes_is_asked_again(behaviour: Behaviour) -> None:
+    with FileServer(LONG, behaviour) as server:
+        answer, left = server.behaves, [3]
+
+        def behaves(method: str) -> tuple[Behaviour, bytes]:
+            left[0] -= 1
+            return answer(method) if left[0] >= 0 else ("ranges", LONG)
+
+        server.behaves = behaves  # type: ignore[method-assign]
+        (row,) = rows_of([server.url])
+    assert row.verdict == "valid"
+    assert row.requests in (3, 5)  # aiohttp itself asks again where a connection is closed without a word
+
+
+@pytest.mark.parametrize("behaviour", ["changed", "not-found", "unavailable", "no-ranges", "other-total"])
+def test_what_happens_to_the_second_request_is_no_fault(behaviour: Behaviour) -> None:
+    other = LONG[:-1] + b"\x01"
+    with FileServer(LONG, behaviour, after=1, other=other) as server:
+        (row,) = rows_of([server.url])
+    if behaviour == "changed":  # asked again from the start, it is the other file
+        assert (row.verdict, row.requests) == ("valid", 4)
+    else:
+        assert row.verdict in ("missing", "unreachable", "no-ranges", "changed")
+
+
+def test_a_fault_behind_a_server_is_the_fault() -> None:
+    with FileServer(BROKEN) as server:
+        (row,) = rows_of([server.url])
+    assert (row.verdict, row.codes) == ("invalid", ("OFF_OUT_OF_BOUNDS",))
+
+
+def test_an_empty_file_is_too_short() -> None:
+    with FileServer(b"") as server:
+        (row,) = rows_of([server.url])
+    assert (row.verdict, row.codes, row.size) == ("invalid", ("FRM_TOO_SHORT",), 0)
+
+
+def test_data_are_read_in_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+    import hashlib
+
+    from safetensors_reference.audit import data
+
+    monkeypatch.setattr(data, "BLOCK", 50_000)
+    with FileServer(LONG) as server:
+        (row,) = rows_of([server.url], plan=Plan(data=True))
+    assert row.data_sha256 == hashlib.sha256(LONG).hexdigest()
+    assert row.odd_bools == 0
+    assert row.requests == 2 + -(-len(LONG) // 50_000)

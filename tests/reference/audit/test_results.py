@@ -1,0 +1,298 @@
+"""Results go on where they were interrupted, killed or torn; a full disk is an error in one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from safetensors_reference.audit.cli import audit
+from safetensors_reference.audit.results import PART_ROWS, open_results, schema
+
+from .support import BROKEN, MODEL, VALID, write_tree
+
+FORMS = ["rows.jsonl", "rows"]
+
+
+def stc_audit(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(audit, [*map(str, arguments), "--jobs", "1"])
+
+
+def addresses(results: Path) -> list[str]:
+    """Return the addresses of all rows, sorted."""
+    if results.is_dir():
+        import pyarrow.parquet as parquet
+
+        return sorted(
+            a for part in results.iterdir() for a in parquet.read_table(part)["address"].to_pylist()
+        )
+    return sorted(json.loads(line)["address"] for line in results.read_bytes().splitlines())
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    files = {f"{n:03d}.safetensors": VALID for n in range(60)}
+    return write_tree(tmp_path / "tree", files | {f"model/{k}": v for k, v in MODEL.items()})
+
+
+@pytest.fixture(params=FORMS)
+def results(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    if request.param == "rows":
+        pytest.importorskip("pyarrow")
+    return tmp_path / str(request.param)
+
+
+def test_a_second_run_looks_at_what_is_new_and_what_changed(tree: Path, results: Path) -> None:
+    assert stc_audit(tree, "-o", results).exit_code == 0
+    before = addresses(results)
+    assert len(before) == len(set(before)) == 63
+    again = stc_audit(tree, "-o", results)
+    assert "63 files have a row and are left out" in again.output
+    assert addresses(results) == before
+    write_tree(tree, {"new.safetensors": VALID, "000.safetensors": BROKEN})
+    assert stc_audit(tree, "-o", results).exit_code == 1
+    assert Counter(addresses(results)) == Counter(before) + Counter(
+        [f"{tree}/new.safetensors", f"{tree}/000.safetensors"]
+    )
+
+
+def test_a_file_that_is_reached_twice_has_one_row(tree: Path, tmp_path: Path) -> None:
+    results = tmp_path / "rows.jsonl"
+    (tmp_path / "list").write_text(f"{tree}/001.safetensors\n{tree}/002.safetensors\n")
+    stc_audit(tree / "model", tree, "--list", tmp_path / "list", "-o", results)
+    assert len(addresses(results)) == len(set(addresses(results))) == 63
+
+
+def test_what_has_no_version_is_known_by_its_size(results: Path, tmp_path: Path) -> None:
+    pytest.importorskip("fsspec")
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("a.safetensors", VALID)
+    for _ in range(2):
+        assert stc_audit(f"zip::{tmp_path}/a.zip", "-o", results).exit_code == 0
+    assert addresses(results) == [f"zip://a.safetensors::{tmp_path}/a.zip"]
+
+
+def test_a_model_is_judged_again_when_its_index_changed(tree: Path, tmp_path: Path) -> None:
+    results = tmp_path / "rows.jsonl"
+    stc_audit(tree, "-o", results)
+    index = tree / "model/model.safetensors.index.json"
+    index.write_bytes(MODEL[index.name].replace(b'"total_size":8', b'"total_size":9'))
+    assert stc_audit(tree, "-o", results).exit_code == 1
+    last = json.loads(results.read_bytes().splitlines()[-1])
+    assert (last["kind"], last["codes"], len(addresses(results))) == ("model", ["IDX_SIZE_MISMATCH"], 64)
+
+
+def test_a_model_is_judged_again_when_a_shard_changed_and_not_when_another_file_did(
+    tree: Path, tmp_path: Path
+) -> None:
+    results = tmp_path / "rows.jsonl"
+    stc_audit(tree, "-o", results)
+    write_tree(tree, {"model/other.safetensors": VALID})
+    stc_audit(tree, "-o", results)
+    assert addresses(results).count(f"{tree}/model/model.safetensors.index.json") == 1
+    write_tree(tree, {"model/model-00001-of-00002.safetensors": BROKEN})
+    assert stc_audit(tree, "-o", results).exit_code == 1
+    assert len(addresses(results)) == 66
+    last = json.loads(results.read_bytes().splitlines()[-1])
+    assert (last["kind"], last["verdict"]) == ("model", "invalid")
+
+
+def test_after_kill_9_nothing_is_lost_and_nothing_twice(tree: Path, results: Path, tmp_path: Path) -> None:
+    code = (
+        "import time; from safetensors_reference.audit import cli, work, results\n"
+        "results.PART_ROWS = 8\n"
+        "real = cli.Plan\n"
+        "cli.Plan = lambda *a: real(*a, before=lambda item: time.sleep(0.01))\n"
+        f"cli.audit([{str(tree)!r}, '-o', {str(results)!r}, '--jobs', '1', '--batch', '4'])"
+    )
+    for wait in (1, 20):
+        process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
+        end = time.monotonic() + 20
+        while process.poll() is None and time.monotonic() < end and _rows(results) < wait:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert 0 < _rows(results) < 63
+    stc_audit(tree, "-o", results)
+    assert addresses(results) == sorted(str(path) for path in tree.rglob("*") if path.is_file())
+
+
+def _rows(results: Path) -> int:
+    if results.is_dir():
+        return 8 * len(list(results.glob("part-*")))
+    return results.read_bytes().count(b"\n") if results.exists() else 0
+
+
+@pytest.mark.parametrize("cut", [1, 30, 200])
+def test_a_torn_line_is_done_again(tree: Path, tmp_path: Path, cut: int) -> None:
+    results = tmp_path / "rows.jsonl"
+    stc_audit(tree, "-o", results)
+    whole = results.read_bytes()
+    results.write_bytes(whole[:-cut])
+    stc_audit(tree, "-o", results)
+    assert len(results.read_bytes().splitlines()) == 63
+    assert addresses(results) == sorted(str(path) for path in tree.rglob("*") if path.is_file())
+
+
+def test_ctrl_c_leaves_what_is_done(tree: Path, results: Path) -> None:
+    code = (
+        "import time; from safetensors_reference.audit import cli\n"
+        "real = cli.Plan\n"
+        "cli.Plan = lambda *a: real(*a, before=lambda item: time.sleep(0.02))\n"
+        f"cli.audit([{str(tree)!r}, '-o', {str(results)!r}, '--jobs', '1', '--batch', '4'])"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
+    time.sleep(1.2)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=20)
+    assert process.returncode == 130, said
+    assert said.startswith("interrupted after ")
+    assert "Traceback" not in said
+    assert len(addresses(results)) == int(said.split()[2]) > 0
+
+
+def test_a_full_disk_is_an_error_in_one_line_and_the_rows_stay_whole(
+    tree: Path, results: Path, tmp_path: Path
+) -> None:
+    code = (
+        "from safetensors_reference.audit.cli import audit\n"
+        f"audit([{str(tree)!r}, '-o', {str(results)!r}, '--jobs', '1', '--batch', '4'])"
+    )
+    process = subprocess.run(
+        [sys.executable, "-c", code],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (6000, 6000)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert process.returncode == 2
+    assert process.stderr.count("\n") == 1
+    assert "not written: File too large" in process.stderr or "not saved: File too large" in process.stderr
+    assert str(results) in process.stderr
+    stc_audit(tree, "-o", results)
+    assert addresses(results) == sorted(str(path) for path in tree.rglob("*") if path.is_file())
+
+
+def test_two_audits_do_not_write_to_the_same_results(tree: Path, results: Path) -> None:
+    held = open_results(results)
+    second = stc_audit(tree, "-o", results)
+    assert (second.exit_code, second.output) == (2, f"{results}: another audit writes to it\n")
+    held.close()
+    assert stc_audit(tree, "-o", results).exit_code == 0
+
+
+def test_what_is_no_result_is_left_as_it_is(tree: Path, tmp_path: Path) -> None:
+    other = tmp_path / "notes.jsonl"
+    for text in (b"my notes\nabout models\n", b"my notes", b'{"a":1}\n'):
+        other.write_bytes(text)
+        result = stc_audit(tree, "-o", other)
+        assert result.exit_code == 2
+        assert result.output.startswith(str(other))
+        assert other.read_bytes() == text
+
+
+def test_retry_looks_again_at_what_may_pass(tree: Path, tmp_path: Path) -> None:
+    results = tmp_path / "rows.jsonl"
+    stc_audit(tree, "-o", results)
+    lines = results.read_bytes().splitlines()
+    row = json.loads(lines[3])
+    lines[3] = json.dumps(
+        {k: row[k] for k in ("address", "time", "size", "tag")} | {"verdict": "kills-worker"}
+    ).encode()
+    results.write_bytes(b"\n".join(lines) + b"\n")
+    stc_audit(tree, "-o", results)
+    assert len(addresses(results)) == 63
+    stc_audit(tree, "-o", results, "--retry")
+    assert json.loads(results.read_bytes().splitlines()[-1])["address"] == row["address"]
+    assert len(addresses(results)) == 64
+
+
+def test_a_data_set_has_the_columns_of_a_row(tree: Path, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    stc_audit(tree, "-o", tmp_path / "rows")
+    stc_audit(tree, "-o", tmp_path / "rows.jsonl")
+    (part,) = (tmp_path / "rows").iterdir()
+    assert parquet.read_schema(part).equals(schema())
+    assert PART_ROWS > 63
+
+    def plain(value: object) -> object:
+        if isinstance(value, dict):
+            return {k: plain(v) for k, v in value.items() if v is not None}
+        return [plain(v) for v in value] if isinstance(value, list) else value
+
+    rows = [{**plain(row), "time": 0} for row in parquet.read_table(part).to_pylist()]  # type: ignore[dict-item]
+    lines = [{**json.loads(line), "time": 0} for line in (tmp_path / "rows.jsonl").read_bytes().splitlines()]
+    assert rows == lines
+
+
+def test_results_in_no_folder_are_an_error_in_one_line(tree: Path, tmp_path: Path) -> None:
+    result = stc_audit(tree, "-o", tmp_path / "no" / "rows.jsonl")
+    assert (result.exit_code, result.output.count("\n")) == (2, 1)
+    assert os.strerror(2) in result.output
+
+
+@pytest.mark.parametrize(
+    "content", ['{"a":1}\n{"b":2}', '{"b":2}', "\n\n", '{"address":"x"}\n{"b":2}', "[" * 99_999]
+)
+def test_a_file_of_others_stays_as_it_is(content: str, tree: Path, tmp_path: Path) -> None:
+    foreign = tmp_path / "foreign.jsonl"
+    foreign.write_text(content)
+    found = stc_audit(tree, "-o", foreign)
+    assert found.exit_code == 2
+    assert found.output == f"{foreign}: holds something else than rows of an audit\n"
+    assert foreign.read_text() == content
+
+
+@pytest.mark.parametrize("kind", ["fifo", "device"])
+def test_results_are_a_regular_file(kind: str, tree: Path, tmp_path: Path) -> None:
+    place = tmp_path / "rows.jsonl"
+    os.mkfifo(place) if kind == "fifo" else place.symlink_to("/dev/null")
+    found = stc_audit(tree, "-o", place)
+    assert (found.exit_code, found.output) == (2, f"{place}: not written: not a regular file\n")
+
+
+def test_a_folder_of_others_gets_no_rows(tree: Path) -> None:
+    pytest.importorskip("pyarrow")
+    before = sorted(tree.iterdir())
+    found = stc_audit(tree, "-o", tree)
+    assert found.exit_code == 2
+    assert found.output == f"{tree}: is a folder with something else than rows of an audit\n"
+    assert sorted(tree.iterdir()) == before
+
+
+@pytest.mark.parametrize("column", [[5], [None], [b"x"]])
+def test_a_part_with_other_columns_is_named(column: list[object], tree: Path, tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as parquet
+
+    part = tmp_path / "rows" / "part-000001.parquet"
+    part.parent.mkdir()
+    parquet.write_table(pa.table({"address": column, "verdict": ["valid"], "size": [1], "tag": [""]}), part)
+    found = stc_audit(tree, "-o", part.parent)
+    assert (found.exit_code, found.output.count("\n")) == (2, 1)
+    assert found.output.endswith(": is no part of an audit: it has no column address of string\n")
+
+
+def test_a_part_without_addresses_is_named(tree: Path, tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as parquet
+
+    part = tmp_path / "rows" / "part-000001.parquet"
+    part.parent.mkdir()
+    parquet.write_table(schema().empty_table(), part)
+    assert stc_audit(tree, "-o", part.parent).exit_code == 0
+    nothing = {field.name: pa.nulls(1, field.type) for field in schema()}
+    parquet.write_table(pa.table(nothing), part)
+    found = stc_audit(tree, "-o", part.parent)
+    assert (found.exit_code, found.output.count("\n")) == (2, 1)
+    assert found.output.endswith(": is no part of an audit: a row has no address\n")

@@ -1,0 +1,204 @@
+"""Rows say what the explaining path says, of every file of the corpus and under every profile."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from safetensors_reference.audit import batches
+from safetensors_reference.audit.batches import Item
+from safetensors_reference.audit.reading import LocalFetcher
+from safetensors_reference.audit.row import MAX_KEYS, Head, Tally, Writer, encoded, file_row
+from safetensors_reference.audit.work import Plan, _Look
+from safetensors_reference.header.read import examine
+from safetensors_reference.rules.book import PROFILES
+from safetensors_reference.sharded.read import explain_index
+
+from ..support import entry, make
+from .support import INDEX, MODEL, VALID, alike, read_row, rows_of, write_tree
+
+CORPUS = Path(__file__).parents[3] / "corpus" / "files"
+
+
+def row_of(data: bytes) -> Any:
+    return file_row(Head("x.safetensors", len(data), data))[0]
+
+
+@pytest.fixture(scope="module")
+def corpus() -> list[Any]:
+    """Return the rows of all files of the corpus."""
+    return rows_of([CORPUS], batch=200)
+
+
+def test_every_file_of_the_corpus_has_the_answers_of_the_explaining_path(corpus: list[Any]) -> None:
+    files = [row for row in corpus if row.kind == "file"]
+    assert len(files) > 5000
+    wrong = []
+    for row in files:
+        answers = {}
+        codes: set[str] = set()
+        for profile in PROFILES:
+            seen = examine(row.address, profile)
+            answers[profile] = "valid" if seen.valid else "invalid"
+            codes |= {fault.code for fault in seen.faults}
+        told = {profile: getattr(row.profiles, profile) for profile in PROFILES}
+        if told != answers or set(row.codes) != codes or (len(codes) > 0) != (row.verdict != "valid"):
+            wrong.append((row.address, told, answers, row.codes, codes))
+    assert wrong == []
+
+
+def test_every_index_of_the_corpus_is_judged_as_stc_check_does(corpus: list[Any]) -> None:
+    models = [row for row in corpus if row.kind == "model" and row.profiles is not None]
+    assert len(models) > 150
+    wrong = []
+    for row in models:
+        for profile in PROFILES:
+            seen = explain_index(row.address, profile)
+            if (getattr(row.profiles, profile) == "valid") != seen.valid:
+                wrong.append((row.address, profile))
+            if profile == "hardened" and not {f.code for f in seen.faults} <= set(row.codes):
+                wrong.append((row.address, row.codes))
+    assert wrong == []
+
+
+def test_a_row_of_a_valid_file() -> None:
+    entries = f'"b":{entry("BOOL", "[2]", "[8,10]")},"a":{entry("F32", "[2]", "[0,8]")}'
+    text = f'{{"__metadata__":{{"format":"pt","by":"me"}},{entries}}}   '
+    data = make(text, bytes(8) + b"\0\1")
+    row = row_of(data)
+    assert (row.verdict, row.tensors, row.data_bytes, row.header_bytes) == ("valid", 2, 10, len(text))
+    assert row.dtypes == (Tally("BOOL", 1, 2), Tally("F32", 1, 8))
+    assert row.metadata_keys == ("format", "by")
+    assert row.header_sha256 == hashlib.sha256(text.encode()).hexdigest()
+    start = 8 + len(text)
+    assert row.writer == Writer("dtype,shape,data_offsets", 3, start & -start, True, False, "pt")
+
+
+@pytest.mark.parametrize(
+    ("header", "fields", "compact"),
+    [
+        ("{}", "", True),
+        ("{ }", "", False),
+        (f'{{"a":{entry()}}}', "dtype,shape,data_offsets", True),
+        ('{"a": {"shape": [4], "dtype": "U8", "data_offsets": [0, 4]}}', "shape,dtype,data_offsets", False),
+        (
+            '{"data_offsets":{"data_offsets":[0,4],"shape":[4],"dtype":"U8"}}',
+            "data_offsets,shape,dtype",
+            True,
+        ),
+        ('{"__metadata__":{"a":"\\"data_offsets\\""},"a":' + entry() + "}", "dtype,shape,data_offsets", True),
+    ],
+)
+def test_the_fingerprint_is_that_of_the_first_entry(header: str, fields: str, compact: bool) -> None:
+    row = row_of(make(header, b"" if len(header) < 4 else b"abcd"))
+    assert row.verdict == "valid"
+    assert (row.writer.fields, row.writer.compact) == (fields, compact)
+
+
+def test_what_is_written_about_a_file_has_bounds() -> None:
+    keys = ",".join(f'"{n}{"k" * 5000}":"v"' for n in range(100))
+    row = row_of(make(f'{{"__metadata__":{{"format":"{"f" * 9000}",{keys}}}}}' + " " * 9000))
+    assert row.verdict == "valid"
+    assert len(row.metadata_keys) == MAX_KEYS
+    assert len(encoded(row)) < 20_000
+    assert row.writer.padding == 4096
+
+
+def test_a_name_that_is_no_unicode_is_escaped(tmp_path: Path) -> None:
+    name = b"caf\xe9.safetensors"
+    try:
+        (tmp_path / name.decode("utf-8", "surrogateescape")).write_bytes(VALID)
+    except OSError:
+        pytest.skip("the file system takes no such name")
+    (row,) = rows_of([tmp_path])
+    assert row.address == f"{tmp_path}/caf\\udce9.safetensors"
+    assert row.verdict == "valid"
+
+
+def test_data_are_looked_at_only_when_asked_for(tmp_path: Path) -> None:
+    data = make(f'{{"b":{entry("BOOL", "[5]", "[0,5]")},"c":{entry("U8", "[1]", "[5,6]")}}}', b"\0\1\2\3\1\7")
+    write_tree(tmp_path, {"m.safetensors": data})
+    (row,) = rows_of([tmp_path], plan=Plan(data=True))
+    assert (row.data_sha256, row.odd_bools) == (hashlib.sha256(data).hexdigest(), 2)
+    (row,) = rows_of([tmp_path])
+    assert (row.data_sha256, row.odd_bools, row.requests) == (None, None, 1)
+
+
+def test_a_model_has_a_row_beside_those_of_its_files(tmp_path: Path) -> None:
+    rows = rows_of([write_tree(tmp_path, MODEL)])
+    assert [(row.kind, row.verdict) for row in rows] == [
+        ("file", "valid"),
+        ("file", "valid"),
+        ("model", "valid"),
+    ]
+    model = rows[-1]
+    assert (model.shards, model.tensors, model.data_bytes) == (2, 2, 8)
+    assert model.dtypes == (Tally("U8", 2, 8),)
+
+
+def test_a_model_without_a_shard_is_invalid_and_one_whose_shard_cannot_be_read_is_not_judged(
+    tmp_path: Path,
+) -> None:
+    second = tmp_path / "model-00002-of-00002.safetensors"
+    write_tree(tmp_path, MODEL)
+    second.unlink()
+    assert [(row.verdict, row.codes) for row in rows_of([tmp_path])] == [
+        ("valid", ()),
+        ("invalid", ("IDX_SHARD_MISSING",)),
+    ]
+    second.mkdir()
+    assert [row.verdict for row in rows_of([tmp_path])] == ["valid", "unreadable"]
+
+
+def test_a_folder_of_very_many_files_is_taken_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = write_tree(tmp_path, MODEL | {f"{n}.safetensors": VALID for n in range(9)})
+    whole = rows_of([tree])
+    monkeypatch.setattr(batches, "LARGEST_UNIT", 5)
+    assert list(map(alike, rows_of([tree]))) == list(map(alike, whole))
+    assert len(whole) == 12
+
+
+def test_an_index_alone_finds_its_shards(tmp_path: Path) -> None:
+    write_tree(tmp_path, MODEL)
+    (row,) = rows_of([tmp_path / "model.safetensors.index.json"])
+    assert (row.kind, row.verdict, row.shards) == ("model", "valid", 2)
+    assert row.size == len(INDEX)
+
+
+def test_a_file_that_is_written_to_is_changed_and_not_invalid(tmp_path: Path) -> None:
+    path = write_tree(tmp_path, {"m.safetensors": VALID[:-1]}) / "m.safetensors"
+    head = Head(str(path), len(VALID) - 1, VALID[:-1], "1")
+
+    class Late(LocalFetcher):
+        async def head(self, *_: Any) -> Head:
+            return head
+
+    with pytest.raises(StopIteration) as end:
+        _Look(Late(), Plan())._file(Item(str(path))).send(None)
+    assert end.value.value[0].verdict == "changed"
+
+
+def test_rows_are_read_as_they_are_written(corpus: list[Any]) -> None:
+    assert all(read_row(encoded(row)) == row for row in corpus)
+    kinds = Counter(row.verdict for row in corpus)
+    assert {"valid", "invalid", "per-profile"} <= set(kinds)
+
+
+def test_a_store_gives_the_rows_of_the_file_system(corpus: list[Any]) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    store = fsspec.filesystem("memory")
+    chosen = [row for row in corpus if row.kind == "file"][::7]
+    for row in chosen:
+        path = Path(row.address)
+        store.pipe_file(f"/corpus/{path.relative_to(CORPUS)}", path.read_bytes())
+    rows = rows_of(["memory://corpus"], batch=200)
+    store.rm("/corpus", recursive=True)
+
+    def compared(found: list[Any]) -> list[bytes]:
+        return sorted(encoded(alike(row)) for row in found)
+
+    assert compared(rows) == compared(chosen)

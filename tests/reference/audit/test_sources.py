@@ -1,0 +1,146 @@
+"""Folders, lists, archives and addresses lead to their files, each once, and to nothing else."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from safetensors_reference.audit.sources import SourceError, local_files, tag_of
+
+from .support import MODEL, VALID, read_row, rows_of, write_tree
+from .web import Tree, serve
+
+
+def test_a_folder_is_walked_in_order_and_links_to_folders_are_not(tmp_path: Path) -> None:
+    write_tree(
+        tmp_path, {"b/2.safetensors": VALID, "a.safetensors": VALID, "b/1.safetensors": VALID, "x.bin": b""}
+    )
+    (tmp_path / "link").symlink_to(tmp_path / "b")
+    (tmp_path / "l.safetensors").symlink_to(tmp_path / "x.bin")
+    rows = rows_of([tmp_path])
+    names = [row.address.removeprefix(f"{tmp_path}/") for row in rows]
+    assert names == ["a.safetensors", "b/1.safetensors", "b/2.safetensors", "l.safetensors"]
+    assert local_files([str(tmp_path), "x.safetensors"]) == 4
+
+
+def test_what_leads_to_nothing_is_a_row_with_a_reason(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "folder.safetensors").mkdir()
+    (tmp_path / "loop.safetensors").symlink_to("loop.safetensors")
+    rows = rows_of([tmp_path / "no.safetensors", tmp_path / "empty", tmp_path / "loop.safetensors", "a\0b"])
+    assert [(Path(row.address).name, row.verdict) for row in rows] == [
+        ("empty", "unreadable"),
+        ("loop.safetensors", "unreadable"),
+        ("no.safetensors", "missing"),
+        ("a\0b", "unreadable"),
+    ]
+    assert all(row.note for row in rows)
+
+
+def test_a_list_names_paths_and_addresses_and_keeps_models_together(tmp_path: Path) -> None:
+    write_tree(tmp_path, {f"m/{name}": data for name, data in MODEL.items()} | {"x.safetensors": VALID})
+    lines = [str(path) for path in sorted((tmp_path / "m").iterdir())] + [
+        "",
+        f"{tmp_path}/x.safetensors",
+        "nope://a/b",
+    ]
+    (tmp_path / "list.txt").write_text("\n".join(lines))
+    rows = rows_of([], [tmp_path / "list.txt"])
+    assert [(row.kind, row.verdict, row.requests) for row in rows] == [
+        ("file", "valid", 1),
+        ("file", "valid", 1),
+        ("model", "valid", 1),
+        ("file", "valid", 1),
+        ("file", "unreadable", 0),
+    ]
+    assert "nope" in rows[-1].note
+
+
+def test_a_list_that_is_not_there_is_an_error_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match=r"no\.txt: No such file or directory$"):
+        rows_of([], [tmp_path / "no.txt"])
+
+
+def test_files_in_an_archive_and_models_in_it(tmp_path: Path) -> None:
+    pytest.importorskip("fsspec")
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("top.safetensors", VALID)
+        for name, data in MODEL.items():
+            archive.writestr(f"m/{name}", data)
+    rows = rows_of([f"zip::{tmp_path}/a.zip"])
+    assert [(row.address.partition("::")[0], row.verdict) for row in rows] == [
+        ("zip://m/model-00001-of-00002.safetensors", "valid"),
+        ("zip://m/model-00002-of-00002.safetensors", "valid"),
+        ("zip://m/model.safetensors.index.json", "valid"),
+        ("zip://top.safetensors", "valid"),
+    ]
+    (alone,) = rows_of([f"zip://m/model.safetensors.index.json::{tmp_path}/a.zip"])
+    assert (alone.kind, alone.verdict, alone.shards) == ("model", "valid", 2)
+
+
+def test_an_address_that_nothing_opens_is_an_error_in_one_line() -> None:
+    pytest.importorskip("fsspec")
+    with pytest.raises(SourceError, match=r"^nope://bucket: "):
+        rows_of(["nope://bucket"])
+
+
+@pytest.mark.parametrize(
+    ("about", "tag"),
+    [
+        ({"ETag": '"abc"'}, "abc"),
+        ({"mtime": 12.5}, "12.5"),
+        ({"lfs": {"sha256": "f00"}, "blob_id": "b"}, "f00"),
+        ({"lfs": None, "blob_id": "b"}, "b"),
+        ({"name": "x"}, ""),
+    ],
+)
+def test_the_version_that_a_listing_gives(about: dict[str, Any], tag: str) -> None:
+    assert tag_of(about) == tag
+
+
+@pytest.fixture
+def web() -> Iterator[str]:
+    """Serve a model, and return where."""
+    pytest.importorskip("aiohttp")
+    Tree.files = {f"org/model/resolve/main/{name}": data for name, data in MODEL.items()}
+    Tree.log = []
+    with serve(Tree) as url:
+        yield url
+
+
+def test_the_links_of_a_page_are_its_files(web: str) -> None:
+    rows = rows_of([f"{web}/org/model/resolve/main/"])
+    assert [(row.kind, row.verdict) for row in rows] == [
+        ("file", "valid"),
+        ("file", "valid"),
+        ("model", "valid"),
+    ]
+    assert all(row.address.startswith(web) for row in rows)
+
+
+def test_an_index_by_http_finds_its_shards(web: str) -> None:
+    (row,) = rows_of([f"{web}/org/model/resolve/main/model.safetensors.index.json"])
+    assert (row.kind, row.verdict, row.shards) == ("model", "valid", 2)
+
+
+def test_a_model_of_the_hub_costs_one_request_for_each_file(web: str, tmp_path: Path) -> None:
+    pytest.importorskip("huggingface_hub")
+    code = "from safetensors_reference.audit.cli import audit; audit(['hf://org/model', '--jobs', '1'])"
+    env = {**os.environ, "HF_ENDPOINT": web, "HF_TOKEN": "hf_secret", "HF_HOME": str(tmp_path)}
+    run = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert [(row.address, row.verdict) for row in map(read_row, run.stdout.splitlines())] == [
+        ("hf://org/model/model-00001-of-00002.safetensors", "valid"),
+        ("hf://org/model/model-00002-of-00002.safetensors", "valid"),
+        ("hf://org/model/model.safetensors.index.json", "valid"),
+    ]
+    asked = [line for line in Tree.log if "/resolve/" in line]
+    assert len(asked) == 3
+    assert all(line.endswith("Bearer hf_secret") for line in asked)

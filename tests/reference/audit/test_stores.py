@@ -1,0 +1,124 @@
+"""Real servers: nginx with and without ranges, S3 by moto, and a server whose requests fail now and then."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from safetensors_reference.audit import reading
+from safetensors_reference.audit.sources import file_system
+from safetensors_reference.audit.stores import fetcher_of
+
+from .support import BROKEN, MODEL, VALID, alike, long_file, rows_of, write_tree
+from .web import Tree, serve
+
+FILES = {f"{n:02d}.safetensors": [VALID, BROKEN, long_file()][n % 3] for n in range(12)}
+FILES |= {f"m/{name}": data for name, data in MODEL.items()}
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tree(tmp_path_factory.mktemp("stores"), FILES)
+
+
+@pytest.fixture
+def nginx(tree: Path, tmp_path: Path) -> Iterator[str]:
+    """Serve the tree by nginx; without ranges below /whole/, from elsewhere below /moved/."""
+    program = shutil.which(
+        "nginx", path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin:/opt/homebrew/bin"
+    )
+    if program is None:
+        pytest.skip("nginx is not installed")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    temporary = "".join(
+        f"{name}_temp_path {tmp_path}/t;" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    config = tmp_path / "nginx.conf"
+    config.write_text(
+        f"daemon off; master_process off; pid {tmp_path}/pid; error_log {tmp_path}/error.log; events {{}}"
+        f"http {{ access_log off; {temporary} server {{ listen 127.0.0.1:{port}; location / {{ root {tree}; "
+        f"autoindex on; }} location /whole/ {{ alias {tree}/; max_ranges 0; }} "
+        f"location /moved/ {{ rewrite ^/moved/(.*) /$1 redirect; }} }} }}"
+    )
+    process = subprocess.Popen([program, "-c", str(config), "-e", f"{tmp_path}/error.log"])
+    for _ in range(100):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                break
+        time.sleep(0.05)
+    yield f"http://127.0.0.1:{port}"
+    process.terminate()
+    process.wait()
+
+
+def compared(rows: list[Any]) -> list[Any]:
+    return sorted(map(alike, rows), key=repr)
+
+
+def test_nginx_gives_the_rows_of_the_file_system(nginx: str, tree: Path, tmp_path: Path) -> None:
+    pytest.importorskip("aiohttp")
+    rows = rows_of([f"{nginx}/"])
+    assert compared(rows) == compared(rows_of([tree]))
+    assert all(row.requests <= 2 for row in rows if row.verdict == "valid")
+    lists = tmp_path / "list"
+    lists.write_text("".join(f"{nginx}/moved/{name}\n" for name in FILES))
+    assert compared(rows_of([], [lists])) == compared(rows)
+    assert {row.verdict for row in rows_of([f"{nginx}/whole/00.safetensors"])} == {"no-ranges"}
+    assert {row.verdict for row in rows_of([f"{nginx}/00.safetensors.safetensors"])} == {"missing"}
+
+
+@pytest.mark.nightly
+@pytest.mark.filterwarnings("ignore")
+def test_s3_gives_the_rows_of_the_file_system(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    moto = pytest.importorskip("moto.server")
+    s3fs = pytest.importorskip("s3fs")
+    server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    host, port = server.get_host_and_port()
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+    s3fs.S3FileSystem.clear_instance_cache()
+    file_system.cache_clear()
+    fetcher_of.cache_clear()
+    store = s3fs.S3FileSystem()
+    store.mkdir("models")
+    store.put(f"{tree}/", "models/all/", recursive=True)
+    rows = rows_of(["s3://models"])
+    assert compared(rows) == compared(rows_of([tree]))
+    assert all(row.address.startswith("s3://models/") and row.tag for row in rows)
+    assert [row.verdict for row in rows_of(["s3://models/all/no.safetensors"])] == ["unreadable"]
+    server.stop()
+
+
+def test_of_requests_that_fail_now_and_then_none_is_lost(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("aiohttp")
+    monkeypatch.setattr(reading, "LONGEST_WAIT", 0.01)
+
+    class Failing(Tree):
+        asked = 0
+
+        def answer(self) -> None:
+            Failing.asked += 1
+            if Failing.asked % 20 == 0:
+                self.send(503, b"later", {"Retry-After": "1"})
+            elif Failing.asked % 33 == 0:
+                self.close_connection = True
+            else:
+                super().answer()
+
+    Failing.files = {f"d/{n:03d}.safetensors": long_file(900) for n in range(100)}
+    with serve(Failing) as url:
+        rows = rows_of([f"{url}/d/"], batch=50)
+    assert [row.verdict for row in rows] == ["valid"] * 100
+    assert len({row.address for row in rows}) == 100
+    assert sum(row.requests for row in rows) > 100

@@ -1,0 +1,152 @@
+"""A summary counts what the rows say, the same out of both forms of results."""
+
+from __future__ import annotations
+
+import json
+import os
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from safetensors_reference.audit.cli import audit
+from safetensors_reference.audit.results import ResultsError
+from safetensors_reference.audit.summary import Summary, as_page, as_text, summary_of
+
+from ..support import entry, make
+from .support import BROKEN, DISPUTED, MODEL, VALID, write_tree
+
+pytest.importorskip("pyarrow")
+
+
+@pytest.fixture(params=["rows.jsonl", "rows"])
+def results(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    odd = make(
+        '{"__metadata__":{"format":"<script>\\u202e"},"a":' + entry("F64", "[1]", "[0,8]") + "}", bytes(8)
+    )
+    files = {f"a/{n}.safetensors": VALID for n in range(3)} | {
+        "b/x.safetensors": BROKEN,
+        "b/y.safetensors": DISPUTED,
+    }
+    files |= {"b/<i>.safetensors": odd} | {f"m/{k}": v for k, v in MODEL.items() if "00002-of" not in k}
+    tree = write_tree(tmp_path / "tree", files)
+    out = tmp_path / str(request.param)
+    CliRunner().invoke(audit, [str(tree), "-o", str(out), "--jobs", "1"])
+    return out
+
+
+def rows(summary: Summary, title: str) -> list[tuple[str | int, ...]]:
+    return next(section.rows for section in summary.sections if section.title == title)
+
+
+def test_counts_by_verdict_fault_writer_source_and_dtype(results: Path, tmp_path: Path) -> None:
+    found = summary_of(results)
+    assert (found.files, found.models) == (7, 1)
+    assert rows(found, "Verdicts") == [("valid", 5), ("invalid", 1), ("per-profile", 1)]
+    assert rows(found, "Models") == [("invalid", 1)]
+    assert [row[:2] for row in rows(found, "Faults")] == [("HDR_BAD_START", 1), ("OFF_OUT_OF_BOUNDS", 1)]
+    assert [row[:2] for row in rows(found, "Faults of models")] == [("IDX_SHARD_MISSING", 1)]
+    assert rows(found, "Sources") == [
+        (f"{tmp_path}/tree/a", 3, 0),
+        (f"{tmp_path}/tree/b", 3, 2),
+        (f"{tmp_path}/tree/m", 1, 0),
+    ]
+    assert rows(found, "Dtypes") == [("U8", 4, 4, 16), ("F64", 1, 1, 8)]
+    assert rows(found, "Writers")[0][0] == "dtype,shape,data_offsets · compact · unaligned · no format"
+    assert ("dtype F64", 1, f"{tmp_path}/tree/b/<i>.safetensors") in rows(
+        found, "Oddest: what the fewest files have"
+    )
+    sizes = [row[1] for row in rows(found, "Largest files")]
+    assert sizes == sorted(sizes, key=int, reverse=True)
+    assert rows(found, "Cost")[0] == ("requests or reads", 7)
+
+
+def test_texts_of_files_stand_on_the_page_as_text(results: Path) -> None:
+    tags: list[str] = []
+
+    class Reader(HTMLParser):
+        def handle_starttag(self, tag: str, _: object) -> None:
+            tags.append(tag)
+
+    found = summary_of(results)
+    page = as_page(found)
+    Reader().feed(page)
+    assert {"script", "i"}.isdisjoint(tags)
+    assert tags.count("table") == len(found.sections)
+    assert "\u202e" not in page + as_text(found)
+    assert "&lt;script&gt;" in page
+
+
+def test_of_a_file_that_changed_the_last_row_counts(results: Path, tmp_path: Path) -> None:
+    (tmp_path / "tree/b/x.safetensors").write_bytes(VALID)
+    CliRunner().invoke(audit, [str(tmp_path / "tree"), "-o", str(results), "--jobs", "1"])
+    assert rows(summary_of(results), "Verdicts") == [("valid", 6), ("per-profile", 1)]
+
+
+def test_the_command(results: Path, tmp_path: Path) -> None:
+    run = CliRunner().invoke(audit, ["summary", str(results)])
+    assert (run.exit_code, run.output) == (0, as_text(summary_of(results)))
+    page = tmp_path / "page.html"
+    assert CliRunner().invoke(audit, ["summary", str(results), "-o", str(page)]).output == ""
+    assert page.read_text().startswith("<!DOCTYPE html>")
+    told = json.loads(CliRunner().invoke(audit, ["summary", str(results), "--json"]).output)
+    assert told["files"] == 7
+
+
+def test_no_rows_at_all_are_a_summary_too(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").touch()
+    (tmp_path / "rows").mkdir()
+    for name in ("rows.jsonl", "rows"):
+        found = summary_of(tmp_path / name)
+        assert (found.files, found.models, found.sections) == (0, 0, [])
+
+
+def test_what_is_no_result_is_an_error_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl").write_text("no rows\n")
+    (tmp_path / "rows").mkdir()
+    (tmp_path / "rows/part-000001.parquet").write_text("no rows")
+    for name in ("x.jsonl", "no.jsonl", "rows"):
+        with pytest.raises(ResultsError, match=name) as error:
+            summary_of(tmp_path / name)
+        assert "\n" not in str(error.value)
+        run = CliRunner().invoke(audit, ["summary", str(tmp_path / name)])
+        assert (run.exit_code, run.output.count("\n")) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['{"a":1}', '{"address":null,"verdict":"valid"}', '{"address":"x","verdict":"valid","codes":[null]}'],
+)
+def test_rows_without_what_is_counted_are_an_error_in_one_line(line: str, tmp_path: Path) -> None:
+    place = tmp_path / "rows.jsonl"
+    place.write_text(line + "\n")
+    found = CliRunner().invoke(audit, ["summary", str(place)])
+    assert (found.exit_code, found.output.count("\n")) == (2, 1)
+    assert "is no result of an audit: a row lacks a text or a number" in found.output
+
+
+def test_a_pipe_is_no_result(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "rows.jsonl")
+    with pytest.raises(ResultsError, match="not a regular file"):
+        summary_of(tmp_path / "rows.jsonl")
+
+
+def test_a_name_is_no_pattern(tmp_path: Path) -> None:
+    row = '{{"address":"{}","verdict":"valid","requests":1,"read":1,"time":"2026-01-01T00:00:00Z"}}\n'
+    for name in ("r*.jsonl", "r1.jsonl", "[r].jsonl"):
+        (tmp_path / name).write_text(row.format(name))
+    for name in ("r*.jsonl", "[r].jsonl"):
+        assert rows(summary_of(tmp_path / name), "Sources") == [(name, 1, 0)]
+
+
+def test_results_of_files_that_were_never_read(tmp_path: Path) -> None:
+    out = tmp_path / "rows.jsonl"
+    assert CliRunner().invoke(audit, [str(tmp_path / "no"), "-o", str(out), "--jobs", "1"]).exit_code == 2
+    found = summary_of(out)
+    assert rows(found, "Verdicts") == [("missing", 1)]
+    assert rows(found, "Cost") == [
+        ("requests or reads", 0),
+        ("bytes read", 0),
+        (rows(found, "Cost")[2][0], 0),
+    ]
