@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from safetensors_corpus.judging.verdicts import FAILING, badness, fails, kind_of
 
 from .audit.delta import baseline_delta, report_delta
+from .audit.tally import fine_words, tally
 from .causes.cause import command, failing, what
 from .differences.compare import Comparison, compare, distinct_labels
 from .record.run import row_failures
@@ -190,6 +191,8 @@ def summary_markdown(report: Report, previous: Report | None = None) -> str:
         whos=report.implementations,
         delta=baseline_delta(report) if previous is None else report_delta(report, previous),
         against="the baseline" if previous is None else "the previous report",
+        tally=tally,
+        fine=fine_words(report),
         wrong=_faults,
         not_asked=_not_asked,
         levels=" · ".join(f"{x} {levels[x]:,}" for x in report.scales.severity if levels[x]),

@@ -97,6 +97,20 @@ def slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
+MAX_FILE_NAME = 80
+
+
+def file_slug(text: str) -> str:
+    """Return a text as a part of a file name, of bounded length; different texts may give the same.
+
+    It is the slug, of a long text that of its beginning and a mark.
+    """
+    # What is cut off is not looked at: hostile programs choose their names.
+    if len(text) <= MAX_FILE_NAME:
+        return slug(text)
+    return f"{slug(text[:MAX_FILE_NAME])}-{digest(text)[:8]}"
+
+
 _VARYING = re.compile(r"""[0-9]+|"[^"]*"?|'[^']*'?|`[^`]*`?""")
 """Numbers and quoted texts: what differs from input to input in a message."""
 _FOLDERS = re.compile(r"""(?<![\w.:/])/(?:[^\s/:'"`]+/)+(?:(?:safetensors-case|stc-fuzz)-[^\s'"`/:]*)?""")
@@ -124,7 +138,9 @@ def message_class(message: str, names: Iterable[str] = (), limit: int = 60) -> s
 
 
 def difference_class(difference: str) -> str:
-    """Return which part of the content differs: dtype, shape, nbytes, bytes, metadata, tensors."""
+    """Return which part of the content differs: dtype, shape, nbytes, bytes, metadata, tensors, escapes."""
+    if '" is reported as it is spelled: "' in difference:
+        return "escapes"
     if difference.startswith("metadata"):
         return "metadata"
     # Names of tensors may be anything, so only what stands behind them counts.

@@ -31,8 +31,9 @@ from safetensors_reports.audit.report import Report, report_text
 from safetensors_reports.comment import summary_markdown
 from safetensors_reports.page.html import report_html
 from safetensors_reports.record.run import LEFT_OUT_NAMED, RecordError, RunRecord, read_record
-from safetensors_reports.text import plural, slug, visible
+from safetensors_reports.text import file_slug, plural, visible
 
+from ..implementations.descriptor import described
 from ..run.baseline import BaselineError, load_baseline, own_baselines
 
 MAX_ARTIFACT = 4 << 30
@@ -52,7 +53,11 @@ MAX_ARTIFACT = 4 << 30
 @click.option("--html", is_flag=True, help="Also report.html, one file to read in a browser or on paper.")
 @click.option("--markdown", is_flag=True, help="Also report.md, a comment of at most 60 lines.")
 @click.option("--sarif", is_flag=True, help="Also report.sarif, for code scanning services.")
-@click.option("--intoto", is_flag=True, help="Also an in-toto test-result of each implementation, unsigned.")
+@click.option(
+    "--intoto",
+    is_flag=True,
+    help="Also an in-toto test-result of each implementation, unsigned; needs --artifact.",
+)
 @click.option(
     "--badge", is_flag=True, help="Also a badge of each implementation, as an endpoint of shields.io."
 )
@@ -188,7 +193,7 @@ def _each(documents: dict[str, dict[str, Any]], name: str) -> dict[str, str]:
     """Return file name -> text of documents by label; labels that look alike get a number."""
     out: dict[str, str] = {}
     for label, document in documents.items():
-        base, number = slug(label), 1
+        base, number = file_slug(label), 1
         file = name.format(base)
         while file in out:
             number += 1
@@ -218,7 +223,22 @@ def read_inputs(paths: Sequence[Path]) -> tuple[list[RunRecord], list[FuzzFindin
         findings += inside
     # Given by name and in its folder again, a run is still one run.
     records, findings = _once(records), _once(findings)
-    return [read_record(path) for path in records], [load_fuzz_finding(path) for path in findings]
+    return [_described(read_record(path)) for path in records], [load_fuzz_finding(path) for path in findings]
+
+
+def _described(record: RunRecord) -> RunRecord:
+    """Add to a record what pages tell of an implementation and runs do not: kind, name, tracker."""
+    who = record.implementation
+    found = described(str(who["selector"]))
+    if found is not None:
+        descriptor, entry = found
+        who |= {
+            "kind": descriptor.kind_of(entry),
+            "title": descriptor.title,
+            "homepage": descriptor.homepage,
+            "issues": descriptor.issues,
+        }
+    return record
 
 
 def _once(paths: Sequence[Path]) -> list[Path]:
@@ -237,9 +257,7 @@ def known_failures(record: RunRecord, files: Mapping[str, Path], manifest: Manif
             f"note: {visible(record.label)}: baseline {visible(name)} is not here; give --baseline", err=True
         )
         return []
-    loaded = load_baseline(
-        path, str(record.implementation["version"]), record.header["profile"], record.header.get("device")
-    )
+    loaded = load_baseline(path, record.version, record.header["profile"], record.header.get("device"))
     return [
         Known(
             entry.case,

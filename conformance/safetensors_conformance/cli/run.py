@@ -21,7 +21,7 @@ from ..run.cases import GivenUpError, StoppedError
 from ..run.interruption import Interruption
 from ..run.results import ReportError, RunOptions, RunResults
 from ..run.session import Repeats, RunSession
-from ..verdict.judge import CaseVerdict, judge_choice
+from ..verdict.judge import CaseVerdict, judge_choice, wrongly_refused
 from ..worker.worker import Limits
 from .common import (
     cases_option,
@@ -144,7 +144,12 @@ def run(
                 return False
             with session:
                 add, repeats = results.of(target).add, Repeats(session, full=full_failures)
-                return _run_one(session, add, repeats, chosen, whole=not cases, quiet=quiet, shown=jobs == 1)
+                failed = _run_one(
+                    session, add, repeats, chosen, whole=not cases, quiet=quiet, shown=jobs == 1
+                )
+            if not options.stop.is_set():
+                results.of(target).finish(manifest)  # whatever happens to the others
+            return failed
 
         failed, unwritten = False, ""
         try:
@@ -255,10 +260,13 @@ def _run_one(
 
 def _choices(verdicts: Sequence[CaseVerdict], profile: str | None) -> list[dict[str, str]]:
     """Judge every choice that the profile leaves open over the cases that were run."""
+    of_choice: dict[str, list[CaseVerdict]] = {}
+    for one in verdicts:
+        of_choice.setdefault(one.case.choice or "", []).append(one)
+    refused = wrongly_refused(verdicts)
     rows = []
     for choice in rule_book().choices.values():
-        mine = [v for v in verdicts if v.case.choice == choice.id]
-        if mine and choice.expected(profile) is None:
-            verdict, detail = judge_choice(choice.id, mine)
+        if choice.id in of_choice and choice.expected(profile) is None:
+            verdict, detail = judge_choice(choice.id, of_choice[choice.id], refused)
             rows.append({"choice": choice.id, "verdict": verdict, "detail": detail})
     return rows

@@ -13,8 +13,9 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from msgspec import to_builtins
+from msgspec.structs import replace
 
-from safetensors_corpus.judging.verdicts import VERDICTS, fails
+from safetensors_corpus.judging.verdicts import VERDICTS
 from safetensors_corpus.publish.stats import load_reasons, rule_coverage
 from safetensors_corpus.typed import MisfitError, typed
 from safetensors_reference import rule_book
@@ -47,6 +48,7 @@ from .report import (
     RunRow,
     Scales,
 )
+from .roles import about, roles
 from .severity import DIFFICULTIES, OUTCOMES, SEVERITIES
 
 if TYPE_CHECKING:
@@ -82,7 +84,8 @@ def build_report(
         public: leave out how to bring about failures of other people's software that are not public.
 
     Raises:
-        AuditError: there is no run, or the result does not fit its own schema.
+        AuditError: there is no run, one for published pages is not whole, or the result does not fit its own
+            schema.
     """
     if not records:
         raise AuditError("no run record; give the .jsonl files that stc run --report wrote")
@@ -90,15 +93,25 @@ def build_report(
         range(len(records)), key=lambda i: (records[i].label, records[i].header["profile"] or "", i)
     )
     records, entries = [records[i] for i in order], [(known or {}).get(i, ()) for i in order]
+    whole = records
     labels = distinct_labels(records)
+    compared = records
     if public:
-        records = [shown_run(r, manifest, e) for r, e in zip(records, entries, strict=True)]
+        pairs = list(zip(records, entries, strict=True))
+        # Nothing unsafe gives a cell its colour, or an order to projects that stand beside each other.
+        compared = [shown_run(r, manifest, e, reported=False) for r, e in pairs]
+        one = len({record.implementation["name"] for record in records}) == 1
+        records = [shown_run(r, manifest, e) for r, e in pairs] if one else compared
         fuzz = shown_fuzz(fuzz)
     runs = list(zip(labels, records, strict=True))
     by_label = dict(zip(labels, entries, strict=True))
     found, inputs = find(runs, manifest, fuzz, by_label)
     if public:
         found = [redact(f) for f in found]
+    told: dict[str, set[str]] = {}
+    for finding in found:
+        if not finding.redacted:
+            told.setdefault(finding.implementation, set()).update(finding.cases)
     report = Report(
         address=SCHEMA_ID,
         schema=SCHEMA,
@@ -106,11 +119,15 @@ def build_report(
         rule_book=_rule_book(),
         corpus=_corpus(manifest),
         implementations=[
-            implementation(label, record, by_label[label], manifest, found, public=public)
-            for label, record in runs
+            replace(
+                implementation(label, record, by_label[label], manifest, found, public=public),
+                roles=roles(run, record, manifest, public=public, told=told.get(label, ())),
+                **about(run),
+            )
+            for (label, record), run in zip(runs, whole, strict=True)
         ],
         scales=Scales(SEVERITIES, DIFFICULTIES, OUTCOMES, VERDICTS),
-        matrix=matrix(records, manifest, public=public),
+        matrix=matrix(compared, manifest),
         cases=Cases(LETTERS, [] if public else case_rows(records, manifest)),
         coverage=_coverage(manifest),
         agreement=_agreement(records, labels, manifest, public=public),
@@ -221,20 +238,24 @@ def _caveats(records: Sequence[RunRecord], manifest: Manifest) -> list[str]:
 
 
 def _run(label: str, record: RunRecord, *, public: bool) -> RunRow:
-    """Return what differs between two runs over the same inputs; in public without costly cases that fail."""
-    header, footer = record.header, record.footer
-    rows = [r for r in record.results if not (public and fails(r["verdict"], strict=True))]
-    return RunRow(
-        implementation=label,
-        started=header.get("started"),
-        duration_s=footer["duration_s"] if footer else None,
-        platform=_platform(header.get("platform"), public=public),
-        python=header.get("python"),
-        slowest=[Costly(r["case"], r["step"], wall_ms=r["wall_ms"]) for r in _most(rows, "wall_ms")],
-        hungriest=[
-            Costly(r["case"], r["step"], peak_bytes=r["peak_bytes"]) for r in _most(rows, "peak_bytes")
-        ],
+    """Return what differs between two runs over the same inputs; in public nothing that was measured.
+
+    What a case takes tells how near to a limit it comes, and the starts of runs that follow each other how
+    long each took: so published pages have the day alone.
+    """
+    header, footer, rows = record.header, record.footer, record.results
+    out = RunRow(
+        label, header.get("started"), _platform(header.get("platform"), public=public), header.get("python")
     )
+    if public:
+        out.started = (out.started or "")[:10] or None
+        return out
+    out.duration_s = footer["duration_s"] if footer else None
+    out.slowest = [Costly(r["case"], r["step"], wall_ms=r["wall_ms"]) for r in _most(rows, "wall_ms")]
+    out.hungriest = [
+        Costly(r["case"], r["step"], peak_bytes=r["peak_bytes"]) for r in _most(rows, "peak_bytes")
+    ]
+    return out
 
 
 def _platform(text: str | None, *, public: bool) -> str | None:

@@ -11,7 +11,6 @@ from safetensors_reference import rule_book
 from safetensors_reference.rules.pages import AREAS
 
 from ..record.run import row_failures
-from .disclosure import OWN
 from .report import LETTERS, AreaCells, CaseRow, RuleCells
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from ..record.run import RunRecord
 
 
-def matrix(records: Sequence[RunRecord], manifest: Manifest, *, public: bool = False) -> list[AreaCells]:
+def matrix(records: Sequence[RunRecord], manifest: Manifest) -> list[AreaCells]:
     """Return a row per area with one per rule, each with the worst verdict of every implementation.
 
     A failing case counts for the rules that it is charged to alone. Where nothing fails, ``worst`` is
@@ -34,7 +33,7 @@ def matrix(records: Sequence[RunRecord], manifest: Manifest, *, public: bool = F
         for rule in case.rules:
             # A corpus of another version may name rules that this rule book does not have.
             carried.setdefault(rule, set()).add(case.id)
-    standings = [_Standing.of(record, public=public) for record in records]
+    standings = [_Standing.of(record) for record in records]
 
     def cells(rules: Sequence[str]) -> tuple[int, list[int], list[str | None]]:
         found = [standing.under(rules, carried) for standing in standings]
@@ -61,15 +60,12 @@ class _Standing:
     charged: Mapping[str, Mapping[str, str]]
 
     @classmethod
-    def of(cls, record: RunRecord, *, public: bool) -> _Standing:
-        """Look through a record. Published ones leave unsafe out, as the word of a program does."""
-        hidden = public and record.implementation["name"] != OWN
+    def of(cls, record: RunRecord) -> _Standing:
+        """Look through a record."""
         fine = {c: v for c, v in record.case_verdicts().items() if not fails(v, strict=True)}
         charged: dict[str, dict[str, str]] = {}
         for row in record.results:
             for failed in row_failures(row):
-                if hidden and kind_of(failed["verdict"]) == "unsafe":
-                    continue
                 cases = charged.setdefault(failed["rule"], {})
                 cases[row["case"]] = worst([failed["verdict"], cases.get(row["case"], "pass")])
         return cls(fine, charged)

@@ -1,8 +1,9 @@
 """Public references of findings, and what published pages hold back for want of one.
 
-Crashes, hangs and endless memory without a public report are held back altogether: such cases are taken out
-of a run before anything is counted. They go into one number with the cases that were never asked for, so that
-nobody can tell from a page whether there are any.
+Crashes, hangs and endless memory without a public report are held back by *non-interference*: of other
+people's software everything is published as if such a step had passed, byte for byte, so that nobody can
+tell from any number whether there are any. It holds by construction: before anything is counted, a step that
+passed and a step that is held back become the same row, made of public facts alone.
 """
 
 from __future__ import annotations
@@ -15,25 +16,31 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from safetensors_corpus.field_bugs import field_bugs
-from safetensors_corpus.judging.verdicts import kind_of
+from safetensors_corpus.judging.answer import UNSAFE
+from safetensors_corpus.judging.judge import LATE, basis_of
+from safetensors_corpus.judging.verdicts import effect_of, kind_of
+from safetensors_reference import rule_book
 
-from ..recommendations import NOT_KNOWN, of_area
-from ..text import same_project, stable
+from ..recommendations import NOT_KNOWN, of_rule
+from ..record.run import row_failures
+from ..text import same_project, stable, visible
+from .inputs import AuditError
 from .report import Finding, ReferenceRow
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from safetensors_corpus import Manifest
+    from safetensors_corpus import Case, Manifest
+    from safetensors_corpus.manifest import Expectation
 
-    from ..record.run import RunRecord
+    from ..record.run import Row, RunRecord
     from .inputs import FuzzFinding, Known
-NOT_TOLD = "not asked for, or held back"
-"""The one reason that published pages give for cases without a result of other people's software."""
 UNSAFE_FAMILIES = frozenset({"crash", "memory", "time", "race", "lifetime"})
 """Families of reported bugs that end in a crash, a hang or endless memory; others tell of none."""
 OWN = "reference"
 """Name of this project's own reader, about which there is nothing to hold back."""
+NO_ANSWER = "not-asked"
+"""Outcome of a row that says nothing when readers are compared."""
 
 
 def references_of(
@@ -79,7 +86,9 @@ def redact(finding: Finding) -> Finding:
     if finding.own:
         return finding
     told = {case for ref in finding.references if ref.current for case in ref.cases}
-    if finding.evidence is not None and finding.evidence.case in told:
+    # A contradiction lies between cases: the one shown for it may be of those that say nothing.
+    whole = finding.verdict != "choice-inconsistent"
+    if whole and finding.evidence is not None and finding.evidence.case in told:
         return replace(finding, cases=sorted(told), fuzz=[])
     rule = finding.rule or ""
     return replace(
@@ -88,7 +97,7 @@ def redact(finding: Finding) -> Finding:
         # How it ends, why, and what to mend would tell where to look.
         outcome=None,
         weaknesses=[],
-        recommendation=of_area(rule),
+        recommendation=of_rule(rule),
         got="",
         expected="",
         cases=sorted(told),
@@ -101,40 +110,137 @@ def redact(finding: Finding) -> Finding:
     )
 
 
-def shown_run(record: RunRecord, manifest: Manifest, known: Sequence[Known]) -> RunRecord:
-    """Return a run as published pages may show it; one of this project's own reader as it is."""
+def shown_run(
+    record: RunRecord, manifest: Manifest, known: Sequence[Known], *, reported: bool = True
+) -> RunRecord:
+    """Return a run as published pages may show it; one of this project's own reader as it is.
+
+    Args:
+        record: the run.
+        manifest: the corpus that it used.
+        known: entries of its baseline.
+        reported: whether what is unsafe is shown where a public report tells of it. Beside other projects it
+            is not: else the one with the more open tracker would look like the worse one.
+
+    Raises:
+        AuditError: the run has not all that is due.
+    """
     if record.implementation["name"] == OWN:
         return record
-    unsafe = {row["case"] for row in record.results if kind_of(row["verdict"]) == "unsafe"}
-    held = unsafe - _told(record, unsafe, manifest, known)
+    _demand_all(record)
+    bad = {row["case"] for row in record.results if unsafe(row)}
+    told = _told(record, bad, manifest, known) if reported else set()
+    # What the cases of a choice say together comes from clean answers alone; without any it says nothing.
+    choices = [row for row in record.choices if kind_of(row["verdict"]) in ("choice", "choice-inconsistent")]
+    taken = {str(row["choice"]): row["verdict"].partition(":")[2] for row in choices}
     out = copy.copy(record)
-    out.results = [row for row in record.results if row["case"] not in held]
-    # A choice none of whose cases is left would tell that there were some.
-    left = {row.get("choice") for row in out.results}
-    out.choices = [row for row in record.choices if row["choice"] in left]
-    corpus = dict(record.header["corpus"])
-    corpus["cases"] -= len(held)
-    corpus["left_out"] = {NOT_TOLD: sum(corpus.get("left_out", {}).values()) + len(held)}
-    out.header = {**record.header, "corpus": corpus}
+    out.choices = choices
+    # Words of the run on what went wrong may be about anything.
+    out.problems = []
+    quiet = [_says_nothing(row, told) for row in record.results]
+    read = {row["case"] for row, q in zip(record.results, quiet, strict=True) if q and row["step"] == "read"}
+    out.results = [
+        _silent(row, manifest.by_id.get(row["case"]), taken, record.header["profile"])
+        if silent
+        else _opened(row)
+        if row["case"] in read and row["step"] == "open"
+        else row
+        for row, silent in zip(record.results, quiet, strict=True)
+    ]
     return out
+
+
+def unsafe(row: Row) -> bool:
+    """Tell whether a result of a record ended in a crash, a hang or endless memory, whatever else it is."""
+    failures = (failed["verdict"] for failed in row_failures(row))
+    return row["outcome"] in UNSAFE or any(kind_of(v) == "unsafe" for v in (row["verdict"], *failures))
+
+
+def _demand_all(record: RunRecord) -> None:
+    """Raise AuditError for a run without a result for all that is due.
+
+    A run that is stopped after many hangs would tell of them by what it lacks, and one that was interrupted
+    or filtered looks the same.
+    """
+    lacks = "lines that cannot be read" if record.left_out else ""
+    lacks = lacks or ("no end" if record.truncated else "only a part of the cases" if record.partial else "")
+    lacks = lacks or (f"no result of {record.not_run:,} cases that are due" if record.not_run else "")
+    if lacks:
+        raise AuditError(
+            f"{visible(record.label, 80)}: the run has {lacks}, and published pages need whole runs: what is "
+            "missing could tell what is held back; run all cases again, with --max-hangs 0"
+        )
+
+
+def _says_nothing(row: Row, told: set[str]) -> bool:
+    """Tell whether published pages count a result among those without a fault."""
+    if unsafe(row):
+        return row["case"] not in told
+    return kind_of(row["verdict"]) in ("pass", "choice")
+
+
+def _silent(row: Row, case: Case | None, taken: Mapping[str, str], profile: str | None) -> Row:
+    """Return what published pages are made of for a step without a fault: public facts, no measurement.
+
+    When readers are compared it gives the expected answer, of a choice that of the option that is told; where
+    none is told, no answer.
+    """
+    demand = None if case is None else _demanded(case, taken, profile)
+    return {
+        "type": "result",
+        "case": row["case"],
+        "step": row["step"],
+        "outcome": NO_ANSWER if demand is None else demand.outcome,
+        "verdict": "pass",
+        "rules": list(case.rules if case is not None else row.get("rules") or ()),
+        "choice": case.choice if case is not None else row.get("choice"),
+        "content": None if demand is None else demand.content,
+    }
+
+
+def _opened(row: Row) -> Row:
+    """Return what opening a file counts whose reading shows no fault: late at worst, not accepting.
+
+    Runs charge who opens a broken file and dies at reading it with accepting, which would tell of the end.
+    """
+    late = {"verdict": "late-reject", "rule": LATE, "basis": basis_of(LATE), "detail": "accepted at open"}
+    failures = [
+        {**late, "property": "outcome"} if effect_of(failed["verdict"]) == "accept" else failed
+        for failed in row_failures(row)
+    ]
+    if effect_of(row["verdict"]) != "accept":
+        return row
+    return {**row, **late, "failures": failures}
+
+
+def _demanded(case: Case, taken: Mapping[str, str], profile: str | None) -> Expectation | None:
+    if case.choice is None:
+        return case.expect
+    option = rule_book().choices[case.choice].expected(profile) or taken.get(case.choice, "")
+    return case.options.get(option)
 
 
 def shown_fuzz(items: Sequence[FuzzFinding]) -> list[FuzzFinding]:
     """Return the findings of fuzzing that published pages may count: nothing *unsafe* in others' software."""
-    return [
-        item
-        for item in items
-        if kind_of(item.document.verdict) != "unsafe"
-        or all(same_project(selector.partition("==")[0], OWN) for selector in item.document.got)
-    ]
+    return [item for item in items if not any(_ends_badly(item, who) for who in _others(item))]
 
 
-def _told(record: RunRecord, unsafe: set[str], manifest: Manifest, known: Sequence[Known]) -> set[str]:
+def _others(item: FuzzFinding) -> Iterable[str]:
+    got = item.document.got
+    return (who for who in got if not same_project(who.partition("==")[0], OWN))
+
+
+def _ends_badly(item: FuzzFinding, who: str) -> bool:
+    answer = item.document.got[who].replace(",", ":").partition(":")[0].strip()
+    return answer in UNSAFE or kind_of(item.document.verdict) == "unsafe"
+
+
+def _told(record: RunRecord, bad: set[str], manifest: Manifest, known: Sequence[Known]) -> set[str]:
     """Return the unsafe cases of which everybody can read already that this version is unsafe there."""
-    name, version = record.implementation["name"], record.implementation["version"]
+    name, version = record.name, record.version
     bugs = field_bugs()
     told = {case for entry in known if _says_so(entry) for case in entry.cases}
-    for case_id in unsafe - told:
+    for case_id in bad - told:
         case = manifest.by_id.get(case_id)
         for bug in case.affects if case else ():
             about = bugs.get(bug["bug"])
@@ -146,7 +252,7 @@ def _told(record: RunRecord, unsafe: set[str], manifest: Manifest, known: Sequen
                 and concerns(bug["versions"], version)
             ):
                 told.add(case_id)
-    return told & unsafe
+    return told & bad
 
 
 def _says_so(entry: Known) -> bool:

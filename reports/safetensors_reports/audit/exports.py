@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from safetensors_corpus.judging.verdicts import FAILING
 from safetensors_reference.check.sarif import SCHEMA, message
 from safetensors_reference.rules.cwe import CWE_NAMES
 from safetensors_reference.rules.sarif import (
@@ -24,9 +23,11 @@ from safetensors_reference.rules.sarif import (
 )
 
 from ..recommendations import NOT_KNOWN
-from ..text import digest, slug, visible
+from ..text import digest, listed, slug, visible
+from .inputs import AuditError
 from .report import CLEAN, LETTERS, RuleRow
 from .severity import CONFORMANCE_ONLY, SECURITY_SEVERITY, SEVERITIES
+from .tally import FAILED, FINE, UNSUPPORTED, WARNED, fine_words, tally
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,9 +54,9 @@ NO_RULE = RuleRow(
 """Stands for the rule where none is known, since services want every result to have one."""
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://in-toto.io/attestation/test-result/v0.1"
-PASSED = frozenset(LETTERS[kind] for kind in ("pass", "choice"))
-WARNED = frozenset(LETTERS[kind] for kind in ("late-reject", "not-strict", "unsupported"))
-FAILED = frozenset(LETTERS[kind] for kind in FAILING - {"harness-error"})
+_LISTS = tuple(frozenset(LETTERS[kind] for kind in kinds) for kinds in (FINE, WARNED | {UNSUPPORTED}, FAILED))
+"""Letters of the cases in the three lists of a statement. Its format has no list for what is no success and
+no fault either: what is unsupported is warned of."""
 COLORS = {
     "conformant": "brightgreen",
     "wrong files": "orange",
@@ -63,6 +64,7 @@ COLORS = {
     "late": "yellow",
     "strict": "yellow",
     "lenient": "orange",
+    "misses": "orange",
     "deviating": "yellow",
     "inconsistent": "orange",
     "wrong content": "red",
@@ -194,35 +196,38 @@ def _location(finding: Finding, files: dict[str, Json]) -> Json:
     return location
 
 
-def statements(report: Report, artifacts: dict[str, str] | None = None) -> dict[str, dict[str, Any]]:
+def statements(report: Report, artifacts: dict[str, str]) -> dict[str, dict[str, Any]]:
     """Return an in-toto statement per implementation by label.
 
     Test names are case ids; cases that were not run, not asked or lost to the adapter are in no list, and a
-    run that lacks any of those due is at best WARNED. A report for published pages names no cases.
+    run that lacks any of those due is at best WARNED. A report for published pages names no cases. The
+    numbers are those of every other form of the report.
 
     Args:
         report: the report.
-        artifacts: label -> SHA-256 of what was tested. Without one the subject has the digest of its name and
-            version, which identifies it but proves nothing about its bytes, and says so.
+        artifacts: label -> SHA-256 of what was tested.
+
+    Raises:
+        AuditError: of an implementation nobody says which bytes were tested, so that there is no subject.
     """
-    known = artifacts or {}
+    lost = [who.label for who in report.implementations if who.label not in artifacts]
+    if lost:
+        raise AuditError(
+            f"--intoto: a statement is about bytes, and none are given for {visible(listed(lost, 4), 300)}; "
+            "give what was tested: --artifact SELECTOR=FILE"
+        )
     return {
-        who.label: _statement(report, i, known.get(who.label)) for i, who in enumerate(report.implementations)
+        who.label: _statement(report, i, artifacts[who.label]) for i, who in enumerate(report.implementations)
     }
 
 
-def _statement(report: Report, index: int, artifact: str | None) -> dict[str, Any]:
+def _statement(report: Report, index: int, artifact: str) -> dict[str, Any]:
     who = report.implementations[index]
-    subject: dict[str, Any] = {"name": f"{who.name}@{who.version}", "digest": {"sha256": artifact}}
-    if artifact is None:
-        identity = {"name": who.name, "selector": who.selector, "version": who.version}
-        subject["digest"] = {"sha256": digest(identity)}
-        subject["annotations"] = {"digestOf": "name, selector and version; no artifact was hashed"}
     rows = [(row.case, row.verdicts[index]) for row in report.cases.rows]
-    lists = [[case for case, letter in rows if letter in letters] for letters in (PASSED, WARNED, FAILED)]
+    lists = [[case for case, letter in rows if letter in letters] for letters in _LISTS]
     return {
         "_type": STATEMENT,
-        "subject": [subject],
+        "subject": [{"name": f"{who.name}@{who.version}", "digest": {"sha256": artifact}}],
         "predicateType": PREDICATE,
         "predicate": {
             "result": _outcome(who),
@@ -235,10 +240,11 @@ def _statement(report: Report, index: int, artifact: str | None) -> dict[str, An
 
 
 def _outcome(who: Implementation) -> str:
-    counts = who.counts
-    if who.contradictions or any(counts.get(kind) for kind in FAILING - {"harness-error"}):
+    told = tally(who)
+    if who.contradictions or told.failed:
         return "FAILED"
-    clean = who.word == CLEAN and who.ended == "complete" and not counts.get("not-strict")
+    # What is unsupported is no success, but an implementation that declares what it lacks may be in order.
+    clean = who.word == CLEAN and who.ended == "complete" and not told.warned
     return "PASSED" if clean else "WARNED"
 
 
@@ -249,10 +255,20 @@ def _configuration(report: Report, who: Implementation) -> list[dict[str, Any]]:
         "steps": who.steps,
         "suite": who.suite,
     }
+    told = tally(who)
+    numbers = {
+        "due": told.due,
+        fine_words(report): told.fine,
+        "unsupported": told.unsupported,
+        "warned": told.warned,
+        "failed": told.failed,
+        "lost": told.lost,
+        "notRun": told.not_run,
+    }
     corpus = {
         "name": "corpus.json",
         "digest": {"sha256": who.corpus},
-        "annotations": {"version": report.corpus.version, "due": who.due, "notRun": who.not_run},
+        "annotations": {"version": report.corpus.version, **numbers},
     }
     rules = {"name": "rules.toml+choices.toml", "digest": {"sha256": report.rule_book.sha256}}
     chosen = {"name": "settings", "digest": {"sha256": digest(settings)}, "annotations": settings}
@@ -260,17 +276,18 @@ def _configuration(report: Report, who: Implementation) -> list[dict[str, Any]]:
 
 
 def badges(report: Report) -> dict[str, dict[str, Any]]:
-    """Return a badge per implementation by label: its word, the share of cases due, and what was not run."""
-    return {who.label: _badge(who) for who in report.implementations}
+    """Return a badge per implementation by label: its word, cases due without a fault, what was not run."""
+    return {who.label: _badge(report, who) for who in report.implementations}
 
 
-def _badge(who: Implementation) -> dict[str, Any]:
-    # Choices and lacking features are legitimate; only what was due and is right counts.
-    counts = who.counts
-    right = sum(counts.get(kind, 0) for kind in ("pass", "choice", "unsupported"))
-    message = f"{who.word} · {right:,}/{who.due:,}"
-    if who.not_run:
-        message += f" · {who.not_run:,} not run"
+def _badge(report: Report, who: Implementation) -> dict[str, Any]:
+    told = tally(who)
+    message = f"{who.word} · {told.fine:,}/{told.due:,}"
+    if report.public and who.word != fine_words(report):
+        # What is counted is no pass there: the number says what it is.
+        message += f" {fine_words(report)}"
+    if told.not_run:
+        message += f" · {told.not_run:,} not run"
     return {
         "schemaVersion": 1,
         "label": f"safetensors conformance: {visible(who.label, 60)}",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from safetensors_corpus.judging.verdicts import fails, kind_of
 from safetensors_reference import rule_book
 from safetensors_reference.rules.cwe import CWE_NAMES, CWE_OF_CODE
+from safetensors_reference.rules.faults import shorten
 
 from ..case_evidence import (
     Evidence,
@@ -28,7 +29,7 @@ from ..case_evidence import (
 )
 from ..fuzz_finding import Weakness
 from ..recommendations import NOT_KNOWN, recommendation
-from ..record.run import row_failures
+from ..record.run import MAX_VERSION, row_failures
 from ..text import digest, slug, stable
 from .disclosure import OWN, references_of
 from .report import EvidenceRow, Finding, FuzzRow, Where
@@ -240,21 +241,19 @@ def find(
 
 
 def _add_run(groups: dict[Key, _Group], label: str, record: RunRecord) -> None:
-    who, book = record.implementation, rule_book()
+    book = rule_book()
 
     def add(rule: str, verdict: str, rows: Sequence[Row]) -> None:
         # A record of another corpus may name rules that this rule book does not have.
         if rule in book.rules and rows:
-            fresh = _Group(
-                str(who.get("selector") or who["name"]), who["name"], who["version"], record.header["profile"]
-            )
+            fresh = _Group(record.selector, record.name, record.version, record.header["profile"])
             fresh.device = record.header.get("device") or ""
             groups.setdefault((label, rule, verdict), fresh).rows.extend(rows)
 
     for row in record.results:
         for failed in row_failures(row):
             if fails(failed["verdict"], strict=True):
-                charged = {**row, "verdict": failed["verdict"], "detail": failed["detail"]}
+                charged = {**row, **{key: failed[key] for key in ("verdict", "property", "detail")}}
                 add(failed["rule"], kind_of(failed["verdict"]), [charged])
     for said in record.choices:
         choice = book.choices.get(said["choice"])
@@ -267,11 +266,11 @@ def _add_run(groups: dict[Key, _Group], label: str, record: RunRecord) -> None:
 def _add_fuzz(
     groups: dict[Key, _Group], runs: Sequence[tuple[str, RunRecord]], fuzz: Sequence[FuzzFinding]
 ) -> None:
-    ran = {(r.implementation.get("selector", ""), r.implementation["version"]): label for label, r in runs}
+    ran = {(r.selector, r.version): label for label, r in runs}
     for item in sorted(fuzz, key=lambda f: (f.slug, f.digest)):
         document = item.document
         for selector in sorted(document.got):
-            version = document.versions.get(selector, "unknown")
+            version = shorten(document.versions.get(selector, "unknown"), MAX_VERSION)
             alone = selector if version == "unknown" else f"{selector} {version}"
             name = selector.partition("==")[0]
             name = name if name.startswith(("py:", "cmd:", "exit:")) else name.partition(":")[0]
@@ -332,7 +331,7 @@ def _finding(
         evidence=shown.document(manifest),
         fingerprint=shown.digest,
         reproducer=_reproducer(group, shown),
-        recommendation=recommendation(shown.outcome, shown.seen.code, rule_id),
+        recommendation=recommendation(shown.outcome, shown.seen.code, rule_id, shown.row.get("property", "")),
         references=references_of(group.name, group.version, cases, manifest, known),
         expected_failure=bool(group.rows) and all(r.get("expected_failure", False) for r in group.rows),
         own=group.name == OWN,

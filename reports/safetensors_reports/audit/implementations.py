@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 from safetensors_corpus.judging.verdicts import fails, kind_of
 from safetensors_reference import rule_book
@@ -17,6 +18,7 @@ from ..text import stable
 from .disclosure import OWN
 from .report import (
     CLEAN,
+    MISSES,
     NOT_TOLD,
     UNKNOWN,
     WORDS,
@@ -53,6 +55,8 @@ def implementation(
     """Return who was tested, how far the run got and what it counted, *not run* and *not asked* apart.
 
     Published pages name only those expected failures that have a public report, and no problems of the run.
+    Of other people's software they do not count what passed, nor promises of a device that hold: cases
+    without a fault are all the others (``tally``), those that are held back among them.
 
     Args:
         label: of the implementation within the report.
@@ -63,16 +67,20 @@ def implementation(
         public: whether it is for published pages.
     """
     who, header = record.implementation, record.header
+    withheld = public and who["name"] != OWN
     counts = record.counts()
     contradictions = record.inconsistent_choices()
     expected = _expected(record, known)
     if public:
         expected = [row for row in expected if row.issue.startswith("https://")]
+    if withheld:
+        expected = [_shown(row) for row in expected]
+        counts.pop("pass", None)
     return Implementation(
         label=label,
-        selector=str(who.get("selector", who["name"])),
-        name=who["name"],
-        version=who["version"],
+        selector=record.selector,
+        name=record.name,
+        version=record.version,
         language=who.get("language") or "unknown",
         steps=list(who.get("steps", [])),
         lacks=sorted(set(who.get("lacks", []))),
@@ -93,7 +101,7 @@ def implementation(
         expected_failures=expected,
         expected_failing=record.expected_failures,
         problems=[] if public else [stable(text, 300) for text in record.problems[:MAX_PROBLEMS]],
-        device=_device(record),
+        device=UNSET if withheld else _device(record),
         causes=_causes(label, record, manifest, found, public=public),
     )
 
@@ -135,7 +143,8 @@ def _word(
     counts = {**counts, **_set_apart(record, counts)}
     for kind, word in WORDS.items():
         if counts.get(kind) or (kind == "choice-inconsistent" and contradictions):
-            return word
+            checks = record.implementation.get("kind") in ("validator", "scanner")
+            return MISSES if checks and kind == "wrong-accept" else word
     # Not run, or lost to the adapter, is never shown as passed.
     if record.not_run or counts.get("harness-error") or record.truncated or not record.cases:
         return UNKNOWN
@@ -176,6 +185,14 @@ def _expected(record: RunRecord, known: Sequence[Known]) -> list[ExpectedRow]:
             )
         )
     return out
+
+
+def _shown(row: ExpectedRow) -> ExpectedRow:
+    """Return an expected failure of published pages: that it fails, or nothing.
+
+    What fails no longer may have passed, or ended in a way that is held back.
+    """
+    return row if row.state == "fails" else replace(row, state="no verdict", verdict=None)
 
 
 def _causes(

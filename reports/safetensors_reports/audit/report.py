@@ -52,9 +52,11 @@ WORDS = {
     "late-reject": "late",
 }
 """Worst verdict -> the word for an implementation. See ``implementations``."""
+MISSES = "misses"
+"""Word for a scanner or validator that lets pass what is forbidden: it loads nothing."""
 CLEAN, NOT_TOLD, UNKNOWN = "conformant", "no fault shown", "not fully known"
 """Words without a bad verdict. Published pages hold some back, and so call nobody else *conformant*."""
-ORDER = (*WORDS.values(), UNKNOWN, NOT_TOLD, CLEAN)
+ORDER = (*WORDS.values(), MISSES, UNKNOWN, NOT_TOLD, CLEAN)
 """All words, the worst first."""
 
 
@@ -121,7 +123,7 @@ class ExpectedRow(Struct):
     """An expected failure.
 
     Attributes:
-        state: What became of the entry.
+        state: What became of the entry; published reports of other people's software do not tell what passes.
         issue: Address, or 'unreported', or empty.
     """
 
@@ -186,6 +188,59 @@ class CauseRow(Struct):
     redacted: bool
 
 
+ROLES = ("reader", "lister", "checker", "writer", "index", "device")
+"""What a program can be, each with a table of its own: it hands out tensors, lists headers, checks files,
+writes them, loads through an index, loads onto a device."""
+Failed = dict[Literal["text", "official", "ours"], dict[Kind, Positive]]
+"""What a rule rests on -> worst verdict -> cases that fail by such a rule."""
+
+
+class CellRow(Struct):
+    """Cases about an area of rules, in one role.
+
+    Attributes:
+        area: First letters of its rules.
+        asked: Cases that are about it, as one of several things or the only one.
+    """
+
+    area: str
+    asked: Count
+    failed: Failed
+
+
+class AnswerRow(Struct):
+    """What happened with one sort of input, such as files with a tensor name twice.
+
+    Attributes:
+        asked: Cases of that sort.
+        note: What it does with such inputs, where that is public: keeps the last.
+    """
+
+    question: str
+    asked: Count
+    failed: Failed
+    note: str = ""
+
+
+class RoleRow(Struct):
+    """What one role of an implementation showed.
+
+    Attributes:
+        asked: Cases that a full run has in this role. Where published reports hold cases back, they are
+            among these, and among those without a fault shown.
+        failed: Cases that fail in an area that the implementation claims.
+        unclaimed: Areas of rules that it does not claim. What fails there stands in no cell.
+        cells: The areas that it is asked about.
+    """
+
+    role: Annotated[str, _one_of(ROLES)]
+    asked: Count
+    failed: Failed
+    unclaimed: list[str]
+    cells: list[CellRow]
+    answers: list[AnswerRow]
+
+
 class Implementation(Struct, kw_only=True):
     """Who was tested, how far the run got and what it counted.
 
@@ -198,15 +253,23 @@ class Implementation(Struct, kw_only=True):
             instead of conformant there, and never 'unsafe'.
         due: Cases that a full run of this implementation has.
         cases: Cases with a verdict.
-        counts: Cases per kind of verdict, the worst step of each case.
+        counts: Cases per kind of verdict, the worst step of each case. Published reports leave out for other
+            people's software what passed or took an option: of all cases that no count has no fault is shown,
+            whether they passed or are held back.
         contradictions: Choices whose cases contradict each other.
-        not_run: Cases that are due and have no verdict; never counted as passed.
+        not_run: Cases that are due and have no verdict; never counted as passed. None in published reports of
+            other people's software, which are made of whole runs alone.
         not_asked: Reason -> cases of the corpus that are not due: heavy, or a kind or area that the
             implementation does not have.
         expected_failing: Cases that fail as the baseline says, whether or not they are named here.
         problems: What the run said kept it from telling; none on published pages.
-        device: Missing where the run had none.
+        device: Missing where the run had none, and in published reports of other people's software.
         causes: The worst first; missing in reports of older versions.
+        kind: What its descriptor calls it; empty for one of which there is none.
+        title: What its makers call it, or empty.
+        homepage: Address, or empty.
+        issues: Address of its tracker, or empty.
+        roles: Missing in reports of older versions.
     """
 
     label: str
@@ -235,6 +298,11 @@ class Implementation(Struct, kw_only=True):
     problems: list[str]
     device: DeviceRow | UnsetType = UNSET
     causes: list[CauseRow] = []
+    kind: str = ""
+    title: str = ""
+    homepage: str = ""
+    issues: str = ""
+    roles: list[RoleRow] = []
 
 
 class Scales(Struct):
@@ -505,15 +573,19 @@ class Costly(Struct):
 
 
 class RunRow(Struct):
-    """When and where a run was, and what its cases cost."""
+    """When and where a run was, and what its cases cost; published reports tell the day and no cost.
+
+    Attributes:
+        started: UTC, RFC 3339; the day alone in published reports.
+    """
 
     implementation: str
     started: str | None
-    duration_s: float | None
     platform: str | None
     python: str | None
-    slowest: list[Costly]
-    hungriest: list[Costly]
+    duration_s: float | UnsetType | None = UNSET
+    slowest: list[Costly] | UnsetType = UNSET
+    hungriest: list[Costly] | UnsetType = UNSET
 
 
 class RunPart(Struct):
@@ -529,7 +601,8 @@ class Report(Struct, kw_only=True):
     Attributes:
         schema: Version of this format; raised when a reader of reports must follow.
         public: Made for published pages: failures of other people's software that are not public carry
-            verdict and rule only.
+            verdict and rule only, and nothing changes with crashes, hangs and endless memory that are not
+            public. Beside other projects those that are public are not told either.
         findings: Worst first.
         inputs: SHA-256 -> the bytes of an input that the evidence of a finding names.
         rules: The rules that findings name.

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 SEVERITIES: dict[str, str] = {
     "critical": "memory is violated: the process dies by a memory fault outside any mapped file",
     "high": "the process crashes, time or memory has no bound, or content is told that is not the file's",
-    "medium": "a file is accepted that other readers read differently or that reaches outside its bounds, or "
-    "a file is written that does not say what was given",
+    "medium": "a file is accepted that other readers read differently or that reaches outside its bounds, a "
+    "file is written that does not say what was given, or an exception passes the handlers of its callers",
     "low": "a broken rule is accepted without another reading, noticed late, or a valid file is refused",
     "informational": "a recommendation is missed",
 }
@@ -37,6 +37,7 @@ OUTCOMES: dict[str, str] = {
     "crash": "crashes on",
     "resources": "spends time or memory without bound on",
     "content": "reports other content than is in",
+    "panic": "raises an exception that except Exception misses (the process lives) on",
     "accept": "accepts",
     "late": "refuses only at reading, not at opening,",
     "reject": "refuses",
@@ -60,7 +61,14 @@ SECURITY_SEVERITY: dict[str, float] = {
 _CONSEQUENT = frozenset({22, 125, 130, 131, 190, 191, 436, 502, 787, 908})
 _CRASHING = frozenset({125, 130, 131, 190, 191, 674, 770, 787, 789, 1284, 1285})
 """Weaknesses by which a process can die."""
-_DEFAULT_WEAKNESSES = {"memory": (125,), "crash": (248,), "content": (436,), "accept": (20,), "late": (20,)}
+_DEFAULT_WEAKNESSES = {
+    "memory": (125,),
+    "crash": (248,),
+    "panic": (248,),
+    "content": (436,),
+    "accept": (20,),
+    "late": (20,),
+}
 """Class of outcome -> CWE numbers where the fault has none."""
 _BETWEEN = {"lifecycle": 367, "concurrent": 362}
 """Step -> CWE number of what goes wrong between two moments, or two readers."""
@@ -73,13 +81,20 @@ _MEMORY_FAULTS = ("SIGSEGV",)
 """Not SIGBUS: that is how a mapped file ends which became shorter, and no foreign byte is read by it."""
 
 
+PANIC = "PanicException"
+"""What libraries in Rust raise in Python when they panic. It is no ``Exception``, so that handlers of those
+miss it; the process lives and can go on, which one that died cannot. Runs count both as crashes."""
+
+
 def outcome_class(row: Row) -> str:
     """Return the class of outcome (a key of ``OUTCOMES``) of one failing result of a record."""
     kind, effect = kind_of(row["verdict"]), effect_of(row["verdict"])
     if kind == "unsafe":
         if row["outcome"] == "crash":
-            fault = any(name in str(row.get("message", "")) for name in _MEMORY_FAULTS)
-            return "memory" if fault else "crash"
+            message = str(row.get("message") or "")
+            if row.get("exception") or PANIC in message:
+                return "panic"
+            return "memory" if any(name in message for name in _MEMORY_FAULTS) else "crash"
         # A reader that accepts or refuses and is unsafe nevertheless has left its budget.
         return "resources"
     if effect in ("content", "accept", "reject", "cost", "exception"):
@@ -101,6 +116,8 @@ def severity(outcome: str, step: str, weaknesses: Collection[int]) -> str:
         return "high"
     if outcome == "content":
         return "medium" if step in ("write", "sharded") else "high"
+    if outcome == "panic":
+        return "medium"
     if outcome == "accept":
         return "medium" if _CONSEQUENT.intersection(weaknesses) else "low"
     return "informational" if outcome == "strictness" else "low"
@@ -126,7 +143,7 @@ def weaknesses_of(outcome: str, row: Row, of_fault: Sequence[int]) -> tuple[int,
     if outcome == "resources":
         own = (400,) if row["outcome"] == "hang" or row["outcome"] not in _RESOURCES else (770, 400)
         return tuple(dict.fromkeys((*own, *of_fault)))
-    if outcome in ("memory", "crash"):
+    if outcome in ("memory", "crash", "panic"):
         # That a file could also have been misread is not why a process died.
         of_fault = [n for n in of_fault if n in _CRASHING]
     if row["step"] in _BETWEEN:

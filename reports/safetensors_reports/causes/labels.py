@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from safetensors_corpus.judging.written_folder import MEANINGS
 from safetensors_reference import rule_book
 
+from ..audit.severity import outcome_class
 from ..case_evidence import case_codes
-from ..recommendations import OF_AREA, OF_CODE, OF_OUTCOME
+from ..recommendations import OF_CODE, OF_OUTCOME, OF_PROPERTY, of_rule
 from ..record.device_checks import CHECKS
 from ..record.summary import feature_name
 from ..text import listed, visible
@@ -20,6 +21,7 @@ from .group import OF_TEXT
 if TYPE_CHECKING:
     from safetensors_corpus import Case
 
+    from ..record.run import Row
     from .group import Group
 
 MAX_NAMED = 6
@@ -28,6 +30,7 @@ MAX_TEXT = 200
 """Characters of one text of a cause."""
 
 _ENDS = {"crash": "crashes", "hang": "hangs", "exhausted": "runs out of memory"}
+_PANICS = "raises an exception that except Exception misses"
 _REFUSES = {
     "file": "refuses valid files",
     "write": "refuses to write what can be written",
@@ -53,6 +56,7 @@ _PARTS = {
     "reported": "reports tensors that the file does not have",
     "twice": "reports a tensor twice",
     "metadata": "leaves out or changes metadata of the file",
+    "escapes": "hands out names or metadata with their escapes as they are spelled in the header",
     "nbytes": "reports other sizes in bytes than the file says",
     "shape": "reports other shapes than the file says",
     "content": "reports other content than the file holds",
@@ -65,24 +69,13 @@ _MEND = {
     "wrapped": "Hold dimensions in 64 bits on the whole way to the caller, or refuse those that do not fit.",
     "rounded": "Read integers of the header as integers, not as doubles, or refuse those above 2^53.",
     "dtype": "Report the dtype of the file, or declare that the reader lacks it and refuse it.",
+    "escapes": "Resolve the escapes of JSON strings (HDR-15) before a name or a text is handed out.",
     "metadata": "Hand out every key and value of the metadata as it stands in the file.",
     "mapped": "Copy what is read, or hold what was read against the size of the file: a mapped file that "
     "becomes shorter ends the process.",
     "every": "Look at the adapter first: what befalls nearly every valid input is seldom the reader's.",
     "harness": "Mend the adapter or what it needs; nothing is known about the implementation there.",
-    "exception": "Raise only the documented types, and wrap what others raise.",
-    "valid": "Let tests read every file that is written back with a strict reader.",
     INPUT: "Open files for reading only, and leave what stands at their path alone.",
-    "target-unchanged": "Write to a new file and rename it when it is complete.",
-    "one-file": "Remove the new file when a save fails.",
-    "keeps-mode": "Give the new file the permissions that an ordinary one would have.",
-    "keeps-link": "Resolve a symbolic link before the new file is renamed to it.",
-    "deterministic": "Write keys in one order, whatever order a map has them in.",
-    "idempotent": "Write what was read, in the order in which it was read.",
-    "header-padded": "Pad the header with spaces to a multiple of eight bytes.",
-    "aligned": "Begin every tensor at a multiple of its element size.",
-    "compact-json": "Write the header without spaces between tokens.",
-    "no-foreign-bytes": "Write the elements of each tensor and no memory beside them.",
 }
 
 
@@ -104,7 +97,8 @@ def _what(group: Group, cases: Mapping[str, Case]) -> str:
         case "property":
             return _writes(parts, title)
         case "end":
-            return f"{_ENDS[parts[1]]}: {_titles(group, 1)}"
+            lives = outcome_class(_ends(group)) == "panic"
+            return f"{_PANICS if lives else _ENDS[parts[1]]}: {_titles(group, 1)}"
         case "cost":
             return f"spends more than a budget of time or memory: {title}"
         case "check":
@@ -114,6 +108,12 @@ def _what(group: Group, cases: Mapping[str, Case]) -> str:
         case "exception":
             return f"refuses with an exception that it does not document: {parts[0] or 'of no known type'}"
     return "the adapter failed"
+
+
+def _ends(group: Group) -> Row:
+    """Return the row of a group that ended worst; one that a process survives only where all are such."""
+    dead = (f.row for f in group.failures if outcome_class(f.row) != "panic")
+    return next(dead, group.failures[0].row)
 
 
 def _titles(group: Group, limit: int = 2) -> str:
@@ -193,33 +193,27 @@ def _codes(group: Group, cases: Mapping[str, Case]) -> str:
 def mend_of(group: Group) -> str:
     """Return what to do about it in one sentence, empty where that is not known."""
     aspect, *parts = group.key
-    area = OF_AREA.get(group.rules[0][:3], "") if group.rules else ""
+    of_charged = of_rule(group.rules[0]) if group.rules else ""
     if group.every:
         return _MEND["every"]
     match aspect:
         case "accept":
-            return OF_CODE.get(parts[0], area)
+            return OF_CODE.get(parts[0], of_charged)
         case "reject":
             if group.dtypes:
                 return f"If they are not supported, declare it: lacks = {_lacks(group.dtypes)}"
             return OF_OUTCOME["reject"]
         case "content":
             how = parts[2] if len(parts) > 2 else ""
-            return _MEND.get(how) or _MEND.get(parts[1]) or area
+            return _MEND.get(how) or _MEND.get(parts[1]) or of_charged
         case "property":
-            return _MEND.get(parts[0]) or area
+            return _MEND.get(parts[0]) or OF_PROPERTY.get(parts[0]) or of_charged
         case "end":
-            if "SIGBUS" in group.said:
-                return _MEND["mapped"]
-            memory = "SIGSEGV" in group.said
-            return OF_OUTCOME["memory" if memory else "crash" if parts[1] == "crash" else "resources"]
+            # Not by the class of outcome alone: how a mapped file ends that became shorter is told apart.
+            return _MEND["mapped"] if "SIGBUS" in group.said else OF_OUTCOME[outcome_class(_ends(group))]
         case "cost":
             return OF_OUTCOME["resources"]
-        case "late":
-            return OF_OUTCOME["late"]
-        case "harness" | "exception":
-            return _MEND[aspect]
-    return ""
+    return _MEND.get(aspect) or OF_OUTCOME.get(aspect, "")
 
 
 def _lacks(names: Sequence[str]) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from safetensors_corpus.judging.verdicts import STRICT_FAILING
 
-from ..audit.report import LETTERS, ORDER, AreaCells, CaseRow, Implementation, RuleCells
-from .labels import FAILING_LETTERS, KIND_OF, blank
+from ..audit.report import LETTERS, AreaCells, CaseRow, Implementation, RuleCells
+from .labels import FAILING_LETTERS, KIND_OF
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +61,8 @@ def areas(report: Report) -> list[Area]:
     for case in report.cases.rows:
         cases.setdefault(case.rule, []).append(case)
     out = []
-    for row in report.matrix:
+    for whole in report.matrix:
+        row = _claimed(whole, report.implementations)
         rules = sorted(row.rules, key=_badness)
         failed, others = [], 0
         for rule in rules:
@@ -73,21 +76,49 @@ def areas(report: Report) -> list[Area]:
     return sorted(out, key=lambda area: _badness(area.row))
 
 
-def standing(report: Report) -> list[tuple[Implementation, list[tuple[str, int, int]]]]:
-    """Return per implementation the worst verdict, the cases known and all cases of every area in order.
+def _claimed(row: AreaCells, whos: Sequence[Implementation]) -> AreaCells:
+    """Return an area without what those showed who do not claim to judge it."""
+    claims = [all(row.area not in role.unclaimed for role in who.roles) for who in whos]
+    if all(claims):
+        return row
 
-    The worst implementations come first, by the word for them and then by what they fail.
+    def kept(worst: Sequence[str | None]) -> list[str | None]:
+        return [kind if claimed else None for kind, claimed in zip(worst, claims, strict=True)]
+
+    rules = [replace(rule, worst=kept(rule.worst)) for rule in row.rules]
+    return replace(row, worst=kept(row.worst), rules=rules)
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A rule that somebody breaks, and who: against the written text, or where that is silent."""
+
+    rule: RuleCells
+    against: list[str]
+    silent: list[str]
+
+
+def broken(report: Report) -> list[tuple[AreaCells, list[Broken]]]:
+    """Return the areas with the rules that somebody breaks, as they stand in the rule book.
+
+    Nobody is named for a rule of an area that he does not claim to judge, or for what is unsafe.
     """
     out = []
-    for i, who in enumerate(report.implementations):
-        cells = [(row.worst[i] or blank(row.cases, who), row.known[i], row.cases) for row in report.matrix]
-        out.append((who, cells))
-    return sorted(out, key=lambda pair: (ORDER.index(pair[0].word), -wrong(pair[0]), pair[0].label))
-
-
-def wrong(who: Implementation) -> int:
-    """Return how many cases of an implementation fail, under the strictest reading."""
-    return sum(who.counts.get(kind, 0) for kind in STRICT_FAILING)
+    for area in report.matrix:
+        claims = [
+            all(area.area not in role.unclaimed for role in who.roles) for who in report.implementations
+        ]
+        rows = []
+        for rule in area.rules:
+            named: dict[bool, list[str]] = {True: [], False: []}
+            for who, kind, claimed in zip(report.implementations, rule.worst, claims, strict=True):
+                if claimed and kind in STRICT_FAILING - {"unsafe", "harness-error"}:
+                    named[kind in ("wrong-content", "wrong-accept", "wrong-reject")].append(who.label)
+            if any(named.values()):
+                rows.append(Broken(rule, named[True], named[False]))
+        if rows:
+            out.append((area, rows))
+    return out
 
 
 def _badness(row: AreaCells | RuleCells) -> tuple[int, int]:

@@ -16,19 +16,25 @@ from safetensors_corpus.field_bugs import reference_url
 from safetensors_corpus.judging.verdicts import kind_of
 
 from ..audit.delta import Delta, baseline_delta, report_delta
+from ..audit.disclosure import OWN
 from ..audit.report import LETTERS
+from ..audit.tally import FINE, HELD, fine_words, sentence, tally
 from ..drawing.canvas import STYLE
+from ..history.releases import MAX_NAMED, TURNS
 from ..record.device_checks import CHECKS
 from ..text import listed, plural, visible
 from . import coverage as support
 from . import findings as found
 from . import labels as words
 from .agreement import agreement
+from .cards import Card, card
+from .comparison import tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ..audit.report import CauseRow, ChoiceText, Costly, ExpectedRow, Implementation, Report, Where
+    from ..history.releases import Passage
 
 _UNDECIDED = {"pass": "no answer that tells", "choice-inconsistent": "contradicts itself"}
 """Verdict on a choice without an option -> words."""
@@ -119,7 +125,7 @@ def costly(
     rows = [
         (run.implementation, row, getattr(row, measure))
         for run in report.run.runs
-        for row in (run.slowest if part == "slowest" else run.hungriest)
+        for row in (run.slowest if part == "slowest" else run.hungriest) or ()
     ]
     return sorted(rows, key=lambda r: (-r[2], r[1].case, r[0]))[:MAX_COSTLY]
 
@@ -152,7 +158,7 @@ def report_html(
     previous: Report | None = None,
     *,
     home: str = "",
-    places: Mapping[str, str] | None = None,
+    dispute: str = "",
 ) -> str:
     """Return the page of a report, a pure function of it.
 
@@ -160,23 +166,29 @@ def report_html(
         report: the report.
         previous: an older one to tell changes from; without one the baselines serve.
         home: address of the page that compares all reports; empty for none.
-        places: label of an implementation -> address of its own page.
+        dispute: address of where to disagree; empty for none.
     """
     blocks = found.blocks(report)
+    # What is told by verdict and rule alone stands among the causes, but for what fuzzing alone has found.
+    told = [b for b in blocks if b.shown or not report.public or not all(m.case_count for m in b.members)]
     template = _environment().get_template("page.html")
     return template.render(
         report=report,
         home=home,
-        places=places or {},
+        dispute=dispute,
         whos=report.implementations,
         many=len(report.implementations) > 1,
         numbers={who.label: str(i) for i, who in enumerate(report.implementations)},
         title=_title(report),
-        standing=support.standing(report),
+        cards=[card(report, who) for who in report.implementations],
+        tables=tables(report),
         areas=support.areas(report),
-        blocks=blocks,
+        blocks=told,
+        held=sum(len(block.members) for block in blocks) - sum(len(block.members) for block in told),
         causes=causes(report),
-        levels=list(found.by_severity(blocks)),
+        fine=fine_words(report),
+        columns=_columns(report),
+        levels=list(found.by_severity(told)),
         grid=found.grid(report),
         agreement=agreement(report),
         choices=choices(report),
@@ -189,9 +201,79 @@ def report_html(
     )
 
 
+def comparison_html(report: Report, places: Mapping[str, str], sentences: Sequence[str], dispute: str) -> str:
+    """Return the page that compares the implementations of a report, a pure function of it.
+
+    Args:
+        report: the report.
+        places: label of an implementation -> address of its own page.
+        sentences: what the comparison says, in words.
+        dispute: address of where to disagree; empty for none.
+    """
+    return (
+        _environment()
+        .get_template("comparison.html")
+        .render(
+            report=report,
+            places=places,
+            sentences=sentences,
+            dispute=dispute,
+            whos=report.implementations,
+            many=len(report.implementations) > 1,
+            tables=tables(report, places),
+            broken=support.broken(report),
+            agreement=agreement(report),
+            **_assets(),
+        )
+    )
+
+
+def comparison_markup(report: Report, places: Mapping[str, str], dispute: str = "") -> Markup:
+    """Return the tables of a comparison, with cards where there is no room for them, to stand in any page.
+
+    ``compare_css`` is their style.
+    """
+    text = (
+        _environment().get_template("_comparison.html").render(tables=tables(report, places), dispute=dispute)
+    )
+    return Markup(text)  # noqa: S704 - made by a template that escapes
+
+
+def card_markup(shown: Card, place: str = "", dispute: str = "") -> Markup:
+    """Return a card to stand in any page; ``compare_css`` is its style.
+
+    Args:
+        shown: what ``cards.card`` returned.
+        place: address of the program's own report; empty for none.
+        dispute: address of where to disagree; empty for none.
+    """
+    template = _environment().from_string(
+        '{% import "_card.html" as c with context %}{{ c.whole(card, place, dispute) }}'
+    )
+    return Markup(template.render(card=shown, place=place, dispute=dispute))  # noqa: S704 - escaped as above
+
+
+def release_changes(passage: Passage) -> Markup:
+    """Return what one release changed, to stand in any page; ``history.releases`` finds passages."""
+    template = _environment().get_template("_passage.html")
+    return Markup(template.render(passage=passage, TURNS=TURNS, NAMED=MAX_NAMED))  # noqa: S704 - escaped
+
+
+def compare_css() -> str:
+    """Return the style of cards and comparisons; its variables and classes are its own."""
+    return _asset("compare.css")
+
+
 def _title(report: Report) -> str:
     labels = [who.label for who in report.implementations]
     return labels[0] if len(labels) == 1 else f"{len(labels):,} implementations of safetensors"
+
+
+def _columns(report: Report) -> list[tuple[str, str]]:
+    """Return kinds of verdict with the heads of their columns; public ones count what passed as one."""
+    seen = {kind for who in report.implementations for kind in who.counts}
+    reported = {"unsafe"} - seen if report.public else set()
+    return [(k, head) for k, head in words.COLUMNS if not report.public or k not in FINE | reported]
 
 
 def _asset(name: str) -> str:
@@ -203,7 +285,7 @@ def _assets() -> dict[str, Any]:
     # The page allows this script and nothing else to run, so that no text of a file can become one.
     allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
     return {
-        "css": Markup(_colours() + _asset("page.css") + STYLE),  # noqa: S704 - our own
+        "css": Markup(_colours() + _asset("page.css") + compare_css() + STYLE),  # noqa: S704 - our own
         "script": Markup(script),  # noqa: S704 - our own
         "allowed": allowed,
     }
@@ -246,8 +328,13 @@ def _environment() -> Environment:
         "PROMISES": CHECKS,
         "kind_of": kind_of,
         "reference_url": reference_url,
+        "HELD": HELD,
+        "tally": tally,
+        "numbers_told": sentence,
         "CASES": found.MAX_CASES,
         "case_words": found.case_words,
+        "listed": listed,
+        "OWN": OWN,
     }
     environment.filters |= {"n": "{:,}".format, "lines": _lines, "place": _place}
     return environment

@@ -18,7 +18,7 @@ _KINDS = {
     "harness-error": ("adapter failed", "adapter failed", "v-h"),
     "not-strict": ("not strict", "not strict", "v-n"),
     "unsupported": ("unsupported", "unsupported", "v-u"),
-    "choice": ("choice", "took an option", "v-o"),
+    "choice": ("choice", "one of several answers", "v-o"),
     "pass": ("pass", "pass", "v-p"),
     "not run": ("", "not run", "v-0"),
     "not asked": ("", "not asked", "v-0"),
@@ -43,6 +43,13 @@ NOT_ASKED = {
 }
 """Reason for cases that were not asked -> words."""
 
+DIFFICULTY = {
+    "low": "a file alone does it",
+    "medium": "takes a certain call",
+    "high": "takes a file that changes",
+}
+"""Difficulty of a finding -> what it takes to bring it about."""
+
 ENDED = {
     "complete": "complete",
     "partial": "partial: filtered or interrupted",
@@ -52,6 +59,7 @@ ENDED = {
 _WORDS = {
     "conformant": ("v-p", "Everything due was run, and nothing is wrong."),
     "lenient": ("v-a", "It accepts files that the format forbids."),
+    "misses": ("v-a", "It lets files pass that the format forbids."),
     "wrong files": ("v-i", "It writes files that do not hold what was given, or that break rules."),
     "unguarded": ("v-i", "It crashes, or reports other content, when a file changes while it is open."),
     "strict": ("v-r", "It refuses files that the format allows."),
@@ -61,7 +69,7 @@ _WORDS = {
     "wrong content": ("v-d", "It reports content that is not the file's."),
     "unsafe": ("v-c", "It crashes, hangs, or spends memory or time without bound."),
     "not fully known": ("v-h", "No failure was seen, but not everything due has a result."),
-    "no fault shown": ("v-0", "Nothing told here is wrong; crashes that nobody has reported are not told."),
+    "no fault shown": ("v-0", "No fault is told here; what is held back until it is public would not be."),
 }
 """Word for an implementation -> class of its cells, and what it means."""
 WORD_STYLE = {word: style for word, (style, _) in _WORDS.items()}
@@ -86,6 +94,130 @@ COLOURS = {
     "v-0": ("#ffffff", "#57606a", "#0d1117", "#9aa4af"),
 }
 """Class of a cell -> ground and text on a light page, then on a dark one."""
+
+
+ROLES = {
+    "reader": (
+        "Readers",
+        "They hand out tensors.",
+        "Open untrusted files with it?",
+    ),
+    "lister": (
+        "Header listers",
+        (
+            "They list names, shapes and dtypes and hand out no data. What they do not claim to look at, "
+            "such as whether ranges overlap, is blank and not held against them."
+        ),
+        "Trust what it lists of untrusted files?",
+    ),
+    "checker": (
+        "Scanners and validators",
+        "They say whether a file is sound. They load nothing: what they let through, they miss.",
+        "Rely on it alone to check untrusted files?",
+    ),
+    "writer": (
+        "Writers",
+        "They make files. A wrong file harms whoever reads it next.",
+        "Pass on the files that it writes?",
+    ),
+    "index": (
+        "Index loaders",
+        (
+            "They load models that are divided into shards. No written format describes the index, so that "
+            "nearly all that is judged here is our hardening."
+        ),
+        "Load untrusted sharded models with it?",
+    ),
+    "device": (
+        "Device loaders",
+        "They load tensors onto a GPU and were run on one.",
+        "Load untrusted files onto a device with it?",
+    ),
+}
+"""Role -> head of its table, what such programs do, and what a card asks."""
+
+ONE_OF = {
+    "reader": "a reader",
+    "lister": "a header lister",
+    "checker": "a scanner or validator",
+    "writer": "a writer",
+    "index": "an index loader",
+    "device": "a device loader",
+}
+"""Role -> one such program."""
+_READING = {
+    "unsafe": "crashes or hangs",
+    "wrong-content": "wrong values",
+    "wrong-accept": "accepts broken files",
+    "wrong-reject": "refuses valid files",
+}
+ROLE_WORDS = {
+    "reader": _READING,
+    "lister": _READING | {"wrong-content": "lists wrong values", "wrong-accept": "lists broken files"},
+    "checker": _READING | {"wrong-accept": "misses faults", "wrong-reject": "faults valid files"},
+    "writer": _READING
+    | {
+        "wrong-content": "writes wrong files",
+        "wrong-accept": "takes bad calls",
+        "wrong-reject": "refuses valid calls",
+    },
+    "index": _READING | {"wrong-accept": "loads broken indexes", "wrong-reject": "refuses valid indexes"},
+    "device": _READING,
+}
+"""Role -> worst verdict by the written text -> the word of a row."""
+KEEPS_TO_TEXT, NOTHING_SHOWN = "keeps to the text", "no fault shown"
+"""Words of a row that fails nothing by the written text, and of one that fails nothing."""
+BASES = {
+    "text": ("the written format", "against the text", NOTHING_SHOWN),
+    "official": ("the official library", "differs", "agrees"),
+    "ours": ("our hardening", "falls short", "as we ask"),
+}
+"""Basis -> what it is, the word of a row that fails by it (of the text, a word of ``ROLE_WORDS``) and of one
+that does not."""
+BASIS_TEXTS = {
+    "text": "What the format's documentation requires. Red is used here and nowhere else.",
+    "official": "Where the documentation is silent and the official library decides. To differ is no "
+    "mistake by the text.",
+    "ours": "Where neither says anything and we ask for more: limits, conventions of loaders, clean errors.",
+}
+
+_ASKS = {
+    "names": ("Two tensors of one name", "accept"),
+    "overlaps": ("Tensors that overlap", "accept"),
+    "holes": ("Holes between tensors", "accept"),
+    "trailing": ("Bytes behind the last tensor", "accept"),
+    "outside": ("Ranges outside of the file, or backwards", "accept"),
+    "sizes": ("Sizes that fit no shape and dtype", "accept"),
+    "dtypes": ("Unknown dtypes", "accept"),
+    "json": ("Headers that are not strict JSON", "accept"),
+    "shapes": ("Shapes that are no list of plain integers", "accept"),
+    "metadata": ("Metadata that is no map of texts", "accept"),
+    "keys": ("Metadata keys or fields given twice", "accept"),
+    "other": ("Other broken files", "accept"),
+    "values": ("Wrong values on valid files", "see"),
+    "refused": ("Valid files refused", "see"),
+    "late": ("Faults told only when data is read", "see"),
+    "changing": ("Files that change or are shared while open", "fail"),
+    "written": ("Wrong files written", "see"),
+    "calls": ("Calls that must be refused", "accept"),
+    "declined": ("Valid calls refused", "see"),
+    "paths": ("Shard names that leave the folder", "accept"),
+    "indexes": ("Other broken indexes", "accept"),
+}
+QUESTIONS = {name: words for name, (words, _) in _ASKS.items()}
+"""Question of a card -> its words."""
+ANSWERS = {
+    "accept": ("accepted", "none accepted"),
+    "see": ("", "none seen"),
+    "fail": ("fail", "none seen"),
+    "miss": ("missed", "none missed"),
+}
+
+
+def answer_words(question: str, role: str) -> tuple[str, str]:
+    """Return what is said of inputs that go wrong, and of none; a checker accepts nothing, it misses."""
+    sort = _ASKS.get(question, ("", "see"))[1]
+    return ANSWERS["miss" if role == "checker" and sort == "accept" else sort]
 
 
 def blank(cases: int, who: Implementation) -> str:

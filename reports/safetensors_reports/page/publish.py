@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
-from xml.sax.saxutils import escape
-
-from safetensors_corpus.judging.verdicts import STRICT_FAILING
 
 from ..audit.build import build_report
 from ..audit.disclosure import OWN
 from ..audit.inputs import REPORT, AuditError, load_report
-from ..audit.report import LETTERS, Report, report_text
-from ..drawing.canvas import fitted
+from ..audit.report import Report, report_text
+from ..history.comparable import comparable
+from ..history.directory import FILE, directory, directory_text
+from ..history.ledger import FOLDER, Ledger, Line, appended, lines_of
+from ..history.releases import history_page
 from ..templates import render
-from ..text import listed, slug, visible
-from .coverage import standing
-from .html import report_html
-from .labels import COLOURS, SHORT, STYLE, WORD_STYLE
+from ..text import file_slug, listed, plural, visible
+from .cards import DISPUTE
+from .comparison import RED, tables
+from .html import comparison_html, report_html
+from .picture import comparison_svg
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from safetensors_corpus import Manifest
@@ -29,17 +30,17 @@ if TYPE_CHECKING:
     from ..record.run import RunRecord
 
 JSON, PAGE, INDEX, PICTURE, README = REPORT, "report.html", "index.html", "comparison.svg", "README.md"
-NAME, WORD, CELL, ROW = 262, 122, 38, 19
-"""Widths of the columns and height of a row, in pixels."""
-MARGIN, HEAD = 10, 34
-MAX_LABEL = 36
-"""Most columns of text of a name."""
-_LEGEND = ("unsafe", "wrong-content", "wrong-accept", "wrong-reject", "deviation", "late-reject",
-    "not-strict", "unsupported", "choice", "pass", "not asked")  # fmt: skip
+MAX_LOST = 0.05
+"""Most of the cases, as a share, that an adapter may fail on: beyond, the run tells of the adapter alone."""
+ROOT = "../.."
+"""From the folder of the published reports to the root of the project."""
 
 
 def publication(
-    records: Sequence[RunRecord], manifest: Manifest, known: Mapping[int, Sequence[Known]] | None = None
+    records: Sequence[RunRecord],
+    manifest: Manifest,
+    known: Mapping[int, Sequence[Known]] | None = None,
+    ledgers: Mapping[str, Ledger] | None = None,
 ) -> dict[str, str]:
     """Return path -> text of everything that is published about some runs.
 
@@ -47,20 +48,93 @@ def publication(
         records: runs of any implementations.
         manifest: the corpus that they used.
         known: position of a record -> entries of its baseline.
+        ledgers: program -> history so far, to which the runs are added.
 
     Raises:
         AuditError: there is no run.
     """
     known = known or {}
     out = {JSON: build_report(records, manifest, known=known, public=True)}
+    lines: list[Line] = []
+    for name, runs, entries in _by_program(records, known):
+        part = build_report(runs, manifest, known=entries, public=True)
+        out[_free(file_slug(name), out)] = part
+        lines += _lines(runs, manifest, entries, part)
+    told = appended(ledgers or {}, lines)
+    texts = {path: report_text(report) for path, report in out.items()}
+    return texts | pages(out) | history_texts(told, out)
+
+
+def history(
+    records: Sequence[RunRecord], manifest: Manifest, known: Mapping[int, Sequence[Known]] | None = None
+) -> list[Line]:
+    """Return the lines that runs add to the histories of their programs.
+
+    Args:
+        records: runs of any implementations, in any versions.
+        manifest: the corpus that they used.
+        known: position of a record -> entries of its baseline.
+
+    Raises:
+        AuditError: a run is not whole, or of a version that its adapter does not fit.
+    """
+    out: list[Line] = []
+    for _, runs, entries in _by_program(records, known or {}):
+        out += _lines(runs, manifest, entries)
+    for line in out:
+        if line.lost > MAX_LOST * line.asked:
+            raise AuditError(
+                f"{visible(line.label, 80)}: nothing is known of {line.lost:,} of "
+                f"{plural(line.asked, 'case')}, for the adapter does not fit this version; leave the run out"
+            )
+    return out
+
+
+def _by_program(
+    records: Sequence[RunRecord], known: Mapping[int, Sequence[Known]]
+) -> Iterator[tuple[str, list[RunRecord], dict[int, Sequence[Known]]]]:
+    """Yield the name, the runs and the entries of baselines of every project."""
     by_name: dict[str, list[int]] = {}
     for i, record in enumerate(records):
         by_name.setdefault(str(record.implementation["name"]), []).append(i)
     for name, numbers in by_name.items():
         entries = {new: known[i] for new, i in enumerate(numbers) if i in known}
-        part = build_report([records[i] for i in numbers], manifest, known=entries, public=True)
-        out[_free(slug(name), out)] = part
-    return {path: report_text(report) for path, report in out.items()} | pages(out)
+        yield name, [records[i] for i in numbers], entries
+
+
+def _lines(
+    runs: Sequence[RunRecord],
+    manifest: Manifest,
+    known: Mapping[int, Sequence[Known]],
+    made: Report | None = None,
+) -> list[Line]:
+    """Return the lines of one project's runs, of the report that is made of them where it is there."""
+    fits = [comparable(run, manifest, known.get(i, ())) for i, run in enumerate(runs)]
+    if made is None or any(fit is not run for fit, run in zip(fits, runs, strict=True)):
+        made = build_report(fits, manifest, known=known, public=True)
+    return lines_of(made)
+
+
+def history_texts(ledgers: Mapping[str, Ledger], reports: Mapping[str, Report]) -> dict[str, str]:
+    """Return path -> text of everything that is made of histories.
+
+    Args:
+        ledgers: program -> its history.
+        reports: published reports by path; without any there is no list of all programs.
+    """
+    homes = {
+        who.name: f"../{PurePosixPath(path).parent}/{PAGE}"
+        for path, report in reports.items()
+        if path != JSON
+        for who in report.implementations
+    }
+    out = {}
+    for program, ledger in ledgers.items():
+        out[f"{FOLDER}/{ledger.stem}.jsonl"] = ledger.text
+        out[f"{FOLDER}/{ledger.stem}.md"] = history_page(ledger, homes.get(program, ""))
+    if reports:
+        out[FILE] = directory_text(directory(reports, ledgers, PAGE))
+    return out
 
 
 def _free(folder: str, taken: Mapping[str, Report]) -> str:
@@ -91,18 +165,20 @@ def pages(reports: Mapping[str, Report]) -> dict[str, str]:
             f"{JSON}: tells of {visible(listed(lost, 4))}, of which no folder has one; publish again"
         )
     out = {
-        f"{PurePosixPath(path).parent}/{PAGE}": report_html(report, home=f"../{INDEX}")
+        f"{PurePosixPath(path).parent}/{PAGE}": report_html(
+            report, home=f"../{INDEX}", dispute=f"../{ROOT}/{DISPUTE}"
+        )
         for path, report in reports.items()
         if path != JSON
     }
-    out[INDEX] = report_html(whole, places=places)
+    out[INDEX] = comparison_html(whole, places, sentences(whole), f"{ROOT}/{DISPUTE}")
     out[PICTURE] = comparison_svg(whole)
     out[README] = render(
         "published.md",
         report=whole,
         places=places,
         sentences=sentences(whole),
-        standing=standing(whole),
+        tables=tables(whole, places),
         INDEX=INDEX,
         JSON=JSON,
         PAGE=PAGE,
@@ -122,7 +198,8 @@ def sentences(report: Report) -> list[str]:
     whos = report.implementations
     day = max((run.started or "")[:10] for run in report.run.runs)
     others = [who for who in whos if who.name != OWN]
-    clean = [who.label for who in others if not any(who.counts.get(k) for k in STRICT_FAILING)]
+    # These verdicts rest on the written text alone; what rests on anything else is a deviation.
+    clean = [who.label for who in others if not any(who.counts.get(kind) for kind in RED if kind != "unsafe")]
     accept, content, refuse = (
         sum(bool(who.counts.get(kind)) for who in others)
         for kind in ("wrong-accept", "wrong-content", "wrong-reject")
@@ -131,16 +208,17 @@ def sentences(report: Report) -> list[str]:
     return [
         (
             f"Of {len(others):,} entry points of {projects:,} projects, run on {day} over up to "
-            f"{report.corpus.cases:,} cases each, {accept:,} accept files that the format forbids, "
-            f"{content:,} report content that is not the file's or write files that are not what was given, "
-            f"{refuse:,} refuse files that it allows, and {_nothing(clean)}."
+            f"{report.corpus.cases:,} cases each, {accept:,} let through what the written format forbids, "
+            f"{content:,} report content that is not the file's or write wrong files, "
+            f"{refuse:,} refuse what it allows, and {_nothing(clean)}."
         ),
         (
-            "A cell shows the worst that was seen in an area of rules, so that one case in a hundred colours "
-            "it, and an area that a program was not asked about says nothing of it."
+            "A bar is as long as the share of cases that fail in an area of rules; readers, listers, "
+            "scanners, writers and loaders have tables of their own, and an area that a program does not "
+            "claim, or was not asked about, is blank."
         ),
         (
-            "Crashes, hangs and endless memory colour no cell, because those without a public report are "
+            "Crashes, hangs and endless memory stand in no cell, because those without a public report are "
             "held back, and the reference is our own, written from the same rules as the corpus: no row here "
             "is a clean bill."
         ),
@@ -150,69 +228,14 @@ def sentences(report: Report) -> list[str]:
 def _nothing(clean: Sequence[str]) -> str:
     if not clean:
         return "every one does at least one of these"
-    shows = "shows" if len(clean) == 1 else "show"
-    return f"{len(clean):,} {shows} nothing of this kind ({listed(list(clean), 4)})"
+    does = "does" if len(clean) == 1 else "do"
+    return f"{len(clean):,} {does} none of these ({listed(list(clean), 4)})"
 
 
 def stale(folder: Path, texts: Mapping[str, Any]) -> list[Path]:
-    """Return the published reports in a folder of implementations that are not among ``texts``."""
+    """Return the published reports in a folder of implementations that are not among ``texts``.
+
+    Histories stay, whether or not their program is still run.
+    """
     found = [*folder.glob(f"*/{JSON}"), *folder.glob(f"*/{PAGE}")]
     return sorted(path for path in found if path.relative_to(folder).as_posix() not in texts)
-
-
-def comparison_svg(report: Report) -> str:
-    """Return the picture of a report's implementations as an SVG document, ending in a line break."""
-    rows = standing(report)
-    areas = [(row.area, row.title) for row in report.matrix]
-    width = 2 * MARGIN + NAME + WORD + CELL * len(areas)
-    height = HEAD + ROW * len(rows) + 62
-    parts = []
-    for i, (code, title) in enumerate(areas):
-        x = MARGIN + NAME + WORD + CELL * (i + 0.5)
-        parts.append(
-            f'<text x="{x:g}" y="24" text-anchor="middle"><title>{escape(title)}</title>{escape(code)}</text>'
-        )
-    for number, (who, cells) in enumerate(rows):
-        y = HEAD + ROW * number
-        parts.append(f'<text x="{MARGIN}" y="{y + 14}">{escape(fitted(who.label, MAX_LABEL))}</text>')
-        parts.append(_cell(MARGIN + NAME, y, WORD, WORD_STYLE[who.word], who.word))
-        for i, (kind, known, cases) in enumerate(cells):
-            tip = f"{areas[i][1]}: {SHORT[kind]}, {known:,} of {cases:,} cases"
-            parts.append(_cell(MARGIN + NAME + WORD + CELL * i, y, CELL, STYLE[kind], LETTERS[kind], tip))
-    parts += _legend(HEAD + ROW * len(rows) + 22)
-    title = f"Conformance of {len(rows):,} readers and writers of safetensors by area of rules"
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{title}" width="{width}" '
-        f'height="{height}" viewBox="0 0 {width} {height}">\n<style>{_style()}</style>\n'
-        f'<rect width="{width}" height="{height}" class="g"/>\n' + "\n".join(parts) + "\n</svg>\n"
-    )
-
-
-def _cell(x: float, y: float, wide: float, style: str, text: str, tip: str = "") -> str:
-    title = f"<title>{escape(tip)}</title>" if tip else ""
-    box = f'<rect x="{x:g}" y="{y:g}" width="{wide - 2:g}" height="{ROW - 2}" rx="2"/>'
-    return (
-        f'<g class="{style}">{title}{box}'
-        f'<text x="{x + wide / 2 - 1:g}" y="{y + 13:g}" text-anchor="middle">{escape(text)}</text></g>'
-    )
-
-
-def _legend(y: float) -> list[str]:
-    out, x = [], float(MARGIN)
-    for number, kind in enumerate(_LEGEND):
-        if number == len(_LEGEND) // 2:
-            x, y = float(MARGIN), y + 22
-        out.append(_cell(x, y - 14, 26, STYLE[kind], LETTERS[kind]))
-        out.append(f'<text x="{x + 30:g}" y="{y}">{escape(SHORT[kind])}</text>')
-        x += 150
-    return out
-
-
-def _style() -> str:
-    light = "".join(f".{k} rect{{fill:{c[0]}}}.{k} text{{fill:{c[1]}}}" for k, c in COLOURS.items())
-    dark = "".join(f".{k} rect{{fill:{c[2]}}}.{k} text{{fill:{c[3]}}}" for k, c in COLOURS.items())
-    night = f"text{{fill:#e6edf3}}.g{{fill:#0d1117}}{dark}"
-    return (
-        'text{font:12px system-ui,-apple-system,"Segoe UI",Roboto,Arial,sans-serif;fill:#1f2328}'
-        f".g{{fill:#fff}}{light}@media (prefers-color-scheme:dark){{{night}}}"
-    )

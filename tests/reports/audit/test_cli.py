@@ -40,7 +40,7 @@ def test_the_command_is_there() -> None:
 def test_everything_is_written_and_fits_its_schema(record: Path, tmp_path: Path) -> None:
     write_finding(tmp_path / "findings" / "one")
     out = tmp_path / "deep" / "out"
-    result = invoke(record, tmp_path / "findings", "-o", out, *EVERYTHING)
+    result = invoke(record, tmp_path / "findings", "-o", out, *EVERYTHING, "--artifact", f"lib={record}")
     assert result.exit_code == 0, result.output
     assert result.output == f"2 findings in 1 run: {out / 'report.json'}\n"
     assert sorted(p.name for p in out.iterdir()) == [
@@ -83,7 +83,7 @@ def test_the_page_is_that_of_the_report_and_tells_what_changed(record: Path, tmp
     document = load_report(out / "report.json")
     page = (out / "report.html").read_text("utf-8")
     assert page == report_html(document)
-    assert "<title>Audit: lib 1</title>" in page
+    assert "<title>lib 1: safetensors conformance</title>" in page
     write_record(record, run(failing(HOLE, "pass"), failing(TWICE, "pass"), name="lib", version="2"))
     assert invoke(record, "-o", tmp_path / "new", "--html", "--previous", out).exit_code == 0
     page = (tmp_path / "new/report.html").read_text("utf-8")
@@ -170,6 +170,7 @@ def test_missing_inputs_are_named(record: Path, tmp_path: Path) -> None:
         ([record, "--previous", tmp_path / "old.json"], "old.json: No such file"),
         ([record, "--previous", record], "lib.jsonl: not JSON"),
         ([record, "--corpus", empty], "corpus.json"),
+        ([record, "--intoto"], "--intoto: a statement is about bytes, and none are given for lib 1; give"),
         ([record, "--intoto", "--artifact", "x=y"], "--artifact x=y: no run of x"),
         ([record, "--intoto", "--artifact", "lib=/none"], "--artifact /none: No such file"),
     ):

@@ -7,69 +7,28 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from safetensors_corpus.field_bugs import field_bugs
-from safetensors_reports.audit.disclosure import NOT_TOLD, UNSAFE_FAMILIES, shown_run
+from safetensors_reports.audit.disclosure import UNSAFE_FAMILIES, shown_run
 from safetensors_reports.audit.exports import badges
 from safetensors_reports.audit.inputs import Known, load_fuzz_finding
 from safetensors_reports.audit.report import ReferenceRow, Report, report_text
+from safetensors_reports.audit.tally import tally
 from safetensors_reports.comment import summary_markdown
 from safetensors_reports.page.html import report_html
-from safetensors_reports.page.publish import comparison_svg
+from safetensors_reports.page.picture import comparison_svg
 from safetensors_reports.record.run import RunRecord
 
 from ..samples import HOLE, TWICE, corpus, failing, report, run, without_run, write_finding
 
 ISSUE = "https://example.org/issue/1"
 OUTCOMES = ["crash", "hang", "exhausted"]
-VERDICTS = ["pass", "wrong-accept", "late-reject", "unsafe"]
-CASES = [c.id for c in corpus().reading if c.expect is not None][:60]
 
 
 def texts(*records: RunRecord, **more: Any) -> str:
     """Everything that is published about some runs."""
     document = report(*records, public=True, **more)
     return report_text(document) + report_html(document) + comparison_svg(document)
-
-
-def without(record: RunRecord, cases: set[str]) -> RunRecord:
-    """The same run, as it were if some cases had never been asked for."""
-    out = copy.deepcopy(record)
-    out.results = [row for row in out.results if row["case"] not in cases]
-    out.header["corpus"]["cases"] -= len(cases)
-    left_out = out.header["corpus"].setdefault("left_out", {})
-    if cases:
-        left_out["heavy"] = left_out.get("heavy", 0) + len(cases)
-    return out
-
-
-# Every example makes the pages of two runs, of which one is another only in what nobody may see.
-@settings(max_examples=6)
-@given(
-    st.dictionaries(st.sampled_from(CASES), st.sampled_from(VERDICTS), min_size=2),
-    st.sampled_from(OUTCOMES),
-    st.integers(0, 3),
-)
-def test_runs_that_differ_only_in_what_is_held_back_are_published_alike(
-    verdicts: dict[str, str], outcome: str, left_out: int
-) -> None:
-    secret = {case for case, verdict in verdicts.items() if verdict == "unsafe"}
-    rows = []
-    for case, verdict in verdicts.items():
-        if verdict == "unsafe":
-            # It may open the file and answer wrongly before it dies.
-            rows += [failing(case, "wrong-accept", step="open"),
-                failing(case, "unsafe", outcome=outcome, message=f"{case} died", peak_bytes=9 << 30,
-                    wall_ms=9e6)]  # fmt: skip
-        else:
-            rows.append(failing(case, verdict, wall_ms=1.0, peak_bytes=5))
-    other = run(*(failing(case, "pass", outcome="reject") for case in CASES), name="other", version="1")
-    whole = run(*rows, name="lib", version="1", problems=[f"{case} died" for case in secret])
-    whole.header["corpus"]["left_out"] = {"heavy": left_out}
-    assert texts(whole, other) == texts(without(whole, secret), other)
-    assert bool(secret) is any(f.verdict == "unsafe" for f in report(whole).findings)
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
@@ -80,14 +39,14 @@ def test_nothing_of_an_unsafe_case_is_left(outcome: str) -> None:
     document = report(record, public=True)
     (who,) = document.implementations
     assert document.findings == []
-    assert (who.counts, who.due, who.cases, who.not_run) == ({"pass": 1}, 1, 1, 0)
-    assert who.not_asked == {NOT_TOLD: 1}
+    assert (who.counts, who.due, who.cases, who.not_run, who.not_asked) == ({}, 2, 2, 0, {})
+    assert tally(who).fine == 2
     assert who.word == "no fault shown"
     published = texts(record)
     for word in ("SECRET", HOLE, corpus().by_id[HOLE].sha256 or "", f": {9e6}"):
         assert word not in published
     area = next(row for row in document.matrix if row.area == "OFF")
-    assert (area.worst, area.known) == ([None], [0])
+    assert (area.worst, area.known) == (["pass"], [1])
     assert "unsafe" in texts(run(died, name="reference", version="1"))
 
 
@@ -155,10 +114,10 @@ def test_causes_tell_no_more_than_findings_do() -> None:
     assert any(c.said == "SECRET" for c in private)
 
 
-def test_a_run_of_nothing_but_unsafe_cases_is_published_as_one_of_nothing() -> None:
+def test_a_run_of_nothing_but_unsafe_cases_is_published_as_one_without_a_fault() -> None:
     record = run(failing(HOLE, "unsafe", outcome="crash"), name="lib", version="1")
     (who,) = report(record, public=True).implementations
-    assert (who.counts, who.cases, who.word) == ({}, 0, "not fully known")
+    assert (who.counts, who.cases, who.word) == ({}, 1, "no fault shown")
 
 
 def told_by_bug() -> list[tuple[str, str, str, bool]]:
@@ -200,7 +159,8 @@ def test_a_baseline_tells_with_a_report_about_safety_only(issue: str, verdict: s
     known = {0: [Known(HOLE, (HOLE,), {"read": verdict}, "why", issue, "2027-01-01")]}
     document = report(record, public=True, known=known)
     assert bool(document.findings) is shown
-    assert document.implementations[0].counts == ({"pass": 1, "unsafe": 1} if shown else {"pass": 1})
+    assert document.implementations[0].counts == ({"unsafe": 1} if shown else {})
+    assert tally(document.implementations[0]).fine == (1 if shown else 2)
     if shown:
         (finding,) = document.findings
         assert finding.references == [ReferenceRow(ISSUE, True, [HOLE])]
@@ -212,10 +172,34 @@ def test_a_choice_that_only_unsafe_cases_are_about_is_not_told() -> None:
     case = next(c for c in corpus().cases if c.choice == "leading-whitespace")
     died = failing(case.id, "unsafe", outcome="crash", choice=case.choice)
     said = {"choice": case.choice, "verdict": "pass", "detail": "no case of this choice gave an answer"}
-    whole = run(died, failing(TWICE), name="lib", version="1", choices=[said])
-    never = without(whole, {case.id})
-    never.choices = []
-    assert texts(whole) == texts(never)
+    document = report(run(died, failing(TWICE), name="lib", version="1", choices=[said]), public=True)
+    assert (document.choices, document.implementations[0].choices) == ({}, [])
+
+
+@pytest.mark.parametrize("verdict", ["pass", "unsafe"])
+def test_a_listed_failure_that_fails_no_longer_is_not_told_to_pass(verdict: str) -> None:
+    """It may have ended in a way that is held back, and *passes now* would be wrong then."""
+    known = {0: [Known(HOLE, (HOLE,), {"read": "wrong-accept"}, "why", ISSUE, "2027-01-01")]}
+    row = failing(HOLE, verdict, outcome="reject" if verdict == "pass" else "crash")
+    document = report(run(row, name="lib", version="1", baseline="lib.toml"), public=True, known=known)
+    (entry,) = document.implementations[0].expected_failures
+    assert (entry.state, entry.verdict) == ("no verdict", None)
+
+
+def test_beside_other_projects_nothing_unsafe_is_told_even_if_it_is_public() -> None:
+    known = [Known(HOLE, (HOLE,), {"read": "unsafe"}, "known", ISSUE, "2027-01-01")]
+    open_tracker = run(failing(HOLE, "unsafe", outcome="crash"), failing(TWICE), name="lib", version="1")
+    others = [run(failing(HOLE, "pass"), failing(TWICE), name=name, version="1") for name in ("a", "z")]
+    compared = report(open_tracker, *others, public=True, known={0: known})
+    assert {f.verdict for f in compared.findings} == {"wrong-accept"}
+    assert [who.counts for who in compared.implementations] == [{"wrong-accept": 1}] * 3
+    assert "unsafe" not in {kind for area in compared.matrix for kind in area.worst}
+    alone = report(open_tracker, public=True, known={0: known})
+    assert [f.verdict for f in alone.findings] == ["unsafe", "wrong-accept"]
+    assert alone.findings[0].references == [ReferenceRow(ISSUE, True, [HOLE])]
+    # Its own page tells of it, without a colour or a word that a comparison would not have.
+    assert alone.implementations[0].word == compared.implementations[1].word == "lenient"
+    assert [area.worst[0] for area in alone.matrix] == [area.worst[1] for area in compared.matrix]
 
 
 def test_this_projects_own_reader_is_shown_as_it_is() -> None:

@@ -132,7 +132,13 @@ def test_agreement_sets_aside_who_has_few_of_the_files(make: type[Make]) -> None
     (cluster,) = found.clusters
     assert (cluster.answers, cluster.cases) == ({"accept:A": [0], "reject": [2]}, [plain[3]])
     assert found.pairs == [PairRow([0, 2], 0, 1)]
+    # Published are the answers that are demanded, and what is told of others.
+    assert report(*runs, public=True).agreement.verdict_splits == 0
+    demanded = {c.id: c.expect.outcome for c in corpus().reading[:4] if c.expect}
+    wrong = {"reject": "wrong-accept", "accept": "wrong-reject"}[demanded[plain[3]]]
+    runs[2].results[3] |= {"verdict": wrong, "outcome": {"wrong-accept": "accept"}.get(wrong, "reject")}
     public = report(*runs, public=True).agreement
+    assert (public.compared, public.set_aside) == (4, ["b 1"])
     assert (public.clusters, public.verdict_splits) == ([], 1)
 
 

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from safetensors_conformance.cli.report import report as command
 from safetensors_corpus import Case
 from safetensors_corpus.judging.verdicts import VERDICTS
 from safetensors_reports.audit.delta import report_delta
 from safetensors_reports.audit.exports import COLORS, badges, sarif_log, statements
 from safetensors_reports.audit.implementations import APART
-from safetensors_reports.audit.inputs import Known
-from safetensors_reports.audit.report import ORDER, WORDS, Report
+from safetensors_reports.audit.inputs import AuditError, Known
+from safetensors_reports.audit.report import ORDER, WORDS, Report, report_text
 from safetensors_reports.audit.severity import CONFORMANCE_ONLY
+from safetensors_reports.audit.tally import HELD, tally
 from safetensors_reports.comment import MAX_LINES, summary_markdown
+from safetensors_reports.page.html import report_html
 from safetensors_reports.page.labels import SENTENCES, WORD_STYLE
+from safetensors_reports.page.publish import publication
 
 from ...published_schemas import schema, schema_error
-from ..samples import HOLE, TWICE, corpus, failing, report, run
+from ..samples import HOLE, TWICE, corpus, failing, report, run, write_record
 from .sarif_official import sarif_errors
 
 
@@ -96,9 +102,15 @@ def test_published_sarif_has_no_place_and_no_narrative() -> None:
     assert "region" not in result["locations"][0]["physicalLocation"]
 
 
+def stated(document: Report) -> dict[str, Any]:
+    """Return the only statement of a report."""
+    (statement,) = statements(document, {who.label: "a" * 64 for who in document.implementations}).values()
+    return statement
+
+
 def test_statements_list_what_passed_and_never_what_was_not_run() -> None:
     document = report(run(failing(HOLE), failing(TWICE, "pass"), name="lib", version="1", cases=5))
-    (statement,) = statements(document).values()
+    statement = stated(document)
     assert schema_error("test-result", statement) is None
     predicate = statement["predicate"]
     assert (predicate["result"], predicate["failedTests"], predicate["passedTests"]) == (
@@ -107,9 +119,73 @@ def test_statements_list_what_passed_and_never_what_was_not_run() -> None:
         [TWICE],
     )
     assert predicate["configuration"][0]["annotations"]["notRun"] == 3
-    assert "no artifact" in statement["subject"][0]["annotations"]["digestOf"]
-    (known,) = statements(document, {"lib 1": "a" * 64}).values()
-    assert known["subject"] == [{"name": "lib@1", "digest": {"sha256": "a" * 64}}]
+    assert statement["subject"] == [{"name": "lib@1", "digest": {"sha256": "a" * 64}}]
+
+
+def test_a_statement_without_bytes_is_refused() -> None:
+    document = report(run(failing(HOLE), name="a", version="1"), run(failing(HOLE), name="b", version="1"))
+    with pytest.raises(AuditError, match=r"none are given for b 1; give what was tested: --artifact"):
+        statements(document, {"a 1": "a" * 64})
+
+
+KINDS = {"unsafe": 1, "wrong-accept": 2, "wrong-content": 1, "late-reject": 3, "not-strict": 2,
+    "unsupported": 4, "harness-error": 1, "choice:accept": 5, "pass": 9}  # fmt: skip
+
+
+@pytest.mark.parametrize(("public", "name"), [(False, "lib"), (True, "lib"), (True, "reference")])
+def test_all_forms_of_a_report_tell_the_same_numbers(public: bool, name: str) -> None:
+    """The badge once told 1,746 of 1,777 and the comment 1,592 of one and the same run."""
+    kinds = [kind for kind, number in KINDS.items() for _ in range(number)]
+    chosen = [c for c in corpus().reading if c.expect is not None][: len(kinds)]
+    rows = [
+        failing(case.id, kind, outcome="crash" if kind == "unsafe" else "accept")
+        for case, kind in zip(chosen, kinds, strict=True)
+    ]
+    document = report(run(*rows, name=name, version="1"), public=public)
+    (who,) = document.implementations
+    told = tally(who)
+    hidden = public and name == "lib"
+    failed = 3 if hidden else 4
+    assert told == (28, 28 - failed - 5 - 4 - 1, 4, 5, failed, 1, 0)
+    assert sum(told[1:]) == told.due
+
+    fine = f"{told.fine:,}"
+    words = "no fault shown" if public else "as expected"
+    assert f" · {fine}/28" in badges(document)[who.label]["message"]
+    comment = summary_markdown(document)
+    assert f"| {words} | not run | not asked |" in comment
+    assert f"| {fine} of 28 | 0 | 0 |" in comment
+    page = " ".join(report_html(document).split())
+    assert f"Of 28 cases due: {fine} {words}, 4 unsupported, 5 with a recommendation missed" in page
+    assert f"<b>{fine}</b> <span>{words}</span>" in page
+    statement = stated(document)["predicate"]
+    numbers = statement["configuration"][0]["annotations"]
+    assert {words: told.fine, "unsupported": 4, "failed": failed, "due": 28}.items() <= numbers.items()
+    if not public:  # published statements name no cases
+        lists = [len(statement[key]) for key in ("passedTests", "warnedTests", "failedTests")]
+        assert lists == [told.fine, told.warned + told.unsupported, told.failed]
+    assert (HELD in page) is public
+
+
+def test_a_version_of_megabytes_stays_short_everywhere(tmp_path: Path) -> None:
+    record = run(failing(HOLE), name="lib", version="9" * 5_000_000)
+    document = report(record)
+    (who,) = document.implementations
+    assert len(who.version) < 120
+    short = report(run(failing(HOLE), name="lib", version="9"))
+    assert len(report_text(document)) < len(report_text(short)) + 5_000
+    assert len(report_html(document)) < len(report_html(short)) + 5_000
+    path = write_record(tmp_path / "a.jsonl", record)
+    out = tmp_path / "out"
+    wheel = tmp_path / "wheel"
+    wheel.write_bytes(b"bytes")
+    args = [path, "-o", out, "--badge", "--intoto", "--html", "--markdown", "--sarif"]
+    done = CliRunner().invoke(command, [*map(str, args), "--artifact", f"lib={wheel}"])
+    assert done.exit_code == 0, done.output
+    assert max(len(made.name) for made in out.iterdir()) < 130
+    assert max(made.stat().st_size for made in out.iterdir()) < len(report_text(short)) + 5_000
+    texts = publication([record], corpus())
+    assert max(map(len, texts)) < 130
 
 
 @pytest.mark.parametrize(
@@ -129,7 +205,7 @@ def test_statements_list_what_passed_and_never_what_was_not_run() -> None:
     ],
 )
 def test_results_of_statements(record: Any, result: str) -> None:
-    (statement,) = statements(report(record)).values()
+    statement = stated(report(record))
     assert statement["predicate"]["result"] == result
 
 

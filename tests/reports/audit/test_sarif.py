@@ -16,7 +16,8 @@ from click.testing import CliRunner
 from safetensors_conformance.cli.report import report as report_command
 from safetensors_corpus import Case
 from safetensors_reference.check.cli import check
-from safetensors_reference.check.result import CheckInput, CheckResult, check_input
+from safetensors_reference.check.inputs import CheckInput
+from safetensors_reference.check.result import CheckResult, check_input
 from safetensors_reference.check.sarif import SarifLog
 from safetensors_reference.rules.cwe import CWE_NAMES
 from safetensors_reference.rules.sarif import MAX_RESULTS

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
+from safetensors_corpus.judging.written_folder import RULES_OF
 from safetensors_reference import rule_book
 from safetensors_reference.rules.cwe import CWE_NAMES
-from safetensors_reference.rules.pages import AREAS
 from safetensors_reports.audit.severity import (
     CONFORMANCE_ONLY,
     OUTCOMES,
@@ -19,7 +20,16 @@ from safetensors_reports.audit.severity import (
     severity,
     weaknesses_of,
 )
-from safetensors_reports.recommendations import OF_AREA, OF_CODE, OF_OUTCOME, recommendation
+from safetensors_reports.recommendations import (
+    NO_RULE,
+    OF_CODE,
+    OF_OUTCOME,
+    OF_PROPERTY,
+    OF_RULE,
+    OTHER_RULE,
+    of_rule,
+    recommendation,
+)
 from safetensors_reports.text import slug, stable
 
 from ..samples import HOLE, corpus, failing, report, run
@@ -34,7 +44,7 @@ def row(verdict: str, outcome: str = "accept", message: str = "") -> dict[str, A
     [
         (row("unsafe", "crash", "killed by SIGSEGV"), "read", (), "critical"),
         (row("unsafe", "crash", "killed by SIGBUS"), "lifecycle", (), "high"),
-        (row("unsafe", "crash", "PanicException: capacity overflow"), "slice", (), "high"),
+        (row("unsafe", "crash", "PanicException: capacity overflow"), "slice", (), "medium"),
         (row("unsafe", "hang"), "read", (), "high"),
         (row("unsafe", "exhausted"), "read", (), "high"),
         (row("unsafe", "accept"), "read", (), "high"),
@@ -110,16 +120,76 @@ def test_the_numbers_for_services_fall_with_severity_and_stay_in_their_band() ->
     assert numbers[0] >= 9 > numbers[1] >= 7 > numbers[2] >= 4 > numbers[3] > 0
 
 
-def test_there_is_advice_for_every_area_and_every_code_of_a_file() -> None:
-    assert OF_AREA.keys() == AREAS.keys()
+def test_an_exception_that_handlers_miss_is_no_dead_process() -> None:
+    """Runs count both as crashes. Who answers with an exception lives, and one that is killed tells none."""
+    panicked = row("unsafe", "crash", "PanicException: capacity overflow")
+    told = row("unsafe", "crash", "capacity overflow") | {"exception": "PanicException"}
+    assert [outcome_class(r) for r in (panicked, told)] == ["panic", "panic"]
+    assert outcome_class(row("unsafe", "crash", "killed by SIGABRT")) == "crash"
+    died = failing(HOLE, "unsafe", outcome="crash", message="killed by SIGABRT", detail="")
+    (finding,) = report(run(failing(HOLE) | panicked)).findings
+    (dead,) = report(run(died)).findings
+    assert "raises an exception that except Exception misses (the process lives) on files" in finding.title
+    assert "crashes on files" in dead.title
+    (panic, crash) = (report(run(r)).implementations[0].causes[0] for r in (failing(HOLE) | panicked, died))
+    assert panic.what.startswith("raises an exception that except Exception misses: ")
+    assert crash.what.startswith("crashes: ")
+    assert (finding.recommendation, panic.mend) == (OF_OUTCOME["panic"],) * 2
+
+
+def test_there_is_advice_for_every_code_of_a_file() -> None:
     areas = ("FRM", "HDR", "ENT", "DTY", "SHP", "OFF", "MET", "IDX", "WRT")
     assert {c for c in rule_book().codes if c.startswith(areas)} <= OF_CODE.keys() <= rule_book().codes.keys()
+    assert OF_RULE.keys() <= rule_book().rules.keys()
     assert OF_OUTCOME.keys() <= OUTCOMES.keys()
-    texts = [*OF_AREA.values(), *OF_CODE.values(), *OF_OUTCOME.values()]
+    assert OF_PROPERTY.keys() <= {"valid", *RULES_OF}
+    texts = [*OF_RULE.values(), *OF_CODE.values(), *OF_OUTCOME.values(), *OF_PROPERTY.values()]
     assert all(text.endswith(".") and text.count(". ") == 0 for text in texts)
-    assert recommendation("accept", "OFF_HOLE", "OFF-07") == OF_CODE["OFF_HOLE"]
-    assert recommendation("content", None, "OFF-07") == OF_AREA["OFF"]
-    assert recommendation("crash", "OFF_HOLE", "OFF-07") == OF_OUTCOME["crash"]
+
+
+_EVERYWHERE = frozenset(
+    {"file", "files", "tensor", "tensors", "reader", "readers", "must", "should", "that", "with", "this"}
+)
+
+
+def _words(text: str) -> set[str]:
+    """Words of a text without their endings, and without those that any rule has."""
+    return {word[:5] for word in re.findall("[a-z]{4,}", text.lower()) if word not in _EVERYWHERE}
+
+
+@pytest.mark.parametrize("rule", rule_book().rules)
+def test_the_advice_of_every_rule_speaks_of_that_rule(rule: str) -> None:
+    about = rule_book().rules[rule]
+    codes = [text for code, text in rule_book().codes.items() if code in about.codes]
+    said = of_rule(rule)
+    assert said not in (NO_RULE, OTHER_RULE)
+    assert _words(said) & _words(" ".join([about.title, about.statement, *codes]))
+    # Only rules on how a file comes into its place are mended by giving it another name.
+    assert ("rename" in said) <= (rule in {"WRT-14", "WRT-15", "WRT-19", "IDX-21"})
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code", "rule", "broken", "said"),
+    [
+        ("accept", "OFF_HOLE", "OFF-07", "outcome", OF_CODE["OFF_HOLE"]),
+        # The file has another fault, too, which is not what the reader is charged with.
+        ("accept", "OFF_HOLE", "HDR-09", "outcome", OF_CODE["HDR_DUP_KEY"]),
+        ("accept", "MET_NOT_MAP", "MET-02", "outcome", OF_CODE["MET_NOT_MAP"]),
+        ("accept", None, "WRT-10", "outcome", OF_RULE["WRT-10"]),
+        ("content", None, "WRT-19", "target-unchanged", OF_PROPERTY["target-unchanged"]),
+        ("content", "OFF_HOLE", "MET-04", "metadata", OF_RULE["MET-04"]),
+        ("strictness", None, "WRT-02", "header-padded", OF_PROPERTY["header-padded"]),
+        ("strictness", None, "OFF-15", "outcome", OF_RULE["OFF-15"]),
+        ("crash", "OFF_HOLE", "OFF-07", "outcome", OF_OUTCOME["crash"]),
+        ("accept", "OFF_HOLE", "", "", OF_CODE["OFF_HOLE"]),
+        ("accept", None, "", "", NO_RULE),
+        ("content", None, "XXX-99", "", OTHER_RULE),
+    ],
+)
+def test_advice_goes_by_outcome_property_code_and_rule(
+    outcome: str, code: str | None, rule: str, broken: str, said: str
+) -> None:
+    assert recommendation(outcome, code, rule, broken) == said
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from safetensors_reports.page.html import report_html
+from safetensors_reports.page.html import comparison_html, report_html
 
 from .browser import NARROW, WIDE, launched, open_all, opened, violations
 from .samples import ALL
@@ -60,6 +60,20 @@ def test_axe_finds_nothing_wrong_with_all_parts_closed(
     path.write_text(report_html(ALL["one"]()), "utf-8")
     with opened(browser, path, width, scheme=scheme) as seen:
         assert violations(seen.page) == []
+
+
+@pytest.mark.parametrize(("width", "scheme"), [*WINDOWS, (NARROW, "light"), (WIDE, "dark")])
+def test_axe_finds_nothing_wrong_with_a_comparison(
+    browser: Browser, tmp_path: Path, width: int, scheme: str
+) -> None:
+    path = tmp_path / "index.html"
+    path.write_text(comparison_html(ALL["several"](), {}, ["A sentence."], "policy.md"), "utf-8")
+    with opened(browser, path, width, scheme=scheme) as seen:
+        open_all(seen.page)
+        for basis in ("text", "official"):
+            if width == WIDE:
+                seen.page.locator(f"#basis-{basis}").check()
+            assert violations(seen.page) == [], basis
 
 
 def test_axe_finds_what_is_wrong(browser: Browser, tmp_path: Path) -> None:

@@ -14,13 +14,25 @@ from safetensors_conformance.cli.publish import publish as command
 from safetensors_reference.main import main
 from safetensors_reports.audit.inputs import AuditError, load_report
 from safetensors_reports.audit.report import report_text
-from safetensors_reports.page.publish import INDEX, PICTURE, README, pages, publication, published, sentences
+from safetensors_reports.history.ledger import load_ledgers
+from safetensors_reports.page.publish import (
+    INDEX,
+    PICTURE,
+    README,
+    history_texts,
+    pages,
+    publication,
+    published,
+    sentences,
+)
 
 from ..samples import HOLE, TWICE, corpus, failing, report, run, write_finding, write_record
 
 FILES = {
     "index.html", "comparison.svg", "README.md", "report.json",
     "lib/report.html", "lib/report.json", "reference/report.html", "reference/report.json",
+    "implementations.json", "history/lib.jsonl", "history/lib.md",
+    "history/reference.jsonl", "history/reference.md",
 }  # fmt: skip
 
 
@@ -55,7 +67,7 @@ def out(runs: Path, tmp_path: Path) -> Path:
     folder = tmp_path / "pages"
     result = invoke(runs, "-o", folder)
     assert result.exit_code == 0, result.output
-    assert result.output == f"8 files: {folder / INDEX}\n"
+    assert result.output == f"{len(FILES)} files: {folder / INDEX}\n"
     return folder
 
 
@@ -76,14 +88,28 @@ def test_entry_points_of_one_project_share_a_page(out: Path) -> None:
 
 def test_pages_can_be_made_of_the_reports_again(out: Path) -> None:
     reports = published(out)
-    assert set(reports) == {name for name in FILES if name.endswith(".json")}
+    assert set(reports) == {name for name in FILES if name.endswith("report.json")}
     texts = {path: report_text(report) for path, report in reports.items()}
+    texts |= history_texts(load_ledgers(out / "history"), reports)
     assert texts | pages(reports) == tree(out)
-    assert invoke("-o", out, "--check").output == "the published pages are what their reports give\n"
+    assert (
+        invoke("-o", out, "--check").output
+        == "the published pages are what their reports and histories give\n"
+    )
 
 
 @pytest.mark.by_day(1)
-@pytest.mark.parametrize("name", ["index.html", "comparison.svg", "README.md", "lib/report.html"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "index.html",
+        "comparison.svg",
+        "README.md",
+        "lib/report.html",
+        "history/lib.md",
+        "implementations.json",
+    ],
+)
 def test_a_changed_page_fails_the_check_by_name(out: Path, name: str) -> None:
     text = (out / name).read_text("utf-8")
     (out / name).write_text(text.replace("a", "b", 1), "utf-8")
@@ -142,7 +168,8 @@ def test_what_is_no_longer_run_is_removed_and_nothing_else(runs: Path, out: Path
     (out / "trends/lib.json").write_text("{}", "utf-8")
     (out / "reference/notes.txt").write_text("kept", "utf-8")
     assert invoke(runs / "a.jsonl", "-o", out).exit_code == 0
-    assert set(tree(out)) == {name for name in FILES if "reference/" not in name} | {
+    # A history stays when its program is no longer run.
+    assert set(tree(out)) == {name for name in FILES if not name.startswith("reference/")} | {
         "trends/lib.json",
         "reference/notes.txt",
     }
@@ -213,10 +240,13 @@ def test_links_of_the_folder_lead_somewhere(out: Path) -> None:
     root = Path(__file__).parents[3]
     assert [link for link in links if ".." in link] == ["../../docs/disclosure.md"]
     assert (root / "reports/published/../../docs/disclosure.md").resolve().exists()
+    policy = "docs/disclosure.md"
     for page in ("index.html", "lib/report.html"):
         source = (out / page).read_text("utf-8")
-        for link in re.findall(r'href="([^"#]+)"', source):
-            if not link.startswith(("https:", "data:")):
+        for link in re.findall(r'href="([^"#]+)[#"]', source):
+            if link.endswith(policy):
+                assert (root / "reports/published" / page).parent.joinpath(link).resolve() == root / policy
+            elif not link.startswith(("https:", "data:")):
                 assert (out / page).parent.joinpath(link).resolve().is_file(), (page, link)
     assert 'href="../index.html"' in (out / "lib/report.html").read_text("utf-8")
     assert 'href="lib/report.html"' in (out / "index.html").read_text("utf-8")
@@ -226,13 +256,16 @@ def test_paths_of_names_that_are_no_file_names() -> None:
     record = run(failing(HOLE), name="../../etc/Lib X", version="1")
     texts = publication([record], corpus())
     assert set(texts) == {"index.html", "comparison.svg", "README.md", "report.json",
-        "etc-lib-x/report.html", "etc-lib-x/report.json"}  # fmt: skip
+        "etc-lib-x/report.html", "etc-lib-x/report.json", "implementations.json",
+        "history/etc-lib-x.jsonl", "history/etc-lib-x.md"}  # fmt: skip
 
 
 def test_names_that_look_alike_get_folders_of_their_own() -> None:
     records = [run(failing(HOLE), name=name, version="1") for name in ("lib-x", "lib.x")]
     texts = publication(records, corpus())
-    assert {"lib-x/report.html", "lib-x-2/report.html"} <= set(texts)
+    assert {"lib-x/report.html", "lib-x-2/report.html", "history/lib-x.md", "history/lib-x-2.md"} <= set(
+        texts
+    )
     folders = ("lib-x", "lib-x-2")
     reports = [json.loads(texts[f"{folder}/report.json"]) for folder in folders]
     assert [document["implementations"][0]["name"] for document in reports] == ["lib-x", "lib.x"]
@@ -254,12 +287,16 @@ def test_sentences_count_what_the_runs_show() -> None:
     text = said(("a", bad, refuses), ("a", bad), ("b", good), ("c", refuses),
         ("d", failing(HOLE, "wrong-content"), bad), ("reference", bad))  # fmt: skip
     assert text.startswith("Of 5 entry points of 4 projects, run on 2026-11-21 over up to ")
-    assert "2 accept files" in text
+    assert "2 let through what the written format forbids" in text
     assert "1 report content" in text
-    assert "2 refuse files" in text
-    assert "1 shows nothing of this kind (b 2)" in text
+    assert "2 refuse what it allows" in text
+    assert "1 does none of these (b 2)" in text
     assert "every one does at least one of these" in said(("a", bad))
-    assert "2 show nothing of this kind (a 0, b 1)" in said(("a", good), ("b", good))
+    # Where the text is silent, nobody is said to break it.
+    silent = failing(HOLE, "deviation:accept", outcome="accept")
+    assert "0 let through" in said(("a", silent))
+    assert "1 does none of these (a 0)" in said(("a", silent))
+    assert "2 do none of these (a 0, b 1)" in said(("a", good), ("b", good))
 
 
 def test_the_readme_says_what_the_published_comparison_says() -> None:

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from safetensors_reports.page.html import report_html
-from safetensors_reports.page.publish import comparison_svg
+from safetensors_reports.page.picture import comparison_svg
 
 from .browser import NARROW, WIDE, launched, open_all, opened
 from .samples import ALL, HOSTILE, hostile, many, one
@@ -64,7 +64,9 @@ def test_hostile_texts_are_texts(browser: Browser, tmp_path: Path) -> None:
         assert "\\ud800 lone \\udfff" in text
         assert "\\u202egpj.exe" in text
         assert "x" * 2_001 not in text
-        assert silent.page.locator("#findings article").count() == seen.page.locator("article").count()
+        assert (
+            silent.page.locator("#findings article").count() == seen.page.locator("article.finding").count()
+        )
 
 
 @pytest.mark.parametrize("document", [one, many])
@@ -125,7 +127,7 @@ def test_the_picture_opens_by_itself(browser: Browser, tmp_path: Path, scheme: s
         # A text is as wide as its letters are; none leaves the picture.
         outside = seen.page.evaluate(
             """() => { const all = document.documentElement.viewBox.baseVal;
-            return [...document.querySelectorAll('text')].map(t => [t.textContent, t.getBBox()])
+            return [...document.querySelectorAll('text')].map(t => [t.textContent, t.getBoundingClientRect()])
                 .filter(([, box]) => box.x < 0 || box.x + box.width > all.width
                     || box.y < 0 || box.y + box.height > all.height).map(([text]) => text); }"""
         )

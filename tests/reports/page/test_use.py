@@ -11,10 +11,10 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from safetensors_reports.audit.report import Finding, Report
-from safetensors_reports.page.html import report_html
+from safetensors_reports.page.html import comparison_html, report_html
 
-from .browser import launched, open_all, opened
-from .samples import many, one, several
+from .browser import NARROW, WIDE, launched, opened
+from .samples import forty, one, public, several
 
 PAPER = 718
 """Width of A4 in pixels without its margins."""
@@ -39,7 +39,8 @@ def written(folder: Path, document: Report) -> Path:
 
 
 FOCUS = """() => { const e = document.activeElement, s = getComputedStyle(e), b = e.getBoundingClientRect();
-    return {name: e.className === 'skip' ? 'skip' : e.closest('nav') ? 'nav' : e.name ||
+    return {name: ['skip', 'copy', 'bars'].includes(e.className) ? e.className :
+            e.closest('nav') ? 'nav' : e.name ||
             (e.classList.contains('scroll') ? 'scroll' : e.tagName.toLowerCase()),
         lit: s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) > 0 || e.className === 'skip',
         shown: b.right > 0 && b.bottom > 0 && b.left < innerWidth && b.top < innerHeight,
@@ -145,8 +146,9 @@ def test_the_filter_by_severity_verdict_and_implementation(page: Page) -> None:
             assert 0 < left < total, (field, value)
             assert (visible(page), said.inner_text()) == (left, f"{left} of {total} shown"), (field, value)
         page.locator("#filter button").click()
-        page.wait_for_function("total => document.querySelectorAll('article:not([hidden])').length === total",
-            arg=total)  # fmt: skip
+        page.wait_for_function(
+            "total => document.querySelectorAll('article.finding:not([hidden])').length === total", arg=total
+        )
     # Heads of levels without any finding left go with them.
     page.locator("#filter [name=s]").select_option("high")
     assert [h.inner_text().partition(":")[0] for h in page.locator(".level h3:visible").all()] == ["High"]
@@ -183,7 +185,7 @@ def test_a_link_to_a_finding_that_the_filter_hides_takes_the_filter_off(page: Pa
     assert visible(page) == 0
     page.evaluate("location.hash = document.querySelector('article.finding:last-of-type').id")
     page.wait_for_function(
-        "total => document.querySelectorAll('article:not([hidden])').length === total", arg=total
+        "total => document.querySelectorAll('article.finding:not([hidden])').length === total", arg=total
     )
     # The finding is where one looks, although everything above it came back.
     page.wait_for_function(
@@ -204,35 +206,71 @@ def test_a_finding_that_is_linked_to_is_not_below_the_filter(page: Page) -> None
     assert not covered
 
 
-@pytest.mark.parametrize("document", [one, several, many])
-def test_paper_shows_closed_parts_and_no_controls(browser: Browser, tmp_path: Path, document: Any) -> None:
-    with opened(browser, written(tmp_path, document()), PAPER) as seen:
-        assert seen.page.locator("nav").is_visible()
-        seen.page.emulate_media(media="print")
-        for gone in ("nav", "#filter", ".skip"):
-            assert seen.page.locator(gone).is_hidden(), gone
-        hidden = seen.page.eval_on_selector_all(
-            "details:not([open]) > :not(summary)",
-            """all => all.filter(e => !e.offsetHeight || !e.checkVisibility({contentVisibilityAuto: true}))
-                .map(e => e.outerHTML.slice(0, 120))""",
-        )
-        assert hidden == []
-        assert seen.page.locator("details:not([open])").count() > 5
-        narrow = seen.page.eval_on_selector_all(
-            "table",
-            """all => all.filter(t => t.rows[0].cells.length <= 4)
-                .map(t => t.getBoundingClientRect().right - innerWidth)""",
-        )
-        assert narrow
-        assert max(narrow) <= 0
-
-
 def sheets(pdf: bytes) -> int:
     return len(re.findall(rb"/Type\s*/Page\b", pdf))
 
 
-def test_a_print_has_the_sheets_of_everything_open(browser: Browser, tmp_path: Path) -> None:
-    with opened(browser, written(tmp_path, one())) as seen:
-        closed = sheets(seen.page.pdf(format="A4"))
-        open_all(seen.page)
-        assert closed == sheets(seen.page.pdf(format="A4")) > 5
+@pytest.mark.parametrize("document", [one, several, public])
+def test_a_report_prints_on_six_sheets_and_says_what_it_leaves_out(
+    browser: Browser, tmp_path: Path, document: Any
+) -> None:
+    with opened(browser, written(tmp_path, document()), PAPER) as seen:
+        assert seen.page.locator("nav").is_visible()
+        assert seen.page.get_by_text("Left out on paper").is_hidden()
+        seen.page.emulate_media(media="print")
+        for gone in ("nav", "#filter", ".skip", "#findings"):
+            assert seen.page.locator(gone).is_hidden(), gone
+        assert seen.page.get_by_text("Left out on paper").is_visible()
+        assert seen.page.locator(".card").first.is_visible()
+        assert seen.page.locator("#causes").is_visible()
+        wide = seen.page.eval_on_selector_all(
+            "table", "all => all.map(t => t.getBoundingClientRect().right - innerWidth)"
+        )
+        assert max(wide, default=0) <= 0
+        assert 1 <= sheets(seen.page.pdf(format="A4")) <= 6
+
+
+def test_a_comparison_prints_on_four_sheets(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "index.html"
+    path.write_text(comparison_html(forty(), {}, ["A sentence."], ""), "utf-8")
+    with opened(browser, path, PAPER) as seen:
+        seen.page.emulate_media(media="print")
+        assert seen.page.locator(".cmp table").first.is_visible()
+        assert 1 <= sheets(seen.page.pdf(format="A4")) <= 4
+
+
+def test_the_switch_tells_by_what_programs_are_judged_without_scripts(
+    browser: Browser, tmp_path: Path
+) -> None:
+    path = tmp_path / "index.html"
+    path.write_text(comparison_html(several(), {}, [], ""), "utf-8")
+    with opened(browser, path, java_script_enabled=False) as seen:
+        text, official = (seen.page.locator(f"tbody td .by-{key}.tone").first for key in ("t", "o"))
+        assert (text.is_visible(), official.is_visible()) == (True, False)
+        seen.page.locator("#basis-text").focus()
+        seen.page.keyboard.press("ArrowRight")
+        assert (text.is_visible(), official.is_visible()) == (False, True)
+        assert [seen.page.locator(f".cmp > p.by-{key}").first.is_visible() for key in "tou"] == [
+            False, True, False]  # fmt: skip
+
+
+def test_a_cell_tells_its_number_by_keyboard(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "index.html"
+    path.write_text(comparison_html(several(), {"lib0 0.0": "lib0/report.html"}, [], ""), "utf-8")
+    with opened(browser, path) as seen:
+        cell = seen.page.locator(".bars[href*='lib0/report.html#area-']").first
+        assert " cases against the text" in (cell.get_attribute("aria-label") or "")
+        seen.page.locator(".bars").first.focus()
+        seen.page.keyboard.press("Tab")
+        shown = seen.page.evaluate("getComputedStyle(document.activeElement, '::after').content")
+        assert " cases against the text" in shown
+
+
+def test_a_narrow_window_shows_cards_and_a_wide_one_tables(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "index.html"
+    path.write_text(comparison_html(several(), {}, [], ""), "utf-8")
+    for width, card, table in ((NARROW, True, False), (WIDE, False, True)):
+        with opened(browser, path, width) as seen:
+            assert seen.page.locator(".card").first.is_visible() is card
+            assert seen.page.locator(".cmp table").first.is_visible() is table
+            assert seen.page.evaluate("document.scrollingElement.scrollWidth <= innerWidth")

@@ -1,5 +1,17 @@
 "use strict";
 (function () {
+  // Buttons that copy a command; without scripts a click selects it.
+  document.querySelectorAll("button.copy").forEach(function (button) {
+    if (!navigator.clipboard) { return; }
+    button.hidden = false;
+    button.addEventListener("click", function () {
+      navigator.clipboard.writeText(button.previousElementSibling.textContent).then(function () {
+        button.textContent = "copied";
+      });
+    });
+  });
+})();
+(function () {
   var form = document.getElementById("filter");
   var all = Array.prototype.slice.call(document.querySelectorAll("article.finding"));
   if (!form || !all.length) { return; }

@@ -1,0 +1,313 @@
+"""What every role of an implementation showed: reader, lister, checker, writer, index loader, device loader.
+
+A program is judged in each role by the cases of that role alone, in the areas that it claims, and what the
+written format requires is never added to what rests on the official library or on our hardening.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from safetensors_corpus.judging.content import differing_fields
+from safetensors_corpus.judging.verdicts import effect_of, fails, kind_of, worst
+from safetensors_corpus.manifest import AREA_OF_RULES
+from safetensors_reference import rule_book
+from safetensors_reference.rules.pages import AREAS
+
+from ..record.run import row_failures
+from ..text import visible
+from .disclosure import OWN
+from .report import ROLES, AnswerRow, CellRow, Failed, RoleRow
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from safetensors_corpus import Case, Manifest
+
+    from ..record.run import Row, RunRecord
+
+ROLE_OF_KIND = {
+    "reader": "reader",
+    "header": "lister",
+    "validator": "checker",
+    "scanner": "checker",
+    "device": "device",
+}
+"""Kind of a descriptor -> the role in which it opens and reads."""
+_ROLE_OF_STEP = {"write": "writer", "sharded": "writer", "index": "index", "device": "device"}
+_OPENING = frozenset({"reader", "lister", "checker", "device"})
+"""Roles in which files are opened, and areas of files claimed or not."""
+_UNUSUAL = frozenset({"lifecycle", "concurrent", "remote"})
+"""Steps whose files change, are shared or come by pieces."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A sort of input, or of mistake, that a card tells of.
+
+    Attributes:
+        name: word in reports.
+        roles: that are asked.
+        effects: what goes wrong: ``accept``, ``content``, ``reject``, ``late-reject``; empty for anything.
+        rules: that are broken; empty for any.
+        steps: of such cases; empty for any but the unusual ones.
+    """
+
+    name: str
+    roles: frozenset[str]
+    effects: frozenset[str] = frozenset()
+    rules: frozenset[str] = frozenset()
+    steps: frozenset[str] = frozenset()
+
+    def covers(self, role: str, step: str, effect: str, rule: str) -> bool:
+        """Say whether a failure belongs here."""
+        return (
+            role in self.roles
+            and (step in self.steps if self.steps else step not in _UNUSUAL)
+            and (not self.effects or effect in self.effects)
+            and (not self.rules or rule in self.rules)
+        )
+
+
+def _accepts(name: str, *rules: str) -> Question:
+    return Question(name, _OPENING, frozenset({"accept"}), frozenset(rules))
+
+
+_WRITER, _INDEX = frozenset({"writer"}), frozenset({"index"})
+_READS, _REFUSES, _LATE = frozenset({"content"}), frozenset({"reject"}), frozenset({"late-reject"})
+QUESTIONS = (
+    _accepts("names", "HDR-09", "HDR-10"),
+    _accepts("overlaps", "OFF-06", "LIM-05"),
+    _accepts("holes", "OFF-07", "OFF-12"),
+    _accepts("trailing", "OFF-08"),
+    _accepts("outside", "OFF-03", "OFF-04", "OFF-13"),
+    _accepts("sizes", "OFF-05", "SHP-05"),
+    _accepts("dtypes", "DTY-01"),
+    _accepts(
+        "json", "HDR-01", "HDR-02", "HDR-03", "HDR-05", "HDR-06", "HDR-07", "HDR-14", "HDR-15", "HDR-18"
+    ),
+    _accepts("shapes", "SHP-01", "SHP-02", "SHP-07"),
+    _accepts("metadata", "MET-01", "MET-02", "MET-07"),
+    _accepts("keys", "HDR-11", "HDR-12", "HDR-13"),
+    _accepts("other"),
+    Question("values", _OPENING - {"checker"}, _READS),
+    Question("refused", _OPENING, _REFUSES),
+    Question("late", _OPENING, _LATE),
+    Question("changing", _OPENING, steps=_UNUSUAL),
+    Question("written", _WRITER, _READS),
+    Question("calls", _WRITER, frozenset({"accept"})),
+    Question("declined", _WRITER, _REFUSES),
+    Question("paths", _INDEX, frozenset({"accept"}), frozenset({"IDX-04", "IDX-05"})),
+    Question("indexes", _INDEX, frozenset({"accept"})),
+    Question("values", _INDEX, _READS),
+    Question("refused", _INDEX, _REFUSES),
+)
+"""What cards tell, in order. A failure counts for the first that covers it; costs, undocumented exceptions
+and missed recommendations for none."""
+_ANSWERED = {"accept": "reject", "late-reject": "reject", "content": "accept", "reject": "accept"}
+"""What goes wrong -> what was demanded."""
+TWICE = "duplicate-tensor-names"
+KEEPS = {"last-wins": "keeps the last", "first-wins": "keeps the first"}
+"""Option of the choice about a name that is there twice -> words."""
+
+_Cases = dict[str, dict[str, str]]
+"""Basis -> case -> worst verdict."""
+
+
+@dataclass
+class _Role:
+    """What is collected of one role."""
+
+    due: list[tuple[Case, str]] = field(default_factory=list)
+    every: _Cases = field(default_factory=dict)
+    areas: dict[str, _Cases] = field(default_factory=dict)
+    answers: dict[Question, _Cases] = field(default_factory=dict)
+
+
+def roles(
+    record: RunRecord, shown: RunRecord, manifest: Manifest, *, public: bool, told: Collection[str] = ()
+) -> list[RoleRow]:
+    """Return what every role of an implementation showed, in the order of ``ROLES``.
+
+    Args:
+        record: the run as it was; of other people's software its header alone counts, which is public.
+        shown: the same run as it may be shown.
+        manifest: the corpus that it used.
+        public: whether it is for published pages: they tell nothing *unsafe* of other people's software.
+        told: cases of which everybody can read already how this implementation answers them.
+    """
+    hidden = public and record.implementation["name"] != OWN
+    found: dict[str, _Role] = {}
+    for case, step in _due(record, manifest) if hidden else _known(record, manifest):
+        found.setdefault(_role_of(record, step), _Role()).due.append((case, step))
+    unclaimed = _unclaimed(record)
+    for row in shown.results:
+        role = _role_of(record, row["step"])
+        if hidden and row["step"] == "device":
+            continue  # how many files were loaded would tell which of them nobody could load
+        for failed in row_failures(row):
+            if not (hidden and kind_of(failed["verdict"]) == "unsafe"):
+                _add(found.setdefault(role, _Role()), role, row, failed, unclaimed)
+    keeps = _keeps(shown, manifest, told if hidden else None)
+    return [
+        _row(name, found[name], unclaimed if name in _OPENING else frozenset(), keeps)
+        for name in ROLES
+        if name in found and found[name].due
+    ]
+
+
+def _role_of(record: RunRecord, step: str) -> str:
+    who = record.implementation
+    steps = set(who.get("steps", ()))
+    # Of a program without a descriptor, handing out data is what makes it a reader.
+    kind = who.get("kind") or ("reader" if steps & {"read", "slice"} else "header")
+    return _ROLE_OF_STEP.get(step) or ROLE_OF_KIND.get(kind, "reader")
+
+
+def _due(record: RunRecord, manifest: Manifest) -> Iterable[tuple[Case, str]]:
+    """Yield the cases that a full run has, each once for every role: everybody can reckon them."""
+    who = record.implementation
+    asked = (manifest.by_id.get(row["case"]) for row in record.results)
+    heavy = any(case is not None and case.heavy for case in asked)
+    steps, areas = set(who.get("steps", ())), who.get("areas", ())
+    for case in manifest.cases:
+        if (heavy or not case.heavy) and case.is_claimed(areas):
+            yield from ((case, step) for step in _first(record, [s for s in case.steps if s in steps]))
+
+
+def _known(record: RunRecord, manifest: Manifest) -> Iterable[tuple[Case, str]]:
+    """Yield the cases of which an answer is known, each once for every role."""
+    for name, rows in record.by_case().items():
+        case = manifest.by_id.get(name)
+        if case is not None:
+            steps = [row["step"] for row in rows if kind_of(row["verdict"]) != "harness-error"]
+            yield from ((case, step) for step in _first(record, steps))
+
+
+def _first(record: RunRecord, steps: Sequence[str]) -> Iterable[str]:
+    """Return the first of some steps of every role."""
+    return {_role_of(record, step): step for step in reversed(steps)}.values()
+
+
+def _unclaimed(record: RunRecord) -> frozenset[str]:
+    """Return the areas of rules about files that an implementation does not claim to judge."""
+    areas = record.implementation.get("areas", ())
+    return frozenset(area for area, name in AREA_OF_RULES.items() if areas and name not in areas)
+
+
+def _add(into: _Role, role: str, row: Row, failed: Row, unclaimed: Collection[str]) -> None:
+    verdict, rule, step = failed["verdict"], failed["rule"], row["step"]
+    area = rule[:3]
+    if not fails(verdict, strict=True) or (role in _OPENING and area in unclaimed):
+        return
+    known = rule_book().rules.get(rule)
+    basis = failed.get("basis") or (known.basis if known else "text")
+    if basis == "text" and kind_of(verdict) == "not-strict":
+        return  # advice of the text that is not taken breaks nothing
+    question = next((q for q in QUESTIONS if q.covers(role, step, effect_of(verdict), rule)), None)
+    places = [into.every, into.areas.setdefault(area, {})]
+    if question is not None:
+        places.append(into.answers.setdefault(question, {}))
+    for place in places:
+        cases = place.setdefault(basis, {})
+        cases[row["case"]] = worst([verdict, cases.get(row["case"], "pass")])
+
+
+def _row(name: str, found: _Role, unclaimed: frozenset[str], keeps: str) -> RoleRow:
+    carried: dict[str, set[str]] = {}
+    for case, _ in found.due:
+        for area in {rule[:3] for rule in case.rules}:
+            carried.setdefault(area, set()).add(case.id)
+    cells = []
+    for area in AREAS:
+        failed = found.areas.get(area, {})
+        cases = carried.get(area, set()).union(*failed.values())
+        if cases and area not in unclaimed:
+            cells.append(CellRow(area, len(cases), _counted(failed)))
+    answers = []
+    for question in QUESTIONS:
+        if name in question.roles and not (question.rules and {r[:3] for r in question.rules} <= unclaimed):
+            failed = found.answers.get(question, {})
+            cases = _asked(question, found.due, unclaimed).union(*failed.values())
+            if cases and (failed or question.effects != _LATE):
+                note = keeps if question.name == "names" and failed else ""
+                answers.append(AnswerRow(question.name, len(cases), _counted(failed), note))
+    return RoleRow(
+        role=name,
+        asked=len({case.id for case, _ in found.due}),
+        failed=_counted(found.every),
+        unclaimed=[area for area in AREAS if area in unclaimed],
+        cells=cells,
+        answers=answers,
+    )
+
+
+def _counted(failed: Mapping[str, Mapping[str, str]]) -> Failed:
+    return {
+        basis: dict(sorted(Counter(map(kind_of, cases.values())).items()))  # type: ignore[misc]
+        for basis, cases in sorted(failed.items())
+    }
+
+
+def _asked(question: Question, due: Iterable[tuple[Case, str]], unclaimed: Collection[str]) -> set[str]:
+    """Return the cases that a question is about, whatever was answered."""
+    out = set()
+    told = {rule for q in QUESTIONS if q.name != question.name for rule in q.rules}
+    for case, step in due:
+        rule = case.rules[0]
+        if question.steps:
+            fits = step in question.steps
+        else:
+            demanded = {_ANSWERED[effect] for effect in question.effects}
+            about = rule in question.rules if question.rules else rule not in told or demanded == {"accept"}
+            fits = (
+                step not in _UNUSUAL and about and _demanded(case) in demanded and rule[:3] not in unclaimed
+            )
+        if fits:
+            out.add(case.id)
+    return out
+
+
+def _demanded(case: Case) -> str:
+    """Return the outcome that a case demands, empty where it leaves it open."""
+    if case.expect is not None:
+        return case.expect.outcome
+    choice = rule_book().choices.get(case.choice or "")
+    option = case.options.get(choice.required or "") if choice else None
+    return option.outcome if option else ""
+
+
+def _keeps(record: RunRecord, manifest: Manifest, told: Collection[str] | None) -> str:
+    """Say which of two tensors of one name is kept, where it is always the same; ``told`` None for all."""
+    taken = {row["verdict"].partition(":")[2] for row in record.choices if row["choice"] == TWICE}
+    for row in record.results:
+        case = manifest.by_id.get(row["case"])
+        if case is None or case.choice != TWICE or (told is not None and case.id not in told):
+            continue
+        rows = (row.get("content") or {}).get("tensors")
+        if row["outcome"] == "accept" and rows:
+            fits = [name for name in KEEPS if _same(case, name, rows)]
+            taken.add(fits[0] if len(fits) == 1 else "")
+    return KEEPS.get(next(iter(taken)), "") if len(taken) == 1 else ""
+
+
+def _same(case: Case, option: str, rows: Sequence[Row]) -> bool:
+    content = case.options[option].content if option in case.options else None
+    want = {row["name"]: row for row in (content or {}).get("tensors", ())}
+    return (
+        bool(want)
+        and len(rows) == len(want)
+        and all(row["name"] in want and not differing_fields(want[row["name"]], row) for row in rows)
+    )
+
+
+def about(record: RunRecord) -> dict[str, str]:
+    """Return what a descriptor says of an implementation; empty texts for one of which there is none."""
+    who = record.implementation
+    texts = {name: visible(str(who.get(name) or ""), 200) for name in ("kind", "title", "homepage", "issues")}
+    for name in ("homepage", "issues"):
+        if not texts[name].startswith("https://"):
+            texts[name] = ""
+    return texts | ({} if texts["kind"] in ROLE_OF_KIND else {"kind": ""})

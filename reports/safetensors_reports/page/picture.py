@@ -1,0 +1,182 @@
+"""The picture of the README: well-known programs by kind and area, each cell a bar as long as what fails."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
+from xml.sax.saxutils import escape
+
+from ..drawing.canvas import fitted
+from .comparison import RED, Cell, Row, Table, tables
+
+if TYPE_CHECKING:
+    from ..audit.report import Report
+
+WIDTH, MARGIN, NAME, CELL = 800, 14, 174, 42
+"""Width of the picture, its margin, the names and a column, in pixels."""
+TOP, LINE, GROUP = 150, 21, 30
+"""Height of the head, of a row, and of the head of a group."""
+TRACK, THICK = 36, 9
+"""Length and height of a bar."""
+MAX_LABEL = 25
+"""Most columns of a name."""
+MOST = 15
+"""Most programs."""
+COLOURS = {
+    "g": ("#ffffff", "#0d1117"),
+    "track": ("#e4e8ee", "#2b323b"),
+    "clear": ("#a8dcb5", "#1f5a35"),
+    "content": ("#86102a", "#ff8fa0"),
+    "accept": ("#d1242f", "#f85149"),
+    "reject": ("#c98a04", "#e3b341"),
+    "unsafe": ("#4b1d6b", "#a371f7"),
+}
+"""Class of a shape -> its colour on a light page, then on a dark one."""
+_LEGEND = (
+    ("content", 60, "wrong values or files"),
+    ("accept", 60, "passes what is forbidden"),
+    ("reject", 60, "refuses valid files"),
+    ("clear", 100, "nothing shown"),
+)
+
+
+@dataclass(frozen=True)
+class Known:
+    """A well-known program: what --impl calls it, its name in the picture, and why it is there."""
+
+    selector: str
+    name: str
+    reason: str
+
+
+@cache
+def well_known() -> dict[str, Known]:
+    """Return the programs of the picture by selector."""
+    text = (files(__package__) / "well_known.toml").read_text("utf-8")
+    found = [Known(**row) for row in tomllib.loads(text)["program"]]
+    return {known.selector: known for known in found}
+
+
+def comparison_svg(report: Report) -> str:
+    """Return the picture of a report's well-known programs as an SVG document, ending in a line break.
+
+    Where a report has none of them, its first programs are shown.
+    """
+    known = well_known()
+    selectors = [who.selector for who in report.implementations]
+    chosen = [s for s in selectors if s in known] or selectors[:MOST]
+    found = _of(tables(report), set(chosen))
+    areas = {row.area: row.title for row in report.matrix}
+    used = [
+        area
+        for area in areas
+        if any(cell.area == area and cell.bars for t in found for r in t.rows for cell in r.cells)
+    ]
+    parts = _heads([areas[area] for area in used])
+    y = TOP
+    for table in found:
+        parts.append(f'<text class="h" x="{MARGIN}" y="{y + 20}">{escape(table.head)}</text>')
+        parts.append(f'<path class="rule" d="M{MARGIN} {y + 27.5}H{WIDTH - MARGIN}"/>')
+        y += GROUP + 2
+        for row in table.rows:
+            parts += _row(row, used, y)
+            y += LINE
+        y += 6
+    height = y + 62
+    parts += _legend(y + 18)
+    title = (
+        f"{len(set(chosen)):,} programs that read or write safetensors: "
+        "share of cases that break the written format"
+    )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{title}" width="{WIDTH}" '
+        f'height="{height}" viewBox="0 0 {WIDTH} {height}">\n<style>{_style()}</style>\n'
+        f'<rect width="{WIDTH}" height="{height}" rx="10" class="g"/>\n' + "\n".join(parts) + "\n</svg>\n"
+    )
+
+
+def _of(found: list[Table], chosen: set[str]) -> list[Table]:
+    """Return the tables with the rows that were chosen, without empty ones."""
+    out = []
+    for table in found:
+        rows = [row for row in table.rows if row.who.selector in chosen]
+        if rows:
+            out.append(Table(table.role, table.head, table.about, table.areas, rows))
+    return out
+
+
+def _heads(titles: list[str]) -> list[str]:
+    """Return the head of the picture: what it shows, and the areas, slanted so that each is spelled out."""
+    out = [
+        f'<text class="t" x="{MARGIN}" y="32">What breaks the written format</text>',
+        f'<text class="q" x="{MARGIN}" y="52">A bar is as long as the share of cases that fail.</text>',
+    ]
+    for i, title in enumerate(titles):
+        x = MARGIN + NAME + CELL * i + 12
+        out.append(
+            f'<text class="a" transform="translate({x:g} {TOP - 2}) rotate(-38)">{escape(title)}</text>'
+        )
+    return out
+
+
+def _row(row: Row, areas: list[str], y: float) -> list[str]:
+    known = well_known().get(row.who.selector)
+    name = known.name if known else row.who.label
+    out = [f'<text x="{MARGIN}" y="{y + 13:g}">{escape(fitted(name, MAX_LABEL))}</text>']
+    cells = {cell.area: cell for cell in row.cells}
+    for i, area in enumerate(areas):
+        cell = cells.get(area)
+        if cell is not None and cell.bars:
+            out.append(_bar(cell, MARGIN + NAME + CELL * i, y + 4))
+    return out
+
+
+def _bar(cell: Cell, x: float, y: float) -> str:
+    bar = cell.bars[0]
+    if not bar.failed:
+        return _pill("clear", 100, x, y, cell.text)
+    return _pill(bar.colour if bar.colour in RED.values() else "accept", bar.share, x, y, cell.text)
+
+
+def _pill(colour: str, share: float, x: float, y: float, tip: str = "") -> str:
+    title = f"<title>{escape(tip)}</title>" if tip else ""
+    # One of five hundred must be seen, and seen to be less than four hundred.
+    wide = TRACK if share >= 100 else min(max(TRACK * share / 100, 2.5), TRACK - 2)
+    track = (
+        ""
+        if colour == "clear"
+        else f'<rect class="track" x="{x:g}" y="{y:g}" width="{TRACK}" height="{THICK}" rx="3"/>'
+    )
+    return (
+        f'<g>{title}{track}<rect class="{colour}" x="{x:g}" y="{y:g}" width="{wide:.3g}" height="{THICK}" '
+        f'rx="{min(3, wide / 2):.2g}"/></g>'
+    )
+
+
+def _legend(y: float) -> list[str]:
+    out, x = [], float(MARGIN)
+    for colour, share, text in _LEGEND:
+        out.append(_pill(colour, share, x, y))
+        out.append(f'<text class="q" x="{x + TRACK + 7:g}" y="{y + 9:g}">{text}</text>')
+        x += TRACK + 24 + 6.1 * len(text)
+    out.append(
+        f'<text class="q" x="{MARGIN}" y="{y + 31:g}">Blank: not asked, or not claimed. The order is the '
+        "alphabet's. Crashes are not shown: only some of them are public.</text>"
+    )
+    return out
+
+
+def _style() -> str:
+    def fills(place: int) -> str:
+        return "".join(f".{name}{{fill:{colours[place]}}}" for name, colours in COLOURS.items())
+
+    return (
+        'text{font:13px system-ui,-apple-system,"Segoe UI",Roboto,Arial,sans-serif;fill:#1f2328}'
+        ".t{font-size:17px;font-weight:700}.h{font-weight:700}.q,.a{font-size:12px;fill:#57606a}"
+        f".rule{{stroke:#d0d7de}}{fills(0)}"
+        "@media (prefers-color-scheme:dark){text{fill:#e6edf3}.q,.a{fill:#9aa4af}.rule{stroke:#30363d}"
+        f"{fills(1)}}}"
+    )

@@ -1,0 +1,395 @@
+"""What published files tell of results that are held back: nothing, whoever reads however many of them."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from safetensors_conformance.cli.report import report as command
+from safetensors_conformance.implementations.descriptor import descriptors
+from safetensors_conformance.run.results import due, left_out
+from safetensors_conformance.worker.outcome import Implementation
+from safetensors_corpus import Case, Manifest
+from safetensors_corpus.document import Document
+from safetensors_corpus.judging.judge import Failure
+from safetensors_corpus.judging.verdicts import STRICT_FAILING, kind_of
+from safetensors_reference.rules.pages import AREAS
+from safetensors_reports.audit.build import build_report
+from safetensors_reports.audit.disclosure import OWN
+from safetensors_reports.audit.exports import badges, sarif_log, statements
+from safetensors_reports.audit.inputs import AuditError, Known
+from safetensors_reports.audit.report import report_text
+from safetensors_reports.comment import summary_markdown
+from safetensors_reports.history.ledger import appended
+from safetensors_reports.page.html import report_html
+from safetensors_reports.page.publish import history, history_texts, publication
+from safetensors_reports.record.run import Row, RunRecord
+
+from ..samples import corpus, failing, run, write_record
+
+ROOT = Path(__file__).parents[3]
+PUBLISHED = ROOT / "reports" / "published"
+ISSUE = "https://example.org/issue/1"
+STEPS = {"open": ("open", "read"), "read": ("open", "read")}
+
+
+def _picked() -> list[Case]:
+    """Cases of every kind, and for some choices enough of each to decide it."""
+    cases = [c for c in corpus().cases if not c.heavy]
+    out = [c for c in cases if c.kind == "read" and c.expect and c.expect.outcome == "reject"][:400:100]
+    out += [c for c in cases if c.kind == "read" and c.expect and c.expect.outcome == "accept"][:200:100]
+    for kind in ("write", "slice", "index", "lifecycle", "resource"):
+        out.append(next(c for c in cases if c.kind == kind and c.expect is not None))
+    out += [c for c in cases if c.choice == "leading-whitespace" and c.kind == "read"][:3]
+    out += [c for c in cases if c.smoke and c.kind == "read" and c.expect and c.expect.content][:1]
+    for area in AREAS:  # the pages have a column for each
+        out.append(next(c for c in cases if c.rules[0].startswith(area) and c.expect is not None))
+    return list({c.id: c for c in out}.values())
+
+
+@cache
+def small() -> Manifest:
+    """A corpus of a few cases, so that everything that is published can be made in no time."""
+    whole, chosen = corpus(), _picked()
+    ids = {c.id for c in chosen}
+    raw = {**whole.raw, "cases": [row for row in whole.raw["cases"] if row["id"] in ids]}
+    document = Document(whole.document.path, json.dumps(raw).encode())
+    return Manifest(whole.version, whole.root, tuple(chosen), document)
+
+
+PLACES = [(c.id, step) for c in _picked() for step in (("open", "read") if c.kind == "read" else c.steps)]
+"""Every case and step of the small corpus."""
+
+
+def right(case: Case, step: str, **more: Any) -> Row:
+    """A result without a fault: as demanded, or the first option of a choice."""
+    if case.choice is None:
+        assert case.expect is not None
+        row = failing(case.id, "pass", step=step, outcome=case.expect.outcome)
+    else:
+        option, demand = next(iter(case.options.items()))
+        row = failing(case.id, f"choice:{option}", step=step, outcome=demand.outcome, options=[option])
+    return {**row, "choice": case.choice, **more}
+
+
+def wrong(case: Case, step: str, verdict: str) -> Row:
+    outcome = {"wrong-reject": "reject", "unsupported": "unsupported"}.get(verdict, "accept")
+    return failing(case.id, verdict, step=step, outcome=outcome, choice=case.choice, message="said")
+
+
+def died(case: Case, step: str, end: str) -> Row:
+    """A result that nobody may learn of: dead, hung, out of memory, panicked, or far beyond its budget."""
+    outcome = {"panic": "crash", "budget": "accept"}.get(end, end)
+    row = failing(case.id, "unsafe", step=step, outcome=outcome, choice=case.choice, detail="SECRET")
+    row |= {"message": "SECRET", "wall_ms": 9_999.0, "peak_bytes": 9 << 30}
+    if end == "panic":
+        row["exception"] = "PanicException"
+    if end == "budget":
+        row["failures"] = [
+            Failure(v, case.rules[0], "text", "cost", "SECRET").__dict__ for v in ("unsafe", "wrong-accept")
+        ]
+    return row
+
+
+def recorded(rows: list[Row], selector: str, **more: Any) -> RunRecord:
+    name = selector.partition(":")[0]
+    record = run(*rows, name=name, version="1", baseline="lib.toml", **more)
+    record.header["implementation"]["selector"] = selector
+    answers: dict[str, list[set[str]]] = {}
+    asked = {str(row["choice"]) for row in rows if row.get("choice")}
+    for row in rows:
+        if row.get("choice") and row["options"]:
+            answers.setdefault(str(row["choice"]), []).append(set(row["options"]))
+    for choice in sorted(asked):
+        common = set.intersection(*answers[choice]) if choice in answers else set()
+        verdict = f"choice:{'|'.join(sorted(common))}" if common else "choice-inconsistent"
+        record.choices.append({"choice": choice, "verdict": verdict if choice in answers else "pass"})
+    return record
+
+
+def everything(*records: RunRecord) -> dict[str, str]:
+    """Everything that can be published about some runs, by name: the pages, and every form of a report."""
+    known = {i: [Known(PLACES[0][0], (PLACES[0][0],), {"read": "wrong-accept"}, "why", ISSUE, "2027-01-01")]
+        for i in range(len(records))}  # fmt: skip
+    texts = publication(records, small(), known)
+    for number, record in enumerate(records):
+        made = build_report([record], small(), known={0: known[0]}, public=True)
+        forms: dict[str, Any] = {
+            "json": report_text(made),
+            "html": report_html(made),
+            "md": summary_markdown(made),
+            "sarif": sarif_log(made),
+            "badge": badges(made),
+            "intoto": statements(made, {who.label: "a" * 64 for who in made.implementations}),
+        }
+        texts |= {f"{number}.{form}": json.dumps(text) for form, text in forms.items()}
+    return texts
+
+
+def differing(one: dict[str, str], other: dict[str, str]) -> list[str]:
+    return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
+
+
+QUICK = settings(max_examples=12, phases=[Phase.generate])
+"""Each example makes two whole sets of pages, so that shrinking one takes minutes."""
+places = st.sampled_from(PLACES)
+verdicts = st.sampled_from(["wrong-accept", "wrong-reject", "wrong-content", "not-strict", "unsupported"])
+ends = st.sampled_from(["crash", "hang", "exhausted", "panic", "budget"])
+
+
+@QUICK
+@given(
+    bad=st.dictionaries(places, verdicts, max_size=8),
+    secret=st.dictionaries(places, ends, min_size=1, max_size=12),
+    expected=st.booleans(),
+    slow=st.floats(0.1, 9e3),
+)
+def test_what_is_held_back_is_published_as_if_it_had_passed(
+    bad: dict[tuple[str, str], str], secret: dict[tuple[str, str], str], expected: bool, slow: float
+) -> None:
+    def rows(hide: bool) -> list[Row]:
+        out = []
+        for case_id, step in PLACES:
+            case, place = small().by_id[case_id], (case_id, step)
+            if place in secret and hide:
+                row = died(case, step, secret[place])
+            elif place in secret:
+                row = failing(case_id, "pass", step=step, choice=case.choice, wall_ms=slow, message="fine")
+            elif place in bad:
+                row = wrong(case, step, bad[place]) | {"expected_failure": expected}
+            else:
+                row = right(case, step, wall_ms=slow / 2)
+            out.append(row)
+        return out
+
+    def published(hide: bool) -> dict[str, str]:
+        whole, plain = rows(hide), [right(small().by_id[c], s) for c, s in PLACES]
+        more: dict[str, Any] = {"started": f"2026-11-21T0{3 + hide}:00:00Z"}
+        return everything(
+            recorded(whole, "lib", **more),
+            recorded(plain, "lib:fast"),
+            recorded(whole, "elsewhere", **more),
+            recorded(plain, "reference"),
+        )
+
+    held = published(hide=True)
+    assert differing(held, published(hide=False)) == []
+    assert not any("SECRET" in text or "PanicException" in text for text in held.values())
+
+
+@settings(QUICK, max_examples=8)
+@given(
+    before=st.dictionaries(places, verdicts, max_size=8),
+    secret=st.dictionaries(places, ends, max_size=12),
+    basic=ends,
+    misses=st.booleans(),
+)
+def test_what_a_release_changed_tells_nothing_of_what_is_held_back(
+    before: dict[tuple[str, str], str], secret: dict[tuple[str, str], str], basic: str, misses: bool
+) -> None:
+    """Neither that a version dies where the one before it failed, nor that it dies over the basic files."""
+    secret |= {(case.id, "read"): basic for case in small().cases if case.smoke and case.kind == "read"}
+
+    def rows(hide: bool, bad: dict[tuple[str, str], str]) -> list[Row]:
+        out = []
+        for place in PLACES:
+            case = small().by_id[place[0]]
+            row = wrong(case, place[1], bad[place]) if place in bad else right(case, *place[1:])
+            if place in bad and misses:
+                row |= {
+                    "outcome": "reject",
+                    "exception": "TypeError",
+                    "message": "takes 1 positional argument",
+                }
+            if hide and place in secret:
+                row = died(case, place[1], secret[place])
+            elif place in secret:
+                row = right(case, place[1])
+            out.append(row)
+        return out
+
+    def told(hide: bool) -> dict[str, str]:
+        versions = []
+        for number, bad in enumerate((before, {}, before)):
+            version = recorded(rows(hide and number > 0, bad), "lib")
+            version.header["implementation"]["version"] = f"1.{number}"
+            versions.append(version)
+        try:
+            return history_texts(appended({}, history(versions, small())), {})
+        except AuditError as err:
+            return {"refused": str(err)}
+
+    assert differing(told(hide=True), told(hide=False)) == []
+
+
+@settings(QUICK, max_examples=5)
+@given(st.integers(0, 2), ends)
+def test_a_case_of_a_choice_that_is_held_back_is_published_as_the_option_that_is_taken(
+    number: int, end: str
+) -> None:
+    """Its other cases decide the option, so that one which passed would have had it, too."""
+    rows = [right(small().by_id[c], s) for c, s in PLACES]
+    places = [i for i, row in enumerate(rows) if row["choice"]][2 * number : 2 * number + 2]
+    hidden = copy.deepcopy(rows)
+    for i in places:
+        hidden[i] = died(small().by_id[rows[i]["case"]], rows[i]["step"], end)
+    other = recorded(copy.deepcopy(rows), "other")
+    assert (
+        differing(everything(recorded(hidden, "lib"), other), everything(recorded(rows, "lib"), other)) == []
+    )
+
+
+def test_who_dies_at_reading_what_it_opened_is_published_as_who_refuses_it_there() -> None:
+    """A broken file that is opened counts as late when reading refuses it, and as accepted when it dies."""
+    case = next(c for c in _picked() if c.expect and c.expect.outcome == "reject")
+    late = failing(case.id, "late-reject", step="open", rule="OFF-15", detail="accepted at open")
+    late |= {"failures": [{"verdict": "late-reject", "rule": "OFF-15", "basis": "official",
+        "property": "outcome", "detail": "accepted at open"}]}  # fmt: skip
+    accepted = failing(case.id, "wrong-accept", step="open", expected_failure=False)
+    dies = recorded([accepted, died(case, "read", "crash")], "lib")
+    refuses = recorded([late, right(case, "read")], "lib")
+    assert differing(everything(dies), everything(refuses)) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"footer": None},
+        {"footer": {"type": "footer", "complete": False, "duration_s": 1.0, "not_run": 3}},
+        {"cases": 99},
+    ],
+)
+def test_a_run_that_lacks_something_is_not_published(change: dict[str, Any], tmp_path: Path) -> None:
+    """A run stopped by --max-hangs lacks what would have come after so many hangs."""
+    rows = [right(small().by_id[c], s) for c, s in PLACES]
+    part = run(*rows, name="lib", version="1", **change)
+    with pytest.raises(AuditError, match="published pages need whole runs"):
+        build_report([part], small(), public=True)
+    path = write_record(tmp_path / "a.jsonl", part)
+    done = CliRunner().invoke(command, [str(path), "-o", str(tmp_path / "out"), "--public"])
+    assert (done.exit_code, "--max-hangs 0" in done.output) == (2, True)
+    assert not (tmp_path / "out").exists()
+    build_report([part], small())
+    build_report([run(*rows, name=OWN, version="1", **change)], small(), public=True)
+
+
+# What is due is a pure function of the corpus and of what a program says of itself: anybody can compute it.
+
+
+def _who(row: dict[str, Any]) -> Implementation:
+    areas = {d.selector(entry): entry.areas for d in descriptors().values() for entry in d.entries}
+    return Implementation(
+        row["name"],
+        row["version"],
+        row["language"],
+        tuple(row["steps"]),
+        frozenset(row["lacks"]),
+        row["selector"],
+        frozenset(areas.get(row["selector"], ())),
+    )
+
+
+def gaps(document: dict[str, Any], manifest: Manifest) -> list[str]:
+    """Return every count of a published report that is not the one that is computed from public facts."""
+    out = []
+    for i, row in enumerate(document["implementations"]):
+        who = _who(row)
+        mine = due(who, manifest, heavy=False)
+        asked = left_out(who, manifest, heavy=False)
+        shown = {"due": row["due"], "cases": row["cases"], "not run": row["not_run"]}
+        computed = {"due": len(mine), "cases": len(mine), "not run": 0}
+        out += [f"{row['label']}: {k} {shown[k]}, not {n}" for k, n in computed.items() if shown[k] != n]
+        if row["not_asked"] != asked:
+            out.append(f"{row['label']}: not asked {row['not_asked']}, not {asked}")
+        if row["name"] != OWN and not {"pass", "choice"}.isdisjoint(row["counts"]):
+            out.append(f"{row['label']}: counts what passed")
+        # A case that fails counts for the rules that it is charged to, and may lack in those that it carries.
+        failing_cases = sum(n for kind, n in row["counts"].items() if kind in STRICT_FAILING)
+        rules = Counter(rule for case in mine for rule in case.rules)
+        for cells in (rule for area in document["matrix"] for rule in area["rules"]):
+            least = rules[cells["rule"]] - failing_cases
+            if cells["known"][i] < least:
+                out.append(f"{row['label']}: {cells['rule']} known {cells['known'][i]} below {least}")
+    return out
+
+
+def whole_run(selector: str, hide: int) -> RunRecord:
+    """A run of a known program over the whole corpus, right in all but a few cases that end badly."""
+    one, entry = next((d, e) for d in descriptors().values() for e in d.entries if d.selector(e) == selector)
+    who = Implementation(one.name, "1", one.language, ("open", "read", "slice"), frozenset(), selector,
+        frozenset(entry.areas))  # fmt: skip
+    cases = due(who, corpus(), heavy=False)
+    rows = [right(c, s) for c in cases for s in who.steps_of(c)]
+    for row in rows[50 : 50 + 40 * hide : 40]:
+        row.update(died(corpus().by_id[row["case"]], row["step"], "hang"))
+    record = run(*rows, name=who.name, version="1")
+    record.header["implementation"] |= {"selector": selector, "steps": list(who.steps)}
+    record.header["corpus"]["left_out"] = left_out(who, corpus(), heavy=False)
+    return record
+
+
+def test_published_counts_are_those_that_anybody_can_compute() -> None:
+    selector = next(d.selector(e) for d in descriptors().values() for e in d.entries if e.areas)
+    for one in ("safetensors", selector):
+        document = json.loads(report_text(build_report([whole_run(one, 7)], corpus(), public=True)))
+        assert gaps(document, corpus()) == []
+        (row,) = document["implementations"]
+        row["due"] -= 7
+        row["cases"] -= 7
+        assert len(gaps(document, corpus())) == 2
+
+
+def _stale() -> bool:
+    document = json.loads((PUBLISHED / "report.json").read_text("utf-8"))
+    return bool(document["corpus"]["sha256"] != corpus().digest)
+
+
+anew = pytest.mark.skipif(
+    _stale(), reason="the published reports are of another corpus: stc publish writes them anew"
+)
+
+
+@anew
+def test_what_is_committed_counts_what_anybody_can_compute() -> None:
+    found = [
+        f"{path.relative_to(PUBLISHED)}: {gap}"
+        for path in [PUBLISHED / "report.json", *sorted(PUBLISHED.glob("*/report.json"))]
+        for gap in gaps(json.loads(path.read_text("utf-8")), corpus())
+    ]
+    assert found == []
+
+
+@anew
+def test_what_is_committed_holds_no_measurement_and_no_time() -> None:
+    for path in [PUBLISHED / "report.json", *sorted(PUBLISHED.glob("*/report.json"))]:
+        document = json.loads(path.read_text("utf-8"))
+        for row in document["run"]["runs"]:
+            assert row.keys() == {"implementation", "started", "platform", "python"}, path
+            assert len(row["started"] or "") in (0, len("2026-11-21")), path
+        pages = [p.read_text("utf-8") for p in path.parent.iterdir() if p.suffix in (".html", ".json", ".md")]
+        for word in ("slowest", "Slowest", "hungriest", "duration_s", "wall_ms", "peak_bytes"):
+            assert not any(word in page for page in pages), (path, word)
+
+
+@anew
+def test_the_committed_comparison_tells_nothing_unsafe_of_others() -> None:
+    document = json.loads((PUBLISHED / "report.json").read_text("utf-8"))
+    own = {row["label"] for row in document["implementations"] if row["name"] == OWN}
+    assert not [
+        f["id"] for f in document["findings"] if f["verdict"] == "unsafe" and f["implementation"] not in own
+    ]
+    assert not [
+        r["label"] for r in document["implementations"] if "unsafe" in r["counts"] and r["name"] != OWN
+    ]
+    kinds = {kind_of(kind or "") for area in document["matrix"] for row in [area, *area["rules"]]
+        for kind in row["worst"]}  # fmt: skip
+    assert "unsafe" not in kinds

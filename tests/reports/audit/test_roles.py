@@ -1,0 +1,195 @@
+"""What each role of a program shows: its own cases alone, where it claims something, and on which basis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from safetensors_corpus import Case
+from safetensors_corpus.typed import typed
+from safetensors_reports.audit.inputs import Known
+from safetensors_reports.audit.report import Implementation, Report, RoleRow
+from safetensors_reports.audit.roles import QUESTIONS, about
+from safetensors_reports.page.cards import card, part, word
+from safetensors_reports.page.comparison import tables
+from safetensors_reports.page.html import comparison_html, report_html
+from safetensors_reports.record.run import RunRecord
+
+from ..samples import HOLE, TWICE, as_json, corpus, failing, report, run
+
+
+def broken(case: str, verdict: str, rule: str, basis: str, **more: Any) -> dict[str, Any]:
+    """Return a failing result that is charged to a rule on a basis."""
+    failure = {"verdict": verdict, "rule": rule, "basis": basis, "property": "outcome", "detail": ""}
+    return failing(case, verdict, rule=rule, basis=basis, failures=[failure], **more)
+
+
+def case(kind: str) -> Case:
+    return next(c for c in corpus().cases if c.kind == kind and not c.heavy)
+
+
+def who(record: RunRecord, *, public: bool = False, **about_it: Any) -> Implementation:
+    record.header["implementation"] |= about_it
+    (found,) = report(record, public=public).implementations
+    return found
+
+
+def role(found: Implementation, name: str) -> RoleRow:
+    (row,) = (row for row in found.roles if row.role == name)
+    return row
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [("reader", "reader"), ("header", "lister"), ("validator", "checker"), ("scanner", "checker"),
+        ("device", "device"), ("", "reader")],
+)  # fmt: skip
+def test_the_kind_gives_the_role_in_which_files_are_opened(kind: str, expected: str) -> None:
+    found = who(run(failing(HOLE), name="lib", version="1"), kind=kind)
+    assert [row.role for row in found.roles] == [expected]
+
+
+def test_who_only_opens_and_has_no_descriptor_lists_headers() -> None:
+    record = run(failing(HOLE, step="open"), name="lib", version="1")
+    assert [row.role for row in who(record, steps=["open"]).roles] == ["lister"]
+
+
+def test_a_program_of_several_roles_is_judged_in_each_by_its_own_cases() -> None:
+    write, index = case("write"), case("index")
+    rows = [
+        failing(HOLE),
+        broken(write.id, "wrong-content", "WRT-01", "text", step="write"),
+        broken(index.id, "deviation:accept", "IDX-04", "ours", step="index"),
+    ]
+    found = who(run(*rows, name="lib", version="1"), kind="reader")
+    assert {row.role: (row.asked, row.failed) for row in found.roles} == {
+        "reader": (1, {"text": {"wrong-accept": 1}}),
+        "writer": (1, {"text": {"wrong-content": 1}}),
+        "index": (1, {"ours": {"deviation": 1}}),
+    }
+    assert [table.role for table in tables(report(run(*rows, name="lib", version="1")))] == [
+        "reader", "writer", "index"]  # fmt: skip
+
+
+def test_bases_are_never_added_up_and_only_the_text_gives_a_red_word() -> None:
+    silent = who(run(broken(HOLE, "deviation:accept", "DTY-01", "official"), name="lib", version="1"))
+    row = role(silent, "reader")
+    assert row.failed == {"official": {"deviation": 1}}
+    assert [word(row, basis) for basis in ("text", "official", "ours")] == [
+        "keeps to the text", "differs", "as we ask"]  # fmt: skip
+    shown = part(row, {})
+    assert (shown.tone, shown.word) == ("calm", "keeps to the text")
+    assert "breaks nothing that the text requires" in shown.answer
+    assert {line.tone for line in shown.lines} <= {"calm", "good"}
+    advice = who(run(broken(HOLE, "not-strict", "FRM-08", "text"), name="lib", version="1"))
+    assert role(advice, "reader").failed == {}
+
+
+def test_a_lister_is_not_judged_where_it_claims_nothing() -> None:
+    rows = [failing(HOLE, step="open"), failing(TWICE, step="open")]
+    found = who(run(*rows, name="lib", version="1"), kind="header", steps=["open"], areas=["header"])
+    row = role(found, "lister")
+    assert row.failed == {"text": {"wrong-accept": 1}}
+    assert "OFF" in row.unclaimed
+    assert "OFF" not in {cell.area for cell in row.cells}
+    assert not {"holes", "overlaps"} & {answer.question for answer in row.answers}
+    lister = run(*rows, name="lib", version="1")
+    lister.header["implementation"] |= {"kind": "header", "areas": ["header"]}
+    reader = run(failing(HOLE), name="other", version="1")
+    reader.header["implementation"] |= {"kind": "header"}
+    (table,) = tables(report(lister, reader))
+    cells = {cell.area: cell for cell in table.rows[0].cells}
+    assert (cells["OFF"].bars, "does not claim" in cells["OFF"].text) == ((), True)
+
+
+def test_a_scanner_misses_and_a_reader_accepts() -> None:
+    for kind, expected, verb in (
+        ("scanner", "misses faults", "misses"),
+        ("reader", "accepts broken files", "accepts"),
+    ):
+        found = who(run(failing(HOLE), name="lib", version="1"), kind=kind)
+        shown = part(found.roles[0], {})
+        assert shown.word == expected
+        assert found.word == ("misses" if kind == "scanner" else "lenient")
+        assert f"{verb} holes between tensors" in shown.answer
+        (line,) = (line for line in shown.lines if line.name == "holes")
+        assert line.answer == ("missed: 1 of 1" if kind == "scanner" else "accepted: 1 of 1")
+
+
+def test_cells_and_answers_count_shares_of_what_was_asked() -> None:
+    cases = [c for c in corpus().reading if c.rules[0] == "OFF-07" and c.expect and c.expect.codes][:20]
+    rows = [failing(c.id, "wrong-accept" if i < 5 else "pass") for i, c in enumerate(cases)]
+    row = role(who(run(*rows, name="lib", version="1")), "reader")
+    (cell,) = (cell for cell in row.cells if cell.area == "OFF")
+    assert (cell.asked, cell.failed) == (20, {"text": {"wrong-accept": 5}})
+    (answer,) = (answer for answer in row.answers if answer.question == "holes")
+    assert (answer.asked, answer.failed) == (20, {"text": {"wrong-accept": 5}})
+
+
+@pytest.mark.parametrize("outcome", ["crash", "hang", "exhausted"])
+def test_what_is_held_back_changes_nothing_that_roles_tell(outcome: str) -> None:
+    def roles(verdict: str, said: str) -> list[RoleRow]:
+        return who(run(failing(HOLE, verdict, outcome=said), failing(TWICE), name="lib", version="1"),
+            public=True).roles  # fmt: skip
+
+    assert roles("unsafe", outcome) == roles("pass", "reject")
+
+
+def test_a_crash_with_a_public_report_colours_nothing_of_others_and_is_told_of_our_own() -> None:
+    known = {0: [Known(HOLE, (HOLE,), {"read": "unsafe"}, "", "https://example.org/1")]}
+
+    def failed(name: str) -> Any:
+        record = run(failing(HOLE, "unsafe", outcome="crash"), name=name, version="1")
+        return report(record, public=True, known=known).implementations[0].roles[0].failed
+
+    assert failed("lib") == {}
+    assert [*failed("reference").values()] == [{"unsafe": 1}]
+
+
+def test_which_of_two_tensors_is_kept_is_told_only_where_it_is_public() -> None:
+    twice = corpus().by_id[TWICE]
+    last = twice.options["last-wins"].content
+    assert last is not None
+    row = failing(TWICE, content={"tensors": last["tensors"]})
+    for name, public, note in (
+        ("lib", False, "keeps the last"),
+        ("lib", True, ""),
+        ("reference", True, "keeps the last"),
+    ):
+        found = who(run(row, name=name, version="1"), public=public)
+        (answer,) = (a for a in found.roles[0].answers if a.question == "names")
+        assert answer.note == note, (name, public)
+
+
+def test_every_failure_by_the_text_stands_in_an_answer() -> None:
+    rules = {q.name: q for q in QUESTIONS}
+    assert rules["other"].rules == frozenset()
+    for name in ("reader", "lister", "checker", "device"):
+        for effect in ("accept", "content", "reject"):
+            covered = [q for q in QUESTIONS if q.covers(name, "read", effect, "XXX-01")]
+            assert covered or (name, effect) == ("checker", "content")
+
+
+def test_addresses_are_taken_from_descriptors_alone() -> None:
+    record = run(failing(HOLE), name="lib", version="1")
+    record.header["implementation"] |= {
+        "issues": "javascript:x",
+        "homepage": "https://a.example",
+        "kind": "x",
+    }
+    assert about(record) == {"kind": "", "title": "", "homepage": "https://a.example", "issues": ""}
+
+
+def test_a_card_counts_causes_and_an_older_report_has_a_card_without_answers() -> None:
+    document = report(run(failing(HOLE), failing(TWICE), name="lib", version="1"))
+    shown = card(document, document.implementations[0])
+    assert [cause.case_count for cause in shown.causes] == [1, 1]
+    old = as_json(document)
+    for row in old["implementations"]:
+        del row["roles"]
+    loaded = typed(old, Report)
+    assert card(loaded, loaded.implementations[0]).parts == []
+    assert tables(loaded) == []
+    assert "made by an older version" in report_html(loaded)
+    assert "made by an older version" in comparison_html(loaded, {}, [], "")
