@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
 
 from safetensors_corpus import Manifest, ManifestError, load_manifest
 from safetensors_corpus.cli.common import UnusableError
-from safetensors_reports.audit.inputs import AuditError
-from safetensors_reports.page.publish import INDEX, pages, publication, published, stale
+from safetensors_reference.writing.atomic import write_file
+from safetensors_reports.audit.inputs import AuditError, Known
+from safetensors_reports.history.directory import FILE
+from safetensors_reports.history.ledger import FOLDER as HISTORY
+from safetensors_reports.history.ledger import appended, load_ledgers
+from safetensors_reports.page.publish import (
+    INDEX,
+    JSON,
+    history,
+    history_texts,
+    pages,
+    publication,
+    published,
+    stale,
+)
 from safetensors_reports.record.run import RecordError, RunRecord, read_record
-from safetensors_reports.text import listed, visible
+from safetensors_reports.text import listed, plural, visible
 
 from ..implementations.descriptor import descriptors
 from ..run.baseline import BaselineError
@@ -35,18 +48,34 @@ FOLDER = Path("reports") / "published"
     help="Folder of the published reports.",
 )
 @click.option(
-    "--check", is_flag=True, help="Write nothing; fail when a page is not what its report.json gives."
+    "--check", is_flag=True, help="Write nothing; fail when a page is not what its report or history gives."
+)
+@click.option(
+    "--history-only",
+    is_flag=True,
+    help="Add the runs to the histories of their programs and leave the reports as they are.",
 )
 @click.option(
     "-j", "--jobs", type=click.IntRange(1), default=1, show_default=True, help="Runs at the same time."
 )
 @click.option("--corpus", "corpus_path", type=click.Path(path_type=Path), help="The corpus of the runs.")
-def publish(runs: tuple[Path, ...], output: Path, check: bool, jobs: int, corpus_path: Path | None) -> None:
+def publish(
+    runs: tuple[Path, ...],
+    output: Path,
+    check: bool,
+    history_only: bool,
+    jobs: int,
+    corpus_path: Path | None,
+) -> None:
     """Write the published reports: a page of each implementation, one that compares all, a picture.
 
     Without RUN every implementation that the harness knows is run first, which installs those
     that are not there yet: minutes, and gigabytes the first time. RUN is a record that
     stc run --report wrote (.jsonl), or a folder of them.
+
+    Each run is added to the history of its program, history/NAME.jsonl and .md, which says what
+    a release changed; a run that is there already adds nothing. --history-only does so with old
+    releases, and without RUN it makes the pages of all histories again.
 
     What is told about other people's software follows docs/disclosure.md; records of runs hold
     more than that, and are not kept.
@@ -55,6 +84,7 @@ def publish(runs: tuple[Path, ...], output: Path, check: bool, jobs: int, corpus
     Examples
       stc publish -j 2
       stc publish runs -o pages
+      stc run -q --max-hangs 0 --impl mlx==0.31.2 --report old; stc publish old --history-only
       stc publish --check
 
     \b
@@ -64,17 +94,19 @@ def publish(runs: tuple[Path, ...], output: Path, check: bool, jobs: int, corpus
         if check:
             _check(output)
             return
+        if history_only:
+            _append(runs, output, load_manifest(corpus_path))
+            return
         if runs:
-            texts = _texts(runs, load_manifest(corpus_path))
+            texts = _texts(runs, load_manifest(corpus_path), output)
         else:
             with tempfile.TemporaryDirectory() as folder:
                 _run_all(Path(folder), jobs, corpus_path)
-                texts = _texts([Path(folder)], load_manifest(corpus_path))
+                texts = _texts([Path(folder)], load_manifest(corpus_path), output)
     except (AuditError, RecordError, BaselineError, ManifestError) as err:
         raise UnusableError(str(err)) from err
     old = stale(output, texts)
-    for path in {Path(name).parent for name in texts}:
-        write_texts(output / path, {Path(n).name: t for n, t in texts.items() if Path(n).parent == path})
+    _write(output, texts)
     for path in old:
         path.unlink()
         if not any(path.parent.iterdir()):
@@ -89,7 +121,8 @@ def _run_all(folder: Path, jobs: int, corpus_path: Path | None) -> None:
     """
     selectors = [d.selector(entry) for d in descriptors().values() for entry in d.entries]
     options: list[str] = [word for selector in selectors for word in ("--impl", selector)]
-    options += ["-q", "--jobs", str(jobs), "--report", str(folder)]
+    # Published pages need whole runs, of those who hang often, too.
+    options += ["-q", "--jobs", str(jobs), "--max-hangs", "0", "--report", str(folder)]
     options += ["--corpus", str(corpus_path)] if corpus_path else []
     try:
         run.main(options, prog_name="stc run", standalone_mode=False)
@@ -102,7 +135,48 @@ def _run_all(folder: Path, jobs: int, corpus_path: Path | None) -> None:
         raise AuditError(f"no run of {listed(missing, 6)}; nothing is published before all can be run")
 
 
-def _texts(paths: Sequence[Path], manifest: Manifest) -> dict[str, str]:
+def _write(output: Path, texts: Mapping[str, str]) -> None:
+    """Write texts by path. Raises UnusableError."""
+    for name, text in texts.items():
+        if name.endswith(".jsonl"):  # what was run once cannot be made again of anything else
+            path = output / name
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_file(path, [text.encode()])
+            except OSError as err:
+                raise UnusableError(
+                    f"{visible(str(path))}: {visible(err.strerror or str(err))}; give another folder with -o"
+                ) from err
+    texts = {name: text for name, text in texts.items() if not name.endswith(".jsonl")}
+    for path in {Path(name).parent for name in texts}:
+        write_texts(output / path, {Path(n).name: t for n, t in texts.items() if Path(n).parent == path})
+
+
+def _append(paths: Sequence[Path], output: Path, manifest: Manifest) -> None:
+    """Add runs to histories; their pages, and the list of programs beside reports, are written anew."""
+    ledgers = load_ledgers(output / HISTORY)
+    before = sum(len(ledger.lines) for ledger in ledgers.values())
+    if paths:
+        records, known = _usable(paths, manifest)
+        ledgers = appended(ledgers, history(records, manifest, known))
+    reports = published(output) if (output / JSON).exists() else {}
+    texts = history_texts(ledgers, reports)
+    _write(output, texts)
+    added = sum(len(ledger.lines) for ledger in ledgers.values()) - before
+    click.echo(f"{plural(added, 'run')} added to {output / HISTORY}")
+
+
+def _texts(paths: Sequence[Path], manifest: Manifest, output: Path) -> dict[str, str]:
+    records, known = _usable(paths, manifest)
+    return publication(records, manifest, known, load_ledgers(output / HISTORY))
+
+
+def _usable(paths: Sequence[Path], manifest: Manifest) -> tuple[list[RunRecord], dict[int, list[Known]]]:
+    """Return whole runs over a corpus, and position -> entries of the baseline of each.
+
+    Raises:
+        AuditError: one of them is not whole, of another corpus, or no run.
+    """
     records, findings = read_inputs(paths)
     if findings:
         raise AuditError("findings of fuzzing are not published; give run records (.jsonl) only")
@@ -117,13 +191,13 @@ def _texts(paths: Sequence[Path], manifest: Manifest) -> dict[str, str]:
         if record.header["corpus"]["digest"] != manifest.digest:
             raise AuditError(f"{visible(record.label)}: run with another corpus; run it again")
         shown.append(record)
-    known = {i: known_failures(record, {}, manifest) for i, record in enumerate(shown)}
-    return publication(shown, manifest, known)
+    return shown, {i: known_failures(record, {}, manifest) for i, record in enumerate(shown)}
 
 
 def _check(output: Path) -> None:
     wrong = []
-    for name, text in pages(published(output)).items():
+    reports = published(output)
+    for name, text in (pages(reports) | history_texts(load_ledgers(output / HISTORY), reports)).items():
         path = output / name
         try:
             same = path.read_bytes() == text.encode()
@@ -132,7 +206,10 @@ def _check(output: Path) -> None:
         if not same:
             wrong.append(name)
     for name in wrong:
-        click.echo(f"{visible(str(output / name))}: is not what its report.json gives; run stc publish")
+        made_of, how = "report.json", "stc publish"
+        if name == FILE or name.startswith(f"{HISTORY}/"):
+            made_of, how = "history", "stc publish --history-only"
+        click.echo(f"{visible(str(output / name))}: is not what its {made_of} gives; run {how}")
     if wrong:
         raise SystemExit(1)
-    click.echo("the published pages are what their reports give")
+    click.echo("the published pages are what their reports and histories give")

@@ -1,0 +1,215 @@
+"""What each release changed, told from the history of a program: neighbours over one corpus held together.
+
+Numbers by rule tell more or fewer failing cases. Which cases those are is told where all that fail by a rule
+are named, so that one which is not named does not fail. *Fixed* says that no fault is shown any more: what is
+held back looks the same, and nobody can tell it apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby, pairwise
+from typing import Literal
+
+from safetensors_corpus.judging.verdicts import STRICT_FAILING, VERDICTS
+from safetensors_reference.rules.book import rule_book
+
+from ..audit.disclosure import OWN
+from ..templates import render
+from .ledger import FailureRow, Ledger, Line, in_order
+
+Turn = Literal["fixed", "broken", "otherwise"]
+TURNS: dict[Turn, str] = {
+    "fixed": "Fixed",
+    "broken": "Broken",
+    "otherwise": "Fails otherwise",
+}
+"""What became of a rule between two releases -> words, by whether fewer, more or as many cases fail by it."""
+MAX_NAMED = 12
+"""Most cases of a rule that a page names."""
+
+
+@dataclass(frozen=True)
+class RuleChange:
+    """A rule by which other cases fail than in the release before.
+
+    Attributes:
+        rule: its id.
+        before: kind of verdict -> failing cases.
+        after: the same in the later release.
+        fixed: cases by name that failed and of which no fault is shown any more.
+        broken: cases by name that fail now, and did not.
+    """
+
+    rule: str
+    before: Mapping[str, int]
+    after: Mapping[str, int]
+    fixed: tuple[str, ...] = ()
+    broken: tuple[str, ...] = ()
+
+    @property
+    def difference(self) -> int:
+        """How many more cases fail; negative for fewer."""
+        return sum(self.after.values()) - sum(self.before.values())
+
+    @property
+    def turn(self) -> Turn:
+        """What became of the rule."""
+        return "fixed" if self.difference < 0 else "broken" if self.difference else "otherwise"
+
+    @property
+    def title(self) -> str:
+        """Title of the rule; empty for one that is not known."""
+        known = rule_book().rules.get(self.rule)
+        return known.title if known is not None else ""
+
+    @property
+    def moves(self) -> str:
+        """The numbers in words: ``wrong-accept 12 -> 3, deviation 0 -> 1``."""
+        kinds = [kind for kind in VERDICTS if self.before.get(kind, 0) != self.after.get(kind, 0)]
+        return ", ".join(
+            f"{kind} {self.before.get(kind, 0):,} -> {self.after.get(kind, 0):,}" for kind in kinds
+        )
+
+
+@dataclass(frozen=True)
+class Passage:
+    """One release and the next one that was run over the same corpus."""
+
+    before: Line
+    after: Line
+
+    @cached_property
+    def changes(self) -> list[RuleChange]:
+        """Rules by which other cases fail, those with the most first."""
+        rules = {row.rule for line in (self.before, self.after) for row in line.failures}
+        found = [change for rule in rules if (change := _change(self.before, self.after, rule))]
+        return sorted(found, key=lambda change: (-abs(change.difference), change.rule))
+
+    def of(self, turn: Turn) -> list[RuleChange]:
+        """Return the changes of one turn."""
+        return [change for change in self.changes if change.turn == turn]
+
+    @cached_property
+    def counts(self) -> dict[str, tuple[int, int]]:
+        """Kind of verdict -> cases before and after, where the two differ."""
+        old, new = self.before.counts, self.after.counts
+        kinds = [kind for kind in VERDICTS if old.get(kind, 0) != new.get(kind, 0)]
+        return {kind: (old.get(kind, 0), new.get(kind, 0)) for kind in kinds}
+
+    @cached_property
+    def choices(self) -> dict[str, tuple[str, str]]:
+        """Choice -> options before and after, empty for none told, where the two differ."""
+        old, new = self.before.choices, self.after.choices
+        names = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
+        return {name: (old.get(name, ""), new.get(name, "")) for name in names}
+
+    @property
+    def steps(self) -> tuple[list[str], list[str]]:
+        """Steps that the later release has more, and those that it has no longer."""
+        old, new = self.before.steps, self.after.steps
+        return [s for s in new if s not in old], [s for s in old if s not in new]
+
+    @property
+    def same(self) -> bool:
+        """Whether nothing that is published differs."""
+        return (
+            not (self.changes or self.counts or self.choices or any(self.steps))
+            and self.before.asked == self.after.asked
+        )
+
+
+def _change(before: Line, after: Line, rule: str) -> RuleChange | None:
+    old, new = before.of_rule(rule), after.of_rule(rule)
+    named_old, named_new = ({case for row in side.values() for case in row.named} for side in (old, new))
+    # Where a rule has cases without a name, one that is not named may be among them.
+    fixed = named_old - named_new if _all_named(new.values()) else set[str]()
+    broken = named_new - named_old if _all_named(old.values()) else set[str]()
+    counts = [{kind: row.cases for kind, row in side.items()} for side in (old, new)]
+    if counts[0] == counts[1] and not fixed and not broken:
+        return None
+    return RuleChange(rule, counts[0], counts[1], tuple(sorted(fixed)), tuple(sorted(broken)))
+
+
+def _all_named(rows: Iterable[FailureRow]) -> bool:
+    return all(len(row.named) == row.cases for row in rows)
+
+
+@dataclass(frozen=True)
+class Series:
+    """The runs of one entry point over one corpus.
+
+    Attributes:
+        entry: what --impl takes.
+        lines: by version, the newest first.
+        passages: the newest first.
+    """
+
+    entry: str
+    lines: list[Line]
+    passages: list[Passage]
+
+    @property
+    def corpus(self) -> str:
+        """Version and digest of the corpus."""
+        corpus = self.lines[0].corpus
+        return f"{corpus.version} ({corpus.sha256})"
+
+    @property
+    def parts(self) -> list[list[Passage]]:
+        """The passages, those together that follow each other and in which nothing differs."""
+        return [
+            part
+            for same, group in groupby(self.passages, key=lambda passage: passage.same)
+            for part in ([list(group)] if same else [[passage] for passage in group])
+        ]
+
+    @property
+    def profile(self) -> str:
+        """Profile of the runs, empty for none."""
+        return self.lines[0].profile
+
+    @property
+    def kinds(self) -> list[str]:
+        """Kinds of verdict that occur without being a success, worst first."""
+        kept = STRICT_FAILING | {"unsupported"}
+        return [
+            kind for kind in VERDICTS if kind in kept and any(line.counts.get(kind) for line in self.lines)
+        ]
+
+
+def series(lines: Sequence[Line]) -> list[Series]:
+    """Return the runs of a program by entry point and corpus, of each entry the newest corpus first."""
+    groups: dict[tuple[str, str, str], list[Line]] = {}
+    for line in lines:
+        groups.setdefault((line.entry, line.corpus.sha256, line.profile), []).append(line)
+    # A corpus that was used later stands behind in the file.
+    newest_first = list(groups.items())[::-1]
+    ordered = sorted(newest_first, key=lambda item: item[0][0])
+    out = []
+    for (entry, _, _), group in ordered:
+        there = in_order(group)
+        passages = [Passage(a, b) for a, b in pairwise(there)]
+        out.append(Series(entry, there[::-1], passages[::-1]))
+    return out
+
+
+def history_page(ledger: Ledger, report: str = "") -> str:
+    """Return the page of a program: its releases, and what each changed, the newest first.
+
+    Args:
+        ledger: its history.
+        report: address of its published report; empty for none.
+    """
+    text = render(
+        "history.md",
+        ledger=ledger,
+        series=series(ledger.lines),
+        report=report,
+        own=ledger.program == OWN,
+        TURNS=TURNS,
+        NAMED=MAX_NAMED,
+    )
+    return text.rstrip("\n") + "\n"

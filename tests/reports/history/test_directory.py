@@ -1,0 +1,76 @@
+"""``implementations.json``: what it tells of every program, and that it compares nothing unsafe."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from safetensors_reports.audit.inputs import Known
+from safetensors_reports.history.directory import directory
+from safetensors_reports.history.ledger import appended
+from safetensors_reports.page.publish import publication
+
+from ...published_schemas import schema_error
+from ..samples import HOLE, TWICE, corpus, failing, report, run
+from .samples import OLD, line
+
+ISSUE = "https://example.org/issue/1"
+
+
+def listed(*records: Any, **more: Any) -> tuple[dict[str, Any], dict[str, str]]:
+    texts = publication(records, corpus(), **more)
+    document = json.loads(texts["implementations.json"])
+    assert schema_error("implementations", document) is None
+    return document, texts
+
+
+def test_a_program_is_told_with_its_entries_versions_and_pages() -> None:
+    record = run(failing(HOLE), failing(TWICE, "pass"), name="lib", version="1.10")
+    record.header["implementation"] |= {
+        "selector": "lib==1.10", "kind": "reader", "title": "The Lib", "homepage": "https://lib.example",
+        "issues": "javascript:1",
+    }  # fmt: skip
+    entry = run(failing(HOLE, "pass"), name="lib", version="1.10")
+    entry.header["implementation"] |= {"selector": "lib:fast", "kind": "header"}
+    before = appended({}, [line("1.9", corpus=OLD, date="2026-10-01"), line("1.10", date="2026-10-02")])
+    document, texts = listed(run(failing(HOLE), name="reference"), record, entry, ledgers=before)
+    lib, reference = document["programs"]
+    assert (lib["name"], lib["title"], lib["homepage"], lib["issues"]) == (
+        "lib", "The Lib", "https://lib.example", "",
+    )  # fmt: skip
+    assert (lib["kind"], lib["language"], lib["newest"]) == ("reader", "Rust", "1.10")
+    assert [(e["selector"], e["kind"], e["asked"], e["counts"]) for e in lib["entries"]] == [
+        ("lib", "reader", 2, {"wrong-accept": 1}),
+        ("lib:fast", "header", 1, {}),
+    ]
+    assert lib["versions"] == [
+        {"version": "1.9", "date": "2026-10-01"},
+        {"version": "1.10", "date": "2026-11-21"},
+    ]
+    assert {lib[name] for name in ("report", "data", "history", "ledger")} <= texts.keys()
+    assert reference["versions"] == [{"version": "0.8.0", "date": "2026-11-21"}]
+    assert document["corpus"]["sha256"] == corpus().digest[:16]
+
+
+def test_a_crash_that_is_public_stands_on_the_pages_of_its_program_alone() -> None:
+    known = {0: [Known(HOLE, (HOLE,), {"read": "unsafe"}, "why", ISSUE, "2027-01-01")]}
+    crash = run(failing(HOLE, "unsafe", outcome="crash"), name="lib", version="1")
+    document, texts = listed(crash, run(failing(HOLE), name="other", version="1"), known=known)
+    assert '"unsafe"' in texts["history/lib.jsonl"]
+    assert "unsafe" in texts["history/lib.md"]
+    assert "unsafe" not in json.dumps(document)
+
+
+def test_versions_that_are_no_numbers_stand_by_the_day_of_their_run() -> None:
+    before = appended({}, [line("zz", date="2026-01-01"), line("aa", date="2026-02-01")])
+    document, _ = listed(run(failing(HOLE), name="lib", version="mm"), ledgers=before)
+    assert [row["version"] for row in document["programs"][0]["versions"]] == ["zz", "aa", "mm"]
+    assert document["programs"][0]["newest"] == "mm"
+
+
+def test_reports_from_before_that_count_more_pass_on_no_more() -> None:
+    made = report(run(failing(HOLE), name="lib"), run(failing(HOLE), name="reference"), public=True)
+    for who in made.implementations:
+        who.counts |= {"pass": 7, "choice": 3, "unsafe": 2}
+    found = directory({"report.json": made, "a/report.json": made}, {}, "report.html").programs
+    assert [row.entries[0].counts for row in found] == [{"wrong-accept": 1}]
