@@ -1,0 +1,78 @@
+"""``stc site``: everything that is published, as static files."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import click
+
+from safetensors_corpus.cli.common import UnusableError, folder_option, load
+from safetensors_reference.rules.cli import docs_folder
+from safetensors_reports.audit.inputs import AuditError
+from safetensors_reports.site.data import Program
+from safetensors_reports.site.data import load as load_data
+from safetensors_reports.trophies.data import TrophyError
+
+from ..implementations.descriptor import KINDS, descriptors
+
+
+def programs() -> list[Program]:
+    """Return the facts about every program that has a descriptor."""
+    return [
+        Program(d.name, d.title, KINDS[d.kind], d.language, d.homepage, d.issues, d.note)
+        for d in descriptors().values()
+    ]
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def site() -> None:
+    """The site: rules, cases, programs, releases, reports and documents as static files."""
+
+
+@site.command()
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("site"),
+    show_default=True,
+    metavar="DIR",
+    help="Folder to write; an older site in it is replaced.",
+)
+@click.option(
+    "--repository",
+    default="",
+    metavar="URL",
+    help="Address of the repository, for links to files that are no pages. Without it they are names only.",
+)
+@folder_option
+def build(output: Path, repository: str, root: Path | None) -> None:
+    """Write the site from what is committed: half a minute, no network, no runs.
+
+    The pages work from a web server and from a folder (open index.html), the search included.
+    Needs what `pip install "safetensors-conformance[site]"` installs, and a checkout.
+
+    \b
+    Examples
+      stc site build
+      stc site build -o public --repository https://github.com/OWNER/NAME
+
+    \b
+    Exit status: 0 written; 2 something cannot be used.
+    """
+    docs = docs_folder()
+    if docs is None:
+        raise UnusableError("this is no checkout of the project")
+    if find_spec("furo") is None:
+        raise UnusableError('Sphinx and Furo are needed; run: pip install "safetensors-conformance[site]"')
+    if repository and not repository.startswith("https://"):
+        raise click.UsageError("--repository is an address that begins with https://")
+    from safetensors_reports.site.generator import SiteError, build_site
+
+    try:
+        data = load_data(docs.parent, load(root), programs(), repository)
+        number = build_site(data, output)
+    except (SiteError, AuditError, TrophyError, OSError) as err:
+        raise UnusableError(str(err)) from err
+    click.echo(f"{number:,} pages: {output / 'index.html'}")

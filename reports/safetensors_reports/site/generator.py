@@ -1,0 +1,239 @@
+"""Turns pages into a folder of static files with Sphinx and its theme Furo, search included.
+
+Pages come as HTML from templates that escape, so that Sphinx parses no markup of ours: a parser looks up the
+page of a file and gives its headings and HTML over as they are. Names of rules, cases, faults and programs
+go into the search index as objects with addresses of their own.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from docutils import nodes
+from furo.navigation import get_navigation_tree
+from sphinx import addnodes
+from sphinx.application import Sphinx
+from sphinx.domains import Domain, ObjType
+from sphinx.parsers import Parser
+
+from ..page.cards import DISPUTE
+from ..page.html import compare_css
+from ..text import visible
+from .data import PUBLISHED
+from .pages import DISPUTED, all_pages, fault_files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from sphinx.environment import BuildEnvironment
+    from sphinx.util.typing import ExtensionMetadata
+
+    from .data import SiteData
+    from .documents import Section
+    from .pages import Page
+
+KINDS = ("rule", "fault", "program", "choice", "bug", "releases", "page", "case")
+"""Kinds of things that the search finds by name."""
+RANKS = {"bug": 1, "case": 2}
+"""Kinds that come after all others, as ``theme/scorer.js`` counts them."""
+_LIKE = str.maketrans({"<": "‹", ">": "›", '"': "”", "'": "’", "&": "+"})
+"""Characters that Sphinx escapes twice on its page of results -> what looks like them."""
+MARK = "searchindex.js"
+"""A file that every site has: a folder with it may be written over."""
+_PAGES = "stc_pages"
+_CARDS = "cards.css"
+_OPTIONS: dict[str, Any] = {
+    "extensions": [__name__],
+    "project": "safetensors conformance",
+    "html_title": "safetensors conformance",
+    "html_theme": "furo",
+    "html_copy_source": False,
+    "html_show_sourcelink": False,
+    "html_show_copyright": False,
+    # A page of results would ask for each page found, which a browser refuses for files.
+    "html_show_search_summary": False,
+    "html_permalinks_icon": "#",
+    "html_css_files": [_CARDS, "site.css"],
+    "html_static_path": [str(Path(__file__).parent / "static")],
+    "templates_path": [str(Path(__file__).parent / "theme")],
+    "html_search_scorer": str(Path(__file__).parent / "theme" / "scorer.js"),
+    "html_domain_indices": False,
+    "html_use_index": False,
+    "language": "en",
+    "smartquotes": False,
+    # The pages of combined cases stand in lists of their own.
+    "suppress_warnings": ["toc.not_included"],
+}
+
+
+class SiteError(Exception):
+    """A site cannot be made; the text says why and what to do."""
+
+
+def build_site(data: SiteData, output: Path) -> int:
+    """Write the site into a folder, in place of an older one, and return the number of pages.
+
+    Raises:
+        SiteError: the folder holds something else, or Sphinx complains.
+        OSError: it cannot be written.
+    """
+    if output.exists() and any(output.iterdir()) and not (output / MARK).exists():
+        raise SiteError(f"{output}: holds something that is no site; give another folder")
+    pages = {page.name: page for page in all_pages(data)}
+    with tempfile.TemporaryDirectory() as made:
+        source, target = Path(made, "source"), Path(made, "site")
+        for name in pages:
+            path = source / f"{name}.page"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+        _sphinx(pages, source, target)
+        for path in [*target.rglob("*.map"), target / "objects.inv", target / ".buildinfo"]:
+            path.unlink(missing_ok=True)
+        (target / ".nojekyll").touch()
+        (target / "_static" / _CARDS).write_text(_cards_css(), "utf-8")
+        _copy(data, target)
+        if output.exists():
+            shutil.rmtree(output)
+        shutil.copytree(target, output)
+    return len(pages)
+
+
+def _sphinx(pages: Mapping[str, Page], source: Path, target: Path) -> None:
+    said = io.StringIO()
+    app = Sphinx(
+        source,
+        None,
+        target,
+        target.parent / "doctrees",
+        "html",
+        {**_OPTIONS, _PAGES: dict(pages)},
+        status=None,
+        warning=said,
+    )
+    app.build()
+    if said.getvalue() or app.statuscode:
+        raise SiteError(f"Sphinx complains: {said.getvalue()[:2000]}")
+
+
+def _cards_css() -> str:
+    """Return the style of cards and comparisons, light and dark as the switch of the theme has it."""
+    css = compare_css()
+    light, dark = re.findall(r":root(\{.*?\})", css)[:2]
+    return f"{css}\nbody[data-theme=light]{light}\nbody[data-theme=dark]{dark}\n"
+
+
+def _copy(data: SiteData, target: Path) -> None:
+    """Copy published reports, with links to documents of the site, and the small files that show faults."""
+    shutil.copytree(data.root / PUBLISHED, target / "reports", ignore=shutil.ignore_patterns("*.md"))
+    for path in (target / "reports").rglob("*.html"):
+        text = path.read_text("utf-8")
+        path.write_text(text.replace(f"../{DISPUTE}", DISPUTED), "utf-8")
+    for name, case in fault_files(data):
+        path = target / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(case.read_input())
+
+
+class PageParser(Parser):
+    """Makes the document of a page that is known by name; the file itself is empty."""
+
+    supported: ClassVar[tuple[str, ...]] = ("page",)
+
+    def parse(self, inputstring: str, document: nodes.document) -> None:  # noqa: ARG002 - as Sphinx has it
+        """Fill a document."""
+        env: BuildEnvironment = document.settings.env
+        name = env.current_document.docname
+        page: Page = env.config[_PAGES][name]
+        top = nodes.section("", _title(page.title), ids=["top"], names=["top"])
+        if page.lead:
+            top += _raw(page.lead)
+        if page.below:
+            top += _contents(name, page.below)
+        _nest(top, page.sections)
+        document += top
+
+
+def _title(text: str) -> nodes.title:
+    return nodes.title("", visible(text, 300))
+
+
+def _raw(html: str) -> nodes.raw:
+    return nodes.raw("", html, format="html")
+
+
+def _nest(top: nodes.section, sections: Sequence[Section]) -> None:
+    """Put sections into one another by their levels."""
+    open_: list[nodes.section] = [top]
+    for part in sections:
+        del open_[max(part.level - 1, 1) :]
+        section = nodes.section("", _title(part.title), ids=[part.anchor], names=[part.anchor])
+        section += _raw(part.html)
+        open_[-1] += section
+        open_.append(section)
+
+
+def _contents(name: str, below: Sequence[str]) -> nodes.Node:
+    """Return the list of pages below one, which is not shown on the page but in the navigation."""
+    tree = addnodes.toctree(
+        parent=name,
+        entries=[(None, page) for page in below],
+        includefiles=list(below),
+        maxdepth=-1,
+        caption=None,
+        glob=False,
+        hidden=True,
+        includehidden=False,
+        numbered=0,
+        titlesonly=True,
+    )
+    return nodes.compound("", tree, classes=["toctree-wrapper"])
+
+
+class Names(Domain):
+    """Everything that the search finds by name."""
+
+    name = "stc"
+    label = "safetensors conformance"
+    object_types: ClassVar[dict[str, ObjType]] = {kind: ObjType(kind) for kind in KINDS}
+
+    def get_type_name(self, type: ObjType, primary: bool = False) -> str:  # noqa: A002, ARG002 - as Sphinx has it
+        """Return the word for a kind beside a search result."""
+        return str(type.lname)
+
+    def get_objects(self) -> Iterator[tuple[str, str, str, str, str, int]]:
+        """Yield name, the same to show, kind, page, anchor and rank; Sphinx splits names at full stops."""
+        for name, page in self.env.config[_PAGES].items():
+            for find in page.finds:
+                words = re.sub(r"\.(?=\S)", "․", find.name).replace(". ", " ").rstrip(".").translate(_LIKE)
+                yield words, words, find.kind, name, find.anchor or "top", RANKS.get(find.kind, 0)
+
+
+def _leave_out(_app: Sphinx, env: BuildEnvironment) -> None:
+    """Keep the words of some pages out of the search index."""
+    for name, page in env.config[_PAGES].items():
+        if not page.searched:
+            env.metadata[name]["nosearch"] = "yes"
+
+
+def _near(
+    _app: Sphinx, _name: str, _template: str, context: dict[str, Any], _doctree: nodes.document | None
+) -> None:
+    """Show only what is near a page in its navigation: the whole would be most of its bytes."""
+    tree = context["toctree"](collapse=True, titles_only=True, maxdepth=-1, includehidden=True)
+    context["furo_navigation_tree"] = get_navigation_tree(tree)
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Register parser and names with Sphinx."""
+    app.add_config_value(_PAGES, {}, "", types=frozenset({dict}))
+    app.add_source_suffix(".page", "page")
+    app.add_source_parser(PageParser)
+    app.add_domain(Names)
+    app.connect("env-updated", _leave_out)
+    app.connect("html-page-context", _near, priority=900)
+    return {"version": "1", "parallel_read_safe": False, "parallel_write_safe": True}

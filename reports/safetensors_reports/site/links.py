@@ -1,0 +1,130 @@
+"""Addresses of the site, and links to them from any page. Whoever has no address stays plain text."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup, escape
+
+from safetensors_corpus.field_bugs import reference_url
+from safetensors_corpus.manifest import COMBINED
+from safetensors_reference.rules.pages import OFFICIAL_REPOSITORY
+
+from ..text import slug, visible
+
+if TYPE_CHECKING:
+    from safetensors_corpus.manifest import Case
+
+    from .data import SiteData
+
+RULE_ID = re.compile(r"\b[A-Z]{3}-\d\d\b")
+
+
+def rule_page(rule: str) -> str:
+    """Return the page of a rule, without its ending."""
+    return f"rules/{rule[:3].lower()}"
+
+
+def case_page(case: Case) -> str:
+    """Return the page of a case: that of its area, of combined ones that of their first rule."""
+    if case.area == COMBINED:
+        return f"cases/{COMBINED}-{case.rules[0].lower()}"
+    return f"cases/{case.area}"
+
+
+def case_anchor(case: Case) -> str:
+    """Return the anchor of a case: its id behind the slash."""
+    return case.id.split("/", 1)[1].replace("/", "-")
+
+
+class Links:
+    """Makes links that start from one page."""
+
+    def __init__(self, data: SiteData, page: str) -> None:
+        self._data = data
+        self._up = "../" * page.count("/")
+
+    @property
+    def repository(self) -> str:
+        """Address of the repository, empty for none."""
+        return self._data.repository
+
+    def page(self, address: str, text: str) -> Markup:
+        """Return a link to an address below the root of the site."""
+        return Markup('<a href="{}">{}</a>').format(self._up + address, visible(text, 400))
+
+    def address(self, address: str) -> str:
+        """Return an address below the root as it is from here."""
+        return self._up + address
+
+    def outside(self, url: str, text: str = "") -> Markup:
+        """Return a link to an https address elsewhere; another address stays text."""
+        shown = visible(text or url, 200)
+        if not url.startswith("https://"):
+            return escape(shown)
+        return Markup('<a href="{}">{}</a>').format(visible(url, 500), shown)
+
+    def rule(self, rule: str, text: str = "") -> Markup:
+        """Return a link to a rule."""
+        if rule not in self._data.book.rules:
+            return escape(visible(text or rule))
+        return self.page(f"{rule_page(rule)}.html#{rule}", text or rule)
+
+    def case(self, case_id: str, text: str = "") -> Markup:
+        """Return a link to a case."""
+        case = self._data.manifest.by_id.get(case_id)
+        if case is None:
+            return Markup("<code>{}</code>").format(visible(case_id))
+        return self.page(f"{case_page(case)}.html#{case_anchor(case)}", text or case_id)
+
+    def code(self, code: str) -> Markup:
+        """Return a link to a fault code."""
+        return self.page(f"faults.html#{code}", code) if code in self._data.book.codes else escape(code)
+
+    def choice(self, choice: str, text: str = "") -> Markup:
+        """Return a link to a choice."""
+        return self.page(f"choices.html#choice-{choice}", text or choice)
+
+    def bug(self, bug: str) -> Markup:
+        """Return a link to a reported bug."""
+        return self.page(f"bugs.html#{bug}", bug)
+
+    def program(self, name: str, text: str = "") -> Markup:
+        """Return a link to the page of a program that has one."""
+        if name not in self._data.reports:
+            return escape(visible(text or name))
+        return self.page(f"programs/{slug(name)}.html", text or name)
+
+    def reference(self, reference: str) -> Markup:
+        """Return a link to a public report; the name of a document stays text."""
+        url = reference_url(reference)
+        return escape(visible(reference)) if url is None else self.outside(url, reference)
+
+    def file(self, path: str, text: str = "") -> Markup:
+        """Return a link to a file of the repository; its name where no repository was given."""
+        shown = Markup("<code>{}</code>").format(visible(text or path))
+        if not self._data.repository:
+            return shown
+        return Markup('<a href="{}">{}</a>').format(f"{self._data.repository}/blob/main/{path}", shown)
+
+    def text(self, text: str) -> Markup:
+        """Return a text with the rules that it names linked."""
+        return self.markup(escape(visible(text, 4000)))
+
+    def markup(self, text: Markup) -> Markup:
+        """Return HTML without links with the rules that it names linked."""
+        return Markup(RULE_ID.sub(lambda found: str(self.rule(found.group())), str(text)))  # noqa: S704 - is HTML
+
+    def source(self, source: str) -> Markup:
+        """Return the source of a rule, GitHub threads linked; bare numbers are the official repository's."""
+        out = []
+        for part in source.split(";"):
+            named = re.search(r"([\w.-]+/[\w.-]+)#\d", part)
+            repository = named.group(1) if named else OFFICIAL_REPOSITORY
+
+            def thread(found: re.Match[str], repository: str = repository) -> str:
+                return str(self.outside(f"https://github.com/{repository}/issues/{found[2]}", found[0]))
+
+            out.append(re.sub(r"([\w.-]+/[\w.-]+)?(?<!&)#(\d+)", thread, str(self.text(part))))
+        return Markup(";".join(out))  # noqa: S704 - each part is escaped by text()

@@ -1,0 +1,107 @@
+"""The made folder: links lead somewhere, what has an address has it, sizes stay small."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from safetensors_corpus import load_manifest
+from safetensors_reference.rules.book import rule_book
+from safetensors_reports.site.data import SiteData
+from safetensors_reports.site.links import case_anchor, case_page
+
+from ..page.browser import NARROW, launched, violations
+from .conftest import made, site_data
+from .folder import lost_links, read
+
+FIRST_PAGE = 300_000
+WHOLE_SITE = 25_000_000
+
+
+def test_every_link_leads_somewhere(site: Path) -> None:
+    assert list(lost_links(site)) == []
+
+
+def test_a_lost_link_is_noticed(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text(
+        '<p id="x"></p><p id="x"></p><a href="b.html#y"></a><a href="c.html"></a>'
+    )
+    (tmp_path / "b.html").write_text("<p></p>")
+    assert sorted(lost_links(tmp_path)) == [
+        "a.html: #x stands twice",
+        "a.html: b.html#y is no anchor",
+        "a.html: c.html is no file",
+    ]
+
+
+def test_rules_faults_choices_and_bugs_have_addresses(site: Path, data: SiteData) -> None:
+    book = rule_book()
+    for rule in book.rules:
+        assert rule in read(site / f"rules/{rule[:3].lower()}.html").anchors
+    assert set(book.codes) <= set(read(site / "faults.html").anchors)
+    assert {f"choice-{name}" for name in book.choices} <= set(read(site / "choices.html").anchors)
+    assert {f"point-{number}" for number in book.points} <= set(read(site / "disputed.html").anchors)
+    assert set(data.bugs) <= set(read(site / "bugs.html").anchors)
+
+
+def test_the_address_of_a_case_is_its_id(site: Path, data: SiteData) -> None:
+    pages = {
+        page: set(read(site / f"{page}.html").anchors) for page in set(map(case_page, data.manifest.cases))
+    }
+    assert [c.id for c in data.manifest.cases if case_anchor(c) not in pages[case_page(c)]] == []
+    assert "hole-between-two" in pages["cases/layout"]
+
+
+def test_a_rule_leads_to_cases_who_breaks_it_and_bugs_and_a_case_back(site: Path) -> None:
+    links = set(read(site / "rules/off.html").links)
+    assert {"../cases/layout.html#of-off-07", "../programs/mlx.html", "../bugs.html#FB-43"} <= links
+    assert {"../rules/off.html#OFF-07", "../faults.html#OFF_HOLE"} <= set(
+        read(site / "cases/layout.html").links
+    )
+    assert "cases/layout.html#offset-negative" in read(site / "bugs.html").links
+    assert "../releases/mlx.html" in read(site / "programs/mlx.html").links
+
+
+def test_a_fault_offers_its_smallest_file(site: Path, data: SiteData) -> None:
+    links = [link for link in read(site / "faults.html").links if link.startswith("files/")]
+    assert len(links) > 40
+    for link in links:
+        case = data.manifest.by_id[link.removeprefix("files/").removesuffix(".safetensors")]
+        assert (site / link).read_bytes() == case.read_input()
+
+
+def test_no_page_asks_the_network_for_anything(site: Path) -> None:
+    for path in site.rglob("*.html"):
+        text = path.read_text("utf-8")
+        assert 'src="http' not in text
+        assert 'rel="stylesheet" href="http' not in text
+
+
+def test_combined_cases_are_not_in_the_search_index(site: Path) -> None:
+    text = (site / "searchindex.js").read_text("utf-8")
+    index = json.loads(text.removeprefix("Search.setIndex(").removesuffix(")"))
+    names = {row[4].split(" ")[0] for rows in index["objects"].values() for row in rows}
+    assert "layout/hole-between-two" in names
+    assert not [name for name in names if name.startswith("surroundings/")]
+
+
+@pytest.mark.nightly
+def test_the_whole_site(tmp_path: Path) -> None:
+    pytest.importorskip("furo")
+    manifest = load_manifest()
+    folder = tmp_path / "site"
+    made(site_data(manifest, ()), folder)
+    assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) <= WHOLE_SITE
+    assert list(lost_links(folder)) == []
+    pages = {page: set(read(folder / f"{page}.html").anchors) for page in set(map(case_page, manifest.cases))}
+    assert [case.id for case in manifest.cases if case_anchor(case) not in pages[case_page(case)]] == []
+    with launched() as browser:
+        page = browser.new_page(viewport={"width": NARROW, "height": 900}, color_scheme="dark")
+        for path in sorted(folder.rglob("*.html")):
+            if (folder / "reports") not in path.parents:
+                page.goto(path.as_uri())
+                assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, path
+                if path.stat().st_size < 150_000:  # axe takes minutes for the largest lists
+                    assert violations(page) == [], path

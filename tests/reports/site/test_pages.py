@@ -1,0 +1,167 @@
+"""Pages as HTML: what others worded stays text, links know their page, and demands are said in words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from safetensors_reports.site.data import Program, SiteData, passage_anchor
+from safetensors_reports.site.documents import GROUPS, Document, documents_of, page_of
+from safetensors_reports.site.links import Links
+from safetensors_reports.site.pages import Page, all_pages, demands
+
+from .conftest import ROOT
+
+HOSTILE = "<script>alert(1)</script> \"' {{ 7 * 7 }} \u202e\x1b[31m"
+
+
+def html(found: Page) -> str:
+    return found.lead + "".join(section.html for section in found.sections)
+
+
+def test_what_others_worded_is_escaped_and_visible(data: SiteData) -> None:
+    case = replace(data.manifest.by_id["layout/hole-between-two"], title=HOSTILE)
+    manifest = replace(data.manifest, cases=(case,))
+    program = Program("mlx", "MLX", HOSTILE, HOSTILE, "javascript:alert(1)", "https://x/'\"><b>", HOSTILE)
+    hostile = replace(data, manifest=manifest, programs={"mlx": program})
+    pages = {page.name: page for page in all_pages(hostile)}
+    for name in ("cases/layout", "programs/mlx", "faults"):
+        text = html(pages[name])
+        assert "alert(1)" in text
+        assert "<script" not in text
+        assert "'\"><b>" not in text
+        assert not {"\u202e", "\x1b"} & set(text)
+        assert 'href="javascript' not in text
+        assert "{{ 7 * 7 }}" in text  # and not 49
+    assert not {"\u202e", "\x1b"} & set("".join(find.name for find in pages["cases/layout"].finds))
+
+
+def test_links_start_from_their_page(data: SiteData) -> None:
+    assert Links(data, "index").rule("OFF-07") == '<a href="rules/off.html#OFF-07">OFF-07</a>'
+    assert Links(data, "rules/off").rule("OFF-07") == '<a href="../rules/off.html#OFF-07">OFF-07</a>'
+    to = Links(data, "a/b")
+    assert to.case("layout/hole-between-two").startswith('<a href="../cases/layout.html#hole-between-two">')
+    assert to.case("no/such") == "<code>no/such</code>"
+    assert to.rule("XXX-99") == "XXX-99"
+    assert to.program("nobody<") == "nobody&lt;"
+
+
+def test_sources_link_threads_of_the_repository_they_name(data: SiteData) -> None:
+    source = str(Links(data, "index").source("text's #253; ml-explore/mlx#43 and OFF-07"))
+    assert "https://github.com/huggingface/safetensors/issues/253" in source
+    assert "https://github.com/ml-explore/mlx/issues/43" in source
+    assert 'href="rules/off.html#OFF-07"' in source
+    assert "issues/39" not in source  # of the escaped apostrophe
+
+
+def test_files_are_links_only_with_a_repository(data: SiteData) -> None:
+    assert Links(data, "index").file("a/b") == "<code>a/b</code>"
+    with_one = replace(data, repository="https://example.org/r")
+    assert 'href="https://example.org/r/blob/main/a/b"' in Links(with_one, "index").file("a/b")
+
+
+def test_demands_say_what_must_happen(data: SiteData) -> None:
+    by_id = data.manifest.by_id
+    assert demands(by_id["layout/hole-between-two"], data) == ("refuse", "refuse", ("OFF_HOLE",))
+    open_ = next(c for c in by_id.values() if c.choice and data.book.choices[c.choice].required is None)
+    assert demands(open_, data)[0] == "choice"
+    asked = next(c for c in by_id.values() if c.choice and data.book.choices[c.choice].required is not None)
+    assert demands(asked, data)[0] in ("accept", "refuse")
+
+
+def test_the_smallest_case_of_a_fault_has_that_fault_alone(data: SiteData) -> None:
+    first = data.smallest["OFF_HOLE"][0]
+    assert first.expect is not None
+    assert (first.expect.codes, first.kind, first.input.file is not None) == (("OFF_HOLE",), "read", True)
+    alike = [
+        c for c in data.manifest.cases if c.expect and c.expect.codes == ("OFF_HOLE",) and c.kind == "read"
+    ]
+    plain = [c.size for c in alike if c.area != "surroundings" and c.input.file]
+    assert first.size == min(plain)
+
+
+def test_charges_come_from_published_findings_alone(data: SiteData) -> None:
+    named = {charge.program for charges in data.charges_by_rule.values() for charge in charges}
+    assert named == {"mlx", "safetensors", "transformers"}
+    report = data.reports["mlx"][1]
+    told = {case for found in report.findings if found.verdict != "unsafe" for case in found.cases}
+    shown = {case for case, charges in data.charges_by_case.items() for c in charges if c.program == "mlx"}
+    assert shown == told
+
+
+def test_crashes_stand_on_the_own_page_of_a_program_alone(data: SiteData) -> None:
+    shared = [*data.charges_by_rule.values(), *data.charges_by_case.values()]
+    assert "unsafe" not in {charge.verdict for charges in shared for charge in charges}
+    findings = data.reports["safetensors"][1].findings
+    rules = {found.rule for found in findings if found.verdict == "unsafe"}
+    own = next(page for page in all_pages(data) if page.name == "programs/safetensors")
+    for rule in rules:
+        assert f"#{rule}" in html(own)
+
+
+def test_a_rule_that_the_text_does_not_ask_for_is_no_accusation(data: SiteData) -> None:
+    rules = {
+        s.anchor: s
+        for page in all_pages(data)
+        if page.name in ("rules/shp", "rules/off")
+        for s in page.sections
+    }
+    rule = rules["SHP-02"]
+    assert "Who differs" in rule.html
+    assert 'class="bad"' not in rule.html
+    text = rules["OFF-07"]
+    assert "Who breaks it" in text.html
+    assert 'class="bad"' in text.html
+
+
+def test_every_document_has_a_page_and_a_group() -> None:
+    names = {Path(document.page).name for document in documents_of(ROOT)}
+    assert {name for group in GROUPS.values() for name in group} == {
+        n for n in names if not n.startswith("0")
+    }
+
+
+@pytest.mark.parametrize(
+    ("link", "target"),
+    [
+        ("rules.md#off-07", "../rules/off.html#OFF-07"),
+        ("rules.md#off", "../rules/off.html"),
+        ("rules.md#off_hole", "../faults.html#OFF_HOLE"),
+        ("rules.md#choice-metadata-null", "../choices.html#choice-metadata-null"),
+        ("rules.md#choices", "../choices.html"),
+        ("rules.md#fault-codes", "../faults.html"),
+        ("disputed.md#point-3", "../disputed.html#point-3"),
+        ("field-bugs.md", "../bugs.html"),
+        ("run-it.md#verdicts", "../docs/run-it.html#verdicts"),
+        ("../CONTRIBUTING.md", "../docs/contributing.html"),
+        ("decisions/0002-case-ids.md", "../docs/0002-case-ids.html"),
+        ("../corpus/corpus.json", "../docs/index.html"),
+        ("https://example.org", "https://example.org"),
+        ("#here", "#here"),
+    ],
+)
+def test_links_of_documents_lead_to_the_site(data: SiteData, link: str, target: str) -> None:
+    document = Document("docs/sample.md", f"# T\n\n[x]({link}) `[x]({link})`\n")
+    lead, _ = document.content(Links(data, document.page))
+    assert f'href="{target}"' in lead
+    assert f"<code>[x]({link})</code>" in lead
+
+
+def test_a_document_becomes_sections_with_the_anchors_of_github(data: SiteData) -> None:
+    document = Document(
+        "docs/sample.md",
+        "# The `T`\n\nlead\n\n## Do it, now\n\na\n\n### In\n\n## Do it, now\n\n"
+        "| a |  |\n| - | - |\n| b | c |\n",
+    )
+    lead, sections = document.content(Links(data, document.page))
+    assert (document.title, lead) == ("The T", "<p>lead</p>\n")
+    assert [(s.anchor, s.level) for s in sections] == [("do-it-now", 2), ("in", 3), ("do-it-now-1", 2)]
+    assert "<td></td>" in sections[-1].html
+    assert 'tabindex="0"' in sections[-1].html
+    assert page_of("tools/x.md") is None
+
+
+def test_anchors_of_releases_are_plain() -> None:
+    assert passage_anchor("0.31.1", "a" * 40) == "from-0-31-1-to-aaaaaaaaaa"
