@@ -1,5 +1,5 @@
 # The one task runner. `make` lists the tasks.
-.PHONY: help test nightly lint types corpus conformance matrix mutants fuzz-smoke audit check
+.PHONY: help test nightly lint types corpus conformance site matrix mutants fuzz-smoke audit check
 
 help:
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 16
@@ -34,6 +34,9 @@ conformance: ## the suite: reference without and with each profile, official lib
 	pytest conformance -q --profile=official
 	pytest conformance -q --profile=hardened
 	pytest conformance -q --impl=safetensors --impl=safetensors:numpy --impl=safetensors:safe-open --impl=safetensors:torch
+
+site: ## static pages of everything that is published, into site/
+	stc site build
 
 matrix: ## recompute which broken implementation is failed by which case (minutes)
 	stc corpus matrix --check

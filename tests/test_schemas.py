@@ -12,9 +12,12 @@ from jsonschema import Draft202012Validator
 
 from safetensors_conformance.implementations.descriptor import Descriptor
 from safetensors_corpus.typed import json_schema
+from safetensors_reference.audit.row import Row
 from safetensors_reports.audit.report import Report
 from safetensors_reports.differences.report import DiffDocument
 from safetensors_reports.fuzz_finding import FindingDocument
+from safetensors_reports.history.directory import DirectoryDocument
+from safetensors_reports.history.ledger import Line
 from safetensors_reports.history.trend import TrendDocument
 from safetensors_reports.record.line import Choice, Footer, Header, Problem, Result
 
@@ -38,9 +41,20 @@ SCHEMAS: list[tuple[Path, str, Any]] = [
         "Run record, version 1: one line",
         Header | Result | Choice | Problem | Footer,
     ),
+    (
+        ROOT / "reference" / "safetensors_reference" / "audit" / "schemas" / "audit-row.schema.json",
+        "Row of an audit, version 1",
+        Row,
+    ),
     (REPORTS / "diff.schema.json", "Differential run, version 1", DiffDocument),
     (REPORTS / "report.schema.json", "Audit report, version 1", Report),
     (REPORTS / "trend.schema.json", "Trend over versions, version 1", TrendDocument),
+    (REPORTS / "history.schema.json", "History of a program, version 1: one line", Line),
+    (
+        REPORTS / "implementations.schema.json",
+        "Programs with published reports, version 1",
+        DirectoryDocument,
+    ),
 ]
 
 

@@ -121,4 +121,4 @@ def does_what_it_says(tmp_path: Path, execute: Execute) -> None:
 
 def test_nothing_but_the_installation_is_left_unmarked() -> None:
     unmarked = [b.body.strip() for b in blocks() if not b.marks and not b.settings]
-    assert unmarked == ["pip install -e ."]
+    assert unmarked == ['pip install -e ".[harness]"']
