@@ -175,7 +175,10 @@ try:
     audit(sys.argv[1:])
 finally:
     own = resource.getrusage(resource.RUSAGE_SELF)
-    print("MAIN", own.ru_maxrss, own.ru_utime + own.ru_stime, file=sys.stderr)
+    # The peak of this program alone: ru_maxrss begins with what its parent had.
+    with open("/proc/self/status") as status:
+        peak = next(line.split()[1] for line in status if line.startswith("VmHWM:"))
+    print("MAIN", peak, own.ru_utime + own.ru_stime, file=sys.stderr)
 """
 
 
