@@ -1,0 +1,163 @@
+// Lets a safetensors reader in Go take part in the conformance suite. Copy this file beside your main function:
+//
+//	func main() {
+//		stc.Serve(stc.Program{Name: "my-reader", Version: "1.0", Lacks: []string{"dtype-f4"}}, func(path string, withData bool, answer *stc.Answer) error {
+//			file, err := mine.Open(path)
+//			if err != nil {
+//				return err // refuses the file; stc.Unsupported("...") for what is well formed and not supported
+//			}
+//			for _, t := range file.Tensors() {
+//				answer.Tensor(t.Name, t.DType, t.Shape, t.Data)
+//			}
+//			answer.Metadata(file.Metadata())
+//			return nil
+//		})
+//	}
+//
+// Say what the reader says and parse nothing yourself. One request is answered at a time; the shim reads requests, makes
+// digests and writes answers. What the reader prints goes to standard error. A panic ends the program, as it would
+// end any other.
+package stc
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode/utf8"
+)
+
+// Program says whose answers these are.
+type Program struct {
+	Name, Version string
+	Lacks         []string // features that the reader does not have, such as "dtype-f4"
+}
+
+// Read reads a file, or only opens it where withData is false, and tells what it holds. An error refuses the file.
+type Read func(path string, withData bool, answer *Answer) error
+
+// Unsupported is the error for a file that is well formed and holds what the reader does not support.
+type Unsupported string
+
+func (u Unsupported) Error() string { return string(u) }
+
+// Answer is what a reader says of one file.
+type Answer struct {
+	withData bool
+	tensors  []map[string]any
+	metadata any
+	tells    bool
+}
+
+// text is a string, or {"hex": ...} for bytes that are no UTF-8.
+func text(s string) any {
+	if utf8.ValidString(s) {
+		return s
+	}
+	return map[string]string{"hex": hex.EncodeToString([]byte(s))}
+}
+
+// Tensor tells of a tensor. An empty dtype and a nil shape are not told. The bytes are those of the file, in its order;
+// they do not count when the file is only opened.
+func (a *Answer) Tensor(name, dtype string, shape []uint64, data []byte) {
+	row := map[string]any{"name": text(name)}
+	if dtype != "" {
+		row["dtype"] = text(dtype)
+	}
+	if shape != nil {
+		row["shape"] = shape
+	}
+	if a.withData {
+		sum := sha256.Sum256(data)
+		row["nbytes"], row["sha256"] = len(data), hex.EncodeToString(sum[:])
+	}
+	a.tensors = append(a.tensors, row)
+}
+
+// Metadata tells of the metadata map; nil says that the file has none.
+func (a *Answer) Metadata(metadata map[string]string) {
+	a.tells = true
+	if metadata == nil {
+		return
+	}
+	pairs := [][2]any{}
+	for key, value := range metadata {
+		pairs = append(pairs, [2]any{text(key), text(value)})
+	}
+	a.metadata = pairs
+}
+
+type request struct {
+	Cmd, Step, Path string
+	Seq             json.Number
+	Summary         bool
+}
+
+func run(asked request, read Read) map[string]any {
+	out := map[string]any{"seq": asked.Seq, "outcome": "accept"}
+	if asked.Step != "open" && asked.Step != "read" {
+		out["outcome"], out["message"] = "unsupported", "the step is not known"
+		return out
+	}
+	answer := &Answer{withData: asked.Step == "read", tensors: []map[string]any{}}
+	switch err := read(asked.Path, answer.withData, answer); err := err.(type) {
+	case nil:
+	case Unsupported:
+		out["outcome"], out["message"] = "unsupported", err.Error()
+		return out
+	default:
+		out["outcome"], out["message"] = "reject", err.Error()
+		return out
+	}
+	if asked.Summary {
+		out["tensor_count"] = len(answer.tensors)
+		return out
+	}
+	out["tensors"] = answer.tensors
+	if answer.metadata != nil {
+		out["metadata_items"] = answer.metadata
+	} else if answer.tells {
+		out["metadata"] = nil
+	}
+	return out
+}
+
+// Serve answers requests until there are no more.
+func Serve(program Program, read Read) {
+	answers := os.Stdout
+	os.Stdout = os.Stderr // what the reader prints must not stand between answers
+	requests := bufio.NewReader(os.Stdin)
+	for {
+		line, err := requests.ReadString('\n')
+		if err == io.EOF && strings.TrimSpace(line) == "" {
+			return
+		}
+		var asked request
+		if err := json.Unmarshal([]byte(line), &asked); err != nil {
+			fmt.Fprintln(os.Stderr, "the request is no JSON:", err)
+			os.Exit(2)
+		}
+		var out map[string]any
+		switch asked.Cmd {
+		case "stop":
+			return
+		case "start":
+			if program.Lacks == nil {
+				program.Lacks = []string{}
+			}
+			out = map[string]any{
+				"protocol": 1, "steps": []string{"open", "read"}, "lacks": program.Lacks,
+				"implementation": map[string]string{"name": program.Name, "version": program.Version, "language": "Go"},
+			}
+		default:
+			out = run(asked, read)
+		}
+		if err := json.NewEncoder(answers).Encode(out); err != nil { // one line, not buffered
+			os.Exit(2)
+		}
+	}
+}
