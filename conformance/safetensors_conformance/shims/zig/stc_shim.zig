@@ -1,0 +1,177 @@
+//! Lets a safetensors reader in Zig take part in the conformance suite. Copy this file beside `main.zig`:
+//!
+//!     const stc = @import("stc_shim.zig");
+//!
+//!     fn read(io: std.Io, path: []const u8, with_data: bool, answer: *stc.Answer) !void {
+//!         const file = try my_reader.open(io, answer.arena, path); // every error refuses the file
+//!         for (file.tensors) |t|
+//!             try answer.tensor(t.name, t.dtype, t.shape, if (with_data) t.bytes else null);
+//!         if (file.metadata) |map| try answer.metadata(map.keys(), map.values()) else answer.noMetadata();
+//!     }
+//!
+//!     pub fn main(init: std.process.Init) !void {
+//!         try stc.serve(init, .{ .name = "my-reader", .version = "1.0", .lacks = &.{"dtype-f4"} }, read);
+//!     }
+//!
+//! Say what the reader says and parse nothing yourself. `return answer.refuse("why")` refuses with a text, `return
+//! error.Unsupported` is for a file that is well formed and holds what the reader does not support. One request is answered
+//! at a time; the shim reads requests, makes digests and writes answers. Memory of the arena is free when the answer is out.
+//! Needs Zig 0.16 or newer.
+
+const std = @import("std");
+
+/// Whose answers these are.
+pub const Program = struct {
+    name: []const u8,
+    version: []const u8,
+    /// Features that the reader does not have, such as "dtype-f4".
+    lacks: []const []const u8 = &.{},
+};
+
+/// What a reader says of one file.
+pub const Answer = struct {
+    arena: std.mem.Allocator,
+    summary: bool,
+    tensors: std.Io.Writer.Allocating,
+    pairs: std.Io.Writer.Allocating,
+    tells: enum { nothing, none, map } = .nothing,
+    count: u64 = 0,
+    why: ?[]const u8 = null,
+
+    /// Tells of a tensor; null is what the reader does not tell. The bytes are those of the file, in its order, and null
+    /// when the file is only opened.
+    pub fn tensor(a: *Answer, name: []const u8, dtype: ?[]const u8, shape: ?[]const u64, bytes: ?[]const u8) !void {
+        const out = &a.tensors.writer;
+        a.count += 1;
+        if (a.summary) return;
+        try out.writeAll(if (a.count > 1) ", {\"name\": " else "{\"name\": ");
+        try quoted(out, name);
+        if (dtype) |code| {
+            try out.writeAll(", \"dtype\": ");
+            try quoted(out, code);
+        }
+        if (shape) |dims| {
+            try out.writeAll(", \"shape\": [");
+            for (dims, 0..) |dim, at| try out.print("{s}{d}", .{ if (at > 0) ", " else "", dim });
+            try out.writeAll("]");
+        }
+        if (bytes) |data| {
+            var digest: [32]u8 = undefined;
+            std.crypto.hash.sha2.Sha256.hash(data, &digest, .{});
+            try out.print(", \"nbytes\": {d}, \"sha256\": \"{x}\"", .{ data.len, &digest });
+        }
+        try out.writeAll("}");
+    }
+
+    /// Tells of the metadata map.
+    pub fn metadata(a: *Answer, keys: []const []const u8, values: []const []const u8) !void {
+        const out = &a.pairs.writer;
+        a.tells = .map;
+        for (keys, values) |key, value| {
+            try out.writeAll(if (out.end > 0) ", [" else "[");
+            try quoted(out, key);
+            try out.writeAll(", ");
+            try quoted(out, value);
+            try out.writeAll("]");
+        }
+    }
+
+    /// Says that the file has no metadata.
+    pub fn noMetadata(a: *Answer) void {
+        a.tells = .none;
+    }
+
+    /// Returns the error that refuses the file, and keeps the reason.
+    pub fn refuse(a: *Answer, why: []const u8) error{Refused} {
+        a.why = why;
+        return error.Refused;
+    }
+
+    fn write(a: *Answer, out: *std.Io.Writer) !void {
+        if (a.summary) return out.print(", \"tensor_count\": {d}", .{a.count});
+        try out.print(", \"tensors\": [{s}]", .{a.tensors.written()});
+        switch (a.tells) {
+            .nothing => {},
+            .none => try out.writeAll(", \"metadata\": null"),
+            .map => try out.print(", \"metadata_items\": [{s}]", .{a.pairs.written()}),
+        }
+    }
+};
+
+const Request = struct {
+    cmd: []const u8,
+    seq: u64 = 0,
+    step: []const u8 = "",
+    path: []const u8 = "",
+    summary: bool = false,
+};
+
+/// Answers requests until there are no more. `read` is a function of (std.Io, path, with_data, *Answer).
+pub fn serve(init: std.process.Init, program: Program, read: anytype) !void {
+    var input: [4096]u8 = undefined;
+    var output: [4096]u8 = undefined;
+    var requests = std.Io.File.stdin().readerStreaming(init.io, &input);
+    var answers = std.Io.File.stdout().writerStreaming(init.io, &output);
+    while (true) {
+        var arena: std.heap.ArenaAllocator = .init(std.heap.page_allocator);
+        defer arena.deinit();
+        var line: std.Io.Writer.Allocating = .init(arena.allocator());
+        _ = try requests.interface.streamDelimiterEnding(&line.writer, '\n');
+        if (line.written().len == 0) return;
+        requests.interface.toss(1); // the end of the line
+        const asked = try std.json.parseFromSliceLeaky(Request, arena.allocator(), line.written(), .{ .ignore_unknown_fields = true });
+        if (std.mem.eql(u8, asked.cmd, "stop")) return;
+        if (std.mem.eql(u8, asked.cmd, "start")) {
+            try start(&answers.interface, program);
+        } else {
+            try run(init.io, arena.allocator(), &answers.interface, asked, read);
+        }
+        try answers.interface.flush(); // without this the harness waits for ever
+    }
+}
+
+fn start(out: *std.Io.Writer, program: Program) !void {
+    try out.writeAll("{\"protocol\": 1, \"steps\": [\"open\", \"read\"], \"implementation\": {\"name\": ");
+    try quoted(out, program.name);
+    try out.writeAll(", \"version\": ");
+    try quoted(out, program.version);
+    try out.writeAll(", \"language\": \"Zig\"}, \"lacks\": [");
+    for (program.lacks, 0..) |feature, at| {
+        if (at > 0) try out.writeAll(", ");
+        try quoted(out, feature);
+    }
+    try out.writeAll("]}\n");
+}
+
+fn run(io: std.Io, arena: std.mem.Allocator, out: *std.Io.Writer, asked: Request, read: anytype) !void {
+    try out.print("{{\"seq\": {d}, \"outcome\": ", .{asked.seq});
+    const reading = std.mem.eql(u8, asked.step, "read");
+    if (!reading and !std.mem.eql(u8, asked.step, "open")) return out.writeAll("\"unsupported\"}\n");
+    var answer: Answer = .{ .arena = arena, .summary = asked.summary, .tensors = .init(arena), .pairs = .init(arena) };
+    if (read(io, asked.path, reading, &answer)) {
+        try out.writeAll("\"accept\"");
+        try answer.write(out);
+    } else |err| {
+        const outcome = switch (@as(anyerror, err)) {
+            error.Unsupported => "unsupported",
+            error.OutOfMemory => "exhausted",
+            else => "reject",
+        };
+        try out.print("\"{s}\", \"message\": ", .{outcome});
+        try quoted(out, answer.why orelse @errorName(err));
+    }
+    try out.writeAll("}\n");
+}
+
+/// Writes a string of JSON, or {"hex": ...} for bytes that are no UTF-8.
+fn quoted(out: *std.Io.Writer, bytes: []const u8) !void {
+    if (!std.unicode.utf8ValidateSlice(bytes)) return out.print("{{\"hex\": \"{x}\"}}", .{bytes});
+    try out.writeAll("\"");
+    for (bytes) |byte| {
+        switch (byte) {
+            0...0x1f, '"', '\\' => try out.print("\\u{x:0>4}", .{byte}),
+            else => try out.writeAll(&.{byte}),
+        }
+    }
+    try out.writeAll("\"");
+}
