@@ -359,6 +359,7 @@ class RunResults:
                 failing_steps(one.results),
                 profile,
                 one.header.get("device") if "device" in one.header["implementation"]["steps"] else None,
+                [row["choice"] for row in one.choices if row["verdict"] == "choice-inconsistent"],
             )
             lines.append(f"{path}: {kept} entries kept, {added} added, {removed} removed")
             open_entries = unexplained(path)
