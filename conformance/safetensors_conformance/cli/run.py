@@ -246,7 +246,7 @@ def _run_one(
                         text = repeats.message(assessment.row, assessment.text)
                         click.echo(f"{text}\n" if "\n" in text else text)
                 elif not whole and not quiet and assessment.row["options"] and session.who is not None:
-                    text = explain_answer(session.who, verdict.case, assessment.row, session.profile)
+                    text = explain_answer(session.who, verdict.case, assessment.row)
                     click.echo(f"{text}\n")
     except GivenUpError as err:
         add({"problem": str(err)})  # what was found until then still counts, choices included

@@ -139,9 +139,7 @@ def _adapter(selector: str, spec: str) -> Target:
     """Resolve an adapter in Python. A module is looked for when it starts, a file now."""
     where = spec.rpartition(":")[0] or spec
     if not where.endswith(".py"):
-        return Target(
-            selector, "host", host_argv(spec), "a module is imported from this folder; or name a .py file"
-        )
+        return Target(selector, "host", host_argv(spec))
     if not Path(where).is_file():
         beside = [str(path) for path in Path(where).parent.glob("*.py")]
         near = difflib.get_close_matches(where, beside, n=1)
@@ -160,9 +158,11 @@ def _known(selector: str, *, however_old: bool) -> Target:
     descriptor = descriptors().get(name)
     if match is None or descriptor is None:
         near = difflib.get_close_matches(name, descriptors(), n=1)
-        guess = f"did you mean {near[0]}?" if near else f"known: {', '.join(descriptors())}"
+        guess = f"did you mean {near[0]}?" if near else f"known: {', '.join(descriptors())};"
         if name.endswith((".py", ".mjs")):  # a file without the scheme in front
-            guess = f"did you mean py:{selector}?" if name.endswith(".py") else f"did you mean cmd:node {name}?"
+            guess = (
+                f"did you mean py:{selector}?" if name.endswith(".py") else f"did you mean cmd:node {name}?"
+            )
         raise SelectorError(
             f"unknown implementation {selector!r}; {guess} stc impl list shows all; "
             "others are given as py:module:object, cmd:program or exit:program {path}"
@@ -171,7 +171,9 @@ def _known(selector: str, *, however_old: bool) -> Target:
     if entry is None:
         names = ", ".join(map(descriptor.selector, descriptor.entries))
         hint = did_you_mean(f"{name}:{match['entry']}", map(descriptor.selector, descriptor.entries))
-        raise SelectorError(f"--impl {selector!r}: {name} has no entry {match['entry']!r}, only {names}{hint}")
+        raise SelectorError(
+            f"--impl {selector!r}: {name} has no entry {match['entry']!r}, only {names}{hint}"
+        )
     if match["version"] and not descriptor.manager:
         raise SelectorError(f"--impl {selector!r}: {name} has no versions to choose from")
     if match["version"] and not however_old and not descriptor.fits(match["version"]):

@@ -54,6 +54,7 @@ __all__ = [
     "Baseline",
     "BaselineError",
     "check_given",
+    "due_by",
     "failing_steps",
     "load_baseline",
     "name_in_records",
@@ -241,8 +242,12 @@ def _begun() -> tomlkit.TOMLDocument:
     """Return a new file, which says for all of its entries what nobody has said of one yet."""
     today = dt.datetime.now(dt.UTC).date()
     document = tomlkit.document()
-    document.add(tomlkit.comment("Why, issue and review_by are those of every entry that has none of its own."))
-    document.add(tomlkit.comment("After review_by every run fails, until somebody has looked and put it off."))
+    document.add(
+        tomlkit.comment("Why, issue and review_by are those of every entry that has none of its own.")
+    )
+    document.add(
+        tomlkit.comment("After review_by every run fails, until somebody has looked and put it off.")
+    )
     document["implementation"] = ""
     document["why"] = f"failed on {today}, when this list was begun; not looked into yet"
     document["issue"] = UNREPORTED
@@ -301,6 +306,11 @@ def _append(
 
 def _document(path: Path) -> tomlkit.TOMLDocument:
     return tomlkit.parse(read_whole(path, MAX_BYTES).decode())
+
+
+def due_by(path: Path) -> str:
+    """Return the day that a file names for all entries, empty for none."""
+    return str(_document(path).get("review_by", ""))
 
 
 def unexplained(path: Path) -> list[str]:

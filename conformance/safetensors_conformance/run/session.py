@@ -36,7 +36,7 @@ def smoke(session: Session, cases: Iterable[Case]) -> str | None:
 
     Raises StartError when the implementation does not start at all.
     """
-    wrong = []
+    wrong: dict[str, list[str]] = {}
     for case in cases:
         if not case.smoke or case.expect is None:
             continue
@@ -54,16 +54,22 @@ def smoke(session: Session, cases: Iterable[Case]) -> str | None:
             if judged.verdict not in ("pass", "unsupported", "late-reject"):
                 got = judged.detail or judged.result.outcome
                 said = f"expected {case.expect.outcome}, got {visible(got, 500)}"
-                wrong.append(f"{case.id} ({step}): {said}")
+                wrong.setdefault(said, []).append(f"{case.id} ({step})")
     if not wrong:
         return None
+    first = next(iter(wrong.values()))[0]
+    lines = [f"{' and '.join(_some(where))}: {said}" for said, where in wrong.items()]
     return (
         f"the adapter of {session.target.selector!r} is probably wrong: it fails the most basic files\n  "
-        + "\n  ".join(wrong)
+        + "\n  ".join(lines)
         + f"\ntry one by hand: stc run --impl {shlex.quote(session.target.selector)} --case "
-        + shlex.quote(wrong[0].split(" ", 1)[0])
+        + shlex.quote(first.split(" ", 1)[0])
         + " --no-smoke"
     )
+
+
+def _some(names: list[str]) -> list[str]:
+    return names if len(names) <= 2 else [names[0], f"{len(names) - 1} more"]
 
 
 def result_rows(verdict: CaseVerdict) -> list[dict[str, Any]]:

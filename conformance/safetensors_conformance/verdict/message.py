@@ -43,7 +43,7 @@ def explain_failure(
     return "\n".join(lines)
 
 
-def explain_answer(who: Implementation, case: Case, row: Mapping[str, Any], profile: str | None) -> str:
+def explain_answer(who: Implementation, case: Case, row: Mapping[str, Any]) -> str:
     """Return what an implementation chose where there is a choice: its answer, and what the others are.
 
     ``row`` is the result as run records have it, with the options that fit the answer.
@@ -54,9 +54,11 @@ def explain_answer(who: Implementation, case: Case, row: Mapping[str, Any], prof
     lines.append(_row("got", got_text(row)))
     lines += [_row("answer", f"{name}: {choice.options[name]}") for name in row["options"]]
     others = [name for name in case.options if name not in row["options"]]
-    lines += [_row("or" if i == 0 else "", f"{name}: {choice.options[name]}") for i, name in enumerate(others)]
-    takes = {name: choice.takers(name) for name in choice.options}
-    taken = "; ".join(f"{', '.join(who)} {name}" for name, who in takes.items() if who)
+    lines += [
+        _row("or" if i == 0 else "", f"{name}: {choice.options[name]}") for i, name in enumerate(others)
+    ]
+    takers = {name: choice.takers(name) for name in choice.options}
+    taken = "; ".join(f"{', '.join(takes)}: {name}" for name, takes in takers.items() if takes)
     lines.append(_row("profiles", taken or "every profile leaves it open"))
     return "\n".join(lines)
 
