@@ -94,7 +94,7 @@ def width_of_terminal() -> int | None:
 
 
 def in_columns(rows: Sequence[Sequence[str]], width: int | None) -> Iterator[str]:
-    """Give a line for each row; last cells are cut, or left out, to fit into ``width`` columns (None: any)."""
+    """Give a line for each row; last cells are cut, or left out, to fit ``width`` columns (None: any)."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
     for *cells, last in rows:
         line = "  ".join(cell.ljust(size) for cell, size in zip(cells, widths, strict=True))
