@@ -6,7 +6,9 @@ done in ``suite``.
 
 from __future__ import annotations
 
+import fnmatch
 import json
+import os
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +25,7 @@ SUITE_KEY: pytest.StashKey[Suite] = pytest.StashKey()
 RESULT_KEY: pytest.StashKey[dict[str, Any]] = pytest.StashKey()
 """Place of the result that an item leaves for its report."""
 _SUITE = Path(__file__).parent / "tests"
+_TESTS, _PACKAGE = f"{_SUITE}{os.sep}", f"{Path(__file__).parents[1]}{os.sep}"
 
 _OPTIONS: dict[str, dict[str, Any]] = {
     "--impl": {
@@ -132,6 +135,23 @@ def pytest_configure(config: pytest.Config) -> None:
         endings.enter_context(ending_as_interrupted())
         config.add_cleanup(endings.close)
     config.pluginmanager.register(_Listener(config), "safetensors_conformance_listener")
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Keep modules of the package from what a project collects, as with ``--doctest-modules``."""
+    path = str(collection_path)
+    if path.startswith(_PACKAGE) and not (path + os.sep).startswith(_TESTS) and not _TESTS.startswith(path):
+        return True
+    return None
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Collect the suite also where a project calls its own files otherwise (``python_files``)."""
+    if str(file_path).startswith(_TESTS) and file_path.name == "test_corpus.py":
+        patterns = parent.config.getini("python_files")
+        if not any(fnmatch.fnmatch(file_path.name, pattern) for pattern in patterns):
+            return pytest.Module.from_parent(parent, path=file_path)
+    return None
 
 
 @pytest.hookimpl(wrapper=True)

@@ -320,6 +320,17 @@ def test_options_of_a_project_are_its_own(basics: str, tmp_path: Path) -> None:
     assert " --device=NAME" in suite_here("--help").stdout
 
 
+def test_settings_of_a_project_do_not_keep_the_suite_from_running(basics: str, tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text(
+        "[pytest]\naddopts = --doctest-modules --strict-markers -m 'not slow'\nmarkers = slow\n"
+        "python_files = *_test.py\ntestpaths = mine\nfilterwarnings = error\nxfail_strict = true\n",
+        encoding="utf-8",
+    )
+    run = suite_here(basics, "-k", "one-tensor", cwd=tmp_path, target=None)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert " passed" in run.stdout
+
+
 def test_the_suite_runs_by_package_name(tmp_path: Path) -> None:
     run = suite("-k", "framing/one-tensor", cwd=tmp_path, target=None)
     assert run.returncode == 0, run.stdout + run.stderr
