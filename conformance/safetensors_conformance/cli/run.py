@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
@@ -145,7 +145,14 @@ def run(
             with session:
                 add, repeats = results.of(target).add, Repeats(session, full=full_failures)
                 failed = _run_one(
-                    session, add, repeats, chosen, whole=not cases, quiet=quiet, shown=jobs == 1
+                    session,
+                    add,
+                    repeats,
+                    chosen,
+                    whole=not cases,
+                    named=() if quiet else cases,
+                    quiet=quiet,
+                    shown=jobs == 1,
                 )
             if not options.stop.is_set():
                 results.of(target).finish(manifest)  # whatever happens to the others
@@ -214,12 +221,21 @@ def _run_one(
     cases: Sequence[Case],
     *,
     whole: bool,
+    named: Collection[str],
     quiet: bool,
     shown: bool,
 ) -> bool:
-    """Run one implementation; print each failure. Returns True when anything failed.
+    """Run one implementation; print each failure. Returns True when anything failed. Raises ReportError.
 
-    ``shown`` is False where another progress bar would be in the way. Raises ReportError.
+    Args:
+        session: the implementation in its run.
+        add: takes what is found.
+        repeats: the causes that were shown.
+        cases: to run.
+        whole: whether these are all.
+        named: ids of cases whose answer is shown where it is one of a choice.
+        quiet: whether failures are left out.
+        shown: False where another progress bar would be in the way.
     """
     add({"header": session.header} if session.header else {})
     if session.stop.is_set():
@@ -245,7 +261,7 @@ def _run_one(
                     if not quiet:
                         text = repeats.message(assessment.row, assessment.text)
                         click.echo(f"{text}\n" if "\n" in text else text)
-                elif not whole and not quiet and assessment.row["options"] and session.who is not None:
+                elif verdict.case.id in named and assessment.row["options"] and session.who is not None:
                     text = explain_answer(session.who, verdict.case, assessment.row)
                     click.echo(f"{text}\n")
     except GivenUpError as err:
