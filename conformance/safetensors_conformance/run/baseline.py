@@ -189,7 +189,8 @@ def update(
     """Rewrite ``path`` so that it lists exactly what fails. Returns (kept, added, removed) entries.
 
     Entries that are still true keep their comments and reasons. Globs, and entries for other profiles or for
-    a range of versions, are left as they are; delete them by hand. What is expected of the step ``device``
+    a range of versions, are left as they are; delete them by hand. A case that fails otherwise than its glob
+    says gets an entry of its own. What is expected of the step ``device``
     stays unless the run was on a device of that kind. A new file says for all of its entries that they are
     unreported, and when somebody must have looked. In one that says no such thing, new security entries lack
     an issue and a review date: the baseline is refused until then.
@@ -215,7 +216,8 @@ def update(
         case = str(entry["case"])
         mine = str(entry.get("profile", "")) == (profile or "")
         if mine and any(c in case for c in "*?["):
-            done.update(name for name in failing if Expected(case, {}).covers(name))
+            same = {step: str(entry[step]) for step in STEPS if step in entry}
+            done.update(name for name in failing if Expected(case, {}).covers(name) and failing[name] == same)
         elif mine and (case in failing or ("versions" not in entry and _other_device(entry, device))):
             _set_steps(entry, failing.get(case, {}), device)
             done.add(case)

@@ -214,6 +214,23 @@ def test_updating_twice_changes_nothing(tmp_path: Path) -> None:
     assert [e.case for e in load_baseline(path, "1", None).entries] == ["a/b", "a/c"]
 
 
+def test_a_case_that_fails_otherwise_than_its_glob_gets_an_entry(tmp_path: Path) -> None:
+    path = write(tmp_path, 'implementation = "x"\n[[expected]]\ncase = "a/*"\nread = "wrong-reject"\n')
+    failing = {
+        "a/b": {"read": "wrong-reject"},
+        "a/c": {"open": "wrong-reject", "read": "wrong-reject"},
+        "b/d": {"read": "wrong-reject"},
+    }
+    assert update(path, "x", failing) == (1, 2, 0)
+    baseline = load_baseline(path, "1", None)
+    assert [e.case for e in baseline.entries] == ["a/*", "a/c", "b/d"]
+    for name, steps in failing.items():
+        entry = baseline.find(name)
+        assert entry is not None
+        assert entry.steps == steps
+    assert update(path, "x", failing) == (3, 0, 0)
+
+
 def test_harness_errors_and_passes_never_become_expectations() -> None:
     rows = [
         {"case": "a/a", "step": "read", "verdict": "harness-error"},
