@@ -21,7 +21,22 @@ def run(*args: str) -> tuple[int, str]:
 def test_all_of_the_documents_are_there() -> None:
     there = {path.name for path in (REPOSITORY / "docs" / "examples").iterdir() if path.is_file()}
     assert there <= set(examples())
-    assert run() == (0, "".join(f"{name}\n" for name in examples()))
+    status, out = run()
+    assert (status, [line.split()[0] for line in out.splitlines()]) == (0, list(examples()))
+
+
+def test_a_language_is_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("safetensors_conformance.cli.examples.FOLDERS", (tmp_path / "shims", tmp_path / "no"))
+    for name in ("go/shim.go", "go/example/main.go", "_cache/x", "one.py"):
+        (tmp_path / "shims" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "shims" / name).write_text(name)
+    assert run() == (0, "go      go/example/main.go go/shim.go\none.py\n")
+    out = tmp_path / "out"
+    assert run("go", "-o", str(out)) == (0, f"{out}/go/example/main.go\n{out}/go/shim.go\n")
+    (out / "go" / "shim.go").write_text("mine")
+    (out / "go" / "example" / "main.go").unlink()
+    assert run("go", "-o", str(out))[0] == 1
+    assert not (out / "go" / "example" / "main.go").exists()
 
 
 def test_one_is_copied_and_nothing_is_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
