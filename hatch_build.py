@@ -1,4 +1,4 @@
-"""Build hook: puts the corpus into the wheel as package data. In a checkout it is read where it lies."""
+"""Build hook: puts corpus and examples into the wheel; in a checkout they are read where they lie."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class CorpusHook(BuildHookInterface[Any]):
-    """Adds ``corpus/`` data to standard wheels only; an editable install needs no copy."""
+    """Adds the data to standard wheels only; an editable install needs no copy."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Extend the list of files that the wheel takes from outside the packages."""
         if version == "standard":
             for name in ("files", "corpus.json", "corpus.sha256", "schema", "matrix.json", "mutants.json"):
                 build_data["force_include"][f"corpus/{name}"] = f"safetensors_corpus/data/{name}"
+            build_data["force_include"]["docs/examples"] = "safetensors_conformance/examples"

@@ -44,6 +44,20 @@ class Commands(click.Group):
             return command
         return None
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command asked for, and guess at one that is not there."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as err:
+            import difflib  # no command that there is needs it
+
+            near = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1)
+            if near:
+                raise click.UsageError(f"{err.message} Did you mean {near[0]!r}?", ctx) from err
+            raise
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; what it loads late may be missing as well."""
         try:

@@ -9,9 +9,10 @@ import datetime as dt
 import fnmatch
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
@@ -74,6 +75,34 @@ class Expected(Struct, frozen=True, forbid_unknown_fields=True):
             return False
 
 
+class Defaults(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a file says for all of its entries that do not say it themselves."""
+
+    why: str = ""
+    issue: str = ""
+    review_by: dt.date | None = None
+
+    def given_to(self, entry: Expected) -> Expected:
+        """Return the entry with what it left out."""
+        return replace(
+            entry,
+            why=entry.why or self.why,
+            issue=entry.issue or self.issue,
+            review_by=entry.review_by or self.review_by,
+        )
+
+
+class Listed(NamedTuple):
+    """What a file holds: whose it is (empty where it does not say), entries, and choices.
+
+    To the cases of those choices the implementation is known to give answers that contradict each other.
+    """
+
+    implementation: str
+    entries: tuple[Expected, ...]
+    inconsistent: tuple[str, ...]
+
+
 def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file of at most ``MAX_BYTES``. Raises OSError, and ValueError for what is no TOML."""
     try:
@@ -82,8 +111,8 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ValueError("nested too deeply") from err
 
 
-def read_baseline(path: Path) -> tuple[str, tuple[Expected, ...]]:
-    """Read the implementation that a file is about, empty where it does not say, and its entries.
+def read_baseline(path: Path) -> Listed:
+    """Read a file of expected failures, its defaults given to the entries.
 
     Raises:
         OSError: the file cannot be read.
@@ -93,22 +122,27 @@ def read_baseline(path: Path) -> tuple[str, tuple[Expected, ...]]:
         raw = read_toml(path)
     except ValueError as err:
         raise BaselineError(f"baseline {path}: not readable as TOML ({err}); is it truncated?") from err
-    name, rows = raw.pop("implementation", ""), raw.pop("expected", [])
-    if raw or not isinstance(rows, list) or not isinstance(name, str):
-        unknown = f", not {', '.join(sorted(map(repr, raw)))}" if raw else ""
-        raise BaselineError(
-            f"baseline {path}: only 'implementation', a text, and [[expected]] are known{unknown}"
-        )
-    return name, tuple(_entry(path, row) for row in rows)
+    rows = raw.pop("expected", [])
+    try:
+        name = typed(raw.pop("implementation", ""), str)
+        inconsistent = typed(raw.pop("inconsistent", []), tuple[str, ...])
+        defaults = typed(raw, Defaults)
+        if not isinstance(rows, list):
+            raise ValueError("expected must be [[expected]]")
+    except ValueError as err:
+        known = "'implementation', 'inconsistent', 'why', 'issue', 'review_by' and [[expected]] are known"
+        raise BaselineError(f"baseline {path}: {err}; {known}") from err
+    return Listed(name, tuple(_entry(path, row, defaults) for row in rows), inconsistent)
 
 
-def _entry(path: Path, row: Any) -> Expected:
+def _entry(path: Path, row: Any, defaults: Defaults) -> Expected:
     name = row.get("case") if isinstance(row, dict) else None
     if not isinstance(name, str):
         raise BaselineError(f"baseline {path}: an entry has no 'case'")
     try:
         steps = {step: row[step] for step in STEPS if step in row}
-        entry = typed({**{k: v for k, v in row.items() if k not in STEPS}, _STEPS: steps}, Expected)
+        own = typed({**{k: v for k, v in row.items() if k not in STEPS}, _STEPS: steps}, Expected)
+        entry = defaults.given_to(own)
         _check(entry)
     except ValueError as err:
         raise BaselineError(f"baseline {path}, {name}: {err}") from err

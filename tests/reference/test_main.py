@@ -113,3 +113,11 @@ def test_an_interrupt_anywhere_is_no_verdict(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(Commands, "get_command", interrupted)
     found = CliRunner().invoke(main, ["check", "x"])
     assert (found.exit_code, found.output) == (130, "interrupted\n")
+
+
+def test_a_command_that_is_nearly_one_is_guessed() -> None:
+    for given, meant in {"chekc": "check", "corpsu": "corpus"}.items():
+        result = CliRunner().invoke(main, [given])
+        assert result.exit_code == 2
+        assert f"Did you mean '{meant}'?" in result.output
+    assert "Did you mean" not in CliRunner().invoke(main, ["xyz"]).output

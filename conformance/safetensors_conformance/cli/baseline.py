@@ -12,7 +12,7 @@ from safetensors_reference.rules.book import PROFILES
 
 from ..run.baseline import BaselineError, load_baseline
 from ..run.results import RunOptions, RunResults, baseline_path
-from ..run.session import RunSession, result_row, result_rows
+from ..run.session import RunSession, choice_rows, result_row, result_rows
 from ..verdict.message import explain_failure
 from .common import corpus, grade_option, targets, tracked
 
@@ -88,8 +88,8 @@ def explain(selector: str, pattern: str, profile: str | None, file: Path | None)
 def update(selector: str, profile: str | None, file: Path | None) -> None:
     """Run the whole corpus and rewrite the baseline of SELECTOR.
 
-    Entries that no longer fail go, new failures come; reasons, issues and comments stay. Security entries
-    need an issue and a review date before the baseline is accepted.
+    Entries that no longer fail go, new failures come; reasons, issues and comments stay. A new file says
+    once, for all of its entries, that they are unreported, and the day until which somebody must have looked.
     """
     manifest = corpus(None)
     target = targets([selector])[0]
@@ -99,9 +99,11 @@ def update(selector: str, profile: str | None, file: Path | None) -> None:
         if session.problem is not None:
             raise click.ClickException(session.problem)
         mine.add({"header": session.header})
-        for verdict in tracked(session, [case for case in manifest.cases if not case.heavy]):
-            for row in result_rows(verdict):
-                mine.add({"result": row})
+        verdicts = list(tracked(session, [case for case in manifest.cases if not case.heavy]))
+        for row in (row for verdict in verdicts for row in result_rows(verdict)):
+            mine.add({"result": row})
+        for row in choice_rows(verdicts, profile):
+            mine.add({"choice": row})
     results.finish()
     for line in results.update_baselines(file, profile):
         click.echo(line)

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from safetensors_corpus import Case, Manifest, ManifestError, load_manifest
-from safetensors_corpus.cli.common import UnusableError
+from safetensors_corpus.cli.common import UnusableError, did_you_mean
 from safetensors_reference.main import SecondsRange
 from safetensors_reference.rules.book import PROFILES
 
@@ -144,8 +144,9 @@ def select(manifest: Manifest, patterns: Sequence[str], *, heavy: bool = False) 
         return [c for c in manifest.cases if heavy or not c.heavy]
     for pattern in patterns:
         if not any(fnmatch.fnmatchcase(c.id, pattern) for c in manifest.cases):
+            hint = did_you_mean(pattern.strip("*"), (c.id for c in manifest.cases))
             raise click.UsageError(
-                f"--case {pattern!r} matches no case; look it up with: stc corpus list WORD"
+                f"--case {pattern!r} matches no case{hint}; look it up with: stc corpus list WORD"
             )
     return [
         c

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 import click
-from rich.console import Console
-from rich.table import Table
+
+from safetensors_corpus.cli.common import in_columns, width_of_terminal
+from safetensors_reports.text import visible
 
 from ..implementations.descriptor import KINDS, Descriptor, descriptors
 from ..implementations.environment import InstallError, cache_folder, environment, prepare, remove
@@ -33,27 +34,31 @@ def impl() -> None:
 @click.option("--kind", type=click.Choice(tuple(KINDS)), help="Only this kind.")
 @confined
 def list_impls(check: bool, kind: str | None, confinement: Confinement) -> None:
-    """List the names for --impl, what each is, and whether it is installed."""
-    table = Table(box=None, pad_edge=False)
-    for column in ("--impl", "kind", "parser in", "version", "installed", "calls"):
-        table.add_column(column, overflow="fold")
+    """List the names for --impl, what each is, and whether it is installed.
+
+    A star behind the language: the official library does the parsing inside. What is called, or with
+    --check what the start said, is cut to the width of a terminal; piped, it stands in full.
+    """
+    facts = (
+        ("version", "installed", "says") if check else ("kind", "parser in", "version", "installed", "calls")
+    )
+    rows = [("--impl", *facts)]
     chosen = [d for d in descriptors().values() if kind in (None, d.kind)]
     for descriptor in chosen:
         for entry in descriptor.entries:
             selector = descriptor.selector(entry)
             target = resolve(selector)
-            state = _start(target, confinement) if check and _installed(target) else _state(target)
-            kind_shown = descriptor.kind if descriptor.independent else f"{descriptor.kind} (official core)"
-            table.add_row(
-                selector,
-                kind_shown,
-                descriptor.language,
-                entry.version or descriptor.version or "-",
-                state,
-                entry.about,
-            )
-    console = Console()
-    console.print(table)
+            told = {
+                "kind": descriptor.kind,
+                "parser in": descriptor.language + ("" if descriptor.independent else "*"),
+                "version": entry.version or descriptor.version or "-",
+                "installed": _state(target),
+                "calls": entry.about,
+                "says": _start(target, confinement) if check and _installed(target) else "",
+            }
+            rows.append((selector, *(told[fact] for fact in facts)))
+    for line in in_columns(rows, width_of_terminal()):
+        click.echo(visible(line))
     languages = Counter(d.language for d in chosen)
     click.echo(
         f"{len(chosen)} implementations, {sum(len(d.entries) for d in chosen)} entry points, "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
@@ -13,15 +13,15 @@ import click
 
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus.cli.common import UnusableError
-from safetensors_reference.rules.book import rule_book
 
 from ..implementations.selectors import Target
-from ..run.baseline import BaselineError, check_owner
+from ..run.baseline import BaselineError, check_given
 from ..run.cases import GivenUpError, StoppedError
 from ..run.interruption import Interruption
 from ..run.results import ReportError, RunOptions, RunResults
-from ..run.session import Repeats, RunSession
-from ..verdict.judge import CaseVerdict, judge_choice, wrongly_refused
+from ..run.session import Repeats, RunSession, choice_rows
+from ..verdict.judge import CaseVerdict
+from ..verdict.message import explain_answer
 from ..worker.worker import Limits
 from .common import (
     cases_option,
@@ -115,7 +115,7 @@ def run(
     chosen = select(manifest, cases, heavy=heavy)
     wanted = targets(impls or ("reference",))
     try:
-        check_owner(baseline, wanted)
+        check_given(baseline, wanted, read=not no_baseline)
     except BaselineError as err:
         raise click.UsageError(str(err)) from err
     with Interruption() as interruption, contextlib.ExitStack() as stack:
@@ -145,7 +145,14 @@ def run(
             with session:
                 add, repeats = results.of(target).add, Repeats(session, full=full_failures)
                 failed = _run_one(
-                    session, add, repeats, chosen, whole=not cases, quiet=quiet, shown=jobs == 1
+                    session,
+                    add,
+                    repeats,
+                    chosen,
+                    whole=not cases,
+                    named=() if quiet else cases,
+                    quiet=quiet,
+                    shown=jobs == 1,
                 )
             if not options.stop.is_set():
                 results.of(target).finish(manifest)  # whatever happens to the others
@@ -214,12 +221,21 @@ def _run_one(
     cases: Sequence[Case],
     *,
     whole: bool,
+    named: Collection[str],
     quiet: bool,
     shown: bool,
 ) -> bool:
-    """Run one implementation; print each failure. Returns True when anything failed.
+    """Run one implementation; print each failure. Returns True when anything failed. Raises ReportError.
 
-    ``shown`` is False where another progress bar would be in the way. Raises ReportError.
+    Args:
+        session: the implementation in its run.
+        add: takes what is found.
+        repeats: the causes that were shown.
+        cases: to run.
+        whole: whether these are all.
+        named: ids of cases whose answer is shown where it is one of a choice.
+        quiet: whether failures are left out.
+        shown: False where another progress bar would be in the way.
     """
     add({"header": session.header} if session.header else {})
     if session.stop.is_set():
@@ -245,28 +261,16 @@ def _run_one(
                     if not quiet:
                         text = repeats.message(assessment.row, assessment.text)
                         click.echo(f"{text}\n" if "\n" in text else text)
+                elif verdict.case.id in named and assessment.row["options"] and session.who is not None:
+                    text = explain_answer(session.who, verdict.case, assessment.row)
+                    click.echo(f"{text}\n")
     except GivenUpError as err:
         add({"problem": str(err)})  # what was found until then still counts, choices included
-    for row in _choices(verdicts, session.profile):
+    for row in choice_rows(verdicts, session.profile):
         add({"choice": row})
         # Who names a few cases asks about these; that they contradict others is the matter of a whole run.
-        if row["verdict"] == "choice-inconsistent" and whole:
+        said = session.choice_complaint(row) if whole else ""
+        if said:
             failed = True
-            click.echo(
-                f"{session.target.selector} · {row['choice']}: CHOICE-INCONSISTENT\n  {row['detail']}\n"
-            )
+            click.echo(f"{said}\n")
     return failed
-
-
-def _choices(verdicts: Sequence[CaseVerdict], profile: str | None) -> list[dict[str, str]]:
-    """Judge every choice that the profile leaves open over the cases that were run."""
-    of_choice: dict[str, list[CaseVerdict]] = {}
-    for one in verdicts:
-        of_choice.setdefault(one.case.choice or "", []).append(one)
-    refused = wrongly_refused(verdicts)
-    rows = []
-    for choice in rule_book().choices.values():
-        if choice.id in of_choice and choice.expected(profile) is None:
-            verdict, detail = judge_choice(choice.id, of_choice[choice.id], refused)
-            rows.append({"choice": choice.id, "verdict": verdict, "detail": detail})
-    return rows

@@ -108,7 +108,8 @@ def main() -> int:
     try:
         adapter = load(sys.argv[1])
     except BaseException as err:
-        problem = {"message": describe(err), "traceback": traceback.format_exc()[-_MESSAGE_LIMIT:]}
+        message = beside("adapter_mistakes").told(err, sys.argv[1])
+        problem = {"message": message, "traceback": traceback.format_exc()[-_MESSAGE_LIMIT:]}
     for line in sys.stdin.buffer:
         request = json.loads(line)
         if request["cmd"] == "stop":
@@ -160,11 +161,13 @@ def load(spec: str) -> Any:
         module = importlib.import_module(where)
     adapter = module
     for part in name.split(".") if name else ():
+        if not hasattr(adapter, part):
+            raise beside("adapter_mistakes").no_such(spec, adapter, part)
         adapter = getattr(adapter, part)
     if isinstance(adapter, type):
         adapter = adapter()
     if not steps_of(adapter):
-        raise TypeError(f"adapter {spec} has none of the methods {', '.join(_METHODS.values())}")
+        raise beside("adapter_mistakes").no_steps(spec, adapter, _METHODS.values(), steps_of)
     return adapter
 
 

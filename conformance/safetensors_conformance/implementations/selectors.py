@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Literal
 
 from safetensors_corpus import sharing
+from safetensors_corpus.cli.common import did_you_mean
 
 from .descriptor import HERE, Descriptor, Entry, descriptors
 from .environment import Environment, environment
@@ -95,7 +96,7 @@ def resolve(selector: str, *, however_old: bool = False) -> Target:
     """
     scheme, _, rest = selector.partition(":")
     if scheme == "py" and rest:
-        return Target(selector, "host", host_argv(rest), _python_hint(rest))
+        return _adapter(selector, rest)
     if scheme == "cmd":
         return Target(selector, "cmd", _command(selector, rest))
     if scheme == "exit":
@@ -134,12 +135,17 @@ def resolve_named(selector: str) -> Target:
     return target
 
 
-def _python_hint(spec: str) -> str:
-    """Return what to do when the adapter of a ``py:`` selector does not start."""
+def _adapter(selector: str, spec: str) -> Target:
+    """Resolve an adapter in Python. A module is looked for when it starts, a file now."""
     where = spec.rpartition(":")[0] or spec
     if not where.endswith(".py"):
-        return "is the module on the import path of this folder?"
-    return "" if Path(where).is_file() else f"the file {where} does not exist"
+        return Target(selector, "host", host_argv(spec))
+    if not Path(where).is_file():
+        beside = [str(path) for path in Path(where).parent.glob("*.py")]
+        near = difflib.get_close_matches(where, beside, n=1)
+        guess = f"; did you mean {near[0]}?" if near else ""
+        raise SelectorError(f"--impl {selector!r}: there is no file {where}{guess}")
+    return Target(selector, "host", host_argv(spec))
 
 
 _NAME = re.compile(r"(?P<name>[^:=]+)(:(?P<entry>[^=]+))?(==(?P<version>[A-Za-z0-9._+!-]+))?")
@@ -152,15 +158,22 @@ def _known(selector: str, *, however_old: bool) -> Target:
     descriptor = descriptors().get(name)
     if match is None or descriptor is None:
         near = difflib.get_close_matches(name, descriptors(), n=1)
-        guess = f"did you mean {near[0]}? " if near else ""
+        guess = f"did you mean {near[0]}?" if near else f"known: {', '.join(descriptors())};"
+        if name.endswith((".py", ".mjs")):  # a file without the scheme in front
+            guess = (
+                f"did you mean py:{selector}?" if name.endswith(".py") else f"did you mean cmd:node {name}?"
+            )
         raise SelectorError(
-            f"unknown implementation {selector!r}; {guess}known: {', '.join(descriptors())}; "
-            "others as py:module:object, cmd:program or exit:program {path}"
+            f"unknown implementation {selector!r}; {guess} stc impl list shows all; "
+            "others are given as py:module:object, cmd:program or exit:program {path}"
         )
     entry = descriptor.entry(match["entry"] or "")
     if entry is None:
         names = ", ".join(map(descriptor.selector, descriptor.entries))
-        raise SelectorError(f"--impl {selector!r}: {name} has no entry {match['entry']!r}, only {names}")
+        hint = did_you_mean(f"{name}:{match['entry']}", map(descriptor.selector, descriptor.entries))
+        raise SelectorError(
+            f"--impl {selector!r}: {name} has no entry {match['entry']!r}, only {names}{hint}"
+        )
     if match["version"] and not descriptor.manager:
         raise SelectorError(f"--impl {selector!r}: {name} has no versions to choose from")
     if match["version"] and not however_old and not descriptor.fits(match["version"]):

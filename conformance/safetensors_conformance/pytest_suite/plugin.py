@@ -6,7 +6,9 @@ done in ``suite``.
 
 from __future__ import annotations
 
+import fnmatch
 import json
+import os
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +25,7 @@ SUITE_KEY: pytest.StashKey[Suite] = pytest.StashKey()
 RESULT_KEY: pytest.StashKey[dict[str, Any]] = pytest.StashKey()
 """Place of the result that an item leaves for its report."""
 _SUITE = Path(__file__).parent / "tests"
+_TESTS, _PACKAGE = f"{_SUITE}{os.sep}", f"{Path(__file__).parents[1]}{os.sep}"
 
 _OPTIONS: dict[str, dict[str, Any]] = {
     "--impl": {
@@ -134,11 +137,36 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(_Listener(config), "safetensors_conformance_listener")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Keep modules of the package from what a project collects, as with ``--doctest-modules``."""
+    path = str(collection_path)
+    if path.startswith(_PACKAGE) and not (path + os.sep).startswith(_TESTS) and not _TESTS.startswith(path):
+        return True
+    return None
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Collect the suite also where a project calls its own files otherwise (``python_files``)."""
+    if str(file_path).startswith(_TESTS) and file_path.name == "test_corpus.py":
+        patterns = parent.config.getini("python_files")
+        if not any(fnmatch.fnmatch(file_path.name, pattern) for pattern in patterns):
+            return pytest.Module.from_parent(parent, path=file_path)
+    return None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Generator[None, None, None]:
     """Put the steps of a case side by side, so that an interrupted run knows whole cases.
 
-    Placeholders for steps that an implementation does not have are left out.
+    Placeholders for steps that an implementation does not have are left out. What says that one cannot run
+    stays, whatever ``-k`` selects.
     """
+    suite = config.stash.get(SUITE_KEY, None)
+    problems = [i for i in items if suite is not None and i.path.parent == _SUITE and suite.problem_of(i)]
+    yield
+    items[:] = [*problems, *(i for i in items if i not in problems)]
     mine = [i for i in items if i.path.parent == _SUITE and not i.name.endswith("[NOTSET]")]
     others = [i for i in items if i.path.parent != _SUITE]
     ranks: dict[tuple[str, str], int] = {}

@@ -3,13 +3,17 @@
 One TOML file per implementation::
 
     implementation = "safetensors"
+    issue = "unreported"                  # for entries that have none; so are why and review_by
+    why = "not looked into yet"
+    review_by = 2027-06-01
+    inconsistent = ["leading-whitespace"] # choices to which it is known to give contradicting answers
 
     [[expected]]
     case = "layout/hole-between-two"      # a case id, or a glob that stays within one area
     read = "wrong-accept"                 # the verdict seen, per step
     why = "what is known about it"
     issue = "https://github.com/owner/project/issues/1"   # needed for security verdicts
-    review_by = 2027-06-01                # needed for security verdicts
+    review_by = 2027-03-01                # needed for security verdicts
     versions = ">=1.2,<2"                 # optional: versions of the implementation this holds for
     profile = "text"                      # only for runs under this profile; without: runs under none
 
@@ -24,6 +28,7 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +38,14 @@ from tomlkit.items import AoT, Table
 
 from safetensors_corpus.judging.verdicts import SECURITY, fails
 from safetensors_reference.source import read_whole
-from safetensors_reports.baseline import MAX_BYTES, BaselineError, Expected, read_baseline
+from safetensors_reports.baseline import (
+    MAX_BYTES,
+    UNREPORTED,
+    BaselineError,
+    Expected,
+    Listed,
+    read_baseline,
+)
 
 from ..implementations.descriptor import descriptors
 from ..worker.outcome import STEPS
@@ -41,7 +53,8 @@ from ..worker.outcome import STEPS
 __all__ = [
     "Baseline",
     "BaselineError",
-    "check_owner",
+    "check_given",
+    "due_by",
     "failing_steps",
     "load_baseline",
     "name_in_records",
@@ -51,36 +64,42 @@ __all__ = [
     "update",
 ]
 
-MAX_GLOB_CASES = 20
-"""Most cases that one glob may cover."""
+DAYS_TO_REVIEW = 90
+"""Days after which a list that was begun by a run must have been looked into."""
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """All entries of one file that hold for one run."""
+    """All entries of one file that hold for one run, and the choices whose answers contradict each other."""
 
     path: Path | None
     entries: tuple[Expected, ...] = ()
     _exact: dict[str, Expected] = field(default_factory=dict)
+    inconsistent: frozenset[str] = frozenset()
+
+    @cached_property
+    def _globs(self) -> list[Expected]:
+        return [entry for entry in self.entries if entry.is_glob]
 
     def find(self, case_id: str) -> Expected | None:
         """Return the entry of a case: an exact one before a glob."""
         exact = self._exact.get(case_id)
         if exact is not None:
             return exact
-        return next((e for e in self.entries if e.is_glob and e.covers(case_id)), None)
+        return next((entry for entry in self._globs if entry.covers(case_id)), None)
 
     def stale(self, case_ids: Iterable[str]) -> list[str]:
-        """Return a complaint for each entry that covers no case, or too many."""
-        ids = list(case_ids)
-        out = []
-        for entry in self.entries:
-            covered = sum(entry.covers(i) for i in ids)
-            if covered == 0:
-                out.append(f"{entry.case}: matches no case of the corpus; remove the entry")
-            elif covered > MAX_GLOB_CASES:
-                out.append(f"{entry.case}: covers {covered} cases, one glob may cover {MAX_GLOB_CASES}")
-        return out
+        """Return a complaint for each entry that covers no case."""
+        ids = set(case_ids)
+        lost = [name for name in self._exact if name not in ids]
+        lost += [glob.case for glob in self._globs if not any(map(glob.covers, ids))]
+        return [f"{name}: matches no case of the corpus; remove the entry" for name in lost]
+
+    def unlike(self, choice: str, verdict: str) -> str:
+        """Return what is wrong when the answers to a choice are judged otherwise than the file says."""
+        if choice not in self.inconsistent or verdict == "choice-inconsistent":
+            return ""
+        return f"{choice}: the answers agree now; take it out of 'inconsistent' in {self.path}"
 
 
 def own_baselines() -> dict[str, Path]:
@@ -90,10 +109,20 @@ def own_baselines() -> dict[str, Path]:
     return {name: path for name, path in named.items() if path.is_file()}
 
 
-def check_owner(given: object, implementations: Sequence[object]) -> None:
-    """Make sure that a file of expected failures is given for one implementation. Raises BaselineError."""
-    if given and len(implementations) > 1:
+def check_given(given: Path | None, implementations: Sequence[object], *, read: bool = True) -> None:
+    """Make sure that a file given for a run can be used: by one implementation, and as a baseline.
+
+    Raises BaselineError.
+
+    Args:
+        given: the file, None for none.
+        implementations: of the run.
+        read: whether the run reads it. One that only writes it need not find it.
+    """
+    if given is not None and len(implementations) > 1:
         raise BaselineError("--baseline belongs to one implementation; give one --impl with it")
+    if given is not None and read:
+        _read(given)
 
 
 def name_in_records(path: Path) -> str:
@@ -103,12 +132,7 @@ def name_in_records(path: Path) -> str:
 
 def load_baseline(path: Path, version: str, profile: str | None, device: str | None = None) -> Baseline:
     """Load the entries of ``path`` that hold for this version, profile and device. Raises BaselineError."""
-    try:
-        _, entries = read_baseline(path)
-    except OSError as err:
-        raise BaselineError(
-            f"baseline {err}; make one with: stc baseline update SELECTOR --file {shlex.quote(str(path))}"
-        ) from err
+    _, entries, inconsistent = _read(path)
     active = tuple(_on(e, device) for e in entries if e.applies(version, profile))
     exact: dict[str, Expected] = {}
     for entry in active:
@@ -116,7 +140,16 @@ def load_baseline(path: Path, version: str, profile: str | None, device: str | N
             raise BaselineError(f"baseline {path}: {entry.case} is listed twice")
         if not entry.is_glob:
             exact[entry.case] = entry
-    return Baseline(path, active, exact)
+    return Baseline(path, active, exact, frozenset(inconsistent))
+
+
+def _read(path: Path) -> Listed:
+    try:
+        return read_baseline(path)
+    except OSError as err:
+        raise BaselineError(
+            f"baseline {err}; make one with: stc baseline update SELECTOR --file {shlex.quote(str(path))}"
+        ) from err
 
 
 def kind_of_device(name: str | None) -> str:
@@ -151,16 +184,31 @@ def update(
     failing: Mapping[str, Mapping[str, str]],
     profile: str | None = None,
     device: str | None = None,
+    inconsistent: Sequence[str] = (),
 ) -> tuple[int, int, int]:
-    """Rewrite ``path`` so that it lists exactly ``failing``. Returns (kept, added, removed) entries.
+    """Rewrite ``path`` so that it lists exactly what fails. Returns (kept, added, removed) entries.
 
     Entries that are still true keep their comments and reasons. Globs, and entries for other profiles or for
-    a range of versions, are left as they are; delete them by hand. What is expected of the step ``device``
-    stays unless the run was on a device of that kind. New security entries lack an issue and a review date
-    until someone has looked: the baseline is refused until then.
+    a range of versions, are left as they are; delete them by hand. A case that fails otherwise than its glob
+    says gets an entry of its own. What is expected of the step ``device``
+    stays unless the run was on a device of that kind. A new file says for all of its entries that they are
+    unreported, and when somebody must have looked. In one that says no such thing, new security entries lack
+    an issue and a review date: the baseline is refused until then.
+
+    Args:
+        path: the file.
+        implementation: the selector that it is about.
+        failing: case -> step -> verdict.
+        profile: of the run.
+        device: of the run.
+        inconsistent: choices of the run whose answers contradict each other.
     """
-    document = _document(path) if path.exists() else tomlkit.document()
+    document = _document(path) if path.exists() else _begun()
     document["implementation"] = implementation
+    document.pop("inconsistent", None)
+    if inconsistent:
+        document["inconsistent"] = sorted(inconsistent)
+    has_defaults = bool(document.get("issue") and document.get("review_by"))
     kept = tomlkit.aot()
     done: set[str] = set()
     removed = 0
@@ -168,7 +216,8 @@ def update(
         case = str(entry["case"])
         mine = str(entry.get("profile", "")) == (profile or "")
         if mine and any(c in case for c in "*?["):
-            done.update(name for name in failing if Expected(case, {}).covers(name))
+            same = {step: str(entry[step]) for step in STEPS if step in entry}
+            done.update(name for name in failing if Expected(case, {}).covers(name) and failing[name] == same)
         elif mine and (case in failing or ("versions" not in entry and _other_device(entry, device))):
             _set_steps(entry, failing.get(case, {}), device)
             done.add(case)
@@ -178,8 +227,10 @@ def update(
         kept.append(entry)
     added = [case for case in sorted(failing) if case not in done]
     for case in added:
-        _append(kept, case, failing[case], profile, device)
-    document["expected"] = kept
+        _append(kept, case, failing[case], profile, device, bare=has_defaults)
+    document.pop("expected", None)  # behind what may have been added above
+    if kept:
+        document["expected"] = kept
     temporary = path.with_name(path.name + ".part")
     path.parent.mkdir(parents=True, exist_ok=True)
     # tomlkit adds a blank line whenever a table is moved to another list; one is enough.
@@ -187,6 +238,23 @@ def update(
     temporary.write_text(text, encoding="utf-8")
     temporary.replace(path)
     return len(kept) - len(added), len(added), removed
+
+
+def _begun() -> tomlkit.TOMLDocument:
+    """Return a new file, which says for all of its entries what nobody has said of one yet."""
+    today = dt.datetime.now(dt.UTC).date()
+    document = tomlkit.document()
+    document.add(
+        tomlkit.comment("Why, issue and review_by are those of every entry that has none of its own.")
+    )
+    document.add(
+        tomlkit.comment("After review_by every run fails, until somebody has looked and put it off.")
+    )
+    document["implementation"] = ""
+    document["why"] = f"failed on {today}, when this list was begun; not looked into yet"
+    document["issue"] = UNREPORTED
+    document["review_by"] = today + dt.timedelta(DAYS_TO_REVIEW)
+    return document
 
 
 def _other_device(entry: Table, device: str | None) -> bool:
@@ -212,8 +280,15 @@ def _set_steps(entry: Table, steps: Mapping[str, str], device: str | None) -> No
 
 
 def _append(
-    entries: AoT, case: str, steps: Mapping[str, str], profile: str | None, device: str | None
+    entries: AoT,
+    case: str,
+    steps: Mapping[str, str],
+    profile: str | None,
+    device: str | None,
+    *,
+    bare: bool,
 ) -> None:
+    """Add an entry, ``bare`` where the file has reason, issue and review date for it."""
     table = tomlkit.table()
     table["case"] = case
     for step, verdict in steps.items():
@@ -222,8 +297,9 @@ def _append(
         table["on"] = kind_of_device(device)
     if profile:
         table["profile"] = profile
-    table["why"] = ""
-    if SECURITY.intersection(steps.values()):
+    if not bare:
+        table["why"] = ""
+    if not bare and SECURITY.intersection(steps.values()):
         table["issue"] = ""
         table.add(tomlkit.comment("review_by = YYYY-MM-DD"))
     table.add(tomlkit.nl())
@@ -234,12 +310,18 @@ def _document(path: Path) -> tomlkit.TOMLDocument:
     return tomlkit.parse(read_whole(path, MAX_BYTES).decode())
 
 
+def due_by(path: Path) -> str:
+    """Return the day that a file names for all entries, empty for none."""
+    return str(_document(path).get("review_by", ""))
+
+
 def unexplained(path: Path) -> list[str]:
     """Return the cases of security entries that still lack an issue or a review date."""
     document = _document(path)
     out = []
     for entry in document.get("expected", ()):
         verdicts = {str(entry[s]) for s in STEPS if s in entry}
-        if SECURITY & verdicts and not (entry.get("issue") and entry.get("review_by")):
+        said = all(entry.get(key) or document.get(key) for key in ("issue", "review_by"))
+        if SECURITY & verdicts and not said:
             out.append(str(entry["case"]))
     return out

@@ -32,7 +32,7 @@ from safetensors_reports.text import plural, visible
 from ..implementations.selectors import Target
 from ..worker.outcome import Implementation, loadable
 from ..worker.worker import Limits
-from .baseline import failing_steps, name_in_records, unexplained, update
+from .baseline import due_by, failing_steps, name_in_records, unexplained, update
 
 MAX_HANGS = 10
 """Cases in a row that may hang by default: a whole corpus of them would take most of a day."""
@@ -346,6 +346,7 @@ class RunResults:
         owners: dict[Path, str] = {}
         for one in self.implementations.values():
             path = baseline_path(one.target, given)
+            begun = not path.exists()
             other = owners.setdefault(path, one.target.selector)
             if other != one.target.selector:
                 lines.append(f"{path}: not rewritten for {one.target.selector}, it is that of {other}")
@@ -359,8 +360,13 @@ class RunResults:
                 failing_steps(one.results),
                 profile,
                 one.header.get("device") if "device" in one.header["implementation"]["steps"] else None,
+                [row["choice"] for row in one.choices if row["verdict"] == "choice-inconsistent"],
             )
             lines.append(f"{path}: {kept} entries kept, {added} added, {removed} removed")
+            if begun and added:
+                lines.append(
+                    f"{path}: what has no issue of its own counts as unreported until {due_by(path)}"
+                )
             open_entries = unexplained(path)
             if open_entries:
                 lines.append(

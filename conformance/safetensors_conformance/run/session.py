@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from safetensors_corpus import Case
 from safetensors_corpus.judging.verdicts import effect_of, fails
+from safetensors_reference.rules.book import rule_book
 from safetensors_reports.causes import in_words, mistakes_of
 from safetensors_reports.text import visible
 
 from ..implementations.environment import InstallError, prepare
-from ..verdict.judge import CaseVerdict, Session, only_checks
+from ..verdict.judge import CaseVerdict, Session, judge_choice, only_checks, wrongly_refused
 from ..verdict.message import explain_failure
 from ..worker.outcome import Implementation
 from ..worker.worker import StartError
@@ -35,7 +36,7 @@ def smoke(session: Session, cases: Iterable[Case]) -> str | None:
 
     Raises StartError when the implementation does not start at all.
     """
-    wrong = []
+    wrong: dict[str, list[str]] = {}
     for case in cases:
         if not case.smoke or case.expect is None:
             continue
@@ -53,16 +54,22 @@ def smoke(session: Session, cases: Iterable[Case]) -> str | None:
             if judged.verdict not in ("pass", "unsupported", "late-reject"):
                 got = judged.detail or judged.result.outcome
                 said = f"expected {case.expect.outcome}, got {visible(got, 500)}"
-                wrong.append(f"{case.id} ({step}): {said}")
+                wrong.setdefault(said, []).append(f"{case.id} ({step})")
     if not wrong:
         return None
+    first = next(iter(wrong.values()))[0]
+    lines = [f"{' and '.join(_some(where))}: {said}" for said, where in wrong.items()]
     return (
         f"the adapter of {session.target.selector!r} is probably wrong: it fails the most basic files\n  "
-        + "\n  ".join(wrong)
+        + "\n  ".join(lines)
         + f"\ntry one by hand: stc run --impl {shlex.quote(session.target.selector)} --case "
-        + shlex.quote(wrong[0].split(" ", 1)[0])
+        + shlex.quote(first.split(" ", 1)[0])
         + " --no-smoke"
     )
+
+
+def _some(names: list[str]) -> list[str]:
+    return names if len(names) <= 2 else [names[0], f"{len(names) - 1} more"]
 
 
 def result_rows(verdict: CaseVerdict) -> list[dict[str, Any]]:
@@ -101,6 +108,21 @@ def result_row(verdict: CaseVerdict, step: str, expected_failure: bool) -> dict[
         "content": result.content,
         **checks,
     }
+
+
+def choice_rows(verdicts: Iterable[CaseVerdict], profile: str | None) -> list[dict[str, str]]:
+    """Judge every choice that the profile leaves open over the cases that were run."""
+    verdicts = list(verdicts)
+    of_choice: dict[str, list[CaseVerdict]] = {}
+    for one in verdicts:
+        of_choice.setdefault(one.case.choice or "", []).append(one)
+    refused = wrongly_refused(verdicts)
+    rows = []
+    for choice in rule_book().choices.values():
+        if choice.id in of_choice and choice.expected(profile) is None:
+            verdict, detail = judge_choice(choice.id, of_choice[choice.id], refused)
+            rows.append({"choice": choice.id, "verdict": verdict, "detail": detail})
+    return rows
 
 
 @dataclass(frozen=True)
@@ -189,6 +211,12 @@ class RunSession(Session):
         if late:
             return f"baseline {self.baseline.path}: review is due for {', '.join(e.case for e in late[:5])}"
         return None
+
+    def choice_complaint(self, row: Mapping[str, str]) -> str:
+        """Return what is wrong with the verdict on a choice, held against the baseline; empty for nothing."""
+        if row["verdict"] == "choice-inconsistent" and row["choice"] not in self.baseline.inconsistent:
+            return f"{self.target.selector} · {row['choice']}: CHOICE-INCONSISTENT\n  {row['detail']}"
+        return self.baseline.unlike(row["choice"], row["verdict"])
 
     def assess(self, verdict: CaseVerdict, step: str) -> Assessment:
         """Hold a step's verdict against the baseline, strictly both ways."""

@@ -31,9 +31,7 @@ def explain_failure(
 
     ``row`` is the result as run records have it.
     """
-    left = f"{visible(who.label, 200)} · {case.id} · {row['step']}"
-    lines = [f"{left}  {row['verdict'].upper():>{max(WIDTH - len(left) - 2, 0)}}"]
-    lines += _rules(row)
+    lines = [_headline(who, case, row), *_rules(row)]
     lines.append(_row("case", case.title))
     lines.append(_row("expected", expected_text(case, profile)))
     lines.append(_row("got", got_text(row)))
@@ -43,6 +41,31 @@ def explain_failure(
     again = device if row["step"] == "device" else None
     lines.append(_row("again", reproducer(who.selector, case.id, profile, again)))
     return "\n".join(lines)
+
+
+def explain_answer(who: Implementation, case: Case, row: Mapping[str, Any]) -> str:
+    """Return what an implementation chose where there is a choice: its answer, and what the others are.
+
+    ``row`` is the result as run records have it, with the options that fit the answer.
+    """
+    choice = rule_book().choices[case.choice or ""]
+    lines = [_headline(who, case, row), _row("case", case.title)]
+    lines.append(_row("choice", f"{choice.id}: {choice.title}"))
+    lines.append(_row("got", got_text(row)))
+    lines += [_row("answer", f"{name}: {choice.options[name]}") for name in row["options"]]
+    others = [name for name in case.options if name not in row["options"]]
+    lines += [
+        _row("or" if i == 0 else "", f"{name}: {choice.options[name]}") for i, name in enumerate(others)
+    ]
+    takers = {name: choice.takers(name) for name in choice.options}
+    taken = "; ".join(f"{', '.join(takes)}: {name}" for name, takes in takers.items() if takes)
+    lines.append(_row("profiles", taken or "every profile leaves it open"))
+    return "\n".join(lines)
+
+
+def _headline(who: Implementation, case: Case, row: Mapping[str, Any]) -> str:
+    left = f"{visible(who.label, 200)} · {case.id} · {row['step']}"
+    return f"{left}  {row['verdict'].upper():>{max(WIDTH - len(left) - 2, 0)}}"
 
 
 def _rules(row: Mapping[str, Any]) -> list[str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -84,6 +86,24 @@ def expects(case: Case) -> str:
 def matches(case: Case, pattern: str) -> bool:
     """Whether id, a rule or the choice of a case contains ``pattern``."""
     return any(pattern in text for text in (case.id, case.choice or "", *case.rules))
+
+
+def width_of_terminal() -> int | None:
+    """Return the columns of the terminal, None where standard output is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def in_columns(rows: Sequence[Sequence[str]], width: int | None) -> Iterator[str]:
+    """Give a line for each row; last cells are cut, or left out, to fit ``width`` columns (None: any)."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
+    for *cells, last in rows:
+        line = "  ".join(cell.ljust(size) for cell, size in zip(cells, widths, strict=True))
+        if width is None:
+            line += "  " + last
+        elif len(line) + 22 <= width:
+            room = width - len(line) - 2
+            line += "  " + (last if len(last) <= room else last[: room - 1] + "…")
+        yield line.rstrip()
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:

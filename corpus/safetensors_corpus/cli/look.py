@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +15,17 @@ from ..publish.release import compare, read_version
 from ..publish.show import case_lines
 from ..steps import KINDS
 from ..templates import render
-from .common import HELP, did_you_mean, expects, folder_option, load, matches, usable
+from .common import (
+    HELP,
+    did_you_mean,
+    expects,
+    folder_option,
+    in_columns,
+    load,
+    matches,
+    usable,
+    width_of_terminal,
+)
 
 
 @click.command("list", context_settings=HELP)
@@ -62,23 +70,14 @@ def list_cases(
         for case in found:
             click.echo(json.dumps(_row(case)))
         return
-    for line in list_lines(found, shutil.get_terminal_size().columns if sys.stdout.isatty() else None):
+    for line in list_lines(found, width_of_terminal()):
         click.echo(line)
     click.echo(f"{len(found)} cases")
 
 
 def list_lines(cases: list[Case], width: int | None) -> Iterator[str]:
     """Give a line for each case; titles are cut, or left out, to fit into ``width`` columns (None: any)."""
-    rows = [(case.id, expects(case), " ".join(case.rules), case.title) for case in cases]
-    widths = [max((len(row[i]) for row in rows), default=0) for i in range(3)]
-    for *cells, title in rows:
-        line = "  ".join(cell.ljust(size) for cell, size in zip(cells, widths, strict=True))
-        if width is None:
-            line += "  " + title
-        elif len(line) + 22 <= width:
-            room = width - len(line) - 2
-            line += "  " + (title if len(title) <= room else title[: room - 1] + "…")
-        yield line.rstrip()
+    return in_columns([(case.id, expects(case), " ".join(case.rules), case.title) for case in cases], width)
 
 
 def _row(case: Case) -> dict[str, object]:

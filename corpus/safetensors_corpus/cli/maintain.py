@@ -19,6 +19,8 @@ from ..document import MANIFEST, read_document
 from ..manifest import corpus_root, load_manifest
 from ..publish import build as builder
 from ..publish.copy import Plan, make_plan, perform, problems
+from ..publish.packages import GO_MODULE
+from ..publish.packages import packages as make_packages
 from ..publish.release import (
     CHANGES,
     ReleaseError,
@@ -282,6 +284,39 @@ def release(dist: Path, since: Path | None, root: Path | None) -> None:
     changes = json.loads(files[CHANGES])
     what = f"since {old.number}" if isinstance(old, Version) else "first release"
     click.echo(f"corpus {changes['new']['corpus_version']}, {what}: {len(changes['added'])} cases added")
+
+
+@click.command(context_settings=HELP)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    help="Folder for the packages, new or empty.",
+)
+@click.option("--go-module", default=GO_MODULE, show_default=True, help="Path of the module in Go.")
+@folder_option
+def packages(output: Path, go_module: str, root: Path | None) -> None:
+    """Make packages of the corpus for cargo, npm, Go and Python.
+
+    Each holds all cases, their files and a few lines to get at them. DIR gets a .crate, a .tgz, a .zip and a
+    wheel, byte-identical on every build and all at once. Nothing is published.
+
+    \b
+    Exit status: 0 made, or DIR holds them already; 1 refused; 2 cannot be read or written.
+    """
+    root = root or corpus_root()
+    try:
+        with usable(output):
+            check_target(output)
+            made = make_packages(root, _license(root), go_module)
+            fresh = write_release({one.name: one.data for one in made}, output)
+    except ReleaseError as err:
+        raise click.ClickException(str(err)) from err
+    for one in made:
+        click.echo(f"{one.registry:<10} {output / one.name}  {byte_count(len(one.data))}")
+    if not fresh:
+        click.echo(f"{output} holds them already")
 
 
 def _current(root: Path) -> None:

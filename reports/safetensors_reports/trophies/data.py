@@ -140,7 +140,7 @@ def load_baselines(root: Path) -> list[Expectations]:
     out = []
     for path in sorted((root / IMPLEMENTATIONS).glob("*/expected_failures*.toml")):
         try:
-            name, entries = read_baseline(path)
+            name, entries, _ = read_baseline(path)
             version = _newest(path.with_name("implementation.toml"))
             if not version:
                 continue

@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from safetensors_conformance.cli.impl import impl
+from safetensors_conformance.implementations.descriptor import descriptors
 from safetensors_conformance.implementations.selectors import resolve
 
 from ..support import fake
@@ -39,3 +40,14 @@ def test_an_environment_is_removed_and_its_absence_told(cache: Path) -> None:
     assert clean("safetensors==9.9") == (0, f"removed {env.folder.name}\n")
     assert list(cache.iterdir()) == []
     assert clean("safetensors==9.9") == (0, f"nothing to remove: there is no {env.folder.name}\n")
+
+
+def test_the_list_has_one_line_for_each_and_fits_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    piped = CliRunner().invoke(impl, ["list"]).output.splitlines()
+    entries = [d.selector(e) for d in descriptors().values() for e in d.entries]
+    assert [line.split()[0] for line in piped] == ["--impl", *entries, str(len(descriptors()))]
+    assert next(line for line in piped if line.startswith("candle ")).endswith("save_safetensors")
+    monkeypatch.setattr("safetensors_conformance.cli.impl.width_of_terminal", lambda: 80)
+    *narrow, _ = CliRunner().invoke(impl, ["list"]).output.splitlines()
+    assert [line.split()[0] for line in narrow] == ["--impl", *entries]
+    assert max(map(len, narrow)) <= 80

@@ -31,8 +31,8 @@ def test_every_known_name_resolves_to_an_adapter_file(name: str) -> None:
         ("safetensors:numpy", "something else", "safetensors:numpy"),
         ("safetensors:numpy==0.7.0", "", "safetensors:numpy"),
         ("mlx==0.31.1", "", "mlx"),
-        ("py:a==b.py:Reader", "my reader", "my reader"),
-        ("py:a==b.py:Reader", "", "py:a==b.py:Reader"),
+        ("py:a==b:Reader", "my reader", "my reader"),
+        ("py:a==b:Reader", "", "py:a==b:Reader"),
     ],
 )
 def test_people_call_it_by_its_name_without_version(selector: str, says: str, plain: str) -> None:
@@ -66,22 +66,32 @@ def test_a_python_selector_runs_in_our_host() -> None:
     assert target.argv[-1] == "package.module:object"
 
 
-@pytest.mark.parametrize(
-    ("spec", "hint"),
-    [
-        ("package.module:object", "is the module on the import path of this folder?"),
-        ("package.module", "is the module on the import path of this folder?"),
-        ("missing.py:Reader", "the file missing.py does not exist"),
-        ("missing.py", "the file missing.py does not exist"),
-        ("there.py:Reader", ""),
-    ],
-)
-def test_the_hint_fits_what_was_given(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, spec: str, hint: str
+@pytest.mark.parametrize("spec", ["raeder.py:Reader", "raeder.py"])
+def test_an_adapter_without_its_file_is_refused_at_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, spec: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "there.py").touch()
-    assert resolve(f"py:{spec}").hint == hint
+    with pytest.raises(SelectorError, match=r"there is no file raeder\.py$"):
+        resolve(f"py:{spec}")
+    (tmp_path / "reader.py").touch()
+    with pytest.raises(SelectorError, match=r"there is no file raeder\.py; did you mean reader\.py\?"):
+        resolve(f"py:{spec}")
+    assert resolve("py:reader.py").kind == "host"
+
+
+@pytest.mark.parametrize(
+    ("selector", "guess"),
+    [
+        ("safetensor", "did you mean safetensors?"),
+        ("my_reader.py:Adapter", "did you mean py:my_reader.py:Adapter?"),
+        ("reader.mjs", "did you mean cmd:node reader.mjs?"),
+        ("safetensors:troch", "did you mean safetensors:torch "),
+    ],
+)
+def test_a_name_that_is_nearly_right_is_guessed(selector: str, guess: str) -> None:
+    with pytest.raises(SelectorError) as caught:
+        resolve(selector)
+    assert guess in str(caught.value)
 
 
 def test_a_command_is_split_like_a_shell_splits_it() -> None:

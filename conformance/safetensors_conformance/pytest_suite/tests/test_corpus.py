@@ -26,7 +26,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         choices = suite.open_choices()
         metafunc.parametrize(("selector", "choice"), choices, ids=[f"{c}-{s}" for s, c in choices])
     else:
-        selectors = [t.selector for t in suite.targets]
+        can_run = {t.selector: suite.session(t.selector).problem is None for t in suite.targets}
+        selectors = [s for s, can in can_run.items() if can or name == "test_smoke"]
         metafunc.parametrize("selector", selectors, ids=selectors)
 
 

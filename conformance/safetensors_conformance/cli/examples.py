@@ -1,0 +1,65 @@
+"""``stc examples``: shims, programs and adapters to begin from, also where there is no checkout."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import click
+
+from safetensors_corpus.cli.common import did_you_mean, in_columns, usable
+
+PACKAGE = Path(__file__).resolve().parents[1]
+FOLDERS = (PACKAGE / "shims", PACKAGE / "examples", PACKAGE.parents[1] / "docs" / "examples")
+"""Where they lie: with the package, and in a checkout, which needs no second copy."""
+
+
+def examples() -> dict[str, dict[str, Path]]:
+    """Return all by name, a file or a folder of a language: where its files go, and where they are."""
+    there = [path for folder in FOLDERS if folder.is_dir() for path in sorted(folder.iterdir())]
+    return {
+        path.name: {
+            file.relative_to(path.parent).as_posix(): file
+            for file in ([path] if path.is_file() else sorted(path.rglob("*")))
+            if file.is_file()
+        }
+        for path in there
+        if not path.name.startswith(("_", "."))
+    }
+
+
+@click.command("examples", context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=".",
+    help="Folder to copy into, made where it is not there.  [default: this one]",
+)
+def copy_examples(names: tuple[str, ...], output: Path) -> None:
+    """Copy shims, readers and adapters to begin from; without NAME, list them.
+
+    \b
+    stc examples                       what there is
+    stc examples mylib_adapter.py      into this folder; a file that is there stays
+    stc examples java                  the shim of a language and its example, into java/
+    """
+    known = examples()
+    if not names:
+        rows = [(name, "" if name in files else " ".join(files)) for name, files in known.items()]
+        for line in in_columns(rows, None):
+            click.echo(line)
+        return
+    for name in names:
+        if name not in known:
+            raise click.UsageError(f"no example {name!r}{did_you_mean(name, known)}")
+    wanted = {output / place: file for name in names for place, file in known[name].items()}
+    with usable(output):
+        for target, file in wanted.items():
+            if target.exists() and target.read_bytes() != file.read_bytes():
+                raise click.ClickException(f"{target} is there and different; remove it, or use -o DIR")
+        for target, file in wanted.items():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, target)  # with its mode: some are scripts
+            click.echo(target)

@@ -1,0 +1,77 @@
+"""Sentences about adapters that cannot be loaded. Nothing of this is imported while all is well.
+
+It runs in the environment of the library under test, so it uses the standard library alone.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from collections.abc import Callable, Collection
+from typing import Any
+
+MESSAGE_LIMIT = 2000
+
+
+class NoAdapterError(Exception):
+    """What the selector names is no adapter; the text is the whole message."""
+
+
+def no_such(spec: str, owner: Any, name: str) -> NoAdapterError:
+    """Return the error of a name that is not in the module or class that should have it."""
+    where = spec.rpartition(":")[0]
+    there = [n for n in vars(owner) if not n.startswith("_")] if hasattr(owner, "__dict__") else []
+    classes = [n for n in there if isinstance(vars(owner)[n], type)]
+    near = difflib.get_close_matches(name, there, n=1, cutoff=0.5) or classes[:1]
+    return NoAdapterError(f"{where} has no {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+
+
+def no_steps(
+    spec: str, adapter: Any, methods: Collection[str], steps: Callable[[Any], list[str]]
+) -> NoAdapterError:
+    """Return the error of an object without a method that a run could ask.
+
+    Args:
+        spec: what the selector names.
+        adapter: the object.
+        methods: that an adapter may have.
+        steps: says which steps an object has.
+    """
+    text = f"adapter {spec} has none of the methods {', '.join(methods)}"
+    inside = [n for n, v in getattr(adapter, "__dict__", {}).items() if isinstance(v, type) and steps(v)]
+    if inside:
+        return NoAdapterError(f"{text}; did you mean py:{spec.rstrip(':')}:{inside[0]}?")
+    own = [n for n in dir(adapter) if not n.startswith("_")]
+    near = {n: m for n in own for m in difflib.get_close_matches(n, methods, n=1)}
+    guesses = [f"{theirs} should be {ours}" for theirs, ours in near.items()]
+    return NoAdapterError(f"{text}; perhaps {' and '.join(guesses)}" if guesses else text)
+
+
+def told(err: BaseException, spec: str) -> str:
+    """Return why an adapter cannot be loaded: what was raised, and in which line of its file."""
+    if isinstance(err, NoAdapterError):
+        return str(err)[:MESSAGE_LIMIT]
+    try:
+        text = f"{type(err).__name__}: {err}"
+    except Exception:
+        text = type(err).__name__
+    where = spec.rpartition(":")[0] if ":" in spec else spec
+    line = _line(err, os.path.abspath(where))  # noqa: PTH100 - start stays free of pathlib
+    if line and not isinstance(err, SyntaxError):  # which names its line itself
+        text += f" ({where}, line {line})"
+    if isinstance(err, ModuleNotFoundError):
+        text += f"; the adapter runs in {sys.executable}"
+        if not where.endswith(".py"):
+            text += ", and its module is looked for in this folder too"
+    return text[:MESSAGE_LIMIT]
+
+
+def _line(err: BaseException, path: str) -> int:
+    """Return the last line of a file that an exception came through, 0 for none."""
+    place, line = err.__traceback__, 0
+    while place is not None:
+        if os.path.abspath(place.tb_frame.f_code.co_filename) == path:  # noqa: PTH100 - as above
+            line = place.tb_lineno
+        place = place.tb_next
+    return line

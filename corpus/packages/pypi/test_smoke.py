@@ -1,0 +1,40 @@
+"""A tiny reader over the most basic cases."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import pytest
+from safetensors_corpus_data import bytes_of, cases
+
+
+def read(data: bytes) -> tuple[dict[str, Any], Any]:
+    """Return tensors and metadata. Raises ValueError."""
+    size = int.from_bytes(data[:8], "little")
+    if len(data) < 8 or size > len(data) - 8 or data[8:9] != b"{":
+        raise ValueError("no header")
+    header = json.loads(data[8 : 8 + size])
+    metadata = header.pop("__metadata__", None)
+    tensors, body = {}, data[8 + size :]
+    for name, entry in header.items():
+        begin, end = entry["data_offsets"]
+        tensors[name] = (entry["dtype"], entry["shape"], hashlib.sha256(body[begin:end]).hexdigest())
+    return tensors, metadata
+
+
+SMOKE = [case for case in cases() if case.get("smoke") and case["kind"] == "read"]
+
+
+@pytest.mark.parametrize("case", SMOKE, ids=[case["id"] for case in SMOKE])
+def test_smoke(case: dict[str, Any]) -> None:
+    """What is expected happens."""
+    expect = case["expect"]
+    if expect["outcome"] == "reject":
+        with pytest.raises(ValueError, match=r"header|Expecting"):
+            read(bytes_of(case))
+        return
+    content = expect["content"]
+    tensors = {t["name"]: (t["dtype"], t["shape"], t["sha256"]) for t in content["tensors"]}
+    assert read(bytes_of(case)) == (tensors, content["metadata"])

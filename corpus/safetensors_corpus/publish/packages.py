@@ -1,0 +1,164 @@
+"""Packages of the corpus for implementers: one for cargo, npm, Go and Python each, ready to be published.
+
+What is theirs lies in ``corpus/packages/`` as text, in which ``{{words}}`` stand for what a version changes.
+"""
+
+from __future__ import annotations
+
+import base64
+import calendar
+import gzip
+import hashlib
+import io
+import re
+import tarfile
+import time
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..manifest import LARGEST_IN_MEMORY
+from .release import ReleaseError
+from .slim import Slim, slim
+
+NAME = "safetensors-corpus-data"
+LARGEST_PACKAGE = 2 << 20
+"""Most bytes of a package as it is downloaded."""
+GO_MODULE = f"safetensors-conformance.example/{NAME}"
+"""Path of the module in Go where none is given; it stands for no address."""
+_MODULE = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+")
+TEMPLATES = "packages"
+
+
+@dataclass(frozen=True)
+class Packed:
+    """One package: its file name, for whom it is, and its bytes."""
+
+    name: str
+    registry: str
+    data: bytes
+
+
+def packages(root: Path, license_text: bytes, go_module: str = GO_MODULE) -> list[Packed]:
+    """Return all packages, everything a function of the arguments.
+
+    Args:
+        root: folder of the corpus, with the templates beside it.
+        license_text: what each package holds as LICENSE.
+        go_module: path under which the module in Go is to be published.
+
+    Raises ReleaseError, and ManifestError for a corpus that cannot be used.
+    """
+    if not _MODULE.fullmatch(go_module):
+        raise ReleaseError(f"{go_module!r} is no path of a module in Go, such as {GO_MODULE}")
+    if not (root / TEMPLATES / "README.md").is_file():
+        raise ReleaseError(f"there is no {root / TEMPLATES}; make packages from a checkout")
+    corpus = slim(root)
+    year, month, number = (*map(int, corpus.number.split(".")), 0)[:3]
+    date = calendar.timegm((year, month, 1, 0, 0, 0))
+    version, go_version = f"{year}.{month}.{number}", f"0.{year}{month:02}.{number}"
+    words = {
+        "version": version,
+        "corpus_version": corpus.number,
+        "go_version": go_version,
+        "go_module": go_module,
+        **_counts(corpus),
+    }
+    data = {"corpus.json": corpus.manifest, "files.bin": corpus.files, "LICENSE": license_text}
+
+    def members(registry: str) -> dict[str, bytes]:
+        return {**data, **_filled(root / TEMPLATES, registry, words)}
+
+    out = [
+        Packed(f"{NAME}-{version}.crate", "crates.io", _tar_gz(f"{NAME}-{version}", members("cargo"), date)),
+        Packed(f"{NAME}-{version}.tgz", "npm", _tar_gz("package", members("npm"), date)),
+        Packed(
+            f"{NAME}-go-v{go_version}.zip", "Go", _zip(f"{go_module}@v{go_version}/", members("go"), date)
+        ),
+        _wheel(members("pypi"), version, date),
+    ]
+    for one in out:
+        if len(one.data) > LARGEST_PACKAGE:
+            raise ReleaseError(f"{one.name} has {len(one.data):,} bytes, the most is {LARGEST_PACKAGE:,}")
+    return out
+
+
+def _counts(corpus: Slim) -> dict[str, str]:
+    inputs = [case["input"] for case in corpus.cases if case["input"] is not None]
+    files = [file for given in inputs for file in given.get("files", [given])]
+    made = [file for file in files if len(file["parts"]) != 1 or len(file["parts"][0]) != 2]
+    return {
+        "cases": f"{len(corpus.cases):,}",
+        "made": f"{sum(file['size'] > 0 for file in made):,}",
+        "huge": str(sum(file["size"] > LARGEST_IN_MEMORY for file in files)),
+    }
+
+
+def _filled(folder: Path, registry: str, words: Mapping[str, str]) -> dict[str, bytes]:
+    """Return the files of one package by path, the words put in."""
+    texts = {
+        path.relative_to(folder / registry).as_posix(): path.read_text(encoding="utf-8")
+        for path in sorted((folder / registry).rglob("*"))
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    usage = texts.pop("USAGE.md").strip()
+    texts["README.md"] = (folder / "README.md").read_text(encoding="utf-8").replace("{{usage}}", usage)
+    for word, value in words.items():
+        texts = {path: text.replace("{{" + word + "}}", value) for path, text in texts.items()}
+    return {path: text.encode() for path, text in texts.items()}
+
+
+def _tar_gz(folder: str, members: Mapping[str, bytes], date: int) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT, encoding="ascii") as tar:
+        for path, data in sorted(members.items()):
+            info = tarfile.TarInfo(f"{folder}/{path}")
+            info.size, info.mode, info.mtime = len(data), 0o644, date
+            tar.addfile(info, io.BytesIO(data))
+    return gzip.compress(out.getvalue(), 9, mtime=date)
+
+
+def _zip(prefix: str, members: Mapping[str, bytes], date: int) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for path, data in sorted(members.items()):
+            info = zipfile.ZipInfo(prefix + path, _when(date))
+            info.external_attr = 0o644 << 16
+            archive.writestr(info, data, zipfile.ZIP_DEFLATED, 9)
+    return out.getvalue()
+
+
+def _when(date: int) -> tuple[int, int, int, int, int, int]:
+    year, month, day, *_ = time.gmtime(date)
+    return year, month, day, 0, 0, 0
+
+
+def _wheel(members: dict[str, bytes], version: str, date: int) -> Packed:
+    """Return the wheel: data in the package, licence and readme in its metadata, tests left out."""
+    package = NAME.replace("-", "_")
+    info = f"{package}-{version}.dist-info"
+    readme, license_text = members.pop("README.md"), members.pop("LICENSE")
+    head = [
+        "Metadata-Version: 2.4",
+        f"Name: {NAME}",
+        f"Version: {version}",
+        "Summary: The conformance corpus of the safetensors format, as data for tests",
+        "License-Expression: Apache-2.0",
+        "License-File: LICENSE",
+        "Requires-Python: >=3.9",
+        "Description-Content-Type: text/markdown",
+    ]
+    files = {path: data for path, data in members.items() if path.startswith(f"{package}/")}
+    files |= {f"{package}/{path}": members[path] for path in ("corpus.json", "files.bin")}
+    files[f"{info}/METADATA"] = "\n".join([*head, "", ""]).encode() + readme
+    files[f"{info}/WHEEL"] = b"Wheel-Version: 1.0\nGenerator: stc\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    files[f"{info}/licenses/LICENSE"] = license_text
+    record = "".join(f"{path},{_hash(data)},{len(data)}\n" for path, data in sorted(files.items()))
+    files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
+    return Packed(f"{package}-{version}-py3-none-any.whl", "PyPI", _zip("", files, date))
+
+
+def _hash(data: bytes) -> str:
+    digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=")
+    return f"sha256={digest.decode()}"

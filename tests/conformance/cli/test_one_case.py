@@ -1,0 +1,67 @@
+"""``stc run --case``: what is nearly a case is guessed, and a case of a choice shows the answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from safetensors_conformance.cli.run import run
+
+from ..suite_runs import load_once
+
+
+@pytest.fixture(autouse=True)
+def loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    load_once(monkeypatch)
+
+
+def call(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(run, arguments)
+    return result.exit_code, result.output
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("layout/hole-between-tow", "layout/hole-between-two"),
+        ("hole-between-two", "layout/hole-between-two"),
+        ("layuot/*", "layout/"),
+    ],
+)
+def test_an_unknown_case_is_guessed(given: str, meant: str) -> None:
+    status, out = call("--case", given)
+    assert status == 2
+    assert f"did you mean {meant}" in out
+
+
+def test_an_unusable_baseline_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    adapter = tmp_path / "adapter.py"
+    adapter.write_text(f"open({str(started)!r}, 'w')\nclass A:\n  def read(self, path): return []\n")
+    status, out = call("--impl", f"py:{adapter}:A", "--baseline", str(tmp_path / "none.toml"))
+    assert status == 2
+    assert "none.toml: No such file" in out
+    assert not started.exists()
+
+
+CHOICE = ("--case", "header/leading-whitespace-tab")
+
+
+def test_the_answer_to_a_choice_is_shown() -> None:
+    status, out = call("--impl", "reference", *CHOICE)
+    assert status == 0
+    assert "CHOICE:REJECT" in out
+    assert "choice    leading-whitespace: Whitespace before the opening brace" in out
+    assert "answer    reject: refuse the file" in out
+    assert "or        accept: skip the whitespace and read on" in out
+    assert "profiles  text, hardened: reject; official: accept" in out
+    assert "answer" not in call("--impl", "reference", *CHOICE, "--quiet")[1]
+    assert "answer" not in call("--impl", "reference", "--case", f"{CHOICE[1]}*")[1]
+    assert "answer" not in call("--impl", "reference", "--case", "framing/one-tensor")[1]
+
+
+def test_another_reader_answers_otherwise() -> None:
+    pytest.importorskip("safetensors")
+    assert "answer    accept: skip the whitespace" in call("--impl", "safetensors", *CHOICE)[1]
