@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from .header.explain import Explanation, InvalidFileError, explain
-from .header.model import Header, TensorInfo
-from .header.read import read_header
-from .rules.book import HEADER_CAP, PROFILES, Choice, Rule, rule_book
-from .rules.dtypes import DTYPE_BITS
-from .rules.faults import Fault
-from .source import UnreadableError
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .header.explain import Explanation, InvalidFileError, explain
+    from .header.model import Header, TensorInfo
+    from .header.read import read_header
+    from .rules.book import HEADER_CAP, PROFILES, Choice, Rule, rule_book
+    from .rules.dtypes import DTYPE_BITS
+    from .rules.faults import Fault
+    from .source import UnreadableError
 
 __all__ = [
     "DTYPE_BITS",
@@ -26,3 +30,23 @@ __all__ = [
     "read_header",
     "rule_book",
 ]
+
+_HOMES = {
+    ".header.explain": ("Explanation", "InvalidFileError", "explain"),
+    ".header.model": ("Header", "TensorInfo"),
+    ".header.read": ("read_header",),
+    ".rules.book": ("HEADER_CAP", "PROFILES", "Choice", "Rule", "rule_book"),
+    ".rules.dtypes": ("DTYPE_BITS",),
+    ".rules.faults": ("Fault",),
+    ".source": ("UnreadableError",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used: each command imports this package, and few need it."""
+    for home, names in _HOMES.items():
+        if name in names:
+            found = getattr(import_module(home, __name__), name)
+            globals()[name] = found
+            return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Self
 
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.text import Text
+import click
 
 from ..header.layout import draw_layout
 from ..hexview import hexview
@@ -23,6 +23,9 @@ from ..source import UnreadableError, open_source
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from rich.console import Console
+    from rich.progress import Progress
+
     from ..rules.faults import Fault
     from .models import ModelResult
     from .result import CheckResult, Status
@@ -33,6 +36,20 @@ MAX_NOTES = 3
 """Notes of one kind that are printed; a cache of the Hub has one for each shard."""
 REFRESH = 0.1
 """Seconds between two drawings of the bar."""
+
+
+Say = Callable[[str], object]
+"""What prints a line: styles are taken out where they are not wanted."""
+
+
+def say_line(text: str) -> None:
+    """Print a line to standard output, with styles on a terminal alone."""
+    color = False if os.environ.get("NO_COLOR") else True if os.environ.get("FORCE_COLOR") else None
+    click.echo(text, color=color)
+
+
+def _code(code: str) -> str:
+    return click.style(code, fg="red", bold=True)
 
 
 def printable(text: str) -> str:
@@ -47,28 +64,28 @@ def unreadable_line(result: CheckResult) -> str:
     return f"{quote(result.error or '', 1000)[1:-1]} ({result.code})"
 
 
-def print_result(console: Console, result: CheckResult, limit: int | None) -> None:
+def print_result(say: Say, result: CheckResult, limit: int | None) -> None:
     """Print everything about a readable file; at most ``limit`` faults (None: all)."""
     name = shown_name(result.name)
     for fault in result.tolerated:
         text = f"{printable(fault.message)} ({fault.rule}, tolerated by profile {result.profile})"
-        console.print(f"{name}: note: {text}")
-    _print_notes(console, name, result.notes)
+        say(f"{name}: note: {text}")
+    _print_notes(say, name, result.notes)
     if result.faults:
-        _print_faults(console, result, limit)
+        _print_faults(say, result, limit)
     else:
-        console.print(f"{name}: {_valid(result)}")
+        say(f"{name}: {_valid(result)}")
 
 
-def _print_notes(console: Console, name: str, notes: Iterable[Note]) -> None:
+def _print_notes(say: Say, name: str, notes: Iterable[Note]) -> None:
     said: Counter[str] = Counter()
     for note in notes:
         said[note.rule] += 1
         if said[note.rule] <= MAX_NOTES:
-            console.print(f"{name}: note: {printable(note.message)} ({note.rule})")
+            say(f"{name}: note: {printable(note.message)} ({note.rule})")
     for rule, count in said.items():
         if count > MAX_NOTES:
-            console.print(f"{name}: note: … and {count - MAX_NOTES:,} more of this kind ({rule})")
+            say(f"{name}: note: … and {count - MAX_NOTES:,} more of this kind ({rule})")
 
 
 def unknown_line(result: ModelResult) -> str:
@@ -80,13 +97,13 @@ def unknown_line(result: ModelResult) -> str:
     return f"{quote(text, 1000)[1:-1]} (IO_ERROR)"
 
 
-def print_model(console: Console, result: ModelResult, limit: int | None) -> None:
+def print_model(say: Say, result: ModelResult, limit: int | None) -> None:
     """Print what shows only in a model as a whole; at most ``limit`` faults (None: all)."""
     name, judged = shown_name(result.name), result.judgement
-    _print_notes(console, name, [f.what for f in result.own if isinstance(f.what, Note)])
+    _print_notes(say, name, [f.what for f in result.own if isinstance(f.what, Note)])
     if result.status == "valid":
         what = f"{judged.tensors or 0:,} tensors in {plural(len(judged.shards), 'file')}"
-        console.print(f"{name}: whole model, {what}, {judged.data_size or 0:,} bytes of data")
+        say(f"{name}: whole model, {what}, {judged.data_size or 0:,} bytes of data")
         return
     own = [f for f in result.own if f.kind == "fault"]
     told = len(judged.of("fault")) - len(own)
@@ -94,25 +111,24 @@ def print_model(console: Console, result: ModelResult, limit: int | None) -> Non
     if told and own:
         above = f" ({told:,} of them told above, with its files)"
     count = plural(len(own) + told, "fault")
-    console.print(Text(f"{name}: model is not whole: {count}{above}", style="bold"))
+    say(click.style(f"{name}: model is not whole: {count}{above}", bold=True))
     for finding in own[:limit]:
         rule = rule_book().rules[finding.what.rule]
-        code = (finding.code or "", "bold red")
-        console.print(Text.assemble("  ", code, f"  {printable(finding.what.message)}"))
-        console.print(f"    rule   {rule.id} ({rule.level}): {rule.statement}")
+        say(f"  {_code(finding.code or '')}  {printable(finding.what.message)}")
+        say(f"    rule   {rule.id} ({rule.level}): {rule.statement}")
         path = "" if finding.field is None else f"  {finding.field}"
-        console.print(f"    where  {shown_name(finding.file)}{path}")
+        say(f"    where  {shown_name(finding.file)}{path}")
     if limit is not None and len(own) > limit:
-        console.print(f"  … and {len(own) - limit:,} more; --all prints them")
+        say(f"  … and {len(own) - limit:,} more; --all prints them")
     if not judged.complete:
-        console.print("  more is wrong than is listed")
+        say("  more is wrong than is listed")
 
 
-def print_brief_model(console: Console, result: ModelResult) -> None:
+def print_brief_model(say: Say, result: ModelResult) -> None:
     """Print one line for a model that is not whole."""
     codes = _codes(result.codes)
     count = plural(result.codes.total(), "fault")
-    console.print(f"{shown_name(result.name)}: model is not whole: {count}: {codes}")
+    say(f"{shown_name(result.name)}: model is not whole: {count}: {codes}")
 
 
 def plural(count: int, word: str) -> str:
@@ -128,44 +144,44 @@ def _valid(result: CheckResult) -> str:
     return text if stats is None or not stats.unaligned else f"{text}; {stats}"
 
 
-def print_brief(console: Console, result: CheckResult) -> None:
+def print_brief(say: Say, result: CheckResult) -> None:
     """Print one line for a file with faults: how many, and which codes."""
     codes = _codes(Counter(fault.code for fault in result.faults))
-    console.print(f"{shown_name(result.name)}: {plural(len(result.faults), 'fault')}: {codes}")
+    say(f"{shown_name(result.name)}: {plural(len(result.faults), 'fault')}: {codes}")
 
 
 def _codes(counts: Counter[str]) -> str:
     return ", ".join(code if n == 1 else f"{code} ×{n:,}" for code, n in counts.items())
 
 
-def _print_faults(console: Console, result: CheckResult, limit: int | None) -> None:
+def _print_faults(say: Say, result: CheckResult, limit: int | None) -> None:
     faults = result.faults
-    console.print(Text(f"{shown_name(result.name)}: {plural(len(faults), 'fault')}", style="bold"))
+    say(click.style(f"{shown_name(result.name)}: {plural(len(faults), 'fault')}", bold=True))
     for fault in faults[:limit]:
-        _print_fault(console, result.name, fault)
+        _print_fault(say, result.name, fault)
     if limit is not None and len(faults) > limit:
-        console.print(f"  … and {len(faults) - limit:,} more; --all prints them")
+        say(f"  … and {len(faults) - limit:,} more; --all prints them")
     if not result.complete:
         memory = faults[-1].code == "LIM_MEMORY"
         why = "there is not enough memory" if memory else "the file has too many faults"
-        console.print(f"  reading stopped here: {why}")
+        say(f"  reading stopped here: {why}")
     seen = result.explanation
     if seen is not None and seen.ranges and seen.data_start is not None:
         drawing = draw_layout(seen.ranges, seen.size - seen.data_start)
-        console.print(f"  data  {drawing}")
+        say(f"  data  {drawing}")
 
 
-def _print_fault(console: Console, name: str, fault: Fault) -> None:
+def _print_fault(say: Say, name: str, fault: Fault) -> None:
     rule = rule_book().rules[fault.rule]
     where = f"file {fault.start:#x}..{max(fault.end - 1, fault.start):#x}"
     path = f"  {render_path(fault.path)}" if fault.path is not None else ""
-    console.print(Text.assemble("  ", (fault.code, "bold red"), f"  {printable(fault.message)}"))
-    console.print(f"    rule   {rule.id} ({rule.level}): {rule.statement}")
-    console.print(f"    where  {where}{path}")
+    say(f"  {_code(fault.code)}  {printable(fault.message)}")
+    say(f"    rule   {rule.id} ({rule.level}): {rule.statement}")
+    say(f"    where  {where}{path}")
     if fault.choice is not None:
-        console.print(f"    choice {fault.choice}: readers differ here (stc check --profile official)")
+        say(f"    choice {fault.choice}: readers differ here (stc check --profile official)")
     for line in _bytes_around(name, fault).splitlines():
-        console.print(f"    {line}")
+        say(f"    {line}")
 
 
 def _bytes_around(name: str, fault: Fault) -> str:
@@ -201,35 +217,28 @@ class ProgressBar:
     """
 
     def __init__(self, console: Console | None = None) -> None:
-        console = console or Console(stderr=True)
-        self._terminal = console.is_terminal
-        self.enabled = False
-        # rich would otherwise lead standard output to standard error, also when that goes to a file.
-        self._bar = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description} {task.completed:,} files", markup=False),
-            TimeElapsedColumn(),
-            console=console,
-            transient=True,
-            auto_refresh=False,
-            redirect_stdout=False,
-            redirect_stderr=False,
-        )
-        self._task = self._bar.add_task("checked", total=None)
+        self._console = console
+        self._terminal = sys.stderr.isatty() if console is None else console.is_terminal
+        self._bar: Progress | None = None
         self._done = 0
         self._drawn = time.monotonic()
+
+    @property
+    def enabled(self) -> bool:
+        """Whether the bar stands on the terminal."""
+        return self._bar is not None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.enabled:
+        if self._bar is not None:
             self._bar.stop()
 
     @contextmanager
     def hidden(self, *, to_stderr: bool = False) -> Iterator[None]:
         """Take the bar away while a result is printed, to standard output unless ``to_stderr``."""
-        if not self.enabled or not (to_stderr or sys.stdout.isatty()):
+        if self._bar is None or not (to_stderr or sys.stdout.isatty()):
             yield
             return
         self._bar.stop()
@@ -244,9 +253,29 @@ class ProgressBar:
         self._done += 1
         if not self._terminal or time.monotonic() - self._drawn < REFRESH:
             return
-        if not self.enabled and self._done > 1:
-            self.enabled = True
+        if self._bar is None and self._done > 1:
+            self._bar = _bar(self._console)
             self._bar.start()
-        if self.enabled:
+        if self._bar is not None:
             self._drawn = time.monotonic()
-            self._bar.update(self._task, completed=self._done, refresh=True)
+            self._bar.update(self._bar.task_ids[0], completed=self._done, refresh=True)
+
+
+def _bar(console: Console | None) -> Progress:
+    """Return the bar. rich is imported here, since most checks are of one file and draw none."""
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    # rich would otherwise lead standard output to standard error, also when that goes to a file.
+    bar = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description} {task.completed:,} files", markup=False),
+        TimeElapsedColumn(),
+        console=console or Console(stderr=True),
+        transient=True,
+        auto_refresh=False,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )
+    bar.add_task("checked", total=None)
+    return bar

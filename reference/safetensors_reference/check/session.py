@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
 
 from ..rules.faults import shown_name
 from ..source import UnreadableError
@@ -20,6 +19,7 @@ from .output import (
     print_brief_model,
     print_model,
     print_result,
+    say_line,
     unknown_line,
     unreadable_line,
 )
@@ -63,7 +63,6 @@ class Session:
     models: Counter[Status] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        self._console = Console(highlight=False, soft_wrap=True, emoji=False, markup=False)
         self._members = Members(self.profile)
 
     def run(self, paths: Sequence[str]) -> None:
@@ -108,9 +107,9 @@ class Session:
         elif result.status == "unreadable":
             click.echo(unreadable_line(result), err=True)
         elif self.quiet:
-            print_brief(self._console, result)
+            print_brief(say_line, result)
         else:
-            print_result(self._console, result, self.limit)
+            print_result(say_line, result, self.limit)
 
     def _hash(self, result: CheckResult, state: tuple[int, int, int, int] | None, bar: ProgressBar) -> None:
         found = why = None
@@ -158,6 +157,6 @@ class Session:
             elif result.status == "unreadable":
                 click.echo(unknown_line(result), err=True)
             elif self.quiet:
-                print_brief_model(self._console, result)
+                print_brief_model(say_line, result)
             else:
-                print_model(self._console, result, self.limit)
+                print_model(say_line, result, self.limit)

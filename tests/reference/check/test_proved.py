@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from io import StringIO
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from safetensors_corpus import load_manifest
 from safetensors_reference import PROFILES, explain
@@ -24,13 +22,12 @@ ABCD = b"abcd"
 
 def forms(result: CheckResult) -> list[str]:
     """Return everything that ``stc check`` can say of a result."""
-    out = StringIO()
-    console = Console(file=out, highlight=False, soft_wrap=True, emoji=False, markup=False)
-    print_result(console, result, None)
-    print_brief(console, result)
+    lines: list[str] = []
+    print_result(lines.append, result, None)
+    print_brief(lines.append, result)
     log = SarifLog(result.profile)
     log.add(result)
-    return [result.to_json(), out.getvalue(), log.to_text(0), result.status]
+    return [result.to_json(), *lines, log.to_text(0), result.status]
 
 
 PARTS = 8
