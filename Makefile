@@ -29,6 +29,7 @@ conformance: ## the suite: reference without and with each profile, official lib
 	stc trophies --check
 	stc publish --check
 	stc rules build --check
+	python -m benchmarks counts --check
 	pytest conformance -q
 	pytest conformance -q --profile=text
 	pytest conformance -q --profile=official

@@ -6,6 +6,7 @@ import click
 
 from .audit import audit
 from .corpus import corpus
+from .counts import counts
 from .device.command import device
 from .fuzzer.command import fuzzer
 from .harness import harness
@@ -18,7 +19,7 @@ def benchmarks() -> None:
     """Measure. Times are medians of interleaved rounds, quoted as ratios; the fuzzer's figures are counts."""
 
 
-for command in (header, load, memory, harness, audit, corpus, device, fuzzer):
+for command in (header, load, memory, harness, audit, corpus, counts, device, fuzzer):
     benchmarks.add_command(command)
 
 if __name__ == "__main__":

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 import re
-from importlib.metadata import entry_points, requires, version
+from importlib.metadata import EntryPoints, distribution, entry_points, requires
 from typing import Any
 
 import click
 
+DISTRIBUTION = "safetensors-conformance"
 GROUP = "stc.commands"
 INTERRUPTED = 130
 """Exit status after Ctrl-C: click's own says that faults were found."""
@@ -33,7 +34,7 @@ class Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Load one command."""
-        for point in entry_points(group=GROUP, name=cmd_name):
+        for point in _points(cmd_name):
             try:
                 command = point.load()
             except ModuleNotFoundError as err:
@@ -71,12 +72,21 @@ class Commands(click.Group):
             raise MissingExtraError(f"needs the harness: {INSTALL}") from err
 
 
+def _points(name: str) -> EntryPoints:
+    """Return the entry points of a command; those of others are looked up only where there is none of ours.
+
+    Looking through all distributions takes longer than everything else, the more of them there are.
+    """
+    own = distribution(DISTRIBUTION).entry_points.select(group=GROUP, name=name)
+    return own or entry_points(group=GROUP, name=name)
+
+
 def of_harness(module: str | None) -> bool:
     """Return whether a module comes with the extra ``harness``; its packages are called as their modules."""
     if not module:
         return False
     wanted = re.compile(rf"{re.escape(module.partition('.')[0])}\b.*extra == ['\"]harness['\"]")
-    return any(wanted.match(line.lower()) for line in requires("safetensors-conformance") or ())
+    return any(wanted.match(line.lower()) for line in requires(DISTRIBUTION) or ())
 
 
 def without_harness(name: str, text: str = f"Needs the harness: {INSTALL}") -> click.Command:
@@ -106,7 +116,7 @@ class SecondsRange(click.FloatRange):
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(version("safetensors-conformance"), prog_name="safetensors-conformance")
+@click.version_option(package_name=DISTRIBUTION, prog_name=DISTRIBUTION)
 def main() -> None:
     """Check safetensors files, and the programs that read and write them.
 

@@ -1,0 +1,135 @@
+"""``python -m benchmarks counts``: calls that everyday work makes, which are the same on any machine.
+
+Times say how fast a machine is; calls of Python and C functions say what a program does. What makes a fifth more of
+them than was committed became slower everywhere.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from safetensors_conformance.worker.variables import child_variables
+
+COMMITTED = Path(__file__).with_name("counts.json")
+TOLERANCE = 0.2
+"""Share by which a count may grow before it is a failure."""
+
+_COUNTED = """
+import sys
+from pathlib import Path
+from benchmarks.files import header_of
+
+def file_of(tensors, data=None):
+    header = header_of(tensors, 4)
+    return len(header).to_bytes(8, "little") + header + bytes(4 * tensors if data is None else data)
+
+def counted(work):
+    calls = 0
+    def note(frame, event, what):
+        nonlocal calls
+        calls += event in ("call", "c_call")
+    sys.setprofile(note)
+    try:
+        work()
+    except SystemExit:
+        pass
+    finally:
+        sys.setprofile(None)
+    return calls
+"""
+"""What the programs below begin with. Each prints one number."""
+_COMMAND = """
+def work():
+    from safetensors_reference.main import main
+    main({arguments})
+print(counted(work), file=sys.stderr)
+"""
+_HEADER = """
+from safetensors_reference import {function}
+data = file_of({tensors}, {data})
+{function}(data)  # what is made once is made now
+print(counted(lambda: {function}(data)), file=sys.stderr)
+"""
+_JUDGED = """
+from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.verdict.judge import Session
+from safetensors_corpus import load_manifest
+cases = [case for case in load_manifest().reading if case.area == "layout"]
+with Session(resolve("reference")) as session:
+    session.start()
+    deque = __import__("collections").deque
+    deque(session.verdicts(cases[:50]), maxlen=0)
+    calls = counted(lambda: deque(session.verdicts(cases[50:250]), maxlen=0))
+print(calls // 200, file=sys.stderr)
+"""
+_FUZZED = """
+def work(inputs):
+    from safetensors_reference.main import main
+    main(["fuzz", "--impl", "reference", "--max-execs", str(inputs), "--seed", "1"])
+print((counted(lambda: work(1200)) - counted(lambda: work(200))) // 1000, file=sys.stderr)
+"""
+_VALID = "corpus/files/framing/one-tensor.safetensors"
+PROGRAMS: Mapping[str, str] = {
+    "stc --version": _COMMAND.format(arguments=["--version"]),
+    "stc check FILE": _COMMAND.format(arguments=["check", _VALID]),
+    "prove a header of 100 tensors": _HEADER.format(function="read_header", tensors=100, data=None),
+    "prove a header of 10,000 tensors": _HEADER.format(function="read_header", tensors=10_000, data=None),
+    "explain a header of 100 tensors": _HEADER.format(function="explain", tensors=100, data=1),
+    "judge a case, in the main process": _JUDGED,
+    "fuzz an input": _FUZZED,
+}
+
+
+def count(name: str) -> int:
+    """Return the calls of one kind of work, made in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", _COUNTED + PROGRAMS[name]],
+        cwd=Path(__file__).parents[1],
+        env={**child_variables(), "PYTHONHASHSEED": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    last = done.stderr.strip().rpartition("\n")[2]
+    if not last.isdigit():
+        raise click.ClickException(f"{name}: {done.stderr[-2000:]}")
+    return int(last)
+
+
+def committed() -> dict[str, int]:
+    """Return the counts that are committed for this version of Python; none for one that has none."""
+    known: dict[str, dict[str, int]] = json.loads(COMMITTED.read_text(encoding="utf-8"))
+    return known.get(version(), {})
+
+
+def version() -> str:
+    """Return the version of Python whose counts are comparable."""
+    return "{}.{}".format(*sys.version_info)
+
+
+@click.command()
+@click.option("--check", is_flag=True, help="Fail when a count is a fifth above the committed one.")
+@click.option("--write", is_flag=True, help="Commit what is counted now, for this version of Python.")
+def counts(check: bool, write: bool) -> None:
+    """Count calls of everyday work: start, headers, judging, fuzzing."""
+    known = committed()
+    found = {name: count(name) for name in PROGRAMS}
+    grown = [name for name in found if name in known and found[name] > known[name] * (1 + TOLERANCE)]
+    click.echo(f"{'calls':>10} {'committed':>10}  Python {version()}")
+    for name, calls in found.items():
+        mark = "  more than a fifth above" if name in grown else ""
+        click.echo(f"{calls:>10,} {known.get(name, 0):>10,}  {name}{mark}")
+    if write:
+        everything = json.loads(COMMITTED.read_text(encoding="utf-8")) if COMMITTED.exists() else {}
+        text = json.dumps({**everything, version(): found}, indent=1, sort_keys=True)
+        COMMITTED.write_text(text + "\n", encoding="utf-8")
+    if check and not known:
+        click.echo(f"nothing is committed for Python {version()}: nothing was checked")
+    if check and grown:
+        raise SystemExit(1)
