@@ -12,6 +12,7 @@ from .fuzzer.command import fuzzer
 from .harness import harness
 from .loading import header, load
 from .memory import memory
+from .performance import performance
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -19,7 +20,7 @@ def benchmarks() -> None:
     """Measure. Times are medians of interleaved rounds, quoted as ratios; the fuzzer's figures are counts."""
 
 
-for command in (header, load, memory, harness, audit, corpus, counts, device, fuzzer):
+for command in (header, load, memory, harness, audit, corpus, counts, device, fuzzer, performance):
     benchmarks.add_command(command)
 
 if __name__ == "__main__":

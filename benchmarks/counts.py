@@ -1,7 +1,7 @@
 """``python -m benchmarks counts``: calls that everyday work makes, which are the same on any machine.
 
-Times say how fast a machine is; calls of Python and C functions say what a program does. What makes a fifth more of
-them than was committed became slower everywhere.
+Times say how fast a machine is; calls of Python and C functions say what a program does. What makes a fifth
+more of them than was committed became slower everywhere.
 """
 
 from __future__ import annotations

@@ -1,0 +1,73 @@
+"""The page of performance says of each row what was measured, or why it was not; counts are committed."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from benchmarks import counts, performance
+from benchmarks.performance import Results, Row
+
+
+def results(*rows: Row) -> Results:
+    return Results("2026-01-02", "a machine, 2 cores, Linux", {"Python": "3.11.7"}, rows)
+
+
+def test_rows_are_held_against_their_goals() -> None:
+    rows = (
+        Row("a", "x", 2.0, 1.5, "so"), Row("b", "ms", 10, 12.5, "so"),
+        Row("c", "inputs/s", 10_000, 12_000, "so", least=True), Row("d", "s", 8, None, "no records"),
+    )  # fmt: skip
+    lines = performance.page(results(*rows)).splitlines()
+    assert "| a | 1.5 | 2 | reached | so |" in lines
+    assert "| b | 12.5 ms | 10 ms | missed | so |" in lines
+    assert "| c | 12,000 inputs/s | at least 10,000 inputs/s | reached | so |" in lines
+    assert "| d | – | 8 s | not run | no records |" in lines
+
+
+def test_the_committed_page_is_that_of_the_committed_results() -> None:
+    done = CliRunner().invoke(performance.performance, ["--check"])
+    assert done.exit_code == 0, done.output
+
+
+def test_every_row_that_is_not_run_says_why() -> None:
+    assert all(row.why for row in performance.load_results().rows)
+    assert all(row.value is None for row in performance.NOT_RUN)
+
+
+def test_counts_are_committed_for_every_program() -> None:
+    known = json.loads(counts.COMMITTED.read_text(encoding="utf-8"))
+    assert all(set(one) == set(counts.PROGRAMS) for one in known.values())
+    assert known
+
+
+def test_a_count_that_grew_by_a_fifth_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = dict.fromkeys(counts.PROGRAMS, 100)
+    monkeypatch.setattr(counts, "committed", lambda: known)
+    monkeypatch.setattr(counts, "count", lambda name: 120)
+    assert CliRunner().invoke(counts.counts, ["--check"]).exit_code == 0
+    worse = next(iter(known))
+    monkeypatch.setattr(counts, "count", lambda name: 121 if name == worse else 50)
+    done = CliRunner().invoke(counts.counts, ["--check"])
+    assert done.exit_code == 1
+    assert f"{worse}  more than a fifth above" in done.output
+
+
+def test_a_python_without_counts_says_that_nothing_was_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counts, "committed", dict)
+    monkeypatch.setattr(counts, "count", lambda name: 5)
+    done = CliRunner().invoke(counts.counts, ["--check"])
+    assert (done.exit_code, "nothing was checked" in done.output) == (0, True)
+
+
+def test_a_count_is_the_same_again() -> None:
+    name = "prove a header of 100 tensors"
+    assert counts.count(name) == counts.count(name) > 100
+
+
+def test_results_go_through_their_file() -> None:
+    made = results(Row("a", "x", 2.0, 1.5, "so"))
+    assert msgspec.json.decode(msgspec.json.encode(made), type=Results) == made
