@@ -101,9 +101,11 @@ class PipeWorker:
         try:
             message, _ = self._message(child, Deadline(START_SECONDS))
             implementation = protocol.parse_start(message, self._target.selector)
+            if implementation.version == "unknown" and self._target.revision:
+                implementation = replace(implementation, version=self._target.revision)
             if self._target.entry is not None:
                 implementation = replace(implementation, areas=frozenset(self._target.entry.areas))
-            kept = self._limits.confinement.reachable(implementation.steps)
+            kept = self._limits.confinement.reachable(implementation.steps, self._target)
             asked = tuple(step for step in kept if step != "device" or self._device is not None)
             implementation = replace(implementation, steps=asked)
             self._verdict_only = implementation.verdict_only
