@@ -289,7 +289,7 @@ class Confinement:
         if target.kind == "oci":
             if self.sandbox is not None:
                 raise SandboxError("a container is a sandbox already: leave out --sandbox")
-            return ContainerChild(argv, memory_bytes, variables, (own_folder(), *self.shown))
+            return ContainerChild(argv, memory_bytes, variables, (own_folder(), *self.shown), self.env)
         if self.sandbox is None:
             return Child(argv, memory_bytes, variables)
         return SandboxedChild(self.sandbox.around(argv, target, variables), memory_bytes, variables)

@@ -19,6 +19,8 @@ from .process import Child
 ENGINES = ("podman", "docker")
 READING = frozenset({"open", "read", "slice", "index", "lifecycle", "concurrent"})
 """Steps that neither write files nor need a server or a device, so that a container can take them."""
+ENGINE_VARIABLES = ("DOCKER_CONFIG", "DOCKER_HOST", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR")
+"""Variables that the engine gets and the container does not."""
 _ENDING_SECONDS = 20
 
 
@@ -28,7 +30,12 @@ def engine() -> str:
 
 
 def command(
-    engine: str, image: Sequence[str], name: str, memory_bytes: int, shown: Sequence[Path]
+    engine: str,
+    image: Sequence[str],
+    name: str,
+    memory_bytes: int,
+    shown: Sequence[Path],
+    env: Sequence[str] = (),
 ) -> list[str]:
     """Return the command line that runs an image.
 
@@ -38,10 +45,12 @@ def command(
         name: what the container is called, so that it can be ended.
         memory_bytes: memory that it may use.
         shown: files and folders that it can read.
+        env: names of variables that it gets.
     """
     out = [engine, "run", "--rm", "--interactive", f"--name={name}", "--network=none", "--read-only"]
     out += ["--cap-drop=ALL", "--security-opt=no-new-privileges", "--security-opt=label=disable"]
     out += ["--pids-limit=1000", f"--memory={memory_bytes}", "--tmpfs=/tmp"]
+    out += [f"--env={name}" for name in env]
     for path in shown:
         out.append(f"--mount=type=bind,source={path},target={path},readonly")
     # The inputs belong to the user, and without capabilities nobody else can read them.
@@ -56,11 +65,17 @@ class ContainerChild(Child):
     """A child that stands for a container, which has to be ended by its name."""
 
     def __init__(
-        self, image: Sequence[str], memory_bytes: int, variables: Mapping[str, str], shown: Sequence[Path]
+        self,
+        image: Sequence[str],
+        memory_bytes: int,
+        variables: Mapping[str, str],
+        shown: Sequence[Path],
+        env: Sequence[str],
     ) -> None:
         self._engine, self._name = engine(), f"stc-{secrets.token_hex(8)}"
-        argv = command(self._engine, image, self._name, memory_bytes, shown)
-        super().__init__(argv, memory_bytes, variables)
+        argv = command(self._engine, image, self._name, memory_bytes, shown, env)
+        own = {name: os.environ[name] for name in ENGINE_VARIABLES if name in os.environ}
+        super().__init__(argv, memory_bytes, {**variables, **own})
 
     def meant(self, status: int) -> int:
         """Return -N for what is passed on as 128 + N: the program was ended by a signal."""

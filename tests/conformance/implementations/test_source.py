@@ -15,10 +15,12 @@ from click.testing import CliRunner, Result
 
 from safetensors_conformance.cli.impl import impl
 from safetensors_conformance.cli.run import run
+from safetensors_conformance.implementations import commands
 from safetensors_conformance.implementations import source as module
 from safetensors_conformance.implementations.environment import InstallError, environment, make
 from safetensors_conformance.implementations.selectors import SelectorError, resolve, resolve_named
 from safetensors_conformance.verdict.judge import Session
+from safetensors_conformance.worker.confinement import SandboxError
 from safetensors_conformance.worker.worker import Limits
 
 from ..support import REPOSITORY, TRIGGER, cases
@@ -115,7 +117,8 @@ def test_a_reader_in_c_is_built_and_run(
     describe(f'toolchain = ["gcc"]\nbuild = {commands}', program='["{built}/reader"]')
     done = sync("mylib")
     assert done.exit_code == 0, done.output
-    assert "mylib: " in done.output and "open, read" in done.output
+    assert "mylib: " in done.output
+    assert "open, read" in done.output
     told = CliRunner().invoke(run, ["--impl", "mylib", "--case", GOOD, "--no-smoke"])
     assert told.exit_code == 0, told.output
     (built,) = left(tmp_path)
@@ -129,16 +132,19 @@ def test_it_is_built_once_and_again_when_the_descriptor_changes(
     folder = describe()
     assert sync("mylib").exit_code == 0
     target = resolve("mylib")
-    assert target.environment is not None and target.environment.ready
+    assert target.environment is not None
+    assert target.environment.ready
     mark = target.environment.folder / "built" / "mark"
     mark.touch()
     make(target.environment)
     assert mark.exists()
     (folder / "around.py").write_text("# the program around it", encoding="utf-8")
     env = resolve("mylib").environment
-    assert env is not None and not env.ready
+    assert env is not None
+    assert not env.ready
     make(env)
-    assert env.ready and not mark.exists()
+    assert env.ready
+    assert not mark.exists()
     assert (env.folder / "around" / "around.py").exists()
 
 
@@ -171,7 +177,8 @@ def test_a_checkout_is_copied_and_stays_as_it_was(
     assert done.exit_code == 0, done.output
     assert "mylib@local: 1.0: open, read" in done.output
     assert sorted(path.relative_to(repository) for path in repository.rglob("*")) == before
-    assert not hook.exists() and not (tmp_path / "ran").exists()
+    assert not hook.exists()
+    assert not (tmp_path / "ran").exists()
     assert left(tmp_path) == ["mylib-source-local"]
     (repository / "reader.py").write_text("raise SystemExit(3)", encoding="utf-8")
     again = sync("mylib", "--source", str(repository))  # not taken for what was built before
@@ -259,7 +266,7 @@ def test_where_the_network_cannot_be_shut_off_nothing_is_built_unasked(
 ) -> None:
     describe()
     monkeypatch.setattr(module, "_UNSHARE", ["false"])
-    monkeypatch.setattr(module, "try_out", lambda: (_ for _ in ()).throw(module.SandboxError("none")))
+    monkeypatch.setattr(module, "try_out", lambda: (_ for _ in ()).throw(SandboxError("none")))
     done = sync("mylib")
     assert done.exit_code == 1
     assert "stc impl sync --build-with-network" in done.output
@@ -272,7 +279,7 @@ def test_an_interrupted_build_leaves_nothing_and_one_that_was_killed_is_begun_an
     describe()
     env = resolve("mylib").environment
     assert env is not None
-    real = module.run
+    real = commands.run
 
     def interrupted(argv: list[str], *more: object, **named: object) -> list[str]:
         if "cp" in argv:
@@ -367,7 +374,8 @@ def test_submodules_and_hooks_are_not_followed(
     assert done.exit_code == 0, done.output
     assert not list(tmp_path.rglob("ran"))
     env = resolve("mylib").environment
-    assert env is not None and not list((env.folder / "source" / "x").iterdir())
+    assert env is not None
+    assert not list((env.folder / "source" / "x").iterdir())
 
 
 def by_hand(folder: Path) -> None:
@@ -459,5 +467,6 @@ def test_parts_of_a_descriptor_that_do_not_go_together(
 
 def test_an_environment_of_an_adapter_is_none_of_a_source() -> None:
     target = resolve("safetensors==0.7.0")
-    assert target.descriptor is not None and target.entry is not None
+    assert target.descriptor is not None
+    assert target.entry is not None
     assert environment(target.descriptor, target.entry, "0.7.0").build is None
