@@ -18,6 +18,7 @@ from safetensors_reports.history.ledger import appended, load_ledgers
 from safetensors_reports.page.publish import (
     INDEX,
     JSON,
+    Unbuilt,
     history,
     history_texts,
     pages,
@@ -136,6 +137,15 @@ def _run_all(folder: Path, jobs: int, corpus_path: Path | None) -> None:
         raise AuditError(f"no run of {listed(missing, 6)}; nothing is published before all can be run")
 
 
+def _unbuilt() -> list[Unbuilt]:
+    """Return the implementations that this project does not build."""
+    return [
+        Unbuilt(d.name, d.title, d.language, d.homepage, d.source.revision)
+        for d in descriptors().values()
+        if d.source and all(map(d.by_hand, d.entries))
+    ]
+
+
 def _write(output: Path, texts: Mapping[str, str]) -> None:
     """Write texts by path. Raises UnusableError."""
     for name, text in texts.items():
@@ -169,7 +179,7 @@ def _append(paths: Sequence[Path], output: Path, manifest: Manifest) -> None:
 
 def _texts(paths: Sequence[Path], manifest: Manifest, output: Path) -> dict[str, str]:
     records, known = _usable(paths, manifest)
-    return publication(records, manifest, known, load_ledgers(output / HISTORY))
+    return publication(records, manifest, known, load_ledgers(output / HISTORY), _unbuilt())
 
 
 def _usable(paths: Sequence[Path], manifest: Manifest) -> tuple[list[RunRecord], dict[int, list[Known]]]:
@@ -198,7 +208,9 @@ def _usable(paths: Sequence[Path], manifest: Manifest) -> tuple[list[RunRecord],
 def _check(output: Path) -> None:
     wrong = []
     reports = published(output)
-    for name, text in (pages(reports) | history_texts(load_ledgers(output / HISTORY), reports)).items():
+    for name, text in (
+        pages(reports, _unbuilt()) | history_texts(load_ledgers(output / HISTORY), reports)
+    ).items():
         path = output / name
         try:
             same = path.read_bytes() == text.encode()

@@ -403,7 +403,22 @@ def test_what_is_built_by_hand_is_never_built_and_is_run_when_it_is_brought(
         assert target.brought
         assert target.plain() == "mylib"
         with Session(target, Limits()) as session:
+            who = session.start()
+            assert (who.name, who.language, who.version) == ("mylib", "C", "1.0")
             assert session.judge(cases(GOOD)[0]).steps["read"].result.outcome == "accept"
+
+
+def test_an_adapter_of_ones_own_is_called_as_its_descriptor_says(describe: Callable[..., Path]) -> None:
+    folder = describe()
+    (folder / "implementation.toml").write_text(
+        HEAD + "[[entry]]\nadapter = 'adapter.py:Load'\nabout = 'load'\n", encoding="utf-8"
+    )
+    (folder / "adapter.py").write_text(
+        "class Load:\n    def read(self, path):\n        return []\n", encoding="utf-8"
+    )
+    with Session(resolve("mylib"), Limits()) as session:
+        who = session.start()
+    assert (who.name, who.language) == ("mylib", "C")
 
 
 def test_the_commit_stands_in_for_a_version_that_a_program_does_not_tell(

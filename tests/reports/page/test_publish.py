@@ -19,6 +19,7 @@ from safetensors_reports.page.publish import (
     INDEX,
     PICTURE,
     README,
+    Unbuilt,
     history_texts,
     pages,
     publication,
@@ -84,6 +85,19 @@ def test_entry_points_of_one_project_share_a_page(out: Path) -> None:
     assert [w.label for w in part.implementations] == ["lib 1", "lib:fast 1"]
     # What is unsafe and not public is nowhere.
     assert not any('"verdict": "unsafe"' in text or "killed" in text for text in tree(out).values())
+
+
+def test_what_no_report_is_about_is_listed_as_never_run(out: Path) -> None:
+    unbuilt = [
+        Unbuilt("lib", "Library", "C", "https://example.org/lib", "1" * 40),
+        Unbuilt("other", "Other | one", "Zig", "https://example.org/other", "2" * 40),
+    ]
+    text = pages(published(out), unbuilt)["README.md"]
+    (line,) = (line for line in text.splitlines() if "never run here" in line)
+    assert "Zig" in line
+    assert "2" * 40 in line
+    assert line.count(" | ") == 3  # whatever it is called
+    assert "Never run here" not in pages(published(out), unbuilt[:1])["README.md"]
 
 
 def test_pages_can_be_made_of_the_reports_again(out: Path) -> None:
