@@ -95,6 +95,10 @@ def sync(*words: str) -> Result:
     return CliRunner().invoke(impl, ["sync", *words])
 
 
+def no_bubblewrap() -> None:
+    raise SandboxError("none here")
+
+
 def left(tmp_path: Path) -> list[str]:
     """What lies in the cache, but locks."""
     found = (tmp_path / "cache").iterdir() if (tmp_path / "cache").exists() else ()
@@ -231,9 +235,20 @@ def test_a_program_that_the_build_did_not_make_is_told(describe: Callable[..., P
 
 
 @pytest.mark.parametrize("with_network", [False, True])
+@pytest.mark.parametrize("bubblewrap", [False, True])
 def test_a_build_reaches_no_network_unless_it_is_told(
-    describe: Callable[..., Path], repository: Path, with_network: bool
+    describe: Callable[..., Path],
+    repository: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    with_network: bool,
+    bubblewrap: bool,
 ) -> None:
+    if not bubblewrap:
+        monkeypatch.setattr(module, "try_out", no_bubblewrap)
+        try:
+            module._without_network()
+        except InstallError:
+            pytest.skip("unshare makes no network of its own here")
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         (repository / "fetch.py").write_text(
@@ -266,7 +281,7 @@ def test_where_the_network_cannot_be_shut_off_nothing_is_built_unasked(
 ) -> None:
     describe()
     monkeypatch.setattr(module, "_UNSHARE", ["false"])
-    monkeypatch.setattr(module, "try_out", lambda: (_ for _ in ()).throw(SandboxError("none")))
+    monkeypatch.setattr(module, "try_out", no_bubblewrap)
     done = sync("mylib")
     assert done.exit_code == 1
     assert "stc impl sync --build-with-network" in done.output
