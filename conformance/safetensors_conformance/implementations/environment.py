@@ -26,7 +26,7 @@ from ..worker import copies
 from ..worker.variables import installer_variables
 from .commands import InstallError
 from .descriptor import Entry, Known
-from .source import LOCAL, Build, build_of
+from .source import Build, build_of
 
 __all__ = [
     "MARKER",
@@ -128,10 +128,7 @@ def make(
         if env.ready:
             return
         if env.build is not None:
-            if env.version == LOCAL and checkout is None:
-                name = env.descriptor.name
-                raise InstallError(f"{name} was not built yet: stc impl sync {name} --source DIR")
-            env.build.check(network=network)
+            env.build.check(checkout, network=network)
         with FileLock(f"{env.folder}.lock"):
             if env.ready:
                 return

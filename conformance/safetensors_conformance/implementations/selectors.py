@@ -125,8 +125,6 @@ def resolve(selector: str, *, however_old: bool = False) -> Target:
     if not name:
         return target
     _, match, descriptor, entry = _named(selector, name)
-    if match["version"]:
-        raise SelectorError(f"--impl {selector!r}: a program is not installed; say its commit, with @")
     revision = match["revision"] or ""
     return replace(target, selector=selector, descriptor=descriptor, entry=entry, revision=revision)
 

@@ -362,6 +362,16 @@ def test_links_that_leave_the_source_are_refused(
     assert left(tmp_path) == []
 
 
+def test_a_package_is_not_taken_from_a_checkout(describe: Callable[..., Path], repository: Path) -> None:
+    folder = describe()
+    text = (folder / "implementation.toml").read_text(encoding="utf-8")
+    text = text.replace('kind = "git"', 'kind = "npm"').replace("file://", "")
+    (folder / "implementation.toml").write_text(text.replace('address = "/', 'address = "'), encoding="utf-8")
+    done = sync("mylib", "--source", str(repository))
+    assert done.exit_code == 1
+    assert "stc impl sync mylib@VERSION" in done.output
+
+
 def test_a_pipe_in_a_checkout_is_refused_and_not_read(
     describe: Callable[..., Path], repository: Path
 ) -> None:
