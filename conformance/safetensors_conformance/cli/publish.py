@@ -18,6 +18,7 @@ from safetensors_reports.history.ledger import appended, load_ledgers
 from safetensors_reports.page.publish import (
     INDEX,
     JSON,
+    README,
     Unbuilt,
     history,
     history_texts,
@@ -76,7 +77,8 @@ def publish(
 
     Each run is added to the history of its program, history/NAME.jsonl and .md, which says what
     a release changed; a run that is there already adds nothing. --history-only does so with old
-    releases, and without RUN it makes the pages of all histories again.
+    releases, and without RUN it makes the pages of all histories again, and README.md with the
+    programs that were never run.
 
     What is told about other people's software follows docs/disclosure.md; records of runs hold
     more than that, and are not kept.
@@ -172,6 +174,8 @@ def _append(paths: Sequence[Path], output: Path, manifest: Manifest) -> None:
         ledgers = appended(ledgers, history(records, manifest, known))
     reports = published(output) if (output / JSON).exists() else {}
     texts = history_texts(ledgers, reports)
+    if reports:
+        texts[README] = pages(reports, _unbuilt())[README]
     _write(output, texts)
     added = sum(len(ledger.lines) for ledger in ledgers.values()) - before
     click.echo(f"{plural(added, 'run')} added to {output / HISTORY}")
@@ -220,7 +224,9 @@ def _check(output: Path) -> None:
             wrong.append(name)
     for name in wrong:
         made_of, how = "report.json", "stc publish"
-        if name == FILE or name.startswith(f"{HISTORY}/"):
+        if name == README:
+            made_of, how = "report.json and the descriptors", "stc publish --history-only"
+        elif name == FILE or name.startswith(f"{HISTORY}/"):
             made_of, how = "history", "stc publish --history-only"
         click.echo(f"{visible(str(output / name))}: is not what its {made_of} gives; run {how}")
     if wrong:

@@ -270,6 +270,8 @@ def prepare(env: Environment | None, *, checkout: Path | None = None, network: b
     if env.ready:
         make(env)
         return
+    if env.build is not None:
+        env.build.check(checkout, network=network)
     console = Console(stderr=True)
     title = f"{'installing' if env.build is None else 'building'} {env.descriptor.name} {env.version}"
     if not console.is_terminal:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from safetensors_conformance.cli.publish import _unbuilt
 from safetensors_conformance.cli.publish import publish as command
 from safetensors_reference.main import main
 from safetensors_reports.audit.inputs import AuditError, load_report
@@ -105,7 +106,7 @@ def test_pages_can_be_made_of_the_reports_again(out: Path) -> None:
     assert set(reports) == {name for name in FILES if name.endswith("report.json")}
     texts = {path: report_text(report) for path, report in reports.items()}
     texts |= history_texts(load_ledgers(out / "history"), reports)
-    assert texts | pages(reports) == tree(out)
+    assert texts | pages(reports, _unbuilt()) == tree(out)
     assert (
         invoke("-o", out, "--check").output
         == "the published pages are what their reports and histories give\n"
