@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
+from pathlib import Path
 
 import click
 
 from safetensors_corpus.cli.common import in_columns, width_of_terminal
 from safetensors_reports.text import visible
 
-from ..implementations.descriptor import KINDS, Descriptor, descriptors
-from ..implementations.environment import InstallError, cache_folder, environment, prepare, remove
+from ..implementations.descriptor import (
+    KINDS,
+    NAMED,
+    OUTSIDE,
+    DescriptorError,
+    Entry,
+    Known,
+    descriptors,
+    is_commit,
+    known,
+    outside_descriptors,
+)
+from ..implementations.environment import (
+    Environment,
+    InstallError,
+    cache_folder,
+    environment,
+    prepare,
+    remove,
+)
 from ..implementations.selectors import SelectorError, Target, installed_here, resolve
+from ..implementations.source import LOCAL
+from ..run.interruption import ending_as_interrupted
 from ..worker.confinement import Confinement
 from ..worker.pipe import make_worker
 from ..worker.worker import Limits, StartError
@@ -25,7 +47,7 @@ def impl() -> None:
     \b
     Environments lie in your cache folder (STC_CACHE chooses another) and are made
     when a run first needs them; nothing is ever installed into the interpreter that
-    runs this program.
+    runs this program. Folders of descriptors of your own are named by STC_IMPLEMENTATIONS.
     """
 
 
@@ -43,18 +65,22 @@ def list_impls(check: bool, kind: str | None, confinement: Confinement) -> None:
         ("version", "installed", "says") if check else ("kind", "parser in", "version", "installed", "calls")
     )
     rows = [("--impl", *facts)]
-    chosen = [d for d in descriptors().values() if kind in (None, d.kind)]
+    chosen = [d for d in {**descriptors(), **_outside()}.values() if kind in (None, d.kind)]
     for descriptor in chosen:
         for entry in descriptor.entries:
             selector = descriptor.selector(entry)
-            target = resolve(selector)
+            try:
+                target = resolve(selector)
+            except SelectorError as err:
+                raise click.ClickException(str(err)) from err
+            asked = check and _installed(target) and not descriptor.outside
             told = {
                 "kind": descriptor.kind,
                 "parser in": descriptor.language + ("" if descriptor.independent else "*"),
-                "version": entry.version or descriptor.version or "-",
+                "version": _short(descriptor.taken(entry)) or "-",
                 "installed": _state(target),
                 "calls": entry.about,
-                "says": _start(target, confinement) if check and _installed(target) else "",
+                "says": _start(target, confinement) if asked else "",
             }
             rows.append((selector, *(told[fact] for fact in facts)))
     for line in in_columns(rows, width_of_terminal()):
@@ -71,16 +97,32 @@ def _installed(target: Target) -> bool:
     return target.environment is None or target.environment.ready
 
 
+def _outside() -> dict[str, Known]:
+    """Return the user's own descriptors. Raises click.ClickException."""
+    try:
+        return outside_descriptors()
+    except DescriptorError as err:
+        raise click.ClickException(str(err)) from err
+
+
+def _short(revision: str) -> str:
+    return revision[:12] if is_commit(revision) else revision
+
+
 def _state(target: Target) -> str:
     if target.environment is None:
         return "here"
+    if target.descriptor and target.entry and target.descriptor.by_hand(target.entry):
+        return "never run here"
     return "yes" if target.environment.ready else "no"
 
 
-def _start(target: Target, confinement: Confinement) -> str:
+def _start(
+    target: Target, confinement: Confinement, checkout: Path | None = None, *, network: bool = False
+) -> str:
     worker = make_worker(target, Limits(confinement=confinement))
     try:
-        prepare(target.environment)
+        prepare(target.environment, checkout=checkout, network=network)
         who = worker.start()
     except InstallError as err:
         return f"failed: {err}"
@@ -92,46 +134,89 @@ def _start(target: Target, confinement: Confinement) -> str:
 
 
 @impl.command()
-@click.argument("names", nargs=-1, metavar="[NAME[:ENTRY][==VERSION]]...")
-@click.option("--all", "everything", is_flag=True, help="Everything that is known.")
+@click.argument("names", nargs=-1, metavar="[NAME[:ENTRY][==VERSION|@REVISION]]...")
+@click.option("--all", "everything", is_flag=True, help="Everything that this project knows.")
+@click.option(
+    "--source",
+    "checkout",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help=f"Build from a copy of this folder; what comes of it is NAME@{LOCAL}.",
+)
+@click.option(
+    "--build-with-network", "network", is_flag=True, help="Do not shut the network off from builds."
+)
 @confined
-def sync(names: tuple[str, ...], everything: bool, confinement: Confinement) -> None:
-    """Install implementations into environments of their own, and start each one once.
+def sync(
+    names: tuple[str, ...],
+    everything: bool,
+    checkout: Path | None,
+    network: bool,
+    confinement: Confinement,
+) -> None:
+    """Install or build implementations in environments of their own, and start each one once.
 
     \b
     What is there already is left as it is; an interrupted installation is taken up
-    again. Exit status: 0 all there, 1 something could not be installed or started.
+    again. What is built from source is fetched, then built without network.
+    Exit status: 0 all there, 1 something could not be installed, built or started.
+
+    \b
+    Examples
+      stc impl sync mlx netron
+      stc impl sync mylib@0123456789abcdef0123456789abcdef01234567
+      stc impl sync mylib --source ../mylib; stc run --impl mylib@local
     """
     if not names and not everything:
         raise click.UsageError("name what to install, or give --all; stc impl list shows what there is")
+    if checkout is not None and (everything or len(names) != 1 or "@" in names[0] or "=" in names[0]):
+        raise click.UsageError("--source is the source of one implementation: give its name, without version")
     if everything:
-        names = tuple(d.selector(e) for d in descriptors().values() for e in d.entries)
+        # What is built by hand is no failure of anything.
+        names = tuple(d.selector(e) for d in descriptors().values() for e in d.entries if not d.by_hand(e))
     failed = 0
     for name in names:
         try:
-            target = resolve(name)
-            if target.descriptor is None or target.entry is None:
+            target = resolve(name if checkout is None else f"{name}@{LOCAL}")
+            if target.descriptor is None or target.entry is None or target.brought:
                 raise click.UsageError(f"{name!r} is nothing that can be installed")
-            state = _start(target, confinement)
+            if checkout is not None:
+                _forget(target.environment)
+            with ending_as_interrupted():
+                state = _start(target, confinement, checkout, network=network)
         except SelectorError as err:
             state = f"failed: {err}"
         failed += state.startswith(("failed", "does not start"))
-        click.echo(f"{name}: {state}")
+        click.echo(f"{target.selector if checkout else name}: {state}")
     raise SystemExit(1 if failed else 0)
+
+
+def _forget(env: Environment | None) -> None:
+    """Remove what was built before of a folder that may have changed since."""
+    if env is not None:
+        remove(env)
 
 
 @impl.command()
 @click.argument("name")
 def info(name: str) -> None:
     """Show what is known about an implementation."""
-    descriptor = descriptors().get(name.partition(":")[0].partition("=")[0])
+    match = NAMED.match(name)
+    try:
+        descriptor = known(match["name"]) if match else None
+    except DescriptorError as err:
+        raise click.ClickException(str(err)) from err
     if descriptor is None:
         raise click.ClickException(f"unknown implementation {name!r}; known: {', '.join(descriptors())}")
-    for line in _facts(descriptor):
-        click.echo(line)
+    try:
+        lines = _facts(descriptor)
+    except OSError as err:
+        raise click.ClickException(f"{visible(str(err.filename))}: {err.strerror}") from err
+    for line in lines:
+        click.echo(visible(line, 2000))
 
 
-def _facts(descriptor: Descriptor) -> list[str]:
+def _facts(descriptor: Known) -> list[str]:
     core = "" if descriptor.independent else "; the official library does the parsing inside"
     lines = [
         f"{descriptor.name}: {descriptor.title}",
@@ -148,20 +233,36 @@ def _facts(descriptor: Descriptor) -> list[str]:
             lines.append(f"oldest     {descriptor.oldest}; the adapter does not fit what is older")
         requires = descriptor.requirements(descriptor.version, descriptor.entries[0])
         lines.append(f"installs   {descriptor.manager}: {' '.join(requires)}")
+    if descriptor.source:
+        source = descriptor.source
+        lines.append(f"source     {source.kind}: {source.address}")
+        lines.append(f"revision   {source.revision}")
+        lines += [f"needs      {', '.join(source.toolchain)}"] if source.toolchain else []
+        lines += [f"build      {shlex.join(command)}" for command in source.build]
+    if descriptor.outside:
+        lines.append(f"from       {descriptor.folder}, by {OUTSIDE}")
     for entry in descriptor.entries:
         lines.append(f"--impl     {descriptor.selector(entry)}: {entry.about}")
         if entry.areas:
             lines.append(f"           judged on {', '.join(entry.areas)}")
-        if descriptor.manager:
-            env = environment(descriptor, entry)
-            lines.append(f"           {env.folder}" + ("" if env.ready else " (not made yet)"))
+        lines.append(f"           {_where(descriptor, entry)}")
     if descriptor.note:
         lines.append(f"note       {descriptor.note}")
     return lines
 
 
+def _where(descriptor: Known, entry: Entry) -> str:
+    """Say where an entry is run."""
+    if descriptor.by_hand(entry):
+        return f"built by hand, never run here; bring it: --impl {descriptor.selector(entry)}=cmd:PROGRAM"
+    if not descriptor.manager and entry.adapter:
+        return "needs nothing beside this project"
+    env = environment(descriptor, entry)
+    return f"{env.folder}" + ("" if env.ready else " (not made yet)")
+
+
 @impl.command()
-@click.argument("names", nargs=-1, required=True, metavar="NAME[:ENTRY][==VERSION]...")
+@click.argument("names", nargs=-1, required=True, metavar="NAME[:ENTRY][==VERSION|@REVISION]...")
 def clean(names: tuple[str, ...]) -> None:
     """Remove environments; one that is not there is no error."""
     for name in names:
@@ -169,7 +270,9 @@ def clean(names: tuple[str, ...]) -> None:
             target = resolve(name, however_old=True)
         except SelectorError as err:
             raise click.UsageError(str(err)) from err
-        if target.descriptor is None or target.entry is None or not target.descriptor.manager:
+        if target.descriptor is None or target.entry is None or target.brought:
+            raise click.UsageError(f"{name!r} has no environment of its own")
+        if target.environment is None and not target.descriptor.manager:
             raise click.UsageError(f"{name!r} has no environment of its own")
         version = name.partition("==")[2]
         env = target.environment or environment(target.descriptor, target.entry, version)

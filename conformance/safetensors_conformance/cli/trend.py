@@ -18,6 +18,7 @@ from safetensors_reports.history.trend import Bug, Note, VersionRun, trend_markd
 from safetensors_reports.history.trend import trend as hold_together
 from safetensors_reports.text import plural, same_project
 
+from ..implementations.descriptor import is_commit
 from ..implementations.environment import InstallError, prepare
 from ..implementations.selectors import SelectorError, Target, resolve, runs_program
 from ..run.cases import GivenUpError
@@ -79,8 +80,9 @@ def trend(
     NAME is a known implementation that is installed from a package index (stc impl list). Each
     VERSION gets an environment of its own, made when it is missing. Neighbours are compared in
     the order given; a version that cannot be installed is shown with the reason and passed over.
-    What no index has is given as VERSION=PROGRAM, with the program as --impl takes it; NAME is
-    then the project, and VERSION a release or a commit in full.
+    A full commit of what is built from source is built. What no index has is given as
+    VERSION=PROGRAM, with the program as --impl takes it; NAME is then the project, and VERSION a
+    release or a commit in full.
 
     \b
     fixed, broken           failed before and does not now, and the other way round
@@ -155,7 +157,8 @@ def targets_of(name: str, entry: str, versions: tuple[str, ...]) -> dict[str, Ta
         number, mark, program = text.partition("=")
         if mark and not runs_program(program):
             raise SelectorError(f"{text!r}: behind = stands a program, such as cmd:./reader")
-        out[number] = resolve(program if mark else f"{called}=={text}")
+        sign = "@" if is_commit(text) else "=="
+        out[number] = resolve(program if mark else f"{called}{sign}{text}")
     return out
 
 

@@ -1,11 +1,14 @@
-"""Descriptors of implementations: who makes it, how it is installed and called, what it claims.
+"""Descriptors of implementations: who makes it, how it is installed or built and called, what it claims.
 
 Each has a folder: ``implementation.toml`` (its form is ``schemas/implementation.schema.json``), the adapters
-of its entries, and ``expected_failures.toml`` where this project keeps a baseline.
+of its entries or the program around a reader that is built, and ``expected_failures.toml`` where this project
+keeps a baseline. Folders of your own are those in the folders that ``STC_IMPLEMENTATIONS`` names.
 """
 
 from __future__ import annotations
 
+import os
+import re
 import tomllib
 from collections.abc import Mapping
 from functools import cache
@@ -14,13 +17,16 @@ from types import MappingProxyType
 from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 from packaging.version import InvalidVersion, Version
 
 from safetensors_corpus.typed import typed
+from safetensors_reports.text import visible
 
 HERE = Path(__file__).parent
 DOCUMENT = "implementation.toml"
+OUTSIDE = "STC_IMPLEMENTATIONS"
+"""Variable with folders of descriptors of your own, put together like ``PATH``."""
 
 Kind = Literal["reader", "header", "validator", "scanner", "device"]
 KINDS: dict[Kind, str] = {
@@ -34,7 +40,44 @@ KINDS: dict[Kind, str] = {
 
 Who writes files, or loads through an index, is known by the steps.
 """
-Language = Literal["Rust", "C++", "C", "Python", "JavaScript", "TypeScript", "Go", "Java", "Swift"]
+Language = Literal[
+    "Ada",
+    "C",
+    "C#",
+    "C++",
+    "Clojure",
+    "Common Lisp",
+    "Crystal",
+    "D",
+    "Dart",
+    "Elixir",
+    "Erlang",
+    "F#",
+    "Fortran",
+    "Go",
+    "Haskell",
+    "Java",
+    "JavaScript",
+    "Julia",
+    "Kotlin",
+    "Lua",
+    "Mojo",
+    "Nim",
+    "OCaml",
+    "Perl",
+    "PHP",
+    "Python",
+    "R",
+    "Racket",
+    "Ruby",
+    "Rust",
+    "Scala",
+    "Scheme",
+    "Standard ML",
+    "Swift",
+    "TypeScript",
+    "Zig",
+]
 Name = Annotated[str, Meta(pattern="^[a-z0-9]+(-[a-z0-9]+)*$")]
 Address = Annotated[str, Meta(extra_json_schema={"format": "uri"})]
 Some = Annotated[tuple[str, ...], Meta(min_length=1)]
@@ -49,9 +92,11 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
     """One way of calling an implementation.
 
     Attributes:
+        about: The call, in a few words.
         adapter: File in the same folder and, for Python, the object in it, ``adapter.py:Load``; once loaded,
             below ``implementations/``.
-        about: The call, in a few words.
+        program: Command line of what was built from the source, in place of an adapter; it speaks the worker
+            protocol. {source}, {around}, {built} and {revision} stand for what they do in build commands.
         name: Behind the colon of the selector; none for the default.
         kind: Where it is another than that of the implementation.
         areas: Areas of the corpus that it claims to judge; all by default.
@@ -60,8 +105,9 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
             for what the version of the implementation does not have yet.
     """
 
-    adapter: Annotated[str, Meta(pattern=r"^[a-z0-9_]+\.(py:[A-Za-z_]+|mjs)$")]
     about: str
+    adapter: Annotated[str, Meta(pattern=r"^[a-z0-9_]+\.(py:[A-Za-z_]+|mjs)$")] = ""
+    program: Some = ()
     name: Name = ""
     kind: Kind | UnsetType = UNSET
     areas: Some = ()
@@ -87,8 +133,55 @@ class Install(Struct, frozen=True, forbid_unknown_fields=True):
     oldest: Annotated[str, Meta(pattern=r"^[0-9]+(\.[0-9]+)*$")] = ""
 
 
+Manager = Literal["cargo", "go", "maven", "npm"]
+Command = Annotated[tuple[Filled, ...], Meta(min_length=1)]
+
+
+class Source(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """Where the source of an implementation comes from, and how it is built.
+
+    Attributes:
+        kind: git: a repository. pip: a source distribution. Others: the folder of the descriptor is a project
+            of that manager, which gets the package as a dependency.
+        address: Of the repository, https or file; otherwise the name of the package (of maven: group and
+            artifact with a colon between).
+        revision: Full commit of a repository, 40 hexadecimal digits; otherwise the version of the package.
+        toolchain: Programs that are needed to build and run it.
+        dependencies: Who fetches what the build needs besides: named by its manifest in the folder of the
+            descriptor, or in the source.
+        build: Command lines, run in turn without a shell and without network. {source} stands for the folder
+            of the source, {around} for the copy of the descriptor's folder, {built} for an empty folder and
+            {revision} for the revision. None for what is built by hand, and never by this project.
+    """
+
+    kind: Literal["git", "pip", "cargo", "go", "maven", "npm"]
+    address: Annotated[str, Meta(pattern=r"^[A-Za-z0-9@][A-Za-z0-9@:/._~%+-]*$")]
+    revision: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+!-]*$")]
+    toolchain: Some = ()
+    dependencies: Manager | UnsetType = UNSET
+    build: Annotated[tuple[Command, ...], Meta(min_length=1)] = ()
+
+    def fault(self) -> str:
+        """Say what is wrong with address or revision, nothing when they can be fetched."""
+        if self.kind != "git":
+            return ""
+        if not self.address.startswith(("https://", "file://")):
+            return (
+                "source.address: a repository is named by https:// or file://; for others fetch it yourself"
+            )
+        return "" if is_commit(self.revision) else f"source.revision: {FULL_COMMIT}"
+
+
+FULL_COMMIT = "give the full commit, 40 hexadecimal digits; branches and tags move"
+
+
+def is_commit(text: str) -> bool:
+    """Tell whether this names one commit of git for good."""
+    return re.fullmatch("[0-9a-f]{40}", text) is not None
+
+
 class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """``implementation.toml``: who makes an implementation, how it is installed and called, what it claims.
+    """``implementation.toml``: who makes an implementation, how it is installed or built, what it claims.
 
     Attributes:
         name: What --impl calls it.
@@ -99,7 +192,9 @@ class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         independent: False when the official library does the parsing inside.
         homepage: Where it is described.
         issues: Where its issues are.
-        install: Left out for what is part of this project.
+        install: How packages are installed that adapters call.
+        source: Where the source comes from that programs are built from. Neither for what is part of this
+            project.
         limit_address_space: False where the library reserves far more memory than it uses.
         entry: Ways of calling it, the default first.
         note: What a user should know.
@@ -114,6 +209,7 @@ class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     issues: Address
     entries: Annotated[tuple[Entry, ...], Meta(min_length=1)] = field(name="entry")
     install: Install | UnsetType = UNSET
+    source: Source | UnsetType = UNSET
     limit_address_space: bool = True
     note: str = ""
 
@@ -124,7 +220,7 @@ class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def manager(self) -> str:
-        """``pip`` or ``npm``; empty for what is part of this project."""
+        """``pip`` or ``npm``; empty where nothing is installed."""
         return self.install.manager if self.install else ""
 
     @property
@@ -149,10 +245,15 @@ class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """Return the kind of an entry: its own, or that of the implementation."""
         return entry.kind or self.kind
 
-    def expected_failures(self, entry: Entry) -> Path:
-        """Return where this project keeps the baseline of an entry, which is not there for each."""
-        name = f"_{entry.name.replace('-', '_')}" if entry.name else ""
-        return HERE / self.name.replace("-", "_") / f"expected_failures{name}.toml"
+    def by_hand(self, entry: Entry) -> bool:
+        """Tell whether an entry has no adapter and is never built by this project: the user brings it."""
+        return not entry.adapter and not entry.program
+
+    def taken(self, entry: Entry) -> str:
+        """Return the version or revision of an entry that is taken when none is asked for."""
+        if entry.adapter or not self.source:
+            return entry.version or self.version
+        return self.source.revision
 
     def fits(self, version: str) -> bool:
         """Say whether the adapters fit a version; what cannot be put in order is not known to be too old."""
@@ -167,29 +268,100 @@ class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         return [text.replace("{version}", version) for text in needed]
 
 
-def load(path: Path) -> Descriptor:
-    """Load one descriptor. Raises DescriptorError."""
-    where = f"{path.parent.name}/{path.name}"
+class Known(Descriptor, frozen=True, kw_only=True):
+    """A descriptor and the folder that it lies in; ``outside`` where that is none of this project."""
+
+    folder: Path
+    outside: bool
+
+    def expected_failures(self, entry: Entry) -> Path:
+        """Return where the baseline of an entry is kept, which is not there for each."""
+        name = f"_{entry.name.replace('-', '_')}" if entry.name else ""
+        return self.folder / f"expected_failures{name}.toml"
+
+
+def load(path: Path, *, outside: bool = False) -> Known:
+    """Load one descriptor. Raises DescriptorError.
+
+    Args:
+        path: the document.
+        outside: True for one that is no part of this project; its adapters have their whole path.
+    """
+    where = visible(str(path)) if outside else f"{path.parent.name}/{path.name}"
     try:
         found = typed(tomllib.loads(path.read_text(encoding="utf-8")), Descriptor)
     except (OSError, ValueError, RecursionError) as err:
         raise DescriptorError(f"{where}: {err}") from err
     if not found.fits(found.version):
         raise DescriptorError(f"{where}: install.version is older than install.oldest")
-    entries = (replace(entry, adapter=f"{path.parent.name}/{entry.adapter}") for entry in found.entries)
-    return replace(found, entries=tuple(entries))
+    if fault := _fault(found):
+        raise DescriptorError(f"{where}: {fault}")
+    folder = path.parent.absolute()
+    place = str(folder) if outside else folder.name
+    entries = (replace(e, adapter=e.adapter and f"{place}/{e.adapter}") for e in found.entries)
+    values = asdict(replace(found, entries=tuple(entries)))
+    return Known(**values, folder=folder, outside=outside)
 
 
-def described(selector: str) -> tuple[Descriptor, Entry] | None:
+def _fault(found: Descriptor) -> str:
+    """Say which parts of a descriptor do not go together, nothing when all do."""
+    source = found.source or None
+    if source and (fault := source.fault()):
+        return fault
+    for number, entry in enumerate(found.entries):
+        if entry.adapter and entry.program:
+            return f"entry[{number}]: adapter and program exclude each other"
+        if entry.program and not (source and source.build):
+            return f"entry[{number}].program: is built from source; give source.build"
+        if found.by_hand(entry) and (source is None or source.build):
+            return f"entry[{number}]: give an adapter, or a program that source.build makes"
+    if source and source.build and not any(entry.program for entry in found.entries):
+        return "source.build: no entry has a program"
+    return ""
+
+
+NAMED = re.compile(r"(?P<name>[^:=@]+)(:(?P<entry>[^=@]+))?")
+"""The beginning of a selector of what is known."""
+
+
+def described(selector: str) -> tuple[Known, Entry] | None:
     """Return what a selector names, whatever its version; None for what is none of ours."""
-    name, _, entry_name = selector.partition("==")[0].partition(":")
-    found = descriptors().get(name)
-    entry = found.entry(entry_name) if found else None
+    match = NAMED.match(selector)
+    found = descriptors().get(match["name"]) if match else None
+    entry = found.entry(match["entry"] or "") if match and found else None
     return (found, entry) if found and entry else None
 
 
 @cache
-def descriptors() -> Mapping[str, Descriptor]:
+def descriptors() -> Mapping[str, Known]:
     """Return all descriptors of this project by name. Raises DescriptorError."""
     found = [load(path) for path in sorted(HERE.glob(f"*/{DOCUMENT}"))]
     return MappingProxyType({d.name: d for d in found})
+
+
+def outside_descriptors() -> dict[str, Known]:
+    """Return the descriptors in the folders of ``STC_IMPLEMENTATIONS``, by name. Raises DescriptorError.
+
+    One of them may say how something is built that is built by hand for this project; no other name of this
+    project can be taken.
+    """
+    out: dict[str, Known] = {}
+    for text in filter(None, os.environ.get(OUTSIDE, "").split(os.pathsep)):
+        folder = Path(text)
+        if not folder.is_dir():
+            raise DescriptorError(f"{OUTSIDE}: there is no folder {visible(text)}")
+        for path in sorted(folder.glob(f"*/{DOCUMENT}")):
+            found = load(path, outside=True)
+            ours = descriptors().get(found.name)
+            if found.name in out or (ours and not all(map(ours.by_hand, ours.entries))):
+                raise DescriptorError(f"{visible(str(path))}: the name {found.name} is taken already")
+            out[found.name] = found
+    return out
+
+
+def known(name: str) -> Known | None:
+    """Return the descriptor of a name, your own before one of this project. Raises DescriptorError."""
+    ours = descriptors().get(name)
+    if ours is not None and not all(map(ours.by_hand, ours.entries)):
+        return ours  # whatever is wrong with others
+    return outside_descriptors().get(name) or ours

@@ -20,18 +20,30 @@ from pathlib import Path
 from filelock import FileLock
 from platformdirs import user_cache_path
 from rich.console import Console
+from rich.markup import escape
 
+from ..worker import copies
 from ..worker.variables import installer_variables
-from .descriptor import Descriptor, Entry
+from .commands import InstallError
+from .descriptor import Entry, Known
+from .source import Build, build_of
+
+__all__ = [
+    "MARKER",
+    "Environment",
+    "InstallError",
+    "NoSuchVersionError",
+    "cache_folder",
+    "environment",
+    "make",
+    "prepare",
+    "remove",
+]
 
 MARKER = "complete.json"
 _NO_PACKAGE = re.compile(
     r"No matching distribution found for (\S+)|E404|ETARGET|No matching version found for (\S+)"
 )
-
-
-class InstallError(Exception):
-    """An environment cannot be made; the text says why and what to do."""
 
 
 class NoSuchVersionError(InstallError):
@@ -53,12 +65,14 @@ class Environment:
         version: its version.
         requires: what is installed in it.
         folder: where it lies, or will.
+        build: how it is built from source, None where packages are installed.
     """
 
-    descriptor: Descriptor
+    descriptor: Known
     version: str
     requires: tuple[str, ...]
     folder: Path
+    build: Build | None = None
 
     @property
     def ready(self) -> bool:
@@ -75,11 +89,15 @@ class Environment:
         return self.folder / "bin" / "python"
 
 
-def environment(descriptor: Descriptor, entry: Entry, version: str = "") -> Environment:
+def environment(descriptor: Known, entry: Entry, version: str = "") -> Environment:
     """Return the environment for a version (by default the one of entry or descriptor), made or not.
 
-    Entries without requirements of their own share one.
+    Entries without requirements of their own share one. That of an entry without adapter is built from
+    source; OSError where its folder cannot be read.
     """
+    if not entry.adapter:
+        build = build_of(descriptor, entry, cache_folder(), version)
+        return Environment(descriptor, build.revision, build.needs, build.folder, build)
     version = version or entry.version or descriptor.version
     name = f"{descriptor.name}-{version}" + (f"-{entry.name}" if entry.requires else "")
     if descriptor.manager == "pip":
@@ -88,7 +106,13 @@ def environment(descriptor: Descriptor, entry: Entry, version: str = "") -> Envi
     return Environment(descriptor, version, requires, cache_folder() / name)
 
 
-def make(env: Environment, say: Callable[[str], None] = lambda _: None) -> None:
+def make(
+    env: Environment,
+    say: Callable[[str], None] = lambda _: None,
+    *,
+    checkout: Path | None = None,
+    network: bool = False,
+) -> None:
     """Make the environment if it is not complete; see that nobody else can. Raises InstallError.
 
     What lies in it is run, so the folder of all environments is the user's alone.
@@ -96,14 +120,22 @@ def make(env: Environment, say: Callable[[str], None] = lambda _: None) -> None:
     Args:
         env: what to make.
         say: is told, a line each, what the installer prints.
+        checkout: the source of a build, where it is there already.
+        network: True for a build that may use the network.
     """
     try:
         _keep_private(env.folder.parent)
         if env.ready:
             return
+        if env.build is not None:
+            env.build.check(checkout, network=network)
         with FileLock(f"{env.folder}.lock"):
-            if not env.ready:
+            if env.ready:
+                return
+            if env.build is None:
                 _install_or_leave_nothing(env, say)
+            else:
+                _build_or_leave_nothing(env, env.build, say, checkout, network=network)
     except OSError as err:
         raise InstallError(f"{env.folder}: {err.strerror or err}; set STC_CACHE to another folder") from err
 
@@ -127,7 +159,7 @@ def _keep_private(folder: Path) -> None:
 def remove(env: Environment) -> bool:
     """Remove the environment. Returns False when there was none."""
     there = env.folder.exists()
-    shutil.rmtree(env.folder, ignore_errors=True)
+    copies.remove(env.folder)
     Path(f"{env.folder}.lock").unlink(missing_ok=True)
     return there
 
@@ -143,6 +175,19 @@ def _install_or_leave_nothing(env: Environment, say: Callable[[str], None]) -> N
     except NoSuchVersionError:
         if fresh:
             shutil.rmtree(env.folder, ignore_errors=True)
+        raise
+
+
+def _build_or_leave_nothing(
+    env: Environment, build: Build, say: Callable[[str], None], checkout: Path | None, *, network: bool
+) -> None:
+    """Build; a build that fails or is interrupted leaves no folder, one that was killed is begun anew."""
+    copies.remove(env.folder)
+    try:
+        build.make(say, checkout, network=network)
+        _mark(env)
+    except BaseException:
+        copies.remove(env.folder)
         raise
 
 
@@ -167,6 +212,11 @@ def _install(env: Environment, say: Callable[[str], None]) -> None:
         command = [sys.executable, "-m", "pip", "--python", str(env.python), "install", "--no-input"]
         command += ["--disable-pip-version-check", "--progress-bar", "off"]
     _run([*command, *env.requires], env, say)
+    _mark(env)
+
+
+def _mark(env: Environment) -> None:
+    """Say that the environment is complete."""
     text = json.dumps({"requires": env.requires, "version": env.version})
     with tempfile.NamedTemporaryFile("w", dir=env.folder, delete=False, encoding="utf-8") as file:
         file.write(text)
@@ -209,21 +259,28 @@ def _last(lines: list[str]) -> str:
     ]
 
 
-def prepare(env: Environment | None) -> None:
+def prepare(env: Environment | None, *, checkout: Path | None = None, network: bool = False) -> None:
     """Make an environment that is not complete and show what the installer is at; None needs nothing.
 
-    Of one that is complete it is seen that it is the user's. Raises InstallError.
+    Of one that is complete it is seen that it is the user's. Raises InstallError. Checkout and network are
+    those of ``make``.
     """
     if env is None:
         return
     if env.ready:
         make(env)
         return
+    if env.build is not None:
+        env.build.check(checkout, network=network)
     console = Console(stderr=True)
-    title = f"installing {env.descriptor.name} {env.version}"
+    title = f"{'installing' if env.build is None else 'building'} {env.descriptor.name} {env.version}"
     if not console.is_terminal:
-        console.print(f"{title} into {env.folder}", highlight=False, soft_wrap=True)
-        make(env)
+        console.print(f"{title} into {env.folder}", highlight=False, markup=False, soft_wrap=True)
+        make(env, checkout=checkout, network=network)
         return
     with console.status(title) as status:
-        make(env, lambda line: status.update(f"{title}: {line[:100]}"))
+
+        def say(line: str) -> None:
+            status.update(escape(f"{title}: {line[:100]}"))
+
+        make(env, say, checkout=checkout, network=network)

@@ -1,12 +1,15 @@
-"""Selectors of ``--impl``: a built-in, a Python adapter, a program that speaks the protocol, an exit status.
+"""Selectors of ``--impl``: a name that is known, an adapter, a program, an exit status, a container image.
 
 =========================  ==========================================================================
 ``reference``              an implementation that this project knows; ``stc impl list`` shows them
 ``mlx:entry``              another way of calling it
 ``mlx==0.31.1``            a version of it, in an environment of its own
+``mylib@3f2a…``            a commit of it, built from source; ``mylib@local``: built from a checkout of yours
+``mylib@3f2a…=cmd:./prog`` a program that you bring as that implementation; the commit may be left out
 ``py:package.module:obj``  a Python adapter; a path to a ``.py`` file works in place of the module
 ``cmd:program args``       any program that speaks the worker protocol over standard input and output
 ``exit:program {path}``    any program that exits 0 to accept and 1 to refuse; verdicts only
+``oci:image args``         a container image whose program speaks the worker protocol
 =========================  ==========================================================================
 """
 
@@ -18,7 +21,7 @@ import re
 import shlex
 import shutil
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal
@@ -26,8 +29,22 @@ from typing import Literal
 from safetensors_corpus import sharing
 from safetensors_corpus.cli.common import did_you_mean
 
-from .descriptor import HERE, Descriptor, Entry, descriptors
+from ..worker import container
+from .commands import missing
+from .descriptor import (
+    FULL_COMMIT,
+    HERE,
+    NAMED,
+    DescriptorError,
+    Entry,
+    Known,
+    descriptors,
+    is_commit,
+    known,
+    outside_descriptors,
+)
 from .environment import Environment, environment
+from .source import LOCAL
 
 MAX_SLUG = 80
 _HOSTS = Path(__file__).parents[1] / "host"
@@ -43,22 +60,30 @@ class Target:
 
     Attributes:
         selector: the text given to ``--impl``.
-        kind: how the worker is driven: ``host`` (our Python host), ``node`` (our JavaScript host), ``cmd``
-            or ``exit``.
-        argv: command line; for ``exit`` with ``{path}`` in it.
+        kind: how the worker is driven: ``host`` (our Python host), ``node`` (our JavaScript host), ``cmd``,
+            ``exit`` or ``oci``.
+        argv: command line; for ``exit`` with ``{path}`` in it, for ``oci`` the image and what follows it.
         hint: what to do when it does not start.
         descriptor: what is known about the implementation, None for one given by the user.
         entry: the way of calling it.
         environment: the environment of its own that it runs in, None for the current interpreter.
+        revision: what it was built of, as far as the selector or the descriptor says; stands in for the
+            version of a program that tells none.
     """
 
     selector: str
-    kind: Literal["host", "node", "cmd", "exit"]
+    kind: Literal["host", "node", "cmd", "exit", "oci"]
     argv: tuple[str, ...]
     hint: str = ""
-    descriptor: Descriptor | None = None
+    descriptor: Known | None = None
     entry: Entry | None = None
     environment: Environment | None = None
+    revision: str = ""
+
+    @property
+    def brought(self) -> bool:
+        """True for a program that the user brings."""
+        return runs_program(self.selector)
 
     def command(self, memory_bytes: int) -> list[str]:
         """Return the command line with what our hosts are told: the memory that they allow, 0 for any."""
@@ -94,26 +119,52 @@ def resolve(selector: str, *, however_old: bool = False) -> Target:
         selector: what ``--impl`` names.
         however_old: True for a target that is not to be run, so that no adapter has to fit its version.
     """
+    name, program = _parts(selector)
+    if not program:
+        return _known(selector, however_old=however_old)
+    target = _program(program)
+    if not name:
+        return target
+    _, match, descriptor, entry = _named(selector, name)
+    revision = match["revision"] or ""
+    return replace(target, selector=selector, descriptor=descriptor, entry=entry, revision=revision)
+
+
+def _program(selector: str) -> Target:
+    """Resolve a selector that says itself what is run. Raises SelectorError."""
     scheme, _, rest = selector.partition(":")
     if scheme == "py" and rest:
         return _adapter(selector, rest)
+    if scheme == "oci":
+        return Target(selector, "oci", _image(selector, rest))
+    argv = _command(selector, rest)
     if scheme == "cmd":
-        return Target(selector, "cmd", _command(selector, rest))
-    if scheme == "exit":
-        argv = _command(selector, rest)
-        if not any("{path}" in part for part in argv):
-            raise SelectorError(f"--impl {selector!r}: say where the file goes, e.g. exit:{rest} {{path}}")
-        return Target(selector, "exit", argv)
-    return _known(selector, however_old=however_old)
+        return Target(selector, "cmd", argv)
+    if not any("{path}" in part for part in argv):
+        raise SelectorError(f"--impl {selector!r}: say where the file goes, e.g. exit:{rest} {{path}}")
+    return Target(selector, "exit", argv)
 
 
-PROGRAMS = ("py", "cmd", "exit")
+PROGRAMS = ("py", "cmd", "exit", "oci")
 """Schemes of selectors that say themselves what is run."""
 
 
+def _parts(selector: str) -> tuple[str, str]:
+    """Return the known name and the program of a selector, each empty where it has none."""
+    name, mark, program = selector.partition("=")
+    if mark and NAMED.match(name) and not _says_program(selector) and _says_program(program):
+        return name, program
+    return ("", selector) if _says_program(selector) else (selector, "")
+
+
+def _says_program(text: str) -> bool:
+    scheme, _, rest = text.partition(":")
+    return scheme in PROGRAMS and (bool(rest) or scheme != "py")
+
+
 def runs_program(selector: str) -> bool:
-    """True for a selector that says itself what is run, in place of the name of a known implementation."""
-    return selector.partition(":")[0] in PROGRAMS
+    """True for a selector that says what is run, in place of a known implementation or as one."""
+    return bool(_parts(selector)[1]) or selector.partition(":")[0] in PROGRAMS
 
 
 def resolve_named(selector: str) -> Target:
@@ -127,8 +178,16 @@ def resolve_named(selector: str) -> Target:
             "a document may name known implementations only; to run this program, give --impl"
         )
     target = resolve(selector)
+    if target.descriptor is not None and target.descriptor.outside:
+        raise SelectorError(
+            "a document may name implementations of this project only; to run one of your own, give --impl"
+        )
     # The version in the descriptor is our choice; another one could be the release that was hijacked.
-    if "==" in selector and target.environment is not None and not target.environment.ready:
+    if (
+        ("==" in selector or "@" in selector)
+        and target.environment is not None
+        and not target.environment.ready
+    ):
         raise SelectorError(
             "a document may not choose what is installed; to install this version, give --impl"
         )
@@ -148,32 +207,52 @@ def _adapter(selector: str, spec: str) -> Target:
     return Target(selector, "host", host_argv(spec))
 
 
-_NAME = re.compile(r"(?P<name>[^:=]+)(:(?P<entry>[^=]+))?(==(?P<version>[A-Za-z0-9._+!-]+))?")
+_NAME = re.compile(
+    NAMED.pattern + r"(==(?P<version>[A-Za-z0-9._+!-]+)|@(?P<revision>[A-Za-z0-9][A-Za-z0-9._+!-]*))?"
+)
 
 
-def _known(selector: str, *, however_old: bool) -> Target:
-    """Resolve the name of an implementation that this project knows, with entry and version."""
-    match = _NAME.fullmatch(selector)
-    name = match["name"] if match else selector
-    descriptor = descriptors().get(name)
+def _named(selector: str, name: str) -> tuple[str, re.Match[str], Known, Entry]:
+    """Return what is known of a name with entry, version or revision. Raises SelectorError.
+
+    Args:
+        selector: the whole selector, for the error.
+        name: the part of it that names.
+    """
+    match = _NAME.fullmatch(name)
+    called = match["name"] if match else name
+    try:
+        descriptor = known(called)
+        names = [*descriptors(), *(() if descriptor else outside_descriptors())]
+    except DescriptorError as err:
+        raise SelectorError(str(err)) from err
     if match is None or descriptor is None:
-        near = difflib.get_close_matches(name, descriptors(), n=1)
-        guess = f"did you mean {near[0]}?" if near else f"known: {', '.join(descriptors())};"
-        if name.endswith((".py", ".mjs")):  # a file without the scheme in front
-            guess = (
-                f"did you mean py:{selector}?" if name.endswith(".py") else f"did you mean cmd:node {name}?"
-            )
+        near = difflib.get_close_matches(called, names, n=1)
+        guess = f"did you mean {near[0]}?" if near else f"known: {', '.join(names)};"
+        if called.endswith((".py", ".mjs")):  # a file without the scheme in front
+            scheme = "py:" if called.endswith(".py") else "cmd:node "
+            guess = f"did you mean {scheme}{selector}?"
         raise SelectorError(
             f"unknown implementation {selector!r}; {guess} stc impl list shows all; "
-            "others are given as py:module:object, cmd:program or exit:program {path}"
+            "others are given as py:module:object, cmd:program, exit:program {path} or oci:image"
         )
     entry = descriptor.entry(match["entry"] or "")
     if entry is None:
-        names = ", ".join(map(descriptor.selector, descriptor.entries))
-        hint = did_you_mean(f"{name}:{match['entry']}", map(descriptor.selector, descriptor.entries))
+        entries = [descriptor.selector(one) for one in descriptor.entries]
+        hint = did_you_mean(f"{called}:{match['entry']}", entries)
         raise SelectorError(
-            f"--impl {selector!r}: {name} has no entry {match['entry']!r}, only {names}{hint}"
+            f"--impl {selector!r}: {called} has no entry {match['entry']!r}, only {', '.join(entries)}{hint}"
         )
+    return called, match, descriptor, entry
+
+
+def _known(selector: str, *, however_old: bool) -> Target:
+    """Resolve the name of an implementation that is known, with entry, version and revision."""
+    name, match, descriptor, entry = _named(selector, selector)
+    if not entry.adapter:
+        return _built(selector, match, descriptor, entry)
+    if match["revision"]:
+        raise SelectorError(f"--impl {selector!r}: {descriptor.selector(entry)} is not built from source")
     if match["version"] and not descriptor.manager:
         raise SelectorError(f"--impl {selector!r}: {name} has no versions to choose from")
     if match["version"] and not however_old and not descriptor.fits(match["version"]):
@@ -193,13 +272,32 @@ def _known(selector: str, *, however_old: bool) -> Target:
     if entry.adapter.endswith(".mjs"):
         folder = str(env.folder) if env else sys.prefix
         argv = ("node", str(_HOSTS / "node_host.mjs"), spec, folder)
-        return Target(selector, "node", argv, hint, descriptor, entry, env)
+        return Target(selector, "node", argv, hint, descriptor, entry, env, env.version if env else "")
     python = str(env.python) if env else sys.executable
     hint = hint if descriptor.manager else ""
-    return Target(selector, "host", host_argv(spec, python), hint, descriptor, entry, env)
+    installed = env.version if env else ""
+    return Target(selector, "host", host_argv(spec, python), hint, descriptor, entry, env, installed)
 
 
-def installed_here(descriptor: Descriptor) -> bool:
+def _built(selector: str, match: re.Match[str], descriptor: Known, entry: Entry) -> Target:
+    """Resolve what is built from source."""
+    source = descriptor.source
+    assert source
+    if match["version"]:
+        raise SelectorError(f"--impl {selector!r}: it is built from source; name a revision with @")
+    revision = match["revision"] or source.revision
+    if source.kind == "git" and revision != LOCAL and not is_commit(revision):
+        raise SelectorError(f"--impl {selector!r}: {FULL_COMMIT}, or @{LOCAL} for a checkout of yours")
+    try:
+        env = environment(descriptor, entry, revision)
+    except OSError as err:
+        raise SelectorError(f"--impl {selector!r}: {err}") from err
+    assert env.build
+    argv = env.build.filled(entry.program)
+    return Target(selector, "cmd", argv, f"it was built in {env.folder}", descriptor, entry, env, revision)
+
+
+def installed_here(descriptor: Known) -> bool:
     """True when the current interpreter has the package, so that it is the one to be tested."""
     if descriptor.manager != "pip":
         return False
@@ -213,6 +311,19 @@ def installed_here(descriptor: Descriptor) -> bool:
 def host_argv(spec: str, python: str = sys.executable) -> tuple[str, ...]:
     """Command line of the Python host for an adapter; the memory allowance is added by the worker."""
     return (python, "-u", str(_HOSTS / "python_host.py"), spec)
+
+
+def _image(selector: str, text: str) -> tuple[str, ...]:
+    """Return the words of an image and what follows it. Raises SelectorError where no image can be run."""
+    try:
+        words = tuple(shlex.split(text))
+    except ValueError as err:
+        raise SelectorError(f"--impl {selector!r}: {err}") from err
+    if not words or words[0].startswith("-"):
+        raise SelectorError(f"--impl {selector!r}: names no image")
+    if not container.engine():
+        raise SelectorError(f"--impl {selector!r}: {missing(container.ENGINES)}; one of them is enough")
+    return words
 
 
 def _command(selector: str, text: str) -> tuple[str, ...]:

@@ -138,8 +138,8 @@ def baseline_path(target: Target, given: Path | None) -> Path:
     if target.descriptor is not None and target.entry is not None:
         ours = target.descriptor.expected_failures(target.entry)
         env = target.environment
-        described = target.entry.version or target.descriptor.version
-        if ours.is_file() and (env is None or env.version == described):
+        described = target.descriptor.taken(target.entry)
+        if ours.is_file() and not target.brought and (env is None or env.version == described):
             return ours
     return Path(f"{target.slug}.baseline.toml")
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Self
 
 import psutil
 
+from .container import READING, ContainerChild
 from .process import Child
 from .variables import checked_names, child_variables
 
@@ -64,8 +65,13 @@ class Sandbox:
     shown: tuple[Path, ...] = ()
 
     def around(self, argv: Sequence[str], target: Target, variables: Mapping[str, str]) -> list[str]:
-        """Return the command line that runs ``argv`` inside. Raises SandboxError."""
-        here, own_home = Path.cwd(), _homes()[0]
+        """Return the command line that runs ``argv`` of a target inside. Raises SandboxError."""
+        here = Path.cwd()
+        return self.inside(argv, self._shown(argv, target, variables, here), here)
+
+    def inside(self, argv: Sequence[str], shown: Iterable[Path], here: Path) -> list[str]:
+        """Return the command line that runs ``argv`` in the folder ``here``, where ``shown`` can be read."""
+        own_home = _homes()[0]
         out = ["bwrap", "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts"]
         out += ["--unshare-cgroup-try", *([] if self.net else ["--unshare-net"])]
         out += ["--die-with-parent", "--cap-drop", "ALL", "--hostname", "sandbox"]
@@ -78,7 +84,7 @@ class Sandbox:
         for own in dict.fromkeys(("/tmp", "/var/tmp", "/dev/shm", str(own_home))):  # noqa: S108 - inside
             out += ["--size", str(OWN_SPACE), "--tmpfs", own]
         out += ["--dir", str(here)]
-        for path in _outermost(self._shown(argv, target, variables, here)):
+        for path in _outermost(shown):
             out += ["--ro-bind", str(path), str(path)]
         out += ["--bind", str(self.folder), str(self.folder), "--remount-ro", "/", "--chdir", str(here)]
         out += ["--setenv", "HOME", str(own_home), "--setenv", "TMPDIR", "/tmp"]  # noqa: S108 - inside
@@ -90,7 +96,7 @@ class Sandbox:
         """Yield what is shown beside the system: the program, its libraries, its folder and the inputs."""
         for path in self.shown:
             yield from _both(path)
-        if target.descriptor is None:
+        if target.brought:
             if too_wide(here):
                 raise SandboxError(
                     f"--sandbox shows a program the folder it is started in, and {here} holds your home "
@@ -109,7 +115,7 @@ class Sandbox:
         for folder in folders:
             if folder.exists() and not too_wide(folder):
                 yield from _both(folder)
-        yield from _named(argv)
+        yield from named_by(argv)
 
 
 class SandboxedChild(Child):
@@ -152,7 +158,15 @@ def begin() -> Path:
     known = run_folder()
     if known is not None:
         return known
-    _try_out()
+    try_out()
+    return own_folder()
+
+
+def own_folder() -> Path:
+    """Make the folder of the run, or take the one that there is; return it."""
+    known = run_folder()
+    if known is not None:
+        return known
     folder = Path(tempfile.mkdtemp(prefix="safetensors-sandbox-")).resolve()
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     tempfile.tempdir = os.environ["TMPDIR"] = os.environ[FOLDER] = str(folder)
@@ -165,7 +179,7 @@ def run_folder() -> Path | None:
     return Path(named) if named and Path(named).is_dir() else None
 
 
-def _try_out() -> None:
+def try_out() -> None:
     """See whether a sandbox can be made at all. Raises SandboxError."""
     if shutil.which("bwrap") is None:
         raise SandboxError(
@@ -207,7 +221,7 @@ def _both(path: Path) -> Iterable[Path]:
     return (path.absolute(), path.resolve())
 
 
-def _named(argv: Sequence[str]) -> Iterator[Path]:
+def named_by(argv: Sequence[str]) -> Iterator[Path]:
     """Yield what a command line names: its program, also behind ``env NAME=VALUE``, and files."""
     words = list(argv)
     programs = words[:1]
@@ -234,10 +248,12 @@ class Confinement:
     Attributes:
         env: names of variables that it gets beside those that every program gets.
         sandbox: the sandbox around it, None for none.
+        shown: files and folders that programs are asked about, beside those that are made for them.
     """
 
     env: tuple[str, ...] = ()
     sandbox: Sandbox | None = None
+    shown: tuple[Path, ...] = ()
 
     @classmethod
     def of(cls, env: Sequence[str], *, sandbox: bool, net: bool) -> Self:
@@ -252,18 +268,28 @@ class Confinement:
 
     def showing(self, *paths: Path) -> Self:
         """Return the same with files and folders that programs are asked about."""
+        shown = replace(self, shown=(*self.shown, *paths))
         if self.sandbox is None:
-            return self
-        return replace(self, sandbox=replace(self.sandbox, shown=(*self.sandbox.shown, *paths)))
+            return shown
+        return replace(shown, sandbox=replace(self.sandbox, shown=(*self.sandbox.shown, *paths)))
 
-    def reachable(self, steps: Iterable[str]) -> tuple[str, ...]:
-        """Return the steps that can be asked: a sandbox without network reaches no server of the harness."""
+    def reachable(self, steps: Iterable[str], target: Target | None = None) -> tuple[str, ...]:
+        """Return the steps that can be asked of a target.
+
+        A sandbox without network reaches no server of the harness, and a container writes nothing besides.
+        """
+        if target is not None and target.kind == "oci":
+            return tuple(step for step in steps if step in READING)
         alone = self.sandbox is not None and not self.sandbox.net
         return tuple(step for step in steps if step != "remote" or not alone)
 
     def start(self, argv: Sequence[str], target: Target, memory_bytes: int) -> Child:
         """Start a process of a tested program. Raises OSError."""
         variables = child_variables(self.env)
+        if target.kind == "oci":
+            if self.sandbox is not None:
+                raise SandboxError("a container is a sandbox already: leave out --sandbox")
+            return ContainerChild(argv, memory_bytes, variables, (own_folder(), *self.shown), self.env)
         if self.sandbox is None:
             return Child(argv, memory_bytes, variables)
         return SandboxedChild(self.sandbox.around(argv, target, variables), memory_bytes, variables)

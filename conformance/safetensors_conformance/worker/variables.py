@@ -29,18 +29,22 @@ FOR_TESTED = (
     *("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "JAX_PLATFORMS"),
 )
 """Names, and patterns of names, that a tested program gets where they are set."""
-FOR_INSTALLERS = (
+FOR_BUILDS = (
     *FOR_TESTED,
-    # Which index is asked, and through what. An address may hold the password of a private index.
-    *("PIP_*", "NPM_CONFIG_*", "npm_config_*", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"),
-    *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
-    *("http_proxy", "https_proxy", "all_proxy", "no_proxy"),
-    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"),
-    # How a package that comes as source is built.
     *("CC", "CXX", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "PKG_CONFIG_PATH", "RUSTUP_TOOLCHAIN"),
     "MACOSX_DEPLOYMENT_TARGET",
 )
-"""As above, for pip and npm: a package that is built runs code of its own."""
+"""As above, for the build of a source: nothing of how it was fetched."""
+FOR_INSTALLERS = (
+    *FOR_BUILDS,
+    # Which index is asked, and through what. An address may hold the password of a private index.
+    *("PIP_*", "NPM_CONFIG_*", "npm_config_*", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "GOPROXY", "GOSUMDB"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
+    *("http_proxy", "https_proxy", "all_proxy", "no_proxy"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO"),
+    "NODE_EXTRA_CA_CERTS",
+)
+"""As above, for what fetches and installs (pip, npm, git): a package that is built runs code of its own."""
 
 
 def child_variables(named: Iterable[str] = (), own: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -66,8 +70,13 @@ def checked_names(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def installer_variables() -> dict[str, str]:
-    """Return the variables that pip and npm get when they install what is to be tested."""
+    """Return the variables that pip, npm and git get when they install or fetch what is to be tested."""
     return _chosen(FOR_INSTALLERS)
+
+
+def build_variables() -> dict[str, str]:
+    """Return the variables that the build of a fetched source gets."""
+    return _chosen(FOR_BUILDS)
 
 
 def _chosen(patterns: Iterable[str]) -> dict[str, str]:

@@ -10,7 +10,7 @@ import pytest
 from safetensors_conformance.implementations.descriptor import descriptors
 from safetensors_conformance.implementations.selectors import SelectorError, resolve
 
-NAMES = [f"{d.name}:{e.name}".rstrip(":") for d in descriptors().values() for e in d.entries]
+NAMES = [f"{d.name}:{e.name}".rstrip(":") for d in descriptors().values() for e in d.entries if e.adapter]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -106,6 +106,11 @@ def test_a_command_is_split_like_a_shell_splits_it() -> None:
         ("nothing-like-it", "known: "),
         ("safetensors:flax", "no entry 'flax', only safetensors, safetensors:numpy"),
         ("reference==1.0", "no versions to choose from"),
+        ("safetensors@local", "is not built from source"),
+        ("safetensors==1=cmd:true", "unknown implementation"),
+        ("nothing=cmd:true", "unknown implementation"),
+        ("reference:fast=cmd:true", "no entry 'fast'"),
+        ("reference=cmd:no-such-program-here", "not found"),
         ("safetensors==", "unknown implementation"),
         ("tinygrad==0.7.0", "fits 0.8.0 and newer"),
         ("cmd:", "names no program"),

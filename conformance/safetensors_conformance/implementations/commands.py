@@ -1,0 +1,121 @@
+"""Commands that fetch and build: each is run to its end, and ended with all that it started."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from safetensors_reports.text import listed, visible
+
+from ..worker.process import Child, Deadline, DiedError, FloodError, HungryError, LateError
+
+SECONDS = 3600.0
+"""Longest time that one command may take."""
+MEMORY = 64 << 30
+"""Most memory in bytes that one command may use: what takes more harms the machine."""
+LINES = 1000
+"""Last lines of output that are kept."""
+PACKAGES = {
+    "cargo": "cargo",
+    "clang": "clang",
+    "cmake": "cmake",
+    "docker": "docker.io",
+    "dune": "ocaml-dune",
+    "elixir": "elixir",
+    "g++": "g++",
+    "gcc": "gcc",
+    "gfortran": "gfortran",
+    "ghc": "ghc",
+    "git": "git",
+    "go": "golang-go",
+    "java": "default-jre-headless",
+    "javac": "default-jdk-headless",
+    "make": "make",
+    "mcs": "mono-mcs",
+    "meson": "meson",
+    "mix": "elixir",
+    "mlton": "mlton",
+    "mono": "mono-runtime",
+    "mvn": "maven",
+    "ninja": "ninja-build",
+    "node": "nodejs",
+    "npm": "npm",
+    "ocamlfind": "ocaml-findlib",
+    "podman": "podman",
+    "python3": "python3",
+    "Rscript": "r-base-core",
+    "ruby": "ruby",
+    "rustc": "rustc",
+    "sbcl": "sbcl",
+}
+"""Program -> the Debian package that it comes with."""
+
+
+class InstallError(Exception):
+    """An environment cannot be made; the text says why and what to do."""
+
+
+def missing(programs: Sequence[str]) -> str:
+    """Say which programs are not here and how they are had, nothing when all are here."""
+    gone = [name for name in dict.fromkeys(programs) if shutil.which(name) is None]
+    if not gone:
+        return ""
+    packages = [PACKAGES[name] for name in gone if name in PACKAGES]
+    how = f"; on Debian: apt-get install {' '.join(packages)}" if packages else ""
+    return f"there is no {listed([visible(name) for name in gone], 20)} here{how}"
+
+
+def run(
+    argv: Sequence[str],
+    variables: Mapping[str, str],
+    what: str,
+    say: Callable[[str], None],
+    *,
+    folder: Path,
+) -> list[str]:
+    """Run a command and return the last lines of its standard output.
+
+    Args:
+        argv: its command line.
+        variables: its environment.
+        what: subject of an error's sentence, such as "mylib 1.0 cannot be built".
+        say: is told each line.
+        folder: where it is run.
+
+    Raises InstallError, with its last words.
+    """
+    argv = ["/bin/sh", "-c", 'cd "$0" && exec "$@" </dev/null', str(folder), *argv]
+    lines: deque[str] = deque(maxlen=LINES)
+    deadline = Deadline(SECONDS)
+    try:
+        child = Child(argv, MEMORY, variables)
+    except OSError as err:
+        raise InstallError(f"{what}: {visible(str(err))}") from err
+    try:
+        while True:
+            lines.append(child.read_line(deadline).decode("utf-8", "replace"))
+            say(visible(lines[-1]))
+    except DiedError as end:
+        lines += child.unfinished.decode("utf-8", "replace").splitlines()
+        if end.status == 0:
+            return list(lines)
+        words = [*lines, *child.drain_stderr().splitlines()]
+        raise InstallError(f"{what}: {last_words(words) or end}") from end
+    except LateError as err:
+        raise InstallError(f"{what}: not done after {SECONDS / 60:.0f} minutes") from err
+    except HungryError as err:
+        raise InstallError(f"{what}: {err}") from err
+    except FloodError as err:
+        raise InstallError(f"{what}: it printed a line without end") from err
+    finally:
+        child.wait_closed(0)
+
+
+def last_words(lines: Sequence[str]) -> str:
+    """Return the line that tells best why a command failed: the first about an error, or the last at all."""
+    errors = [line for line in lines if re.search(r"(?i)\b(err|error|fatal)\b", line)]
+    said = (errors[:1] or [line for line in lines if line.strip()] or [""])[-1].strip()
+    return visible(said, 300)

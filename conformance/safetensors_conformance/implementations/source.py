@@ -1,0 +1,370 @@
+"""Implementations that are built from source: fetched, checked, and built without network.
+
+A build has a folder of its own among the environments, with these in it:
+
+=============  =====================================================================================
+``source``     what was fetched, without the history; for cargo, go, maven and npm there is none
+``around``     a copy of the folder of the descriptor, with the program around the reader
+``built``      empty at first, for what the build makes
+=============  =====================================================================================
+
+Nobody knows what the source does when it is built, so it gets no network and, inside bubblewrap, sees nothing
+of the user's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from msgspec import json
+
+from safetensors_reports.text import visible
+
+from ..worker.confinement import Sandbox, SandboxError, named_by, try_out
+from ..worker.variables import build_variables, installer_variables
+from .commands import InstallError, missing, run
+from .descriptor import DOCUMENT, Entry, Known, Source
+
+LOCAL = "local"
+"""Revision of what is built from a checkout that the user has."""
+PARTS = ("source", "around", "built")
+_LEFT_OUT = shutil.ignore_patterns(".git", "__pycache__")
+_SETTINGS = ("java-*", "maven*", "mono", "R")
+"""Settings of toolchains below ``/etc``, which hold nothing secret."""
+
+
+@dataclass(frozen=True)
+class Manager:
+    """How a package manager fetches what a build needs; ``{cache}`` is a folder of the build.
+
+    Attributes:
+        program: what is called.
+        manifest: the file that names what is needed.
+        add: adds the package that is the source to the manifest, where the manager can.
+        fetch: fetches all that the manifest names, and runs nothing of it.
+        fetching, building: variables while it fetches, and while it is built.
+        prints: file below the folder of the build for what ``fetch`` prints, which the build goes by.
+    """
+
+    program: str
+    manifest: str
+    fetch: tuple[str, ...]
+    add: tuple[str, ...] = ()
+    fetching: Mapping[str, str] = field(default_factory=dict)
+    building: Mapping[str, str] = field(default_factory=dict)
+    prints: str = ""
+
+
+_GO = {"GOMODCACHE": "{cache}/modules", "GOFLAGS": "-modcacherw", "GOTOOLCHAIN": "local"}
+_NPM = ("npm", "install", "--ignore-scripts", "--no-audit", "--no-fund")
+_MAVEN = {"MAVEN_OPTS": "-Dmaven.repo.local={cache} -Drevision={revision}"}
+MANAGERS = {
+    "cargo": Manager(
+        "cargo",
+        "Cargo.toml",
+        ("cargo", "vendor", "--quiet", "{cache}/vendor"),
+        ("cargo", "add", "--quiet", "{address}@={revision}"),
+        building={"CARGO_HOME": "{cache}/home", "CARGO_NET_OFFLINE": "true"},
+        prints=".cargo/config.toml",
+    ),
+    "go": Manager(
+        "go",
+        "go.mod",
+        ("go", "mod", "download"),
+        ("go", "get", "{address}@{revision}"),
+        _GO,
+        _GO | {"GOCACHE": "{cache}/objects", "GOPROXY": "off"},
+    ),
+    "maven": Manager(
+        "mvn", "pom.xml", ("mvn", "-B", "-q", "dependency:go-offline"), fetching=_MAVEN, building=_MAVEN
+    ),
+    "npm": Manager("npm", "package.json", _NPM, (*_NPM, "--save-exact", "{address}@{revision}")),
+}
+_GIT = {
+    # Neither settings of the user nor of the system, helpers for passwords, or other ways of fetching.
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ALLOW_PROTOCOL": "https:file",
+    "GIT_LFS_SKIP_SMUDGE": "1",
+}
+
+
+@dataclass(frozen=True)
+class Build:
+    """One build of an entry: ``folder`` is its own, ``revision`` a commit, a version, or ``local``."""
+
+    descriptor: Known
+    source: Source
+    revision: str
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        """The implementation and its revision, as shown to people."""
+        return f"{self.descriptor.name} {self.revision}"
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What a finished build has to be made of: source, revision, commands and files of the descriptor."""
+        if not self.source.build:
+            return ()
+        digest = hashlib.sha256(json.encode(self.source))
+        for path in _files(self.descriptor.folder):
+            digest.update(
+                f"\0{path.relative_to(self.descriptor.folder)}\0".encode("utf-8", "surrogateescape")
+            )
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+        return (self.source.kind, self.source.address, self.revision, digest.hexdigest())
+
+    def filled(self, argv: Sequence[str], **more: str) -> tuple[str, ...]:
+        """Return a command line of the descriptor with the folders of this build in it."""
+        parts = {part: str(self.folder / part) for part in PARTS} | {"revision": self.revision} | more
+        if self.source.kind in MANAGERS:
+            parts["source"] = parts["around"]
+        return tuple(_filled(word, parts) for word in argv)
+
+    def check(self, checkout: Path | None, *, network: bool) -> None:
+        """Make sure that it can be built here at all, before anything is fetched. Raises InstallError.
+
+        Arguments are those of ``make``.
+        """
+        name, kind = self.descriptor.name, self.source.kind
+        if self.revision == LOCAL and checkout is None:
+            raise InstallError(f"{name} was not built yet: stc impl sync {name} --source DIR")
+        if checkout is not None and kind in MANAGERS:
+            raise InstallError(
+                f"{name} is fetched by {kind}, which takes a version: stc impl sync {name}@VERSION"
+            )
+        if not self.source.build:
+            raise InstallError(
+                f"{name} is built by hand: there are no build commands for it. Build "
+                f"{self.source.revision} of {self.source.address}, then bring the program: "
+                f"--impl {name}=cmd:PROGRAM; or give build commands in a descriptor of your "
+                "own (docs/add-an-implementation.md)"
+            )
+        if gone := missing(self._programs()):
+            raise InstallError(f"{name} cannot be built: {gone}")
+        if not network:
+            _without_network()
+
+    def _programs(self) -> list[str]:
+        managers = [MANAGERS[kind].program for kind in self._managers()]
+        git = ["git"] if self.source.kind == "git" and self.revision != LOCAL else []
+        return [*git, *managers, *self.source.toolchain]
+
+    def _managers(self) -> list[str]:
+        """Return who fetches: the kind of the source where it is a manager, or who fetches what it needs."""
+        kind = self.source.kind if self.source.kind in MANAGERS else self.source.dependencies
+        return [kind] if kind else []
+
+    def make(self, say: Callable[[str], None], checkout: Path | None, *, network: bool) -> None:
+        """Fetch and build in the folder, which is made anew. Raises InstallError; the folder stays then.
+
+        Args:
+            say: is told, a line each, what the commands print.
+            checkout: a source that is there already, which is copied.
+            network: True for a build that has the network.
+        """
+        self.folder.mkdir(parents=True)
+        (self.folder / "built").mkdir()
+        _copy(self.descriptor.folder, self.folder / "around", shutil.ignore_patterns(DOCUMENT))
+        (self.folder / "cache").mkdir()
+        if checkout is not None:
+            _copy(checkout, self.folder / "source")
+        elif self.source.kind == "git":
+            self._clone(say)
+        elif self.source.kind == "pip":
+            self._unpack(say)
+        variables = build_variables()
+        for kind in self._managers():
+            variables |= self._dependencies(MANAGERS[kind], say, add=self.source.kind == kind)
+        inside = _with_network if network else _without_network()
+        for command in self.source.build:
+            what = f"{self.name} cannot be built: {visible(' '.join(command))}"
+            run(inside(self.filled(command), self), variables, what, say, folder=self.place)
+        self._check_programs()
+
+    @property
+    def place(self) -> Path:
+        """Where commands are run: in the source where there is one."""
+        source = self.folder / "source"
+        return source if source.is_dir() else self.folder / "around"
+
+    def _clone(self, say: Callable[[str], None]) -> None:
+        """Fetch one commit without its history, and nothing that it refers to elsewhere."""
+        source = self.folder / "source"
+        git = ("git", "-C", str(source), "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
+        slow = ("-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=60")
+        wanted = ("--", self.source.address, self.revision)
+        source.mkdir()
+        for command in (
+            (*git, "init", "--quiet", "--template="),
+            (*git, *slow, "fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", *wanted),
+            (*git, "checkout", "--quiet", "--detach", self.revision),
+        ):
+            what = f"{self.name} cannot be fetched from {visible(self.source.address)}"
+            run(command, installer_variables() | _GIT, what, say, folder=source)
+        shutil.rmtree(source / ".git")
+        _check_tree(source)
+
+    def _unpack(self, say: Callable[[str], None]) -> None:
+        """Fetch a source distribution and unpack it."""
+        cache, source = self.folder / "cache", self.folder / "source"
+        what = f"{self.name} cannot be fetched"
+        pip = [sys.executable, "-m", "pip", "download", "--no-input", "--disable-pip-version-check"]
+        pip += ["--progress-bar", "off", "--no-deps", "--no-binary=:all:", f"--dest={cache}"]
+        run(
+            [*pip, f"{self.source.address}=={self.revision}"],
+            installer_variables(),
+            what,
+            say,
+            folder=self.folder,
+        )
+        (archive,) = cache.iterdir()
+        try:
+            with tarfile.open(archive) as file:
+                file.extractall(cache / "unpacked", filter="data")
+            (top,) = (cache / "unpacked").iterdir()
+        except (tarfile.TarError, TypeError, ValueError) as err:
+            raise InstallError(f"{what}: {visible(archive.name)}: {visible(str(err))}") from err
+        top.rename(source)
+        _check_tree(source)
+
+    def _dependencies(self, manager: Manager, say: Callable[[str], None], *, add: bool) -> dict[str, str]:
+        """Fetch what the build needs; return the variables that the build needs to find it."""
+        places = [self.folder / "around", self.folder / "source"]
+        place = next((p for p in places if (p / manager.manifest).is_file()), None)
+        if place is None:
+            raise InstallError(f"{self.name} cannot be built: there is no {manager.manifest} in it")
+        told = {"cache": str(self.folder / "cache"), "address": self.source.address}
+        variables = installer_variables() | self._variables(manager.fetching, told)
+        what = f"{self.name}: what it needs cannot be fetched"
+        lines: list[str] = []
+        for command in (manager.add if add else (), manager.fetch):
+            if command:
+                lines = run(self.filled(command, **told), variables, what, say, folder=place)
+        if manager.prints:
+            path = self.folder / manager.prints
+            path.parent.mkdir()
+            path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        return self._variables(manager.building, told)
+
+    def _variables(self, of: Mapping[str, str], told: Mapping[str, str]) -> dict[str, str]:
+        return dict(zip(of, self.filled(list(of.values()), **told), strict=True))
+
+    def shown(self, argv: Sequence[str]) -> Iterator[Path]:
+        """Yield what a build may read beside the system and its own folder: its toolchain."""
+        for program in (argv[0], *self.source.toolchain):
+            yield from named_by([program])
+        for pattern in _SETTINGS:
+            yield from Path("/etc").glob(pattern)
+        rustup = Path(os.environ.get("RUSTUP_HOME") or Path.home() / ".rustup")
+        if rustup.is_dir():
+            yield rustup.resolve()
+
+    def _check_programs(self) -> None:
+        for entry in self.descriptor.entries:
+            if entry.program:
+                program = self.filled(entry.program)[0]
+                if shutil.which(program) is None:
+                    raise InstallError(
+                        f"{self.name} cannot be used: the build ended without making "
+                        f"{visible(entry.program[0])}"
+                    )
+
+
+def build_of(descriptor: Known, entry: Entry, cache: Path, revision: str = "") -> Build:
+    """Return the build of an entry of a revision, by default the one of the descriptor."""
+    assert descriptor.source
+    revision = revision or descriptor.taken(entry)
+    folder = cache / f"{descriptor.name}-source-{revision}"
+    return Build(descriptor, descriptor.source, revision, folder)
+
+
+Inside = Callable[[Sequence[str], Build], list[str]]
+
+
+def _without_network() -> Inside:
+    """Return how this machine shuts the network off from a command. Raises InstallError where it cannot."""
+    try:
+        try_out()
+    except SandboxError:
+        pass
+    else:
+        return _in_sandbox
+    try:
+        if subprocess.run(_UNSHARE, capture_output=True, timeout=20, check=False).returncode == 0:
+            return lambda argv, _: [*_UNSHARE[:-1], *argv]
+    except (OSError, subprocess.TimeoutExpired):
+        pass
+    raise InstallError(
+        "the network cannot be shut off for the build here: neither bwrap (bubblewrap) nor unshare works; "
+        "to build with the network all the same: stc impl sync --build-with-network"
+    )
+
+
+_UNSHARE = ["unshare", "--user", "--map-root-user", "--net", "--", "true"]
+
+
+def _with_network(argv: Sequence[str], _: Build) -> list[str]:
+    return list(argv)
+
+
+def _in_sandbox(argv: Sequence[str], build: Build) -> list[str]:
+    return Sandbox(build.folder).inside(argv, build.shown(argv), build.place)
+
+
+def _filled(word: str, parts: Mapping[str, str]) -> str:
+    for name, value in parts.items():
+        word = word.replace(f"{{{name}}}", value)
+    return word
+
+
+def _files(folder: Path) -> list[Path]:
+    """Return the files of a descriptor's folder that can change what is built."""
+    kept = [
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != DOCUMENT and "__pycache__" not in path.parts
+    ]
+    return sorted(kept)
+
+
+def _copy(folder: Path, to: Path, ignore: Callable[..., set[str]] = _LEFT_OUT) -> None:
+    """Copy a folder without its history; what is there is only read. Raises InstallError."""
+    _check_tree(folder)
+    try:
+        shutil.copytree(folder, to, symlinks=True, ignore=lambda *told: _LEFT_OUT(*told) | set(ignore(*told)))
+    except (OSError, shutil.Error) as err:
+        raise InstallError(f"{visible(str(folder))} cannot be copied: {visible(str(err), 400)}") from err
+
+
+def _check_tree(folder: Path) -> None:
+    """Make sure that a source has files and folders alone, and links that stay in it. Raises InstallError."""
+    root = folder.resolve()
+    for place, folders, files in os.walk(folder):
+        if ".git" in folders:
+            folders.remove(".git")
+        for name in (*folders, *files):
+            path = Path(place, name)
+            found = path.lstat().st_mode
+            shown = visible(str(path.relative_to(folder)))
+            if stat.S_ISLNK(found):
+                try:
+                    stays = not path.readlink().is_absolute() and path.resolve().is_relative_to(root)
+                except (OSError, RuntimeError):  # a link to itself
+                    stays = False
+                if not stays:
+                    raise InstallError(f"the source has a link that leaves it: {shown}")
+            elif not (stat.S_ISREG(found) or stat.S_ISDIR(found)):
+                raise InstallError(f"the source has what is neither file nor folder: {shown}")

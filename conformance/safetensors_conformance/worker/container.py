@@ -1,0 +1,93 @@
+"""Programs in container images: started by podman or docker, without network, on files that they only read.
+
+The files that a program is asked about are made among the temporary files of the run, so these are made in
+one folder, and the container sees that folder under the same path, and files that were there before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from .process import Child
+
+ENGINES = ("podman", "docker")
+READING = frozenset({"open", "read", "slice", "index", "lifecycle", "concurrent"})
+"""Steps that neither write files nor need a server or a device, so that a container can take them."""
+ENGINE_VARIABLES = ("DOCKER_CONFIG", "DOCKER_HOST", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR")
+"""Variables that the engine gets and the container does not."""
+_ENDING_SECONDS = 20
+
+
+def engine() -> str:
+    """Return the first of the programs that start containers which is here, nothing where none is."""
+    return next((name for name in ENGINES if shutil.which(name)), "")
+
+
+def command(
+    engine: str,
+    image: Sequence[str],
+    name: str,
+    memory_bytes: int,
+    shown: Sequence[Path],
+    env: Sequence[str] = (),
+) -> list[str]:
+    """Return the command line that runs an image.
+
+    Args:
+        engine: one of ``ENGINES``.
+        image: the image, and words for its program.
+        name: what the container is called, so that it can be ended.
+        memory_bytes: memory that it may use.
+        shown: files and folders that it can read.
+        env: names of variables that it gets.
+    """
+    out = [engine, "run", "--rm", "--interactive", f"--name={name}", "--network=none", "--read-only"]
+    out += ["--cap-drop=ALL", "--security-opt=no-new-privileges", "--security-opt=label=disable"]
+    out += ["--pids-limit=1000", f"--memory={memory_bytes}", "--tmpfs=/tmp"]
+    out += [f"--env={name}" for name in env]
+    for path in shown:
+        out.append(f"--mount=type=bind,source={path},target={path},readonly")
+    # The inputs belong to the user, and without capabilities nobody else can read them.
+    if engine == "docker":
+        out.append(f"--user={os.getuid()}:{os.getgid()}")
+    elif os.getuid():
+        out.append("--userns=keep-id")
+    return [*out, *image]
+
+
+class ContainerChild(Child):
+    """A child that stands for a container, which has to be ended by its name."""
+
+    def __init__(
+        self,
+        image: Sequence[str],
+        memory_bytes: int,
+        variables: Mapping[str, str],
+        shown: Sequence[Path],
+        env: Sequence[str],
+    ) -> None:
+        self._engine, self._name = engine(), f"stc-{secrets.token_hex(8)}"
+        argv = command(self._engine, image, self._name, memory_bytes, shown, env)
+        own = {name: os.environ[name] for name in ENGINE_VARIABLES if name in os.environ}
+        super().__init__(argv, memory_bytes, {**variables, **own})
+
+    def meant(self, status: int) -> int:
+        """Return -N for what is passed on as 128 + N: the program was ended by a signal."""
+        return 128 - status if 128 < status <= 128 + 64 else status
+
+    def kill(self) -> None:
+        """Kill what was started, and the container, which may be nobody's child."""
+        super().kill()
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            subprocess.run(
+                [self._engine, "rm", "--force", self._name],
+                capture_output=True,
+                timeout=_ENDING_SECONDS,
+                check=False,
+            )

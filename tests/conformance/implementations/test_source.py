@@ -1,0 +1,512 @@
+"""Readers built from source: repositories made here, and what must not happen while they are built."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from safetensors_conformance.cli.impl import impl
+from safetensors_conformance.cli.run import run
+from safetensors_conformance.implementations import commands
+from safetensors_conformance.implementations import source as module
+from safetensors_conformance.implementations.environment import InstallError, environment, make
+from safetensors_conformance.implementations.selectors import SelectorError, resolve, resolve_named
+from safetensors_conformance.verdict.judge import Session
+from safetensors_conformance.worker.confinement import SandboxError
+from safetensors_conformance.worker.worker import Limits
+
+from ..support import REPOSITORY, TRIGGER, cases
+
+pytestmark = pytest.mark.usefixtures("loaded_once")
+
+EXAMPLES = REPOSITORY / "docs" / "examples"
+GOOD = TRIGGER
+BUILD = 'build = [["cp", "{source}/reader.py", "{built}/reader.py"]]'
+HEAD = """
+name = "mylib"
+title = "My library"
+kind = "reader"
+language = "C"
+independent = true
+homepage = "https://example.org/mylib"
+issues = "https://example.org/mylib/issues"
+"""
+PYTHON = f'["{sys.executable}", "{{built}}/reader.py"]'
+
+
+def git(folder: Path, *words: str) -> str:
+    settings = ("-c", "user.name=tester", "-c", "user.email=tester@example.org", "-c", "core.hooksPath=none")
+    done = subprocess.run(
+        ["git", *settings, *words], cwd=folder, check=True, capture_output=True, text=True, timeout=60
+    )
+    return done.stdout.strip()
+
+
+def committed_as(folder: Path) -> str:
+    """Commit all that is in a folder; return the commit."""
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message=more")
+    return git(folder, "rev-parse", "HEAD")
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository of two readers: one in C, one in Python."""
+    folder = tmp_path / "their repository"
+    folder.mkdir()
+    git(folder, "init", "--quiet", "--template=", "--initial-branch=main")
+    shutil.copy(EXAMPLES / "stdio_reader.c", folder / "reader.c")
+    shutil.copy(EXAMPLES / "stdio_reader.py", folder / "reader.py")
+    committed_as(folder)
+    (tmp_path / "link").symlink_to(folder)  # addresses have no spaces
+    return folder
+
+
+@pytest.fixture
+def describe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, repository: Path) -> Callable[..., Path]:
+    """Write the descriptor ``mylib`` of one's own; returns its folder."""
+    monkeypatch.setenv("STC_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("STC_IMPLEMENTATIONS", str(tmp_path / "own"))
+    folder = tmp_path / "own" / "mylib"
+
+    def write(
+        more: str = BUILD, *, program: str = PYTHON, address: str = "", revision: str = "", head: str = HEAD
+    ) -> Path:
+        folder.mkdir(parents=True, exist_ok=True)
+        address = address or f"file://{tmp_path / 'link'}"
+        revision = revision or git(repository, "rev-parse", "HEAD")
+        source = f'[source]\nkind = "git"\naddress = "{address}"\nrevision = "{revision}"\n{more}\n'
+        entry = f"\n[[entry]]\nabout = 'mylib.load'\nprogram = {program}\n"
+        (folder / "implementation.toml").write_text(head + source + entry, encoding="utf-8")
+        return folder
+
+    return write
+
+
+def sync(*words: str) -> Result:
+    return CliRunner().invoke(impl, ["sync", *words])
+
+
+def no_bubblewrap() -> None:
+    raise SandboxError("none here")
+
+
+def left(tmp_path: Path) -> list[str]:
+    """What lies in the cache, but locks."""
+    found = (tmp_path / "cache").iterdir() if (tmp_path / "cache").exists() else ()
+    return [path.name for path in found if path.suffix != ".lock"]
+
+
+@pytest.fixture(autouse=True)
+def _network_can_be_shut_off() -> None:
+    try:
+        module._without_network()
+    except InstallError as err:
+        pytest.skip(str(err))
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc here")
+def test_a_reader_in_c_is_built_and_run(
+    describe: Callable[..., Path], repository: Path, tmp_path: Path
+) -> None:
+    commands = '[["gcc", "-O1", "-o", "{built}/reader", "{source}/reader.c"]]'
+    describe(f'toolchain = ["gcc"]\nbuild = {commands}', program='["{built}/reader"]')
+    done = sync("mylib")
+    assert done.exit_code == 0, done.output
+    assert "mylib: " in done.output
+    assert "open, read" in done.output
+    told = CliRunner().invoke(run, ["--impl", "mylib", "--case", GOOD, "--no-smoke"])
+    assert told.exit_code == 0, told.output
+    (built,) = left(tmp_path)
+    assert built == f"mylib-source-{git(repository, 'rev-parse', 'HEAD')}"
+    assert not (tmp_path / "cache" / built / "source" / ".git").exists()
+
+
+def test_it_is_built_once_and_again_when_the_descriptor_changes(
+    describe: Callable[..., Path], tmp_path: Path
+) -> None:
+    folder = describe()
+    assert sync("mylib").exit_code == 0
+    target = resolve("mylib")
+    assert target.environment is not None
+    assert target.environment.ready
+    mark = target.environment.folder / "built" / "mark"
+    mark.touch()
+    make(target.environment)
+    assert mark.exists()
+    (folder / "around.py").write_text("# the program around it", encoding="utf-8")
+    env = resolve("mylib").environment
+    assert env is not None
+    assert not env.ready
+    make(env)
+    assert env.ready
+    assert not mark.exists()
+    assert (env.folder / "around" / "around.py").exists()
+
+
+def test_another_commit_is_another_build(
+    describe: Callable[..., Path], repository: Path, tmp_path: Path
+) -> None:
+    describe()
+    text = (repository / "reader.py").read_text(encoding="utf-8")
+    (repository / "reader.py").write_text(text.replace('"1.0"', '"2.0"'), encoding="utf-8")
+    newer = committed_as(repository)
+    for selector, version in (("mylib", "1.0"), (f"mylib@{newer}", "2.0")):
+        done = sync(selector)
+        assert done.exit_code == 0, done.output
+        assert f"{selector}: {version}: " in done.output
+        with Session(resolve(selector), Limits()) as session:
+            assert session.start().version == version
+            assert session.judge(cases(GOOD)[0]).steps["read"].result.outcome == "accept"
+    assert len(left(tmp_path)) == 2
+
+
+def test_a_checkout_is_copied_and_stays_as_it_was(
+    describe: Callable[..., Path], repository: Path, tmp_path: Path
+) -> None:
+    describe('build = [["cp", "reader.py", "{built}/reader.py"], ["cp", "reader.py", "more.py"]]')
+    assert "was not built yet: stc impl sync mylib --source DIR" in sync("mylib@local").output
+    before = sorted(path.relative_to(repository) for path in repository.rglob("*"))
+    hook = repository / ".git" / "hooks" / "post-checkout"
+    git(repository, "config", "core.fsmonitor", f"touch '{tmp_path / 'ran'}'")
+    done = sync("mylib", "--source", str(repository))
+    assert done.exit_code == 0, done.output
+    assert "mylib@local: 1.0: open, read" in done.output
+    assert sorted(path.relative_to(repository) for path in repository.rglob("*")) == before
+    assert not hook.exists()
+    assert not (tmp_path / "ran").exists()
+    assert left(tmp_path) == ["mylib-source-local"]
+    (repository / "reader.py").write_text("raise SystemExit(3)", encoding="utf-8")
+    again = sync("mylib", "--source", str(repository))  # not taken for what was built before
+    assert again.exit_code == 1
+    assert "does not start" in again.output
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ('toolchain = ["no-such-cc", "mlton-of-old"]\n' + BUILD, "there is no no-such-cc, mlton-of-old here"),
+        ('build = [["sh", "-c", "echo error: 7 is no 8 >&2; exit 1"]]', "cannot be built: sh -c"),
+        ('build = [["sh", "-c", "echo error: 7 is no 8 >&2; exit 1"]]', "error: 7 is no 8"),
+        ('build = [["no-such-program"]]', "no-such-program"),
+        ('build = [["sh", "-c", "kill -9 $$"]]', "cannot be built"),
+        ('dependencies = "cargo"\n' + BUILD, "there is no Cargo.toml in it"),
+        ('build = [["true"]]', "does not start"),
+    ],
+)
+def test_what_cannot_be_built_says_why_and_leaves_nothing(
+    describe: Callable[..., Path], tmp_path: Path, more: str, says: str
+) -> None:
+    if "cargo" in more and shutil.which("cargo") is None:
+        pytest.skip("no cargo here")
+    describe(more)
+    done = sync("mylib")
+    assert done.exit_code == 1
+    assert says in done.output
+    assert "Traceback" not in done.output
+    if says != "does not start":
+        assert left(tmp_path) == []
+
+
+def test_the_toolchain_is_looked_at_before_anything_is_fetched(
+    describe: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    describe('toolchain = ["mlton"]\n' + BUILD, address="https://localhost:1/nothing")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    env = resolve("mylib").environment
+    assert env is not None
+    with pytest.raises(InstallError, match=r"no git, mlton here; on Debian: apt-get install git mlton"):
+        make(env)
+
+
+def test_a_program_that_the_build_did_not_make_is_told(describe: Callable[..., Path], tmp_path: Path) -> None:
+    describe('build = [["true"]]', program='["{built}/reader"]')
+    done = sync("mylib")
+    assert "the build ended without making {built}/reader" in done.output
+    assert left(tmp_path) == []
+
+
+@pytest.mark.parametrize("with_network", [False, True])
+@pytest.mark.parametrize("bubblewrap", [False, True])
+def test_a_build_reaches_no_network_unless_it_is_told(
+    describe: Callable[..., Path],
+    repository: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    with_network: bool,
+    bubblewrap: bool,
+) -> None:
+    if not bubblewrap:
+        monkeypatch.setattr(module, "try_out", no_bubblewrap)
+        try:
+            module._without_network()
+        except InstallError:
+            pytest.skip("unshare makes no network of its own here")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        (repository / "fetch.py").write_text(
+            f"import socket\nsocket.create_connection(('127.0.0.1', {port}), 5)\n", encoding="utf-8"
+        )
+        committed_as(repository)
+        describe(f'build = [["{sys.executable}", "fetch.py"], ["cp", "reader.py", "{{built}}/reader.py"]]')
+        done = sync("mylib", *(["--build-with-network"] if with_network else []))
+    assert done.exit_code == (0 if with_network else 1), done.output
+    assert with_network or "cannot be built" in done.output
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="no bubblewrap here")
+def test_a_build_sees_no_home_and_writes_to_its_own_folder_alone(
+    describe: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "key").write_text("secret", encoding="ascii")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("HF_TOKEN", "secret")
+    script = f"touch {tmp_path}/planted; ! test -e {tmp_path}/home/key && test -z $HF_TOKEN"
+    describe(f'build = [["sh", "-c", "{script}"], ["cp", "reader.py", "{{built}}/reader.py"]]')
+    done = sync("mylib")
+    assert done.exit_code == 0, done.output
+    assert not (tmp_path / "planted").exists()
+
+
+def test_where_the_network_cannot_be_shut_off_nothing_is_built_unasked(
+    describe: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    describe()
+    monkeypatch.setattr(module, "_UNSHARE", ["false"])
+    monkeypatch.setattr(module, "try_out", no_bubblewrap)
+    done = sync("mylib")
+    assert done.exit_code == 1
+    assert "stc impl sync --build-with-network" in done.output
+    assert left(tmp_path) == []
+
+
+def test_an_interrupted_build_leaves_nothing_and_one_that_was_killed_is_begun_anew(
+    describe: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    describe()
+    env = resolve("mylib").environment
+    assert env is not None
+    real = commands.run
+
+    def interrupted(argv: list[str], *more: object, **named: object) -> list[str]:
+        if "cp" in argv:
+            raise KeyboardInterrupt
+        return real(argv, *more, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        make(env)
+    assert left(tmp_path) == []
+    monkeypatch.setattr(module, "run", real)
+    (env.folder / "source").mkdir(parents=True)
+    (env.folder / "source" / "half.py").touch()
+    make(env)
+    assert env.ready
+    assert not (env.folder / "source" / "half.py").exists()
+
+
+@pytest.mark.parametrize(
+    ("address", "says"),
+    [
+        ("--upload-pack=touch ran", "source.address"),
+        ("ext::sh -c touch% ran", "source.address"),
+        ("ext::true", "https:// or file://"),
+        ("git@example.org:mylib", "https:// or file://"),
+        ("ssh://-oProxyCommand=true/x", "source.address"),
+    ],
+)
+def test_other_addresses_are_refused_unread(describe: Callable[..., Path], address: str, says: str) -> None:
+    describe(address=address)
+    done = sync("mylib")
+    assert done.exit_code == 1
+    assert says in done.output
+
+
+@pytest.mark.parametrize("revision", ["main", "v1.0", "abcdef0", "A" * 40])
+def test_a_revision_is_a_full_commit(describe: Callable[..., Path], repository: Path, revision: str) -> None:
+    describe()
+    git(repository, "branch", "other")
+    with pytest.raises(SelectorError, match="full commit, 40 hexadecimal digits"):
+        resolve(f"mylib@{revision}")
+    describe(revision=revision)
+    assert "source.revision: give the full commit" in sync("mylib").output
+
+
+def test_a_commit_that_is_not_there_is_one_clear_error(describe: Callable[..., Path], tmp_path: Path) -> None:
+    describe()
+    done = sync(f"mylib@{'0' * 39}1")
+    assert done.exit_code == 1
+    assert "cannot be fetched from file://" in done.output
+    assert left(tmp_path) == []
+
+
+@pytest.mark.parametrize("to", ["/etc", "../../elsewhere", "loop"])
+@pytest.mark.parametrize("local", [False, True])
+def test_links_that_leave_the_source_are_refused(
+    describe: Callable[..., Path], repository: Path, tmp_path: Path, to: str, local: bool
+) -> None:
+    (repository / "loop").symlink_to(to)
+    committed_as(repository)
+    describe()
+    done = sync("mylib", *(["--source", str(repository)] if local else []))
+    assert done.exit_code == 1
+    assert "a link that leaves it: loop" in done.output
+    assert left(tmp_path) == []
+
+
+def test_a_package_is_not_taken_from_a_checkout(describe: Callable[..., Path], repository: Path) -> None:
+    folder = describe()
+    text = (folder / "implementation.toml").read_text(encoding="utf-8")
+    text = text.replace('kind = "git"', 'kind = "npm"').replace("file://", "")
+    (folder / "implementation.toml").write_text(text.replace('address = "/', 'address = "'), encoding="utf-8")
+    done = sync("mylib", "--source", str(repository))
+    assert done.exit_code == 1
+    assert "stc impl sync mylib@VERSION" in done.output
+
+
+def test_a_pipe_in_a_checkout_is_refused_and_not_read(
+    describe: Callable[..., Path], repository: Path
+) -> None:
+    os.mkfifo(repository / "pipe")
+    describe()
+    assert "neither file nor folder: pipe" in sync("mylib", "--source", str(repository)).output
+
+
+def test_submodules_and_hooks_are_not_followed(
+    describe: Callable[..., Path], repository: Path, tmp_path: Path
+) -> None:
+    (repository / ".gitmodules").write_text(
+        '[submodule "x"]\n\tpath = x\n\turl = ext::sh -c touch% ran\n', encoding="utf-8"
+    )
+    git(repository, "add", ".gitmodules")
+    head = git(repository, "rev-parse", "HEAD")
+    git(repository, "update-index", "--add", "--cacheinfo", f"160000,{head},x")
+    git(repository, "commit", "--quiet", "--message=a module")
+    hook = repository / ".git" / "hooks"
+    hook.mkdir()
+    (hook / "post-checkout").write_text(f"#!/bin/sh\ntouch '{tmp_path}/ran'\n", encoding="ascii")
+    (hook / "post-checkout").chmod(0o755)
+    describe()
+    done = sync("mylib")
+    assert done.exit_code == 0, done.output
+    assert not list(tmp_path.rglob("ran"))
+    env = resolve("mylib").environment
+    assert env is not None
+    assert not list((env.folder / "source" / "x").iterdir())
+
+
+def by_hand(folder: Path) -> None:
+    """Leave out what a descriptor says of building."""
+    path = folder / "implementation.toml"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    path.write_text("\n".join(x for x in lines if not x.startswith(("build", "program"))), encoding="utf-8")
+
+
+def test_what_is_built_by_hand_is_never_built_and_is_run_when_it_is_brought(
+    describe: Callable[..., Path], tmp_path: Path
+) -> None:
+    by_hand(describe())
+    listed = CliRunner(env={"COLUMNS": "200"}).invoke(impl, ["list"])
+    (line,) = (line for line in listed.output.splitlines() if line.startswith("mylib"))
+    assert "never run here" in line
+    done = sync("mylib")
+    assert done.exit_code == 1
+    assert "there are no build commands for it" in done.output
+    assert "--impl mylib=cmd:PROGRAM" in done.output
+    assert not (tmp_path / "cache").exists() or left(tmp_path) == []
+    commit = "1234567890" * 4
+    for name in ("mylib", f"mylib@{commit}"):
+        target = resolve(f"{name}=cmd:{sys.executable} {EXAMPLES / 'stdio_reader.py'}")
+        assert target.brought
+        assert target.plain() == "mylib"
+        with Session(target, Limits()) as session:
+            who = session.start()
+            assert (who.name, who.language, who.version) == ("mylib", "C", "1.0")
+            assert session.judge(cases(GOOD)[0]).steps["read"].result.outcome == "accept"
+
+
+def test_an_adapter_of_ones_own_is_called_as_its_descriptor_says(describe: Callable[..., Path]) -> None:
+    folder = describe()
+    (folder / "implementation.toml").write_text(
+        HEAD + "[[entry]]\nadapter = 'adapter.py:Load'\nabout = 'load'\n", encoding="utf-8"
+    )
+    (folder / "adapter.py").write_text(
+        "class Load:\n    def read(self, path):\n        return []\n", encoding="utf-8"
+    )
+    with Session(resolve("mylib"), Limits()) as session:
+        who = session.start()
+    assert (who.name, who.language) == ("mylib", "C")
+
+
+def test_the_commit_stands_in_for_a_version_that_a_program_does_not_tell(
+    describe: Callable[..., Path], tmp_path: Path
+) -> None:
+    by_hand(describe())
+    text = (EXAMPLES / "stdio_reader.py").read_text(encoding="utf-8")
+    (tmp_path / "quiet.py").write_text(text.replace('"version": "1.0", ', ""), encoding="utf-8")
+    commit = "1234567890" * 4
+    with Session(
+        resolve(f"mylib@{commit}=cmd:{sys.executable} {tmp_path / 'quiet.py'}"), Limits()
+    ) as session:
+        assert session.start().version == commit
+
+
+@pytest.mark.parametrize("selector", ["mylib", "mylib@local", "mylib=cmd:true", "reference=cmd:true"])
+def test_a_document_never_has_anything_of_ones_own_run(describe: Callable[..., Path], selector: str) -> None:
+    describe()
+    with pytest.raises(SelectorError, match="a document may name"):
+        resolve_named(selector)
+
+
+@pytest.mark.parametrize(
+    ("head", "says"),
+    [
+        (HEAD.replace("mylib", "safetensors", 1), "the name safetensors is taken already"),
+        (HEAD.replace("My library", "\\u001b[2Jred"), "\\u001b[2Jred"),
+        (HEAD + "colour = 1\n", "unknown key 'colour'"),
+    ],
+)
+def test_descriptors_of_ones_own_are_documents_of_others(
+    describe: Callable[..., Path], head: str, says: str
+) -> None:
+    describe(head=head)
+    told = CliRunner().invoke(impl, ["info", "mylib"])
+    assert says in told.output
+    assert "\x1b" not in told.output
+    assert resolve("reference").descriptor is not None  # whatever others say
+
+
+def test_a_folder_of_descriptors_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STC_IMPLEMENTATIONS", "/no/such/folder")
+    with pytest.raises(SelectorError, match="there is no folder /no/such/folder"):
+        resolve("mylib")
+
+
+@pytest.mark.parametrize(
+    ("more", "program", "says"),
+    [
+        ("", PYTHON, "give source.build"),
+        (BUILD, PYTHON + '\nadapter = "adapter.py:Load"', "exclude each other"),
+        (BUILD, PYTHON + "\n[[entry]]\nname = 'x'\nabout = ''", "give an adapter, or a program"),
+    ],
+)
+def test_parts_of_a_descriptor_that_do_not_go_together(
+    describe: Callable[..., Path], more: str, program: str, says: str
+) -> None:
+    describe(more, program=program)
+    assert says in sync("mylib").output
+
+
+def test_an_environment_of_an_adapter_is_none_of_a_source() -> None:
+    target = resolve("safetensors==0.7.0")
+    assert target.descriptor is not None
+    assert target.entry is not None
+    assert environment(target.descriptor, target.entry, "0.7.0").build is None
