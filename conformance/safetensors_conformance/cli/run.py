@@ -105,6 +105,9 @@ def run(
       py:package.module:object      a Python adapter (or a path to a .py file)
       cmd:program args              a program that speaks the worker protocol
       exit:program {path}           a program that exits 0 to accept, 1 to refuse
+      oci:image args                a container image with such a program (podman, docker)
+      NAME==VERSION, NAME@COMMIT    another release of a built-in, or another commit
+      NAME=cmd:program args         a built-in that you built yourself
 
     \b
     Exit status: 0 nothing unexpected, 1 failures, 2 something could not be run or
