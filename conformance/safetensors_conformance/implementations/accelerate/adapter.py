@@ -11,13 +11,13 @@ from accelerate.utils import load_state_dict
 from stc_host.library import call, marked
 
 
-class Elsewhere(torch.Tensor):
+class Elsewhere(torch.Tensor):  # type: ignore[misc] # not installed where this is checked
     """A tensor that says that it lies on a GPU."""
 
     device = torch.device("cuda:0")
 
 
-class Model(torch.nn.Module):
+class Model(torch.nn.Module):  # type: ignore[misc] # as above
     """Stands in for a model: keeps everything it is given. The library calls it, so it looks at nothing.
 
     It lies on two devices. Accelerate gives the tensors of a file to such a model as they are; for any other

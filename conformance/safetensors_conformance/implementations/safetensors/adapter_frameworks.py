@@ -14,6 +14,9 @@ import numpy as np
 import safetensors
 from stc_host.library import call, marked
 
+NAMELESS = lacking.dtypes("F4", "F6_E2M3", "F6_E3M2", "F8_E4M3FNUZ", "F8_E5M2", "F8_E5M2FNUZ", "F8_E8M0")
+"""The library looks for names of these in NumPy, which has none, and raises AttributeError."""
+
 
 @marked
 class Framework:
@@ -59,9 +62,7 @@ class Flax(Framework):
     """``safetensors.flax``; without JAX's option every 64-bit type would come as one of 32 bits."""
 
     module = "flax"
-    lacks = lacking.dtypes(
-        "F4", "F6_E2M3", "F6_E3M2", "F8_E4M3FNUZ", "F8_E5M2", "F8_E5M2FNUZ", "F8_E8M0"
-    )  # it looks for their names in NumPy, and raises AttributeError
+    lacks = NAMELESS
 
     def __init__(self) -> None:
         import jax
@@ -79,11 +80,12 @@ class TensorFlow(Framework):
     """``safetensors.tensorflow``."""
 
     module = "tensorflow"
+    lacks = NAMELESS
 
     def __init__(self) -> None:
-        import tensorflow
+        import tensorflow as tf
 
-        self._convert = tensorflow.convert_to_tensor
+        self._convert = tf.convert_to_tensor
         super().__init__()
 
     def part(self, array: Any) -> tuple[Any, Any, Any]:
@@ -108,7 +110,7 @@ class Paddle(Framework):
         super().__init__()
 
     def part(self, array: Any) -> tuple[Any, Any, Any]:
-        """Return dtype code, shape and bytes; eight and sixteen bits come as whole numbers of the same bits."""
+        """Return dtype code, shape and bytes; what NumPy lacks comes as whole numbers."""
         code, shape = self._codes.get(array.dtype, str(array.dtype)), list(array.shape)
         if not array.size:
             return code, shape, b""

@@ -44,7 +44,7 @@ class Lazy:
         yield from self._rows([path])
 
     def index(self, path: str) -> Iterator[tuple[Any, ...]]:
-        """Load a folder: what ``DefaultModelLoader._prepare_weights`` takes, with its lines around the filter."""
+        """Load a folder: the filter with the lines of ``DefaultModelLoader._prepare_weights`` around it."""
         folder = str(Path(path).parent)
         files = glob.glob(f"{folder}/*.safetensors")  # noqa: PTH207 - the names as vLLM has them
         files = call(UTILS.filter_duplicate_safetensors_files, files, folder, Path(path).name)
