@@ -146,7 +146,7 @@ class Mlx(Framework):
     def array(self, tensor: Any) -> Any:
         """Return an array made of bytes, for MLX makes 32 bits of NumPy's floats of 64."""
         dtype = next((key for key, code in self._codes.items() if code == tensor.dtype), None)
-        if dtype is None or tensor.byteorder != "little":
+        if dtype is None or tensor.byteorder != "little" or tensor.nbytes is not None:
             raise NotImplementedError("MLX has no such type")
         flat = self._mx.array(np.frombuffer(given.raw(tensor), np.uint8))
         return flat.view(dtype).reshape(tensor.shape)
