@@ -164,6 +164,19 @@ TORCH: Modules = {
 }
 
 
+def accelerate(lib: Library) -> Modules:
+    def load_checkpoint_in_model(model: Any, *_: Any, **__: Any) -> None:
+        model.load_state_dict(lib.give({"w": lib.tensor}))
+
+    index = lib.function() if lib.narrow else load_checkpoint_in_model
+    tensor = {"Tensor": type("Tensor", (), {}), "device": lambda _: None}
+    return {
+        "torch": {**TORCH["torch"], **tensor, "nn": SimpleNamespace(Module=type("Module", (), {}))},
+        "accelerate": {"load_checkpoint_in_model": index},
+        "accelerate.utils": {"load_state_dict": lib.function(lambda: {"w": lib.tensor})},
+    }
+
+
 def adaptersentry(lib: Library) -> Modules:
     taken: Any = SimpleNamespace(not_analyzed=[SimpleNamespace(category="unsupported")])
     return {
@@ -189,6 +202,19 @@ def cryptotensors(lib: Library) -> Modules:
     }
     arrays = {"load_file": lib.function({}), "save_file": lib.function()}
     return {"cryptotensors": names, "cryptotensors.numpy": arrays}
+
+
+def cut_out(lib: Library) -> Modules:
+    """The module that vLLM and SGLang have in common."""
+    weights = lib.function(lambda: iter([("w", lib.tensor)]))
+    names = {
+        "should_skip_weight": lib.function(False),
+        "filter_duplicate_safetensors_files": lib.function(["one"]),
+        "safetensors_weights_iterator": weights,
+        "multi_thread_safetensors_weights_iterator": weights,
+        "buffered_multi_thread_safetensors_weights_iterator": weights,
+    }
+    return {**TORCH, "dummy_paddleformers": names}
 
 
 def diffusers(lib: Library) -> Modules:
@@ -487,6 +513,47 @@ def safetensors(lib: Library) -> Modules:
     return {**TORCH, "safetensors": names, "safetensors.numpy": arrays, "safetensors.torch": tensors}
 
 
+def safetensors_frameworks(lib: Library) -> Modules:
+    """Arrays of JAX are like those of NumPy; those of the others say their dtype in their own way."""
+
+    class Theirs:
+        dtype = NUMPY_NAMES.get(lib.dtype, "float77")
+        shape = lib.shape
+        size = len(lib.data)
+
+        def view(self, *_: Any) -> Any:
+            return self
+
+        def numpy(self) -> Any:
+            return lib.array
+
+        def reshape(self, *_: Any) -> Any:
+            return SimpleNamespace(view=lambda _: lib.data)
+
+    def modules(name: str, array: Callable[[], Any]) -> Modules:
+        names = {"load_file": lib.function(lambda: {"w": array()}), "save_file": lib.function()}
+        return {f"safetensors.{name}": names}
+
+    made: Any = SimpleNamespace(view=lambda _: made, reshape=lambda _: made)
+    jax = {
+        "config": SimpleNamespace(update=lambda *_: None),
+        "numpy": SimpleNamespace(asarray=lambda _: made),
+    }
+    types = {"float32": "float32", "bool_": "bool", "uint8": "uint8", "cpu": None}
+    calls = {"eval": lib.function(), "set_default_device": lambda _: None, "array": lambda _: made}
+    return {
+        "safetensors": {"SafetensorError": OwnError},
+        **modules("flax", lambda: lib.array),
+        **modules("mlx", Theirs),
+        **modules("paddle", Theirs),
+        **modules("tensorflow", Theirs),
+        "jax": jax,
+        "mlx.core": {**types, **calls},
+        "paddle": {"float32": "float32", "to_tensor": lambda _: made},
+        "tensorflow": {"convert_to_tensor": lambda _: made},
+    }
+
+
 def safetensors_arch(lib: Library) -> Modules:
     return {"safetensors_arch": {"read_header": lib.function(lib.header)}}
 
@@ -562,6 +629,7 @@ def unified(lib: Library) -> Modules:
 
 
 DUMMIES: dict[str, Callable[[Library], Modules]] = {
+    "accelerate/adapter.py:Load": accelerate,
     "adaptersentry/adapter.py:Header": adaptersentry,
     "candle/adapter.py:Utils": candle,
     "cryptotensors/adapter.py:InMemory": cryptotensors,
@@ -593,6 +661,12 @@ DUMMIES: dict[str, Callable[[Library], Modules]] = {
     "safetensors/adapter_torch.py:TorchSave": safetensors,
     "safetensors/adapter_torch.py:TorchSlices": safetensors,
     "safetensors/adapter_torch.py:TorchFile": safetensors,
+    "safetensors/adapter_frameworks.py:Flax": safetensors_frameworks,
+    "safetensors/adapter_frameworks.py:Mlx": safetensors_frameworks,
+    "safetensors/adapter_frameworks.py:Paddle": safetensors_frameworks,
+    "safetensors/adapter_frameworks.py:TensorFlow": safetensors_frameworks,
+    "sglang/adapter.py:Lazy": cut_out,
+    "sglang/adapter.py:Threads": cut_out,
     "onnx_safetensors/adapter.py:Io": onnx_safetensors,
     "openvino_genai/adapter.py:Parser": openvino,
     "orbax/adapter.py:Layout": orbax,
@@ -613,6 +687,9 @@ DUMMIES: dict[str, Callable[[Library], Modules]] = {
     "torch_dcp/adapter.py:Consolidation": torch_dcp,
     "transformers/adapter.py:Shards": transformers,
     "unifiedefficientloader/adapter.py:LowMemory": unified,
+    "vllm/adapter.py:Eager": cut_out,
+    "vllm/adapter.py:Lazy": cut_out,
+    "vllm/adapter.py:Threads": cut_out,
 }
 """Adapter -> the stand-in for its library."""
 

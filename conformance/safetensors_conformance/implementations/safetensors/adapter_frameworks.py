@@ -1,0 +1,152 @@
+"""Adapters of the official library's modules for JAX, PaddlePaddle, MLX and TensorFlow.
+
+Each module is imported when its adapter is made, for each entry has an environment of its own.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import given
+import lacking
+import numpy as np
+import safetensors
+from stc_host.library import call, marked
+
+NAMELESS = lacking.dtypes("F4", "F6_E2M3", "F6_E3M2", "F8_E4M3FNUZ", "F8_E5M2", "F8_E5M2FNUZ", "F8_E8M0")
+"""The library looks for names of these in NumPy, which has none, and raises AttributeError."""
+
+
+@marked
+class Framework:
+    """``load_file`` and ``save_file`` of one module, with arrays of one framework."""
+
+    rejects = (safetensors.SafetensorError,)
+    module = ""
+    """Name of the module below ``safetensors``."""
+
+    def __init__(self) -> None:
+        self._module = importlib.import_module(f"safetensors.{self.module}")
+
+    def read(self, path: str) -> list[tuple[str, Any, Any, Any]]:
+        """Load every tensor as an array of the framework."""
+        return [(name, *self.part(array)) for name, array in call(self._module.load_file, path).items()]
+
+    def write(self, path: str, tensors: list[Any], metadata: Any) -> None:
+        call(self._module.save_file, given.named(tensors, self.array), path, metadata)
+
+    def resave(self, path: str) -> None:
+        call(self._module.save_file, call(self._module.load_file, path), path)
+
+    def part(self, array: Any) -> tuple[Any, Any, Any]:
+        """Return dtype code, shape and bytes of an array of the framework."""
+        return given.part(array)
+
+    def array(self, tensor: Any) -> Any:
+        """Return an array of the framework. Raises NotImplementedError for what it cannot be."""
+        raise NotImplementedError
+
+    @staticmethod
+    def values(tensor: Any) -> Any:
+        """Return the elements in NumPy; frameworks copy them, so memory that is shared does not stay so."""
+        if tensor.dtype not in given.NUMPY:
+            raise NotImplementedError("its elements are given by way of NumPy, which has no such type")
+        if tensor.byteorder != "little" or tensor.strides is not None:
+            raise NotImplementedError("its arrays lie in one piece in the order of this machine")
+        return given.array(tensor)
+
+
+@marked
+class Flax(Framework):
+    """``safetensors.flax``; without JAX's option every 64-bit type would come as one of 32 bits."""
+
+    module = "flax"
+    lacks = NAMELESS
+
+    def __init__(self) -> None:
+        import jax
+
+        jax.config.update("jax_enable_x64", True)
+        self._asarray = jax.numpy.asarray
+        super().__init__()
+
+    def array(self, tensor: Any) -> Any:
+        return self._asarray(self.values(tensor))
+
+
+@marked
+class TensorFlow(Framework):
+    """``safetensors.tensorflow``."""
+
+    module = "tensorflow"
+    lacks = NAMELESS
+
+    def __init__(self) -> None:
+        import tensorflow as tf
+
+        self._convert = tf.convert_to_tensor
+        super().__init__()
+
+    def part(self, array: Any) -> tuple[Any, Any, Any]:
+        return given.part(array.numpy())
+
+    def array(self, tensor: Any) -> Any:
+        return self._convert(self.values(tensor))
+
+
+@marked
+class Paddle(Framework):
+    """``safetensors.paddle``."""
+
+    module = "paddle"
+
+    def __init__(self) -> None:
+        import paddle
+
+        self._paddle = paddle
+        names = {name: code for name, code in given.CODES.items() if hasattr(paddle, name)}
+        self._codes = {getattr(paddle, name): code for name, code in names.items()}
+        super().__init__()
+
+    def part(self, array: Any) -> tuple[Any, Any, Any]:
+        """Return dtype code, shape and bytes; what NumPy lacks comes as whole numbers."""
+        code, shape = self._codes.get(array.dtype, str(array.dtype)), list(array.shape)
+        if not array.size:
+            return code, shape, b""
+        bits = {"BF16": "int16", "F8_E4M3": "uint8", "F8_E5M2": "uint8"}.get(code)
+        return code, shape, (array.view(bits) if bits else array).numpy().tobytes()
+
+    def array(self, tensor: Any) -> Any:
+        return self._paddle.to_tensor(self.values(tensor))
+
+
+@marked
+class Mlx(Framework):
+    """``safetensors.mlx``, on the CPU. It goes by way of NumPy, and has the types of that."""
+
+    module = "mlx"
+    lacks = lacking.all_but(given.NUMPY)
+
+    def __init__(self) -> None:
+        import mlx.core as mx
+
+        mx.set_default_device(mx.cpu)
+        self._mx = mx
+        self._codes = {getattr(mx, n): code for n, code in given.CODES.items() if hasattr(mx, n)}
+        self._codes[mx.bool_] = "BOOL"
+        super().__init__()
+
+    def part(self, array: Any) -> tuple[Any, Any, Any]:
+        """Evaluate an array, which MLX does when it is needed."""
+        call(self._mx.eval, array)
+        data = bytes(memoryview(array.reshape(-1).view(self._mx.uint8))) if array.size else b""
+        return self._codes.get(array.dtype, str(array.dtype)), array.shape, data
+
+    def array(self, tensor: Any) -> Any:
+        """Return an array made of bytes, for MLX makes 32 bits of NumPy's floats of 64."""
+        dtype = next((key for key, code in self._codes.items() if code == tensor.dtype), None)
+        if dtype is None or tensor.byteorder != "little" or tensor.nbytes is not None:
+            raise NotImplementedError("MLX has no such type")
+        flat = self._mx.array(np.frombuffer(given.raw(tensor), np.uint8))
+        return flat.view(dtype).reshape(tensor.shape)

@@ -1,0 +1,92 @@
+"""One module of a package by itself, where the rest needs what is not installed; runs in its environment.
+
+While the module is executed, all else that it imports out of the absent packages is an empty class. Such
+a class has no behaviour: what the module does with a file may not pass through one.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import sys
+from collections.abc import Iterable, Mapping
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+
+class _Empty(type):
+    """Type of the empty classes: called, they give an object that can be called as a decorator is."""
+
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _empty(name)
+
+
+def _empty(name: str) -> Any:
+    return _Empty(name, (), {"__init__": lambda *_, **__: None, "__call__": lambda self, *_, **__: self})
+
+
+class _StandIn(ModuleType):
+    """A module that has every name."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _empty(name)
+
+
+class _Finder:
+    """Finds stand-ins for the modules of absent packages."""
+
+    def __init__(self, absent: Iterable[str], names: Mapping[str, Mapping[str, Any]]) -> None:
+        self._absent = tuple(absent)
+        self._names = names
+
+    def find_spec(self, name: str, *_: Any) -> ModuleSpec | None:
+        """Return a spec of a package for everything below an absent package."""
+        if name.partition(".")[0] not in self._absent:
+            return None
+        return ModuleSpec(name, self, is_package=True)  # type: ignore[arg-type] # has the two methods
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """Make an empty one."""
+        return _StandIn(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Give it the names that are not empty."""
+        vars(module).update(self._names.get(module.__name__, {}))
+
+
+def module(
+    distribution: str,
+    file: str,
+    absent: Iterable[str] = (),
+    names: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Any:
+    """Return a module of an installed distribution, executed by itself.
+
+    Args:
+        distribution: that is installed.
+        file: of the module inside, with ``/``.
+        absent: names of top-level packages to stand in for.
+        names: module of an absent package -> what it has that is not empty.
+    """
+    before = set(sys.modules)
+    finder: Any = _Finder(absent, names or {})
+    where = str(importlib.metadata.distribution(distribution).locate_file(file))
+    spec = importlib.util.spec_from_file_location(f"cut_out_{distribution}_{Path(file).stem}", where)
+    assert spec is not None
+    assert spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    sys.meta_path.insert(0, finder)
+    try:
+        spec.loader.exec_module(made)
+    finally:
+        sys.meta_path.remove(finder)
+        for name in set(sys.modules) - before:
+            if isinstance(sys.modules[name], _StandIn):
+                del sys.modules[name]
+    return made
