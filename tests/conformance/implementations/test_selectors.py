@@ -104,7 +104,7 @@ def test_a_command_is_split_like_a_shell_splits_it() -> None:
         ("safetensor", "did you mean safetensors"),
         ("refrence", "did you mean reference"),
         ("nothing-like-it", "known: "),
-        ("safetensors:flax", "no entry 'flax', only safetensors, safetensors:numpy"),
+        ("safetensors:keras", "no entry 'keras', only safetensors, safetensors:numpy"),
         ("reference==1.0", "no versions to choose from"),
         ("safetensors@local", "is not built from source"),
         ("safetensors==1=cmd:true", "unknown implementation"),
