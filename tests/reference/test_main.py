@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from safetensors_reference.main import Commands, main, of_harness
+from safetensors_reference.main import OWN, Commands, main, of_harness
 
 from .support import ABCD, W, make
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 HARNESS = [re.split("[<>=]", line)[0] for line in PROJECT["optional-dependencies"]["harness"]]
 OTHERS = ["huggingface_hub", "fsspec", "cyclonedx", "safetensors", "torch", "hypothesis", "yaml"]
-COMMANDS = PROJECT["entry-points"]["stc.commands"]
+COMMANDS = {*OWN, *PROJECT["entry-points"]["stc.commands"]}
 INSTALL = "pip install 'safetensors-conformance[harness]'"
 
 

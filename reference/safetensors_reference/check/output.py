@@ -6,11 +6,8 @@ import sys
 import time
 from collections import Counter
 from contextlib import contextmanager, nullcontext
+from functools import cached_property
 from typing import TYPE_CHECKING, Self
-
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.text import Text
 
 from ..header.layout import draw_layout
 from ..hexview import hexview
@@ -22,6 +19,9 @@ from ..source import UnreadableError, open_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from rich.console import Console
+    from rich.progress import Progress
 
     from ..rules.faults import Fault
     from .models import ModelResult
@@ -57,7 +57,7 @@ def print_result(console: Console, result: CheckResult, limit: int | None) -> No
     if result.faults:
         _print_faults(console, result, limit)
     else:
-        console.print(f"{name}: {_valid(result)}")
+        console.print(valid_line(result))
 
 
 def _print_notes(console: Console, name: str, notes: Iterable[Note]) -> None:
@@ -82,6 +82,8 @@ def unknown_line(result: ModelResult) -> str:
 
 def print_model(console: Console, result: ModelResult, limit: int | None) -> None:
     """Print what shows only in a model as a whole; at most ``limit`` faults (None: all)."""
+    from rich.text import Text
+
     name, judged = shown_name(result.name), result.judgement
     _print_notes(console, name, [f.what for f in result.own if isinstance(f.what, Note)])
     if result.status == "valid":
@@ -120,9 +122,11 @@ def plural(count: int, word: str) -> str:
     return f"{count:,} {word}{'s' * (count != 1)}"
 
 
-def _valid(result: CheckResult) -> str:
+def valid_line(result: CheckResult) -> str:
+    """Say in one line that a file has no fault, and what is in it."""
     shards = "" if result.index is None else f" in {len(result.index.shards):,} shards"
-    text = f"valid, {result.tensors:,} tensors{shards}, {result.data_size:,} bytes of data"
+    what = f"{result.tensors:,} tensors{shards}, {result.data_size:,} bytes of data"
+    text = f"{shown_name(result.name)}: valid, {what}"
     stats = result.alignment
     # Unaligned data is legal (OFF-11) and usually unwanted, so it is said where it happens and only there.
     return text if stats is None or not stats.unaligned else f"{text}; {stats}"
@@ -139,6 +143,8 @@ def _codes(counts: Counter[str]) -> str:
 
 
 def _print_faults(console: Console, result: CheckResult, limit: int | None) -> None:
+    from rich.text import Text
+
     faults = result.faults
     console.print(Text(f"{shown_name(result.name)}: {plural(len(faults), 'fault')}", style="bold"))
     for fault in faults[:limit]:
@@ -156,6 +162,8 @@ def _print_faults(console: Console, result: CheckResult, limit: int | None) -> N
 
 
 def _print_fault(console: Console, name: str, fault: Fault) -> None:
+    from rich.text import Text
+
     rule = rule_book().rules[fault.rule]
     where = f"file {fault.start:#x}..{max(fault.end - 1, fault.start):#x}"
     path = f"  {render_path(fault.path)}" if fault.path is not None else ""
@@ -201,23 +209,35 @@ class ProgressBar:
     """
 
     def __init__(self, console: Console | None = None) -> None:
-        console = console or Console(stderr=True)
-        self._terminal = console.is_terminal
+        self._given = console
         self.enabled = False
+        self._done = 0
+        self._drawn = time.monotonic()
+
+    @cached_property
+    def _console(self) -> Console:
+        # Loaded with the second file: most runs are about one, and rich takes longer than it.
+        from rich.console import Console
+
+        return self._given or Console(stderr=True)
+
+    @cached_property
+    def _bar(self) -> Progress:
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
         # rich would otherwise lead standard output to standard error, also when that goes to a file.
-        self._bar = Progress(
+        bar = Progress(
             SpinnerColumn(),
             TextColumn("{task.description} {task.completed:,} files", markup=False),
             TimeElapsedColumn(),
-            console=console,
+            console=self._console,
             transient=True,
             auto_refresh=False,
             redirect_stdout=False,
             redirect_stderr=False,
         )
-        self._task = self._bar.add_task("checked", total=None)
-        self._done = 0
-        self._drawn = time.monotonic()
+        self._task = bar.add_task("checked", total=None)
+        return bar
 
     def __enter__(self) -> Self:
         return self
@@ -242,11 +262,10 @@ class ProgressBar:
     def advance(self) -> None:
         """Count one file as done; with the second one the bar appears."""
         self._done += 1
-        if not self._terminal or time.monotonic() - self._drawn < REFRESH:
+        if self._done < 2 or time.monotonic() - self._drawn < REFRESH or not self._console.is_terminal:
             return
-        if not self.enabled and self._done > 1:
+        if not self.enabled:
             self.enabled = True
             self._bar.start()
-        if self.enabled:
-            self._drawn = time.monotonic()
-            self._bar.update(self._task, completed=self._done, refresh=True)
+        self._drawn = time.monotonic()
+        self._bar.update(self._task, completed=self._done, refresh=True)

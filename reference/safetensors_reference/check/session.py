@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
 
 from ..rules.faults import shown_name
 from ..source import UnreadableError
@@ -22,10 +22,13 @@ from .output import (
     print_result,
     unknown_line,
     unreadable_line,
+    valid_line,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from rich.console import Console
 
     from ..rules.book import ProfileName
     from .digests import DigestList
@@ -63,8 +66,14 @@ class Session:
     models: Counter[Status] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        self._console = Console(highlight=False, soft_wrap=True, emoji=False, markup=False)
         self._members = Members(self.profile)
+
+    @cached_property
+    def _console(self) -> Console:
+        # Loaded for what has a style, so not for a file without fault.
+        from rich.console import Console
+
+        return Console(highlight=False, soft_wrap=True, emoji=False, markup=False)
 
     def run(self, paths: Sequence[str]) -> None:
         """Check everything. Raises KeyboardInterrupt; what was found until then stays counted."""
@@ -109,6 +118,8 @@ class Session:
             click.echo(unreadable_line(result), err=True)
         elif self.quiet:
             print_brief(self._console, result)
+        elif result.status == "valid" and not result.tolerated and not result.notes:
+            click.echo(valid_line(result))
         else:
             print_result(self._console, result, self.limit)
 
