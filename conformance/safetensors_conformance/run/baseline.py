@@ -24,6 +24,7 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -68,14 +69,18 @@ class Baseline:
         exact = self._exact.get(case_id)
         if exact is not None:
             return exact
-        return next((e for e in self.entries if e.is_glob and e.covers(case_id)), None)
+        return next((entry for entry in self._globs if entry.covers(case_id)), None)
+
+    @cached_property
+    def _globs(self) -> list[Expected]:
+        return [entry for entry in self.entries if entry.is_glob]
 
     def stale(self, case_ids: Iterable[str]) -> list[str]:
         """Return a complaint for each entry that covers no case, or too many."""
-        ids = list(case_ids)
+        ids = set(case_ids)
         out = []
         for entry in self.entries:
-            covered = sum(entry.covers(i) for i in ids)
+            covered = sum(map(entry.covers, ids)) if entry.is_glob else int(entry.case in ids)
             if covered == 0:
                 out.append(f"{entry.case}: matches no case of the corpus; remove the entry")
             elif covered > MAX_GLOB_CASES:
