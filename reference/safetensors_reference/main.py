@@ -1,19 +1,23 @@
 """The ``stc`` command, and a type of option that its commands share.
 
-Each package adds its own commands through an entry-point group.
+The commands of this package lie where their names say; each package above adds its own through an entry-point
+group. Metadata of packages are read for those alone: that takes longer than most checks.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from importlib.metadata import EntryPoints, distribution, entry_points, requires
+from importlib import import_module
 from typing import Any
 
 import click
 
-DISTRIBUTION = "safetensors-conformance"
+VERSION = "2026.11.0"
+"""Version of all packages of this project; the build takes it from here."""
 GROUP = "stc.commands"
+OWN = ("audit", "check", "rules")
+"""Commands of this package."""
 INTERRUPTED = 130
 """Exit status after Ctrl-C: click's own says that faults were found."""
 INSTALL = "pip install 'safetensors-conformance[harness]'"
@@ -30,20 +34,20 @@ class Commands(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """Names of all installed commands."""
-        return sorted(entry_points(group=GROUP).names)
+        from importlib.metadata import entry_points
+
+        return sorted({*OWN, *entry_points(group=GROUP).names})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Load one command."""
-        for point in _points(cmd_name):
-            try:
-                command = point.load()
-            except ModuleNotFoundError as err:
-                if not of_harness(err.name):
-                    raise
-                return without_harness(f"stc {cmd_name}")
-            assert isinstance(command, click.Command)
-            return command
-        return None
+        try:
+            command = _loaded(cmd_name)
+        except ModuleNotFoundError as err:
+            if not of_harness(err.name):
+                raise
+            return without_harness(f"stc {cmd_name}")
+        assert command is None or isinstance(command, click.Command)
+        return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -72,21 +76,23 @@ class Commands(click.Group):
             raise MissingExtraError(f"needs the harness: {INSTALL}") from err
 
 
-def _points(name: str) -> EntryPoints:
-    """Return the entry points of a command; those of others are looked up only where there is none of ours.
+def _loaded(name: str) -> object:
+    """Load what stands for a command, None when there is none of that name."""
+    if name in OWN:
+        return getattr(import_module(f".{name}.cli", __package__), name)
+    from importlib.metadata import entry_points
 
-    Looking through all distributions takes longer than everything else, the more of them there are.
-    """
-    own = distribution(DISTRIBUTION).entry_points.select(group=GROUP, name=name)
-    return own or entry_points(group=GROUP, name=name)
+    return next((point.load() for point in entry_points(group=GROUP, name=name)), None)
 
 
 def of_harness(module: str | None) -> bool:
     """Return whether a module comes with the extra ``harness``; its packages are called as their modules."""
     if not module:
         return False
+    from importlib.metadata import requires
+
     wanted = re.compile(rf"{re.escape(module.partition('.')[0])}\b.*extra == ['\"]harness['\"]")
-    return any(wanted.match(line.lower()) for line in requires(DISTRIBUTION) or ())
+    return any(wanted.match(line.lower()) for line in requires("safetensors-conformance") or ())
 
 
 def without_harness(name: str, text: str = f"Needs the harness: {INSTALL}") -> click.Command:
@@ -116,7 +122,7 @@ class SecondsRange(click.FloatRange):
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name=DISTRIBUTION, prog_name=DISTRIBUTION)
+@click.version_option(VERSION, prog_name="safetensors-conformance")
 def main() -> None:
     """Check safetensors files, and the programs that read and write them.
 

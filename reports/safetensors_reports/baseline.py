@@ -53,7 +53,7 @@ class Expected(Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def is_glob(self) -> bool:
         """True when the entry names cases by pattern."""
-        return any(c in self.case for c in "*?[")
+        return "*" in self.case or "?" in self.case or "[" in self.case
 
     def covers(self, case_id: str) -> bool:
         """True when the entry speaks of this case. A star never crosses the slash."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from safetensors_reference.main import Commands, main, of_harness
+from safetensors_reference.main import OWN, Commands, main, of_harness
 
 from .support import ABCD, W, make
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 HARNESS = [re.split("[<>=]", line)[0] for line in PROJECT["optional-dependencies"]["harness"]]
 OTHERS = ["huggingface_hub", "fsspec", "cyclonedx", "safetensors", "torch", "hypothesis", "yaml"]
-COMMANDS = PROJECT["entry-points"]["stc.commands"]
+COMMANDS = {*OWN, *PROJECT["entry-points"]["stc.commands"]}
 INSTALL = "pip install 'safetensors-conformance[harness]'"
 
 
@@ -121,3 +121,18 @@ def test_a_command_that_is_nearly_one_is_guessed() -> None:
         assert result.exit_code == 2
         assert f"Did you mean '{meant}'?" in result.output
     assert "Did you mean" not in CliRunner().invoke(main, ["xyz"]).output
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["check", "{path}"]])
+def test_the_start_loads_nothing_large(tmp_path: Path, arguments: list[str]) -> None:
+    path = tmp_path / "a.safetensors"
+    path.write_bytes(make(f'{{"w":{W}}}', ABCD))
+    words = [word.format(path=path) for word in arguments]
+    program = (
+        "import sys\nfrom safetensors_reference.main import main\n"
+        f"try: main({words!r})\nexcept SystemExit as end: assert not end.code\n"
+        "large = {'rich', 'numpy', 'jinja2', 'jsonschema', 'tomllib', 'importlib.metadata', 'hypothesis'}\n"
+        "print(sorted(large & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"

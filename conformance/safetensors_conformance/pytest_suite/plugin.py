@@ -9,6 +9,7 @@ from __future__ import annotations
 import fnmatch
 import json
 import os
+import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -236,6 +237,14 @@ class _Listener:
         """End workers, finish records, rewrite the baseline when asked to."""
         if SUITE_KEY in self._config.stash:
             self._config.stash[SUITE_KEY].finish(session)
+            self._spare_hypothesis()
+
+    def _spare_hypothesis(self) -> None:
+        """Take hypothesis's plugin out where no test used it: for its summary it loads the whole library."""
+        plugins = self._config.pluginmanager
+        alone = self._config.getoption("dist", "no") == "no"  # other processes may have used it
+        if alone and "hypothesis" not in sys.modules and plugins.has_plugin("hypothesispytest"):
+            plugins.unregister(name="hypothesispytest")
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the summary of each implementation and, with several, where they differ."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -45,6 +44,8 @@ def sha256_of(name: str, state: State | None = None) -> str:
     Raises:
         UnreadableError: it cannot be read, or changed since.
     """
+    import hashlib  # loads a large library
+
     source = PathSource(name)
     try:
         with open(source.fd, "rb", buffering=0, closefd=False) as file:

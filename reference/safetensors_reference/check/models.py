@@ -8,10 +8,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..model.judge import ModelJudgement, judge_model
 from ..model.names import find_models
 from ..remote import is_remote
-from ..sharded.contents import Shard, shard_of
 from .inputs import CheckInput, is_index
 from .result import CheckResult, check_input
 
@@ -19,9 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..header.explain import Explanation
-    from ..model.judge import Finding
+    from ..model.judge import Finding, ModelJudgement
     from ..model.names import ModelFiles
     from ..rules.book import ProfileName
+    from ..sharded.contents import Shard
     from .inputs import ModelInput
     from .result import Status
 
@@ -119,6 +118,9 @@ class Members:
         return {name: r.explanation for name, r in self._kept.items() if r.explanation is not None}
 
     def _judge(self, files: ModelFiles, item: ModelInput) -> ModelJudgement:
+        # Most runs meet no model of several files.
+        from ..model.judge import ModelJudgement, judge_model
+
         wanted = files.numbers if files.index is None else tuple(n for n in files.numbers if n in self._kept)
         rivals = tuple(name for name in files.rivals if name in self._kept)
         shards = {name: _shard(self._result(item.folder, name)) for name in (*wanted, *rivals)}
@@ -143,6 +145,8 @@ def _last(name: str) -> str:
 
 
 def _shard(result: CheckResult) -> Shard:
+    from ..sharded.contents import Shard, shard_of
+
     if result.error is not None:
         return Shard(unread=result.error.removeprefix(f"{result.name}: "))
     return Shard() if result.explanation is None else shard_of(result.explanation)

@@ -6,13 +6,9 @@ docs) takes it from here, so that a statement exists once.
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.resources import files
 from typing import Any, Literal
-
-import msgspec
 
 Level = Literal["must", "should", "may"]
 Basis = Literal["text", "official", "ours"]
@@ -100,11 +96,17 @@ class RuleBook:
 
 
 def _read(name: str) -> dict[str, Any]:
+    # A file without fault is checked without the book, and so without what reads it.
+    import tomllib
+    from importlib.resources import files
+
     return tomllib.loads(files("safetensors_reference.rules").joinpath(name).read_text(encoding="utf-8"))
 
 
 def _by_id(name: str, raw: object, rows_type: type[list[Any]]) -> dict[str, Any]:
     """Return id -> row of a data file. Raises ValueError for another form, or an id that stands twice."""
+    import msgspec
+
     try:
         rows = msgspec.convert(raw, rows_type)
     except msgspec.ValidationError as err:

@@ -146,8 +146,7 @@ public static class StcShim
 
     private static string Message(Exception err)
     {
-        var text = err.GetType().Name + ": " + err.Message;
-        return Quoted(new string(text.Select(c => char.IsSurrogate(c) ? '?' : c).ToArray()));
+        return Quoted(err.GetType().Name + ": " + err.Message);
     }
 
     private static string Hex(IEnumerable<byte> bytes)
@@ -155,32 +154,21 @@ public static class StcShim
         return string.Concat(bytes.Select(b => b.ToString("x2")));
     }
 
-    /// <summary>Returns a string of JSON, or {"hex": ...} for one with half of a surrogate pair, which is no text.</summary>
+    /// <summary>
+    /// Returns a string of JSON; half of a surrogate pair, which no UTF-8 holds, is escaped like a control character.
+    /// </summary>
     private static string Quoted(string text)
     {
         var quoted = new StringBuilder("\"");
-        var raw = new List<byte>();
-        var whole = true;
         for (var at = 0; at < text.Length; at++)
         {
             var c = text[at];
-            if (at + 1 < text.Length && char.IsSurrogatePair(c, text[at + 1]))
-            {
-                quoted.Append(text, at, 2);
-                raw.AddRange(Encoding.UTF8.GetBytes(text.Substring(at++, 2)));
-                continue;
-            }
-            if (char.IsSurrogate(c))
-            {
-                whole = false;
-                raw.AddRange(new[] { (byte)(0xE0 | c >> 12), (byte)(0x80 | c >> 6 & 63), (byte)(0x80 | c & 63) });
-                continue;
-            }
-            raw.AddRange(Encoding.UTF8.GetBytes(c.ToString()));
-            if (c < ' ' || c == '"' || c == '\\') quoted.Append("\\u").Append(((int)c).ToString("x4"));
+            if (at + 1 < text.Length && char.IsSurrogatePair(c, text[at + 1])) quoted.Append(text, at++, 2);
+            else if (c < ' ' || c == '"' || c == '\\' || char.IsSurrogate(c))
+                quoted.Append("\\u").Append(((int)c).ToString("x4"));
             else quoted.Append(c);
         }
-        return whole ? quoted.Append("\"").ToString() : "{\"hex\": \"" + Hex(raw) + "\"}";
+        return quoted.Append("\"").ToString();
     }
 
     /// <summary>Returns what stands behind a key of the object, or null. The harness writes well-formed requests.</summary>

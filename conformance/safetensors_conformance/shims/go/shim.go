@@ -61,8 +61,8 @@ func text(s string) any {
 	return map[string]string{"hex": hex.EncodeToString([]byte(s))}
 }
 
-// Tensor tells of a tensor. An empty dtype and a nil shape are not told. The bytes are those of the file, in its order;
-// they do not count when the file is only opened.
+// Tensor tells of a tensor. An empty dtype, a nil shape and nil data are not told. The bytes are those of the file, in
+// its order; they do not count when the file is only opened.
 func (a *Answer) Tensor(name, dtype string, shape []uint64, data []byte) {
 	row := map[string]any{"name": text(name)}
 	if dtype != "" {
@@ -71,7 +71,7 @@ func (a *Answer) Tensor(name, dtype string, shape []uint64, data []byte) {
 	if shape != nil {
 		row["shape"] = shape
 	}
-	if a.withData {
+	if a.withData && data != nil {
 		sum := sha256.Sum256(data)
 		row["nbytes"], row["sha256"] = len(data), hex.EncodeToString(sum[:])
 	}

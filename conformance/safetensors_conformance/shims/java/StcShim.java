@@ -146,8 +146,7 @@ public final class StcShim {
 
     private static String message(Throwable err) {
         String said = err.getMessage() == null ? "" : ": " + err.getMessage();
-        return quoted((err.getClass().getName() + said).replaceAll("[\\ud800-\\udbff](?![\\udc00-\\udfff])"
-                + "|(?<![\\ud800-\\udbff])[\\udc00-\\udfff]", "?"));
+        return quoted(err.getClass().getName() + said);
     }
 
     private static String digest(ByteBuffer bytes) {
@@ -160,22 +159,15 @@ public final class StcShim {
         }
     }
 
-    /** Returns a string of JSON, or {"hex": ...} for one with half of a surrogate pair, which is no text. */
+    /** Returns a string of JSON; half of a surrogate pair, which no UTF-8 holds, is escaped like a control character. */
     private static String quoted(String text) {
         var out = new StringBuilder("\"");
-        var raw = new StringBuilder();
-        boolean whole = true;
         for (int code : text.codePoints().toArray()) {
             boolean half = code >= 0xD800 && code < 0xE000;
-            whole &= !half;
-            if (code < 0x20 || code == '"' || code == '\\') out.append(String.format("\\u%04x", code));
+            if (half || code < 0x20 || code == '"' || code == '\\') out.append(String.format("\\u%04x", code));
             else out.appendCodePoint(code);
-            byte[] bytes = half
-                    ? new byte[] {(byte) (0xE0 | code >> 12), (byte) (0x80 | code >> 6 & 63), (byte) (0x80 | code & 63)}
-                    : Character.toString(code).getBytes(StandardCharsets.UTF_8);
-            raw.append(HexFormat.of().formatHex(bytes));
         }
-        return whole ? out.append('"').toString() : "{\"hex\": \"" + raw + "\"}";
+        return out.append('"').toString();
     }
 
     /** Returns what stands behind a key of the object, or null. The harness writes well-formed requests. */
