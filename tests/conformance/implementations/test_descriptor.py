@@ -35,6 +35,15 @@ UNPINNED = {"safetensors": {"numpy"}}
 
 IDS = [d.selector(e) for d, e in ENTRIES]
 each_entry = pytest.mark.parametrize(("descriptor", "entry"), ENTRIES, ids=IDS)
+each_adapter = pytest.mark.parametrize(
+    ("descriptor", "entry"),
+    [(d, e) for d, e in ENTRIES if e.adapter],
+    ids=[d.selector(e) for d, e in ENTRIES if e.adapter],
+)
+PROGRAMS = sorted(
+    path for document in FILES for path in document.parent.iterdir() if path.stem.lower() == "program"
+)
+"""Programs around readers that are built by hand."""
 
 
 @cache
@@ -76,7 +85,7 @@ def test_no_two_implementations_or_entries_have_the_same_name() -> None:
     assert all(d.entries[0].name == "" for d in KNOWN if len(d.entries) == 1)
 
 
-@each_entry
+@each_adapter
 def test_the_adapter_is_there_and_has_steps(descriptor: Descriptor, entry: Entry) -> None:
     file, _, name = entry.adapter.partition(":")
     if file.endswith(".mjs"):
@@ -91,7 +100,7 @@ def test_the_adapter_is_there_and_has_steps(descriptor: Descriptor, entry: Entry
 
 
 def test_every_adapter_file_belongs_to_an_entry() -> None:
-    used = {e.adapter.partition(":")[0] for _, e in ENTRIES}
+    used = {e.adapter.partition(":")[0] for _, e in ENTRIES if e.adapter}
     files = (path for document in FILES for path in document.parent.iterdir())
     found = {path.relative_to(HERE).as_posix() for path in files if path.suffix in (".py", ".mjs")}
     assert found == used
@@ -115,9 +124,15 @@ def test_what_is_installed_is_pinned(descriptor: Descriptor, entry: Entry) -> No
     assert loose <= UNPINNED.get(descriptor.name, set())
 
 
-@each_entry
+@each_adapter
 def test_lacks_names_features_that_cases_have(descriptor: Descriptor, entry: Entry) -> None:
     text = (HERE / entry.adapter.partition(":")[0]).read_text(encoding="utf-8")
+    assert set(re.findall(r'"(dtype-[a-z0-9-]+)"', text)) <= features()
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_a_program_lacks_features_that_cases_have(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
     assert set(re.findall(r'"(dtype-[a-z0-9-]+)"', text)) <= features()
 
 
