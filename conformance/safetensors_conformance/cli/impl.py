@@ -34,6 +34,7 @@ from ..implementations.environment import (
 )
 from ..implementations.selectors import SelectorError, Target, installed_here, resolve
 from ..implementations.source import LOCAL
+from ..run.interruption import ending_as_interrupted
 from ..worker.confinement import Confinement
 from ..worker.pipe import make_worker
 from ..worker.worker import Limits, StartError
@@ -64,7 +65,10 @@ def list_impls(check: bool, kind: str | None, confinement: Confinement) -> None:
     for descriptor in chosen:
         for entry in descriptor.entries:
             selector = descriptor.selector(entry)
-            target = resolve(selector)
+            try:
+                target = resolve(selector)
+            except SelectorError as err:
+                raise click.ClickException(str(err)) from err
             asked = check and _installed(target) and not descriptor.outside
             state = _start(target, confinement) if asked else _state(target)
             kind_shown = descriptor.kind if descriptor.independent else f"{descriptor.kind} (official core)"
@@ -175,7 +179,8 @@ def sync(
                 raise click.UsageError(f"{name!r} is nothing that can be installed")
             if checkout is not None:
                 _forget(target.environment)
-            state = _start(target, confinement, checkout, network=network)
+            with ending_as_interrupted():
+                state = _start(target, confinement, checkout, network=network)
         except SelectorError as err:
             state = f"failed: {err}"
         failed += state.startswith(("failed", "does not start"))
@@ -200,7 +205,11 @@ def info(name: str) -> None:
         raise click.ClickException(str(err)) from err
     if descriptor is None:
         raise click.ClickException(f"unknown implementation {name!r}; known: {', '.join(descriptors())}")
-    for line in _facts(descriptor):
+    try:
+        lines = _facts(descriptor)
+    except OSError as err:
+        raise click.ClickException(f"{visible(str(err.filename))}: {err.strerror}") from err
+    for line in lines:
         click.echo(visible(line, 2000))
 
 

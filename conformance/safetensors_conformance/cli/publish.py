@@ -18,6 +18,8 @@ from safetensors_reports.history.ledger import appended, load_ledgers
 from safetensors_reports.page.publish import (
     INDEX,
     JSON,
+    README,
+    Unbuilt,
     history,
     history_texts,
     pages,
@@ -75,7 +77,8 @@ def publish(
 
     Each run is added to the history of its program, history/NAME.jsonl and .md, which says what
     a release changed; a run that is there already adds nothing. --history-only does so with old
-    releases, and without RUN it makes the pages of all histories again.
+    releases, and without RUN it makes the pages of all histories again, and README.md with the
+    programs that were never run.
 
     What is told about other people's software follows docs/disclosure.md; records of runs hold
     more than that, and are not kept.
@@ -136,6 +139,15 @@ def _run_all(folder: Path, jobs: int, corpus_path: Path | None) -> None:
         raise AuditError(f"no run of {listed(missing, 6)}; nothing is published before all can be run")
 
 
+def _unbuilt() -> list[Unbuilt]:
+    """Return the implementations that this project does not build."""
+    return [
+        Unbuilt(d.name, d.title, d.language, d.homepage, d.source.revision)
+        for d in descriptors().values()
+        if d.source and all(map(d.by_hand, d.entries))
+    ]
+
+
 def _write(output: Path, texts: Mapping[str, str]) -> None:
     """Write texts by path. Raises UnusableError."""
     for name, text in texts.items():
@@ -162,6 +174,8 @@ def _append(paths: Sequence[Path], output: Path, manifest: Manifest) -> None:
         ledgers = appended(ledgers, history(records, manifest, known))
     reports = published(output) if (output / JSON).exists() else {}
     texts = history_texts(ledgers, reports)
+    if reports:
+        texts[README] = pages(reports, _unbuilt())[README]
     _write(output, texts)
     added = sum(len(ledger.lines) for ledger in ledgers.values()) - before
     click.echo(f"{plural(added, 'run')} added to {output / HISTORY}")
@@ -169,7 +183,7 @@ def _append(paths: Sequence[Path], output: Path, manifest: Manifest) -> None:
 
 def _texts(paths: Sequence[Path], manifest: Manifest, output: Path) -> dict[str, str]:
     records, known = _usable(paths, manifest)
-    return publication(records, manifest, known, load_ledgers(output / HISTORY))
+    return publication(records, manifest, known, load_ledgers(output / HISTORY), _unbuilt())
 
 
 def _usable(paths: Sequence[Path], manifest: Manifest) -> tuple[list[RunRecord], dict[int, list[Known]]]:
@@ -198,7 +212,9 @@ def _usable(paths: Sequence[Path], manifest: Manifest) -> tuple[list[RunRecord],
 def _check(output: Path) -> None:
     wrong = []
     reports = published(output)
-    for name, text in (pages(reports) | history_texts(load_ledgers(output / HISTORY), reports)).items():
+    for name, text in (
+        pages(reports, _unbuilt()) | history_texts(load_ledgers(output / HISTORY), reports)
+    ).items():
         path = output / name
         try:
             same = path.read_bytes() == text.encode()
@@ -208,7 +224,9 @@ def _check(output: Path) -> None:
             wrong.append(name)
     for name in wrong:
         made_of, how = "report.json", "stc publish"
-        if name == FILE or name.startswith(f"{HISTORY}/"):
+        if name == README:
+            made_of, how = "report.json and the descriptors", "stc publish --history-only"
+        elif name == FILE or name.startswith(f"{HISTORY}/"):
             made_of, how = "history", "stc publish --history-only"
         click.echo(f"{visible(str(output / name))}: is not what its {made_of} gives; run {how}")
     if wrong:

@@ -115,7 +115,7 @@ def run(
 
 
 def last_words(lines: Sequence[str]) -> str:
-    """Return the line that tells best why a command failed: the last about an error, or the last at all."""
+    """Return the line that tells best why a command failed: the first about an error, or the last at all."""
     errors = [line for line in lines if re.search(r"(?i)\b(err|error|fatal)\b", line)]
-    said = (errors or [line for line in lines if line.strip()] or [""])[-1].strip()
+    said = (errors[:1] or [line for line in lines if line.strip()] or [""])[-1].strip()
     return visible(said, 300)

@@ -26,7 +26,7 @@ from ..worker import copies
 from ..worker.variables import installer_variables
 from .commands import InstallError
 from .descriptor import Entry, Known
-from .source import LOCAL, Build, build_of
+from .source import Build, build_of
 
 __all__ = [
     "MARKER",
@@ -128,10 +128,7 @@ def make(
         if env.ready:
             return
         if env.build is not None:
-            if env.version == LOCAL and checkout is None:
-                name = env.descriptor.name
-                raise InstallError(f"{name} was not built yet: stc impl sync {name} --source DIR")
-            env.build.check(network=network)
+            env.build.check(checkout, network=network)
         with FileLock(f"{env.folder}.lock"):
             if env.ready:
                 return
@@ -273,6 +270,8 @@ def prepare(env: Environment | None, *, checkout: Path | None = None, network: b
     if env.ready:
         make(env)
         return
+    if env.build is not None:
+        env.build.check(checkout, network=network)
     console = Console(stderr=True)
     title = f"{'installing' if env.build is None else 'building'} {env.descriptor.name} {env.version}"
     if not console.is_terminal:

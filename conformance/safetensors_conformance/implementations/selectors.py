@@ -125,8 +125,6 @@ def resolve(selector: str, *, however_old: bool = False) -> Target:
     if not name:
         return target
     _, match, descriptor, entry = _named(selector, name)
-    if match["version"]:
-        raise SelectorError(f"--impl {selector!r}: a program is not installed; say its commit, with @")
     revision = match["revision"] or ""
     return replace(target, selector=selector, descriptor=descriptor, entry=entry, revision=revision)
 
@@ -262,10 +260,11 @@ def _known(selector: str, *, however_old: bool) -> Target:
     if entry.adapter.endswith(".mjs"):
         folder = str(env.folder) if env else sys.prefix
         argv = ("node", str(_HOSTS / "node_host.mjs"), spec, folder)
-        return Target(selector, "node", argv, hint, descriptor, entry, env)
+        return Target(selector, "node", argv, hint, descriptor, entry, env, env.version if env else "")
     python = str(env.python) if env else sys.executable
     hint = hint if descriptor.manager else ""
-    return Target(selector, "host", host_argv(spec, python), hint, descriptor, entry, env)
+    installed = env.version if env else ""
+    return Target(selector, "host", host_argv(spec, python), hint, descriptor, entry, env, installed)
 
 
 def _built(selector: str, match: re.Match[str], descriptor: Known, entry: Entry) -> Target:

@@ -133,17 +133,27 @@ class Build:
             parts["source"] = parts["around"]
         return tuple(_filled(word, parts) for word in argv)
 
-    def check(self, *, network: bool) -> None:
-        """Make sure that it can be built here at all, before anything is fetched. Raises InstallError."""
+    def check(self, checkout: Path | None, *, network: bool) -> None:
+        """Make sure that it can be built here at all, before anything is fetched. Raises InstallError.
+
+        Arguments are those of ``make``.
+        """
+        name, kind = self.descriptor.name, self.source.kind
+        if self.revision == LOCAL and checkout is None:
+            raise InstallError(f"{name} was not built yet: stc impl sync {name} --source DIR")
+        if checkout is not None and kind in MANAGERS:
+            raise InstallError(
+                f"{name} is fetched by {kind}, which takes a version: stc impl sync {name}@VERSION"
+            )
         if not self.source.build:
             raise InstallError(
-                f"{self.descriptor.name} is built by hand: there are no build commands for it. Build "
+                f"{name} is built by hand: there are no build commands for it. Build "
                 f"{self.source.revision} of {self.source.address}, then bring the program: "
-                f"--impl {self.descriptor.name}=cmd:PROGRAM; or give build commands in a descriptor of your "
+                f"--impl {name}=cmd:PROGRAM; or give build commands in a descriptor of your "
                 "own (docs/add-an-implementation.md)"
             )
         if gone := missing(self._programs()):
-            raise InstallError(f"{self.descriptor.name} cannot be built: {gone}")
+            raise InstallError(f"{name} cannot be built: {gone}")
         if not network:
             _without_network()
 

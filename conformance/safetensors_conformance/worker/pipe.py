@@ -100,11 +100,7 @@ class PipeWorker:
         child, self._spare = self._spare or self._begin(), None
         try:
             message, _ = self._message(child, Deadline(START_SECONDS))
-            implementation = protocol.parse_start(message, self._target.selector)
-            if implementation.version == "unknown" and self._target.revision:
-                implementation = replace(implementation, version=self._target.revision)
-            if self._target.entry is not None:
-                implementation = replace(implementation, areas=frozenset(self._target.entry.areas))
+            implementation = _known(protocol.parse_start(message, self._target.selector), self._target)
             kept = self._limits.confinement.reachable(implementation.steps, self._target)
             asked = tuple(step for step in kept if step != "device" or self._device is not None)
             implementation = replace(implementation, steps=asked)
@@ -410,7 +406,8 @@ class ExitWorker:
     def start(self) -> Implementation:
         """Return what can be known without running the program."""
         name = self._target.argv[0].rsplit("/", 1)[-1]
-        return Implementation(name, "unknown", "unknown", ("read",), selector=self._target.selector)
+        told = Implementation(name, "unknown", "unknown", ("read",), selector=self._target.selector)
+        return _known(told, self._target)
 
     in_flight = 0
 
@@ -489,6 +486,19 @@ class ExitWorker:
 
     def close(self) -> None:
         """Do nothing: no process outlives its file."""
+
+
+def _known(told: Implementation, target: Target) -> Implementation:
+    """Return what an implementation tells of itself, with what the descriptor and the selector say of it."""
+    if told.version == "unknown" and target.revision:
+        told = replace(told, version=target.revision)
+    if target.descriptor is None or target.entry is None:
+        return told
+    told = replace(told, areas=frozenset(target.entry.areas))
+    ours = target.kind in ("host", "node") and not target.brought and not target.descriptor.outside
+    if ours:
+        return told  # the adapter says it
+    return replace(told, name=target.descriptor.name, language=target.descriptor.language)
 
 
 def make_worker(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..audit.build import build_report
 from ..audit.disclosure import OWN
@@ -41,6 +41,7 @@ def publication(
     manifest: Manifest,
     known: Mapping[int, Sequence[Known]] | None = None,
     ledgers: Mapping[str, Ledger] | None = None,
+    unbuilt: Sequence[Unbuilt] = (),
 ) -> dict[str, str]:
     """Return path -> text of everything that is published about some runs.
 
@@ -49,6 +50,7 @@ def publication(
         manifest: the corpus that they used.
         known: position of a record -> entries of its baseline.
         ledgers: program -> history so far, to which the runs are added.
+        unbuilt: programs that are built by hand alone.
 
     Raises:
         AuditError: there is no run.
@@ -62,7 +64,7 @@ def publication(
         lines += _lines(runs, manifest, entries, part)
     told = appended(ledgers or {}, lines)
     texts = {path: report_text(report) for path, report in out.items()}
-    return texts | pages(out) | history_texts(told, out)
+    return texts | pages(out, unbuilt) | history_texts(told, out)
 
 
 def history(
@@ -146,8 +148,20 @@ def _free(folder: str, taken: Mapping[str, Report]) -> str:
     return path
 
 
-def pages(reports: Mapping[str, Report]) -> dict[str, str]:
+class Unbuilt(NamedTuple):
+    """A program that is built by hand alone; ``revision`` is the commit or version that is meant."""
+
+    name: str
+    title: str
+    language: str
+    homepage: str
+    revision: str
+
+
+def pages(reports: Mapping[str, Report], unbuilt: Sequence[Unbuilt] = ()) -> dict[str, str]:
     """Return path -> text of everything that is made of published reports, which are given by path.
+
+    Those of ``unbuilt`` that no report is about are listed as never run.
 
     Raises:
         AuditError: the report about all tells of an implementation that has none of its own.
@@ -164,6 +178,7 @@ def pages(reports: Mapping[str, Report]) -> dict[str, str]:
         raise AuditError(
             f"{JSON}: tells of {visible(listed(lost, 4))}, of which no folder has one; publish again"
         )
+    run = {who.name for who in whole.implementations}
     out = {
         f"{PurePosixPath(path).parent}/{PAGE}": report_html(
             report, home=f"../{INDEX}", dispute=f"../{ROOT}/{DISPUTE}"
@@ -179,6 +194,7 @@ def pages(reports: Mapping[str, Report]) -> dict[str, str]:
         places=places,
         sentences=sentences(whole),
         tables=tables(whole, places),
+        never=[known for known in unbuilt if known.name not in run],
         INDEX=INDEX,
         JSON=JSON,
         PAGE=PAGE,

@@ -35,15 +35,6 @@ UNPINNED = {"safetensors": {"numpy"}}
 
 IDS = [d.selector(e) for d, e in ENTRIES]
 each_entry = pytest.mark.parametrize(("descriptor", "entry"), ENTRIES, ids=IDS)
-each_adapter = pytest.mark.parametrize(
-    ("descriptor", "entry"),
-    [(d, e) for d, e in ENTRIES if e.adapter],
-    ids=[d.selector(e) for d, e in ENTRIES if e.adapter],
-)
-PROGRAMS = sorted(
-    path for document in FILES for path in document.parent.iterdir() if path.stem.lower() == "program"
-)
-"""Programs around readers that are built by hand."""
 
 
 @cache
@@ -85,8 +76,10 @@ def test_no_two_implementations_or_entries_have_the_same_name() -> None:
     assert all(d.entries[0].name == "" for d in KNOWN if len(d.entries) == 1)
 
 
-@each_adapter
+@each_entry
 def test_the_adapter_is_there_and_has_steps(descriptor: Descriptor, entry: Entry) -> None:
+    if descriptor.by_hand(entry):
+        return
     file, _, name = entry.adapter.partition(":")
     if file.endswith(".mjs"):
         text = (HERE / file).read_text(encoding="utf-8")
@@ -124,13 +117,24 @@ def test_what_is_installed_is_pinned(descriptor: Descriptor, entry: Entry) -> No
     assert loose <= UNPINNED.get(descriptor.name, set())
 
 
-@each_adapter
+@pytest.mark.parametrize("descriptor", KNOWN, ids=lambda d: d.name)
+def test_nothing_here_builds_a_repository_of_others(descriptor: Descriptor) -> None:
+    if descriptor.source and descriptor.source.kind == "git":
+        assert not descriptor.source.build
+        assert descriptor.source.address.startswith("https://")
+
+
+@each_entry
 def test_lacks_names_features_that_cases_have(descriptor: Descriptor, entry: Entry) -> None:
+    if descriptor.by_hand(entry):
+        return
     text = (HERE / entry.adapter.partition(":")[0]).read_text(encoding="utf-8")
     assert set(re.findall(r'"(dtype-[a-z0-9-]+)"', text)) <= features()
 
 
-@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: f"{path.parent.name}/{path.name}")
+@pytest.mark.parametrize(
+    "path", sorted(HERE.glob("*/[pP]rogram.*")), ids=lambda path: f"{path.parent.name}/{path.name}"
+)
 def test_a_program_lacks_features_that_cases_have(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert set(re.findall(r'"(dtype-[a-z0-9-]+)"', text)) <= features()

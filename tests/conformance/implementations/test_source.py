@@ -95,6 +95,10 @@ def sync(*words: str) -> Result:
     return CliRunner().invoke(impl, ["sync", *words])
 
 
+def no_bubblewrap() -> None:
+    raise SandboxError("none here")
+
+
 def left(tmp_path: Path) -> list[str]:
     """What lies in the cache, but locks."""
     found = (tmp_path / "cache").iterdir() if (tmp_path / "cache").exists() else ()
@@ -231,9 +235,20 @@ def test_a_program_that_the_build_did_not_make_is_told(describe: Callable[..., P
 
 
 @pytest.mark.parametrize("with_network", [False, True])
+@pytest.mark.parametrize("bubblewrap", [False, True])
 def test_a_build_reaches_no_network_unless_it_is_told(
-    describe: Callable[..., Path], repository: Path, with_network: bool
+    describe: Callable[..., Path],
+    repository: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    with_network: bool,
+    bubblewrap: bool,
 ) -> None:
+    if not bubblewrap:
+        monkeypatch.setattr(module, "try_out", no_bubblewrap)
+        try:
+            module._without_network()
+        except InstallError:
+            pytest.skip("unshare makes no network of its own here")
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         (repository / "fetch.py").write_text(
@@ -266,7 +281,7 @@ def test_where_the_network_cannot_be_shut_off_nothing_is_built_unasked(
 ) -> None:
     describe()
     monkeypatch.setattr(module, "_UNSHARE", ["false"])
-    monkeypatch.setattr(module, "try_out", lambda: (_ for _ in ()).throw(SandboxError("none")))
+    monkeypatch.setattr(module, "try_out", no_bubblewrap)
     done = sync("mylib")
     assert done.exit_code == 1
     assert "stc impl sync --build-with-network" in done.output
@@ -347,6 +362,16 @@ def test_links_that_leave_the_source_are_refused(
     assert left(tmp_path) == []
 
 
+def test_a_package_is_not_taken_from_a_checkout(describe: Callable[..., Path], repository: Path) -> None:
+    folder = describe()
+    text = (folder / "implementation.toml").read_text(encoding="utf-8")
+    text = text.replace('kind = "git"', 'kind = "npm"').replace("file://", "")
+    (folder / "implementation.toml").write_text(text.replace('address = "/', 'address = "'), encoding="utf-8")
+    done = sync("mylib", "--source", str(repository))
+    assert done.exit_code == 1
+    assert "stc impl sync mylib@VERSION" in done.output
+
+
 def test_a_pipe_in_a_checkout_is_refused_and_not_read(
     describe: Callable[..., Path], repository: Path
 ) -> None:
@@ -403,7 +428,22 @@ def test_what_is_built_by_hand_is_never_built_and_is_run_when_it_is_brought(
         assert target.brought
         assert target.plain() == "mylib"
         with Session(target, Limits()) as session:
+            who = session.start()
+            assert (who.name, who.language, who.version) == ("mylib", "C", "1.0")
             assert session.judge(cases(GOOD)[0]).steps["read"].result.outcome == "accept"
+
+
+def test_an_adapter_of_ones_own_is_called_as_its_descriptor_says(describe: Callable[..., Path]) -> None:
+    folder = describe()
+    (folder / "implementation.toml").write_text(
+        HEAD + "[[entry]]\nadapter = 'adapter.py:Load'\nabout = 'load'\n", encoding="utf-8"
+    )
+    (folder / "adapter.py").write_text(
+        "class Load:\n    def read(self, path):\n        return []\n", encoding="utf-8"
+    )
+    with Session(resolve("mylib"), Limits()) as session:
+        who = session.start()
+    assert (who.name, who.language) == ("mylib", "C")
 
 
 def test_the_commit_stands_in_for_a_version_that_a_program_does_not_tell(

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from safetensors_conformance.cli.publish import _unbuilt
 from safetensors_conformance.cli.publish import publish as command
 from safetensors_reference.main import main
 from safetensors_reports.audit.inputs import AuditError, load_report
@@ -19,6 +20,7 @@ from safetensors_reports.page.publish import (
     INDEX,
     PICTURE,
     README,
+    Unbuilt,
     history_texts,
     pages,
     publication,
@@ -86,12 +88,25 @@ def test_entry_points_of_one_project_share_a_page(out: Path) -> None:
     assert not any('"verdict": "unsafe"' in text or "killed" in text for text in tree(out).values())
 
 
+def test_what_no_report_is_about_is_listed_as_never_run(out: Path) -> None:
+    unbuilt = [
+        Unbuilt("lib", "Library", "C", "https://example.org/lib", "1" * 40),
+        Unbuilt("other", "Other | one", "Zig", "https://example.org/other", "2" * 40),
+    ]
+    text = pages(published(out), unbuilt)["README.md"]
+    (line,) = (line for line in text.splitlines() if "never run here" in line)
+    assert "Zig" in line
+    assert "2" * 40 in line
+    assert line.count(" | ") == 3  # whatever it is called
+    assert "Never run here" not in pages(published(out), unbuilt[:1])["README.md"]
+
+
 def test_pages_can_be_made_of_the_reports_again(out: Path) -> None:
     reports = published(out)
     assert set(reports) == {name for name in FILES if name.endswith("report.json")}
     texts = {path: report_text(report) for path, report in reports.items()}
     texts |= history_texts(load_ledgers(out / "history"), reports)
-    assert texts | pages(reports) == tree(out)
+    assert texts | pages(reports, _unbuilt()) == tree(out)
     assert (
         invoke("-o", out, "--check").output
         == "the published pages are what their reports and histories give\n"
