@@ -35,7 +35,7 @@ GENERATED = {
 GROUPS = {
     "Run it": ("first-run", "run-it", "compare", "corpus", "site"),
     "Plug in a reader": ("plug-in", "action"),
-    "What is published, safety": ("disclosure", "security", "security-policy"),
+    "What is published, safety": ("disclosure", "native-readers", "security", "security-policy"),
     "The reference": ("check", "audit", "reference", "device", "device-bench"),
     "Fuzzing and coverage": ("fuzz", "fuzz-bench", "covering"),
     "Work on the suite": (

@@ -132,6 +132,14 @@ def test_lacks_names_features_that_cases_have(descriptor: Descriptor, entry: Ent
     assert set(re.findall(r'"(dtype-[a-z0-9-]+)"', text)) <= features()
 
 
+@pytest.mark.parametrize(
+    "path", sorted(HERE.glob("*/[pP]rogram.*")), ids=lambda path: f"{path.parent.name}/{path.name}"
+)
+def test_a_program_lacks_features_that_cases_have(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert set(re.findall(r'"(dtype-[a-z0-9-]+)"', text)) <= features()
+
+
 @each_entry
 def test_the_selector_resolves_to_an_environment_or_to_this_interpreter(
     descriptor: Descriptor, entry: Entry
