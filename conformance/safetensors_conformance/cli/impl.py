@@ -113,7 +113,7 @@ def _state(target: Target) -> str:
     if target.environment is None:
         return "here"
     if target.descriptor and target.entry and target.descriptor.by_hand(target.entry):
-        return "never run here"
+        return "by hand"
     return "yes" if target.environment.ready else "no"
 
 
@@ -254,7 +254,7 @@ def _facts(descriptor: Known) -> list[str]:
 def _where(descriptor: Known, entry: Entry) -> str:
     """Say where an entry is run."""
     if descriptor.by_hand(entry):
-        return f"built by hand, never run here; bring it: --impl {descriptor.selector(entry)}=cmd:PROGRAM"
+        return f"built by hand; bring it: --impl {descriptor.selector(entry)}=cmd:PROGRAM"
     if not descriptor.manager and entry.adapter:
         return "needs nothing beside this project"
     env = environment(descriptor, entry)

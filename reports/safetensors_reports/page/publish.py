@@ -156,6 +156,7 @@ class Unbuilt(NamedTuple):
     language: str
     homepage: str
     revision: str
+    note: str
 
 
 def pages(reports: Mapping[str, Report], unbuilt: Sequence[Unbuilt] = ()) -> dict[str, str]:
