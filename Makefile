@@ -30,6 +30,7 @@ conformance: ## the suite: reference without and with each profile, official lib
 	stc publish --check
 	stc rules build --check
 	python -m benchmarks counts --check
+	python -m benchmarks performance --check
 	pytest conformance -q
 	pytest conformance -q --profile=text
 	pytest conformance -q --profile=official
