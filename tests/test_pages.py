@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 from safetensors_corpus.publish.build import CORPUS_VERSION
+from safetensors_reference.main import VERSION
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -46,6 +46,5 @@ def test_every_page_is_reached_from_the_readme() -> None:
 
 def test_the_changelog_knows_the_versions_of_suite_and_corpus() -> None:
     suite, corpus = (ROOT / "CHANGELOG.md").read_text().split("\n## Corpus\n")
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     newest = [re.findall(r"^### ([\d.]+)", part, re.MULTILINE)[0].rstrip(".") for part in (suite, corpus)]
-    assert newest == [project["version"], CORPUS_VERSION]
+    assert newest == [VERSION, CORPUS_VERSION]
