@@ -34,6 +34,7 @@ namespace stc {
 struct Program {
     std::string name, version, language = "C++";
     std::vector<std::string> lacks;  // features that the reader does not have, such as "dtype-f4"
+    bool verdict_only = false;       // it only accepts or refuses: then no tensors have to be told
 };
 
 // Thrown for a file that is well formed and holds what the reader does not support.
@@ -236,7 +237,7 @@ inline std::string refusal(const char *outcome, std::string why) {
     return std::string("\"") + outcome + "\", \"message\": " + quoted(why);
 }
 
-inline std::string run(std::string_view request, const Read &read) {
+inline std::string run(std::string_view request, const Read &read, bool verdict_only) {
     std::string_view step = member(request, "step");
     bool reading = step.substr(0, 6) == "\"read\"";
     if (!reading && step.substr(0, 6) != "\"open\"") return refusal("unsupported", "the step is not known");
@@ -244,7 +245,7 @@ inline std::string run(std::string_view request, const Read &read) {
     answer.with_data(reading);
     try {
         read(unescaped(member(request, "path")), reading, answer);
-        return "\"accept\"" + answer.text();
+        return "\"accept\"" + (verdict_only ? "" : answer.text());
     } catch (const Unsupported &err) {
         return refusal("unsupported", err.what());
     } catch (const std::exception &err) {
@@ -259,7 +260,7 @@ inline std::string start(const Program &program) {
     for (const auto &feature : program.lacks) lacks += (lacks.empty() ? "" : ", ") + quoted(feature);
     return "{\"protocol\": 1, \"steps\": [\"open\", \"read\"], \"implementation\": {\"name\": " + quoted(program.name) +
            ", \"version\": " + quoted(program.version) + ", \"language\": " + quoted(program.language) +
-           "}, \"lacks\": [" + lacks + "]}\n";
+           "}, \"lacks\": [" + lacks + "]" + (program.verdict_only ? ", \"verdict_only\": true" : "") + "}\n";
 }
 
 }  // namespace detail
@@ -276,7 +277,7 @@ inline int serve(const Program &program, const Read &read) {
         seq.resize(std::min(seq.size(), seq.find_first_not_of("0123456789")));
         std::string out = command.substr(0, 7) == "\"start\""
                               ? detail::start(program)
-                              : "{\"seq\": " + seq + ", \"outcome\": " + detail::run(line, read) + "}\n";
+                              : "{\"seq\": " + seq + ", \"outcome\": " + detail::run(line, read, program.verdict_only) + "}\n";
         std::fwrite(out.data(), 1, out.size(), answers);
         std::fflush(answers);  // a pipe is buffered: without this the harness waits for ever
     }
