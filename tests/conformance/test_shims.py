@@ -140,6 +140,7 @@ def test_every_shim_is_tested() -> None:
     assert set(TOOLCHAINS) == {path.name for path in SHIMS.iterdir() if not path.name.startswith("_")}
 
 
+@pytest.mark.by_day(3)
 @pytest.mark.parametrize("language", BY_DAY)
 def test_the_example_speaks_the_protocol(language: str, program_of: Callable[[str], str]) -> None:
     checks = list(check_protocol(resolve(f"cmd:{program_of(language)}"), committed()))
