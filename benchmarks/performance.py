@@ -148,8 +148,7 @@ def headers() -> list[Row]:
 
 
 _HUGE = """
-import resource, sys
-before = resource.getrusage(resource.RUSAGE_SELF)
+import resource
 def seconds(): u = resource.getrusage(resource.RUSAGE_SELF); return u.ru_utime + u.ru_stime
 {setup}
 def peak(): return int(next(l for l in open("/proc/self/status") if l.startswith("VmHWM:")).split()[1])

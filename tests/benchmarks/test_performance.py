@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import msgspec
 import pytest
 from click.testing import CliRunner
 
@@ -35,7 +34,6 @@ def test_the_committed_page_is_that_of_the_committed_results() -> None:
 
 def test_every_row_that_is_not_run_says_why() -> None:
     assert all(row.why for row in performance.load_results().rows)
-    assert all(row.value is None for row in performance.NOT_RUN)
 
 
 def test_counts_are_committed_for_every_program() -> None:
@@ -66,8 +64,3 @@ def test_a_python_without_counts_says_that_nothing_was_checked(monkeypatch: pyte
 def test_a_count_is_the_same_again() -> None:
     name = "prove a header of 100 tensors"
     assert counts.count(name) == counts.count(name) > 100
-
-
-def test_results_go_through_their_file() -> None:
-    made = results(Row("a", "x", 2.0, 1.5, "so"))
-    assert msgspec.json.decode(msgspec.json.encode(made), type=Results) == made

@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections import Counter
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import msgspec
 
@@ -35,14 +35,8 @@ Verdict = Literal[
     "unreadable",
     "kills-worker",
 ]
-NOT_READ: tuple[Verdict, ...] = (
-    "missing",
-    "refused",
-    "unreachable",
-    "changed",
-    "no-ranges",
-    "unreadable",
-    "kills-worker",
+NOT_READ: tuple[Verdict, ...] = tuple(
+    verdict for verdict in get_args(Verdict) if verdict not in ("valid", "invalid", "per-profile")
 )
 """Verdicts of files about whose validity nothing is known."""
 Count = Annotated[int, msgspec.Meta(ge=0)]
