@@ -258,7 +258,7 @@ def identity(adapter: Any) -> dict[str, str]:
         with open(os.path.join(OWN[0], "implementation.toml"), "rb") as file:  # noqa: PTH118, PTH123 - as above
             described = tomllib.load(file)
         known |= {"name": described["name"], "language": described["language"]}
-        if not hasattr(adapter, "version"):
+        if not hasattr(adapter, "version") and "source" not in described:
             distribution = described.get("install", {}).get("distribution", described["name"])
             known["version"] = importlib.metadata.version(distribution)
     return {key: str(getattr(adapter, key, value)) for key, value in known.items()}

@@ -61,23 +61,24 @@ class _Finder:
 
 
 def module(
-    distribution: str,
+    distribution: str | None,
     file: str,
     absent: Iterable[str] = (),
     names: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Any:
-    """Return a module of an installed distribution, executed by itself.
+    """Return a module of a package, executed by itself. Raises ImportError where there is no such file.
 
     Args:
-        distribution: that is installed.
+        distribution: that is installed; None for a checkout, which ``PYTHONPATH`` names.
         file: of the module inside, with ``/``.
         absent: names of top-level packages to stand in for.
         names: module of an absent package -> what it has that is not empty.
     """
     before = set(sys.modules)
     finder: Any = _Finder(absent, names or {})
-    where = str(importlib.metadata.distribution(distribution).locate_file(file))
-    spec = importlib.util.spec_from_file_location(f"cut_out_{distribution}_{Path(file).stem}", where)
+    where = importlib.metadata.distribution(distribution).locate_file(file) if distribution else _found(file)
+    package = distribution or Path(file).parts[0]
+    spec = importlib.util.spec_from_file_location(f"cut_out_{package}_{Path(file).stem}", str(where))
     assert spec is not None
     assert spec.loader is not None
     made = importlib.util.module_from_spec(spec)
@@ -90,3 +91,10 @@ def module(
             if isinstance(sys.modules[name], _StandIn):
                 del sys.modules[name]
     return made
+
+
+def _found(file: str) -> Path:
+    for folder in sys.path:
+        if (where := Path(folder, file)).is_file():
+            return where
+    raise ImportError(f"there is no {file} in the folders of PYTHONPATH")

@@ -1,0 +1,29 @@
+"""Adapter of ComfyUI's loader of checkpoints, ``load_torch_file`` of ``comfy/utils.py``."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import cut_out
+import torch_rows
+from stc_host.library import call, marked
+
+OPTIONS = SimpleNamespace(mmap_torch_files=False, disable_mmap=False)
+"""As ``comfy/cli_args.py`` has them by default."""
+UTILS = cut_out.module(
+    None, "comfy/utils.py", ("comfy", "PIL", "einops"), {"comfy.cli_args": {"args": OPTIONS}}
+)
+
+
+@marked
+class LoadTorchFile:
+    """``load_torch_file`` on the CPU, with the metadata."""
+
+    lacks = torch_rows.LACKS
+
+    def read(self, path: str) -> dict[str, Any]:
+        """Load the file, with its metadata."""
+        tensors, metadata = call(UTILS.load_torch_file, path, return_metadata=True)
+        rows = [torch_rows.row(name, tensor) for name, tensor in tensors.items()]
+        return {"tensors": rows, "metadata": metadata}

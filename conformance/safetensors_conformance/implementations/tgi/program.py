@@ -1,0 +1,30 @@
+"""Adapter of ``Weights`` of Text Generation Inference, out of ``utils/weights.py`` of its server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import cut_out
+import torch
+import torch_rows
+from stc_host.library import call, marked
+
+PACKAGE = "text_generation_server"
+WEIGHTS = cut_out.module(
+    None, f"{PACKAGE}/utils/weights.py", (PACKAGE,), {f"{PACKAGE}.utils.import_utils": {"SYSTEM": "cpu"}}
+)
+
+
+@marked
+class Weights:
+    """``Weights`` over one file, for one process on the CPU, which asks for every tensor as it is stored."""
+
+    lacks = torch_rows.LACKS
+
+    def read(self, path: str) -> Iterator[tuple[Any, ...]]:
+        """Take every tensor whose name is in the routing."""
+        weights = call(WEIGHTS.Weights, [Path(path)], torch.device("cpu"), torch.float32, None, None)
+        for name in weights.routing:
+            yield torch_rows.row(name, call(weights.get_tensor, name, to_dtype=False, to_device=False))
