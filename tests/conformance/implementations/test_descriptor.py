@@ -94,9 +94,8 @@ def test_the_adapter_is_there_and_has_steps(descriptor: Descriptor, entry: Entry
 
 def test_every_adapter_file_belongs_to_an_entry() -> None:
     used = {e.adapter.partition(":")[0] for _, e in ENTRIES if e.adapter}
-    used |= {
-        f"{d.folder.name}/program.py" for d, e in ENTRIES if d.by_hand(e) and "python3" in d.source.toolchain
-    }
+    sources = [(d.folder.name, d.source) for d in KNOWN if d.source]
+    used |= {f"{folder}/program.py" for folder, source in sources if "python3" in source.toolchain}
     files = (path for document in FILES for path in document.parent.iterdir())
     found = {path.relative_to(HERE).as_posix() for path in files if path.suffix in (".py", ".mjs")}
     assert found == used
