@@ -123,7 +123,12 @@ def _run_all(folder: Path, jobs: int, corpus_path: Path | None) -> None:
     Raises AuditError when one leaves no record at all: its page would be removed as if it were gone.
     """
     runnable = {d.name: [e for e in d.entries if not d.by_hand(e)] for d in descriptors().values()}
-    selectors = [d.selector(entry) for d in descriptors().values() for entry in runnable[d.name]]
+    # Never what happens to be installed here: entries need other packages, of the releases that are listed.
+    selectors = [
+        d.selector(entry) + (f"=={d.taken(entry)}" if d.manager else "")
+        for d in descriptors().values()
+        for entry in runnable[d.name]
+    ]
     options: list[str] = [word for selector in selectors for word in ("--impl", selector)]
     # Published pages need whole runs, of those who hang often, too.
     options += ["-q", "--jobs", str(jobs), "--max-hangs", "0", "--report", str(folder)]

@@ -100,6 +100,7 @@ class Paddle(Framework):
     """``safetensors.paddle``."""
 
     module = "paddle"
+    lacks = lacking.dtypes("F4", "F6_E2M3", "F6_E3M2", "F8_E4M3FNUZ", "F8_E5M2FNUZ", "F8_E8M0")
 
     def __init__(self) -> None:
         import paddle
@@ -118,7 +119,11 @@ class Paddle(Framework):
         return code, shape, (array.view(bits) if bits else array).numpy().tobytes()
 
     def array(self, tensor: Any) -> Any:
-        return self._paddle.to_tensor(self.values(tensor))
+        values = self.values(tensor)
+        try:
+            return self._paddle.to_tensor(values)
+        except (ValueError, OSError) as err:  # too many dimensions, or whole numbers without a sign
+            raise NotImplementedError(f"PaddlePaddle cannot make this array: {err}") from err
 
 
 @marked
