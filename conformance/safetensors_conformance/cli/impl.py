@@ -173,7 +173,7 @@ def sync(
         raise click.UsageError("--source is the source of one implementation: give its name, without version")
     if everything:
         # What is built by hand is no failure of anything.
-        names = tuple(d.selector(e) for d in descriptors().values() for e in d.entries if not d.by_hand(e))
+        names = tuple(selector for d in descriptors().values() for selector in d.listed)
     failed = 0
     for name in names:
         try:

@@ -122,14 +122,10 @@ def _run_all(folder: Path, jobs: int, corpus_path: Path | None) -> None:
 
     Raises AuditError when one leaves no record at all: its page would be removed as if it were gone.
     """
-    runnable = {d.name: [e for e in d.entries if not d.by_hand(e)] for d in descriptors().values()}
-    # Never what happens to be installed here: entries need other packages, of the releases that are listed.
-    selectors = [
-        d.selector(entry) + (f"=={d.taken(entry)}" if d.manager else "")
-        for d in descriptors().values()
-        for entry in runnable[d.name]
+    runnable = {d.name: d.listed for d in descriptors().values()}
+    options = [
+        word for selectors in runnable.values() for selector in selectors for word in ("--impl", selector)
     ]
-    options: list[str] = [word for selector in selectors for word in ("--impl", selector)]
     # Published pages need whole runs, of those who hang often, too.
     options += ["-q", "--jobs", str(jobs), "--max-hangs", "0", "--report", str(folder)]
     options += ["--corpus", str(corpus_path)] if corpus_path else []
@@ -139,7 +135,7 @@ def _run_all(folder: Path, jobs: int, corpus_path: Path | None) -> None:
         if done.code == 130:
             raise
     there = {read_record(path).implementation["name"] for path in folder.glob("*.jsonl")}
-    missing = sorted({name for name, entries in runnable.items() if entries} - there)
+    missing = sorted({name for name, selectors in runnable.items() if selectors} - there)
     if missing:
         raise AuditError(f"no run of {listed(missing, 6)}; nothing is published before all can be run")
 

@@ -255,6 +255,18 @@ class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             return entry.version or self.version
         return self.source.revision
 
+    @property
+    def listed(self) -> list[str]:
+        """Selectors of the entries that can be run here, with the versions that the descriptor lists.
+
+        So what happens to be installed beside the suite does not stand for what is listed.
+        """
+        return [
+            self.selector(entry) + (f"=={self.taken(entry)}" if self.manager else "")
+            for entry in self.entries
+            if not self.by_hand(entry)
+        ]
+
     def fits(self, version: str) -> bool:
         """Say whether the adapters fit a version; what cannot be put in order is not known to be too old."""
         try:

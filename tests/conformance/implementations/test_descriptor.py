@@ -126,6 +126,12 @@ def test_nothing_here_builds_a_repository_of_others(descriptor: Descriptor) -> N
         assert descriptor.source.address.startswith("https://")
 
 
+def test_what_is_listed_never_runs_beside_the_suite() -> None:
+    targets = [resolve(selector) for d in KNOWN for selector in d.listed]
+    assert {t.descriptor.name for t in targets if t.descriptor and t.environment is None} == {"reference"}
+    assert len(targets) == sum(not d.by_hand(e) for d, e in ENTRIES)
+
+
 @each_entry
 def test_lacks_names_features_that_cases_have(descriptor: Descriptor, entry: Entry) -> None:
     if descriptor.by_hand(entry):
