@@ -105,8 +105,8 @@ def _failures(records: Sequence[RunRecord], labels: Sequence[str]) -> list[_Fail
     """Return everything that fails: unexpected before expected, then worst verdict first."""
     found: list[_Failure] = []
     for record, label in zip(records, labels, strict=True):
-        expected, rows = record.expected_cases(), record.by_case()
-        for case, verdict in record.case_verdicts().items():
+        expected, rows = record.expected_cases, record.by_case
+        for case, verdict in record.case_verdicts.items():
             if kind_of(verdict) in FAILING - {"choice-inconsistent"}:
                 row = next(r for r in rows[case] if r["verdict"] == verdict)
                 found.append(_failure(row, case in expected, label))

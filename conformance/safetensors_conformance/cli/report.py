@@ -5,6 +5,7 @@ Reading runs and findings, finding baselines and writing files is what ``stc pub
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -223,7 +224,14 @@ def read_inputs(paths: Sequence[Path]) -> tuple[list[RunRecord], list[FuzzFindin
         findings += inside
     # Given by name and in its folder again, a run is still one run.
     records, findings = _once(records), _once(findings)
-    return [_described(read_record(path)) for path in records], [load_fuzz_finding(path) for path in findings]
+    # Millions of rows that stay to the end: the collector of cycles would look through them again and again.
+    gc.disable()
+    try:
+        runs = [_described(read_record(path)) for path in records]
+    finally:
+        gc.enable()
+        gc.freeze()
+    return runs, [load_fuzz_finding(path) for path in findings]
 
 
 def _described(record: RunRecord) -> RunRecord:

@@ -40,7 +40,7 @@ class Difference(NamedTuple):
 
 def differing_fields(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
     """Return the fields that both rows tell and that differ: whoever is silent cannot be wrong."""
-    return [f for f in FIELDS if a.get(f) is not None and b.get(f) is not None and a[f] != b[f]]
+    return [f for f in FIELDS if (x := a.get(f)) is not None and (y := b.get(f)) is not None and x != y]
 
 
 def worst_of_each(content: Mapping[str, Any], answer: Answer) -> Answer:

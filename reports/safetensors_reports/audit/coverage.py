@@ -62,7 +62,7 @@ class _Standing:
     @classmethod
     def of(cls, record: RunRecord) -> _Standing:
         """Look through a record."""
-        fine = {c: v for c, v in record.case_verdicts().items() if not fails(v, strict=True)}
+        fine = {c: v for c, v in record.case_verdicts.items() if not fails(v, strict=True)}
         charged: dict[str, dict[str, str]] = {}
         for row in record.results:
             for failed in row_failures(row):
@@ -101,7 +101,7 @@ def case_rows(records: Sequence[RunRecord], manifest: Manifest) -> list[CaseRow]
 
 
 def _column(record: RunRecord, manifest: Manifest) -> list[str]:
-    verdicts = record.case_verdicts()
+    verdicts = record.case_verdicts
     reasons = record.header["corpus"].get("left_out", {})
     # A kind is left out in part where only some of its cases have a step that the implementation has.
     unsure = _kinds(record) if record.not_run else set()

@@ -8,7 +8,7 @@ passed and a step that is held back become the same row, made of public facts al
 
 from __future__ import annotations
 
-import copy
+import dataclasses
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -133,13 +133,9 @@ def shown_run(
     # What the cases of a choice say together comes from clean answers alone; without any it says nothing.
     choices = [row for row in record.choices if kind_of(row["verdict"]) in ("choice", "choice-inconsistent")]
     taken = {str(row["choice"]): row["verdict"].partition(":")[2] for row in choices}
-    out = copy.copy(record)
-    out.choices = choices
-    # Words of the run on what went wrong may be about anything.
-    out.problems = []
     quiet = [_says_nothing(row, told) for row in record.results]
     read = {row["case"] for row, q in zip(record.results, quiet, strict=True) if q and row["step"] == "read"}
-    out.results = [
+    results = [
         _silent(row, manifest.by_id.get(row["case"]), taken, record.header["profile"])
         if silent
         else _opened(row)
@@ -147,7 +143,8 @@ def shown_run(
         else row
         for row, silent in zip(record.results, quiet, strict=True)
     ]
-    return out
+    # Words of the run on what went wrong may be about anything.
+    return dataclasses.replace(record, choices=choices, results=results, problems=[])
 
 
 def unsafe(row: Row) -> bool:

@@ -165,8 +165,8 @@ def _expected(record: RunRecord, known: Sequence[Known]) -> list[ExpectedRow]:
 
     ``state`` tells what became of the entry: ``fails`` as listed, ``passes`` now, or has ``no verdict``.
     """
-    verdicts = record.case_verdicts()
-    listed = record.expected_cases()
+    verdicts = record.case_verdicts
+    listed = record.expected_cases
     entries = {case: entry for entry in reversed(known) for case in entry.cases}
     out = []
     for case in sorted(listed | entries.keys()):

@@ -114,6 +114,8 @@ KEEPS = {"last-wins": "keeps the last", "first-wins": "keeps the first"}
 
 _Cases = dict[str, dict[str, str]]
 """Basis -> case -> worst verdict."""
+_About = tuple[str, str, str]
+"""Step, first rule, and outcome that is demanded: all that a question wants to know of a case."""
 
 
 @dataclass
@@ -179,7 +181,7 @@ def _due(record: RunRecord, manifest: Manifest) -> Iterable[tuple[Case, str]]:
 
 def _known(record: RunRecord, manifest: Manifest) -> Iterable[tuple[Case, str]]:
     """Yield the cases of which an answer is known, each once for every role."""
-    for name, rows in record.by_case().items():
+    for name, rows in record.by_case.items():
         case = manifest.by_id.get(name)
         if case is not None:
             steps = [row["step"] for row in rows if kind_of(row["verdict"]) != "harness-error"]
@@ -217,7 +219,9 @@ def _add(into: _Role, role: str, row: Row, failed: Row, unclaimed: Collection[st
 
 def _row(name: str, found: _Role, unclaimed: frozenset[str], keeps: str) -> RoleRow:
     carried: dict[str, set[str]] = {}
-    for case, _ in found.due:
+    due: dict[_About, set[str]] = {}
+    for case, step in found.due:
+        due.setdefault((step, case.rules[0], _demanded(case)), set()).add(case.id)
         for area in {rule[:3] for rule in case.rules}:
             carried.setdefault(area, set()).add(case.id)
     cells = []
@@ -230,7 +234,7 @@ def _row(name: str, found: _Role, unclaimed: frozenset[str], keeps: str) -> Role
     for question in QUESTIONS:
         if name in question.roles and not (question.rules and {r[:3] for r in question.rules} <= unclaimed):
             failed = found.answers.get(question, {})
-            cases = _asked(question, found.due, unclaimed).union(*failed.values())
+            cases = _asked(question, due, unclaimed).union(*failed.values())
             if cases and (failed or question.effects != _LATE):
                 note = keeps if question.name == "names" and failed else ""
                 answers.append(AnswerRow(question.name, len(cases), _counted(failed), note))
@@ -251,22 +255,19 @@ def _counted(failed: Mapping[str, Mapping[str, str]]) -> Failed:
     }
 
 
-def _asked(question: Question, due: Iterable[tuple[Case, str]], unclaimed: Collection[str]) -> set[str]:
+def _asked(question: Question, due: Mapping[_About, set[str]], unclaimed: Collection[str]) -> set[str]:
     """Return the cases that a question is about, whatever was answered."""
-    out = set()
     told = {rule for q in QUESTIONS if q.name != question.name for rule in q.rules}
-    for case, step in due:
-        rule = case.rules[0]
+    demands = {_ANSWERED[effect] for effect in question.effects}
+    out: set[str] = set()
+    for (step, rule, demanded), cases in due.items():
         if question.steps:
             fits = step in question.steps
         else:
-            demanded = {_ANSWERED[effect] for effect in question.effects}
-            about = rule in question.rules if question.rules else rule not in told or demanded == {"accept"}
-            fits = (
-                step not in _UNUSUAL and about and _demanded(case) in demanded and rule[:3] not in unclaimed
-            )
+            about = rule in question.rules if question.rules else rule not in told or demands == {"accept"}
+            fits = step not in _UNUSUAL and about and demanded in demands and rule[:3] not in unclaimed
         if fits:
-            out.add(case.id)
+            out |= cases
     return out
 
 

@@ -384,15 +384,22 @@ def _class(failure: Failure, case: Case | None) -> str:
 
 def words_class(message: str, case: Case | None) -> str:
     """Return the class of a message about the input of a case; names of types stand as ``<type>``."""
-    text = " ".join(_PATHS.sub(r"\1", message[:2000]).split())
+    stem = case.input.file.stem if case is not None and case.input.file is not None else ""
+    return _words_class(message[:2000], stem, _names(case))
+
+
+@lru_cache(maxsize=1 << 16)
+def _words_class(message: str, stem: str, names: tuple[str, ...]) -> str:
+    """Do it once for readers that have a parser, and so its messages, in common."""
+    text = " ".join(_PATHS.sub(r"\1", message).split())
     text = _ADDRESSES.sub("#", text)
-    if case is not None and case.input.file is not None and case.input.file.stem in text:
-        text = re.sub(rf"{re.escape(case.input.file.stem)}(\.\w+)*", "#", text)
+    if stem and stem in text:
+        text = re.sub(rf"{re.escape(stem)}(\.\w+)*", "#", text)
     text = text.replace("file.safetensors", "#")
-    return _TYPES.sub("<type>", message_class(text, _names(case), MAX_CLASS))
+    return _TYPES.sub("<type>", message_class(text, names, MAX_CLASS))
 
 
-def _names(case: Case | None) -> list[str]:
+def _names(case: Case | None) -> tuple[str, ...]:
     """Return the names of a valid file's tensors, without those that are words for types anyway."""
     names = [str(row["name"]) for row in _expected(case).get("tensors", ())]
-    return [name for name in names if name not in DTYPE_BITS][:200]
+    return tuple(name for name in names if name not in DTYPE_BITS)[:200]

@@ -23,7 +23,7 @@ from safetensors_reference.rules.faults import quote
 from ..text import listed, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ..record.run import Row, RunRecord
 
@@ -109,6 +109,8 @@ def _cut_differ(a: Reading, b: Reading) -> str | None:
 
 def _rows_differ(a: list[Tensor], b: list[Tensor]) -> str | None:
     """Compare what two readers report under one name; rows of a name reported twice go in any order."""
+    if len(a) == len(b) == 1:
+        return _row_differs(a[0], b[0])
     lonely = [x for x in a if all(_row_differs(x, y) for y in b)]
     if lonely:
         return _row_differs(lonely[0], b[0])
@@ -239,8 +241,7 @@ def compare(records: Sequence[RunRecord]) -> Comparison:
     compared = 0
     for case in shared:
         rows = [(label, f[case]) for label, f in zip(labels, finals, strict=True)]
-        answers = [_Answer(x, outcome_of(row), Reading.of(row.get("content"))) for x, row in rows]
-        answers = [a for a in answers if a.outcome not in NO_ANSWER]
+        answers = [a for a in _answers(rows) if a.outcome not in NO_ANSWER]
         compared += sum(a.outcome != "unsupported" for a in answers) > 1
         quarrels = _quarrels(answers)
         for pair, text in quarrels.items():
@@ -286,14 +287,34 @@ def outcome_of(row: Row) -> str:
     return "unsupported" if excused else str(row["outcome"])
 
 
+def _answers(rows: Iterable[tuple[str, Row]]) -> list[_Answer]:
+    """Return the answers to one case; those of the same content share one reading."""
+    readings: list[tuple[object, Reading]] = []
+    answers = []
+    for label, row in rows:
+        content = row.get("content")
+        reading = next((known for seen, known in readings if seen == content), None)
+        if reading is None:
+            reading = Reading.of(content)
+            readings.append((content, reading))
+        answers.append(_Answer(label, outcome_of(row), reading))
+    return answers
+
+
 def _quarrels(answers: Sequence[_Answer]) -> dict[Pair, str]:
     """Return the pairs that disagree: with the first difference when both accept, else with an empty text."""
     found: dict[Pair, str] = {}
+    agree: set[tuple[int, int]] = set()
     for a, b in combinations(answers, 2):
         if a.outcome == b.outcome == "accept":
+            pair = id(a.reading), id(b.reading)
+            if a.reading is b.reading or pair in agree:
+                continue
             text = difference(a.reading, b.reading, a.label, b.label)
             if text:
                 found[a.label, b.label] = text
+            else:
+                agree.add(pair)
         elif "accept" in (a.outcome, b.outcome) and REFUSING & {a.outcome, b.outcome}:
             found[a.label, b.label] = ""
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from safetensors_corpus.judging.verdicts import kind_of, worst
@@ -43,12 +43,11 @@ def comparable(record: RunRecord, manifest: Manifest, known: Sequence[Known]) ->
     unknown = set() if record.name == OWN else _unknown(plain, manifest)
     if not unknown and all(a is b for a, b in zip(plain, shown.results, strict=True)):
         return record
-    out = copy.copy(shown)
-    out.results = [_lost(row) if row["case"] in unknown else row for row in plain]
+    results = [_lost(row) if row["case"] in unknown else row for row in plain]
     # An option that such cases had a part in says nothing either.
-    doubtful = {row["choice"] for row in out.results if row["case"] in unknown and row.get("choice")}
-    out.choices = [row for row in shown.choices if row["choice"] not in doubtful]
-    return out
+    doubtful = {row["choice"] for row in results if row["case"] in unknown and row.get("choice")}
+    choices = [row for row in shown.choices if row["choice"] not in doubtful]
+    return replace(shown, results=results, choices=choices)
 
 
 def _without_chance(row: Row) -> Row:

@@ -110,7 +110,7 @@ class VersionRun:
         """The verdict of every case, as far as one is known."""
         if self.record is None:
             return {}
-        told = self.record.case_verdicts().items()
+        told = self.record.case_verdicts.items()
         return {case: "harness-error" if case in self.misfits else verdict for case, verdict in told}
 
     @property

@@ -11,10 +11,13 @@ import json
 import math
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-from safetensors_corpus.document import deep
+import msgspec
+
+from safetensors_corpus.document import DEEPEST, deep
 from safetensors_corpus.judging.verdicts import STRICT_FAILING, fails, kind_of, worst
 from safetensors_corpus.typed import MisfitError, typed
 from safetensors_reference.rules.faults import shorten
@@ -156,6 +159,8 @@ class RunRecord:
         footer: the last line, None for a truncated run.
         left_out: number of lines that could not be read; the first of them are named in ``problems``.
         touched: cases that such a line may have been about.
+
+    What is reckoned of the lines is reckoned once: nothing is added to a record behind that.
     """
 
     header: Row
@@ -217,30 +222,37 @@ class RunRecord:
         """Cases of which steps may be missing: the unfinished one, and those of lines that cannot be read."""
         return self.touched | ({self.unfinished} if self.unfinished is not None else set())
 
+    @cached_property
     def by_case(self) -> dict[str, list[Row]]:
-        """Return the results of every case, cases in the order of the run."""
+        """The results of every case, cases in the order of the run."""
         cases: dict[str, list[Row]] = {}
         for row in self.results:
             cases.setdefault(row["case"], []).append(row)
         return cases
 
+    @cached_property
     def case_verdicts(self) -> dict[str, str]:
-        """Return the worst verdict of every case.
+        """The worst verdict of every case.
 
         A case of which steps may be missing is left out unless it has failed already: half run is not passed.
         """
-        verdicts = {case: worst(r["verdict"] for r in rows) for case, rows in self.by_case().items()}
+        verdicts: dict[str, str] = {}
+        for row in self.results:
+            case, verdict = row["case"], row["verdict"]
+            before = verdicts.setdefault(case, verdict)
+            if before != verdict:
+                verdicts[case] = worst((before, verdict))
         half = self.half_run
         return {case: verdict for case, verdict in verdicts.items() if case not in half or fails(verdict)}
 
     def counts(self) -> dict[str, int]:
         """Return the number of cases per kind of verdict; kinds that do not occur are left out."""
-        return dict(Counter(kind_of(verdict) for verdict in self.case_verdicts().values()))
+        return dict(Counter(kind_of(verdict) for verdict in self.case_verdicts.values()))
 
     @property
     def cases(self) -> int:
         """Number of distinct cases that were run."""
-        return len(self.case_verdicts())
+        return len(self.case_verdicts)
 
     @property
     def not_run(self) -> int:
@@ -248,20 +260,21 @@ class RunRecord:
         said = self.footer["not_run"] if self.footer else 0
         return int(max(said, self.header["corpus"]["cases"] - self.cases))
 
+    @cached_property
     def expected_cases(self) -> set[str]:
-        """Return the failing cases whose failing steps are all listed in the baseline."""
+        """The failing cases whose failing steps are all listed in the baseline."""
         found = set()
-        for case, rows in self.by_case().items():
+        for case, rows in self.by_case.items():
             bad = [r for r in rows if fails(r["verdict"])]
             bad = bad or [r for r in rows if fails(r["verdict"], strict=True)]
             if bad and all(r.get("expected_failure", False) for r in bad):
                 found.add(case)
-        return found & self.case_verdicts().keys()
+        return found & self.case_verdicts.keys()
 
     @property
     def expected_failures(self) -> int:
         """Number of failing cases that the baseline lists."""
-        return len(self.expected_cases())
+        return len(self.expected_cases)
 
     def inconsistent_choices(self) -> dict[str, str]:
         """Return the choices whose cases contradict each other, with the detail."""
@@ -360,7 +373,7 @@ def _read(line: bytes) -> tuple[Any, str | None]:
     """Return what a line holds, None when it is no JSON, and what is wrong with it, None for nothing."""
     try:
         row = _parse(line)
-        if deep(row):
+        if line.count(b"[") + line.count(b"{") > DEEPEST and deep(row):
             return row, "nested too deeply"
     except (ValueError, RecursionError) as err:
         return None, f"not a line of JSON ({err})"
@@ -371,12 +384,25 @@ def _read(line: bytes) -> tuple[Any, str | None]:
         typed(row, LINES[kind])
     except MisfitError as err:
         return row, f"bad {kind}: {err}"
-    numbers = (key for key, value in row.items() if type(value) in (int, float) and abs(value) > LARGEST)
-    error = next((f"{key}: the number is too large" for key in numbers), None)
-    return row, f"bad {kind}: {error}" if error is not None else None
+    for key, value in row.items():
+        if type(value) in _NUMBERS and abs(value) > LARGEST:
+            return row, f"bad {kind}: {key}: the number is too large"
+    return row, None
+
+
+_NUMBERS = frozenset({int, float})
 
 
 def _parse(line: bytes) -> object:
+    """Return what a line of JSON holds. Raises ValueError and RecursionError."""
+    try:
+        return msgspec.json.decode(line)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        # It does not take halves of surrogate pairs, and what it does take means the same to both.
+        return _parse_slowly(line)
+
+
+def _parse_slowly(line: bytes) -> object:
     def refuse(name: str) -> NoReturn:
         raise ValueError(f"{name} is no JSON number")
 

@@ -243,7 +243,7 @@ def test_a_wrong_typed_field_costs_its_line_only(
     assert record.problems[0].startswith("run.jsonl, line 4: ")
     assert len(record.problems[0]) < 500
     # Of a/b only the opening is known: what is half known is not passed.
-    assert record.case_verdicts() == {"a/a": "pass", "a/c": "pass"}
+    assert record.case_verdicts == {"a/a": "pass", "a/c": "pass"}
 
 
 def test_a_line_that_does_not_say_its_case_may_be_of_either_neighbour(
@@ -254,7 +254,7 @@ def test_a_line_that_does_not_say_its_case_may_be_of_either_neighbour(
     lines = [json.dumps(row) for row in (make.header(), *rows)]
     (tmp_path / "run.jsonl").write_text("\n".join([*lines[:3], "{", *lines[3:]]) + "\n")
     record = read_record(tmp_path / "run.jsonl")
-    assert record.case_verdicts() == {"a/a": "pass", "a/c": "wrong-accept", "a/d": "pass"}
+    assert record.case_verdicts == {"a/a": "pass", "a/c": "wrong-accept", "a/d": "pass"}
 
 
 def test_of_many_bad_lines_some_are_named_and_all_counted(tmp_path: Path, make: type[Make]) -> None:
@@ -349,7 +349,7 @@ def test_a_case_has_the_worst_verdict_of_its_steps(make: type[Make]) -> None:
         make.result("a/c", "choice:accept", step="open"),
         make.result("a/c", "pass"),
     )
-    assert record.case_verdicts() == {"a/b": "wrong-content", "a/c": "choice:accept"}
+    assert record.case_verdicts == {"a/b": "wrong-content", "a/c": "choice:accept"}
     assert record.counts() == {"wrong-content": 1, "choice": 1}
     assert record.cases == 2
 
@@ -366,7 +366,7 @@ def test_expected_failures_count_cases_that_fail_and_are_listed(make: type[Make]
         make.result("a/half-recommendation", "not-strict", step="open", expected_failure=True),
         make.result("a/half-recommendation", "not-strict"),
     )
-    assert record.expected_cases() == {"a/listed", "a/missed-recommendation"}
+    assert record.expected_cases == {"a/listed", "a/missed-recommendation"}
     assert record.expected_failures == 2
 
 
@@ -384,9 +384,9 @@ def test_half_a_case_is_not_passed(make: type[Make], verdict: str, kept: bool) -
     rows = (make.result("a/b"), make.result("a/c", verdict, step="open"))
     cut = make.run(*rows, footer=None)
     assert cut.unfinished == "a/c"
-    assert ("a/c" in cut.case_verdicts()) is kept
+    assert ("a/c" in cut.case_verdicts) is kept
     assert cut.not_run == (0 if kept else 1)
-    assert make.run(*rows).case_verdicts()["a/c"] == verdict
+    assert make.run(*rows).case_verdicts["a/c"] == verdict
 
 
 def test_a_label_without_a_known_version_is_the_name(make: type[Make]) -> None:
