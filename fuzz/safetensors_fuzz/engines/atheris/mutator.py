@@ -8,7 +8,7 @@ from math import prod
 
 from ...grammar.entries import entries
 from ...grammar.grammar import MOST_FAULTS, Grammar, company
-from ...grammar.model import Arr, File, Obj, Value, copy, parse
+from ...grammar.model import EARLIER, Arr, File, Obj, Value, copy, parse
 from ...grammar.valid import pick
 from ...grammar.variations import GENERIC
 
@@ -68,7 +68,7 @@ class Mutator:
         file = self._trees.get(data)
         if file is None:
             file = parse(data)
-            file.faults = ("earlier",)
+            file.faults = EARLIER
             self._remember(data, file)
         return file
 
