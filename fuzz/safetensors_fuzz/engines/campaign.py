@@ -270,6 +270,10 @@ def _seldom_collected() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
+_NO_CLAIM = ("reject", "unsupported")
+"""Outcomes that are right for any broken input."""
+
+
 @lru_cache(WORDINGS)
 def class_of(message: str) -> str:
     """Return the class of a message of a reader; see ``message_class``."""
@@ -288,9 +292,9 @@ def _kind(faults: tuple[str, ...], answers: Iterable[StepResult]) -> tuple[objec
         return None
     words: list[object] = [faults if len(faults) < MOST_FAULTS else MOST_FAULTS]
     for result in answers:
-        if result.outcome != "reject":
+        if result.outcome not in _NO_CLAIM:
             return None
-        words.append(class_of(result.message))
+        words += (result.outcome, class_of(result.message))
     return tuple(words)
 
 
