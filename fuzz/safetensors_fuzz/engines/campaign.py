@@ -11,6 +11,7 @@ import contextlib
 import gc
 import itertools
 import random
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from ..loop.cross_check import PairQuestion
 from ..loop.expectation import FileQuestion, opinion
 from ..loop.question import Examiner
 from ..loop.recorder import Recorder, Settings, Tally
-from ..loop.subjects import Slots, StepError, Subject, quick_header
+from ..loop.subjects import Slots, StepError, Subject, folder_in_memory, quick_header
 from ..plans import ASKING, plan_of
 from ..plans.question import PlanError, PlanQuestion, mistake_of
 
@@ -136,11 +137,12 @@ class Campaign:
 
     def _plan(self, question: PlanQuestion, examiner: Examiner) -> None:
         """Ask one implementation and have what is wrong recorded."""
-        judged = question.judged(examiner)
-        self.tally.outcomes[f"{examiner.step}: {kind_of(judged.verdict)}"] += 1
-        mistake = mistake_of(judged)
-        if mistake is not None:
-            self._recorder.wrong(examiner, question, mistake)
+        with _scratch(examiner.step):
+            judged = question.judged(examiner)
+            self.tally.outcomes[f"{examiner.step}: {kind_of(judged.verdict)}"] += 1
+            mistake = mistake_of(judged)
+            if mistake is not None:
+                self._recorder.wrong(examiner, question, mistake)
 
     def one(self, data: bytes, slots: Slots, file: File | None = None) -> bool:
         """Try a single input, for engines that bring their own; ``file`` is its tree if it is at hand.
@@ -268,6 +270,21 @@ def _seldom_collected() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
+
+
+@contextlib.contextmanager
+def _scratch(step: str) -> Iterator[None]:
+    """Have the folders of a plan made in memory: to remove one from a disk may take longer than all else.
+
+    What a writer makes of a plan has no bounds, and goes to the disk.
+    """
+    before, where = tempfile.tempdir, None if step == "write" else folder_in_memory()
+    if where is not None:
+        tempfile.tempdir = str(where)
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
 
 
 _NO_CLAIM = ("reject", "unsupported")

@@ -43,6 +43,14 @@ class StepError(ValueError):
     """Nobody has the step that is to be asked; the text says who has which."""
 
 
+def folder_in_memory() -> Path | None:
+    """Return where what is read or written once is kept in memory, None for the usual place.
+
+    Programs in a sandbox see the folder of the run and no other.
+    """
+    return run_folder() or (MEMORY_FOLDER if os.access(MEMORY_FOLDER, os.W_OK) else None)
+
+
 class Slots:
     """Files that are written over and over, so that no input costs the making of a file.
 
@@ -53,8 +61,7 @@ class Slots:
     def __init__(self, count: int) -> None:
         self.folder = ""
         if count:
-            where = run_folder() or (MEMORY_FOLDER if os.access(MEMORY_FOLDER, os.W_OK) else None)
-            self._made = tempfile.TemporaryDirectory(prefix="stc-fuzz-", dir=where)
+            self._made = tempfile.TemporaryDirectory(prefix="stc-fuzz-", dir=folder_in_memory())
             self.folder = self._made.name
         self.paths = [str(Path(self.folder) / f"{number}.safetensors") for number in range(count)]
         self._files = [os.open(path, os.O_RDWR | os.O_CREAT, 0o600) for path in self.paths]
