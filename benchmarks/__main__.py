@@ -21,7 +21,19 @@ def benchmarks() -> None:
     """Measure. Times are medians of interleaved rounds, quoted as ratios; the fuzzer's figures are counts."""
 
 
-for command in (header, load, memory, harness, audit, corpus, counts, device, fuzzer, fuzz_speed, performance):
+for command in (
+    header,
+    load,
+    memory,
+    harness,
+    audit,
+    corpus,
+    counts,
+    device,
+    fuzzer,
+    fuzz_speed,
+    performance,
+):
     benchmarks.add_command(command)
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Speed of the fuzzer: processor time that an input takes in all processes together.
 
-Workers are grandchildren that nobody waits for here, so that ``RUSAGE_CHILDREN`` knows nothing of them: they are
-looked at while they live.
+Workers are grandchildren that nobody waits for here, so that ``RUSAGE_CHILDREN`` knows nothing of them: they
+are looked at while they live.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -83,15 +83,15 @@ def loop(inputs: int, impls: Sequence[str]) -> float:
     try:
         complete(subjects, ("read",))
         known = known_signatures(None, [subject.plain for subject in subjects])
-        began = _used()
+        began = used()
         Campaign(subjects, Settings(max_execs=inputs, known=known)).run()
-        return (_used() - began) / inputs * 1e6
+        return (used() - began) / inputs * 1e6
     finally:
         for subject in subjects:
             subject.close()
 
 
-def _used() -> float:
+def used() -> float:
     """Return the processor time in seconds of this process and of all that descend from it."""
     total = time.process_time()
     for process in psutil.Process().children(recursive=True):
@@ -122,7 +122,7 @@ def _atheris(inputs: int) -> float:
 
 def speed(inputs: int = 20_000, rounds: int = 3) -> Speed:
     """Return the medians of interleaved rounds; half a minute for each."""
-    ways = (
+    ways: tuple[Callable[[], float], ...] = (
         lambda: bare(inputs),
         lambda: loop(inputs, BOTH),
         lambda: loop(inputs, BOTH[1:]),
@@ -133,7 +133,9 @@ def speed(inputs: int = 20_000, rounds: int = 3) -> Speed:
 
 
 @click.command("fuzz-speed")
-@click.option("--inputs", type=click.IntRange(1000), default=20_000, show_default=True, help="Inputs of a run.")
+@click.option(
+    "--inputs", type=click.IntRange(1000), default=20_000, show_default=True, help="Inputs of a run."
+)
 @click.option("--rounds", type=click.IntRange(1), default=3, show_default=True, help="Interleaved rounds.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def fuzz_speed(inputs: int, rounds: int, as_json: bool) -> None:

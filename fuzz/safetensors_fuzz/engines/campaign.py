@@ -79,7 +79,9 @@ class Campaign:
         self._seen: set[tuple[object, ...]] = set()
         self._refused: dict[tuple[object, ...], FileQuestion] = {}
         self._asked = [
-            (number, step, subject.answer) for number, subject in enumerate(subjects) for step in subject.steps
+            (number, step, subject.answer)
+            for number, subject in enumerate(subjects)
+            for step in subject.steps
         ]
         self._began = 0.0
 
@@ -137,7 +139,7 @@ class Campaign:
 
     def _plan(self, question: PlanQuestion, examiner: Examiner) -> None:
         """Ask one implementation and have what is wrong recorded."""
-        with _scratch(examiner.step):
+        with scratch(examiner.step):
             judged = question.judged(examiner)
             self.tally.outcomes[f"{examiner.step}: {kind_of(judged.verdict)}"] += 1
             mistake = mistake_of(judged)
@@ -273,7 +275,7 @@ def _seldom_collected() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _scratch(step: str) -> Iterator[None]:
+def scratch(step: str) -> Iterator[None]:
     """Have the folders of a plan made in memory: to remove one from a disk may take longer than all else.
 
     What a writer makes of a plan has no bounds, and goes to the disk.
