@@ -72,8 +72,8 @@ class Campaign:
         self.tally = tally if tally is not None else Tally()
         self._subjects = subjects
         self.settings = settings
-        self.progress, self._store = progress, store
-        self._recorder = Recorder(settings, self.tally, keep)
+        self.progress, self._store, self._told = progress, store, keep
+        self._recorder = Recorder(settings, self.tally, self._keep)
         self._grammar = Grammar(random.Random(settings.seed))  # noqa: S311 - reproducible on purpose
         self._pool: list[File] = []
         self._seen: set[tuple[object, ...]] = set()
@@ -84,6 +84,11 @@ class Campaign:
             for step in subject.steps
         ]
         self._began = 0.0
+
+    def _keep(self, finding: Finding) -> None:
+        """Hand a finding on, and tell the counts: the inputs of its batch may take long."""
+        self._told(finding)
+        self.progress(self.tally)
 
     def run(self, start: Iterable[bytes] = ()) -> Tally:
         """Ask of files until the settings say stop; ``start`` are inputs of an earlier run, tried first."""
