@@ -9,6 +9,7 @@ from .corpus import corpus
 from .counts import counts
 from .device.command import device
 from .fuzzer.command import fuzzer
+from .fuzzer.speed import fuzz_speed
 from .harness import harness
 from .loading import header, load
 from .memory import memory
@@ -20,7 +21,19 @@ def benchmarks() -> None:
     """Measure. Times are medians of interleaved rounds, quoted as ratios; the fuzzer's figures are counts."""
 
 
-for command in (header, load, memory, harness, audit, corpus, counts, device, fuzzer, performance):
+for command in (
+    header,
+    load,
+    memory,
+    harness,
+    audit,
+    corpus,
+    counts,
+    device,
+    fuzzer,
+    fuzz_speed,
+    performance,
+):
     benchmarks.add_command(command)
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 from typing import cast
@@ -28,6 +29,7 @@ from .findings import promote, replay
 
 INTERRUPTED = 130
 DEFAULT_EXECS = 20_000
+MOST_JOBS = 64
 
 
 @click.group(invoke_without_command=True, subcommand_metavar="[promote|replay|documents ...]")
@@ -48,7 +50,12 @@ DEFAULT_EXECS = 20_000
 @click.option(
     "--engine", type=click.Choice(ENGINES), default="outcome", show_default=True, help="Who makes the inputs."
 )
-@click.option("--jobs", "-j", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes.")
+@click.option(
+    "--jobs",
+    "-j",
+    type=click.IntRange(1, MOST_JOBS),
+    help="Processes, each with a seed of its own.  [default: 1; one for each core with --time alone]",
+)
 @click.option("--seed", type=int, default=1, show_default=True, help="The same seed gives the same inputs.")
 @click.option(
     "--profile",
@@ -84,7 +91,7 @@ def fuzz(
     max_execs: int | None,
     seconds: float | None,
     engine: str,
-    jobs: int,
+    jobs: int | None,
     seed: int,
     profile: str | None,
     output: Path | None,
@@ -102,7 +109,7 @@ def fuzz(
 
     \b
     stc fuzz --impl mylib -o findings
-    stc fuzz --impl safetensors --impl mlx --time 300 --jobs 2 -o findings
+    stc fuzz --impl safetensors --impl mlx --time 300 -o findings
     stc fuzz --impl safetensors:numpy --steps slice,write --max-execs 5000
     stc fuzz --steps prove,check        the reference's own inner questions
     Exit status: 0 nothing found, 1 findings, 2 cannot be run, 130 interrupted.
@@ -111,6 +118,9 @@ def fuzz(
         return
     if max_execs is None and seconds is None:
         max_execs = DEFAULT_EXECS
+    if jobs is None:
+        # So many inputs of one seed are the same on every machine; how many a time brings is not.
+        jobs = 1 if max_execs is not None else min(os.cpu_count() or 1, MOST_JOBS)
     wanted = tuple(dict.fromkeys(step.strip() for step in steps.split(",") if step.strip()))
     order = Order(
         impls=impls or ("reference",),

@@ -11,9 +11,11 @@ import contextlib
 import gc
 import itertools
 import random
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from safetensors_conformance.worker.outcome import StepResult
 from safetensors_corpus.judging.verdicts import kind_of
@@ -21,12 +23,12 @@ from safetensors_reports.text import message_class
 
 from ..findings.finding import Finding
 from ..grammar.grammar import MOST_FAULTS, Grammar
-from ..grammar.model import File, parse
+from ..grammar.model import EARLIER, File, parse
 from ..loop.cross_check import PairQuestion
 from ..loop.expectation import FileQuestion, opinion
 from ..loop.question import Examiner
 from ..loop.recorder import Recorder, Settings, Tally
-from ..loop.subjects import Slots, StepError, Subject
+from ..loop.subjects import Slots, StepError, Subject, folder_in_memory, quick_header
 from ..plans import ASKING, plan_of
 from ..plans.question import PlanError, PlanQuestion, mistake_of
 
@@ -37,7 +39,9 @@ POOL = 4000
 SELDOM = 200_000
 """Objects made between two looks of the collector."""
 LOOK_AGAIN = 8
-"""One in so many inputs is explained though others with the same faults were refused in the same words."""
+"""One in so many inputs is explained though others of its kind were refused in the same words."""
+WORDINGS = 4096
+"""Most messages whose classes are kept: readers say the same over and over."""
 LARGEST_BASE = 4096
 """Largest input in bytes that is kept as a base."""
 
@@ -68,13 +72,23 @@ class Campaign:
         self.tally = tally if tally is not None else Tally()
         self._subjects = subjects
         self.settings = settings
-        self.progress, self._store = progress, store
-        self._recorder = Recorder(settings, self.tally, keep)
+        self.progress, self._store, self._told = progress, store, keep
+        self._recorder = Recorder(settings, self.tally, self._keep)
         self._grammar = Grammar(random.Random(settings.seed))  # noqa: S311 - reproducible on purpose
         self._pool: list[File] = []
         self._seen: set[tuple[object, ...]] = set()
         self._refused: dict[tuple[object, ...], FileQuestion] = {}
+        self._asked = [
+            (number, step, subject.answer)
+            for number, subject in enumerate(subjects)
+            for step in subject.steps
+        ]
         self._began = 0.0
+
+    def _keep(self, finding: Finding) -> None:
+        """Hand a finding on, and tell the counts: the inputs of its batch may take long."""
+        self._told(finding)
+        self.progress(self.tally)
 
     def run(self, start: Iterable[bytes] = ()) -> Tally:
         """Ask of files until the settings say stop; ``start`` are inputs of an earlier run, tried first."""
@@ -130,11 +144,12 @@ class Campaign:
 
     def _plan(self, question: PlanQuestion, examiner: Examiner) -> None:
         """Ask one implementation and have what is wrong recorded."""
-        judged = question.judged(examiner)
-        self.tally.outcomes[f"{examiner.step}: {kind_of(judged.verdict)}"] += 1
-        mistake = mistake_of(judged)
-        if mistake is not None:
-            self._recorder.wrong(examiner, question, mistake)
+        with scratch(examiner.step):
+            judged = question.judged(examiner)
+            self.tally.outcomes[f"{examiner.step}: {kind_of(judged.verdict)}"] += 1
+            mistake = mistake_of(judged)
+            if mistake is not None:
+                self._recorder.wrong(examiner, question, mistake)
 
     def one(self, data: bytes, slots: Slots, file: File | None = None) -> bool:
         """Try a single input, for engines that bring their own; ``file`` is its tree if it is at hand.
@@ -171,19 +186,17 @@ class Campaign:
         """Judge the answers to one input."""
         tally = self.tally
         tally.execs += 1
-        answers = {
-            (number, step): subject.answer(sample.data, sample.path, step)
-            for number, subject in enumerate(self._subjects)
-            for step in subject.steps
-        }
-        tally.outcomes[" / ".join(result.outcome for result in answers.values())] += 1
-        key = _answered(sample.file.faults, answers.values())
-        if key is not None and key in self._refused and tally.execs % LOOK_AGAIN:
-            self._count(self._refused[key])
+        data, path = sample.data, sample.path
+        answers = {(number, step): ask(data, path, step) for number, step, ask in self._asked}
+        tally.outcomes[" / ".join([result.outcome for result in answers.values()])] += 1
+        key = _kind(sample.file.faults, answers.values())
+        alike = None if key is None else self._refused.get(key)
+        if alike is not None and tally.execs % LOOK_AGAIN and quick_header(data) is None:
+            self._count(alike)
             return
-        what = opinion(sample.data, self.settings.profile, likely_valid=not sample.file.faults)
+        what = opinion(data, self.settings.profile, likely_valid=not sample.file.faults)
         if key is not None and what.header is None:
-            self._refused.setdefault(key, what)
+            self._refused[key] = what
         self._count(what)
         self._feedback(sample, what, answers)
         for (number, step), result in answers.items():
@@ -234,7 +247,7 @@ class Campaign:
         shape = _shape(sample.file) if not sample.file.faults or len(sample.file.faults) == 1 else 0
         key = (
             what.rules,
-            *((r.outcome, message_class(r.message) if r.message else "") for r in answers.values()),
+            *[(result.outcome, class_of(result.message)) for result in answers.values()],
         )
         new = key not in self._seen
         if new:
@@ -266,26 +279,53 @@ def _seldom_collected() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def _answered(faults: tuple[str, ...], answers: Iterable[StepResult]) -> tuple[object, ...] | None:
-    """Return the faults put in and the words of all refusals, None unless everybody refused a broken input.
+@contextlib.contextmanager
+def scratch(step: str) -> Iterator[None]:
+    """Have the folders of a plan made in memory: to remove one from a disk may take longer than all else.
+
+    What a writer makes of a plan has no bounds, and goes to the disk.
+    """
+    before, where = tempfile.tempdir, None if step == "write" else folder_in_memory()
+    if where is not None:
+        tempfile.tempdir = str(where)
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
+
+
+_NO_CLAIM = ("reject", "unsupported")
+"""Outcomes that are right for any broken input."""
+
+
+@lru_cache(WORDINGS)
+def class_of(message: str) -> str:
+    """Return the class of a message of a reader; see ``message_class``."""
+    return message_class(message)
+
+
+def _kind(faults: tuple[str, ...], answers: Iterable[StepResult]) -> tuple[object, ...] | None:
+    """Return what a broken input that everybody refused shares with others, None for any other input.
 
     A broken file that all refuse is what should happen. Explaining it takes most of the time of an input, so
-    it is done for the first of a kind, and now and then again.
+    it is done for the first of a kind, and now and then again. Inputs with one fault are of a kind when it is
+    the same and was refused in the same words. With more faults the words are enough: nothing is made of
+    these inputs, and most pairs of faults come up only once.
     """
-    if not faults:
+    if not faults or faults == EARLIER:
         return None
-    words = []
+    words: list[object] = [faults if len(faults) < MOST_FAULTS else MOST_FAULTS]
     for result in answers:
-        if result.outcome != "reject":
+        if result.outcome not in _NO_CLAIM:
             return None
-        words.append(message_class(result.message))
-    return (faults, *words)
+        words += (result.outcome, class_of(result.message))
+    return tuple(words)
 
 
 def _base(data: bytes) -> File:
     """Return an earlier input as a base; its faults are unknown, so it counts as having one."""
     file = parse(data)
-    file.faults = ("earlier",)
+    file.faults = EARLIER
     return file
 
 

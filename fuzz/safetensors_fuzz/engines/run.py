@@ -6,6 +6,7 @@ import contextlib
 import datetime as dt
 import hashlib
 import multiprocessing
+import os
 import queue
 import signal
 import tempfile
@@ -78,7 +79,7 @@ class Store:
         if path.exists():
             return
         try:
-            temporary = path.with_suffix(".part")
+            temporary = path.with_suffix(f".{os.getpid()}.part")  # others may keep the same
             temporary.write_bytes(data)
             temporary.replace(path)
         except OSError as err:

@@ -20,6 +20,8 @@ _CLOSE_OBJECT = re.compile(rb"\}" + _SPACE)
 _CLOSE_ARRAY = re.compile(rb"\]" + _SPACE)
 LEAD = 16
 """Most bytes before the opening brace that are taken for junk in front of a tree."""
+EARLIER = ("earlier",)
+"""Faults of a file that was not made here: nobody knows them, so that it counts as having one."""
 DEPTH = 64
 """Deepest nesting that is taken apart; what lies deeper stays one text."""
 

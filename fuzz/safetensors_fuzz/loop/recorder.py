@@ -139,11 +139,15 @@ class Recorder:
                 return False
             return question.alike(mistake, other, again)
 
+        name = examiner.subject.plain
+        if len(question.rules) <= 1 and self._is_known(question.signature(name, mistake)):
+            # Of several faults together one may be news by itself.
+            self._marks.update(question.marks(name, mistake))
+            return
         small = question.shrunk(same, self._settings.shrink_seconds)
         again = small.examined(examiner)
         if again is None:  # it was the process's state and not the input
             small, again = question, mistake
-        name = examiner.subject.plain
         signature, marks = small.signature(name, again), small.marks(name, again)
         if self._is_known(signature):
             self._marks.update(marks)

@@ -43,6 +43,14 @@ class StepError(ValueError):
     """Nobody has the step that is to be asked; the text says who has which."""
 
 
+def folder_in_memory() -> Path | None:
+    """Return where what is read or written once is kept in memory, None for the usual place.
+
+    Programs in a sandbox see the folder of the run and no other.
+    """
+    return run_folder() or (MEMORY_FOLDER if os.access(MEMORY_FOLDER, os.W_OK) else None)
+
+
 class Slots:
     """Files that are written over and over, so that no input costs the making of a file.
 
@@ -53,8 +61,7 @@ class Slots:
     def __init__(self, count: int) -> None:
         self.folder = ""
         if count:
-            where = run_folder() or (MEMORY_FOLDER if os.access(MEMORY_FOLDER, os.W_OK) else None)
-            self._made = tempfile.TemporaryDirectory(prefix="stc-fuzz-", dir=where)
+            self._made = tempfile.TemporaryDirectory(prefix="stc-fuzz-", dir=folder_in_memory())
             self.folder = self._made.name
         self.paths = [str(Path(self.folder) / f"{number}.safetensors") for number in range(count)]
         self._files = [os.open(path, os.O_RDWR | os.O_CREAT, 0o600) for path in self.paths]
@@ -148,6 +155,7 @@ class WorkerSubject(Subject):
     ) -> None:
         """Start it. Raises StartError, and StepError when it has none of the steps."""
         self._coming: deque[Request] = deque()
+        self._requests: dict[tuple[str, str], Request] = {}
         self._worker = make_worker(target, limits, profile)
         self._who = who = self._worker.start()
         self.name, self.plain = target.selector, target.plain(who.name)
@@ -162,20 +170,26 @@ class WorkerSubject(Subject):
 
     def announce(self, inputs: Sequence[tuple[bytes, str]]) -> None:
         """Send the requests ahead, so that it works while others are asked."""
-        requests = [Request(step, path) for _, path in inputs for step in self.steps]
+        requests = [self._request(step, path) for _, path in inputs for step in self.steps]
         if self._worker.in_flight == len(self._coming):
             self._worker.send_ahead(requests)
         self._coming.extend(requests)
 
     def answer(self, data: bytes, path: str, step: str) -> StepResult:  # noqa: ARG002
         """Ask the worker; never raises for what the implementation does."""
-        request = Request(step, path)
-        if self._coming and self._coming[0] == request:
+        if self._coming and self._coming[0] is self._request(step, path):
             # A process that died, or a question between, takes with it what was sent ahead.
             if self._worker.in_flight != len(self._coming):
                 self._worker.send_ahead(self._coming)
             self._coming.popleft()
         return self._worker.ask(step, path)
+
+    def _request(self, step: str, path: str) -> Request:
+        """Return the request for a step, the same one each time: files are written over and over."""
+        request = self._requests.get((step, path))
+        if request is None:
+            request = self._requests[step, path] = Request(step, path)
+        return request
 
     def judged(self, case: Case, step: str, profile: str | None) -> StepVerdict:
         """Have the worker do what a case says and judge the answer."""

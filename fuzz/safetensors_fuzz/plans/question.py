@@ -397,9 +397,10 @@ def _input(step: str, files: Mapping[str, bytes], entry: str, folder: Path) -> I
     if not files:
         return Input()
     rows = []
+    inside = folder.resolve()
     for path, data in sorted(files.items()):
         target = folder / path
-        if not target.resolve().is_relative_to(folder.resolve()):
+        if not target.resolve().is_relative_to(inside):
             raise ValueError(f"the input's file {path!r} lies outside of its folder")
         target.parent.mkdir(parents=True, exist_ok=True)
         # A new file: whoever still has the last one mapped must not see it change.

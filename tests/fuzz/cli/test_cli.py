@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from safetensors_fuzz.cli import fuzz
+from safetensors_fuzz.engines.order import Order
 
 from ..samples import ACCEPTS_ALL, FAKES, OTHER_METADATA
 
@@ -177,6 +178,28 @@ def test_what_cannot_run_is_explained_and_exits_with_2(args: tuple[str, ...], wo
     result = run(*args)
     assert result.exit_code == 2
     assert words in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "jobs"),
+    [((), 1), (("--time", "9", "--max-execs", "9"), 1), (("--time", "9"), 3), (("-j", "2"), 2)],
+)
+def test_only_a_time_takes_every_core_by_itself(
+    args: tuple[str, ...], jobs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders: list[Order] = []
+
+    class Asked:
+        def __init__(self, order: Order, *_: object) -> None:
+            orders.append(order)
+
+        def do(self) -> None:
+            pass
+
+    monkeypatch.setattr("safetensors_fuzz.cli.Run", Asked)
+    monkeypatch.setattr("os.cpu_count", lambda: 3)
+    assert run(*args).exit_code == 0
+    assert [order.jobs for order in orders] == [jobs]
 
 
 def test_a_time_limit_ends_the_run() -> None:

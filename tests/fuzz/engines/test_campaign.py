@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,14 @@ from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus.broken.correct import reader as small_reader
 from safetensors_corpus.broken.correct.json import Refused
+from safetensors_fuzz.engines import campaign as campaign_module
 from safetensors_fuzz.engines.campaign import Campaign
 from safetensors_fuzz.findings.finding import ENTRY, Finding
+from safetensors_fuzz.grammar.model import parse
+from safetensors_fuzz.loop import expectation
+from safetensors_fuzz.loop.expectation import FileQuestion
 from safetensors_fuzz.loop.recorder import Settings, Tally
-from safetensors_fuzz.loop.subjects import CallSubject, Slots, Subject, WorkerSubject
+from safetensors_fuzz.loop.subjects import CallSubject, Slots, Subject, WorkerSubject, folder_in_memory
 from safetensors_reference import explain
 
 from ..samples import ACCEPTS_ALL, READING
@@ -89,6 +94,72 @@ def test_known_signatures_stay_quiet() -> None:
     tally, kept = fuzzed(subject, known=lambda s: s.startswith("OFF_HOLE: accept small"))
     assert kept == []
     assert sum(tally.known.values()) >= 1
+
+
+def test_a_known_mistake_is_not_made_small() -> None:
+    calls = 0
+
+    def reader(data: bytes) -> Mapping[str, Any]:
+        nonlocal calls
+        calls += 1
+        return READER.without("hole").content(data)
+
+    tally, _ = fuzzed(CallSubject("small", reader), known=lambda s: s.startswith("OFF_HOLE: accept small"))
+    assert tally.known
+    assert calls == tally.execs
+
+
+def refusing(samples: Sequence[tuple[tuple[str, ...], bytes]]) -> Campaign:
+    """Put samples, each with the faults that it is said to have, to a reader that refuses all alike."""
+
+    def read(data: bytes) -> Mapping[str, Any]:
+        raise Refused("all")
+
+    campaign = Campaign([CallSubject("none", read)], Settings(profile="hardened", shrink_seconds=0))
+    with Slots(0) as slots:
+        for faults, data in samples:
+            file = parse(data)
+            file.faults = faults
+            campaign.one(data, slots, file)
+    return campaign
+
+
+def test_a_valid_file_among_broken_ones_is_wrongly_refused() -> None:
+    """It is refused in the words of broken files with the same fault, which are not looked at again."""
+    valid = b"\x02" + bytes(7) + b"{}"
+    for faults in (("hole",), ("hole", "trailing")):
+        broken = [(faults, valid + bytes(number + 1)) for number in range(3)]
+        assert not refusing(broken).tally.findings
+        (finding,) = refusing([*broken, (faults, valid)]).tally.findings.values()
+        assert finding.verdict == "wrong-reject"
+
+
+def test_pairs_of_faults_that_all_refuse_are_seldom_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    explained: list[bytes] = []
+
+    def opinion(data: bytes, *args: Any, **more: Any) -> FileQuestion:
+        explained.append(data)
+        return expectation.opinion(data, *args, **more)
+
+    monkeypatch.setattr(campaign_module, "opinion", opinion)
+    tally = refusing(
+        [((f"a{n}", f"b{n}"), b"\x02" + bytes(7) + b"{}" + bytes(n + 1)) for n in range(16)]
+    ).tally
+    assert tally.rules == {"OFF-08": 16}
+    assert len(explained) == 3
+
+
+@pytest.mark.skipif(folder_in_memory() is None, reason="there is no folder in memory here")
+def test_only_what_a_writer_makes_goes_to_the_disk() -> None:
+    usual = tempfile.gettempdir()
+    for step, folder in (
+        ("slice", str(folder_in_memory())),
+        ("index", str(folder_in_memory())),
+        ("write", usual),
+    ):
+        with campaign_module.scratch(step):
+            assert tempfile.gettempdir() == folder
+        assert tempfile.gettempdir() == usual
 
 
 def test_an_answer_that_does_not_come_again_is_no_finding() -> None:

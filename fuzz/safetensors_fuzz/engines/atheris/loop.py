@@ -29,14 +29,13 @@ from safetensors_corpus.author.file import tensor_row
 from safetensors_corpus.broken.correct.json import Refused
 from safetensors_reference import PROFILES
 from safetensors_reference.rules.book import ProfileName
-from safetensors_reports.text import message_class
 
 from ...findings import folder
 from ...findings.finding import Finding
 from ...grammar.model import File
 from ...loop.recorder import Settings, Tally
 from ...loop.subjects import INNER, CallSubject, ProveSubject, Slots, Subject, WorkerSubject, complete
-from ..campaign import Campaign
+from ..campaign import Campaign, class_of
 from . import CANNOT_START, INTERRUPTED
 from .mutator import Mutator
 
@@ -350,7 +349,7 @@ class _Watched(Subject):
         result = self._subject.answer(data, path, step)
         if self._left > 0:
             self._left -= 1
-            text = f"{self.name}|{step}|{result.outcome}|{message_class(result.message)}|{self.said}"
+            text = f"{self.name}|{step}|{result.outcome}|{class_of(result.message)}|{self.said}"
             self.said = zlib.crc32(text.encode("utf-8", "replace")) or 1
         return result
 

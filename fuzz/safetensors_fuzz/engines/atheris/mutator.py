@@ -8,7 +8,7 @@ from math import prod
 
 from ...grammar.entries import entries
 from ...grammar.grammar import MOST_FAULTS, Grammar, company
-from ...grammar.model import Arr, File, Obj, Value, copy, parse
+from ...grammar.model import EARLIER, Arr, File, Obj, Value, copy, parse
 from ...grammar.valid import pick
 from ...grammar.variations import GENERIC
 
@@ -54,7 +54,7 @@ class Mutator:
         rng = self._rng
         rng.seed(seed)
         first, second = self.tree(data), self.tree(other)
-        crossed = _CROSSINGS[int(rng.random() * len(_CROSSINGS))](rng, first.copy(), second)
+        crossed = _CROSSINGS[int(rng.random() * len(_CROSSINGS))](rng, first, second)
         if crossed is None:
             crossed = self._changed(first)
         return self._fitting(crossed, max_size)
@@ -68,7 +68,7 @@ class Mutator:
         file = self._trees.get(data)
         if file is None:
             file = parse(data)
-            file.faults = ("earlier",)
+            file.faults = EARLIER
             self._remember(data, file)
         return file
 
@@ -117,7 +117,7 @@ class Mutator:
 
 
 Crossing = Callable[[random.Random, File, File], File | None]
-"""Makes one file of a copy of the first, which it may change, and the second; None when it cannot."""
+"""Makes one file of two, which it leaves as they are; None when it cannot."""
 
 
 def _join(rng: random.Random, file: File, other: File) -> File | None:
@@ -126,9 +126,10 @@ def _join(rng: random.Random, file: File, other: File) -> File | None:
         return None
     if len(file.faults) + len(other.faults) > MOST_FAULTS or other.raw is not None:
         return None
-    there = {member[0] for member in file.root.members if type(member[0]) is bytes}
-    guest = other.copy()
+    file, guest = file.copy(), other.copy()
+    assert type(file.root) is Obj
     assert type(guest.root) is Obj
+    there = {member[0] for member in file.root.members if type(member[0]) is bytes}
     by = len(file.data)
     for entry in entries(guest):
         entry.move(entry.begin + by, entry.end + by)
@@ -144,8 +145,11 @@ def _join(rng: random.Random, file: File, other: File) -> File | None:
 
 def _graft(rng: random.Random, file: File, other: File) -> File | None:
     """Put a value of the second in place of one of the first."""
+    if len(file.faults) >= MOST_FAULTS:
+        return None
+    file = file.copy()
     into, out_of = _spots(file.root), _spots(other.root)
-    if not into or not out_of or len(file.faults) >= MOST_FAULTS:
+    if not into or not out_of:
         return None
     holder, place = pick(rng, into)
     source, at = pick(rng, out_of)
@@ -158,6 +162,7 @@ def _dress(rng: random.Random, file: File, other: File) -> File | None:  # noqa:
     """Give the first the padding and the framing of the second."""
     if file.raw is not None or other.raw is not None or len(file.faults) >= MOST_FAULTS:
         return None
+    file = file.copy()
     file.padding, file.length = other.padding, other.length
     file.faults = (*file.faults, "crossed")
     return file

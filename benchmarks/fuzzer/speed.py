@@ -1,0 +1,149 @@
+"""Speed of the fuzzer: processor time that an input takes in all processes together.
+
+Workers are grandchildren that nobody waits for here, so that ``RUSAGE_CHILDREN`` knows nothing of them: they
+are looked at while they live.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+import psutil
+
+from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.worker.variables import child_variables
+from safetensors_conformance.worker.worker import Limits
+from safetensors_fuzz.engines.campaign import Campaign
+from safetensors_fuzz.engines.run import known_signatures
+from safetensors_fuzz.grammar.grammar import Grammar
+from safetensors_fuzz.loop.recorder import Settings
+from safetensors_fuzz.loop.subjects import Subject, WorkerSubject, complete
+
+BOTH = ("reference", "safetensors")
+
+
+@dataclass(frozen=True)
+class Speed:
+    """What an input takes, in microseconds of processor time.
+
+    Attributes:
+        bare: to be read with reference and official library in one process, made beforehand.
+        loop: in the loop of the fuzzer, with both in workers.
+        judged: in the loop with the official library alone in a worker: the reference only judges.
+        atheris: in the engine of that name, which asks the reference.
+    """
+
+    bare: float
+    loop: float
+    judged: float
+    atheris: float
+
+    @staticmethod
+    def per_second(microseconds: float) -> float:
+        """Return inputs per second and core."""
+        return 1e6 / microseconds
+
+    @property
+    def ratio(self) -> float:
+        """Times of the bare loop that the fuzzer's takes."""
+        return self.loop / self.bare
+
+
+def bare(inputs: int) -> float:
+    """Measure reading the fuzzer's inputs with both libraries in this process, and nothing else."""
+    from safetensors import SafetensorError, deserialize
+
+    from safetensors_reference import InvalidFileError, read_header
+
+    grammar = Grammar(random.Random(1))  # noqa: S311 - reproducible on purpose
+    data = [grammar.input().render() for _ in range(inputs)]
+    began = time.process_time()
+    for one in data:
+        with suppress(InvalidFileError):
+            read_header(one)
+        with suppress(SafetensorError, ValueError, OverflowError, MemoryError):
+            deserialize(one)  # type: ignore[no-untyped-call]
+    return (time.process_time() - began) / inputs * 1e6
+
+
+def loop(inputs: int, impls: Sequence[str]) -> float:
+    """Measure ``stc fuzz`` of some implementations, each in its worker, without the start."""
+    subjects: list[Subject] = [WorkerSubject(resolve(impl), ("read",), Limits()) for impl in impls]
+    try:
+        complete(subjects, ("read",))
+        known = known_signatures(None, [subject.plain for subject in subjects])
+        began = used()
+        Campaign(subjects, Settings(max_execs=inputs, known=known)).run()
+        return (used() - began) / inputs * 1e6
+    finally:
+        for subject in subjects:
+            subject.close()
+
+
+def used() -> float:
+    """Return the processor time in seconds of this process and of all that descend from it."""
+    total = time.process_time()
+    for process in psutil.Process().children(recursive=True):
+        times = process.cpu_times()
+        total += times.user + times.system
+    return total
+
+
+FEW = 500
+"""Inputs of the run of atheris that is taken for the start."""
+
+
+def atheris(inputs: int) -> float:
+    """Measure ``stc fuzz --engine atheris`` without the start; what it asks lives in the same process."""
+    return (_atheris(inputs + FEW) - _atheris(FEW)) / inputs * 1e6
+
+
+def _atheris(inputs: int) -> float:
+    stc = str(Path(sys.executable).with_name("stc"))
+    argv = [stc, "fuzz", "--engine", "atheris", "--seed", "1", "--max-execs", str(inputs)]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(argv, env=child_variables(), capture_output=True, text=True, check=False)
+    if done.returncode not in (0, 1):
+        raise click.ClickException(f"{' '.join(argv)}: {done.stderr[-500:]}")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+
+def speed(inputs: int = 20_000, rounds: int = 3) -> Speed:
+    """Return the medians of interleaved rounds; half a minute for each."""
+    ways: tuple[Callable[[], float], ...] = (
+        lambda: bare(inputs),
+        lambda: loop(inputs, BOTH),
+        lambda: loop(inputs, BOTH[1:]),
+        lambda: atheris(inputs),
+    )
+    rows = [[way() for way in ways] for _ in range(rounds)]
+    return Speed(*(statistics.median(column) for column in zip(*rows, strict=True)))
+
+
+@click.command("fuzz-speed")
+@click.option(
+    "--inputs", type=click.IntRange(1000), default=20_000, show_default=True, help="Inputs of a run."
+)
+@click.option("--rounds", type=click.IntRange(1), default=3, show_default=True, help="Interleaved rounds.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def fuzz_speed(inputs: int, rounds: int, as_json: bool) -> None:
+    """Measure the processor time that the fuzzer takes for an input, all its processes together."""
+    found = speed(inputs, rounds)
+    if as_json:
+        click.echo(json.dumps(asdict(found), indent=1))
+        return
+    for name, value in asdict(found).items():
+        click.echo(f"{name:<8} {value:6.1f} µs  {Speed.per_second(value):6,.0f} inputs/s of a core")
+    click.echo(f"loop / bare {found.ratio:.2f}")
