@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 SUITE_KEY: pytest.StashKey[Suite] = pytest.StashKey()
 RESULT_KEY: pytest.StashKey[dict[str, Any]] = pytest.StashKey()
 """Place of the result that an item leaves for its report."""
-_SUITE = Path(__file__).parent / "tests"
-_TESTS, _PACKAGE = f"{_SUITE}{os.sep}", f"{Path(__file__).parents[1]}{os.sep}"
+_FILE = Path(__file__).parent / "tests" / "test_corpus.py"
+_TESTS, _PACKAGE = f"{_FILE.parent}{os.sep}", f"{Path(__file__).parents[1]}{os.sep}"
 
 _OPTIONS: dict[str, dict[str, Any]] = {
     "--impl": {
@@ -146,72 +146,28 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     return None
 
 
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Collect the suite as what it is: a file of items of their own kind, and no module of functions."""
+    return _suite_file(parent, module_path) if module_path == _FILE else None
+
+
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """Collect the suite also where a project calls its own files otherwise (``python_files``)."""
-    if str(file_path).startswith(_TESTS) and file_path.name == "test_corpus.py":
+    if file_path == _FILE and not parent.session.isinitpath(file_path):
         patterns = parent.config.getini("python_files")
         if not any(fnmatch.fnmatch(file_path.name, pattern) for pattern in patterns):
-            return pytest.Module.from_parent(parent, path=file_path)
+            return _suite_file(parent, file_path)
     return None
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_collection_modifyitems(
-    config: pytest.Config, items: list[pytest.Item]
-) -> Generator[None, None, None]:
-    """Put the steps of a case side by side, so that an interrupted run knows whole cases.
+def _suite_file(parent: pytest.Collector, path: Path) -> pytest.Collector:
+    from .items import Hooks
+    from .tests.test_corpus import SuiteFile
 
-    Placeholders for steps that an implementation does not have are left out. What says that one cannot run
-    stays, whatever ``-k`` selects.
-    """
-    suite = config.stash.get(SUITE_KEY, None)
-    problems = [i for i in items if suite is not None and i.path.parent == _SUITE and suite.problem_of(i)]
-    yield
-    items[:] = [*problems, *(i for i in items if i not in problems)]
-    mine = [i for i in items if i.path.parent == _SUITE and not i.name.endswith("[NOTSET]")]
-    others = [i for i in items if i.path.parent != _SUITE]
-    ranks: dict[tuple[str, str], int] = {}
-
-    def rank(item: pytest.Item) -> tuple[int, int]:
-        parameters: dict[str, Any] = dict(item.callspec.params) if isinstance(item, pytest.Function) else {}
-        if "case" not in parameters:
-            return (2 if "choice" in parameters else 0), 0
-        key = (parameters["selector"], parameters["case"].id)
-        return 1, ranks.setdefault(key, len(ranks))
-
-    items[:] = [*others, *sorted(mine, key=rank)]
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Let the result of a case travel with the report, also from pytest-xdist's processes.
-
-    What travels there is texts that UTF-8 can hold and numbers of 64 bits, and readers report others: the
-    result goes as JSON, with escapes for all that is not ASCII, and the texts of the report are made fit.
-    """
-    report = yield
-    if item.path.parent == _SUITE:
-        if report.when == "call" and RESULT_KEY in item.stash:
-            report.stc = json.dumps(item.stash[RESULT_KEY])  # type: ignore[attr-defined]
-        _make_fit(report)
-    return report
-
-
-def _make_fit(report: pytest.TestReport) -> None:
-    """Replace what UTF-8 cannot hold in the texts of a report by escapes."""
-    if isinstance(report.longrepr, str):
-        report.longrepr = _fit(report.longrepr)
-    elif isinstance(report.longrepr, tuple):  # a skip: file, line, reason
-        path, line, reason = report.longrepr
-        report.longrepr = path, line, _fit(reason)
-    if hasattr(report, "wasxfail"):
-        report.wasxfail = _fit(report.wasxfail)
-    report.sections = [(name, _fit(text)) for name, text in report.sections]
-    report.user_properties = [(name, _fit(str(value))) for name, value in report.user_properties]
-
-
-def _fit(text: str) -> str:
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    plugins = parent.config.pluginmanager
+    if not plugins.has_plugin("safetensors_conformance_items"):
+        plugins.register(Hooks(), "safetensors_conformance_items")
+    return SuiteFile.from_parent(parent, path=path)
 
 
 class _Listener:
@@ -226,7 +182,7 @@ class _Listener:
         if message is not None:
             from .suite import suite_of
 
-            suite_of(self._config).collect(json.loads(message))
+            suite_of(self._config).collect(json.loads(message) if isinstance(message, str) else message)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Announce the cases; a process of pytest-xdist is handed its items bit by bit and knows no order."""

@@ -21,6 +21,7 @@ from ..run.session import Repeats, RunSession
 from ..verdict.judge import CaseVerdict, judge_choice, wrongly_refused
 from ..worker.confinement import Confinement, SandboxError
 from ..worker.worker import Limits, StartError
+from .items import SuiteItem, fit
 from .plugin import RESULT_KEY, SUITE_KEY, option
 
 
@@ -148,9 +149,8 @@ class Suite:
         """Tell every implementation which cases come in which order, so that its worker never waits."""
         order: dict[str, dict[str, Case]] = {}
         for item in items:
-            given: dict[str, Any] = dict(getattr(getattr(item, "callspec", None), "params", {}))
-            if isinstance(given.get("case"), Case):
-                order.setdefault(str(given["selector"]), {})[given["case"].id] = given["case"]
+            if isinstance(item, SuiteItem) and item.case is not None:
+                order.setdefault(item.selector, {})[item.case.id] = item.case
         for selector, cases in order.items():
             self.session(selector).plan(cases.values())
 
@@ -160,9 +160,9 @@ class Suite:
 
     def problem_of(self, item: pytest.Item) -> bool:
         """Tell whether an item says why an implementation cannot run, so that no selection leaves it out."""
-        if not isinstance(item, pytest.Function) or item.originalname != "test_smoke":
+        if not isinstance(item, SuiteItem) or item.kind != "smoke":
             return False
-        return self.session(str(item.callspec.params["selector"])).problem is not None
+        return self.session(item.selector).problem is not None
 
     def open_choices(self) -> list[tuple[str, str]]:
         """Return (selector, choice) for every choice that the profile leaves open and a case speaks of."""
@@ -235,7 +235,7 @@ class Suite:
         assessment = session.assess(verdict, step)
         judged = verdict.steps[step].verdict
         self._send(item, session, {"result": assessment.row})
-        item.user_properties.append(("verdict", judged))
+        item.user_properties.append(("verdict", fit(judged)))
         if assessment.status == "expected":
             pytest.xfail(assessment.text)
         if assessment.status == "failed":
@@ -259,7 +259,7 @@ class Suite:
             verdict, detail = judge_choice(choice, verdicts, refused)
         row = {"choice": choice, "verdict": verdict, "detail": detail}
         self._send(item, session, {"choice": row})
-        item.user_properties.append(("verdict", verdict))
+        item.user_properties.append(("verdict", fit(verdict)))
         complaint = session.choice_complaint(row)
         if complaint and verdict == "choice-inconsistent" and self.option("--update-baseline"):
             pytest.xfail("choice-inconsistent: goes into the baseline")
@@ -336,7 +336,7 @@ def case_properties(case: Case) -> list[tuple[str, str]]:
     wanted = (case.expect, *case.options.values())
     codes = [code for one in wanted if one is not None for code in one.codes]
     numbers = weaknesses_of(codes)
-    out = [("rules", " ".join(case.rules)), ("area", case.area), ("level", case.level)]
+    out = [("rules", fit(" ".join(case.rules))), ("area", case.area), ("level", fit(case.level))]
     if numbers:
         out.append(("cwe", " ".join(map(str, numbers))))
     return out

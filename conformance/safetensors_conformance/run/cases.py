@@ -174,22 +174,19 @@ class CaseRunner:
 
     def _answers(self, item: Input) -> dict[str, StepResult]:
         steps, results = self.steps(item), {}
-        shown = self._shown(item)
-        if item.id in self._place and plain(item):
+        if self._worker.in_flight <= MAX_IN_FLIGHT // 2 and item.id in self._place and plain(item):
             self._send_ahead(self._place[item.id])
         if not self._change(item):  # an answer to an earlier request may have spoilt this input
             for step in steps:
-                result = self._run(shown, step)
+                result = self._run(item, step)
                 if result.outcome in UNSAFE or result.message.startswith(UNSURE):
-                    result = self._again_alone(shown, step, result)
-                results[step] = self._within_budget(shown, step, result)
+                    result = self._again_alone(item, step, result)
+                results[step] = self._within_budget(item, step, result)
         change = self._change(item)
         return {step: self._of_new_copy(item, step, change) for step in steps} if change else results
 
     def _send_ahead(self, place: int) -> None:
         """Keep the worker busy with the inputs of the plan from ``place`` on, as far as they are plain."""
-        if self._worker.in_flight > MAX_IN_FLIGHT // 2:
-            return
         self._sent = max(self._sent, place) if self._worker.in_flight else place
         requests: list[Request] = []
         while self._sent < len(self._plan) and len(requests) + self._worker.in_flight < MAX_IN_FLIGHT:
@@ -197,7 +194,7 @@ class CaseRunner:
             if coming.id in self._answered or not plain(coming):
                 break
             try:
-                path = str(self._shown(coming).path)
+                path = self._path(coming)
             except ManifestError:
                 break  # that is told when its turn comes
             requests += [Request(step, path) for step in self.steps(coming)]
@@ -205,9 +202,9 @@ class CaseRunner:
         if requests:
             self._worker.send_ahead(requests)
 
-    def _shown(self, item: Input) -> Input:
-        """Return the input with a copy in the place of a file of the corpus. Raises ManifestError."""
-        return self._copies.shown(item) if isinstance(item, Case) else item
+    def _path(self, item: Input) -> str:
+        """Return the file that is shown, a copy of a file of the corpus. Raises ManifestError."""
+        return self._copies.path(item) if isinstance(item, Case) else str(item.path)
 
     def _change(self, item: Input) -> str:
         """Say what was done to the copy of an input, nothing when it is the right file."""
@@ -221,9 +218,9 @@ class CaseRunner:
         """
         assert isinstance(item, Case)
         self._copies.discard(item)
-        shown = self._shown(item)
-        self._worker_for(shown).renew()
-        result = self._within_budget(shown, step, self._run(shown, step))
+        self._path(item)  # so that what cannot be copied ends no process
+        self._worker_for(item).renew()
+        result = self._within_budget(item, step, self._run(item, step))
         own = self._change(item)
         if own:
             return replace(result, changed=own)
@@ -242,11 +239,12 @@ class CaseRunner:
         worker, measure = self._worker_for(item, unlimited=unlimited), item.budget is not None
         if not isinstance(item, Case) or step in ("open", "read", "device"):
             more = {"summary": True} if counts_only(item) else None
-            return worker.ask(step, str(item.path), more, measure=measure)
+            return worker.ask(step, self._path(item), more, measure=measure)
+        shown = self._copies.shown(item)
         if not measure:
-            return carry_out(worker, item)
+            return carry_out(worker, shown)
         metered = Metered(worker)
-        return metered.costs(carry_out(cast(Worker, metered), item))
+        return metered.costs(carry_out(cast(Worker, metered), shown))
 
     def _again_alone(self, item: Input, step: str, first: StepResult) -> StepResult:
         """Run a step that ended badly again in a fresh process and return what may be said of it."""
@@ -305,10 +303,7 @@ def plain(item: Input) -> bool:
 
 def counts_only(item: Input) -> bool:
     """True for a case that knows only how many tensors there are, so that listing them would be a waste."""
-    if not isinstance(item, Case):
-        return False
-    expectations = (item.expect,) if item.expect is not None else item.options.values()
-    return any(e.content is not None and "tensor_count" in e.content for e in expectations)
+    return isinstance(item, Case) and item.counted
 
 
 def within_budget(item: Input, result: StepResult) -> StepResult:

@@ -156,8 +156,9 @@ class Session(CaseRunner):
     def _noted(self, verdict: CaseVerdict) -> CaseVerdict:
         """Look whether wrong content is memory that was never written, for the first few such cases."""
         case, read = verdict.case, verdict.steps.get("read")
-        wrong = all(one is not None and effect_of(one.verdict) == "content" for one in (verdict, read))
-        if not (self._heap_checks and wrong and case.kind == "read"):
+        if read is None or effect_of(read.verdict) != "content" or effect_of(verdict.verdict) != "content":
+            return verdict
+        if not self._heap_checks or case.kind != "read":
             return verdict
         if any(judged.result.changed for judged in verdict.steps.values()):
             return verdict

@@ -46,9 +46,8 @@ _WHAT = {
 
 
 class _Copy(NamedTuple):
-    """A case with a copy as its input, where that lies, and its signature."""
+    """Where a copy lies, and its signature."""
 
-    case: Case
     path: str
     signature: tuple[int, ...]
 
@@ -64,31 +63,37 @@ class Copies:
         self._past: deque[tuple[str, int]] = deque()
         self._past_blocks = 0
 
-    def shown(self, case: Case) -> Case:
-        """Return the case with a copy as its input, made at the first time. Raises ManifestError.
+    def path(self, case: Case) -> str:
+        """Return the path of the copy of a case's input, made at the first time. Raises ManifestError.
 
-        A case that sets up a folder of its own, or has no input, is returned as it is.
+        Of a case that sets up a folder of its own it is that of the corpus.
         """
         if case.kind not in _KINDS:
-            return case
+            return str(case.path)
         known = self._shown.get(case.id)
         if known is None:
             known = self._shown[case.id] = self._made(case)
-        return known.case
+        return known.path
+
+    def shown(self, case: Case) -> Case:
+        """Return the case with a copy as its input. Raises ManifestError.
+
+        A case that sets up a folder of its own, or has no input, is returned as it is.
+        """
+        return _with_input(case, self.path(case)) if case.kind in _KINDS else case
 
     def _made(self, case: Case) -> _Copy:
         folder = self._place_for_it()
         # Counted up, the number would tell the place of the case in the manifest.
-        while (number := secrets.randbelow(_NUMBERS)) in self._taken:
+        while (number := secrets.randbits(32) % _NUMBERS) in self._taken:
             pass
         self._taken.add(number)
-        path = folder / f"input-{number:06}.safetensors"
+        path = f"{folder}/input-{number:06}.safetensors"
         try:
             case.copy_to(path)
         except OSError as err:
             raise ManifestError(f"the input of {case.id} cannot be copied: {err}") from err
-        shown = replace(case, input=replace(case.input, file=path))
-        return _Copy(shown, str(path), _signature(path))
+        return _Copy(path, _signature(path))
 
     def _place_for_it(self) -> Path:
         """Return the folder, another one when the first is not where it was."""
@@ -114,19 +119,24 @@ class Copies:
             return f"its input was replaced by {kind}"
         if not any("zeros" in part for part in case.input.recipe):
             with contextlib.suppress(ManifestError):
-                shown.case.read_input()  # only touched: the bytes are the right ones
+                _with_input(case, shown.path).read_input()  # only touched: the bytes are the right ones
                 self._shown[case.id] = shown._replace(signature=found)
                 return ""
         return "its input was written to"
 
     def retire(self, case: Case) -> None:
         """Be done with a case. The latest copies stay: a process may be asked once more what came before."""
-        shown = self._shown.get(case.id)
-        if shown is None or _signature(shown.path) != shown.signature:
-            self.discard(case)
+        shown = self._shown.pop(case.id, None)
+        if shown is None:
             return
-        del self._shown[case.id]
-        blocks = os.lstat(shown.path).st_blocks
+        try:
+            found = os.lstat(shown.path)
+        except OSError:
+            return
+        if _signature_of(found) != shown.signature:
+            _unlink(shown.path)
+            return
+        blocks = found.st_blocks
         self._past.append((shown.path, blocks))
         self._past_blocks += blocks
         while len(self._past) > HISTORY or self._past_blocks > _PAST_BLOCKS:
@@ -175,12 +185,19 @@ def _without(folder: Path, text: str) -> str:
 _NAMES = re.compile(r"\binput-\d{6}\b")
 
 
-def _signature(path: Path | str) -> tuple[int, ...]:
+def _with_input(case: Case, path: str) -> Case:
+    return replace(case, input=replace(case.input, file=Path(path)))
+
+
+def _signature(path: str) -> tuple[int, ...]:
     """Return what changes with a file, its mode first; empty when there is none."""
     try:
-        found = os.lstat(path)
+        return _signature_of(os.lstat(path))
     except OSError:
         return ()
+
+
+def _signature_of(found: os.stat_result) -> tuple[int, ...]:
     return found.st_mode, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 

@@ -43,8 +43,8 @@ from .worker import (
     death_outcome,
 )
 
-SEQ_STEP = 1 << 20
-"""The number of a request is above the last one's by up to this, drawn by chance: a program that answers what
+SEQ_BITS = 20
+"""The number of a request is above the last one's by up to 2^20, drawn by chance: a program that answers what
 it was not asked yet would have to guess it. With 2^31 requests it stays below 2^53, exact in any language."""
 LOADS = 5
 """Times that a file is loaded to look into all promises; the time limit of a step is that of one load."""
@@ -198,7 +198,7 @@ class PipeWorker:
 
     def _next_seq(self) -> int:
         """Return the number of the next request: one that cannot be answered before it is asked."""
-        self._seq += 1 + secrets.randbelow(SEQ_STEP)
+        self._seq += 1 + secrets.randbits(SEQ_BITS)
         return self._seq
 
     def _measured(self, child: Child, seq: int, request: Request) -> StepResult:

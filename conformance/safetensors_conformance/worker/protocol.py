@@ -17,6 +17,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from safetensors_reports.record.device_checks import CHECKS, STATUSES
 
 from .outcome import OUTCOMES, STEPS, Check, Implementation, StepResult
@@ -36,6 +38,8 @@ def start_request(profile: str | None, device: str | None = None) -> bytes:
 
 def run_request(seq: int, step: str, path: str, more: Mapping[str, Any] | None = None) -> bytes:
     """Return the request for one step on one file; ``more`` holds what the step needs besides."""
+    if more is None:  # as ``_line`` writes it, in a third of the time
+        return f'{{"cmd": "run", "seq": {seq}, "step": "{step}", "path": {json.dumps(path)}}}\n'.encode()
     return _line({"cmd": "run", "seq": seq, "step": step, "path": path, **(more or {})})
 
 
@@ -57,6 +61,18 @@ def _number(text: str) -> float | str:
 
 
 _DECODER = json.JSONDecoder(parse_constant=str, parse_float=_number)
+_PLAIN = msgspec.json.Decoder()
+
+
+def _decoded(line: bytes) -> Any:
+    """Return the JSON of a line. Raises ValueError and RecursionError.
+
+    Numbers that JSON does not have, and those beyond a double, are kept as texts: content to compare.
+    """
+    try:
+        return _PLAIN.decode(line)  # nearly all, in a quarter of the time
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _DECODER.decode(line.decode("utf-8", "surrogateescape"))
 
 
 def parse_line(line: bytes) -> dict[str, Any] | None:
@@ -65,8 +81,7 @@ def parse_line(line: bytes) -> dict[str, Any] | None:
     Raises ProtocolError for an answer that is no JSON.
     """
     try:
-        # Numbers that JSON does not have, and those beyond a double, are kept as texts: content to compare.
-        message = _DECODER.decode(line.decode("utf-8", "surrogateescape"))
+        message = _decoded(line)
     except (ValueError, RecursionError) as err:
         if looks_like_answer(line):
             shown = line[:200].decode("utf-8", "backslashreplace")
@@ -154,9 +169,10 @@ def parse_run(
         raise ProtocolError(f'"outcome" must be one of {", ".join(OUTCOMES)}, got {_shown(outcome)}')
     # A null is as good as a field left out, but where it says something: as the metadata.
     told = {name: value for name, value in message.items() if value is not None}
-    for name, kinds, wanted in _FIELDS:
-        if name in told and (not isinstance(told[name], kinds) or _is_odd_bool(told[name], kinds)):
-            raise ProtocolError(f'"{name}" must be {wanted}, got {_shown(told[name])}')
+    for name, value in told.items():
+        kind = _FIELDS.get(name)
+        if kind is not None and type(value) not in kind[0]:
+            raise ProtocolError(f'"{name}" must be {kind[1]}, got {_shown(value)}')
     tensors, count = told.get("tensors"), told.get("tensor_count")
     if tensors is not None:
         tensors = _tensors(tensors)
@@ -165,7 +181,7 @@ def parse_run(
         raise ProtocolError(f'an accepting answer needs "tensors"{asked}')
     if count is not None and not 0 <= count <= MAX_COUNT:
         raise ProtocolError(f'"tensor_count" must be from 0 to {MAX_COUNT:,}, got {_shown(count)}')
-    return StepResult(
+    return StepResult.of(
         outcome=outcome,
         message=words(told.get("message", ""), 2000),
         tensors=tensors,
@@ -183,27 +199,29 @@ def parse_run(
 MAX_COUNT = 1 << 53
 """Largest number of tensors, and of milliseconds, that is believed: every JSON parser reads it exactly."""
 
-_FIELDS: tuple[tuple[str, type | tuple[type, ...], str], ...] = (
-    ("message", str, "a string"),
-    ("exception", str, "a string"),
-    ("documented", bool, "true or false"),
-    ("cpu_ms", (int, float, str), "a number"),
-    ("wall_ms", (int, float, str), "a number"),
-    ("tensor_count", int, "an integer"),
-    ("tensors", list, "a list"),
-    ("metadata_items", list, "a list of pairs"),
-    ("checks", list, "a list"),
-)
-"""Fields of an answer, their types in Python, and those in words. Numbers beyond JSON's stand as texts."""
+_Kind = tuple[tuple[type, ...], str]
+_TEXT: _Kind = (str,), "a string"
+_NUMBER: _Kind = (int, float, str), "a number"
+_LIST: _Kind = (list,), "a list"
+_FIELDS: Mapping[str, _Kind] = {
+    "message": _TEXT,
+    "exception": _TEXT,
+    "documented": ((bool,), "true or false"),
+    "cpu_ms": _NUMBER,
+    "wall_ms": _NUMBER,
+    "tensor_count": ((int,), "an integer"),
+    "tensors": _LIST,
+    "metadata_items": ((list,), "a list of pairs"),
+    "checks": _LIST,
+}
+"""Fields of an answer, their types as JSON gives them, and those in words.
+
+Numbers beyond JSON's stand as texts.
+"""
 
 
 def _is_integer(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_odd_bool(value: object, kinds: type | tuple[type, ...]) -> bool:
-    """Tell whether a value is true or false where a number is wanted: Python counts them as integers."""
-    return isinstance(value, bool) and kinds is not bool
 
 
 def _shown(value: object) -> str:

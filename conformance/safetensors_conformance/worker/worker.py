@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from .confinement import Confinement
 from .outcome import Implementation, Outcome, StepResult
@@ -104,8 +104,7 @@ PATIENCE_FACTOR = 3
 """Times its limit that an answer may take when a hang is asked again."""
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """One step on one file; ``more`` holds what the step needs besides."""
 
     step: str

@@ -10,9 +10,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple
+
+import msgspec
 
 from safetensors_reference.rules.faults import quote, shorten
 
@@ -160,6 +163,8 @@ def _show(value: object) -> str:
 def size_of(content: Mapping[str, Any]) -> float:
     """Return the length of a content as JSON, infinite when it is nested too deeply for that."""
     try:
+        with suppress(UnicodeEncodeError):  # halves of surrogate pairs, which only the other one spells
+            return len(msgspec.json.encode(content))
         return len(json.dumps(content))
     except RecursionError:
         return float("inf")

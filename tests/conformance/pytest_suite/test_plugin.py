@@ -13,6 +13,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from safetensors_conformance import pytest_suite
 from safetensors_conformance.run.baseline import load_baseline, own_baselines
 
 from ..suite_runs import BASICS, corpus_of, one_of_each, suite, suite_here
@@ -292,6 +293,32 @@ def test_the_plugin_stays_out_of_other_peoples_runs(tmp_path: Path) -> None:
     run = suite(cwd=tmp_path, target=tmp_path)
     assert run.returncode == 0, run.stdout
     assert "1 passed" in run.stdout
+
+
+def test_items_have_the_names_that_pytest_selects_and_remembers(basics: str, tmp_path: Path) -> None:
+    """As those of parametrized functions: by part of a name, by id, and by having failed (``--lf``)."""
+    reader = tmp_path / "läser.py"
+    reader.write_text(
+        f"import sys\nsys.path.append({str(HERE)!r})\nfrom fakes import AlwaysAccepts as Reader\n"
+    )
+    options = [basics, f"--impl=py:{reader}:Reader", "--no-smoke"]
+    mine = f"py:{tmp_path}/l\\xe4ser.py:Reader"
+    names = [f"test_smoke[{mine}]", f"test_baseline[{mine}]"]
+    names += [f"test_{step}[framing/one-tensor-{mine}]" for step in ("open", "read")]
+    listed = suite_here(*options, "--collect-only", "-k", "smoke or baseline or framing/one-tensor").stdout
+    assert [line.rpartition("::")[2] for line in listed.splitlines() if "::" in line] == names
+
+    remember = ["-pcacheprovider", "-o", f"cache_dir={tmp_path / 'cache'}", "-o", "filterwarnings=", "-rA"]
+    first, again = (suite_here(*options, *remember, *more).stdout for more in ((), ("--lf",)))
+    assert " passed" in first
+    assert " passed" not in again
+    failed = [line for line in first.splitlines() if line.startswith("FAILED")]
+    assert len(failed) > 2
+    assert [line for line in again.splitlines() if line.startswith("FAILED")] == failed
+
+    file = Path(pytest_suite.__file__).parent / "tests" / "test_corpus.py"
+    by_id = suite_here(*options, "-rA", target=Path(f"{file}::{names[2]}"))
+    assert "1 failed in" in by_id.stdout
 
 
 def test_options_of_a_project_are_its_own(basics: str, tmp_path: Path) -> None:

@@ -183,6 +183,33 @@ def test_a_field_of_the_wrong_type_is_named(more: dict[str, Any], words: str) ->
     assert words in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("spelled", "value"),
+    [
+        (b"1e999", "1e999"),
+        (b"-1e400", "-1e400"),
+        (b"NaN", "NaN"),
+        (b"1e5", 100000.0),
+        (b"18446744073709551616", 1 << 64),
+        (b"1" + b"0" * 400, 10**400),
+        (b"1" + b"0" * 400 + b".0", "1" + "0" * 400 + ".0"),
+        (rb'"\ud800"', "\ud800"),
+        (rb'"\ud83d\ude00"', "\U0001f600"),
+        (b'"\xff\xc3\xa9"', "\udcff\xe9"),
+        (b"[1, true, null]", [1, True, None]),
+    ],
+)
+def test_a_line_says_the_same_whichever_way_it_is_read(spelled: bytes, value: object) -> None:
+    message = parse_line(b'{"seq": 0, "seq": 7, "x": %s}' % spelled)
+    assert message == {"seq": 7, "x": value}
+    assert [type(v) for v in message.values()] == [int, type(value)]
+
+
+@pytest.mark.parametrize("line", [b"\xef\xbb\xbf{}", b'{"x": 01}', b"{}\x00", b"", b"\x0b{}", b"[" * 100_000])
+def test_a_line_that_is_no_json_is_no_message(line: bytes) -> None:
+    assert parse_line(line) is None
+
+
 @pytest.mark.by_day(3)
 @pytest.mark.parametrize("how", ["forge-next", "answers-twice", "counts-only"])
 @pytest.mark.parametrize("ahead", [True, False])
