@@ -180,7 +180,9 @@ class RunRecord:
     @property
     def label(self) -> str:
         """Selector and version, as shown to people after escaping: ``safetensors:numpy 0.8.0``."""
-        return self.selector if self.version in ("", "unknown") else f"{self.selector} {self.version}"
+        if self.version in ("", "unknown"):
+            return self.selector
+        return f"{self.selector.removesuffix(f'=={self.version}')} {self.version}"
 
     @property
     def selector(self) -> str:
