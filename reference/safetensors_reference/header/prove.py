@@ -273,6 +273,10 @@ _dtype, _span = attrgetter("dtype"), attrgetter("data_offsets")
 _begin, _end = attrgetter("begin"), attrgetter("end")
 
 
+_Known = dict[str, dict[tuple[int, ...], int]]
+"""Sizes in bytes of tensors, by dtype and shape."""
+
+
 class _StructEntries(ParsedEntries):
     """Entries as msgspec made them."""
 
@@ -308,7 +312,8 @@ def prove_fast(raw: bytes, data_size: int) -> Header | None:
         return None
     metadata, start = _split_metadata(raw)
     top: dict[str, _Entry] = {}
-    known, shapes = _Known(), dict[tuple[int, ...], tuple[int, ...]]()
+    known: _Known = {}
+    shapes: dict[tuple[int, ...], tuple[int, ...]] = {}
     at: int | None = 0
     for piece in _pieces(raw, start, end):
         part = _decode(piece)
@@ -365,27 +370,6 @@ def _cut(raw: bytes, at: int, end: int) -> Iterator[bytes]:
         at = comma + 1
 
 
-class _Sizes(dict[tuple[int, ...], int]):
-    """Sizes in bytes of tensors of one dtype, by shape."""
-
-    def __init__(self, dtype: str) -> None:
-        self._dtype = dtype
-
-    def __missing__(self, shape: tuple[int, ...]) -> int:
-        size = tensor_size(self._dtype, shape)
-        if len(self) < _MANY_SHAPES:
-            self[shape] = size
-        return size
-
-
-class _Known(dict[str, _Sizes]):
-    """Sizes by dtype."""
-
-    def __missing__(self, dtype: str) -> _Sizes:
-        sizes = self[dtype] = _Sizes(dtype)
-        return sizes
-
-
 def _follow(entries: Iterable[_Entry], at: int | None, known: _Known) -> int | None:
     """Return where the ranges end that follow one another from ``at`` on, None when they do not.
 
@@ -394,7 +378,14 @@ def _follow(entries: Iterable[_Entry], at: int | None, known: _Known) -> int | N
     for entry in entries:
         span = entry.data_offsets
         begin, end = span.begin, span.end
-        if end - begin != known[entry.dtype][entry.shape]:
+        try:
+            size = known[entry.dtype][entry.shape]
+        except KeyError:
+            size = tensor_size(entry.dtype, entry.shape)
+            sizes = known.setdefault(entry.dtype, {})
+            if len(sizes) < _MANY_SHAPES:
+                sizes[entry.shape] = size
+        if end - begin != size:
             raise ValueError
         at = end if begin == at else None
     return at
