@@ -25,7 +25,8 @@ Mode = Literal["copy", "mmap"]
 
 THREADED_FROM = 8 << 20
 """Buffers from this size in bytes on are filled by several threads."""
-MAX_READ = 8 << 20
+MAX_READ = 1 << 20
+"""Bytes that a thread has pages made for and then fills while they are in its cache."""
 MADV_POPULATE_WRITE = 23
 _madvise = ctypes.CDLL(None).madvise if sys.platform == "linux" else None
 THREADS = min(4, max(2, os.cpu_count() or 2))

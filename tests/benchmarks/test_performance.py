@@ -63,4 +63,4 @@ def test_a_python_without_counts_says_that_nothing_was_checked(monkeypatch: pyte
 
 def test_a_count_is_the_same_again() -> None:
     name = "prove a header of 100 tensors"
-    assert counts.count(name) == counts.count(name) > 100
+    assert counts.count(name) == counts.count(name) > 10

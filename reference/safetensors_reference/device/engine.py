@@ -14,6 +14,7 @@ import traceback
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from ..buffers import populate
@@ -64,6 +65,10 @@ class Mark(Protocol):
 
 class Lane(Protocol):
     """Copies of one worker thread, done in the order in which they are queued."""
+
+    def opened(self, target: torch.Tensor) -> memoryview | None:
+        """Return the bytes of ``target`` to read into, None where bytes have to be copied there."""
+        ...
 
     def copy(self, target: torch.Tensor, staged: torch.Tensor) -> Mark:
         """Queue a copy of the uint8 tensor ``staged`` to ``target`` of the same size."""
@@ -121,12 +126,13 @@ class CpuLane:
     def __init__(self) -> None:
         self._done = _Done()
 
+    def opened(self, target: torch.Tensor) -> memoryview | None:
+        """Return the bytes, with their pages."""
+        return _with_pages(target).data
+
     def copy(self, target: torch.Tensor, staged: torch.Tensor) -> Mark:
         """Copy."""
-        into = target.numpy()
-        if len(into) >= POPULATE:
-            populate(into.ctypes.data, len(into))
-        np.copyto(into, staged.numpy())
+        np.copyto(_with_pages(target), staged.numpy())
         return self._done
 
     def drain(self) -> None:
@@ -134,6 +140,14 @@ class CpuLane:
 
     def close(self) -> None:
         """Nothing is ever queued."""
+
+
+def _with_pages(target: torch.Tensor) -> npt.NDArray[np.uint8]:
+    """Return the bytes of ``target`` for NumPy, whose pages are made at once if they are many."""
+    into: npt.NDArray[np.uint8] = target.numpy()
+    if len(into) >= POPULATE:
+        populate(into.ctypes.data, len(into))
+    return into
 
 
 class CpuEngine:
@@ -177,6 +191,10 @@ class CudaLane:
         self._stream = torch.cuda.Stream(device, priority=-1)
         torch.cuda.set_stream(self._stream)
         self._stream.wait_event(start)
+
+    def opened(self, target: torch.Tensor) -> memoryview | None:  # noqa: ARG002
+        """Return None: the processor does not reach the memory of the device."""
+        return None
 
     def copy(self, target: torch.Tensor, staged: torch.Tensor) -> Mark:
         """Queue a copy from pinned memory, and an event behind it."""

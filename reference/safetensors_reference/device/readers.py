@@ -23,9 +23,14 @@ HINT = "load without direct=True"
 
 
 class Reader(Protocol):
-    """A way of reading one open file."""
+    """A way of reading one open file.
+
+    Attributes:
+        in_place: whether a chunk begins where it is read to, so that it can be read to where it belongs.
+    """
 
     source: PathSource
+    in_place: bool
 
     def chunks(self, segments: Iterable[Segment], chunk: int) -> Iterator[Chunk]:
         """Cut what is to be read into chunks of at most ``chunk`` bytes that ``fill`` can read."""
@@ -46,6 +51,8 @@ class Reader(Protocol):
 class PlainReader:
     """Reads through the page cache, scattered over the chunk: one system call for each run of file bytes."""
 
+    in_place = True
+
     def __init__(self, source: PathSource) -> None:
         self.source = source
 
@@ -65,6 +72,8 @@ class PlainReader:
 
 class DirectReader:
     """Reads with O_DIRECT through a descriptor of its own of the file that is open already."""
+
+    in_place = False
 
     def __init__(self, source: PathSource) -> None:
         """Open. Raises AccessError where system or file system have no O_DIRECT."""

@@ -4,9 +4,10 @@ The calling thread only waits, so that Ctrl-C finds it there and nowhere else. T
 workers; each of them waits for its own queued copies before it lets go of the buffer, also when its own end
 is no longer waited for.
 
-Reads go into a staging ring, from which copies to the device start. Pinning memory costs about as much as
-copying it several times, so there is one ring per process and kind of memory, shared by all loads and never
-larger than configured. A slot is made when it is first needed and kept from then on.
+On the CPU, reads go to where the bytes belong if they can. All others go into a staging ring, from which
+copies to the device start. Pinning memory costs about as much as copying it several times, so there is one
+ring per process and kind of memory, shared by all loads and never larger than configured. A slot is made when
+it is first needed and kept from then on.
 
 A worker holds one slot at a time, and never while it waits for another, so loads cannot block one another.
 Slots are given to workers in the order in which they asked. A slot comes back as soon as its copy is queued,
@@ -265,24 +266,32 @@ class Transfer:
             raise DeviceError(f"copies to {self._engine.device} failed ({reason(err)})") from err
 
     def _move(self, target: Target, chunk: Chunk, lane: Lane) -> bool:
-        """Read one chunk and queue its copy; return False when the load was stopped meanwhile."""
+        """Read one chunk and have it where it belongs; return False when the load was stopped meanwhile."""
+        into = target.memory[chunk.at : chunk.at + chunk.size]
         try:
-            slot = self._ring.take(self._stop.is_set)
-            if slot is None:
-                return False
-            try:
-                start = target.reader.fill(chunk, slot.view)
-                into = target.memory[chunk.at : chunk.at + chunk.size]
-                slot.mark = lane.copy(into, slot.memory[start : start + chunk.size])
-            finally:
-                # Without a mark if the copy failed: should it be queued for all that, it carries whatever is
-                # in the slot by then, but to a buffer that is never handed out.
-                self._ring.give(slot)
+            view = lane.opened(into) if target.reader.in_place else None
+            if view is None:
+                return self._staged(target.reader, chunk, into, lane)
+            target.reader.fill(chunk, view)
         except SafetensorsError:
             raise
         except Exception as err:
             where = f"{target.reader.source.name}: file bytes from {chunk.reads[0].file_at:,} on"
             raise DeviceError(f"{where} did not get to {self._engine.device} ({reason(err)})") from err
+        return True
+
+    def _staged(self, reader: Reader, chunk: Chunk, into: torch.Tensor, lane: Lane) -> bool:
+        """Read one chunk into a slot and queue its copy; return False when the load was stopped meanwhile."""
+        slot = self._ring.take(self._stop.is_set)
+        if slot is None:
+            return False
+        try:
+            start = reader.fill(chunk, slot.view)
+            slot.mark = lane.copy(into, slot.memory[start : start + chunk.size])
+        finally:
+            # Without a mark if the copy failed: should it be queued for all that, it carries whatever is
+            # in the slot by then, but to a buffer that is never handed out.
+            self._ring.give(slot)
         return True
 
 

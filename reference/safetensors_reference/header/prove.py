@@ -13,7 +13,8 @@ most of that at the speed of a memory scan:
 - a minus sign can stand only inside names and metadata (SHP-02, OFF-02).
 
 ``prove_fast`` has msgspec decode and type-check the entries, at about twice the speed from a hundred tensors
-on. It proves less, and never anything else.
+on, and a long header piece by piece, so that few objects exist beside those that are kept. It proves less,
+and never anything else.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import wraps
 from itertools import chain
 from operator import attrgetter, itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -36,12 +37,19 @@ LEAN_FROM = 1 << 20
 """Header length in bytes from which memory counts for more than speed."""
 SMALL = 64 << 10
 """Header length in bytes below which its filling cannot make it costly."""
+PIECE = 128 << 10
+"""Bytes of a header that msgspec decodes at a time: what it makes of so many counts little."""
+_MANY_SHAPES = 10_000
 
 _WIDTHS = dict(DTYPE_BITS)  # a plain dict is looked up faster than the read-only view
 _FIELDS = itemgetter("dtype", "shape", "data_offsets")
 _parse = json.JSONDecoder().raw_decode
 _METADATA_FIRST = b'{"__metadata__":'
 
+if TYPE_CHECKING:
+    _Dtype = str
+else:
+    _Dtype = Literal[tuple(DTYPE_BITS)]  # every entry then holds the same string for a code
 
 Prover = Callable[[bytes, int], Header | None]
 
@@ -51,7 +59,7 @@ def _prover(prove_form: Prover) -> Prover:
 
     @wraps(prove_form)
     def run(raw: bytes, data_size: int) -> Header | None:
-        if raw[:1] != b"{" or not affordable(raw):  # HDR-02
+        if raw[:1] != b"{":  # HDR-02
             return None
         # A header is a tree of a million small objects and no cycle: the collector would walk it in vain.
         collecting = gc.isenabled()
@@ -76,6 +84,8 @@ def prove(raw: bytes, data_size: int) -> Header | None:
         raw: the N header bytes.
         data_size: number of bytes of the data buffer.
     """
+    if not affordable(raw):
+        return None
     if len(raw) >= LEAN_FROM:
         return _prove_lean(raw, data_size)
     text = raw.decode("utf-8")
@@ -246,13 +256,25 @@ class _Compactor:
         return known[0], known[1], begin, end
 
 
+class _Span(msgspec.Struct, array_like=True, forbid_unknown_fields=True, gc=False):
+    begin: int
+    end: int
+
+
 class _Entry(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    dtype: str
+    dtype: _Dtype
     shape: tuple[int, ...]
-    data_offsets: tuple[int, int]
+    data_offsets: _Span
 
 
 _decode = msgspec.json.Decoder(dict[str, _Entry]).decode
+_decode_metadata = msgspec.json.Decoder(dict[str, str]).decode
+_dtype, _span = attrgetter("dtype"), attrgetter("data_offsets")
+_begin, _end = attrgetter("begin"), attrgetter("end")
+
+
+_Known = dict[str, dict[tuple[int, ...], int]]
+"""Sizes in bytes of tensors, by dtype and shape."""
 
 
 class _StructEntries(ParsedEntries):
@@ -262,71 +284,120 @@ class _StructEntries(ParsedEntries):
 
     def __getitem__(self, name: str) -> TensorInfo:
         entry = self.raw[name]
-        return TensorInfo(name, entry.dtype, entry.shape, *entry.data_offsets)
+        span = entry.data_offsets
+        return TensorInfo(name, entry.dtype, entry.shape, span.begin, span.end)
 
     def rows(self) -> Iterator[tuple[str, str, Any, int, int]]:
         """Yield (name, dtype, shape, begin, end)."""
         for name, entry in self.raw.items():
-            yield name, entry.dtype, entry.shape, *entry.data_offsets
+            span = entry.data_offsets
+            yield name, entry.dtype, entry.shape, span.begin, span.end
 
     def columns(self) -> tuple[list[str], list[tuple[int, int]]]:
         """Return the dtypes, and first byte and end, of all entries in header order."""
         entries = self.raw.values()
-        return list(map(_dtype, entries)), list(map(_offsets, entries))
+        return list(map(_dtype, entries)), list(_ranges(entries))
 
 
-_dtype, _offsets = attrgetter("dtype"), attrgetter("data_offsets")
+def _ranges(entries: Iterable[_Entry]) -> Iterable[tuple[int, int]]:
+    spans = list(map(_span, entries))
+    return zip(map(_begin, spans), map(_end, spans), strict=True)
 
 
 @_prover
 def prove_fast(raw: bytes, data_size: int) -> Header | None:
     """Like ``prove``; None also when the metadata are not the first member."""
-    if not raw.rstrip(b" ").endswith(b"}"):
+    end = raw.rfind(b"}") + 1
+    if raw[end:].strip(b" "):  # only spaces may follow (HDR-03)
         return None
-    metadata, body = _split_metadata(raw)
-    top = _decode(body)
+    metadata, start = _split_metadata(raw)
+    top: dict[str, _Entry] = {}
+    known: _Known = {}
+    shapes: dict[tuple[int, ...], tuple[int, ...]] = {}
+    at: int | None = 0
+    for piece in _pieces(raw, start, end):
+        part = _decode(piece)
+        at = _follow(part.values(), at, known)
+        if len(raw) >= LEAN_FROM:
+            _share(part.values(), shapes)
+        if top:
+            top.update(part)
+        else:
+            top = part
     if "__metadata__" in top:
         return None  # not first, or twice
-    strings = _metadata_strings(metadata)
-    if not _counts_agree(raw, top, metadata, strings) or not _structs_proved(top, data_size):
+    if not _counts_agree(raw, top, metadata, _metadata_strings(metadata)):
         return None
-    return Header(len(raw), _StructEntries(top), metadata, data_size)
+    proved = at == data_size if at is not None else _covered(_ranges(top.values()), data_size)
+    return Header(len(raw), _StructEntries(top), metadata, data_size) if proved else None
 
 
-def _split_metadata(raw: bytes) -> tuple[dict[str, str] | None, bytes]:
-    """Cut the metadata off the front, where writers put it; the rest then has one type."""
+def _split_metadata(raw: bytes) -> tuple[dict[str, str] | None, int]:
+    """Return the metadata, where writers put them, and the place behind, where all members have one type."""
     if not raw.startswith(_METADATA_FIRST):
-        return None, raw
+        return None, 1
     at = len(_METADATA_FIRST)
     end = raw.index(b"}", at) + 1
-    # A brace inside a string ends the cut too early: the piece is then no JSON and nothing is proved.
-    metadata = json.loads(raw[at:end].decode("utf-8"))
-    if metadata is None:
+    text = raw[at:end]
+    if not affordable(text):
         raise ValueError
+    # A brace inside a string ends the cut too early: the piece is then no JSON and nothing is proved.
+    metadata = _decode_metadata(text)
     # What follows must be the next member or the end, so that the cut mends no missing or spare comma.
     if raw[end : end + 2] == b',"':
-        return metadata, b"{" + raw[end + 1 :]
+        return metadata, end + 1
     if raw[end : end + 1] == b"}":
-        return metadata, b"{" + raw[end:]
+        return metadata, end
     raise ValueError
 
 
-def _structs_proved(top: dict[str, _Entry], data_size: int) -> bool:
-    sizes: dict[tuple[str, tuple[int, ...]], int] = {}
-    at = 0
-    in_order = True
-    for entry in top.values():
-        key = (entry.dtype, entry.shape)
-        size = sizes.get(key)
-        if size is None:
-            size = sizes[key] = tensor_size(*key)
-        begin, end = entry.data_offsets
+def _pieces(raw: bytes, start: int, end: int) -> Iterable[bytes]:
+    """Return the members from ``start`` to the brace before ``end`` as objects to be decoded one by one."""
+    if end - start <= PIECE:
+        return (b"{" + raw[start:end],)
+    return _cut(raw, start, end)
+
+
+def _cut(raw: bytes, at: int, end: int) -> Iterator[bytes]:
+    # Cut is at a comma between a brace and a quote. Inside a string that leaves pieces that are no objects;
+    # between members it leaves none empty, so that no missing or spare comma is mended.
+    view = memoryview(raw)
+    while at < end:
+        comma = raw.find(b'},"', at + PIECE, end) + 1 or end
+        if comma - at > 2 * PIECE and raw.count(b",", at, comma) > (comma - at) // 8:
+            raise ValueError  # numbers, each of which would take twelve times its text (LIM-03)
+        yield b"".join((b"{", view[at:comma], b"}" if comma < end else b""))
+        at = comma + 1
+
+
+def _follow(entries: Iterable[_Entry], at: int | None, known: _Known) -> int | None:
+    """Return where the ranges end that follow one another from ``at`` on, None when they do not.
+
+    Raises ValueError for a range that has not the size of its tensor.
+    """
+    for entry in entries:
+        span = entry.data_offsets
+        begin, end = span.begin, span.end
+        try:
+            size = known[entry.dtype][entry.shape]
+        except KeyError:
+            size = tensor_size(entry.dtype, entry.shape)
+            sizes = known.setdefault(entry.dtype, {})
+            if len(sizes) < _MANY_SHAPES:
+                sizes[entry.shape] = size
         if end - begin != size:
-            return False
-        if begin == at:
-            at = end
-        else:
-            in_order = False
-    if in_order:
-        return at == data_size
-    return _covered((entry.data_offsets for entry in top.values()), data_size)
+            raise ValueError
+        at = end if begin == at else None
+    return at
+
+
+def _share(entries: Iterable[_Entry], shapes: dict[tuple[int, ...], tuple[int, ...]]) -> None:
+    """Make one object of equal shapes, and of the end of a range and the begin of the next."""
+    at = 0
+    for entry in entries:
+        if len(shapes) < _MANY_SHAPES:
+            entry.shape = shapes.setdefault(entry.shape, entry.shape)
+        span = entry.data_offsets
+        if span.begin == at:
+            span.begin = at
+        at = span.end

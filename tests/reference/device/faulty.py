@@ -81,6 +81,9 @@ class FaultyLane(CpuLane):
         self._queue: list[tuple[torch.Tensor, torch.Tensor]] = []
         self._lock = threading.Lock()
 
+    def opened(self, target: torch.Tensor) -> None:
+        return None
+
     def copy(self, target: torch.Tensor, staged: torch.Tensor) -> FaultyLane:
         self._trigger("copy")
         self._queue.append((target, staged))

@@ -13,7 +13,7 @@ import torch
 
 from safetensors_reference.arrays.numpy import PackedTensor
 from safetensors_reference.device import load as load_module
-from safetensors_reference.device.engine import CpuEngine, Engine
+from safetensors_reference.device.engine import CpuEngine, CpuLane, Engine
 from safetensors_reference.device.transfer import Ring
 
 from ..naive import BITS
@@ -85,11 +85,19 @@ def data_of(file: bytes) -> bytes:
     return file[8 + int.from_bytes(file[:8], "little") :]
 
 
-class CountingEngine(CpuEngine):
-    """Notes the size of everything that is allocated."""
+class StagedLane(CpuLane):
+    """Has bytes staged and copied, as for a device."""
 
-    def __init__(self) -> None:
+    def opened(self, target: torch.Tensor) -> None:
+        return None
+
+
+class CountingEngine(CpuEngine):
+    """Notes the size of everything that is allocated, and stages as for a device if ``staged``."""
+
+    def __init__(self, staged: bool = True) -> None:
         super().__init__()
+        self._lane = StagedLane if staged else CpuLane
         self.sizes: list[int] = []
         self.slots = 0
 
@@ -100,6 +108,9 @@ class CountingEngine(CpuEngine):
     def staging(self, size: int) -> torch.Tensor:
         self.slots += 1
         return super().staging(size)
+
+    def lane(self) -> Any:
+        return self._lane()
 
 
 class LateMark:
@@ -121,6 +132,9 @@ class LateLane:
         self.done = 0
         self._lock = threading.Lock()
         self._queue: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def opened(self, target: torch.Tensor) -> None:
+        return None
 
     def copy(self, target: torch.Tensor, staged: torch.Tensor) -> LateMark:
         self._queue.append((target, staged))
