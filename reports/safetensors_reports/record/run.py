@@ -182,7 +182,12 @@ class RunRecord:
         """Selector and version, as shown to people after escaping: ``safetensors:numpy 0.8.0``."""
         if self.version in ("", "unknown"):
             return self.selector
-        return f"{self.selector.removesuffix(f'=={self.version}')} {self.version}"
+        asked, _, version = self.selector.partition("==")
+        same = version in (
+            self.version,
+            self.version.partition("+")[0],
+        )  # a build's own mark is not asked for
+        return f"{asked if same else self.selector} {self.version}"
 
     @property
     def selector(self) -> str:

@@ -393,6 +393,21 @@ def test_a_label_without_a_known_version_is_the_name(make: type[Make]) -> None:
     assert make.run(name="mine", version="unknown").label == "mine"
 
 
+@pytest.mark.parametrize(
+    ("selector", "version", "label"),
+    [
+        ("mlx==0.32.4", "0.32.4", "mlx 0.32.4"),
+        ("torch-dcp==2.13.0", "2.13.0+cpu", "torch-dcp 2.13.0+cpu"),
+        ("mlx==0.32.4", "0.32.5", "mlx==0.32.4 0.32.5"),
+        ("mlx:entry", "0.32.4", "mlx:entry 0.32.4"),
+    ],
+)
+def test_a_label_has_the_version_once(make: type[Make], selector: str, version: str, label: str) -> None:
+    record = make.run(name="mine", version=version)
+    record.implementation["selector"] = selector
+    assert record.label == label
+
+
 texts = st.text(st.characters(exclude_categories=()), max_size=20)
 
 
