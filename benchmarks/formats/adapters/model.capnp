@@ -1,0 +1,19 @@
+@0xd1f2a3b4c5d6e7f8;
+
+struct Model {
+  tensors @0 :List(Tensor);
+  value :union {
+    nothing @1 :Void;
+    text @2 :Text;
+    bytes @3 :Data;
+    number @4 :Float64;
+    numbers @5 :List(Int64);
+  }
+}
+
+struct Tensor {
+  name @0 :Text;
+  dtype @1 :Text;
+  shape @2 :List(UInt64);
+  parts @3 :List(Data);  # a blob is shorter than 2^29 bytes
+}

@@ -1,0 +1,69 @@
+"""safetensors, through the official library."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import safetensors.numpy
+import safetensors.torch
+from safetensors import safe_open
+
+from ..way import CLAIMED, Arrays, Way
+from .torch_arrays import TorchWay, tensor
+
+
+class Torch(TorchWay):
+    """Tensors of torch over the mapped file."""
+
+    call = "safetensors.torch.load_file(path)"
+    file = "model.safetensors"
+
+    def save(self, path: Path, arrays: Arrays) -> None:
+        safetensors.torch.save_file({name: tensor(array) for name, array in arrays.items()}, path)
+
+    def load(self, path: Path) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = safetensors.torch.load_file(path)
+        return found
+
+    def one(self, path: Path, name: str) -> Any:
+        with safe_open(path, "pt") as file:
+            return file.get_tensor(name)
+
+    def shapes(self, path: Path) -> Mapping[str, tuple[int, ...]]:
+        with safe_open(path, "pt") as file:
+            return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+
+    def claim(self, path: Path) -> None:
+        entry = {"dtype": "U8", "shape": [CLAIMED], "data_offsets": [0, CLAIMED]}
+        header = json.dumps({"claimed": entry}).encode()
+        path.write_bytes(len(header).to_bytes(8, "little") + header)
+
+    def extra(self, path: Path, value: Any) -> Any:
+        safetensors.torch.save_file({}, path, metadata={"value": value})
+        with safe_open(path, "pt") as file:
+            return file.metadata()["value"]
+
+
+class Copies(Torch):
+    """Arrays of NumPy, which are copies."""
+
+    call = "safetensors.numpy.load_file(path)"
+    array = Way.array
+    dtype = Way.dtype
+
+    def save(self, path: Path, arrays: Arrays) -> None:
+        safetensors.numpy.save_file(dict(arrays), path)
+
+    def load(self, path: Path) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = safetensors.numpy.load_file(path)
+        return found
+
+    def one(self, path: Path, name: str) -> Any:
+        with safe_open(path, "np") as file:
+            return file.get_tensor(name)
+
+
+WAYS = (Torch(), Copies())
