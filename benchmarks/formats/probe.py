@@ -1,7 +1,8 @@
 """The experiments, run for one format in its own environment: ``python -m benchmarks.formats.probe``.
 
 Arguments are format, number of the way, experiment and an empty folder; a line of JSON is the answer. The
-experiments need NumPy and ``ml_dtypes`` beside the library, and Linux for what the kernel counts.
+experiments need NumPy and ``ml_dtypes`` beside the library, and Linux for what the kernel counts. What may
+go wrong is done in children, which are forked before a library has started threads.
 """
 
 from __future__ import annotations
@@ -28,13 +29,12 @@ from .way import Array, Code, Way
 
 MUTANTS = 1000
 LARGE = 256 << 20
-MANY, EACH = 1000, 256 << 10
-SMALL = 20_000
-SIZES = tuple(1 << power for power in (33, 32, 31, 30))
+MANY, SMALL = 1000, 20_000
+SIZES = ((1 << 32) + (1 << 20), (1 << 31) + (1 << 20), (1 << 31) - (1 << 20))
 ALIGNMENT = 4096
 NARROW = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
-_SECONDS = 20
-_MEMORY = 6 << 30
+_ERROR = 99
+_SECONDS, _MEMORY = 20, 6 << 30
 
 
 def _paths(path: Path) -> list[Path]:
@@ -46,76 +46,81 @@ def _size(path: Path) -> int:
     return sum(p.stat().st_size for p in _paths(path))
 
 
-def _random(count: int, size: int, way: Way) -> dict[str, Array]:
-    """Return so many arrays of so many bytes of noise; one where a file holds one."""
-    noise, total = np.random.default_rng(1), 1 if way.single else count
-    return {f"t{n:05}": noise.integers(0, 256, size, np.uint8).view(np.float32) for n in range(total)}
+def _random(count: int, size: int) -> dict[str, Array]:
+    """Return so many arrays of so many bytes of noise."""
+    noise = np.random.default_rng(1)
+    return {f"t{n:05}": noise.integers(0, 256, size, np.uint8).view(np.float32) for n in range(count)}
 
 
-def _apart(what: Callable[[], int], limit: int = _MEMORY) -> int:
-    """Run in a child under limits of time and memory; return its answer, 0 to 99, or -1 where it gave none."""
+def _beside(path: Path, name: str) -> Path:
+    """Return the path of another model, in a folder of its own."""
+    path.with_name(name).mkdir(exist_ok=True)
+    return path.with_name(name) / path.name
+
+
+def _apart(what: Callable[[], object], memory: int = _MEMORY, seconds: int = _SECONDS) -> int:
+    """Run in a child under limits; return its answer, 0 to 98, or more where it gave none."""
     if not (child := os.fork()):
         with open(os.devnull, "w") as nothing:
             os.dup2(nothing.fileno(), 1)
             os.dup2(nothing.fileno(), 2)
-        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+        resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        signal.alarm(_SECONDS)
-        answer = 99
-        with suppress(BaseException):  # what the library raises is the answer 99
-            answer = what()
+        signal.alarm(seconds)
+        answer = _ERROR
+        with suppress(BaseException):  # whatever the library raises
+            answer = int(what() or 0)  # type: ignore[call-overload]
         os._exit(answer)
-    return max(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), -1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) % 256
 
 
-def code(way: Way, path: Path) -> dict[str, Any]:
-    """Whether loading runs code of the file, also with an option that is advised against."""
+def _made(what: Callable[[], object]) -> None:
+    """Write a model in a child, without limits. Raises RuntimeError where that failed."""
+    if _apart(what, resource.RLIM_INFINITY, 120):
+        raise RuntimeError("the model of this experiment could not be written")
+
+
+def safe(way: Way, path: Path) -> dict[str, Any]:
+    """Whether loading runs code of the file; what a small file gives that claims 2 GiB."""
     marker = path.parent / "marker"
-    way.trap(path, Code(str(marker)))
-    out: dict[str, Any] = {}
+    _made(lambda: way.trap(path, Code(str(marker))))
+    out: dict[str, Any] = {"loose": way.loose_call}
     for key, load in {"ran": way.load, "ran_loose": way.loose if way.loose_call else None}.items():
         marker.unlink(missing_ok=True)  # what wrote the file may have left it too
         if load is not None:
-            _apart(lambda load=load: bool(load(path)))
+            _apart(lambda load=load: load(path) is None)
             out[key] = marker.exists()
-    return out
+    with suppress(RuntimeError):
+        claim = _beside(path, "claim")
+        _made(lambda: way.claim(claim))
+        answer = _apart(lambda: _claimed(way, claim))
+        out["claim"] = {"file": _size(claim), "given": answer < 2, "taken": answer == 1}
+    return {**out, **mutants(way, _beside(path, "mutants"))}
 
 
-def claim(way: Way, path: Path) -> dict[str, Any]:
-    """Whether a small file makes a load take the memory that it claims. Limits keep it from taking more."""
-    try:
-        way.claim(path)
-    except NotImplementedError:
-        return {}
-
-    def load() -> int:
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        with suppress(Exception):
-            held = [way.array(tensor).max(initial=0) for tensor in way.load(path).values()]
-            del held
-        return int((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 20 >= 1024)
-
-    return {"file": _size(path), "taken": _apart(load) != 0}
+def _claimed(way: Way, path: Path) -> bool:
+    """Load and read a tensor that is claimed; return whether that took a gibibyte of memory or more."""
+    before = _status("VmHWM:")
+    for tensor in way.load(path).values():
+        _touch(way, tensor)
+    return _status("VmHWM:") - before >= 1 << 30
 
 
-def mutants(way: Way, path: Path) -> dict[str, Any]:
-    """What 1,000 truncated and bit-flipped files give: no tensors, the same tensors, or others."""
-    arrays = _random(8, 64, way)
-    way.save(path, arrays)
-    way.load(path)
-    wanted = [array.tobytes() for array in arrays.values()]
+def mutants(way: Way, path: Path) -> dict[str, int]:
+    """What 1,000 truncated and bit-flipped files give: the same tensors, others, or none."""
+    arrays = _random(8, 64)
+    wanted = {name: array.tobytes() for name, array in arrays.items()}
+    _made(lambda: way.save(path, arrays))
+
+    def load() -> bool:
+        return {name: way.array(tensor).tobytes() for name, tensor in way.load(path).items()} != wanted
+
+    if _apart(load):
+        raise RuntimeError("the tensors that were written do not come back")
     files = {file: file.read_bytes() for file in _paths(path)}
     ends = list(accumulate(map(len, files.values())))
     chance = random.Random(1)
-
-    def load() -> int:
-        found = way.load(path)
-        same = list(found) == list(arrays) or way.single or set(found) == set(arrays)
-        return int(
-            not same or [way.array(found[n]).tobytes() for n in (found if way.single else arrays)] != wanted
-        )
-
-    counts: Counter[str] = Counter()
+    counts: Counter[str] = Counter(same=0, others=0, none=0)
     for number in range(MUTANTS):
         place = chance.randrange(ends[-1])
         file, end = next((f, e) for f, e in zip(files, ends, strict=True) if place < e)
@@ -126,14 +131,13 @@ def mutants(way: Way, path: Path) -> dict[str, Any]:
         else:
             del data[place:]
         file.write_bytes(data)
-        answer = _apart(load)
-        counts[{0: "same", 1: "others", 99: "error"}.get(answer, "held_back")] += 1
+        counts[{0: "same", 1: "others"}.get(_apart(load), "none")] += 1
         file.write_bytes(files[file])
     return dict(counts)
 
 
-def _status(key: str, file: str = "status") -> int:
-    with open(f"/proc/self/{file}", encoding="ascii") as lines:
+def _status(key: str) -> int:
+    with open("/proc/self/status", encoding="ascii") as lines:
         return next(int(line.split()[1]) << 10 for line in lines if line.startswith(key))
 
 
@@ -190,11 +194,10 @@ def _touch(way: Way, tensor: Any) -> int:
 
 def zero_copy(way: Way, path: Path) -> dict[str, Any]:
     """Private memory and bytes copied by loading 256 MiB from the page cache, every page touched."""
-    small = path.with_name("small")
-    small.mkdir()
-    way.save(small / way.file, _random(4, 4096, way))
-    way.load(small / way.file)
-    _apart(lambda: int(way.save(path, _random(4, LARGE // (1 if way.single else 4), way)) is None), 1 << 40)
+    small = _beside(path, "small")
+    _made(lambda: way.save(small, _random(4, 4096)))
+    _made(lambda: way.save(path, _random(4, LARGE // 4)))
+    way.load(small)
     with _peak() as stop:
         before, read = _status("RssAnon:"), _read()
         tensors = way.load(path)
@@ -206,113 +209,89 @@ def zero_copy(way: Way, path: Path) -> dict[str, Any]:
     return {"file": _size(path), "read": taken, "kept": max(kept, 0), "peak": max(peak, kept, 0)}
 
 
-def _reads(path: Path, what: Callable[[], Any]) -> dict[str, int]:
-    before = _read()
-    kept = what()
-    out = {"read": _read() - before, "mapped": _mapped(path)}
-    del kept
-    return out
-
-
 def lazy(way: Way, path: Path) -> dict[str, Any]:
     """Bytes of a file with 1,000 tensors that one of them takes, and that their names and shapes take."""
-    if way.single:
-        return {}
-    small = path.with_name("small")
-    small.mkdir()
-    way.save(small / way.file, few := _random(4, 4096, way))
-    way.one(small / way.file, "t00001")
-    way.shapes(small / way.file)
-    del few
-    _apart(lambda: int(way.save(path, _random(MANY, EACH, way)) is None), 1 << 40)
-    wanted = f"t{MANY // 2:05}"
+    small, wanted = _beside(path, "small"), f"t{MANY // 2:05}"
+    _made(lambda: way.save(small, _random(4, 4096)))
+    _made(lambda: way.save(path, _random(MANY, LARGE // MANY // 1024 * 1024)))
+    way.one(small, "t00001")
+    way.shapes(small)
 
-    def listed() -> Any:
-        found = way.shapes(path)
-        assert len(found) == MANY
-        return found
+    def reads(what: Callable[[], Any]) -> int:
+        before = _read()
+        kept = what()
+        taken = _read() - before + _mapped(path)
+        del kept
+        return taken
 
     def one() -> Any:
         tensor = way.one(path, wanted)
         _touch(way, tensor)
         return tensor
 
-    out = {"file": _size(path), "list": _reads(path, listed), "one": _reads(path, one)}
-    right = list(_random(MANY, EACH, way).values())[MANY // 2]
+    out = {"file": _size(path), "list": reads(lambda: way.shapes(path)), "one": reads(one)}
+    right = _random(MANY, LARGE // MANY // 1024 * 1024)[wanted]
     assert way.array(way.one(path, wanted)).tobytes() == right.tobytes()
+    assert {name: tuple(shape) for name, shape in way.shapes(path).items()}[wanted] == right.shape
     return out
 
 
 def size(way: Way, path: Path) -> dict[str, Any]:
-    """The largest of some sizes that a tensor can have, in a file that is written and read back."""
-    resource.setrlimit(resource.RLIMIT_DATA, (12 << 30, 12 << 30))
-    limit = None
+    """The largest of some sizes that a tensor of 32-bit floats can have in a file, written and read back."""
+    memory, failed = 16 << 30, ""
     for count in SIZES:
-        array: Array | None = np.zeros(count, np.uint8)  # takes no memory before it is written to
-        assert array is not None
-        array[-1] = 77
-        try:
+
+        def write(count: int = count) -> None:
+            array = np.zeros(count // 4, np.float32)  # takes no memory before it is written to
+            array[-1] = 77
             way.save(path, {"t": array})
-            array = None
-            found = way.array(way.one(path, "t")).reshape(-1).view(np.uint8)
-            assert (len(found), found[-1]) == (count, 77)
-        except Exception as err:
-            limit = [count, f"{type(err).__name__}: {err}"[:200]]
+
+        def read(count: int = count) -> bool:
+            raw = way.array(way.one(path, "t")).reshape(-1).view(np.uint8)
+            return (len(raw), float(raw[-4:].copy().view(np.float32)[0])) != (count, 77)
+
+        for step, what in {"written": write, "read back": read}.items():
+            if _apart(what, memory, 240):
+                failed = failed or f"{count:,} bytes were not {step}"
+                break
         else:
-            return {"largest": count, "file": _size(path), "failed": limit}
-    return {"largest": 0, "failed": limit}
+            return {"largest": count, "file": _size(path), "failed": failed}
+    return {"largest": 0, "failed": failed}
 
 
 def layout(way: Way, path: Path) -> dict[str, Any]:
     """Where the writer puts tensors: in one piece, in which order, at which multiples."""
-    if way.single:
-        return {}
     sizes = {"m": 3000, "z": 1000, "a": 5000, "q": 2000}
-    noise = np.random.default_rng(2)
-    whole = {name: noise.integers(0, 256, count * 4, np.uint8) for name, count in sizes.items()}
-    types = {"m": np.float32, "z": np.uint8, "a": np.float32, "q": np.uint8}
-    arrays = {name: raw.view(types[name]) for name, raw in whole.items()}
+    noise, types = np.random.default_rng(2), {"m": "f4", "z": "u1", "a": "f4", "q": "u1"}
+    arrays = {n: noise.integers(0, 256, count * 4, "u1").view(types[n]) for n, count in sizes.items()}
 
-    def places(named: dict[str, Array]) -> dict[str, int]:
+    def places(path: Path) -> dict[str, int]:
         data = b"".join(file.read_bytes() for file in _paths(path))
-        return {name: data.find(array.tobytes()) for name, array in named.items()}
+        return {name: data.find(array.tobytes()) for name, array in arrays.items()}
 
-    out: dict[str, Any] = {"kept": 0}
-    found = {}
-    for order in (["m", "z", "a", "q"], ["q", "a", "m", "z"]):
-        way.save(path, {name: arrays[name] for name in order})
-        found = places(arrays)
-        written = sorted(order, key=lambda name: found[name])
-        out["kept"] += written == order
-        out["order"] = "".join(written)
-        out["reader"] = list(way.shapes(path)) == order
-    out["whole"] = min(found.values()) >= 0
+    orders = {}
+    for order in ("mzaq", "qamz"):
+        way.save(_beside(path, order), {name: arrays[name] for name in order})
+        found = places(_beside(path, order))
+        orders[order] = "".join(sorted(order, key=lambda name, found=found: found[name]))
+    out = {"orders": orders, "whole": min(found.values()) >= 0, "can_align": False}
     out["aligned"] = min(place & -place or ALIGNMENT for place in found.values())
-    try:
-        way.aligned(path, arrays, ALIGNMENT)
-        out["can_align"] = all(place % ALIGNMENT == 0 for place in places(arrays).values())
-    except NotImplementedError:
-        out["can_align"] = None
+    with suppress(NotImplementedError):
+        way.aligned(_beside(path, "aligned"), arrays, ALIGNMENT)
+        out["can_align"] = all(place % ALIGNMENT == 0 for place in places(_beside(path, "aligned")).values())
     return out
 
 
 def flexible(way: Way, path: Path) -> dict[str, Any]:
     """What comes back of values that are no tensors, and whether code that the file brings can be called."""
-    values = {
-        "text": "a text",
-        "bytes": b"\x00\xff",
-        "number": 3.5,
-        "numbers": [1, 2],
-        "nested": {"a": {"b": "c"}},
-    }
     came = []
-    for name, value in values.items():
+    for name, value in {"text": "a text", "bytes": b"\x00\xff", "nested": {"a": {"b": "c"}}}.items():
         with suppress(Exception):
-            back = way.extra(path.with_name(name), value)
+            back = way.extra(_beside(path, name), value)
             if isinstance(back, type(value)) and back == value:
                 came.append(name)
     with suppress(Exception):
-        square = way.extra(path.with_name("code"), Code("", "lambda number: number * number"))
+        square = way.extra(_beside(path, "code"), Code("", "lambda number: number * number"))
         if int(square(3)) == 9:  # noqa: PLR2004
             came.append("code")
     return {"came": came}
@@ -325,8 +304,8 @@ def bits(way: Way, path: Path) -> dict[str, Any]:
         kind = np.dtype(getattr(ml_dtypes, name))
         array = np.arange(1 << 8 * kind.itemsize, dtype=f"u{kind.itemsize}").view(kind)
         try:
-            way.save(path.with_name(name), {"t": array})
-            tensor = next(iter(way.load(path.with_name(name)).values()))
+            way.save(_beside(path, name), {"t": array})
+            tensor = way.load(_beside(path, name))["t"]
             same = way.array(tensor).tobytes() == array.tobytes()
             out[name] = {"as": way.dtype(tensor), "equal": same}
         except Exception as err:
@@ -336,9 +315,8 @@ def bits(way: Way, path: Path) -> dict[str, Any]:
 
 def make(way: Way, path: Path) -> dict[str, Any]:
     """Write the files of the two costs beside ``path``."""
-    for name, count, each in (("large", 4, LARGE // 4), ("small", SMALL, 1024)):
-        path.with_name(name).mkdir()
-        way.save(path.with_name(name) / way.file, _random(count, each, way))
+    way.save(_beside(path, "large"), _random(4, LARGE // 4))
+    way.save(_beside(path, "small"), _random(SMALL, 1024))
     return {}
 
 
@@ -348,7 +326,7 @@ def cost(way: Way, path: Path) -> dict[str, Any]:
     for name in ("large", "small"):
         for _ in range(2):
             began = time.perf_counter()
-            tensors = way.load(path.with_name(name) / way.file)
+            tensors = way.load(_beside(path, name))
             for tensor in tensors.values():
                 _touch(way, tensor)
             out[name] = time.perf_counter() - began
@@ -357,10 +335,14 @@ def cost(way: Way, path: Path) -> dict[str, Any]:
 
 
 EXPERIMENTS: dict[str, Callable[[Way, Path], dict[str, Any]]] = {
-    f.__name__: f for f in (code, claim, mutants, zero_copy, lazy, size, layout, flexible, bits, make, cost)
+    f.__name__: f for f in (safe, zero_copy, lazy, size, layout, flexible, bits, make, cost)
 }
 
 if __name__ == "__main__":
     _, name, number, experiment, folder = sys.argv
-    way: Way = import_module(f"benchmarks.formats.adapters.{name}").WAYS[int(number)]
-    print(json.dumps(EXPERIMENTS[experiment](way, Path(folder) / way.file)))
+    ways: tuple[Way, ...] = import_module(f"benchmarks.formats.adapters.{name}").WAYS
+    if experiment == "ways":
+        print(json.dumps([[way.name, way.call] for way in ways]))
+    else:
+        way = ways[int(number)]
+        print(json.dumps(EXPERIMENTS[experiment](way, Path(folder) / way.file)))

@@ -19,11 +19,7 @@ Arrays = Mapping[str, Array]
 
 
 class Code:
-    """Code in a pickle: an expression that is evaluated when the pickle is loaded.
-
-    Attributes:
-        marker: an empty file that the code leaves, where it is there to be noticed.
-    """
+    """Code in a pickle, an expression: by default it leaves an empty file as a marker."""
 
     def __init__(self, marker: str, expression: str = "") -> None:
         self.marker = marker
@@ -36,26 +32,21 @@ class Code:
         """Return the square, as the code of the experiment on flexibility does."""
         return number * number
 
-    @property
-    def pickled(self) -> bytes:
-        """The pickle."""
-        return pickle.dumps(self)
-
 
 class Way:
-    """A documented way of storing and loading tensors in a format, the safest where there are several.
+    """A documented way of storing and loading tensors in a format, its safest options set.
 
     Attributes:
+        name: short, different from the other ways of the format.
         call: what a user writes to load.
         loose_call: the same with an option that is advised against; empty for none.
         file: name of the file, or of the folder.
-        single: True where a file holds one tensor, without a name.
     """
 
+    name = ""
     call = ""
     loose_call = ""
     file = "model"
-    single = False
 
     def save(self, path: Path, arrays: Arrays) -> None:
         """Write arrays in this order."""
@@ -86,17 +77,17 @@ class Way:
         return np.asarray(tensor)
 
     def dtype(self, tensor: Any) -> str:
-        """Return what the library calls the dtype of a tensor."""
+        """Return what library or format call the dtype of a tensor."""
         return str(tensor.dtype)
 
     def trap(self, path: Path, code: Code) -> None:
         """Write a file that brings code; where the format has no place for it, as a pickle in a tensor."""
-        self.save(path, {"pickled": np.frombuffer(bytearray(code.pickled), np.uint8)})
+        self.save(path, {"pickled": np.frombuffer(bytearray(pickle.dumps(code)), np.uint8)})
 
     def claim(self, path: Path) -> None:
         """Write a file of at most 4 MiB with a tensor of CLAIMED bytes, forged or as the format has it."""
         raise NotImplementedError
 
     def extra(self, path: Path, value: Any) -> Any:
-        """Store a value that is no tensor beside one; return what comes back."""
+        """Store a value that is no tensor; return what comes back."""
         raise NotImplementedError

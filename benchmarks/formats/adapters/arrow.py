@@ -1,7 +1,8 @@
-"""Arrow: a column of fixed-shape tensors for each, with one row; and single tensors in a message of their own."""
+"""Arrow: a column of fixed-shape tensors for each in one record batch; and single tensors as messages."""
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from ..way import CLAIMED, Arrays, Code, Way
 class Columns(Way):
     """An IPC file with a record batch of one row, mapped."""
 
+    name = "IPC file"
     call = "pyarrow.ipc.open_file(pyarrow.memory_map(path))"
     file = "model.arrow"
 
@@ -37,11 +39,9 @@ class Columns(Way):
 
     def trap(self, path: Path, code: Code) -> None:
         kind = {"ARROW:extension:name": "arrow.py_extension_type"}  # unpickled before 14.0.1: CVE-2023-47248
-        kind["ARROW:extension:metadata"] = code.pickled  # type: ignore[assignment]
-        column = pa.array([b"code"])
-        schema = pa.schema([pa.field("code", column.type, metadata=kind)])
-        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, schema) as writer:
-            writer.write(pa.record_batch([column], schema=schema))
+        kind["ARROW:extension:metadata"] = pickle.dumps(code)  # type: ignore[assignment]
+        field = pa.field("code", pa.binary(), metadata=kind)
+        _write(path, {"code": pa.array([b"code"])}, pa.schema([field]))
 
     def claim(self, path: Path) -> None:
         _write(path, {"claimed": pa.array(np.zeros(CLAIMED, np.uint8))}, compression="zstd")
@@ -51,32 +51,36 @@ class Columns(Way):
         return self._open(path).get_batch(0).column("value")[0].as_py()
 
 
-class Tensor(Columns):
-    """One tensor in a file, without a name, mapped."""
+class Tensors(Way):
+    """A folder with a message of the format's own type Tensor for each, mapped."""
 
+    name = "Tensor messages"
     call = "pyarrow.ipc.read_tensor(pyarrow.memory_map(path))"
-    single = True
+    file = "folder"
 
     def save(self, path: Path, arrays: Arrays) -> None:
-        (array,) = arrays.values()
-        with pa.OSFile(str(path), "wb") as file:
-            pa.ipc.write_tensor(pa.Tensor.from_numpy(array), file)
+        path.mkdir(exist_ok=True)
+        for name, array in arrays.items():
+            with pa.OSFile(str(path / name), "wb") as file:
+                pa.ipc.write_tensor(pa.Tensor.from_numpy(array), file)
 
     def load(self, path: Path) -> Mapping[str, Any]:
-        return {"tensor": pa.ipc.read_tensor(pa.memory_map(str(path))).to_numpy()}
+        return {file.name: self.one(path, file.name) for file in path.iterdir()}
+
+    def one(self, path: Path, name: str) -> Any:
+        return pa.ipc.read_tensor(pa.memory_map(str(path / name))).to_numpy()
 
 
-def _write(path: Path, columns: Mapping[str, Any], **options: Any) -> None:
-    batch = pa.record_batch(list(columns.values()), names=list(columns))
-    options["options"] = pa.ipc.IpcWriteOptions(compression=options.pop("compression", None))
-    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, batch.schema, **options) as writer:
-        writer.write_batch(batch)
+def _write(path: Path, columns: Mapping[str, Any], schema: Any = None, compression: Any = None) -> None:
+    schema = schema or pa.schema([(name, column.type) for name, column in columns.items()])
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, schema, options=options) as writer:
+        writer.write_batch(pa.record_batch(list(columns.values()), schema=schema))
 
 
-def _array(column: Any) -> np.ndarray[Any, Any]:
+def _array(column: Any) -> Any:
     fixed = isinstance(column, pa.FixedShapeTensorArray)
-    found: np.ndarray[Any, Any] = column.to_numpy_ndarray()[0] if fixed else column.to_numpy()
-    return found
+    return column.to_numpy_ndarray()[0] if fixed else column.to_numpy()
 
 
-WAYS = (Columns(), Tensor())
+WAYS = (Columns(), Tensors())

@@ -1,4 +1,4 @@
-"""Cap'n Proto with a schema of ours, ``model.capnp``: it has none for tensors, so dtypes are texts of ours too."""
+"""Cap'n Proto with a schema of ours, ``model.capnp``, as it has none for tensors."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ import capnp
 import ml_dtypes  # noqa: F401 - gives NumPy the names of its types
 import numpy as np
 
-from ..way import CLAIMED, Arrays, Way
+from ..way import CLAIMED, Array, Arrays, Way
 
 _SCHEMA = capnp.load(str(Path(__file__).with_name("model.capnp")))
 _PART = (1 << 29) - 8
 _LIMIT = 1 << 60
 """Words that may be followed; the default of the library, 64 MiB, is less than a tensor has."""
-_KINDS = {str: "text", bytes: "bytes", float: "number", list: "numbers"}
 
 
 class Mapped(Way):
     """A message of many segments, mapped."""
 
-    call = "Model.from_bytes(mmap, traversal_limit_in_words=…)"
+    name = "message"
+    call = "Model.from_bytes(mmap.mmap(…), traversal_limit_in_words=…)"
     file = "model.bin"
 
     def save(self, path: Path, arrays: Arrays) -> None:
@@ -32,6 +32,7 @@ class Mapped(Way):
         tensors = message.init("tensors", len(arrays))
         for tensor, (name, array) in zip(tensors, arrays.items(), strict=True):
             tensor.name, tensor.dtype, tensor.shape = name, array.dtype.name, list(array.shape)
+        for tensor, array in zip(tensors, arrays.values(), strict=True):
             raw = array.reshape(-1).view(np.uint8)
             starts = range(0, len(raw), _PART)
             parts = tensor.init("parts", len(starts))
@@ -54,18 +55,20 @@ class Mapped(Way):
     def shapes(self, path: Path) -> Mapping[str, tuple[int, ...]]:
         return {tensor.name: tuple(tensor.shape) for tensor in self._open(path).tensors}
 
+    def dtype(self, tensor: Any) -> str:  # noqa: ARG002 - dtypes are texts of the schema, which is the user's
+        return "Data"
+
     def claim(self, path: Path) -> None:
         path.write_bytes(struct.pack("<IIQ", 0, CLAIMED // 8, 0))  # one segment of so many words, and no data
 
     def extra(self, path: Path, value: Any) -> Any:
-        message = _SCHEMA.Model.new_message()
-        setattr(message.value, _KINDS[type(value)], value)
+        kind = {str: "text", bytes: "bytes"}[type(value)]
+        message = _SCHEMA.Model.new_message(**{kind: value})
         path.write_bytes(message.to_bytes())
-        found = getattr(self._open(path).value, _KINDS[type(value)])
-        return type(value)(found)
+        return getattr(self._open(path), kind)
 
 
-def _array(tensor: Any) -> np.ndarray[Any, Any]:
+def _array(tensor: Any) -> Array:
     parts = [np.frombuffer(part, np.uint8) for part in tensor.parts]
     raw = parts[0] if len(parts) == 1 else np.concatenate(parts or [np.empty(0, np.uint8)])
     return raw.view(tensor.dtype).reshape(tuple(tensor.shape))

@@ -2,13 +2,8 @@
 
 struct Model {
   tensors @0 :List(Tensor);
-  value :union {
-    nothing @1 :Void;
-    text @2 :Text;
-    bytes @3 :Data;
-    number @4 :Float64;
-    numbers @5 :List(Int64);
-  }
+  text @1 :Text;
+  bytes @2 :Data;
 }
 
 struct Tensor {

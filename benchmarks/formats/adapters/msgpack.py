@@ -14,6 +14,7 @@ from ..way import CLAIMED, Arrays, Way
 class Flax(Way):
     """One map of names to arrays."""
 
+    name = "flax"
     call = "flax.serialization.msgpack_restore(data)"
     file = "model.msgpack"
 

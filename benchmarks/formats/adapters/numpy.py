@@ -16,20 +16,20 @@ from ..way import CLAIMED, Arrays, Code, Way
 class Npz(Way):
     """A zip archive of npy files, not compressed."""
 
+    name = "npz"
     call = "numpy.load(path, allow_pickle=False)"
-    loose_call = "numpy.load(path, allow_pickle=True)"
+    loose_call = "allow_pickle=True"
     file = "model.npz"
 
     def save(self, path: Path, arrays: Arrays) -> None:
-        np.savez(path, **arrays)  # type: ignore[arg-type]  # by name, in this order
+        np.savez(path, allow_pickle=False, **arrays)  # type: ignore[arg-type]  # by name, in this order
 
-    def load(self, path: Path) -> Mapping[str, Any]:
-        with np.load(path, allow_pickle=False) as file:
+    def load(self, path: Path, allow_pickle: bool = False) -> Mapping[str, Any]:
+        with np.load(path, allow_pickle=allow_pickle) as file:
             return {name: file[name] for name in file}
 
     def loose(self, path: Path) -> object:
-        with np.load(path, allow_pickle=True) as file:
-            return {name: file[name] for name in file}
+        return self.load(path, allow_pickle=True)
 
     def one(self, path: Path, name: str) -> Any:
         with np.load(path, allow_pickle=False) as file:
@@ -51,40 +51,43 @@ class Npz(Way):
         np.savez_compressed(path, claimed=np.zeros(CLAIMED, np.uint8))
 
     def extra(self, path: Path, value: Any) -> Any:
-        np.savez(path, tensor=np.zeros(1), value=value)
-        return self.one(path, "value")
+        self.save(path, {"value": np.array(value)})
+        return self.one(path, "value").item()
 
 
-class Npy(Npz):
-    """One array in a file, mapped."""
+class Npy(Way):
+    """A folder of npy files, one for each array, mapped."""
 
+    name = "npy"
     call = 'numpy.load(path, mmap_mode="r", allow_pickle=False)'
-    file = "model.npy"
-    single = True
+    loose_call = "allow_pickle=True"
+    file = "folder"
 
-    def save(self, path: Path, arrays: Arrays) -> None:
-        (array,) = arrays.values()
-        np.save(path, array, allow_pickle=False)
+    def save(self, path: Path, arrays: Arrays, allow_pickle: bool = False) -> None:
+        path.mkdir(exist_ok=True)
+        for name, array in arrays.items():
+            np.save(path / f"{name}.npy", array, allow_pickle=allow_pickle)
 
     def load(self, path: Path) -> Mapping[str, Any]:
-        return {"tensor": np.load(path, mmap_mode="r", allow_pickle=False)}
+        return {file.stem: self.one(path, file.stem) for file in path.iterdir()}
 
     def one(self, path: Path, name: str) -> Any:
-        return self.load(path)["tensor"]
+        return np.load(path / f"{name}.npy", mmap_mode="r", allow_pickle=False)
 
     def loose(self, path: Path) -> object:
-        return np.load(path, allow_pickle=True)
+        return np.load(path / "code.npy", allow_pickle=True)
 
     def trap(self, path: Path, code: Code) -> None:
-        np.save(path, np.array([code], dtype=object))
+        self.save(path, {"code": np.array([code], dtype=object)}, allow_pickle=True)
 
     def claim(self, path: Path) -> None:
-        with path.open("wb") as file:
+        self.save(path, {})
+        with (path / "claimed.npy").open("wb") as file:
             npy.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": (CLAIMED,)})
 
     def extra(self, path: Path, value: Any) -> Any:
-        np.save(path, value, allow_pickle=False)
-        return np.load(path, allow_pickle=False)
+        self.save(path, {"value": np.array(value)})
+        return self.one(path, "value").item()
 
 
 WAYS = (Npz(), Npy())

@@ -8,15 +8,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import paddle
 
-from ..way import CLAIMED, Arrays, Code, Way
+from ..way import CLAIMED, Array, Arrays, Code, Way
 
 
 class StateDict(Way):
     """A dict of tensors."""
 
+    name = "paddle.load"
     call = "paddle.load(path)"
     file = "model.pdparams"
 
@@ -27,8 +27,9 @@ class StateDict(Way):
         found: Mapping[str, Any] = paddle.load(str(path))
         return found
 
-    def array(self, tensor: Any) -> np.ndarray[Any, Any]:
-        return np.asarray(tensor.view("uint8") if "float8" in str(tensor.dtype) else tensor.numpy())
+    def array(self, tensor: Any) -> Array:
+        found: Array = (tensor.view("uint8") if "float8" in str(tensor.dtype) else tensor).numpy()
+        return found
 
     def dtype(self, tensor: Any) -> str:
         return str(tensor.dtype).removeprefix("paddle.")
@@ -44,10 +45,10 @@ class StateDict(Way):
         return self.load(path)["value"]
 
 
-def _tensor(array: np.ndarray[Any, Any]) -> Any:
-    if array.dtype.kind != "V":
+def _tensor(array: Array) -> Any:
+    if array.dtype.isbuiltin == 1:
         return paddle.to_tensor(array)
-    return paddle.to_tensor(array.view(f"u{array.itemsize}")).view(array.dtype.name)
+    return paddle.to_tensor(array.view(f"i{array.itemsize}")).view(array.dtype.name)
 
 
 WAYS = (StateDict(),)

@@ -21,8 +21,9 @@ _FEW = 7777
 class TorchLoad(TorchWay):
     """torch.save, read back by the restricted unpickler and mapped."""
 
+    name = "torch.load"
     call = "torch.load(path, weights_only=True, mmap=True)"
-    loose_call = "torch.load(path, weights_only=False)"
+    loose_call = "weights_only=False"
     file = "model.pt"
 
     def save(self, path: Path, arrays: Arrays) -> None:
@@ -52,13 +53,14 @@ class TorchLoad(TorchWay):
                 archive.writestr(name, forged if name.endswith("data.pkl") else data)
 
     def extra(self, path: Path, value: Any) -> Any:
-        torch.save({"tensor": torch.zeros(1), "value": value}, path)
+        torch.save({"value": value}, path)
         return self.load(path)["value"]
 
 
 class Pickle(Way):
     """A dict of arrays, pickled."""
 
+    name = "pickle.load"
     call = "pickle.load(file)"
     file = "model.pkl"
 

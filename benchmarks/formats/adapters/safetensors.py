@@ -18,8 +18,10 @@ from .torch_arrays import TorchWay, tensor
 class Torch(TorchWay):
     """Tensors of torch over the mapped file."""
 
+    name = "torch"
     call = "safetensors.torch.load_file(path)"
     file = "model.safetensors"
+    framework = "pt"
 
     def save(self, path: Path, arrays: Arrays) -> None:
         safetensors.torch.save_file({name: tensor(array) for name, array in arrays.items()}, path)
@@ -29,11 +31,11 @@ class Torch(TorchWay):
         return found
 
     def one(self, path: Path, name: str) -> Any:
-        with safe_open(path, "pt") as file:
+        with safe_open(path, self.framework) as file:
             return file.get_tensor(name)
 
     def shapes(self, path: Path) -> Mapping[str, tuple[int, ...]]:
-        with safe_open(path, "pt") as file:
+        with safe_open(path, self.framework) as file:
             return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
 
     def claim(self, path: Path) -> None:
@@ -48,9 +50,11 @@ class Torch(TorchWay):
 
 
 class Copies(Torch):
-    """Arrays of NumPy, which are copies."""
+    """Arrays of NumPy."""
 
+    name = "numpy"
     call = "safetensors.numpy.load_file(path)"
+    framework = "np"
     array = Way.array
     dtype = Way.dtype
 
@@ -60,10 +64,6 @@ class Copies(Torch):
     def load(self, path: Path) -> Mapping[str, Any]:
         found: Mapping[str, Any] = safetensors.numpy.load_file(path)
         return found
-
-    def one(self, path: Path, name: str) -> Any:
-        with safe_open(path, "np") as file:
-            return file.get_tensor(name)
 
 
 WAYS = (Torch(), Copies())

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ..way import Arrays, Code, Way
+from ..way import Array, Arrays, Code, Way
 
 _ENDING = "/.ATTRIBUTES/VARIABLE_VALUE"
 
@@ -17,7 +17,8 @@ _ENDING = "/.ATTRIBUTES/VARIABLE_VALUE"
 class Module(Way):
     """Variables in a dict of a module."""
 
-    call = "tf.saved_model.load(path)"
+    name = "saved_model.load"
+    call = "tf.saved_model.load(path), tf.train.load_checkpoint(path)"
     file = "folder"
 
     def save(self, path: Path, arrays: Arrays) -> None:
@@ -36,14 +37,14 @@ class Module(Way):
         ours = {name for name in found if name.endswith(_ENDING)}
         return {name.removeprefix("tensors/").removesuffix(_ENDING): tuple(found[name]) for name in ours}
 
-    def array(self, tensor: Any) -> np.ndarray[Any, Any]:
+    def array(self, tensor: Any) -> Array:
         return tensor if isinstance(tensor, np.ndarray) else tensor.numpy()
 
     def dtype(self, tensor: Any) -> str:
         return str(getattr(tensor.dtype, "name", tensor.dtype))
 
     def trap(self, path: Path, code: Code) -> None:
-        class Writes(tf.saved_model.experimental.TrackableResource):
+        class Writes(tf.saved_model.experimental.TrackableResource):  # type: ignore[misc]
             def _create_resource(self) -> Any:
                 return tf.raw_ops.VarHandleOp(dtype=tf.int32, shape=[])
 
@@ -58,9 +59,8 @@ class Module(Way):
     def extra(self, path: Path, value: Any) -> Any:
         module = tf.Module()
         if callable(value):
-            module.value = tf.function(value, input_signature=[tf.TensorSpec([], tf.int32)])
-        else:
-            module.value = value
+            value = tf.function(value, input_signature=[tf.TensorSpec([], tf.int32)])
+        module.value = value
         tf.saved_model.save(module, str(path))
         return tf.saved_model.load(str(path)).value
 

@@ -12,7 +12,7 @@ from ..way import Way
 
 def tensor(array: np.ndarray[Any, Any]) -> torch.Tensor:
     """Return a tensor over the memory of an array, types of ``ml_dtypes`` included."""
-    if array.dtype.kind != "V":
+    if array.dtype.isbuiltin == 1:
         return torch.from_numpy(array)
     return torch.from_numpy(array.view(f"u{array.itemsize}")).view(getattr(torch, array.dtype.name))
 
