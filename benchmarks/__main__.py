@@ -8,6 +8,7 @@ from .audit import audit
 from .corpus import corpus
 from .counts import counts
 from .device.command import device
+from .formats.command import formats
 from .fuzzer.command import fuzzer
 from .harness import harness
 from .loading import header, load
@@ -20,7 +21,7 @@ def benchmarks() -> None:
     """Measure. Times are medians of interleaved rounds, quoted as ratios; the fuzzer's figures are counts."""
 
 
-for command in (header, load, memory, harness, audit, corpus, counts, device, fuzzer, performance):
+for command in (header, load, memory, harness, audit, corpus, counts, device, formats, fuzzer, performance):
     benchmarks.add_command(command)
 
 if __name__ == "__main__":

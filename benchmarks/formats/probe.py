@@ -30,11 +30,12 @@ from .way import Array, Code, Way
 MUTANTS = 1000
 LARGE = 256 << 20
 MANY, SMALL = 1000, 20_000
-SIZES = ((1 << 32) + (1 << 20), (1 << 31) + (1 << 20), (1 << 31) - (1 << 20))
+SIZES = ((1, (1 << 32) + (1 << 20)), (8, (1 << 32) + (1 << 20)), (1, (1 << 31) - (1 << 20)))
+"""Tensors, and bytes of all together; what comes after one that came back is not tried."""
 ALIGNMENT = 4096
 NARROW = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
 _ERROR = 99
-_SECONDS, _MEMORY = 20, 6 << 30
+_SECONDS, _MEMORY, _LARGE_MEMORY = 20, 6 << 30, 16 << 30
 
 
 def _paths(path: Path) -> list[Path]:
@@ -218,9 +219,9 @@ def lazy(way: Way, path: Path) -> dict[str, Any]:
     way.shapes(small)
 
     def reads(what: Callable[[], Any]) -> int:
-        before = _read()
+        before = _read() + _mapped(path)
         kept = what()
-        taken = _read() - before + _mapped(path)
+        taken = _read() + _mapped(path) - before
         del kept
         return taken
 
@@ -237,26 +238,25 @@ def lazy(way: Way, path: Path) -> dict[str, Any]:
 
 
 def size(way: Way, path: Path) -> dict[str, Any]:
-    """The largest of some sizes that a tensor of 32-bit floats can have in a file, written and read back."""
-    memory, failed = 16 << 30, ""
-    for count in SIZES:
+    """Whether files of some sizes, of 32-bit floats, can be written, and their last tensor read back."""
+    out: dict[str, Any] = {"tried": []}
+    for pieces, total in SIZES:
+        count, last = total // pieces // 4, f"t{pieces - 1}"
 
-        def write(count: int = count) -> None:
-            array = np.zeros(count // 4, np.float32)  # takes no memory before it is written to
-            array[-1] = 77
-            way.save(path, {"t": array})
+        def write(count: int = count, pieces: int = pieces) -> None:
+            arrays = {f"t{n}": np.zeros(count, np.float32) for n in range(pieces)}  # no memory before written to
+            arrays[f"t{pieces - 1}"][-1] = 77
+            way.save(path, arrays)
 
-        def read(count: int = count) -> bool:
-            raw = way.array(way.one(path, "t")).reshape(-1).view(np.uint8)
-            return (len(raw), float(raw[-4:].copy().view(np.float32)[0])) != (count, 77)
+        def read(count: int = count, last: str = last) -> bool:
+            raw = way.array(way.one(path, last)).reshape(-1).view(np.uint8)
+            return (len(raw), float(raw[-4:].copy().view(np.float32)[0])) != (count * 4, 77)
 
-        for step, what in {"written": write, "read back": read}.items():
-            if _apart(what, memory, 240):
-                failed = failed or f"{count:,} bytes were not {step}"
-                break
-        else:
-            return {"largest": count, "file": _size(path), "failed": failed}
-    return {"largest": 0, "failed": failed}
+        came = not _apart(write, _LARGE_MEMORY, 240) and not _apart(read, _LARGE_MEMORY, 240)
+        out["tried"].append({"tensors": pieces, "bytes": total, "came": came})
+        if came:
+            break
+    return out
 
 
 def layout(way: Way, path: Path) -> dict[str, Any]:
@@ -265,20 +265,26 @@ def layout(way: Way, path: Path) -> dict[str, Any]:
     noise, types = np.random.default_rng(2), {"m": "f4", "z": "u1", "a": "f4", "q": "u1"}
     arrays = {n: noise.integers(0, 256, count * 4, "u1").view(types[n]) for n, count in sizes.items()}
 
-    def places(path: Path) -> dict[str, int]:
-        data = b"".join(file.read_bytes() for file in _paths(path))
-        return {name: data.find(array.tobytes()) for name, array in arrays.items()}
+    def places(path: Path) -> dict[str, tuple[int, int]]:
+        """Return number of the file and place in it."""
+        files = [file.read_bytes() for file in _paths(path)]
+        found = {}
+        for name, array in arrays.items():
+            at = [data.find(array.tobytes()) for data in files]
+            found[name] = next(((n, place) for n, place in enumerate(at) if place >= 0), (-1, -1))
+        return found
 
     orders = {}
     for order in ("mzaq", "qamz"):
         way.save(_beside(path, order), {name: arrays[name] for name in order})
         found = places(_beside(path, order))
         orders[order] = "".join(sorted(order, key=lambda name, found=found: found[name]))
-    out = {"orders": orders, "whole": min(found.values()) >= 0, "can_align": False}
-    out["aligned"] = min(place & -place or ALIGNMENT for place in found.values())
+    files = len({number for number, _ in found.values()})
+    out = {"orders": orders, "whole": min(found.values()) >= (0, 0), "files": files, "can_align": False}
+    out["aligned"] = min(place & -place or ALIGNMENT for _, place in found.values())
     with suppress(NotImplementedError):
         way.aligned(_beside(path, "aligned"), arrays, ALIGNMENT)
-        out["can_align"] = all(place % ALIGNMENT == 0 for place in places(_beside(path, "aligned")).values())
+        out["can_align"] = all(at % ALIGNMENT == 0 for _, at in places(_beside(path, "aligned")).values())
     return out
 
 
@@ -342,7 +348,7 @@ if __name__ == "__main__":
     _, name, number, experiment, folder = sys.argv
     ways: tuple[Way, ...] = import_module(f"benchmarks.formats.adapters.{name}").WAYS
     if experiment == "ways":
-        print(json.dumps([[way.name, way.call] for way in ways]))
+        print(json.dumps({"ways": [[way.name, way.call] for way in ways]}))
     else:
         way = ways[int(number)]
         print(json.dumps(EXPERIMENTS[experiment](way, Path(folder) / way.file)))

@@ -67,7 +67,7 @@ FORMATS: Mapping[str, Format] = {
     "arrow": Format("Arrow", "??????-", "pyarrow", "26.0.1", _DTYPES, "https://arrow.apache.org"),
     "numpy": Format("NumPy (npy, npz)", "+??-+--", "numpy", "2.4.6", _DTYPES[1:], "https://numpy.org"),
     "pdparams": Format(
-        "pdparams (Paddle)", "---+-++", "paddlepaddle", "3.3.1", (), "https://www.paddlepaddle.org.cn", True
+        "pdparams (Paddle)", "---+-++", "paddlepaddle", "3.3.1", (_DTYPES[1], "setuptools==80.9.0"), "https://www.paddlepaddle.org.cn", True
     ),
     "safetensors": Format(
         "SafeTensors",

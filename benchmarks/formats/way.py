@@ -48,6 +48,9 @@ class Way:
     loose_call = ""
     file = "model"
 
+    def __init__(self) -> None:
+        self.kept: list[Any] = []  # so that what is mapped can be counted
+
     def save(self, path: Path, arrays: Arrays) -> None:
         """Write arrays in this order."""
         raise NotImplementedError
@@ -70,7 +73,8 @@ class Way:
 
     def shapes(self, path: Path) -> Mapping[str, tuple[int, ...]]:
         """Return names and shapes, as little else read as the library lets."""
-        return {name: tuple(tensor.shape) for name, tensor in self.load(path).items()}
+        self.kept.append(found := self.load(path))
+        return {name: tuple(tensor.shape) for name, tensor in found.items()}
 
     def array(self, tensor: Any) -> Array:
         """Return a tensor as an array, without a copy where the library lets."""

@@ -22,7 +22,7 @@ class Columns(Way):
 
     def save(self, path: Path, arrays: Arrays) -> None:
         make = pa.FixedShapeTensorArray.from_numpy_ndarray
-        _write(path, {name: make(array[None]) for name, array in arrays.items()})
+        _write(path, {name: make(array.reshape(1, *array.shape)) for name, array in arrays.items()})
 
     def _open(self, path: Path) -> Any:
         return pa.ipc.open_file(pa.memory_map(str(path)))
@@ -44,7 +44,7 @@ class Columns(Way):
         _write(path, {"code": pa.array([b"code"])}, pa.schema([field]))
 
     def claim(self, path: Path) -> None:
-        _write(path, {"claimed": pa.array(np.zeros(CLAIMED, np.uint8))}, compression="zstd")
+        _write(path, {"claimed": pa.array(np.zeros(CLAIMED // 8))}, compression="zstd")
 
     def extra(self, path: Path, value: Any) -> Any:
         _write(path, {"value": pa.array([value])})

@@ -37,14 +37,15 @@ class Mapped(Way):
             starts = range(0, len(raw), _PART)
             parts = tensor.init("parts", len(starts))
             for index, start in enumerate(starts):
-                parts[index] = raw[start : start + _PART].tobytes()
+                parts[index].data = raw[start : start + _PART].tobytes()
         with path.open("wb") as file:
             message.write(file)
 
     def _open(self, path: Path) -> Any:
         with path.open("rb") as file:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        return _SCHEMA.Model.from_bytes(mapped, traversal_limit_in_words=_LIMIT).__enter__()
+        self.kept.append(opened := _SCHEMA.Model.from_bytes(mapped, traversal_limit_in_words=_LIMIT))
+        return opened.__enter__()
 
     def load(self, path: Path) -> Mapping[str, Any]:
         return {tensor.name: _array(tensor) for tensor in self._open(path).tensors}
@@ -69,7 +70,7 @@ class Mapped(Way):
 
 
 def _array(tensor: Any) -> Array:
-    parts = [np.frombuffer(part, np.uint8) for part in tensor.parts]
+    parts = [np.frombuffer(part.get_data_as_view("data"), np.uint8) for part in tensor.parts]
     raw = parts[0] if len(parts) == 1 else np.concatenate(parts or [np.empty(0, np.uint8)])
     return raw.view(tensor.dtype).reshape(tuple(tensor.shape))
 

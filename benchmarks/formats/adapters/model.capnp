@@ -10,5 +10,9 @@ struct Tensor {
   name @0 :Text;
   dtype @1 :Text;
   shape @2 :List(UInt64);
-  parts @3 :List(Data);  # a blob is shorter than 2^29 bytes
+  parts @3 :List(Part);  # a blob is shorter than 2^29 bytes
+}
+
+struct Part {
+  data @0 :Data;
 }

@@ -37,7 +37,7 @@ class TorchLoad(TorchWay):
         return torch.load(path, weights_only=False)  # noqa: S614 - the experiment
 
     def aligned(self, path: Path, arrays: Arrays, alignment: int) -> None:
-        with config.save.patch(storage_alignment=alignment):
+        with config.patch({"save.storage_alignment": alignment}):
             self.save(path, arrays)
 
     def trap(self, path: Path, code: Code) -> None:

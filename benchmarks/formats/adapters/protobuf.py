@@ -62,11 +62,14 @@ class External(Message):
 
     def aligned(self, path: Path, arrays: Arrays, alignment: int) -> None:
         path.mkdir(exist_ok=True)
-        parts, end = [numpy_helper.from_array(array, name) for name, array in arrays.items()], 0
-        for part in parts:
-            start = -(-end // alignment) * alignment
+        (path / "data").write_bytes(b"")
+        parts = []
+        for name, array in arrays.items():
+            parts.append(part := numpy_helper.from_array(array, name))
+            start = -(-(path / "data").stat().st_size // alignment) * alignment
             external_data_helper.set_external_data(part, "data", offset=start)
-            end = start + len(part.raw_data)
+            external_data_helper.save_external_data(part, str(path))
+            part.ClearField("raw_data")
         onnx.save(_model(parts), path / "model.onnx")
 
     def load(self, path: Path) -> Mapping[str, Any]:

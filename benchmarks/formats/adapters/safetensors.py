@@ -31,12 +31,12 @@ class Torch(TorchWay):
         return found
 
     def one(self, path: Path, name: str) -> Any:
-        with safe_open(path, self.framework) as file:
-            return file.get_tensor(name)
+        self.kept.append(file := safe_open(path, self.framework))
+        return file.get_tensor(name)
 
     def shapes(self, path: Path) -> Mapping[str, tuple[int, ...]]:
-        with safe_open(path, self.framework) as file:
-            return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+        self.kept.append(file := safe_open(path, self.framework))
+        return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
 
     def claim(self, path: Path) -> None:
         entry = {"dtype": "U8", "shape": [CLAIMED], "data_offsets": [0, CLAIMED]}

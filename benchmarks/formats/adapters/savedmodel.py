@@ -59,10 +59,13 @@ class Module(Way):
     def extra(self, path: Path, value: Any) -> Any:
         module = tf.Module()
         if callable(value):
-            value = tf.function(value, input_signature=[tf.TensorSpec([], tf.int32)])
-        module.value = value
+            module.value = tf.function(value, input_signature=[tf.TensorSpec([], tf.int32)])
+        else:  # texts are tensors here
+            module.value = tf.Variable(value) if isinstance(value, str | bytes) else value
         tf.saved_model.save(module, str(path))
-        return tf.saved_model.load(str(path)).value
+        back = tf.saved_model.load(str(path)).value
+        found = back.numpy() if isinstance(back, tf.Variable) else back
+        return found.decode() if isinstance(value, str) else found
 
 
 def _checkpoint(path: Path) -> Any:
