@@ -77,7 +77,7 @@ JUDGES: dict[str, Callable[[Answers], str]] = {
 
 
 def together(marks: Iterable[str | None]) -> str | None:
-    """Return the mark of a format: ``~`` unless its ways agree, None where one was not run, or there is none."""
+    """Return the mark of a format: ``~`` unless its ways agree, None where one was not run."""
     found = set(marks)
     if not found or None in found:
         return None

@@ -6,6 +6,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -27,6 +28,11 @@ def load_records() -> dict[str, Measured]:
     return msgspec.json.decode(RECORDS.read_bytes(), type=dict[str, Measured])
 
 
+def load_notes() -> dict[str, Any]:
+    """Return texts of the properties, and of cells by property and format."""
+    return tomllib.loads(NOTES.read_text(encoding="utf-8"))
+
+
 def page(records: Mapping[str, Measured]) -> str:
     """Return the page about measurements."""
     cells = {name: {key: cell(name, key, records.get(name)) for key in PROPERTIES} for name in FORMATS}
@@ -37,7 +43,7 @@ def page(records: Mapping[str, Measured]) -> str:
         cells=cells,
         facts=layout_facts,
         formats=FORMATS,
-        notes=tomllib.loads(NOTES.read_text(encoding="utf-8")),
+        notes=load_notes(),
         readme=README,
         records=records,
         rounds=ROUNDS,

@@ -5,15 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
+import platform
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import msgspec
@@ -70,41 +69,42 @@ def ask(python: Path, name: str, way: int, experiment: str, folder: str, say: Sa
     return answer
 
 
-def measure(names: Iterable[str], say: Say) -> dict[str, Measured]:
+def measure(names: Collection[str], say: Say) -> dict[str, Measured]:
     """Return what is measured of formats; those that cannot be installed say why. Minutes."""
-    facts = dt.datetime.now(dt.UTC).date().isoformat(), f"{os.cpu_count()} processors, {sys.platform}"
-    out = {}
-    pythons = {}
+    machine = f"{os.cpu_count()} processors, {sys.platform}, Python {platform.python_version()}"
+    day = dt.datetime.now(dt.UTC).date().isoformat()
+    out, pythons, ways = {}, {}, {}
     for name in dict.fromkeys((YARDSTICK, *names)):
         environment, library = FORMATS[name].environment(), f"{FORMATS[name].library} {FORMATS[name].version}"
         say(f"{name}: {library}")
-        out[name] = Measured(library, *facts)
+        why = ""
         try:
             make(environment)
+            ways[name] = ask(environment.python, name, 0, "ways", "", say).get("ways", [])
+            why = "" if ways[name] else "the library is installed and cannot be imported"
         except InstallError as err:
-            text = str(err).replace(str(cache_folder()), "the folder of environments")
-            out[name] = msgspec.structs.replace(out[name], why=visible(text))
-        else:
+            why = visible(str(err).replace(str(cache_folder()), "the folder of environments"))
+        out[name] = Measured(library, day, machine, why)
+        if not why:
             pythons[name] = environment.python
-    ways = {name: ask(python, name, 0, "ways", "", say) for name, python in pythons.items()}
-    runs = [(name, at) for name in pythons for at in range(len(ways[name]["ways"]))]
-    one_large = Lock()  # of some, several at a time need more memory than there is
+    runs = [(name, at) for name in pythons for at in range(len(ways[name]))]
 
-    def counted(job: tuple[str, int, str]) -> Answer:
-        name, at, experiment = job
-        with one_large if experiment == "size" else nullcontext(), tempfile.TemporaryDirectory() as folder:
+    def counted(name: str, at: int, experiment: str) -> Answer:
+        with tempfile.TemporaryDirectory() as folder:
             say(f"{name}, way {at}: {experiment}")
             return ask(pythons[name], name, at, experiment, folder, say)
 
-    jobs = [(*run, experiment) for experiment in COUNTED for run in runs]
-    with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
-        answers = dict(zip(jobs, pool.map(counted, jobs), strict=True))
+    jobs = [(*run, experiment) for run in runs if run[0] in names for experiment in COUNTED]
+    # Several of the largest files at a time would need more memory than there is.
+    with ThreadPoolExecutor(1) as alone, ThreadPoolExecutor(max(1, (os.cpu_count() or 2) - 1)) as others:
+        begun = {job: (alone if job[-1] == "size" else others).submit(counted, *job) for job in jobs}
+        answers = {job: future.result() for job, future in begun.items()}
     costs = _costs(runs, pythons, say)
-    for name in pythons:
+    for name in filter(pythons.get, names):
         at = [run for run in runs if run[0] == name]
         out[name] = msgspec.structs.replace(
             out[name],
-            ways=tuple((way, call) for way, call in ways[name]["ways"]),
+            ways=tuple((way, call) for way, call in ways[name]),
             answers={key: tuple(answers[(*run, key)] for run in at) for key in COUNTED},
             cost=tuple(costs[run] for run in at),
         )

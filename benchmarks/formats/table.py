@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
-from safetensors_conformance.implementations.descriptor import Descriptor, Entry, Install
+from safetensors_conformance.implementations.descriptor import Entry, Install, Known
 from safetensors_conformance.implementations.environment import Environment, environment
 
 README = "https://github.com/huggingface/safetensors/blob/24b0b2857fef49be734b9ab72ce97c09bb25f5b9/README.md"
@@ -39,7 +40,7 @@ class Format:
     def environment(self) -> Environment:
         """Return its environment, made or not."""
         needed = (f"{self.library}=={self.version}", *self.requires)
-        facts = Descriptor(
+        facts = Known(
             name=f"format-{self.library}",
             title=self.title,
             kind="reader",
@@ -49,6 +50,8 @@ class Format:
             issues=self.homepage,
             entries=(entry := Entry("adapter.py:Way", "benchmarks/formats"),),
             install=Install("pip", self.version, needed),
+            folder=Path(__file__).parent,
+            outside=False,
         )
         return environment(facts, entry)
 
@@ -67,7 +70,13 @@ FORMATS: Mapping[str, Format] = {
     "arrow": Format("Arrow", "??????-", "pyarrow", "26.0.1", _DTYPES, "https://arrow.apache.org"),
     "numpy": Format("NumPy (npy, npz)", "+??-+--", "numpy", "2.4.6", _DTYPES[1:], "https://numpy.org"),
     "pdparams": Format(
-        "pdparams (Paddle)", "---+-++", "paddlepaddle", "3.3.1", (_DTYPES[1], "setuptools==80.9.0"), "https://www.paddlepaddle.org.cn", True
+        "pdparams (Paddle)",
+        "---+-++",
+        "paddlepaddle",
+        "3.3.1",
+        (_DTYPES[1], "setuptools==80.9.0"),
+        "https://www.paddlepaddle.org.cn",
+        True,
     ),
     "safetensors": Format(
         "SafeTensors",

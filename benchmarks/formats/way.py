@@ -15,7 +15,9 @@ import numpy as np
 CLAIMED = 1 << 31
 """Bytes of one tensor that a small file claims to hold."""
 Array = np.ndarray[Any, Any]
-Arrays = Mapping[str, Array]
+Arrays = Mapping[str, Any]
+Tensors = Mapping[str, Any]
+Shapes = Mapping[str, tuple[int, ...]]
 
 
 class Code:
@@ -41,12 +43,14 @@ class Way:
         call: what a user writes to load.
         loose_call: the same with an option that is advised against; empty for none.
         file: name of the file, or of the folder.
+        objects: True where any object can be saved like a tensor.
     """
 
     name = ""
     call = ""
     loose_call = ""
     file = "model"
+    objects = False
 
     def __init__(self) -> None:
         self.kept: list[Any] = []  # so that what is mapped can be counted
@@ -59,7 +63,7 @@ class Way:
         """Write with every tensor at a multiple of so many bytes, where the library has an option for it."""
         raise NotImplementedError
 
-    def load(self, path: Path) -> Mapping[str, Any]:
+    def load(self, path: Path) -> Tensors:
         """Return all tensors as the library hands them out."""
         raise NotImplementedError
 
@@ -71,7 +75,7 @@ class Way:
         """Return one tensor, as little else read as the library lets."""
         return self.load(path)[name]
 
-    def shapes(self, path: Path) -> Mapping[str, tuple[int, ...]]:
+    def shapes(self, path: Path) -> Shapes:
         """Return names and shapes, as little else read as the library lets."""
         self.kept.append(found := self.load(path))
         return {name: tuple(tensor.shape) for name, tensor in found.items()}
@@ -86,12 +90,43 @@ class Way:
 
     def trap(self, path: Path, code: Code) -> None:
         """Write a file that brings code; where the format has no place for it, as a pickle in a tensor."""
-        self.save(path, {"pickled": np.frombuffer(bytearray(pickle.dumps(code)), np.uint8)})
+        inside = np.frombuffer(bytearray(pickle.dumps(code)), np.uint8)
+        self.save(path, {"code": code if self.objects else inside})
 
     def claim(self, path: Path) -> None:
         """Write a file of at most 4 MiB with a tensor of CLAIMED bytes, forged or as the format has it."""
         raise NotImplementedError
 
-    def extra(self, path: Path, value: Any) -> Any:
-        """Store a value that is no tensor; return what comes back."""
+    def stored(self, path: Path, value: Any) -> Any:
+        """Store a value that is no tensor; return it as it comes back."""
+        self.save(path, {"value": value})
+        back = self.load(path)["value"]
+        return back.item() if isinstance(back, np.ndarray) else back
+
+
+class Folder(Way):
+    """A way with a file for each tensor, named like it."""
+
+    file = "folder"
+
+    def write(self, path: Path, array: Array) -> None:
+        """Write the file of a tensor."""
         raise NotImplementedError
+
+    def read(self, path: Path) -> Any:
+        """Return the tensor of a file."""
+        raise NotImplementedError
+
+    def save(self, path: Path, arrays: Arrays) -> None:
+        """Write a file for each."""
+        path.mkdir(exist_ok=True)
+        for name, array in arrays.items():
+            self.write(path / name, array)
+
+    def load(self, path: Path) -> Tensors:
+        """Return what all files hold."""
+        return {file.name: self.read(file) for file in path.iterdir()}
+
+    def one(self, path: Path, name: str) -> Any:
+        """Return what the file of this name holds."""
+        return self.read(path / name)

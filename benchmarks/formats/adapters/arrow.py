@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..way import CLAIMED, Arrays, Code, Way
+from ..way import CLAIMED, Array, Arrays, Code, Folder, Shapes, Tensors, Way
 
 
 class Columns(Way):
@@ -21,54 +21,47 @@ class Columns(Way):
     file = "model.arrow"
 
     def save(self, path: Path, arrays: Arrays) -> None:
-        make = pa.FixedShapeTensorArray.from_numpy_ndarray
-        _write(path, {name: make(array.reshape(1, *array.shape)) for name, array in arrays.items()})
+        _write(path, {name: _column(array) for name, array in arrays.items()})
 
     def _open(self, path: Path) -> Any:
         return pa.ipc.open_file(pa.memory_map(str(path)))
 
-    def load(self, path: Path) -> Mapping[str, Any]:
+    def load(self, path: Path) -> Tensors:
         batch = self._open(path).get_batch(0)
-        return {name: _array(batch.column(name)) for name in batch.schema.names}
+        return {name: batch.column(name).to_numpy_ndarray()[0] for name in batch.schema.names}
 
     def one(self, path: Path, name: str) -> Any:
-        return _array(self._open(path).get_batch(0).column(name))
+        return self._open(path).get_batch(0).column(name).to_numpy_ndarray()[0]
 
-    def shapes(self, path: Path) -> Mapping[str, tuple[int, ...]]:
+    def shapes(self, path: Path) -> Shapes:
         return {field.name: tuple(field.type.shape) for field in self._open(path).schema}
 
     def trap(self, path: Path, code: Code) -> None:
-        kind = {"ARROW:extension:name": "arrow.py_extension_type"}  # unpickled before 14.0.1: CVE-2023-47248
-        kind["ARROW:extension:metadata"] = pickle.dumps(code)  # type: ignore[assignment]
-        field = pa.field("code", pa.binary(), metadata=kind)
+        kind = {b"name": b"arrow.py_extension_type", b"metadata": pickle.dumps(code)}  # CVE-2023-47248
+        metadata = {b"ARROW:extension:" + key: value for key, value in kind.items()}
+        field = pa.field("code", pa.binary(), metadata=metadata)
         _write(path, {"code": pa.array([b"code"])}, pa.schema([field]))
 
     def claim(self, path: Path) -> None:
-        _write(path, {"claimed": pa.array(np.zeros(CLAIMED // 8))}, compression="zstd")
+        _write(path, {"claimed": _column(np.zeros(CLAIMED // 8))}, compression="zstd")
 
-    def extra(self, path: Path, value: Any) -> Any:
+    def stored(self, path: Path, value: Any) -> Any:
         _write(path, {"value": pa.array([value])})
         return self._open(path).get_batch(0).column("value")[0].as_py()
 
 
-class Tensors(Way):
-    """A folder with a message of the format's own type Tensor for each, mapped."""
+class Messages(Folder):
+    """A message of the format's own type Tensor for each, mapped."""
 
     name = "Tensor messages"
     call = "pyarrow.ipc.read_tensor(pyarrow.memory_map(path))"
-    file = "folder"
 
-    def save(self, path: Path, arrays: Arrays) -> None:
-        path.mkdir(exist_ok=True)
-        for name, array in arrays.items():
-            with pa.OSFile(str(path / name), "wb") as file:
-                pa.ipc.write_tensor(pa.Tensor.from_numpy(array), file)
+    def write(self, path: Path, array: Array) -> None:
+        with pa.OSFile(str(path), "wb") as file:
+            pa.ipc.write_tensor(pa.Tensor.from_numpy(array), file)
 
-    def load(self, path: Path) -> Mapping[str, Any]:
-        return {file.name: self.one(path, file.name) for file in path.iterdir()}
-
-    def one(self, path: Path, name: str) -> Any:
-        return pa.ipc.read_tensor(pa.memory_map(str(path / name))).to_numpy()
+    def read(self, path: Path) -> Any:
+        return pa.ipc.read_tensor(pa.memory_map(str(path))).to_numpy()
 
 
 def _write(path: Path, columns: Mapping[str, Any], schema: Any = None, compression: Any = None) -> None:
@@ -78,9 +71,8 @@ def _write(path: Path, columns: Mapping[str, Any], schema: Any = None, compressi
         writer.write_batch(pa.record_batch(list(columns.values()), schema=schema))
 
 
-def _array(column: Any) -> Any:
-    fixed = isinstance(column, pa.FixedShapeTensorArray)
-    return column.to_numpy_ndarray()[0] if fixed else column.to_numpy()
+def _column(array: Any) -> Any:
+    return pa.FixedShapeTensorArray.from_numpy_ndarray(array.reshape(1, *array.shape))
 
 
-WAYS = (Columns(), Tensors())
+WAYS = (Columns(), Messages())

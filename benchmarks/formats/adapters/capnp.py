@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 import struct
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import capnp
 import ml_dtypes  # noqa: F401 - gives NumPy the names of its types
 import numpy as np
 
-from ..way import CLAIMED, Array, Arrays, Way
+from ..way import CLAIMED, Array, Arrays, Shapes, Tensors, Way
 
 _SCHEMA = capnp.load(str(Path(__file__).with_name("model.capnp")))
 _PART = (1 << 29) - 8
@@ -47,13 +46,13 @@ class Mapped(Way):
         self.kept.append(opened := _SCHEMA.Model.from_bytes(mapped, traversal_limit_in_words=_LIMIT))
         return opened.__enter__()
 
-    def load(self, path: Path) -> Mapping[str, Any]:
+    def load(self, path: Path) -> Tensors:
         return {tensor.name: _array(tensor) for tensor in self._open(path).tensors}
 
     def one(self, path: Path, name: str) -> Any:
         return next(_array(tensor) for tensor in self._open(path).tensors if tensor.name == name)
 
-    def shapes(self, path: Path) -> Mapping[str, tuple[int, ...]]:
+    def shapes(self, path: Path) -> Shapes:
         return {tensor.name: tuple(tensor.shape) for tensor in self._open(path).tensors}
 
     def dtype(self, tensor: Any) -> str:  # noqa: ARG002 - dtypes are texts of the schema, which is the user's
@@ -62,8 +61,8 @@ class Mapped(Way):
     def claim(self, path: Path) -> None:
         path.write_bytes(struct.pack("<IIQ", 0, CLAIMED // 8, 0))  # one segment of so many words, and no data
 
-    def extra(self, path: Path, value: Any) -> Any:
-        kind = {str: "text", bytes: "bytes"}[type(value)]
+    def stored(self, path: Path, value: Any) -> Any:
+        kind = {"str": "text", "bytes": "bytes"}[type(value).__name__]
         message = _SCHEMA.Model.new_message(**{kind: value})
         path.write_bytes(message.to_bytes())
         return getattr(self._open(path), kind)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
 
-from ..way import CLAIMED, Arrays, Way
+from ..way import CLAIMED, Array, Arrays, Shapes, Tensors, Way
 
 
 class Datasets(Way):
@@ -30,18 +29,15 @@ class Datasets(Way):
     def aligned(self, path: Path, arrays: Arrays, alignment: int) -> None:
         self._write(path, arrays, alignment_threshold=1, alignment_interval=alignment)
 
-    def _tensor(self, path: Path, dataset: Any) -> Any:  # noqa: ARG002 - mapping needs the path
-        return dataset[...]
-
-    def load(self, path: Path) -> Mapping[str, Any]:
+    def load(self, path: Path) -> Tensors:
         with h5py.File(path, "r") as file:
-            return {name: self._tensor(path, dataset) for name, dataset in file.items()}
+            return {name: dataset[...] for name, dataset in file.items()}
 
     def one(self, path: Path, name: str) -> Any:
         with h5py.File(path, "r") as file:
-            return self._tensor(path, file[name])
+            return file[name][...]
 
-    def shapes(self, path: Path) -> Mapping[str, tuple[int, ...]]:
+    def shapes(self, path: Path) -> Shapes:
         with h5py.File(path, "r") as file:
             return {name: dataset.shape for name, dataset in file.items()}
 
@@ -49,7 +45,7 @@ class Datasets(Way):
         with h5py.File(path, "w") as file:
             file.create_dataset("claimed", (CLAIMED,), "u1")  # never written, so it holds fill values
 
-    def extra(self, path: Path, value: Any) -> Any:
+    def stored(self, path: Path, value: Any) -> Any:
         with h5py.File(path, "w") as file:
             file.attrs["value"] = np.void(value) if isinstance(value, bytes) else value
         with h5py.File(path, "r") as file:
@@ -57,16 +53,27 @@ class Datasets(Way):
 
 
 class Mapped(Datasets):
-    """The same file, datasets mapped where the library says that they lie."""
+    """The same file, mapped; the library says where datasets lie."""
 
     name = "h5py, mapped"
-    call = "numpy.memmap(path, offset=dataset.id.get_offset(), …)"
+    call = "numpy.memmap(path)[dataset.id.get_offset():…]"
 
-    def _tensor(self, path: Path, dataset: Any) -> Any:
-        return np.memmap(path, dataset.dtype, "r", dataset.id.get_offset(), dataset.shape)
+    def load(self, path: Path) -> Tensors:
+        whole = np.memmap(path, mode="r")
+        with h5py.File(path, "r") as file:
+            return {name: _part(whole, dataset) for name, dataset in file.items()}
+
+    def one(self, path: Path, name: str) -> Any:
+        with h5py.File(path, "r") as file:
+            return _part(np.memmap(path, mode="r"), file[name])
 
     def claim(self, path: Path) -> None:
         raise NotImplementedError  # what was never written lies nowhere
+
+
+def _part(whole: Array, dataset: Any) -> Array:
+    start = dataset.id.get_offset()
+    return whole[start : start + dataset.nbytes].view(dataset.dtype).reshape(dataset.shape)
 
 
 WAYS = (Datasets(), Mapped())

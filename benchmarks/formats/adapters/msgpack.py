@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from flax.serialization import msgpack_restore, msgpack_serialize
 
-from ..way import CLAIMED, Arrays, Way
+from ..way import CLAIMED, Arrays, Tensors, Way
 
 
 class Flax(Way):
@@ -21,16 +19,11 @@ class Flax(Way):
     def save(self, path: Path, arrays: Arrays) -> None:
         path.write_bytes(msgpack_serialize(dict(arrays)))
 
-    def load(self, path: Path) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = msgpack_restore(path.read_bytes())
-        return found
+    def load(self, path: Path) -> Tensors:
+        return msgpack_restore(path.read_bytes())
 
     def claim(self, path: Path) -> None:
         path.write_bytes(b"\x81\xa7claimed\xc6" + CLAIMED.to_bytes(4, "big"))
-
-    def extra(self, path: Path, value: Any) -> Any:
-        path.write_bytes(msgpack_serialize({"value": value}))
-        return self.load(path)["value"]
 
 
 WAYS = (Flax(),)

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
+import onnx.reference
 from onnx import external_data_helper, helper, numpy_helper
-from onnx.reference import ReferenceEvaluator
 
-from ..way import CLAIMED, Arrays, Way
-
-
-def _model(initializers: list[Any], nodes: tuple[Any, ...] = ()) -> Any:
-    a, b = (helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, []) for name in "ab")
-    return helper.make_model(helper.make_graph(nodes, "model", [a], [b], initializers))
+from ..way import CLAIMED, Arrays, Shapes, Tensors, Way
 
 
 class Message(Way):
@@ -25,28 +18,34 @@ class Message(Way):
     name = "one message"
     call = "onnx.load(path), onnx.numpy_helper.to_array(initializer)"
     file = "model.onnx"
+    inside = ""
+
+    def _save(self, path: Path, initializers: list[Any], nodes: tuple[Any, ...] = ()) -> None:
+        a, b = (helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, []) for name in "ab")
+        graph = helper.make_graph(nodes, "model", [a], [b], initializers)
+        (path / self.inside).parent.mkdir(exist_ok=True)
+        onnx.save(helper.make_model(graph), path / self.inside)
 
     def save(self, path: Path, arrays: Arrays) -> None:
-        onnx.save(_model([numpy_helper.from_array(array, name) for name, array in arrays.items()]), path)
+        self._save(path, [numpy_helper.from_array(array, name) for name, array in arrays.items()])
 
-    def load(self, path: Path) -> Mapping[str, Any]:
-        return {part.name: numpy_helper.to_array(part) for part in onnx.load(path).graph.initializer}
+    def load(self, path: Path) -> Tensors:
+        return {p.name: numpy_helper.to_array(p) for p in onnx.load(path / self.inside).graph.initializer}
 
-    def shapes(self, path: Path) -> Mapping[str, tuple[int, ...]]:
-        parts = onnx.load(path, load_external_data=False).graph.initializer
+    def shapes(self, path: Path) -> Shapes:
+        parts = onnx.load(path / self.inside, load_external_data=False).graph.initializer
         return {part.name: tuple(part.dims) for part in parts}
 
     def claim(self, path: Path) -> None:
-        forged = onnx.TensorProto(name="claimed", dims=[CLAIMED], data_type=onnx.TensorProto.UINT8)
-        forged.raw_data = b""
-        onnx.save(_model([forged]), path)
+        self._save(path, [onnx.TensorProto(name="t", dims=[CLAIMED], data_type=2, raw_data=b"")])
 
-    def extra(self, path: Path, value: Any) -> Any:
-        if callable(value):  # the code of this format is a graph of operators
-            onnx.save(_model([], (helper.make_node("Mul", ["a", "a"], ["b"]),)), path)
-            return lambda number: ReferenceEvaluator(onnx.load(path)).run(None, {"a": np.float32(number)})[0]
-        onnx.save(_model([], (helper.make_node("Identity", ["a"], ["b"], value=value),)), path)
-        back = helper.get_attribute_value(onnx.load(path).graph.node[0].attribute[0])
+    def stored(self, path: Path, value: Any) -> Any:
+        kind, inputs, more = ("Mul", "aa", {}) if callable(value) else ("Identity", "a", {"value": value})
+        self._save(path, [], (helper.make_node(kind, list(inputs), ["b"], **more),))
+        model = onnx.load(path / self.inside)
+        if callable(value):
+            return lambda n: onnx.reference.ReferenceEvaluator(model).run(None, {"a": np.float32(n)})[0]
+        back = model.graph.node[0].attribute[0].s
         return back.decode() if isinstance(value, str) else back
 
 
@@ -55,42 +54,26 @@ class External(Message):
 
     name = "external data"
     call = "the same, or external_data_helper.load_external_data_for_tensor(initializer, folder)"
-    file = "folder"
+    inside = "model.onnx"
 
-    def save(self, path: Path, arrays: Arrays) -> None:
-        self.aligned(path, arrays, 1)
-
-    def aligned(self, path: Path, arrays: Arrays, alignment: int) -> None:
+    def aligned(self, path: Path, arrays: Arrays, alignment: int = 1) -> None:
         path.mkdir(exist_ok=True)
-        (path / "data").write_bytes(b"")
-        parts = []
-        for name, array in arrays.items():
-            parts.append(part := numpy_helper.from_array(array, name))
-            start = -(-(path / "data").stat().st_size // alignment) * alignment
+        (data := path / "data").write_bytes(b"")
+        parts = [numpy_helper.from_array(array, name) for name, array in arrays.items()]
+        for part in parts:
+            start = -(-data.stat().st_size // alignment) * alignment
             external_data_helper.set_external_data(part, "data", offset=start)
             external_data_helper.save_external_data(part, str(path))
             part.ClearField("raw_data")
-        onnx.save(_model(parts), path / "model.onnx")
+        self._save(path, parts)
 
-    def load(self, path: Path) -> Mapping[str, Any]:
-        return super().load(path / "model.onnx")
+    save = aligned
 
     def one(self, path: Path, name: str) -> Any:
-        parts = onnx.load(path / "model.onnx", load_external_data=False).graph.initializer
-        (part,) = (part for part in parts if part.name == name)
+        parts = onnx.load(path / self.inside, load_external_data=False).graph.initializer
+        part = next(part for part in parts if part.name == name)
         external_data_helper.load_external_data_for_tensor(part, str(path))
         return numpy_helper.to_array(part)
-
-    def shapes(self, path: Path) -> Mapping[str, tuple[int, ...]]:
-        return super().shapes(path / "model.onnx")
-
-    def claim(self, path: Path) -> None:
-        path.mkdir()
-        super().claim(path / "model.onnx")
-
-    def extra(self, path: Path, value: Any) -> Any:
-        path.mkdir()
-        return super().extra(path / "model.onnx", value)
 
 
 WAYS = (Message(), External())

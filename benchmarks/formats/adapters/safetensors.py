@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import safetensors.numpy
 import safetensors.torch
 from safetensors import safe_open
 
-from ..way import CLAIMED, Arrays, Way
+from ..way import CLAIMED, Arrays, Shapes, Tensors, Way
 from .torch_arrays import TorchWay, tensor
 
 
@@ -26,15 +25,14 @@ class Torch(TorchWay):
     def save(self, path: Path, arrays: Arrays) -> None:
         safetensors.torch.save_file({name: tensor(array) for name, array in arrays.items()}, path)
 
-    def load(self, path: Path) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = safetensors.torch.load_file(path)
-        return found
+    def load(self, path: Path) -> Tensors:
+        return safetensors.torch.load_file(path)
 
     def one(self, path: Path, name: str) -> Any:
         self.kept.append(file := safe_open(path, self.framework))
         return file.get_tensor(name)
 
-    def shapes(self, path: Path) -> Mapping[str, tuple[int, ...]]:
+    def shapes(self, path: Path) -> Shapes:
         self.kept.append(file := safe_open(path, self.framework))
         return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
 
@@ -43,7 +41,7 @@ class Torch(TorchWay):
         header = json.dumps({"claimed": entry}).encode()
         path.write_bytes(len(header).to_bytes(8, "little") + header)
 
-    def extra(self, path: Path, value: Any) -> Any:
+    def stored(self, path: Path, value: Any) -> Any:
         safetensors.torch.save_file({}, path, metadata={"value": value})
         with safe_open(path, "pt") as file:
             return file.metadata()["value"]
@@ -61,9 +59,8 @@ class Copies(Torch):
     def save(self, path: Path, arrays: Arrays) -> None:
         safetensors.numpy.save_file(dict(arrays), path)
 
-    def load(self, path: Path) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = safetensors.numpy.load_file(path)
-        return found
+    def load(self, path: Path) -> Tensors:
+        return safetensors.numpy.load_file(path)
 
 
 WAYS = (Torch(), Copies())

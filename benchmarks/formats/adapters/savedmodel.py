@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from ..way import Array, Arrays, Code, Way
+from ..way import Array, Arrays, Code, Shapes, Tensors, Way
 
 _ENDING = "/.ATTRIBUTES/VARIABLE_VALUE"
 
@@ -26,13 +25,13 @@ class Module(Way):
         module.tensors = {name: tf.Variable(array) for name, array in arrays.items()}
         tf.saved_model.save(module, str(path))
 
-    def load(self, path: Path) -> Mapping[str, Any]:
+    def load(self, path: Path) -> Tensors:
         return dict(tf.saved_model.load(str(path)).tensors)
 
     def one(self, path: Path, name: str) -> Any:
         return _checkpoint(path).get_tensor(f"tensors/{name}{_ENDING}")
 
-    def shapes(self, path: Path) -> Mapping[str, tuple[int, ...]]:
+    def shapes(self, path: Path) -> Shapes:
         found = _checkpoint(path).get_variable_to_shape_map()
         ours = {name for name in found if name.endswith(_ENDING)}
         return {name.removeprefix("tensors/").removesuffix(_ENDING): tuple(found[name]) for name in ours}
@@ -56,7 +55,7 @@ class Module(Way):
         module.use = tf.function(lambda: module.resource.resource_handle, input_signature=[])
         tf.saved_model.save(module, str(path))
 
-    def extra(self, path: Path, value: Any) -> Any:
+    def stored(self, path: Path, value: Any) -> Any:
         module = tf.Module()
         if callable(value):
             module.value = tf.function(value, input_signature=[tf.TensorSpec([], tf.int32)])

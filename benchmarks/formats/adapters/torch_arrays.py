@@ -10,8 +10,10 @@ import torch
 from ..way import Way
 
 
-def tensor(array: np.ndarray[Any, Any]) -> torch.Tensor:
-    """Return a tensor over the memory of an array, types of ``ml_dtypes`` included."""
+def tensor(array: Any) -> Any:
+    """Return a tensor over the memory of an array, and what is none as it is."""
+    if not isinstance(array, np.ndarray):
+        return array
     if array.dtype.isbuiltin == 1:
         return torch.from_numpy(array)
     return torch.from_numpy(array.view(f"u{array.itemsize}")).view(getattr(torch, array.dtype.name))
@@ -21,8 +23,7 @@ class TorchWay(Way):
     """A way that hands out torch's tensors."""
 
     def array(self, tensor: Any) -> np.ndarray[Any, Any]:
-        found: np.ndarray[Any, Any] = tensor.reshape(-1).view(torch.uint8).numpy()
-        return found
+        return tensor.reshape(-1).view(torch.uint8).numpy()
 
     def dtype(self, tensor: Any) -> str:
         return str(tensor.dtype).removeprefix("torch.")
