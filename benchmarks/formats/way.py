@@ -86,7 +86,7 @@ class Way:
 
     def dtype(self, tensor: Any) -> str:
         """Return what library or format call the dtype of a tensor."""
-        return str(tensor.dtype)
+        return str(getattr(tensor.dtype, "name", tensor.dtype))
 
     def trap(self, path: Path, code: Code) -> None:
         """Write a file that brings code; where the format has no place for it, as a pickle in a tensor."""

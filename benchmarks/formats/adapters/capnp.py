@@ -27,7 +27,8 @@ class Mapped(Way):
     file = "model.bin"
 
     def save(self, path: Path, arrays: Arrays) -> None:
-        message = _SCHEMA.Model.new_message()
+        words = sum(array.nbytes for array in arrays.values()) // 8 + 64 * len(arrays)
+        message = _SCHEMA.Model.new_message(min(words, _PART // 8))  # one segment keeps the order
         tensors = message.init("tensors", len(arrays))
         for tensor, (name, array) in zip(tensors, arrays.items(), strict=True):
             tensor.name, tensor.dtype, tensor.shape = name, array.dtype.name, list(array.shape)
