@@ -18,7 +18,7 @@ from benchmarks.formats import marks, page, run
 from benchmarks.formats.command import formats
 from benchmarks.formats.run import Measured
 from benchmarks.formats.table import FORMATS, PROPERTIES
-from safetensors_conformance.implementations.environment import InstallError
+from safetensors_conformance.implementations.environment import InstallError, cache_folder
 
 README = """
 | pickle (PyTorch)        | ✗ | ✗ | ✗ | 🗸 | ✗ | 🗸 | 🗸 |
@@ -36,15 +36,17 @@ SMALL = """
 import json, sys
 from importlib import import_module
 from pathlib import Path
+from benchmarks.formats import way
+way.CLAIMED = 1 << 26
 from benchmarks.formats import probe
 probe.MUTANTS, probe.LARGE, probe.SIZES = 24, 32 << 20, ((1, 1 << 20),)
 out = []
-for at, way in enumerate(import_module(sys.argv[1]).WAYS):
+for at, one in enumerate(import_module(sys.argv[1]).WAYS):
     out.append({})
     for name in sys.argv[3].split():
         folder = Path(sys.argv[2]) / f"{at}-{name}"
         folder.mkdir()
-        out[-1][name] = probe.EXPERIMENTS[name](way, folder / way.file)
+        out[-1][name] = probe.EXPERIMENTS[name](one, folder / one.file)
 print(json.dumps(out))
 """
 EVERY = "safe zero_copy lazy size layout flexible bits"
@@ -155,14 +157,14 @@ def test_who_dies_counts_like_who_refuses(tmp_path: Path) -> None:
 
 def test_a_format_that_cannot_be_installed_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
-        raise InstallError(f"{run.cache_folder()}/x: no such version \x1b[31m\u202e")
+        raise InstallError(f"{cache_folder()}/x: no such version \x1b[31m\u202e")
 
     monkeypatch.setattr(run, "make", refuse)
     measured = run.measure(["numpy"], lambda _: None)
     why = measured["numpy"].why
     assert why.isprintable()
     assert "no such version" in why
-    assert str(run.cache_folder()) not in why
+    assert str(cache_folder()) not in why
     cells = [marks.cell("numpy", key, measured["numpy"]) for key in PROPERTIES]
     assert {(one.mark, one.verdict, one.why) for one in cells} == {(None, "not run", why)}
     told = page.page({**page.load_records(), **measured})
