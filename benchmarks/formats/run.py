@@ -27,7 +27,7 @@ from .table import FORMATS
 COUNTED = ("safe", "zero_copy", "lazy", "size", "layout", "flexible", "bits")
 ROUNDS = 3
 YARDSTICK = "safetensors"
-_SECONDS = 1200
+_SECONDS, COST_SECONDS = 1200, 180
 _OWN = {"PYTHONDONTWRITEBYTECODE": "1", "CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "3"}
 Answer = dict[str, Any]
 Say = Callable[[str], None]
@@ -59,8 +59,9 @@ def ask(python: Path, name: str, way: int, experiment: str, folder: str, say: Sa
     """Return the answer of a process; ``why`` where it gave none. What it said goes to ``say`` alone."""
     argv = [str(python), "-m", "benchmarks.formats.probe", name, str(way), experiment, folder]
     env = child_variables(own=_OWN)
+    limit = COST_SECONDS if experiment == "cost" else _SECONDS
     try:
-        done = subprocess.run(argv, cwd=ROOT, env=env, capture_output=True, timeout=_SECONDS, check=True)
+        done = subprocess.run(argv, cwd=ROOT, env=env, capture_output=True, timeout=limit, check=True)
         answer: Answer = json.loads(done.stdout.splitlines()[-1])
     except (subprocess.SubprocessError, OSError, ValueError, IndexError) as err:
         text = (getattr(err, "stderr", b"") or str(err).encode()).decode(errors="replace")
