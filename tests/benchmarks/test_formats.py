@@ -168,7 +168,7 @@ def test_a_format_that_cannot_be_installed_is_not_run(monkeypatch: pytest.Monkey
     cells = [marks.cell("numpy", key, measured["numpy"]) for key in PROPERTIES]
     assert {(one.mark, one.verdict, one.why) for one in cells} == {(None, "not run", why)}
     told = page.page({**page.load_records(), **measured})
-    assert "| NumPy (npy, npz) | ✓ – |" in told
+    assert "| NumPy (npy, npz) | ✓\xa0– |" in told
     assert why in told
 
 
