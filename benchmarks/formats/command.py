@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 import msgspec
 
@@ -27,6 +29,10 @@ def formats(names: tuple[str, ...], large: bool, write: bool, check: bool) -> No
         click.echo("docs/formats.md is current")
         return
     chosen = [name for name in names or FORMATS if large or not FORMATS[name].large]
+    if sys.platform != "linux":
+        raise click.ClickException(
+            "the experiments need Linux, whose kernel counts what is read; --check does not"
+        )
     if not chosen:
         raise click.ClickException(f"{', '.join(names)}: give --large too")
     measured = measure(chosen, lambda text: click.echo(text, err=True))

@@ -20,6 +20,7 @@ from benchmarks.formats.run import Measured
 from benchmarks.formats.table import FORMATS, PROPERTIES
 from safetensors_conformance.implementations.environment import InstallError, cache_folder
 
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="the experiments need the counts of Linux")
 README = """
 | pickle (PyTorch)        | ✗ | ✗ | ✗ | 🗸 | ✗ | 🗸 | 🗸 |
 | H5 (Tensorflow)         | 🗸 | ✗ | 🗸 | 🗸 | ~ | ~ | ✗ |
@@ -83,6 +84,7 @@ def test_only_opposite_marks_differ(claim: str, mark: str | None) -> None:
     assert (marks.verdict(claim, mark) == "not run") == (mark is None)
 
 
+@LINUX
 def test_experiments_tell_the_ways_of_numpy_apart(tmp_path: Path) -> None:
     npz, npy = experiments("benchmarks.formats.adapters.numpy", tmp_path)
     told = {key: judge(npz) + judge(npy) for key, judge in marks.JUDGES.items()}
@@ -98,6 +100,7 @@ def test_experiments_tell_the_ways_of_numpy_apart(tmp_path: Path) -> None:
     assert npz["layout"]["orders"] == {"mzaq": "mzaq", "qamz": "qamz"}
 
 
+@LINUX
 def test_experiments_tell_the_ways_of_torch_apart(tmp_path: Path) -> None:
     load, plain = experiments("benchmarks.formats.adapters.pickle", tmp_path)
     told = {key: judge(load) + judge(plain) for key, judge in marks.JUDGES.items()}
@@ -144,6 +147,7 @@ WAYS = (Refuses(), Dies(), Waits())
 """
 
 
+@LINUX
 def test_who_dies_counts_like_who_refuses(tmp_path: Path) -> None:
     (tmp_path / "fake_way.py").write_text(FAKE)
     driver = f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n"
@@ -194,6 +198,7 @@ def test_a_page_of_other_records_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "docs/formats.md is not current" in done.output
 
 
+@LINUX
 def test_large_formats_are_run_when_asked_for_alone() -> None:
     done = CliRunner().invoke(formats, ["pdparams"])
     assert done.exit_code == 1
