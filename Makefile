@@ -31,6 +31,7 @@ conformance: ## the suite: reference without and with each profile, official lib
 	stc rules build --check
 	python -m benchmarks counts --check
 	python -m benchmarks performance --check
+	python -m benchmarks formats --check
 	pytest conformance -q
 	pytest conformance -q --profile=text
 	pytest conformance -q --profile=official

@@ -8,6 +8,7 @@ from .audit import audit
 from .corpus import corpus
 from .counts import counts
 from .device.command import device
+from .formats.command import formats
 from .fuzzer.command import fuzzer
 from .fuzzer.speed import fuzz_speed
 from .harness import harness
@@ -30,6 +31,7 @@ for command in (
     corpus,
     counts,
     device,
+    formats,
     fuzzer,
     fuzz_speed,
     performance,

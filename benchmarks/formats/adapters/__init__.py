@@ -1,0 +1,1 @@
+"""The ways of each format; nothing here is imported but by the experiments."""

@@ -1,0 +1,47 @@
+"""``python -m benchmarks formats``: the table of formats in the README of safetensors, with evidence."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+import msgspec
+
+from .marks import cell
+from .page import PAGE, RECORDS, SIGNS, load_records, page
+from .run import measure
+from .table import FORMATS, PROPERTIES
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[FORMAT]...", type=click.Choice(list(FORMATS)))
+@click.option("--large", is_flag=True, help="Run those of a gigabyte too: TensorFlow and Paddle.")
+@click.option("--write", is_flag=True, help="Commit what is measured, and make the page.")
+@click.option("--check", is_flag=True, help="Measure nothing; fail when the page is not that of the records.")
+def formats(names: tuple[str, ...], large: bool, write: bool, check: bool) -> None:
+    """Hold the README's table of formats against what their libraries do (10 minutes, without the large two).
+
+    Each library is installed in an environment of its own, as those of implementations are.
+    """
+    if check:
+        if PAGE.read_text(encoding="utf-8") != page(load_records()):
+            raise click.ClickException("docs/formats.md is not current: --write measures, or git restore")
+        click.echo("docs/formats.md is current")
+        return
+    chosen = [name for name in names or FORMATS if large or not FORMATS[name].large]
+    if sys.platform != "linux":
+        raise click.ClickException(
+            "the experiments need Linux, whose kernel counts what is read; --check does not"
+        )
+    if not chosen:
+        raise click.ClickException(f"{', '.join(names)}: give --large too")
+    measured = measure(chosen, lambda text: click.echo(text, err=True))
+    for name, found in measured.items():
+        cells = [cell(name, key, found) for key in PROPERTIES]
+        marks = " ".join(f"{SIGNS[one.claim]}→{SIGNS[one.mark]}" for one in cells)
+        click.echo(f"{marks}  {FORMATS[name].title}  {found.why}")
+    if write:
+        records = {**(load_records() if RECORDS.exists() else {}), **measured}
+        ordered = {name: records[name] for name in FORMATS if name in records}
+        RECORDS.write_bytes(msgspec.json.format(msgspec.json.encode(ordered), indent=1) + b"\n")
+        PAGE.write_text(page(ordered), encoding="utf-8")

@@ -1,0 +1,137 @@
+"""Marks of the table, made of what was measured: ``+`` yes, ``-`` no, ``~`` in part, None not run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .run import Measured
+from .table import FORMATS, PROPERTIES
+
+Answers = Mapping[str, Mapping[str, Any]]
+"""Experiment -> answer, of one way."""
+MOST = 0.5
+"""What the README calls most of a file, at least."""
+COPIED, ONCE = 0.05, 1.1
+"""Private memory over the file's size up to which nothing is copied, and up to which it is copied once."""
+
+
+def safe(way: Answers) -> str:
+    """``+`` where loading ran no code of the file."""
+    return "-" if way["safe"]["ran"] else "+"
+
+
+def zero_copy(way: Answers) -> str:
+    """``+`` where nothing is copied, ``~`` where memory is taken for one copy, ``-`` where for more."""
+    share = way["zero_copy"]["peak"] / way["zero_copy"]["file"]
+    return "+" if share <= COPIED else "~" if share <= ONCE else "-"
+
+
+def lazy(way: Answers) -> str:
+    """``+`` where both list and tensor take less than most of the file, ``-`` where neither does."""
+    few = [way["lazy"][what] < MOST * way["lazy"]["file"] for what in ("list", "one")]
+    return "+" if all(few) else "~" if any(few) else "-"
+
+
+def size(way: Answers) -> str:
+    """``+`` where a file beyond 4 GiB came back."""
+    return "+" if any(one["came"] and one["bytes"] > 1 << 32 for one in way["size"]["tried"]) else "-"
+
+
+def layout_facts(way: Answers) -> dict[str, bool]:
+    """Return what of layout holds."""
+    found = way["layout"]
+    apart = found["files"] == len(next(iter(found["orders"])))
+    return {
+        "names and shapes without most of the file": way["lazy"]["list"] < MOST * way["lazy"]["file"],
+        "every tensor in one piece": found["whole"],
+        "order of the writer": apart or all(asked == got for asked, got in found["orders"].items()),
+        "alignment on request": found["can_align"],
+    }
+
+
+def layout(way: Answers) -> str:
+    """``-`` unless the first two facts hold, ``+`` where all do."""
+    listed, whole, ordered, aligned = layout_facts(way).values()
+    if not (listed and whole):
+        return "-"
+    return "+" if ordered and aligned else "~"
+
+
+def flexible(way: Answers) -> str:
+    """``+`` where code came back and ran, ``~`` where anything did that is no tensor."""
+    came = way["flexible"]["came"]
+    return "+" if "code" in came else "~" if came else "-"
+
+
+def bits(way: Answers) -> str:
+    """``+`` where all three types came back under their names and with equal bits, ``-`` where none did."""
+    native = [found.get("equal") and found["as"] == name for name, found in way["bits"].items()]
+    return "+" if all(native) else "~" if any(native) else "-"
+
+
+JUDGES: dict[str, Callable[[Answers], str]] = {
+    judge.__name__: judge for judge in (safe, zero_copy, lazy, size, layout, flexible, bits)
+}
+
+
+def together(marks: Iterable[str | None]) -> str | None:
+    """Return the mark of a format: ``~`` unless its ways agree, None where one was not run."""
+    found = set(marks)
+    if not found or None in found:
+        return None
+    return found.pop() if len(found) == 1 else "~"
+
+
+def verdict(claim: str, mark: str | None) -> str:
+    """Return how a mark of the README stands to the one that was measured."""
+    if mark is None:
+        return "not run"
+    if claim == "?":
+        return "left open"
+    return "agrees" if claim == mark else "in part" if "~" in claim + mark else "differs"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of the table.
+
+    Attributes:
+        name: of the format.
+        key: of the property.
+        claim: mark of the README.
+        ways: name, mark and answers of each way; the mark is None where it was not run.
+        why: reason for what was not run.
+    """
+
+    name: str
+    key: str
+    claim: str
+    ways: tuple[tuple[str, str | None, Answers], ...]
+    why: str
+
+    @property
+    def mark(self) -> str | None:
+        """What was measured."""
+        return together(mark for _, mark, _ in self.ways)
+
+    @property
+    def verdict(self) -> str:
+        """How README and measurement stand to each other."""
+        return verdict(self.claim, self.mark)
+
+
+def cell(name: str, key: str, measured: Measured | None) -> Cell:
+    """Return a cell; a format without measurements is not run."""
+    claim = FORMATS[name].claims[PROPERTIES.index(key)]
+    if measured is None:
+        return Cell(name, key, claim, (), "needs `--large`" if FORMATS[name].large else "not asked for")
+    needed = (key, "lazy") if key == "layout" else (key,)
+    ways, why = [], measured.why
+    for at, (way, _) in enumerate(measured.ways):
+        answers = {experiment: found[at] for experiment, found in measured.answers.items()}
+        missing = [answers[one]["why"] for one in needed if "why" in answers[one]]
+        ways.append((way, None if missing else JUDGES[key](answers), answers))
+        why = why or "".join(missing[:1])
+    return Cell(name, key, claim, tuple(ways), why)
