@@ -14,7 +14,7 @@ from safetensors_reference.rules.pages import templates_of
 from safetensors_reports.text import code, visible
 
 from .marks import cell, layout_facts
-from .run import COST_SECONDS, ROUNDS, Measured
+from .run import ROUNDS, Measured
 from .table import FORMATS, PROPERTIES, README
 
 PAGE = Path(__file__).parents[2] / "docs" / "formats.md"
@@ -41,7 +41,6 @@ def page(records: Mapping[str, Measured]) -> str:
     environment.filters |= {"code": code, "visible": visible}
     return environment.get_template("formats.md").render(
         cells=cells,
-        cost_seconds=COST_SECONDS,
         facts=layout_facts,
         formats=FORMATS,
         notes=load_notes(),
