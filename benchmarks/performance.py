@@ -251,7 +251,7 @@ def published() -> list[Row]:
         records = [f"{folder}/records"]
         impls = [word for selector in ready for word in ("--impl", selector)]
         run = [stc, "run", "-q", "--jobs", "2", "--max-hangs", "0", "--report", *records, *impls]
-        took = _wall(run, 0, 1) + _wall([stc, "publish", *records, "-o", f"{folder}/pages"])
+        took = _wall(run, 0, 1, 2) + _wall([stc, "publish", *records, "-o", f"{folder}/pages"])
         reported = _wall([stc, "report", *records, "-o", f"{folder}/report"])
     why = f"wall time; {len(ready)} of {len(everything)} entry points, whose environments were there before"
     return [
