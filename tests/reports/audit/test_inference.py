@@ -294,7 +294,7 @@ def _who(row: dict[str, Any]) -> Implementation:
         tuple(row["steps"]),
         frozenset(row["lacks"]),
         row["selector"],
-        frozenset(areas.get(row["selector"], ())),
+        frozenset(areas.get(row["selector"].partition("==")[0], ())),
     )
 
 
