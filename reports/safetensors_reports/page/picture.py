@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
 from ..drawing.canvas import fitted
+from ..history.ledger import entry_of
 from .comparison import RED, Cell, Row, Table, tables
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def comparison_svg(report: Report) -> str:
     Where a report has none of them, its first programs are shown.
     """
     known = well_known()
-    selectors = [who.selector for who in report.implementations]
+    selectors = [entry_of(who) for who in report.implementations]
     chosen = [s for s in selectors if s in known] or selectors[:MOST]
     found = _of(tables(report), set(chosen))
     areas = {row.area: row.title for row in report.matrix}
@@ -102,7 +103,7 @@ def _of(found: list[Table], chosen: set[str]) -> list[Table]:
     """Return the tables with the rows that were chosen, without empty ones."""
     out = []
     for table in found:
-        rows = [row for row in table.rows if row.who.selector in chosen]
+        rows = [row for row in table.rows if entry_of(row.who) in chosen]
         if rows:
             out.append(Table(table.role, table.head, table.about, table.areas, rows))
     return out
@@ -123,7 +124,7 @@ def _heads(titles: list[str]) -> list[str]:
 
 
 def _row(row: Row, areas: list[str], y: float) -> list[str]:
-    known = well_known().get(row.who.selector)
+    known = well_known().get(entry_of(row.who))
     name = known.name if known else row.who.label
     out = [f'<text x="{MARGIN}" y="{y + 13:g}">{escape(fitted(name, MAX_LABEL))}</text>']
     cells = {cell.area: cell for cell in row.cells}
