@@ -3,8 +3,9 @@
 Standard library only, this file and those beside it (``library.py`` the marks of adapters and the values that
 an answer can carry, ``device_checks.py`` the step ``device``), so that it runs in any interpreter that has
 the library under test, without this project being installed there. Usage: ``python python_host.py ADAPTER
-MEMORY_BYTES [SHARING]`` where ADAPTER is ``package.module:object`` or ``/path/to/file.py:object``, and
-SHARING the file ``sharing.py`` of the corpus, which carries out the step ``concurrent``.
+MEMORY_BYTES [SHARING [template]]`` where ADAPTER is ``package.module:object`` or ``/path/to/file.py:object``,
+and SHARING the file ``sharing.py`` of the corpus, which carries out the step ``concurrent``. A ``template``
+answers nothing: it loads the adapter and has its forks answer, as ``supervisor.py`` is asked for programs.
 
 An adapter is any object with some of these methods, one per step that the library has:
 
@@ -110,6 +111,14 @@ def main() -> int:
     except BaseException as err:
         message = beside("adapter_mistakes").told(err, sys.argv[1])
         problem = {"message": message, "traceback": traceback.format_exc()[-_MESSAGE_LIMIT:]}
+    if sys.argv[4:5] == ["template"]:
+        beside("template").serve_forks(answers, lambda: serve(adapter, problem, answers))
+        return 0
+    return serve(adapter, problem, answers)
+
+
+def serve(adapter: Any, problem: dict[str, str] | None, answers: int) -> int:
+    """Answer the requests on standard input. ``problem`` says why there is no adapter."""
     for line in sys.stdin.buffer:
         request = json.loads(line)
         if request["cmd"] == "stop":

@@ -8,6 +8,7 @@ ended: the keeper sees the end of its socket. A program whose keeper is killed g
 
 A request is a length (four bytes, little-endian) with four descriptors attached, standard input, output and
 error of the program and the keeper's own socket, and then so many bytes of JSON: ``argv``, ``env``, ``cwd``.
+A template (``python_host.py``) serves such requests, too: there the program is a fork of the template.
 The keeper answers in lines of JSON: ``{"pid": n, "keeper": n}`` or ``{"errno": n, "strerror": text,
 "filename": text}``, then ``{"status": n, "spent": seconds, "gone": flag}`` when the program has ended, with
 ``gone`` when nothing of it is left, and ``{"gone": true}`` when all is killed, as the byte ``k`` asks for.
@@ -25,7 +26,8 @@ import socket
 import subprocess
 import sys
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 """Of ``<linux/prctl.h>``."""
@@ -33,9 +35,37 @@ KILL_SECONDS = 5.0
 """Longest time that killing goes on against processes that start others meanwhile."""
 
 
-def main() -> None:
+class Program(Protocol):
+    """A program that a keeper has begun: its process, and its exit status when it has been waited for."""
+
+    pid: int
+    returncode: int | None
+
+
+Begin = Callable[[dict[str, Any], list[int], list[int]], Program]
+"""Begins the program of a request in a keeper, with standard streams and without what is the keeper's own.
+
+Raises OSError.
+"""
+
+
+def popen(request: dict[str, Any], stdio: list[int], _own: list[int]) -> Program:
+    """Begin the program that a request names."""
+    return subprocess.Popen(
+        request["argv"],
+        stdin=stdio[0],
+        stdout=stdio[1],
+        stderr=stdio[2],
+        env=request["env"],
+        cwd=request["cwd"],
+        start_new_session=True,
+        # Safe here: a process of one thread.
+        preexec_fn=lambda: prctl(PR_SET_PDEATHSIG, signal.SIGKILL),  # noqa: PLW1509
+    )
+
+
+def serve(requests: socket.socket, begin: Begin) -> None:
     """Serve requests until the harness is gone."""
-    requests = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for a keeper
     while True:
         length, fds, _, _ = socket.recv_fds(requests, 4, 4)
@@ -51,13 +81,13 @@ def main() -> None:
             left -= len(chunk)
         if os.fork() == 0:
             requests.close()
-            keep(json.loads(text), fds)
+            keep(json.loads(text), fds, begin)
             os._exit(0)
         for fd in fds:
             os.close(fd)
 
 
-def keep(request: dict[str, Any], fds: list[int]) -> None:
+def keep(request: dict[str, Any], fds: list[int], begin: Begin) -> None:
     """Start a program and see to its end and that of all that it starts."""
     os.setsid()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -68,17 +98,7 @@ def keep(request: dict[str, Any], fds: list[int]) -> None:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     try:
-        program = subprocess.Popen(
-            request["argv"],
-            stdin=fds[0],
-            stdout=fds[1],
-            stderr=fds[2],
-            env=request["env"],
-            cwd=request["cwd"],
-            start_new_session=True,
-            # Safe here: a process of one thread.
-            preexec_fn=lambda: prctl(PR_SET_PDEATHSIG, signal.SIGKILL),  # noqa: PLW1509
-        )
+        program = begin(request, fds[:3], [fds[3], woken, wake])
     except OSError as err:
         say(harness, {"errno": err.errno, "strerror": err.strerror, "filename": str(err.filename)})
         return
@@ -111,7 +131,7 @@ def say(harness: socket.socket, message: dict[str, Any]) -> None:
     harness.sendall(json.dumps(message).encode() + b"\n")
 
 
-def reap(program: subprocess.Popen[bytes], harness: socket.socket | None) -> bool:
+def reap(program: Program, harness: socket.socket | None) -> bool:
     """Wait for all that has ended and tell of the program; True when something is left that has not."""
     ended = None
     while True:
@@ -132,7 +152,7 @@ def reap(program: subprocess.Popen[bytes], harness: socket.socket | None) -> boo
     return left
 
 
-def kill_all(program: subprocess.Popen[bytes], harness: socket.socket | None) -> None:
+def kill_all(program: Program, harness: socket.socket | None) -> None:
     """Kill the program, its group and all descendants, in whatever session they are."""
     until = time.monotonic() + KILL_SECONDS
     pause = 0.0005
@@ -170,4 +190,4 @@ def read(path: str) -> bytes:
 
 
 if __name__ == "__main__":
-    main()
+    serve(socket.socket(fileno=int(sys.argv[1])), popen)

@@ -196,6 +196,8 @@ class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         source: Where the source comes from that programs are built from. Neither for what is part of this
             project.
         limit_address_space: False where the library reserves far more memory than it uses.
+        forks: True where the forks of a process that has loaded the library, and was asked nothing, answer as
+            processes that were started: seen in whole runs of both, whose results are the same.
         entry: Ways of calling it, the default first.
         note: What a user should know.
     """
@@ -211,6 +213,7 @@ class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     install: Install | UnsetType = UNSET
     source: Source | UnsetType = UNSET
     limit_address_space: bool = True
+    forks: bool = False
     note: str = ""
 
     @property

@@ -23,6 +23,7 @@ import psutil
 
 from .container import READING, ContainerChild
 from .process import Child
+from .supervision import Template
 from .variables import checked_names, child_variables
 
 if TYPE_CHECKING:
@@ -283,13 +284,25 @@ class Confinement:
         alone = self.sandbox is not None and not self.sandbox.net
         return tuple(step for step in steps if step != "remote" or not alone)
 
-    def start(self, argv: Sequence[str], target: Target, memory_bytes: int) -> Child:
-        """Start a process of a tested program. Raises OSError."""
+    def template(self, argv: Sequence[str], target: Target) -> Template | None:
+        """Return a template of a tested program, None where forks of it say nothing or cannot be had.
+
+        Raises OSError.
+        """
+        forks = target.kind == "host" and target.descriptor is not None and target.descriptor.forks
+        if not forks or self.sandbox is not None or sys.platform != "linux":
+            return None
+        return Template(argv, child_variables(self.env))
+
+    def start(
+        self, argv: Sequence[str], target: Target, memory_bytes: int, template: Template | None = None
+    ) -> Child:
+        """Start a process of a tested program, with a template as a fork of it. Raises OSError."""
         variables = child_variables(self.env)
         if target.kind == "oci":
             if self.sandbox is not None:
                 raise SandboxError("a container is a sandbox already: leave out --sandbox")
             return ContainerChild(argv, memory_bytes, variables, (own_folder(), *self.shown), self.env)
         if self.sandbox is None:
-            return Child(argv, memory_bytes, variables)
+            return Child(argv, memory_bytes, variables, template)
         return SandboxedChild(self.sandbox.around(argv, target, variables), memory_bytes, variables)

@@ -27,6 +27,7 @@ from .process import (
     LateError,
     describe_status,
 )
+from .supervision import Template
 from .worker import (
     BETWEEN,
     BREACH,
@@ -79,6 +80,7 @@ class PipeWorker:
         self._unlimited_address_space = unlimited_address_space
         self._child: Child | None = None
         self._spare: Child | None = None
+        self._template: Template | None = None
         self._ahead: deque[tuple[int, Request]] = deque()
         self._seq = 0
         self._answered: deque[tuple[Request, float]] = deque(maxlen=HISTORY)
@@ -88,6 +90,7 @@ class PipeWorker:
         self._failed_starts = 0
         self._verdict_only = False
         self.patience = 1.0
+        self.anew = False
 
     @property
     def in_flight(self) -> int:
@@ -97,7 +100,10 @@ class PipeWorker:
     def start(self) -> Implementation:
         """Start the process and shake hands."""
         self._end_child()
-        child, self._spare = self._spare or self._begin(), None
+        if self.anew:
+            child = self._begin()
+        else:
+            child, self._spare = self._spare or self._begin(), None
         try:
             message, _ = self._message(child, Deadline(START_SECONDS))
             implementation = _known(protocol.parse_start(message, self._target.selector), self._target)
@@ -128,7 +134,10 @@ class PipeWorker:
         limited = not self._unlimited_address_space and (known is None or known.limit_address_space)
         argv = self._target.command(self._limits.memory_bytes if limited else 0)
         try:
-            child = confinement.start(argv, self._target, self._limits.memory_bytes)
+            if self._template is None and not self.anew:
+                self._template = confinement.template(argv, self._target)
+            template = None if self.anew else self._template
+            child = confinement.start(argv, self._target, self._limits.memory_bytes, template)
         except OSError as err:
             raise self._start_error(str(err), "") from err
         child.send(protocol.start_request(self._profile, self._device))
@@ -297,11 +306,11 @@ class PipeWorker:
     def _unless_dead(self, child: Child, result: StepResult) -> StepResult:
         """Return the answer that has come, or the end of the process that came with it.
 
-        Looked for only where it costs no time: where the next answer is waited for anyway, and where a
-        request was asked alone.
+        Looked for only where it costs no time: where the next answer is waited for anyway, and where an end
+        is asked again alone.
         """
         renewed, self._renewed = self._renewed, False
-        if not (self._ahead or renewed) or not child.ends(LAST_WORDS_SECONDS):
+        if not (self._ahead or (renewed and self.anew)) or not child.ends(LAST_WORDS_SECONDS):
             return result
         coming = self._ahead[0][1] if self._ahead else None
         died = self._died(child, DiedError(child.reap()))
@@ -379,12 +388,16 @@ class PipeWorker:
         if self._spare is not None:
             self._spare.wait_closed(0)
             self._spare = None
+        if self._template is not None:
+            self._template.close()
+            self._template = None
 
     def _end_child(self) -> None:
         if self._child is None:
             return
         self._child.send(protocol.STOP_REQUEST)
-        self._child.wait_closed(2)
+        # What was sent ahead stands before that, and answers that nobody reads fill the pipe.
+        self._child.wait_closed(0 if self._ahead else 2)
         self._forget_child()
 
     def _forget_child(self) -> None:
@@ -402,6 +415,7 @@ class ExitWorker:
         self._limits = limits
         self._start: float | None = None
         self.patience = 1.0
+        self.anew = False
 
     def start(self) -> Implementation:
         """Return what can be known without running the program."""

@@ -20,6 +20,8 @@ from .supervision import start
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from .supervision import Template
+
 LINE_LIMIT = 64 << 20
 """Longest answer in bytes that is held."""
 STDERR_TAIL = 8 << 10
@@ -146,11 +148,20 @@ def describe_status(status: int | None) -> str:
 
 
 class Child:
-    """A running child with pipes, in a session of its own. Whatever it starts dies with it."""
+    """A running child with pipes, in a session of its own. Whatever it starts dies with it.
 
-    def __init__(self, argv: Sequence[str], memory_bytes: int, variables: Mapping[str, str]) -> None:
+    With a ``template`` it is a fork of that.
+    """
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        memory_bytes: int,
+        variables: Mapping[str, str],
+        template: Template | None = None,
+    ) -> None:
         self._memory = memory_bytes
-        self._started = start(argv, variables)
+        self._started = (template.start if template else start)(argv, variables)
         self.pid = self._started.pid
         self._stdin, self._out, self._err = self._started.stdin, self._started.stdout, self._started.stderr
         os.set_blocking(self._stdin, False)

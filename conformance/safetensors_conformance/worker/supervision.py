@@ -91,6 +91,17 @@ def _close(*fds: int) -> None:
             os.close(fd)
 
 
+def _request(link: socket.socket, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int]) -> None:
+    """Send a request for a program, as ``host/supervisor.py`` takes it. Raises OSError."""
+    try:
+        cwd: str | None = os.getcwd()  # noqa: PTH109 - a text goes over the wire
+    except OSError:
+        cwd = None
+    text = json.dumps({"argv": list(argv), "env": dict(env), "cwd": cwd}).encode()
+    socket.send_fds(link, [len(text).to_bytes(4, "little")], list(fds))
+    link.sendall(text)
+
+
 class _NoSupervisorError(Exception):
     """The supervisor cannot be started here, or is gone before it has answered."""
 
@@ -106,18 +117,11 @@ class _Supervisor:
 
     def ask(self, argv: Sequence[str], env: Mapping[str, str], stdio: Sequence[int]) -> socket.socket:
         """Have a program started; return the socket on which its keeper answers."""
-        try:
-            cwd: str | None = os.getcwd()  # noqa: PTH109 - a text goes over the wire
-        except OSError:
-            cwd = None
-        text = json.dumps({"argv": list(argv), "env": dict(env), "cwd": cwd}).encode()
         ours, theirs = socket.socketpair()
         with theirs, self._lock:
             for attempt in (1, 2):  # somebody may have killed it
                 try:
-                    link = self._running()
-                    socket.send_fds(link, [len(text).to_bytes(4, "little")], [*stdio, theirs.fileno()])
-                    link.sendall(text)
+                    _request(self._running(), argv, env, [*stdio, theirs.fileno()])
                 except OSError as err:
                     self._forget()
                     if attempt == 2:
@@ -253,6 +257,49 @@ class Kept:
                     process.kill()
             self._lose()
         self._socket.close()
+
+
+class Template:
+    """A Python host that answers nothing and is forked, see ``host/template.py``; on Linux alone.
+
+    Args:
+        argv: what starts the host.
+        env: its environment, which its forks have, too.
+    """
+
+    def __init__(self, argv: Sequence[str], env: Mapping[str, str]) -> None:
+        """Start it. Raises OSError."""
+        self._link, theirs = socket.socketpair()
+        null = os.open(os.devnull, os.O_RDWR)
+        self._kept: Kept | None = None
+        with contextlib.suppress(_NoSupervisorError), theirs:
+            keeper = _supervisor.ask([*argv, "template"], env, (theirs.fileno(), null, null))
+            self._kept = Kept(keeper, (-1, -1, -1))
+        os.close(null)
+
+    def start(self, argv: Sequence[str], env: Mapping[str, str]) -> Started:
+        """Return a fork of it, the program itself where it has ended. Raises OSError."""
+        if self._kept is not None and self._kept.status is None:
+            theirs, ours = _pipes()
+            keeper, far = socket.socketpair()
+            try:
+                with far:
+                    _request(self._link, argv, env, [*theirs, far.fileno()])
+                return Kept(keeper, ours)
+            except (OSError, _NoSupervisorError):
+                keeper.close()
+                _close(*ours)
+                self.close()
+            finally:
+                _close(*theirs)
+        return start(argv, env)
+
+    def close(self) -> None:
+        """End it; its forks go on."""
+        self._link.close()
+        if self._kept is not None:
+            self._kept.kill_all()
+        self._kept = None
 
 
 class Loose:

@@ -59,10 +59,14 @@ class Limits:
 class Worker(Protocol):
     """Something that runs one step on one file.
 
-    ``patience`` is how many times its limit of time an answer may take.
+    Attributes:
+        patience: how many times its limit of time an answer may take.
+        anew: True when an end is asked again: the next processes are to be started programs, not forks of one
+            that was loaded, and are looked at for a while behind their answers.
     """
 
     patience: float
+    anew: bool
 
     def start(self) -> Implementation:
         """Start (again) and say who answers. Raises StartError."""
@@ -119,13 +123,17 @@ def asked_again(worker: Worker, run: Callable[[], StepResult], first: StepResult
     it is "order-dependent". Memory may have gone to earlier files or to other programs, and nothing is known
     of the reader from a conversation that was lost: there the second answer counts.
     """
+    # A fork may die or wait where a program would not: such an end is seen in one that was started. What it
+    # has answered, and the memory that it took, are its own.
+    answered = first.exception or first.outcome == "exhausted"
+    worker.anew = not answered or first.message.startswith(BETWEEN)
     worker.renew()
     # What is slow and comes to an end is no hang: alone it gets more time.
     worker.patience = PATIENCE_FACTOR if first.outcome == "hang" else 1
     try:
         return _again(worker, run, first)
     finally:
-        worker.patience = 1
+        worker.patience, worker.anew = 1, False
 
 
 def _again(worker: Worker, run: Callable[[], StepResult], first: StepResult) -> StepResult:

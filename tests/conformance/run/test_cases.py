@@ -33,6 +33,7 @@ class Recorder:
     """A worker that answers ``outcome`` to everything; ``asked`` and ``ahead`` hold what it was asked."""
 
     patience = 1.0
+    anew = False
 
     def __init__(self, outcome: str = "accept") -> None:
         self.result = StepResult(outcome, tensors=[])  # type: ignore[arg-type]
