@@ -254,7 +254,9 @@ def _facts(descriptor: Known) -> list[str]:
 def _where(descriptor: Known, entry: Entry) -> str:
     """Say where an entry is run."""
     if descriptor.by_hand(entry):
-        return f"built by hand; bring it: --impl {descriptor.selector(entry)}=cmd:PROGRAM"
+        # One in Python is loaded by our host, with a checkout on its path; others speak the protocol.
+        how = "py:PROGRAM:CLASS" if (descriptor.folder / "program.py").exists() else "cmd:PROGRAM"
+        return f"built by hand; bring it: --impl {descriptor.selector(entry)}={how}"
     if not descriptor.manager and entry.adapter:
         return "needs nothing beside this project"
     env = environment(descriptor, entry)

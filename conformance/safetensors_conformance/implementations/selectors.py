@@ -261,7 +261,7 @@ def _known(selector: str, *, however_old: bool) -> Target:
             "version lacks what it calls, and would be blamed for that"
         )
     env = None
-    if descriptor.manager and (match["version"] or entry.version or not installed_here(descriptor)):
+    if descriptor.manager and (match["version"] or entry.version or not installed_here(descriptor, entry)):
         env = environment(descriptor, entry, match["version"] or "")
     spec = str(HERE / entry.adapter)
     hint = (
@@ -297,12 +297,17 @@ def _built(selector: str, match: re.Match[str], descriptor: Known, entry: Entry)
     return Target(selector, "cmd", argv, f"it was built in {env.folder}", descriptor, entry, env, revision)
 
 
-def installed_here(descriptor: Known) -> bool:
-    """True when the current interpreter has the package, so that it is the one to be tested."""
+def installed_here(descriptor: Known, entry: Entry | None = None) -> bool:
+    """True when the current interpreter has the package, so that it is the one to be tested.
+
+    With an ``entry`` it must have the first of the packages that this needs besides, too: its framework.
+    """
     if descriptor.manager != "pip":
         return False
+    framework = (entry.requires if entry else ())[:1]
     try:
-        version(descriptor.distribution)
+        for name in (descriptor.distribution, *(re.split(r"[^\w.-]", text)[0] for text in framework)):
+            version(name)
     except PackageNotFoundError:
         return False
     return True

@@ -51,3 +51,9 @@ def test_the_list_has_one_line_for_each_and_fits_a_terminal(monkeypatch: pytest.
     *narrow, _ = CliRunner().invoke(impl, ["list"]).output.splitlines()
     assert [line.split()[0] for line in narrow] == ["--impl", *entries]
     assert max(map(len, narrow)) <= 80
+
+
+@pytest.mark.parametrize(("name", "how"), [("tgi", "py:PROGRAM:CLASS"), ("csafetensors", "cmd:PROGRAM")])
+def test_what_is_built_by_hand_is_brought_as_its_language_takes(name: str, how: str) -> None:
+    told = CliRunner().invoke(impl, ["info", name])
+    assert f"bring it: --impl {name}={how}\n" in told.output

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
 
+from safetensors_conformance.implementations import selectors
 from safetensors_conformance.implementations.descriptor import descriptors
 from safetensors_conformance.implementations.selectors import SelectorError, resolve
 
@@ -57,6 +59,25 @@ def test_what_is_installed_here_is_tested_here() -> None:
     target = resolve("safetensors")
     assert target.environment is None
     assert target.argv[0] == sys.executable
+
+
+def test_an_entry_whose_framework_is_not_here_runs_in_an_environment_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here = {"safetensors", "torch"}
+
+    def version(name: str) -> str:
+        if name not in here:
+            raise PackageNotFoundError(name)
+        return "1"
+
+    monkeypatch.setattr(selectors, "version", version)
+    assert resolve("safetensors:torch").environment is None
+    flax = resolve("safetensors:flax").environment
+    assert flax is not None
+    assert "jax==0.10.2" in flax.requires
+    here.add("jax")
+    assert resolve("safetensors:flax").environment is None
 
 
 def test_a_python_selector_runs_in_our_host() -> None:
