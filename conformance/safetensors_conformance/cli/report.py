@@ -224,10 +224,11 @@ def read_inputs(paths: Sequence[Path]) -> tuple[list[RunRecord], list[FuzzFindin
         findings += inside
     # Given by name and in its folder again, a run is still one run.
     records, findings = _once(records), _once(findings)
+    contents: dict[bytes, Any] = {}
     # Millions of rows that stay to the end: the collector of cycles would look through them again and again.
     gc.disable()
     try:
-        runs = [_described(read_record(path)) for path in records]
+        runs = [_described(read_record(path, contents)) for path in records]
     finally:
         gc.enable()
         gc.freeze()

@@ -10,7 +10,6 @@ from safetensors_corpus.steps import ONE_STEP_KINDS
 from safetensors_reference import rule_book
 from safetensors_reference.rules.pages import AREAS
 
-from ..record.run import row_failures
 from .report import LETTERS, AreaCells, CaseRow, RuleCells
 
 if TYPE_CHECKING:
@@ -64,8 +63,8 @@ class _Standing:
         """Look through a record."""
         fine = {c: v for c, v in record.case_verdicts.items() if not fails(v, strict=True)}
         charged: dict[str, dict[str, str]] = {}
-        for row in record.results:
-            for failed in row_failures(row):
+        for row, failures in record.failing:
+            for failed in failures:
                 cases = charged.setdefault(failed["rule"], {})
                 cases[row["case"]] = worst([failed["verdict"], cases.get(row["case"], "pass")])
         return cls(fine, charged)

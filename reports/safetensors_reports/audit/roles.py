@@ -6,8 +6,9 @@ written format requires is never added to what rests on the official library or 
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from safetensors_corpus.judging.content import differing_fields
@@ -16,7 +17,6 @@ from safetensors_corpus.manifest import AREA_OF_RULES
 from safetensors_reference import rule_book
 from safetensors_reference.rules.pages import AREAS
 
-from ..record.run import row_failures
 from ..text import visible
 from .disclosure import OWN
 from .report import ROLES, AnswerRow, CellRow, Failed, RoleRow
@@ -141,17 +141,19 @@ def roles(
         told: cases of which everybody can read already how this implementation answers them.
     """
     hidden = public and record.implementation["name"] != OWN
-    found: dict[str, _Role] = {}
-    for case, step in _due(record, manifest) if hidden else _known(record, manifest):
-        found.setdefault(_role_of(record, step), _Role()).due.append((case, step))
+    found: defaultdict[str, _Role] = defaultdict(_Role)
+    own = _own_role(record)
+    for case, steps in _due(record, manifest) if hidden else _known(record, manifest):
+        for role, step in _firsts(steps, own):
+            found[role].due.append((case, step))
     unclaimed = _unclaimed(record)
-    for row in shown.results:
-        role = _role_of(record, row["step"])
+    for row, failures in shown.failing:
         if hidden and row["step"] == "device":
             continue  # how many files were loaded would tell which of them nobody could load
-        for failed in row_failures(row):
+        for failed in failures:
             if not (hidden and kind_of(failed["verdict"]) == "unsafe"):
-                _add(found.setdefault(role, _Role()), role, row, failed, unclaimed)
+                role = _ROLE_OF_STEP.get(row["step"], own)
+                _add(found[role], role, row, failed, unclaimed)
     keeps = _keeps(shown, manifest, told if hidden else None)
     return [
         _row(name, found[name], unclaimed if name in _OPENING else frozenset(), keeps)
@@ -160,37 +162,38 @@ def roles(
     ]
 
 
-def _role_of(record: RunRecord, step: str) -> str:
+def _own_role(record: RunRecord) -> str:
+    """Return the role of steps that do not tell it themselves."""
     who = record.implementation
     steps = set(who.get("steps", ()))
     # Of a program without a descriptor, handing out data is what makes it a reader.
     kind = who.get("kind") or ("reader" if steps & {"read", "slice"} else "header")
-    return _ROLE_OF_STEP.get(step) or ROLE_OF_KIND.get(kind, "reader")
+    return ROLE_OF_KIND.get(kind, "reader")
 
 
-def _due(record: RunRecord, manifest: Manifest) -> Iterable[tuple[Case, str]]:
-    """Yield the cases that a full run has, each once for every role: everybody can reckon them."""
+@lru_cache(maxsize=1024)
+def _firsts(steps: tuple[str, ...], own: str) -> tuple[tuple[str, str], ...]:
+    """Return every role that some steps belong to, each once, with the first of its steps."""
+    return tuple({_ROLE_OF_STEP.get(step, own): step for step in reversed(steps)}.items())
+
+
+def _due(record: RunRecord, manifest: Manifest) -> Iterable[tuple[Case, tuple[str, ...]]]:
+    """Yield the cases that a full run has with their steps: everybody can reckon them."""
     who = record.implementation
     asked = (manifest.by_id.get(row["case"]) for row in record.results)
     heavy = any(case is not None and case.heavy for case in asked)
     steps, areas = set(who.get("steps", ())), who.get("areas", ())
     for case in manifest.cases:
         if (heavy or not case.heavy) and case.is_claimed(areas):
-            yield from ((case, step) for step in _first(record, [s for s in case.steps if s in steps]))
+            yield case, tuple(step for step in case.steps if step in steps)
 
 
-def _known(record: RunRecord, manifest: Manifest) -> Iterable[tuple[Case, str]]:
-    """Yield the cases of which an answer is known, each once for every role."""
+def _known(record: RunRecord, manifest: Manifest) -> Iterable[tuple[Case, tuple[str, ...]]]:
+    """Yield the cases of which an answer is known with the steps that gave one."""
     for name, rows in record.by_case.items():
         case = manifest.by_id.get(name)
         if case is not None:
-            steps = [row["step"] for row in rows if kind_of(row["verdict"]) != "harness-error"]
-            yield from ((case, step) for step in _first(record, steps))
-
-
-def _first(record: RunRecord, steps: Sequence[str]) -> Iterable[str]:
-    """Return the first of some steps of every role."""
-    return {_role_of(record, step): step for step in reversed(steps)}.values()
+            yield case, tuple([row["step"] for row in rows if kind_of(row["verdict"]) != "harness-error"])
 
 
 def _unclaimed(record: RunRecord) -> frozenset[str]:
@@ -208,13 +211,19 @@ def _add(into: _Role, role: str, row: Row, failed: Row, unclaimed: Collection[st
     basis = failed.get("basis") or (known.basis if known else "text")
     if basis == "text" and kind_of(verdict) == "not-strict":
         return  # advice of the text that is not taken breaks nothing
-    question = next((q for q in QUESTIONS if q.covers(role, step, effect_of(verdict), rule)), None)
+    question = _question(role, step, effect_of(verdict), rule)
     places = [into.every, into.areas.setdefault(area, {})]
     if question is not None:
         places.append(into.answers.setdefault(question, {}))
     for place in places:
         cases = place.setdefault(basis, {})
         cases[row["case"]] = worst([verdict, cases.get(row["case"], "pass")])
+
+
+@lru_cache(maxsize=1 << 14)
+def _question(*failure: str) -> Question | None:
+    """Return what a failure, of role, step, effect and rule, counts for."""
+    return next((question for question in QUESTIONS if question.covers(*failure)), None)
 
 
 def _row(name: str, found: _Role, unclaimed: frozenset[str], keeps: str) -> RoleRow:
@@ -283,14 +292,14 @@ def _demanded(case: Case) -> str:
 def _keeps(record: RunRecord, manifest: Manifest, told: Collection[str] | None) -> str:
     """Say which of two tensors of one name is kept, where it is always the same; ``told`` None for all."""
     taken = {row["verdict"].partition(":")[2] for row in record.choices if row["choice"] == TWICE}
-    for row in record.results:
-        case = manifest.by_id.get(row["case"])
-        if case is None or case.choice != TWICE or (told is not None and case.id not in told):
+    for case in manifest.cases:
+        if case.choice != TWICE or (told is not None and case.id not in told):
             continue
-        rows = (row.get("content") or {}).get("tensors")
-        if row["outcome"] == "accept" and rows:
-            fits = [name for name in KEEPS if _same(case, name, rows)]
-            taken.add(fits[0] if len(fits) == 1 else "")
+        for row in record.by_case.get(case.id, ()):
+            rows = (row.get("content") or {}).get("tensors")
+            if row["outcome"] == "accept" and rows:
+                fits = [name for name in KEEPS if _same(case, name, rows)]
+                taken.add(fits[0] if len(fits) == 1 else "")
     return KEEPS.get(next(iter(taken)), "") if len(taken) == 1 else ""
 
 

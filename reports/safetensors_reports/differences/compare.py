@@ -14,6 +14,7 @@ import string
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -65,6 +66,15 @@ class Reading:
         """Digests of the whole content, by what they are of."""
         return self.content["digests"] if self.is_cut else digests(self.content)
 
+    @cached_property
+    def columns(self) -> list[list[Any] | None] | None:
+        """Each field's values in the order of names, None if never told; None if a name is there twice."""
+        rows = [same for _, same in sorted((self.tensors or {}).items())]
+        if any(len(same) > 1 for same in rows):
+            return None
+        columns = [[row.get(field) for (row,) in rows] for field in FIELDS]
+        return [None if column.count(None) == len(column) else column for column in columns]
+
     @property
     def told(self) -> int:
         """Number of facts that the reader reports: the more, the more can contradict it."""
@@ -87,13 +97,21 @@ def difference(a: Reading, b: Reading, label_a: str, label_b: str) -> str | None
         lone = min(a.tensors.keys() ^ b.tensors.keys(), default=None)
         if lone is not None:
             return f"tensor {quote(lone)} only in {visible(label_a if lone in a.tensors else label_b, 60)}"
-        for name in sorted(a.tensors):
+        for name in () if _same_columns(a, b) else sorted(a.tensors):
             found = _rows_differ(a.tensors[name], b.tensors[name])
             if found:
                 return f"{quote(name)}: {found}"
     if a.metadata is not None and b.metadata is not None and a.metadata != b.metadata:
         return _metadata_differs(a.metadata, b.metadata, label_a, label_b)
     return None
+
+
+def _same_columns(a: Reading, b: Reading) -> bool:
+    """Return whether whole columns of values show already that two readings of the same names agree."""
+    if a.columns is None or b.columns is None:
+        return False
+    pairs = zip(a.columns, b.columns, strict=True)
+    return all(x == y or x is None or y is None for x, y in pairs)
 
 
 def _cut_differ(a: Reading, b: Reading) -> str | None:
@@ -220,8 +238,7 @@ class Comparison:
         return self.content_splits + self.verdict_splits
 
 
-@dataclass(frozen=True)
-class _Answer:
+class _Answer(NamedTuple):
     label: str
     outcome: str
     reading: Reading
@@ -290,31 +307,35 @@ def outcome_of(row: Row) -> str:
 def _answers(rows: Iterable[tuple[str, Row]]) -> list[_Answer]:
     """Return the answers to one case; those of the same content share one reading."""
     readings: list[tuple[object, Reading]] = []
+    known: dict[int, Reading] = {}  # records that were read together share their contents
     answers = []
     for label, row in rows:
         content = row.get("content")
-        reading = next((known for seen, known in readings if seen == content), None)
+        reading = known.get(id(content)) or next((same for seen, same in readings if seen == content), None)
         if reading is None:
             reading = Reading.of(content)
             readings.append((content, reading))
+        known[id(content)] = reading
         answers.append(_Answer(label, outcome_of(row), reading))
     return answers
 
 
 def _quarrels(answers: Sequence[_Answer]) -> dict[Pair, str]:
-    """Return the pairs that disagree: with the first difference when both accept, else with an empty text."""
+    """Return the pairs that disagree: with the first difference when both accept, else with an empty text.
+
+    Of pairs with the same two readings the text is that of the first of them.
+    """
     found: dict[Pair, str] = {}
-    agree: set[tuple[int, int]] = set()
+    texts: dict[tuple[int, int], str | None] = {}
     for a, b in combinations(answers, 2):
         if a.outcome == b.outcome == "accept":
-            pair = id(a.reading), id(b.reading)
-            if a.reading is b.reading or pair in agree:
+            if a.reading is b.reading:
                 continue
-            text = difference(a.reading, b.reading, a.label, b.label)
-            if text:
+            pair = id(a.reading), id(b.reading)
+            if pair not in texts:
+                texts[pair] = difference(a.reading, b.reading, a.label, b.label)
+            if text := texts[pair]:
                 found[a.label, b.label] = text
-            else:
-                agree.add(pair)
         elif "accept" in (a.outcome, b.outcome) and REFUSING & {a.outcome, b.outcome}:
             found[a.label, b.label] = ""
     return found

@@ -24,7 +24,7 @@ from safetensors_reference.rules.faults import shorten
 from safetensors_reference.source import open_source, read_whole
 
 from ..text import visible
-from .line import LINES, RECORD
+from .line import LINES, RECORD, RESULT, Content
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -230,6 +230,11 @@ class RunRecord:
         return self.touched | ({self.unfinished} if self.unfinished is not None else set())
 
     @cached_property
+    def failing(self) -> list[tuple[Row, list[Row]]]:
+        """The results of which something is wrong, each with all that is (``row_failures``)."""
+        return [(row, found) for row in self.results if (found := row_failures(row))]
+
+    @cached_property
     def by_case(self) -> dict[str, list[Row]]:
         """The results of every case, cases in the order of the run."""
         cases: dict[str, list[Row]] = {}
@@ -270,11 +275,14 @@ class RunRecord:
     @cached_property
     def expected_cases(self) -> set[str]:
         """The failing cases whose failing steps are all listed in the baseline."""
+        bad: dict[str, list[Row]] = {}
+        for row in self.results:
+            if fails(row["verdict"], strict=True):
+                bad.setdefault(row["case"], []).append(row)
         found = set()
-        for case, rows in self.by_case.items():
-            bad = [r for r in rows if fails(r["verdict"])]
-            bad = bad or [r for r in rows if fails(r["verdict"], strict=True)]
-            if bad and all(r.get("expected_failure", False) for r in bad):
+        for case, rows in bad.items():
+            worse = [row for row in rows if fails(row["verdict"])] or rows
+            if all(row.get("expected_failure", False) for row in worse):
                 found.add(case)
         return found & self.case_verdicts.keys()
 
@@ -305,10 +313,15 @@ def selector_of(path: Path) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def read_record(path: str | Path) -> RunRecord:
+def read_record(path: str | Path, contents: dict[bytes, Any] | None = None) -> RunRecord:
     """Read a record. A torn last line, left by a run killed while writing it, counts as truncated.
 
     A line that cannot be read is left out, and named in ``problems``; the others count.
+
+    Args:
+        path: the file to read.
+        contents: text of a content -> what it holds, for records that are read together: most
+            implementations report the same of a file.
 
     Raises:
         RecordError: the file is unreadable, of another version, no record or more than one.
@@ -319,12 +332,13 @@ def read_record(path: str | Path) -> RunRecord:
     except OSError as err:
         raise RecordError(f"{visible(str(err), 300)}; give the .jsonl file that a run wrote") from err
     *lines, rest = data.split(b"\n")
+    contents = {} if contents is None else contents
     record: RunRecord | None = None
     bad = _BadLines(path)
     for number, line in enumerate([*lines, rest], 1):
         if not line.strip():
             continue
-        row, fault = _read(line)
+        row, fault = _read(line, contents)
         if record is None:
             record = _begin(row, fault, path, number)
         elif fault is None:
@@ -376,8 +390,16 @@ class _BadLines:
         record.problems[:0] = [*self._named, *more]
 
 
-def _read(line: bytes) -> tuple[Any, str | None]:
+def _read(line: bytes, contents: dict[bytes, Any]) -> tuple[Any, str | None]:
     """Return what a line holds, None when it is no JSON, and what is wrong with it, None for nothing."""
+    row: Any
+    try:
+        row = RESULT.decode(line)
+        if "content" in row:
+            row["content"] = _content(bytes(row["content"]), contents)
+        return row, None
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        pass  # a line of another kind, or one with something wrong, which is to be told in words
     try:
         row = _parse(line)
         if line.count(b"[") + line.count(b"{") > DEEPEST and deep(row):
@@ -395,6 +417,18 @@ def _read(line: bytes) -> tuple[Any, str | None]:
         if type(value) in _NUMBERS and abs(value) > LARGEST:
             return row, f"bad {kind}: {key}: the number is too large"
     return row, None
+
+
+def _content(text: bytes, contents: dict[bytes, Any]) -> Any:
+    """Return what a content of a result holds. Raises ValueError and RecursionError."""
+    if text not in contents:
+        content = msgspec.json.decode(text)
+        if content is not None:
+            typed(content, Content)
+        if deep({"content": content}):
+            raise ValueError("nested too deeply")
+        contents[text] = content
+    return contents[text]
 
 
 _NUMBERS = frozenset({int, float})
