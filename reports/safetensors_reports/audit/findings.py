@@ -18,7 +18,6 @@ from safetensors_reference.rules.faults import shorten
 
 from ..case_evidence import (
     Evidence,
-    case_codes,
     case_digest,
     evidence_in,
     evidence_of,
@@ -87,7 +86,7 @@ class Shown:
         """Fault codes expected of a strict reader, the one that speaks for the input first."""
         if self.item is not None:
             return self.item.document.codes
-        return case_codes(self.case) if self.case else ()
+        return self.case.codes if self.case else ()
 
     @property
     def size(self) -> int:

@@ -193,7 +193,7 @@ def _known(record: RunRecord, manifest: Manifest) -> Iterable[tuple[Case, tuple[
     for name, rows in record.by_case.items():
         case = manifest.by_id.get(name)
         if case is not None:
-            yield case, tuple([row["step"] for row in rows if kind_of(row["verdict"]) != "harness-error"])
+            yield case, tuple([row["step"] for row in rows if row["verdict"] != "harness-error"])
 
 
 def _unclaimed(record: RunRecord) -> frozenset[str]:
@@ -230,8 +230,9 @@ def _row(name: str, found: _Role, unclaimed: frozenset[str], keeps: str) -> Role
     carried: dict[str, set[str]] = {}
     due: dict[_About, set[str]] = {}
     for case, step in found.due:
-        due.setdefault((step, case.rules[0], _demanded(case)), set()).add(case.id)
-        for area in {rule[:3] for rule in case.rules}:
+        rule, demanded, areas = _traits(case)
+        due.setdefault((step, rule, demanded), set()).add(case.id)
+        for area in areas:
             carried.setdefault(area, set()).add(case.id)
     cells = []
     for area in AREAS:
@@ -278,6 +279,12 @@ def _asked(question: Question, due: Mapping[_About, set[str]], unclaimed: Collec
         if fits:
             out |= cases
     return out
+
+
+@lru_cache(maxsize=1 << 14)
+def _traits(case: Case) -> tuple[str, str, frozenset[str]]:
+    """Return the first rule of a case, the outcome that it demands, and the areas of its rules."""
+    return case.rules[0], _demanded(case), frozenset(rule[:3] for rule in case.rules)
 
 
 def _demanded(case: Case) -> str:

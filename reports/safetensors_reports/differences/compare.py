@@ -66,16 +66,22 @@ class Reading:
         """Digests of the whole content, by what they are of."""
         return self.content["digests"] if self.is_cut else digests(self.content)
 
-    @cached_property
-    def columns(self) -> list[list[Any] | None] | None:
-        """Each field's values in the order of names, None if never told; None if a name is there twice."""
-        rows = [same for _, same in sorted((self.tensors or {}).items())]
-        if any(len(same) > 1 for same in rows):
-            return None
-        columns = [[row.get(field) for (row,) in rows] for field in FIELDS]
-        return [None if column.count(None) == len(column) else column for column in columns]
-
     @property
+    def facts(self) -> dict[object, Any] | None:
+        """What is told, by what it is about; None where more than that decides whether readings differ."""
+        tensors = self.tensors or {}
+        if self.is_cut or any(len(rows) > 1 for rows in tensors.values()):
+            return None
+        facts: dict[object, Any] = {
+            (name, field): value
+            for name, (row,) in tensors.items()
+            for field in FIELDS
+            if (value := row.get(field)) is not None
+        }
+        facts |= {} if self.tensors is None else {NAMES: tensors.keys()}
+        return facts if self.metadata is None else {**facts, METADATA: self.metadata}
+
+    @cached_property
     def told(self) -> int:
         """Number of facts that the reader reports: the more, the more can contradict it."""
         if self.is_cut:
@@ -97,21 +103,13 @@ def difference(a: Reading, b: Reading, label_a: str, label_b: str) -> str | None
         lone = min(a.tensors.keys() ^ b.tensors.keys(), default=None)
         if lone is not None:
             return f"tensor {quote(lone)} only in {visible(label_a if lone in a.tensors else label_b, 60)}"
-        for name in () if _same_columns(a, b) else sorted(a.tensors):
+        for name in sorted(a.tensors):
             found = _rows_differ(a.tensors[name], b.tensors[name])
             if found:
                 return f"{quote(name)}: {found}"
     if a.metadata is not None and b.metadata is not None and a.metadata != b.metadata:
         return _metadata_differs(a.metadata, b.metadata, label_a, label_b)
     return None
-
-
-def _same_columns(a: Reading, b: Reading) -> bool:
-    """Return whether whole columns of values show already that two readings of the same names agree."""
-    if a.columns is None or b.columns is None:
-        return False
-    pairs = zip(a.columns, b.columns, strict=True)
-    return all(x == y or x is None or y is None for x, y in pairs)
 
 
 def _cut_differ(a: Reading, b: Reading) -> str | None:
@@ -261,8 +259,8 @@ def compare(records: Sequence[RunRecord]) -> Comparison:
         answers = [a for a in _answers(rows) if a.outcome not in NO_ANSWER]
         compared += sum(a.outcome != "unsupported" for a in answers) > 1
         quarrels = _quarrels(answers)
-        for pair, text in quarrels.items():
-            pairs[pair]["content" if text else "verdict"] += 1
+        for pair, kind in quarrels.items():
+            pairs[pair][kind] += 1
         if quarrels:
             splits.append(_split(case, answers, quarrels))
     return Comparison(
@@ -320,47 +318,69 @@ def _answers(rows: Iterable[tuple[str, Row]]) -> list[_Answer]:
     return answers
 
 
-def _quarrels(answers: Sequence[_Answer]) -> dict[Pair, str]:
-    """Return the pairs that disagree: with the first difference when both accept, else with an empty text.
-
-    Of pairs with the same two readings the text is that of the first of them.
-    """
-    found: dict[Pair, str] = {}
-    texts: dict[tuple[int, int], str | None] = {}
-    for a, b in combinations(answers, 2):
-        if a.outcome == b.outcome == "accept":
-            if a.reading is b.reading:
-                continue
-            pair = id(a.reading), id(b.reading)
-            if pair not in texts:
-                texts[pair] = difference(a.reading, b.reading, a.label, b.label)
-            if text := texts[pair]:
-                found[a.label, b.label] = text
-        elif "accept" in (a.outcome, b.outcome) and REFUSING & {a.outcome, b.outcome}:
-            found[a.label, b.label] = ""
+def _quarrels(answers: Sequence[_Answer]) -> dict[Pair, Kind]:
+    """Return the pairs that disagree: about the content where both accept, else about the verdict."""
+    found: dict[Pair, Kind] = {}
+    accepters = [a for a in answers if a.outcome == "accept"]
+    apart = _apart({id(a.reading): a.reading for a in accepters})
+    for a, b in combinations(accepters, 2) if apart else ():
+        if (id(a.reading), id(b.reading)) in apart:
+            found[a.label, b.label] = "content"
+    place = {answer.label: i for i, answer in enumerate(answers)}
+    for b in answers:
+        for a in accepters if b.outcome in REFUSING else ():
+            first = place[a.label] < place[b.label]
+            found[(a.label, b.label) if first else (b.label, a.label)] = "verdict"
     return found
 
 
-def _split(case: str, answers: Sequence[_Answer], quarrels: Mapping[Pair, str]) -> Split:
+def _apart(readings: Mapping[int, Reading]) -> set[tuple[int, int]]:
+    """Return the pairs of readings that differ, by their keys, each in both orders."""
+    told = {key: reading.facts for key, reading in readings.items()}
+    first: dict[object, Any] = {}
+    # Most facts are told alike by everybody, and no two readings differ in those.
+    disputed = {
+        fact
+        for facts in told.values()
+        for fact, value in (facts or {}).items()
+        if first.setdefault(fact, value) != value
+    }
+    apart: set[tuple[int, int]] = set()
+    for a, b in combinations(readings, 2) if disputed or None in told.values() else ():
+        x, y = told[a], told[b]
+        if x is None or y is None:
+            differ = difference(readings[a], readings[b], "", "") is not None
+        else:
+            differ = any(fact in x and fact in y and x[fact] != y[fact] for fact in disputed)
+        if differ:
+            apart |= {(a, b), (b, a)}
+    return apart
+
+
+def _split(case: str, answers: Sequence[_Answer], quarrels: Mapping[Pair, Kind]) -> Split:
     groups = _groups([a for a in answers if a.outcome == "accept"], quarrels)
     vector = {a.label: f"accept:{groups[a.label]}" if a.label in groups else a.outcome for a in answers}
-    between = next((pair for pair, text in quarrels.items() if text), None)
-    kind: Kind = "content" if between else "verdict"
     lone = _dissenter(vector, quarrels)
-    return Split(case, kind, vector, lone, quarrels[between] if between else "", between)
+    between = next((pair for pair, kind in quarrels.items() if kind == "content"), None)
+    if between is None:
+        return Split(case, "verdict", vector, lone)
+    a, b = (answer.reading for answer in answers if answer.label in between)
+    return Split(case, "content", vector, lone, difference(a, b, *between) or "", between)
 
 
-def _groups(accepters: Sequence[_Answer], quarrels: Mapping[Pair, str]) -> dict[str, str]:
+def _groups(accepters: Sequence[_Answer], quarrels: Mapping[Pair, Kind]) -> dict[str, str]:
     """Return label -> letter of the group; members of a group agree, every two of them.
 
     A reader that contradicts no other accepter while others contradict each other cannot be assigned: ``?``.
     Those that tell most come first, so that the vague join the definite and not the other way round.
     """
     labels = [a.label for a in accepters]
-    split = {x for pair, text in quarrels.items() if text for x in pair}
+    split = {x for pair, kind in quarrels.items() if kind == "content" for x in pair}
+    if not split:
+        return dict.fromkeys(labels, letter(0))
     groups: list[list[str]] = []
     for answer in sorted(accepters, key=lambda a: (-a.reading.told, labels.index(a.label))):
-        if split and answer.label not in split:
+        if answer.label not in split:
             continue
         fits = (g for g in groups if not any(_differ(answer.label, x, quarrels) for x in g))
         home = next(fits, None)
@@ -373,7 +393,7 @@ def _groups(accepters: Sequence[_Answer], quarrels: Mapping[Pair, str]) -> dict[
     return {x: letters.get(x, "?") for x in labels}
 
 
-def _differ(x: str, y: str, quarrels: Mapping[Pair, str]) -> bool:
+def _differ(x: str, y: str, quarrels: Mapping[Pair, Kind]) -> bool:
     return (x, y) in quarrels or (y, x) in quarrels
 
 
@@ -382,15 +402,14 @@ def letter(index: int) -> str:
     return string.ascii_uppercase[index] if index < 26 else str(index + 1)
 
 
-def _dissenter(vector: Mapping[str, str], quarrels: Mapping[Pair, str]) -> str | None:
-    voters = [x for x, token in vector.items() if token not in ("unsupported", "accept:?")]
-    if len(voters) < 3:
+def _dissenter(vector: Mapping[str, str], quarrels: Mapping[Pair, Kind]) -> str | None:
+    votes = Counter(token for token in vector.values() if token not in ("unsupported", "accept:?"))
+    if len(votes) != 2 or votes.total() < 3 or 1 not in votes.values():
         return None
-    for lone in voters:
-        others = [x for x in voters if x != lone]
-        if len({vector[x] for x in others}) == 1 and all(_differ(lone, x, quarrels) for x in others):
-            return lone
-    return None
+    lone = next(x for x, token in vector.items() if votes[token] == 1)
+    return (
+        lone if all(_differ(lone, x, quarrels) for x, token in vector.items() if votes[token] > 1) else None
+    )
 
 
 def _clusters(splits: Sequence[Split]) -> tuple[Cluster, ...]:
