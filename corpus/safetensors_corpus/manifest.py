@@ -330,7 +330,7 @@ def load_manifest(path: Path | None = None) -> Manifest:
 @lru_cache(maxsize=1)
 def _own(root: Path, *_signature: int) -> Manifest:
     document = read_document(root)
-    with _uncollected():
+    with uncollected():
         # Who can change both it and its digest can change this program as well.
         manifest = _load(document, trusted=document.as_built)
         gc.freeze()  # it stays as long as the process does, and the collector need not walk over it
@@ -340,7 +340,7 @@ def _own(root: Path, *_signature: int) -> Manifest:
 def _load(document: Document, *, trusted: bool = False) -> Manifest:
     # A reader may change its folder, so what it is handed must not depend on one.
     root = document.path.parent.absolute()
-    with _uncollected():
+    with uncollected():
         rows = Rows.of(document, trusted=trusted)
         try:
             cases = tuple(_case(row, root) for row in rows.cases if row.status == "active")
@@ -355,8 +355,11 @@ def _load(document: Document, *, trusted: bool = False) -> Manifest:
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
-    """Keep the garbage collector from walking over a growing heap of which nothing is garbage."""
+def uncollected() -> Iterator[None]:
+    """Keep the garbage collector from walking over a growing heap of which nothing is garbage.
+
+    It decorates functions, too.
+    """
     was = gc.isenabled()
     gc.disable()
     try:

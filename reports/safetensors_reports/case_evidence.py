@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from safetensors_corpus import ManifestError
@@ -51,6 +52,7 @@ class Evidence:
     data: bytes | None = None
 
 
+@lru_cache(maxsize=1 << 12)
 def evidence_of(case: Case, rule: str) -> Evidence:
     """Explain the input of a case with a rule in mind."""
     codes = case.codes
