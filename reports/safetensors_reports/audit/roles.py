@@ -120,9 +120,9 @@ _About = tuple[str, str, str]
 
 @dataclass
 class _Role:
-    """What is collected of one role."""
+    """What is collected of one role; ``due`` is case -> the first step that asks for it in this role."""
 
-    due: list[tuple[Case, str]] = field(default_factory=list)
+    due: dict[str, str] = field(default_factory=dict)
     every: _Cases = field(default_factory=dict)
     areas: dict[str, _Cases] = field(default_factory=dict)
     answers: dict[Question, _Cases] = field(default_factory=dict)
@@ -143,9 +143,8 @@ def roles(
     hidden = public and record.implementation["name"] != OWN
     found: defaultdict[str, _Role] = defaultdict(_Role)
     own = _own_role(record)
-    for case, steps in _due(record, manifest) if hidden else _known(record, manifest):
-        for role, step in _firsts(steps, own):
-            found[role].due.append((case, step))
+    for case, step in _due(record, manifest) if hidden else _known(record, manifest):
+        found[_ROLE_OF_STEP.get(step, own)].due.setdefault(case, step)
     unclaimed = _unclaimed(record)
     for row, failures in shown.failing:
         if hidden and row["step"] == "device":
@@ -156,7 +155,7 @@ def roles(
                 _add(found[role], role, row, failed, unclaimed)
     keeps = _keeps(shown, manifest, told if hidden else None)
     return [
-        _row(name, found[name], unclaimed if name in _OPENING else frozenset(), keeps)
+        _row(name, found[name], manifest, unclaimed if name in _OPENING else frozenset(), keeps)
         for name in ROLES
         if name in found and found[name].due
     ]
@@ -171,29 +170,22 @@ def _own_role(record: RunRecord) -> str:
     return ROLE_OF_KIND.get(kind, "reader")
 
 
-@lru_cache(maxsize=1024)
-def _firsts(steps: tuple[str, ...], own: str) -> tuple[tuple[str, str], ...]:
-    """Return every role that some steps belong to, each once, with the first of its steps."""
-    return tuple({_ROLE_OF_STEP.get(step, own): step for step in reversed(steps)}.items())
-
-
-def _due(record: RunRecord, manifest: Manifest) -> Iterable[tuple[Case, tuple[str, ...]]]:
-    """Yield the cases that a full run has with their steps: everybody can reckon them."""
+def _due(record: RunRecord, manifest: Manifest) -> Iterable[tuple[str, str]]:
+    """Return the cases and steps that a full run has: everybody can reckon them."""
     who = record.implementation
     asked = (manifest.by_id.get(row["case"]) for row in record.results)
     heavy = any(case is not None and case.heavy for case in asked)
     steps, areas = set(who.get("steps", ())), who.get("areas", ())
-    for case in manifest.cases:
-        if (heavy or not case.heavy) and case.is_claimed(areas):
-            yield case, tuple(step for step in case.steps if step in steps)
+    cases = (case for case in manifest.cases if (heavy or not case.heavy) and case.is_claimed(areas))
+    return ((case.id, step) for case in cases for step in case.steps if step in steps)
 
 
-def _known(record: RunRecord, manifest: Manifest) -> Iterable[tuple[Case, tuple[str, ...]]]:
-    """Yield the cases of which an answer is known with the steps that gave one."""
-    for name, rows in record.by_case.items():
-        case = manifest.by_id.get(name)
-        if case is not None:
-            yield case, tuple([row["step"] for row in rows if row["verdict"] != "harness-error"])
+def _known(record: RunRecord, manifest: Manifest) -> Iterable[tuple[str, str]]:
+    """Return the cases and steps of which an answer is known."""
+    cases = manifest.by_id
+    for row in record.results:
+        if row["verdict"] != "harness-error" and row["case"] in cases:
+            yield row["case"], row["step"]
 
 
 def _unclaimed(record: RunRecord) -> frozenset[str]:
@@ -226,14 +218,14 @@ def _question(*failure: str) -> Question | None:
     return next((question for question in QUESTIONS if question.covers(*failure)), None)
 
 
-def _row(name: str, found: _Role, unclaimed: frozenset[str], keeps: str) -> RoleRow:
+def _row(name: str, found: _Role, manifest: Manifest, unclaimed: frozenset[str], keeps: str) -> RoleRow:
     carried: dict[str, set[str]] = {}
     due: dict[_About, set[str]] = {}
-    for case, step in found.due:
-        rule, demanded, areas = _traits(case)
-        due.setdefault((step, rule, demanded), set()).add(case.id)
+    for case, step in found.due.items():
+        rule, demanded, areas = _traits(manifest.by_id[case])
+        due.setdefault((step, rule, demanded), set()).add(case)
         for area in areas:
-            carried.setdefault(area, set()).add(case.id)
+            carried.setdefault(area, set()).add(case)
     cells = []
     for area in AREAS:
         failed = found.areas.get(area, {})
@@ -250,7 +242,7 @@ def _row(name: str, found: _Role, unclaimed: frozenset[str], keeps: str) -> Role
                 answers.append(AnswerRow(question.name, len(cases), _counted(failed), note))
     return RoleRow(
         role=name,
-        asked=len({case.id for case, _ in found.due}),
+        asked=len(found.due),
         failed=_counted(found.every),
         unclaimed=[area for area in AREAS if area in unclaimed],
         cells=cells,
@@ -299,14 +291,14 @@ def _demanded(case: Case) -> str:
 def _keeps(record: RunRecord, manifest: Manifest, told: Collection[str] | None) -> str:
     """Say which of two tensors of one name is kept, where it is always the same; ``told`` None for all."""
     taken = {row["verdict"].partition(":")[2] for row in record.choices if row["choice"] == TWICE}
-    for case in manifest.cases:
-        if case.choice != TWICE or (told is not None and case.id not in told):
+    cases = {c.id: c for c in manifest.cases if c.choice == TWICE and (told is None or c.id in told)}
+    for row in record.results:
+        if row["case"] not in cases or row["outcome"] != "accept":
             continue
-        for row in record.by_case.get(case.id, ()):
-            rows = (row.get("content") or {}).get("tensors")
-            if row["outcome"] == "accept" and rows:
-                fits = [name for name in KEEPS if _same(case, name, rows)]
-                taken.add(fits[0] if len(fits) == 1 else "")
+        rows = (row.get("content") or {}).get("tensors")
+        if rows:
+            fits = [name for name in KEEPS if _same(cases[row["case"]], name, rows)]
+            taken.add(fits[0] if len(fits) == 1 else "")
     return KEEPS.get(next(iter(taken)), "") if len(taken) == 1 else ""
 
 

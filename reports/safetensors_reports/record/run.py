@@ -344,7 +344,8 @@ def read_record(path: str | Path, contents: dict[bytes, Any] | None = None) -> R
         elif fault is None:
             assert row is not None
             _add(record, row, path, number)
-            bad.next_row(record, row)
+            if bad.between:
+                bad.next_row(record, row)
         elif row is None and number > len(lines) and record.footer is None:
             break
         else:
@@ -356,12 +357,15 @@ def read_record(path: str | Path, contents: dict[bytes, Any] | None = None) -> R
 
 
 class _BadLines:
-    """The lines of a record that cannot be read, and the cases that they may be about."""
+    """The lines of a record that cannot be read, and the cases that they may be about.
+
+    ``between`` tells that the next result may be about the case of such a line.
+    """
 
     def __init__(self, path: Path) -> None:
         self._name = path.name
         self._named: list[str] = []
-        self._between = False
+        self.between = False
 
     def line(self, record: RunRecord, row: object, number: int, fault: str) -> None:
         """Leave a line out. Where it does not say its case, that is the one before it or the one behind."""
@@ -375,13 +379,13 @@ class _BadLines:
             record.touched.add(told["case"])
         elif told.get("type") not in ("choice", "problem", "footer"):
             record.touched.update(r["case"] for r in record.results[-1:])
-            self._between = True
+            self.between = True
 
     def next_row(self, record: RunRecord, row: Row) -> None:
         """Take note of the line that follows a bad one."""
-        if self._between and row["type"] == "result":
+        if row["type"] == "result":
             record.touched.add(row["case"])
-            self._between = False
+            self.between = False
 
     def tell(self, record: RunRecord) -> None:
         """Name the lines among the problems of the run, before the others."""
