@@ -293,7 +293,7 @@ def _final_results(record: RunRecord) -> dict[str, Row]:
         if row["step"] == "read" or finals.get(row["case"], row)["step"] != "read":
             finals[row["case"]] = row
     half = record.half_run
-    return {case: row for case, row in finals.items() if case not in half}
+    return {case: row for case, row in finals.items() if case not in half} if half else finals
 
 
 def outcome_of(row: Row) -> str:

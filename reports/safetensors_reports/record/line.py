@@ -254,6 +254,7 @@ LINES: dict[str, type[Line]] = {
 
 _WITHIN = Meta(ge=1 - 2**63, le=2**63 - 1)
 _INSTEAD: dict[Any, Any] = {
+    Step: Literal[tuple(STEPS)],
     int: Annotated[int, _WITHIN],
     float: Annotated[int, _WITHIN] | Annotated[float, _WITHIN],
 }

@@ -230,6 +230,11 @@ class RunRecord:
         return self.touched | ({self.unfinished} if self.unfinished is not None else set())
 
     @cached_property
+    def blamed(self) -> list[Row]:
+        """The results whose verdict fails a run, those that miss a recommendation included."""
+        return [row for row in self.results if kind_of(row["verdict"]) in STRICT_FAILING]
+
+    @cached_property
     def failing(self) -> list[tuple[Row, list[Row]]]:
         """The results of which something is wrong, each with all that is (``row_failures``)."""
         return [(row, found) for row in self.results if (found := row_failures(row))]
@@ -276,9 +281,8 @@ class RunRecord:
     def expected_cases(self) -> set[str]:
         """The failing cases whose failing steps are all listed in the baseline."""
         bad: dict[str, list[Row]] = {}
-        for row in self.results:
-            if fails(row["verdict"], strict=True):
-                bad.setdefault(row["case"], []).append(row)
+        for row in self.blamed:
+            bad.setdefault(row["case"], []).append(row)
         found = set()
         for case, rows in bad.items():
             worse = [row for row in rows if fails(row["verdict"])] or rows
@@ -293,7 +297,7 @@ class RunRecord:
 
     def inconsistent_choices(self) -> dict[str, str]:
         """Return the choices whose cases contradict each other, with the detail."""
-        rows = [*self.choices, *self.results]
+        rows = [*self.choices, *self.blamed]
         return {
             str(r.get("choice") or r.get("case")): r.get("detail", "")
             for r in reversed(rows)
