@@ -159,6 +159,7 @@ class RunRecord:
         footer: the last line, None for a truncated run.
         left_out: number of lines that could not be read; the first of them are named in ``problems``.
         touched: cases that such a line may have been about.
+        shown: digest of the corpus, and unsafe cases that may be told -> the run as published pages show it.
 
     What is reckoned of the lines is reckoned once: nothing is added to a record behind that.
     """
@@ -170,6 +171,9 @@ class RunRecord:
     footer: Row | None = None
     left_out: int = 0
     touched: set[str] = field(default_factory=set)
+    shown: dict[tuple[str, frozenset[str]], RunRecord] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @property
     def implementation(self) -> Row:
