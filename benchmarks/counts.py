@@ -74,6 +74,24 @@ def work(inputs):
     main(["fuzz", "--impl", "reference", "--max-execs", str(inputs), "--seed", "1"])
 print((counted(lambda: work(1200)) - counted(lambda: work(200))) // 1000, file=sys.stderr)
 """
+_REPORTED = """
+import shutil, tempfile
+from safetensors_reference.main import main
+with tempfile.TemporaryDirectory() as folder:
+    def report(runs):
+        main(["report", *(f"{folder}/runs/{n}.jsonl" for n in range(runs)), "-o", folder])
+    options = ["-q", "--no-smoke", "--impl", "exit:true {path}", "--case", "layout/*"]
+    try:
+        main(["run", *options, "--report", folder])
+    except SystemExit:
+        pass
+    (record,) = Path(folder).glob("*.jsonl")
+    Path(folder, "runs").mkdir()
+    for n in range(6):
+        shutil.copy(record, f"{folder}/runs/{n}.jsonl")
+    counted(lambda: report(6))  # what is made once is made now
+    print((counted(lambda: report(6)) - counted(lambda: report(2))) // 4, file=sys.stderr)
+"""
 _VALID = "corpus/files/framing/one-tensor.safetensors"
 PROGRAMS: Mapping[str, str] = {
     "stc --version": _COMMAND.format(arguments=["--version"]),
@@ -83,6 +101,7 @@ PROGRAMS: Mapping[str, str] = {
     "explain a header of 100 tensors": _HEADER.format(function="explain", tensors=100, data=1),
     "judge a case, in the main process": _JUDGED,
     "fuzz an input": _FUZZED,
+    "report a further run": _REPORTED,
 }
 
 
@@ -117,7 +136,7 @@ def version() -> str:
 @click.option("--check", is_flag=True, help="Fail when a count is a fifth above the committed one.")
 @click.option("--write", is_flag=True, help="Commit what is counted now, for this version of Python.")
 def counts(check: bool, write: bool) -> None:
-    """Count calls of everyday work: start, headers, judging, fuzzing."""
+    """Count calls of everyday work: start, headers, judging, fuzzing, reports."""
     known = committed()
     found = {name: count(name) for name in PROGRAMS}
     grown = [name for name in found if name in known and found[name] > known[name] * (1 + TOLERANCE)]

@@ -308,8 +308,8 @@ Run on {date}: {machine}; {versions}.
 {rows}
 
 What a change costs is watched by counts, which are the same on any machine: `python -m benchmarks counts`
-counts the calls of starting, of headers, of judging and of fuzzing, and CI fails a change that makes a fifth
-more of them. [Audits](audit.md#what-it-costs) and [devices](device-bench.md) have figures of their own.
+counts the calls of starting, of headers, of judging, of fuzzing and of reports, and CI fails a change that
+makes a fifth more. [Audits](audit.md#what-it-costs) and [devices](device-bench.md) have figures of their own.
 """
 
 

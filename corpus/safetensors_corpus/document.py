@@ -17,6 +17,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn, TypedDict
 
@@ -465,12 +466,10 @@ def faults(raw: Mapping[str, Any], root: Path | None) -> Iterator[Fault]:
 
 def deep(value: Any) -> bool:
     """True for a value nested more than ``DEEPEST`` deep."""
-    if not isinstance(value, (dict, list)):
-        return False
     level = [value]
     for _ in range(DEEPEST):
-        inner = [list(x.values()) if isinstance(x, dict) else x for x in level if isinstance(x, (dict, list))]
-        level = [item for items in inner for item in items]
+        inner = (x.values() if isinstance(x, dict) else x for x in level if isinstance(x, (dict, list)))
+        level = list(chain.from_iterable(inner))
         if not level:
             return False
     return True

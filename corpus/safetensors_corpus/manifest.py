@@ -123,6 +123,9 @@ class Case(CaseRow):
     expect: Expectation | None
     options: dict[str, Expectation]
 
+    def __hash__(self) -> int:
+        return hash(self.id)
+
     @property
     def area(self) -> str:
         """The part of the id before the slash."""
@@ -211,11 +214,20 @@ class Case(CaseRow):
             self.copy_to(target)
         return target
 
+    @property
+    def demands(self) -> tuple[Expectation, ...]:
+        """What is demanded: one expectation, or of a choice one under each option."""
+        return (self.expect,) if self.expect is not None else tuple(self.options.values())
+
+    @cached_property
+    def codes(self) -> tuple[str, ...]:
+        """Fault codes that the author names, under any option of a choice, each once."""
+        return tuple(dict.fromkeys(code for demand in self.demands for code in demand.codes))
+
     @cached_property
     def counted(self) -> bool:
         """True when only the number of tensors is known, so that listing them would be a waste."""
-        expectations = (self.expect,) if self.expect is not None else self.options.values()
-        return any(e.content is not None and "tensor_count" in e.content for e in expectations)
+        return any(e.content is not None and "tensor_count" in e.content for e in self.demands)
 
     def copy_to(self, target: Path | str) -> None:
         """Make the input of one file at ``target``, holes left sparse. Raises ManifestError and OSError."""
@@ -318,7 +330,7 @@ def load_manifest(path: Path | None = None) -> Manifest:
 @lru_cache(maxsize=1)
 def _own(root: Path, *_signature: int) -> Manifest:
     document = read_document(root)
-    with _uncollected():
+    with uncollected():
         # Who can change both it and its digest can change this program as well.
         manifest = _load(document, trusted=document.as_built)
         gc.freeze()  # it stays as long as the process does, and the collector need not walk over it
@@ -328,7 +340,7 @@ def _own(root: Path, *_signature: int) -> Manifest:
 def _load(document: Document, *, trusted: bool = False) -> Manifest:
     # A reader may change its folder, so what it is handed must not depend on one.
     root = document.path.parent.absolute()
-    with _uncollected():
+    with uncollected():
         rows = Rows.of(document, trusted=trusted)
         try:
             cases = tuple(_case(row, root) for row in rows.cases if row.status == "active")
@@ -343,8 +355,11 @@ def _load(document: Document, *, trusted: bool = False) -> Manifest:
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
-    """Keep the garbage collector from walking over a growing heap of which nothing is garbage."""
+def uncollected() -> Iterator[None]:
+    """Keep the garbage collector from walking over a growing heap of which nothing is garbage.
+
+    It decorates functions, too.
+    """
     was = gc.isenabled()
     gc.disable()
     try:

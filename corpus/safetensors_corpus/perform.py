@@ -378,8 +378,7 @@ def _prepare(case: Case, folder: Path) -> Path:
 
 
 def _wanted(case: Case) -> list[str]:
-    expectations = [case.expect] if case.expect is not None else list(case.options.values())
-    return list(dict.fromkeys(p for e in expectations for p in e.properties))
+    return list(dict.fromkeys(p for demand in case.demands for p in demand.properties))
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from safetensors_corpus import ManifestError
@@ -51,9 +52,10 @@ class Evidence:
     data: bytes | None = None
 
 
+@lru_cache(maxsize=1 << 12)
 def evidence_of(case: Case, rule: str) -> Evidence:
     """Explain the input of a case with a rule in mind."""
-    codes = case_codes(case)
+    codes = case.codes
     first = codes[0] if codes else None
     plain = case.input.file is not None and not case.input.files
     if case.kind == "index" or not plain or case.size > MAX_EXPLAINED:
@@ -94,12 +96,6 @@ def _fitting(faults: Sequence[Fault], codes: Sequence[str], rule: str) -> Fault 
         return fault.rule != rule or place == len(codes), place, fault.rule != rule
 
     return min(faults, key=rank, default=None)
-
-
-def case_codes(case: Case) -> tuple[str, ...]:
-    """Return the fault codes that the author of a case names, under any option of its choice."""
-    demands = [case.expect] if case.expect else list(case.options.values())
-    return tuple(dict.fromkeys(code for demand in demands for code in demand.codes))
 
 
 def expected_text(case: Case, profile: str | None) -> str:

@@ -5,7 +5,6 @@ Reading runs and findings, finding baselines and writing files is what ``stc pub
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ import click
 
 from safetensors_corpus import Manifest, ManifestError, load_manifest
 from safetensors_corpus.cli.common import UnusableError
+from safetensors_corpus.manifest import uncollected
 from safetensors_reference.source import read_whole
 from safetensors_reports.audit.build import build_report
 from safetensors_reports.audit.exports import badges, sarif_log, statements
@@ -89,6 +89,7 @@ MAX_ARTIFACT = 4 << 30
     help="What was tested, for --intoto: a wheel, a program. Its SHA-256 becomes the subject.",
 )
 @click.option("--corpus", "corpus_path", type=click.Path(path_type=Path), help="The corpus of the runs.")
+@uncollected()
 def report(
     runs: tuple[Path, ...],
     output: Path,
@@ -224,13 +225,8 @@ def read_inputs(paths: Sequence[Path]) -> tuple[list[RunRecord], list[FuzzFindin
         findings += inside
     # Given by name and in its folder again, a run is still one run.
     records, findings = _once(records), _once(findings)
-    # Millions of rows that stay to the end: the collector of cycles would look through them again and again.
-    gc.disable()
-    try:
-        runs = [_described(read_record(path)) for path in records]
-    finally:
-        gc.enable()
-        gc.freeze()
+    contents: dict[bytes, Any] = {}
+    runs = [_described(read_record(path, contents)) for path in records]
     return runs, [load_fuzz_finding(path) for path in findings]
 
 
@@ -265,11 +261,12 @@ def known_failures(record: RunRecord, files: Mapping[str, Path], manifest: Manif
             f"note: {visible(record.label)}: baseline {visible(name)} is not here; give --baseline", err=True
         )
         return []
+    cases = manifest.by_id.keys()
     loaded = load_baseline(path, record.version, record.header["profile"], record.header.get("device"))
     return [
         Known(
             entry.case,
-            tuple(case.id for case in manifest.cases if entry.covers(case.id)),
+            tuple(filter(entry.covers, cases if entry.is_glob else cases & {entry.case})),
             entry.steps,
             entry.why,
             entry.issue,

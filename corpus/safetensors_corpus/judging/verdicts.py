@@ -66,6 +66,7 @@ _ORDER = {verdict: place for place, verdict in enumerate(VERDICTS)}
 _DEVIATION = {what: place for place, what in enumerate(DEVIATIONS)}
 
 
+@lru_cache(maxsize=1024)
 def kind_of(verdict: str) -> str:
     """Return the verdict without its option: ``choice:accept`` -> ``choice``."""
     return verdict.partition(":")[0]

@@ -9,7 +9,7 @@ import hashlib
 import re
 import tempfile
 import tomllib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -18,7 +18,7 @@ import tomlkit
 from tomlkit.items import Array
 
 import safetensors_corpus
-from safetensors_corpus import Case, Expectation, Manifest, ManifestError, load_manifest, recipe
+from safetensors_corpus import Case, Manifest, ManifestError, load_manifest, recipe
 from safetensors_corpus.author.case import AREAS
 from safetensors_corpus.broken import matrix
 from safetensors_corpus.cases.from_fuzzing import case_of
@@ -110,10 +110,7 @@ def look_for_news(case: Case, cases: Iterable[Case], folder: Path, jobs: int = 2
 
 def _codes(case: Case) -> set[str]:
     """Return the primary code of each refusing expectation, the empty one for an accepting one."""
-    expectations: Sequence[Expectation] = (
-        [case.expect] if case.expect is not None else list(case.options.values())
-    )
-    return {e.codes[0] if e.codes else "" for e in expectations}
+    return {demand.codes[0] if demand.codes else "" for demand in case.demands}
 
 
 def failing_variants(case: Case, known: Collection[str]) -> list[str]:

@@ -10,7 +10,6 @@ from safetensors_corpus.steps import ONE_STEP_KINDS
 from safetensors_reference import rule_book
 from safetensors_reference.rules.pages import AREAS
 
-from ..record.run import row_failures
 from .report import LETTERS, AreaCells, CaseRow, RuleCells
 
 if TYPE_CHECKING:
@@ -36,10 +35,12 @@ def matrix(records: Sequence[RunRecord], manifest: Manifest) -> list[AreaCells]:
     standings = [_Standing.of(record) for record in records]
 
     def cells(rules: Sequence[str]) -> tuple[int, list[int], list[str | None]]:
-        found = [standing.under(rules, carried) for standing in standings]
-        cases = {case for rule in rules for case in carried[rule]}.union(*found)
-        worst = [_standing(list(of.values())) if of else None for of in found]
-        return len(cases), [len(of) for of in found], worst
+        cases = set().union(*(carried[rule] for rule in rules))
+        found = [standing.under(rules, cases) for standing in standings]
+        charged = [bad for _, bad in found]
+        known = [sum(map(len, (*fine.values(), bad))) for fine, bad in found]
+        worst = [_standing([*fine, *bad.values()]) if fine or bad else None for fine, bad in found]
+        return len(cases.union(*charged)), known, worst
 
     out = []
     for area, title in AREAS.items():
@@ -54,29 +55,37 @@ def matrix(records: Sequence[RunRecord], manifest: Manifest) -> list[AreaCells]:
 
 @dataclass(frozen=True)
 class _Standing:
-    """Verdicts of one record: of cases that fail nothing, and for each rule those charged to it."""
+    """Cases of one record that fail nothing, by kind of verdict, and for each rule those charged to it."""
 
-    fine: Mapping[str, str]
+    fine: Mapping[str, set[str]]
     charged: Mapping[str, Mapping[str, str]]
 
     @classmethod
     def of(cls, record: RunRecord) -> _Standing:
         """Look through a record."""
-        fine = {c: v for c, v in record.case_verdicts.items() if not fails(v, strict=True)}
+        fine: dict[str, set[str]] = {}
+        for case, verdict in record.case_verdicts.items():
+            if not fails(verdict, strict=True):
+                fine.setdefault(kind_of(verdict), set()).add(case)
         charged: dict[str, dict[str, str]] = {}
-        for row in record.results:
-            for failed in row_failures(row):
+        for row, failures in record.failing:
+            for failed in failures:
                 cases = charged.setdefault(failed["rule"], {})
                 cases[row["case"]] = worst([failed["verdict"], cases.get(row["case"], "pass")])
         return cls(fine, charged)
 
-    def under(self, rules: Sequence[str], carried: Mapping[str, set[str]]) -> dict[str, str]:
-        """Return case -> verdict for some rules; a failure says nothing of others that its case has."""
-        found = {case: self.fine[case] for rule in rules for case in carried[rule] if case in self.fine}
+    def under(self, rules: Sequence[str], cases: set[str]) -> tuple[dict[str, set[str]], dict[str, str]]:
+        """Return what is known of some rules that are carried by some cases.
+
+        Those are kind -> cases that fail nothing, and case -> verdict of those charged to the rules: a
+        failure says nothing of others that its case has.
+        """
+        bad: dict[str, str] = {}
         for rule in rules:
             for case, verdict in self.charged.get(rule, {}).items():
-                found[case] = worst([verdict, found.get(case, "pass")])
-        return found
+                bad[case] = worst([verdict, bad.get(case, "pass")])
+        fine = {kind: (of & cases) - bad.keys() for kind, of in self.fine.items()}
+        return {kind: of for kind, of in fine.items() if of}, bad
 
 
 def _standing(verdicts: Sequence[str]) -> str:

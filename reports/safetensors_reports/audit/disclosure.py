@@ -128,12 +128,18 @@ def shown_run(
     if record.implementation["name"] == OWN:
         return record
     _demand_all(record)
-    bad = {row["case"] for row in record.results if unsafe(row)}
-    told = _told(record, bad, manifest, known) if reported else set()
+    harmful = [unsafe(row) for row in record.results]
+    bad = {row["case"] for row, harm in zip(record.results, harmful, strict=True) if harm}
+    told = frozenset(_told(record, bad, manifest, known) if reported else ())
+    if (manifest.digest, told) in record.shown:
+        return record.shown[manifest.digest, told]
     # What the cases of a choice say together comes from clean answers alone; without any it says nothing.
     choices = [row for row in record.choices if kind_of(row["verdict"]) in ("choice", "choice-inconsistent")]
     taken = {str(row["choice"]): row["verdict"].partition(":")[2] for row in choices}
-    quiet = [_says_nothing(row, told) for row in record.results]
+    quiet = [
+        row["case"] not in told if harm else kind_of(row["verdict"]) in ("pass", "choice")
+        for row, harm in zip(record.results, harmful, strict=True)
+    ]
     read = {row["case"] for row, q in zip(record.results, quiet, strict=True) if q and row["step"] == "read"}
     results = [
         _silent(row, manifest.by_id.get(row["case"]), taken, record.header["profile"])
@@ -144,13 +150,16 @@ def shown_run(
         for row, silent in zip(record.results, quiet, strict=True)
     ]
     # Words of the run on what went wrong may be about anything.
-    return dataclasses.replace(record, choices=choices, results=results, problems=[])
+    shown = dataclasses.replace(record, choices=choices, results=results, problems=[])
+    record.shown[manifest.digest, told] = shown
+    return shown
 
 
 def unsafe(row: Row) -> bool:
     """Tell whether a result of a record ended in a crash, a hang or endless memory, whatever else it is."""
-    failures = (failed["verdict"] for failed in row_failures(row))
-    return row["outcome"] in UNSAFE or any(kind_of(v) == "unsafe" for v in (row["verdict"], *failures))
+    if row["outcome"] in UNSAFE or kind_of(row["verdict"]) == "unsafe":
+        return True
+    return any(kind_of(failed["verdict"]) == "unsafe" for failed in row.get("failures", ()))
 
 
 def _demand_all(record: RunRecord) -> None:
@@ -167,13 +176,6 @@ def _demand_all(record: RunRecord) -> None:
             f"{visible(record.label, 80)}: the run has {lacks}, and published pages need whole runs: what is "
             "missing could tell what is held back; run all cases again, with --max-hangs 0"
         )
-
-
-def _says_nothing(row: Row, told: set[str]) -> bool:
-    """Tell whether published pages count a result among those without a fault."""
-    if unsafe(row):
-        return row["case"] not in told
-    return kind_of(row["verdict"]) in ("pass", "choice")
 
 
 def _silent(row: Row, case: Case | None, taken: Mapping[str, str], profile: str | None) -> Row:

@@ -18,7 +18,6 @@ from safetensors_reference.rules.faults import shorten
 
 from ..case_evidence import (
     Evidence,
-    case_codes,
     case_digest,
     evidence_in,
     evidence_of,
@@ -29,7 +28,7 @@ from ..case_evidence import (
 )
 from ..fuzz_finding import Weakness
 from ..recommendations import NOT_KNOWN, recommendation
-from ..record.run import MAX_VERSION, row_failures
+from ..record.run import MAX_VERSION
 from ..text import digest, slug, stable
 from .disclosure import OWN, references_of
 from .report import EvidenceRow, Finding, FuzzRow, Where
@@ -87,7 +86,7 @@ class Shown:
         """Fault codes expected of a strict reader, the one that speaks for the input first."""
         if self.item is not None:
             return self.item.document.codes
-        return case_codes(self.case) if self.case else ()
+        return self.case.codes if self.case else ()
 
     @property
     def size(self) -> int:
@@ -242,16 +241,16 @@ def find(
 
 def _add_run(groups: dict[Key, _Group], label: str, record: RunRecord) -> None:
     book = rule_book()
+    device = record.header.get("device") or ""
+    who = record.selector, record.name, record.version, record.header["profile"], device
 
     def add(rule: str, verdict: str, rows: Sequence[Row]) -> None:
         # A record of another corpus may name rules that this rule book does not have.
         if rule in book.rules and rows:
-            fresh = _Group(record.selector, record.name, record.version, record.header["profile"])
-            fresh.device = record.header.get("device") or ""
-            groups.setdefault((label, rule, verdict), fresh).rows.extend(rows)
+            groups.setdefault((label, rule, verdict), _Group(*who)).rows.extend(rows)
 
-    for row in record.results:
-        for failed in row_failures(row):
+    for row, failures in record.failing:
+        for failed in failures:
             if fails(failed["verdict"], strict=True):
                 charged = {**row, **{key: failed[key] for key in ("verdict", "property", "detail")}}
                 add(failed["rule"], kind_of(failed["verdict"]), [charged])

@@ -125,7 +125,7 @@ def _set_apart(record: RunRecord, counts: Mapping[str, int]) -> dict[str, int]:
     """
     out: dict[str, int] = {}
     for kind in ("unsafe", "wrong-content"):
-        steps = {row["step"] for row in record.results if kind_of(row["verdict"]) == kind}
+        steps = {row["step"] for row in record.blamed if kind_of(row["verdict"]) == kind}
         if counts.get(kind) and steps and steps <= APART.keys():
             out[kind] = 0
             out |= {APART[step]: 1 for step in steps}

@@ -6,8 +6,9 @@ written format requires is never added to what rests on the official library or 
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from safetensors_corpus.judging.content import differing_fields
@@ -16,7 +17,6 @@ from safetensors_corpus.manifest import AREA_OF_RULES
 from safetensors_reference import rule_book
 from safetensors_reference.rules.pages import AREAS
 
-from ..record.run import row_failures
 from ..text import visible
 from .disclosure import OWN
 from .report import ROLES, AnswerRow, CellRow, Failed, RoleRow
@@ -120,9 +120,9 @@ _About = tuple[str, str, str]
 
 @dataclass
 class _Role:
-    """What is collected of one role."""
+    """What is collected of one role; ``due`` is case -> the first step that asks for it in this role."""
 
-    due: list[tuple[Case, str]] = field(default_factory=list)
+    due: dict[str, str] = field(default_factory=dict)
     every: _Cases = field(default_factory=dict)
     areas: dict[str, _Cases] = field(default_factory=dict)
     answers: dict[Question, _Cases] = field(default_factory=dict)
@@ -141,56 +141,51 @@ def roles(
         told: cases of which everybody can read already how this implementation answers them.
     """
     hidden = public and record.implementation["name"] != OWN
-    found: dict[str, _Role] = {}
+    found: defaultdict[str, _Role] = defaultdict(_Role)
+    own = _own_role(record)
     for case, step in _due(record, manifest) if hidden else _known(record, manifest):
-        found.setdefault(_role_of(record, step), _Role()).due.append((case, step))
+        found[_ROLE_OF_STEP.get(step, own)].due.setdefault(case, step)
     unclaimed = _unclaimed(record)
-    for row in shown.results:
-        role = _role_of(record, row["step"])
+    for row, failures in shown.failing:
         if hidden and row["step"] == "device":
             continue  # how many files were loaded would tell which of them nobody could load
-        for failed in row_failures(row):
+        for failed in failures:
             if not (hidden and kind_of(failed["verdict"]) == "unsafe"):
-                _add(found.setdefault(role, _Role()), role, row, failed, unclaimed)
+                role = _ROLE_OF_STEP.get(row["step"], own)
+                _add(found[role], role, row, failed, unclaimed)
     keeps = _keeps(shown, manifest, told if hidden else None)
     return [
-        _row(name, found[name], unclaimed if name in _OPENING else frozenset(), keeps)
+        _row(name, found[name], manifest, unclaimed if name in _OPENING else frozenset(), keeps)
         for name in ROLES
         if name in found and found[name].due
     ]
 
 
-def _role_of(record: RunRecord, step: str) -> str:
+def _own_role(record: RunRecord) -> str:
+    """Return the role of steps that do not tell it themselves."""
     who = record.implementation
     steps = set(who.get("steps", ()))
     # Of a program without a descriptor, handing out data is what makes it a reader.
     kind = who.get("kind") or ("reader" if steps & {"read", "slice"} else "header")
-    return _ROLE_OF_STEP.get(step) or ROLE_OF_KIND.get(kind, "reader")
+    return ROLE_OF_KIND.get(kind, "reader")
 
 
-def _due(record: RunRecord, manifest: Manifest) -> Iterable[tuple[Case, str]]:
-    """Yield the cases that a full run has, each once for every role: everybody can reckon them."""
+def _due(record: RunRecord, manifest: Manifest) -> Iterable[tuple[str, str]]:
+    """Return the cases and steps that a full run has: everybody can reckon them."""
     who = record.implementation
     asked = (manifest.by_id.get(row["case"]) for row in record.results)
     heavy = any(case is not None and case.heavy for case in asked)
     steps, areas = set(who.get("steps", ())), who.get("areas", ())
-    for case in manifest.cases:
-        if (heavy or not case.heavy) and case.is_claimed(areas):
-            yield from ((case, step) for step in _first(record, [s for s in case.steps if s in steps]))
+    cases = (case for case in manifest.cases if (heavy or not case.heavy) and case.is_claimed(areas))
+    return ((case.id, step) for case in cases for step in case.steps if step in steps)
 
 
-def _known(record: RunRecord, manifest: Manifest) -> Iterable[tuple[Case, str]]:
-    """Yield the cases of which an answer is known, each once for every role."""
-    for name, rows in record.by_case.items():
-        case = manifest.by_id.get(name)
-        if case is not None:
-            steps = [row["step"] for row in rows if kind_of(row["verdict"]) != "harness-error"]
-            yield from ((case, step) for step in _first(record, steps))
-
-
-def _first(record: RunRecord, steps: Sequence[str]) -> Iterable[str]:
-    """Return the first of some steps of every role."""
-    return {_role_of(record, step): step for step in reversed(steps)}.values()
+def _known(record: RunRecord, manifest: Manifest) -> Iterable[tuple[str, str]]:
+    """Return the cases and steps of which an answer is known."""
+    cases = manifest.by_id
+    for row in record.results:
+        if row["verdict"] != "harness-error" and row["case"] in cases:
+            yield row["case"], row["step"]
 
 
 def _unclaimed(record: RunRecord) -> frozenset[str]:
@@ -208,7 +203,7 @@ def _add(into: _Role, role: str, row: Row, failed: Row, unclaimed: Collection[st
     basis = failed.get("basis") or (known.basis if known else "text")
     if basis == "text" and kind_of(verdict) == "not-strict":
         return  # advice of the text that is not taken breaks nothing
-    question = next((q for q in QUESTIONS if q.covers(role, step, effect_of(verdict), rule)), None)
+    question = _question(role, step, effect_of(verdict), rule)
     places = [into.every, into.areas.setdefault(area, {})]
     if question is not None:
         places.append(into.answers.setdefault(question, {}))
@@ -217,13 +212,20 @@ def _add(into: _Role, role: str, row: Row, failed: Row, unclaimed: Collection[st
         cases[row["case"]] = worst([verdict, cases.get(row["case"], "pass")])
 
 
-def _row(name: str, found: _Role, unclaimed: frozenset[str], keeps: str) -> RoleRow:
+@lru_cache(maxsize=1 << 14)
+def _question(*failure: str) -> Question | None:
+    """Return what a failure, of role, step, effect and rule, counts for."""
+    return next((question for question in QUESTIONS if question.covers(*failure)), None)
+
+
+def _row(name: str, found: _Role, manifest: Manifest, unclaimed: frozenset[str], keeps: str) -> RoleRow:
     carried: dict[str, set[str]] = {}
     due: dict[_About, set[str]] = {}
-    for case, step in found.due:
-        due.setdefault((step, case.rules[0], _demanded(case)), set()).add(case.id)
-        for area in {rule[:3] for rule in case.rules}:
-            carried.setdefault(area, set()).add(case.id)
+    for case, step in found.due.items():
+        rule, demanded, areas = _traits(manifest.by_id[case])
+        due.setdefault((step, rule, demanded), set()).add(case)
+        for area in areas:
+            carried.setdefault(area, set()).add(case)
     cells = []
     for area in AREAS:
         failed = found.areas.get(area, {})
@@ -240,7 +242,7 @@ def _row(name: str, found: _Role, unclaimed: frozenset[str], keeps: str) -> Role
                 answers.append(AnswerRow(question.name, len(cases), _counted(failed), note))
     return RoleRow(
         role=name,
-        asked=len({case.id for case, _ in found.due}),
+        asked=len(found.due),
         failed=_counted(found.every),
         unclaimed=[area for area in AREAS if area in unclaimed],
         cells=cells,
@@ -271,6 +273,12 @@ def _asked(question: Question, due: Mapping[_About, set[str]], unclaimed: Collec
     return out
 
 
+@lru_cache(maxsize=1 << 14)
+def _traits(case: Case) -> tuple[str, str, frozenset[str]]:
+    """Return the first rule of a case, the outcome that it demands, and the areas of its rules."""
+    return case.rules[0], _demanded(case), frozenset(rule[:3] for rule in case.rules)
+
+
 def _demanded(case: Case) -> str:
     """Return the outcome that a case demands, empty where it leaves it open."""
     if case.expect is not None:
@@ -283,13 +291,13 @@ def _demanded(case: Case) -> str:
 def _keeps(record: RunRecord, manifest: Manifest, told: Collection[str] | None) -> str:
     """Say which of two tensors of one name is kept, where it is always the same; ``told`` None for all."""
     taken = {row["verdict"].partition(":")[2] for row in record.choices if row["choice"] == TWICE}
+    cases = {c.id: c for c in manifest.cases if c.choice == TWICE and (told is None or c.id in told)}
     for row in record.results:
-        case = manifest.by_id.get(row["case"])
-        if case is None or case.choice != TWICE or (told is not None and case.id not in told):
+        if row["case"] not in cases or row["outcome"] != "accept":
             continue
         rows = (row.get("content") or {}).get("tensors")
-        if row["outcome"] == "accept" and rows:
-            fits = [name for name in KEEPS if _same(case, name, rows)]
+        if rows:
+            fits = [name for name in KEEPS if _same(cases[row["case"]], name, rows)]
             taken.add(fits[0] if len(fits) == 1 else "")
     return KEEPS.get(next(iter(taken)), "") if len(taken) == 1 else ""
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from safetensors_corpus import Case, ManifestError
 from safetensors_corpus.judging.verdicts import STRICT_FAILING, badness, kind_of
@@ -19,7 +18,7 @@ from safetensors_corpus.judging.written_folder import RULES_OF
 from safetensors_reference import explain, rule_book
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from ..case_evidence import MAX_EXPLAINED, case_codes
+from ..case_evidence import MAX_EXPLAINED
 from ..record.device_checks import CHECKS
 from ..record.run import Row
 from ..text import difference_class, message_class
@@ -33,8 +32,7 @@ _BREAKS = "the file breaks rules: "
 _CODE = re.compile(r"\b[A-Z]{2,3}_[A-Z0-9_]+\b")
 
 
-@dataclass(frozen=True)
-class Failure:
+class Failure(NamedTuple):
     """One thing that is wrong about one answer.
 
     Attributes:
@@ -173,11 +171,11 @@ def mistake(failure: Failure, case: Case | None) -> Key:
     aspect = aspect_of(failure, case)
     match aspect:
         case "end":
-            return aspect, realm(failure), failure.outcome, *_ended(failure, case)
+            return aspect, realm(failure.step), failure.outcome, *_ended(failure, case)
         case "accept":
-            return aspect, *_accepted(failure, case)
+            return aspect, *_accepted(failure.rule, case)
         case "reject":
-            return aspect, realm(failure), _class(failure, case), failure.rule
+            return aspect, realm(failure.step), _class(failure, case), failure.rule
         case "content":
             return aspect, *_content(failure, case)
         case "property":
@@ -217,43 +215,43 @@ def aspect_of(failure: Failure, case: Case | None) -> str:
     return "accept" if refusing else "content"
 
 
-def realm(failure: Failure) -> str:
-    """Return which part of an implementation was asked: reading ``file``, ``write``, ``slice``, ..."""
+def realm(step: str) -> str:
+    """Return which part of an implementation a step asks: reading ``file``, ``write``, ``slice``, ..."""
     apart = ("write", "slice", "index", "sharded", "lifecycle", "remote", "concurrent")
-    return failure.step if failure.step in apart else "file"
+    return step if step in apart else "file"
 
 
-def _about(failure: Failure, case: Case | None) -> str:
+def _about(charged: str, case: Case | None) -> str:
     """Return the fault code or, for a valid input, the rule that a case is about.
 
     Of several codes that a strict reader may give it is the first that belongs to the rule charged, unless
     the header is no JSON or a number no number of the format: then nothing else can be meant.
     """
-    codes = [code for code in (case_codes(case) if case else ()) if code != "UNCLASSIFIED"]
-    rule = rule_book().rules.get(failure.rule)
+    codes = [code for code in (case.codes if case else ()) if code != "UNCLASSIFIED"]
+    rule = rule_book().rules.get(charged)
     if codes[:1] in (["HDR_NOT_JSON"], ["ENT_BAD_INTEGER"]):
         return codes[0]
     mine = [code for code in codes if rule is not None and code in rule.codes]
-    return (mine or codes or [failure.rule])[0]
+    return (mine or codes or [charged])[0]
 
 
 def _ended(failure: Failure, case: Case | None) -> Key:
     """Return the last words and the area of the fault; only words of the implementation's own tell enough."""
-    area = _about(failure, case)[:3]
+    area = _about(failure.rule, case)[:3]
     if failure.outcome != "crash":
         return "", area
     return _class(failure, case), "" if failure.row.get("exception") else area
 
 
-def _accepted(failure: Failure, case: Case | None) -> Key:
-    about = _about(failure, case)
-    area = failure.rule[:3]
+@lru_cache(maxsize=1 << 15)
+def _accepted(rule: str, case: Case | None) -> Key:
+    about = _about(rule, case)
+    area = rule[:3]
     # One fault of several documents: keys of a header and of an index are read by different code.
     where = _INDEX if area == "IDX" else _WRITING if area == "WRT" else "file"
     return about, where, fault_kind(case, about) if case is not None else ""
 
 
-@lru_cache(maxsize=4096)
 def _kind(data: bytes, code: str) -> str:
     seen = explain(data)
     fault = next((f for f in (*seen.faults, *seen.tolerated) if f.code == code), None)
@@ -316,7 +314,7 @@ def _token_kind(text: str) -> str:
 
 
 def _content(failure: Failure, case: Case | None) -> Key:
-    where = realm(failure)
+    where = realm(failure.step)
     if where != "file":
         return where, difference_class(_difference(failure)) if where == "write" else "", failure.rule
     part = difference_class(_difference(failure))
@@ -346,8 +344,8 @@ def reported(failure: Failure, case: Case | None, field: str) -> list[tuple[Any,
 
 def _expected(case: Case | None) -> dict[str, Any]:
     """Return what a valid file holds, of a choice what the first option says that accepts."""
-    demands = [] if case is None else [case.expect] if case.expect else list(case.options.values())
-    return next((demand.content for demand in demands if demand and demand.content), {})
+    demands = case.demands if case is not None else ()
+    return next((demand.content for demand in demands if demand.content), {})
 
 
 def shape_kind(failure: Failure, case: Case | None) -> str:
@@ -368,38 +366,48 @@ def shape_kind(failure: Failure, case: Case | None) -> str:
     return ""
 
 
-def said(failure: Failure, case: Case | None) -> str:
+def said(row: Row, case: Case | None) -> str:
     """Return the implementation's own words without paths, names of tensors, numbers and types."""
-    return words_class(str(failure.row.get("message") or ""), case)
+    return words_class(str(row.get("message") or ""), case)
 
 
+@lru_cache(maxsize=1 << 14)
 def plain(words: str) -> str:
     """Return words without single letters: most names of tensors are one, and one of those is an article."""
     return _LETTERS.sub("#", words)
 
 
 def _class(failure: Failure, case: Case | None) -> str:
-    return plain(said(failure, case))
+    return plain(said(failure.row, case))
 
 
 def words_class(message: str, case: Case | None) -> str:
     """Return the class of a message about the input of a case; names of types stand as ``<type>``."""
-    stem = case.input.file.stem if case is not None and case.input.file is not None else ""
-    return _words_class(message[:2000], stem, _names(case))
-
-
-@lru_cache(maxsize=1 << 16)
-def _words_class(message: str, stem: str, names: tuple[str, ...]) -> str:
-    """Do it once for readers that have a parser, and so its messages, in common."""
-    text = " ".join(_PATHS.sub(r"\1", message).split())
-    text = _ADDRESSES.sub("#", text)
+    text = _without_places(message[:2000])
+    stem, names = _marks(case)
     if stem and stem in text:
         text = re.sub(rf"{re.escape(stem)}(\.\w+)*", "#", text)
     text = text.replace("file.safetensors", "#")
+    return _without_types(text, tuple([name for name in names if name in text]))
+
+
+# Each is done once for what many runs, and readers with the same parser, say of many files.
+@lru_cache(maxsize=1 << 16)
+def _without_places(message: str) -> str:
+    return _ADDRESSES.sub("#", " ".join(_PATHS.sub(r"\1", message).split()))
+
+
+@lru_cache(maxsize=1 << 16)
+def _without_types(text: str, names: tuple[str, ...]) -> str:
     return _TYPES.sub("<type>", message_class(text, names, MAX_CLASS))
 
 
-def _names(case: Case | None) -> tuple[str, ...]:
-    """Return the names of a valid file's tensors, without those that are words for types anyway."""
+@lru_cache(maxsize=1 << 14)
+def _marks(case: Case | None) -> tuple[str, tuple[str, ...]]:
+    """Return what messages may name of an input: the stem of its file, and tensors of a valid one.
+
+    Names that are words for types anyway are left out.
+    """
+    stem = case.input.file.stem if case is not None and case.input.file is not None else ""
     names = [str(row["name"]) for row in _expected(case).get("tensors", ())]
-    return tuple(name for name in names if name not in DTYPE_BITS)[:200]
+    return stem, tuple(name for name in names if name not in DTYPE_BITS)[:200]

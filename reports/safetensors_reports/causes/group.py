@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from safetensors_corpus import Case, ManifestError
@@ -18,9 +19,20 @@ from safetensors_reference import InvalidFileError, UnreadableError, read_header
 from safetensors_reference.header.model import Header
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from ..case_evidence import MAX_EXPLAINED, case_codes
+from ..case_evidence import MAX_EXPLAINED
 from ..record.run import Row
-from .failures import NOT_EXAMINED, Failure, Key, all_failures, failures, mistake, plain, realm, said
+from .failures import (
+    NOT_EXAMINED,
+    Failure,
+    Key,
+    all_failures,
+    failures,
+    mistake,
+    plain,
+    realm,
+    said,
+    words_class,
+)
 
 if TYPE_CHECKING:
     from safetensors_corpus import Case
@@ -94,26 +106,15 @@ OF_TEXT = frozenset(
 """Features that parsers trip over in many places, each with words of its own."""
 
 
-_KNOWN: dict[str, frozenset[Feature] | None] = {}
-"""Digest of a file -> its features: reports of many runs ask for the same ones again and again."""
-
-
+@lru_cache(maxsize=1 << 14)
 def features(case: Case | None) -> frozenset[Feature] | None:
     """Return the features of a case's file, without its dtypes; None for what is no small valid file."""
     if case is None or case.kind != "read" or case.input.file is None or case.size > MAX_EXPLAINED:
         return None
-    if case.sha256 not in _KNOWN:
-        try:
-            _KNOWN[case.sha256] = _features(case.read_input())
-        except ManifestError:
-            return None
-    return _KNOWN[case.sha256]
-
-
-def _features(data: bytes) -> frozenset[Feature] | None:
     try:
+        data = case.read_input()
         header = read_header(data)
-    except (InvalidFileError, UnreadableError):
+    except (ManifestError, InvalidFileError, UnreadableError):
         return None
     raw = data[8 : 8 + header.length]
     return frozenset(name for name, has in _OF_HEADER.items() if has(header, raw))
@@ -248,7 +249,7 @@ def _rekey(groups: dict[Key, Group], changed: Mapping[Key, Key]) -> None:
 
 def words_of(members: Iterable[Failure], cases: Mapping[str, Case]) -> str:
     """Return the class of words that is said most often."""
-    words = Counter(said(f, cases.get(f.case)) for f in members)
+    words = Counter(said(f.row, cases.get(f.case)) for f in members)
     return min(words, key=lambda w: (-words[w], w))
 
 
@@ -272,20 +273,27 @@ class Answers:
         self.cases = cases
         self._good: set[tuple[str, str]] = set()
         self._bad: set[tuple[str, str]] = set()
-        self._codes: dict[str, set[str]] = {}
+        self._refused: set[tuple[str, Case]] = set()
         for row in rows:
             case = cases.get(row["case"])
             if case is None or case.expect is None or kind_of(row["verdict"]) == "unsupported":
                 continue
-            asked = Failure(row, "", "")
             if case.expect.outcome == "reject":
                 if row["outcome"] == "reject":
-                    self._codes.setdefault(plain(said(asked, case)), set()).update(case_codes(case)[:1])
+                    self._refused.add((str(row.get("message") or ""), case))
             elif row["outcome"] == "accept" and not failures(row):
-                self._good.add((realm(asked), case.id))
+                self._good.add((realm(row["step"]), case.id))
             else:
-                self._bad.add((realm(asked), case.id))
+                self._bad.add((realm(row["step"]), case.id))
         self._good -= self._bad
+
+    @cached_property
+    def _codes(self) -> dict[str, set[str]]:
+        """Words in which broken inputs are refused -> codes of their faults."""
+        codes: dict[str, set[str]] = {}
+        for message, case in self._refused:
+            codes.setdefault(plain(words_class(message, case)), set()).update(case.codes[:1])
+        return codes
 
     def general(self, words: str) -> bool:
         """Tell whether words say nothing about why: there are none, or they stand for many faults."""
@@ -322,7 +330,7 @@ class Answers:
 
     def telling(self, concerned: Iterable[Failure]) -> tuple[dict[Feature, set[str]], int]:
         """Return feature -> cases for which it tells why, and how many of the cases were looked into."""
-        looked = {f.case: features(self.cases.get(f.case)) for f in concerned if realm(f) == "file"}
+        looked = {f.case: features(self.cases.get(f.case)) for f in concerned if realm(f.step) == "file"}
         known = {case: has for case, has in looked.items() if has is not None}
         good = (
             [features(self.cases[case]) for place, case in sorted(self._good) if place == "file"]

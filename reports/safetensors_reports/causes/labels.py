@@ -10,7 +10,6 @@ from safetensors_corpus.judging.written_folder import MEANINGS
 from safetensors_reference import rule_book
 
 from ..audit.severity import outcome_class
-from ..case_evidence import case_codes
 from ..recommendations import OF_CODE, OF_OUTCOME, OF_PROPERTY, of_rule
 from ..record.device_checks import CHECKS
 from ..record.summary import feature_name
@@ -185,7 +184,7 @@ def _writes(parts: Sequence[str], title: str) -> str:
 
 
 def _codes(group: Group, cases: Mapping[str, Case]) -> str:
-    count = Counter(code for name in group.cases if name in cases for code in case_codes(cases[name])[:1])
+    count = Counter(code for name in group.cases if name in cases for code in cases[name].codes[:1])
     order = sorted(count, key=lambda code: (-count[code], code))
     return listed([f"{code} {count[code]:,}" for code in order], MAX_NAMED) or "codes not known"
 

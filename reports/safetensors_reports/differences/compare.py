@@ -14,6 +14,7 @@ import string
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -66,6 +67,21 @@ class Reading:
         return self.content["digests"] if self.is_cut else digests(self.content)
 
     @property
+    def facts(self) -> dict[object, Any] | None:
+        """What is told, by what it is about; None where more than that decides whether readings differ."""
+        tensors = self.tensors or {}
+        if self.is_cut or any(len(rows) > 1 for rows in tensors.values()):
+            return None
+        facts: dict[object, Any] = {
+            (name, field): value
+            for name, (row,) in tensors.items()
+            for field in FIELDS
+            if (value := row.get(field)) is not None
+        }
+        facts |= {} if self.tensors is None else {NAMES: tensors.keys()}
+        return facts if self.metadata is None else {**facts, METADATA: self.metadata}
+
+    @cached_property
     def told(self) -> int:
         """Number of facts that the reader reports: the more, the more can contradict it."""
         if self.is_cut:
@@ -220,8 +236,7 @@ class Comparison:
         return self.content_splits + self.verdict_splits
 
 
-@dataclass(frozen=True)
-class _Answer:
+class _Answer(NamedTuple):
     label: str
     outcome: str
     reading: Reading
@@ -244,8 +259,8 @@ def compare(records: Sequence[RunRecord]) -> Comparison:
         answers = [a for a in _answers(rows) if a.outcome not in NO_ANSWER]
         compared += sum(a.outcome != "unsupported" for a in answers) > 1
         quarrels = _quarrels(answers)
-        for pair, text in quarrels.items():
-            pairs[pair]["content" if text else "verdict"] += 1
+        for pair, kind in quarrels.items():
+            pairs[pair][kind] += 1
         if quarrels:
             splits.append(_split(case, answers, quarrels))
     return Comparison(
@@ -278,7 +293,7 @@ def _final_results(record: RunRecord) -> dict[str, Row]:
         if row["step"] == "read" or finals.get(row["case"], row)["step"] != "read":
             finals[row["case"]] = row
     half = record.half_run
-    return {case: row for case, row in finals.items() if case not in half}
+    return {case: row for case, row in finals.items() if case not in half} if half else finals
 
 
 def outcome_of(row: Row) -> str:
@@ -290,56 +305,82 @@ def outcome_of(row: Row) -> str:
 def _answers(rows: Iterable[tuple[str, Row]]) -> list[_Answer]:
     """Return the answers to one case; those of the same content share one reading."""
     readings: list[tuple[object, Reading]] = []
+    known: dict[int, Reading] = {}  # records that were read together share their contents
     answers = []
     for label, row in rows:
         content = row.get("content")
-        reading = next((known for seen, known in readings if seen == content), None)
+        reading = known.get(id(content)) or next((same for seen, same in readings if seen == content), None)
         if reading is None:
             reading = Reading.of(content)
             readings.append((content, reading))
+        known[id(content)] = reading
         answers.append(_Answer(label, outcome_of(row), reading))
     return answers
 
 
-def _quarrels(answers: Sequence[_Answer]) -> dict[Pair, str]:
-    """Return the pairs that disagree: with the first difference when both accept, else with an empty text."""
-    found: dict[Pair, str] = {}
-    agree: set[tuple[int, int]] = set()
-    for a, b in combinations(answers, 2):
-        if a.outcome == b.outcome == "accept":
-            pair = id(a.reading), id(b.reading)
-            if a.reading is b.reading or pair in agree:
-                continue
-            text = difference(a.reading, b.reading, a.label, b.label)
-            if text:
-                found[a.label, b.label] = text
-            else:
-                agree.add(pair)
-        elif "accept" in (a.outcome, b.outcome) and REFUSING & {a.outcome, b.outcome}:
-            found[a.label, b.label] = ""
+def _quarrels(answers: Sequence[_Answer]) -> dict[Pair, Kind]:
+    """Return the pairs that disagree: about the content where both accept, else about the verdict."""
+    found: dict[Pair, Kind] = {}
+    accepters = [a for a in answers if a.outcome == "accept"]
+    apart = _apart({id(a.reading): a.reading for a in accepters})
+    for a, b in combinations(accepters, 2) if apart else ():
+        if (id(a.reading), id(b.reading)) in apart:
+            found[a.label, b.label] = "content"
+    place = {answer.label: i for i, answer in enumerate(answers)}
+    for b in answers:
+        for a in accepters if b.outcome in REFUSING else ():
+            first = place[a.label] < place[b.label]
+            found[(a.label, b.label) if first else (b.label, a.label)] = "verdict"
     return found
 
 
-def _split(case: str, answers: Sequence[_Answer], quarrels: Mapping[Pair, str]) -> Split:
+def _apart(readings: Mapping[int, Reading]) -> set[tuple[int, int]]:
+    """Return the pairs of readings that differ, by their keys, each in both orders."""
+    told = {key: reading.facts for key, reading in readings.items()}
+    first: dict[object, Any] = {}
+    # Most facts are told alike by everybody, and no two readings differ in those.
+    disputed = {
+        fact
+        for facts in told.values()
+        for fact, value in (facts or {}).items()
+        if first.setdefault(fact, value) != value
+    }
+    apart: set[tuple[int, int]] = set()
+    for a, b in combinations(readings, 2) if disputed or None in told.values() else ():
+        x, y = told[a], told[b]
+        if x is None or y is None:
+            differ = difference(readings[a], readings[b], "", "") is not None
+        else:
+            differ = any(fact in x and fact in y and x[fact] != y[fact] for fact in disputed)
+        if differ:
+            apart |= {(a, b), (b, a)}
+    return apart
+
+
+def _split(case: str, answers: Sequence[_Answer], quarrels: Mapping[Pair, Kind]) -> Split:
     groups = _groups([a for a in answers if a.outcome == "accept"], quarrels)
     vector = {a.label: f"accept:{groups[a.label]}" if a.label in groups else a.outcome for a in answers}
-    between = next((pair for pair, text in quarrels.items() if text), None)
-    kind: Kind = "content" if between else "verdict"
     lone = _dissenter(vector, quarrels)
-    return Split(case, kind, vector, lone, quarrels[between] if between else "", between)
+    between = next((pair for pair, kind in quarrels.items() if kind == "content"), None)
+    if between is None:
+        return Split(case, "verdict", vector, lone)
+    a, b = (answer.reading for answer in answers if answer.label in between)
+    return Split(case, "content", vector, lone, difference(a, b, *between) or "", between)
 
 
-def _groups(accepters: Sequence[_Answer], quarrels: Mapping[Pair, str]) -> dict[str, str]:
+def _groups(accepters: Sequence[_Answer], quarrels: Mapping[Pair, Kind]) -> dict[str, str]:
     """Return label -> letter of the group; members of a group agree, every two of them.
 
     A reader that contradicts no other accepter while others contradict each other cannot be assigned: ``?``.
     Those that tell most come first, so that the vague join the definite and not the other way round.
     """
     labels = [a.label for a in accepters]
-    split = {x for pair, text in quarrels.items() if text for x in pair}
+    split = {x for pair, kind in quarrels.items() if kind == "content" for x in pair}
+    if not split:
+        return dict.fromkeys(labels, letter(0))
     groups: list[list[str]] = []
     for answer in sorted(accepters, key=lambda a: (-a.reading.told, labels.index(a.label))):
-        if split and answer.label not in split:
+        if answer.label not in split:
             continue
         fits = (g for g in groups if not any(_differ(answer.label, x, quarrels) for x in g))
         home = next(fits, None)
@@ -352,7 +393,7 @@ def _groups(accepters: Sequence[_Answer], quarrels: Mapping[Pair, str]) -> dict[
     return {x: letters.get(x, "?") for x in labels}
 
 
-def _differ(x: str, y: str, quarrels: Mapping[Pair, str]) -> bool:
+def _differ(x: str, y: str, quarrels: Mapping[Pair, Kind]) -> bool:
     return (x, y) in quarrels or (y, x) in quarrels
 
 
@@ -361,15 +402,14 @@ def letter(index: int) -> str:
     return string.ascii_uppercase[index] if index < 26 else str(index + 1)
 
 
-def _dissenter(vector: Mapping[str, str], quarrels: Mapping[Pair, str]) -> str | None:
-    voters = [x for x, token in vector.items() if token not in ("unsupported", "accept:?")]
-    if len(voters) < 3:
+def _dissenter(vector: Mapping[str, str], quarrels: Mapping[Pair, Kind]) -> str | None:
+    votes = Counter(token for token in vector.values() if token not in ("unsupported", "accept:?"))
+    if len(votes) != 2 or votes.total() < 3 or 1 not in votes.values():
         return None
-    for lone in voters:
-        others = [x for x in voters if x != lone]
-        if len({vector[x] for x in others}) == 1 and all(_differ(lone, x, quarrels) for x in others):
-            return lone
-    return None
+    lone = next(x for x, token in vector.items() if votes[token] == 1)
+    return (
+        lone if all(_differ(lone, x, quarrels) for x, token in vector.items() if votes[token] > 1) else None
+    )
 
 
 def _clusters(splits: Sequence[Split]) -> tuple[Cluster, ...]:

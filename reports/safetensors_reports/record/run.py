@@ -24,7 +24,7 @@ from safetensors_reference.rules.faults import shorten
 from safetensors_reference.source import open_source, read_whole
 
 from ..text import visible
-from .line import LINES, RECORD
+from .line import LINES, RECORD, RESULT, Content
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -159,6 +159,7 @@ class RunRecord:
         footer: the last line, None for a truncated run.
         left_out: number of lines that could not be read; the first of them are named in ``problems``.
         touched: cases that such a line may have been about.
+        shown: digest of the corpus, and unsafe cases that may be told -> the run as published pages show it.
 
     What is reckoned of the lines is reckoned once: nothing is added to a record behind that.
     """
@@ -170,6 +171,9 @@ class RunRecord:
     footer: Row | None = None
     left_out: int = 0
     touched: set[str] = field(default_factory=set)
+    shown: dict[tuple[str, frozenset[str]], RunRecord] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @property
     def implementation(self) -> Row:
@@ -230,6 +234,16 @@ class RunRecord:
         return self.touched | ({self.unfinished} if self.unfinished is not None else set())
 
     @cached_property
+    def blamed(self) -> list[Row]:
+        """The results whose verdict fails a run, those that miss a recommendation included."""
+        return [row for row in self.results if kind_of(row["verdict"]) in STRICT_FAILING]
+
+    @cached_property
+    def failing(self) -> list[tuple[Row, list[Row]]]:
+        """The results of which something is wrong, each with all that is (``row_failures``)."""
+        return [(row, found) for row in self.results if (found := row_failures(row))]
+
+    @cached_property
     def by_case(self) -> dict[str, list[Row]]:
         """The results of every case, cases in the order of the run."""
         cases: dict[str, list[Row]] = {}
@@ -270,11 +284,13 @@ class RunRecord:
     @cached_property
     def expected_cases(self) -> set[str]:
         """The failing cases whose failing steps are all listed in the baseline."""
+        bad: dict[str, list[Row]] = {}
+        for row in self.blamed:
+            bad.setdefault(row["case"], []).append(row)
         found = set()
-        for case, rows in self.by_case.items():
-            bad = [r for r in rows if fails(r["verdict"])]
-            bad = bad or [r for r in rows if fails(r["verdict"], strict=True)]
-            if bad and all(r.get("expected_failure", False) for r in bad):
+        for case, rows in bad.items():
+            worse = [row for row in rows if fails(row["verdict"])] or rows
+            if all(row.get("expected_failure", False) for row in worse):
                 found.add(case)
         return found & self.case_verdicts.keys()
 
@@ -285,7 +301,7 @@ class RunRecord:
 
     def inconsistent_choices(self) -> dict[str, str]:
         """Return the choices whose cases contradict each other, with the detail."""
-        rows = [*self.choices, *self.results]
+        rows = [*self.choices, *self.blamed]
         return {
             str(r.get("choice") or r.get("case")): r.get("detail", "")
             for r in reversed(rows)
@@ -305,10 +321,15 @@ def selector_of(path: Path) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def read_record(path: str | Path) -> RunRecord:
+def read_record(path: str | Path, contents: dict[bytes, Any] | None = None) -> RunRecord:
     """Read a record. A torn last line, left by a run killed while writing it, counts as truncated.
 
     A line that cannot be read is left out, and named in ``problems``; the others count.
+
+    Args:
+        path: the file to read.
+        contents: text of a content -> what it holds, for records that are read together: most
+            implementations report the same of a file.
 
     Raises:
         RecordError: the file is unreadable, of another version, no record or more than one.
@@ -319,18 +340,20 @@ def read_record(path: str | Path) -> RunRecord:
     except OSError as err:
         raise RecordError(f"{visible(str(err), 300)}; give the .jsonl file that a run wrote") from err
     *lines, rest = data.split(b"\n")
+    contents = {} if contents is None else contents
     record: RunRecord | None = None
     bad = _BadLines(path)
     for number, line in enumerate([*lines, rest], 1):
         if not line.strip():
             continue
-        row, fault = _read(line)
+        row, fault = _read(line, contents)
         if record is None:
             record = _begin(row, fault, path, number)
         elif fault is None:
             assert row is not None
             _add(record, row, path, number)
-            bad.next_row(record, row)
+            if bad.between:
+                bad.next_row(record, row)
         elif row is None and number > len(lines) and record.footer is None:
             break
         else:
@@ -342,12 +365,15 @@ def read_record(path: str | Path) -> RunRecord:
 
 
 class _BadLines:
-    """The lines of a record that cannot be read, and the cases that they may be about."""
+    """The lines of a record that cannot be read, and the cases that they may be about.
+
+    ``between`` tells that the next result may be about the case of such a line.
+    """
 
     def __init__(self, path: Path) -> None:
         self._name = path.name
         self._named: list[str] = []
-        self._between = False
+        self.between = False
 
     def line(self, record: RunRecord, row: object, number: int, fault: str) -> None:
         """Leave a line out. Where it does not say its case, that is the one before it or the one behind."""
@@ -361,13 +387,13 @@ class _BadLines:
             record.touched.add(told["case"])
         elif told.get("type") not in ("choice", "problem", "footer"):
             record.touched.update(r["case"] for r in record.results[-1:])
-            self._between = True
+            self.between = True
 
     def next_row(self, record: RunRecord, row: Row) -> None:
         """Take note of the line that follows a bad one."""
-        if self._between and row["type"] == "result":
+        if row["type"] == "result":
             record.touched.add(row["case"])
-            self._between = False
+            self.between = False
 
     def tell(self, record: RunRecord) -> None:
         """Name the lines among the problems of the run, before the others."""
@@ -376,8 +402,16 @@ class _BadLines:
         record.problems[:0] = [*self._named, *more]
 
 
-def _read(line: bytes) -> tuple[Any, str | None]:
+def _read(line: bytes, contents: dict[bytes, Any]) -> tuple[Any, str | None]:
     """Return what a line holds, None when it is no JSON, and what is wrong with it, None for nothing."""
+    row: Any
+    try:
+        row = RESULT.decode(line)
+        if "content" in row:
+            row["content"] = _content(bytes(row["content"]), contents)
+        return row, None
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        pass  # a line of another kind, or one with something wrong, which is to be told in words
     try:
         row = _parse(line)
         if line.count(b"[") + line.count(b"{") > DEEPEST and deep(row):
@@ -395,6 +429,18 @@ def _read(line: bytes) -> tuple[Any, str | None]:
         if type(value) in _NUMBERS and abs(value) > LARGEST:
             return row, f"bad {kind}: {key}: the number is too large"
     return row, None
+
+
+def _content(text: bytes, contents: dict[bytes, Any]) -> Any:
+    """Return what a content of a result holds. Raises ValueError and RecursionError."""
+    if text not in contents:
+        content = msgspec.json.decode(text)
+        if content is not None:
+            typed(content, Content)
+        if text.count(b"[") + text.count(b"{") >= DEEPEST and deep({"content": content}):
+            raise ValueError("nested too deeply")
+        contents[text] = content
+    return contents[text]
 
 
 _NUMBERS = frozenset({int, float})
