@@ -123,7 +123,9 @@ def _run_all(folder: Path, jobs: int, corpus_path: Path | None) -> None:
 
     Raises AuditError when one leaves no record at all: its page would be removed as if it were gone.
     """
-    runnable = {d.name: d.listed for d in descriptors().values()}
+    # Large frameworks take longest, and last nobody works beside the one that is left.
+    ordered = sorted(descriptors().values(), key=lambda d: d.limit_address_space and not d.forks)
+    runnable = {d.name: d.listed for d in ordered}
     options = [
         word for selectors in runnable.values() for selector in selectors for word in ("--impl", selector)
     ]
