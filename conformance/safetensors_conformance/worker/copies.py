@@ -26,13 +26,19 @@ from typing import NamedTuple
 from safetensors_corpus import Case, ManifestError
 
 from .outcome import StepResult
-from .worker import HISTORY, Worker
+from .worker import Worker, drawn
 
 SHOWN_NAME = "file.safetensors"
 """Stand-in for the name of a copy in an implementation's words, so that they are the same every time."""
 _PAST_BLOCKS = (64 << 20) // 512
-"""Most room for copies of past cases, in blocks of 512 bytes."""
+"""Most room for copies of past cases, in blocks of 512 bytes; nearly all copies of a run fit in.
+
+They are removed together at the end: ext4 keeps the place of a deleted file free for minutes, and looks at
+all such places whenever a file is made. Beside some thousands of them that takes ten times as long.
+"""
 _NUMBERS = 10**6
+_SPOILT = (0,)
+"""In place of the signature of a copy that was found changed."""
 _KINDS = frozenset({"read", "slice", "resource"})
 """Kinds of case that hand over the path of one file; the others set up a folder of their own."""
 _WHAT = {
@@ -46,10 +52,11 @@ _WHAT = {
 
 
 class _Copy(NamedTuple):
-    """Where a copy lies, and its signature."""
+    """Where a copy lies, its signature, and its room in blocks of 512 bytes."""
 
     path: str
     signature: tuple[int, ...]
+    blocks: int
 
 
 class Copies:
@@ -58,6 +65,7 @@ class Copies:
     def __init__(self) -> None:
         self._folder: Path | None = None
         self._place: tuple[int, int] | None = None
+        self._numbers = drawn(32)
         self._taken: set[int] = set()
         self._shown: dict[str, _Copy] = {}
         self._past: deque[tuple[str, int]] = deque()
@@ -85,15 +93,16 @@ class Copies:
     def _made(self, case: Case) -> _Copy:
         folder = self._place_for_it()
         # Counted up, the number would tell the place of the case in the manifest.
-        while (number := secrets.randbits(32) % _NUMBERS) in self._taken:
+        while (number := next(self._numbers) % _NUMBERS) in self._taken:
             pass
         self._taken.add(number)
         path = f"{folder}/input-{number:06}.safetensors"
         try:
             case.copy_to(path)
+            made = os.lstat(path)
         except OSError as err:
             raise ManifestError(f"the input of {case.id} cannot be copied: {err}") from err
-        return _Copy(path, _signature(path))
+        return _Copy(path, _signature_of(made), made.st_blocks)
 
     def _place_for_it(self) -> Path:
         """Return the folder, another one when the first is not where it was."""
@@ -112,6 +121,11 @@ class Copies:
         found = _signature(shown.path)
         if found == shown.signature:
             return ""
+        return self._told(case, shown, found)
+
+    def _told(self, case: Case, shown: _Copy, found: tuple[int, ...]) -> str:
+        """Say what was done to a copy that has another signature than when it was made."""
+        self._shown[case.id] = shown._replace(signature=_SPOILT)
         if not found:
             return "its input was removed"
         kind = next((what for is_it, what in _WHAT.items() if is_it(found[0])), "")
@@ -129,17 +143,12 @@ class Copies:
         shown = self._shown.pop(case.id, None)
         if shown is None:
             return
-        try:
-            found = os.lstat(shown.path)
-        except OSError:
-            return
-        if _signature_of(found) != shown.signature:
+        if shown.signature == _SPOILT:
             _unlink(shown.path)
             return
-        blocks = found.st_blocks
-        self._past.append((shown.path, blocks))
-        self._past_blocks += blocks
-        while len(self._past) > HISTORY or self._past_blocks > _PAST_BLOCKS:
+        self._past.append((shown.path, shown.blocks))
+        self._past_blocks += shown.blocks
+        while self._past_blocks > _PAST_BLOCKS:
             path, blocks = self._past.popleft()
             self._past_blocks -= blocks
             _unlink(path)
@@ -252,7 +261,7 @@ def remove(folder: Path) -> None:
                     waiting.append(folder / secrets.token_hex(16))
                     Path(entry.path).rename(waiting[-1])
                 else:
-                    Path(entry.path).unlink()
+                    os.unlink(entry.path)  # noqa: PTH108 - thousands of them
         with contextlib.suppress(OSError):
             current.rmdir()
     with contextlib.suppress(OSError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import secrets
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -41,6 +40,7 @@ from .worker import (
     StartError,
     Worker,
     death_outcome,
+    drawn,
 )
 
 SEQ_BITS = 20
@@ -81,6 +81,7 @@ class PipeWorker:
         self._spare: Child | None = None
         self._ahead: deque[tuple[int, Request]] = deque()
         self._seq = 0
+        self._steps = drawn(SEQ_BITS)
         self._answered: deque[tuple[Request, float]] = deque(maxlen=HISTORY)
         self._before: list[tuple[Request, float]] = []
         self._asked_alone: tuple[Request, StepResult] | None = None
@@ -198,7 +199,7 @@ class PipeWorker:
 
     def _next_seq(self) -> int:
         """Return the number of the next request: one that cannot be answered before it is asked."""
-        self._seq += 1 + secrets.randbits(SEQ_BITS)
+        self._seq += 1 + next(self._steps)
         return self._seq
 
     def _measured(self, child: Child, seq: int, request: Request) -> StepResult:
@@ -260,11 +261,15 @@ class PipeWorker:
         try:
             if send:
                 child.send(protocol.run_request(seq, request.step, request.path, request.more))
-            message, noise = self._message(child, deadline, heard=again)
+            line = child.read_line(deadline, heard=again)
             silent = self._verdict_only or request.step in protocol.SILENT_STEPS
-            summary = bool(request.more and request.more.get("summary"))
-            result = protocol.parse_run(message, seq, silent=silent, summary=summary)
-        except protocol.ProtocolError as err:
+            plain = protocol.plain_answer(line, seq, silent=silent)
+            if plain is None:
+                message, noise = self._message(child, deadline, line, heard=again)
+                summary = bool(request.more and request.more.get("summary"))
+                plain = protocol.parse_run(message, seq, silent=silent, summary=summary)
+            result = plain
+        except (FloodError, protocol.ProtocolError) as err:
             result = self._lost(child, "harness-error", f"{BREACH}: {err}; stc check-protocol shows where")
         except DeafError:
             self._lost(child, "harness-error", "")
@@ -341,18 +346,22 @@ class PipeWorker:
         return None
 
     @staticmethod
-    def _message(child: Child, deadline: Deadline, *, heard: bool = True) -> tuple[dict[str, object], bytes]:
-        """Return the next protocol message, and what else stood on standard output before it."""
+    def _message(
+        child: Child, deadline: Deadline, line: bytes | None = None, *, heard: bool = True
+    ) -> tuple[dict[str, object], bytes]:
+        """Return the next protocol message, and what else stood on standard output before it.
+
+        ``line`` is the first line when it was read already.
+        """
         noise = bytearray()
         while True:
-            try:
+            if line is None:
                 line = child.read_line(deadline, heard=heard)
-            except FloodError as err:
-                raise protocol.ProtocolError("it wrote an endless line on standard output") from err
             message = protocol.parse_line(line)
             if message is not None:
                 return message, bytes(noise)
             noise += line + b"\n"
+            line = None
             if len(noise) > NOISE_LIMIT:
                 child.kill()
                 raise protocol.ProtocolError(
