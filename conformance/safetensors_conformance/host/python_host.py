@@ -111,7 +111,7 @@ def main() -> int:
         message = beside("adapter_mistakes").told(err, sys.argv[1])
         problem = {"message": message, "traceback": traceback.format_exc()[-_MESSAGE_LIMIT:]}
     for line in sys.stdin.buffer:
-        request = json.loads(line)
+        request = _read(line.decode())[0]
         if request["cmd"] == "stop":
             return 0
         if request["cmd"] == "start":
@@ -125,10 +125,14 @@ def main() -> int:
     return 0
 
 
+_read = json.JSONDecoder().raw_decode
+_spell = json.JSONEncoder(check_circular=False).encode  # a cycle is nested too deeply, which shows as well
+
+
 def send(fd: int, answer: dict[str, Any]) -> None:
     """Write one answer as one line."""
     try:
-        data = json.dumps(answer).encode() + b"\n"
+        data = _spell(answer).encode() + b"\n"
     except Exception as err:
         message = f"the adapter failed: its answer cannot be sent ({describe(err)})"
         data = json.dumps({"seq": answer.get("seq"), "outcome": "harness-error", "message": message}).encode()
