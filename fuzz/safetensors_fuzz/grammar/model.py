@@ -106,9 +106,11 @@ class File:
         length: the declared header length; None for the true one.
         raw: the whole file, in place of all else, when it has no framing to speak of.
         faults: rules that were broken on purpose, in order.
+        modest: of a file that is not changed any more, whether its numbers are small; None when nobody has
+            looked.
     """
 
-    __slots__ = ("data", "faults", "length", "padding", "raw", "root")
+    __slots__ = ("data", "faults", "length", "modest", "padding", "raw", "root")
 
     def __init__(
         self,
@@ -126,6 +128,7 @@ class File:
         self.length = length
         self.raw = raw
         self.faults = faults
+        self.modest: bool | None = None
 
     def header(self) -> bytes:
         """Return the header as written, padding included."""
