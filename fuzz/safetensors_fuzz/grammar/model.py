@@ -65,17 +65,16 @@ def text(value: Value) -> bytes:
     if type(value) is Obj:
         # Most leaves are met here: asking for their type is cheaper than calling this for each.
         rows = [
-            b"%b:%b"
-            % (
-                key if type(key) is bytes else text(key),
-                item if type(item) is bytes else text(item),
-            )
+            (key if type(key) is bytes else text(key)) + b":" + (item if type(item) is bytes else text(item))
             for key, item in value.members
         ]
-        return b"%b%b%b" % (value.head, b",".join(rows), value.foot)
+        return value.head + b",".join(rows) + value.foot
     assert type(value) is Arr
-    items = [item if type(item) is bytes else text(item) for item in value.items]
-    return b"%b%b%b" % (value.head, b",".join(items), value.foot)
+    try:
+        items = b",".join(value.items)  # type: ignore[arg-type]  # nearly always of texts
+    except TypeError:
+        items = b",".join(map(text, value.items))
+    return value.head + items + value.foot
 
 
 def copy(value: Value) -> Value:
