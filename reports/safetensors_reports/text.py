@@ -111,8 +111,8 @@ def file_slug(text: str) -> str:
     return f"{slug(text[:MAX_FILE_NAME])}-{digest(text)[:8]}"
 
 
-# The first character comes first in these patterns, and what is before it or what it is afterwards: the search
-# jumps to it, which takes a quarter of the time.
+# These patterns begin with the first character, and ask what it is and what is before it afterwards: the
+# search jumps to it, which takes a quarter of the time.
 _VARYING = re.compile(r"""[0-9"'`](?:(?<=[0-9])[0-9]*|(?<=")[^"]*"?|(?<=')[^']*'?|(?<=`)[^`]*`?)""")
 """Numbers and quoted texts: what differs from input to input in a message."""
 _FOLDERS = re.compile(r"""/(?<![\w.:/]/)(?:[^\s/:'"`]+/)+(?:(?:safetensors-case|stc-fuzz)-[^\s'"`/:]*)?""")

@@ -288,10 +288,7 @@ class PipeWorker:
         # Looking for more takes as long as a small file does; that is done when nothing else is on its way.
         listening = self._child is child and (child.stderr or (not self._ahead and child.said_something))
         stderr = result.stderr or (child.drain_stderr() if listening else "")
-        if (
-            not 0 < result.wall_ms <= (deadline.at - deadline.began) * 1000
-        ):  # not told, or told by a clock that jumped
-            result = replace(result, wall_ms=round((time.perf_counter() - began) * 1000, 3))
+        result = _timed(result, began, deadline)
         if stderr or noise:
             result = replace(result, stderr=stderr, noise=noise[:2000].decode("utf-8", "replace"))
         if self._child is child:
@@ -401,6 +398,13 @@ class PipeWorker:
         self._ahead.clear()
         self._before = list(self._answered)
         self._answered.clear()
+
+
+def _timed(result: StepResult, began: float, deadline: Deadline) -> StepResult:
+    """Return a result with the time by our clock where none was told, or told by a clock that jumped."""
+    if 0 < result.wall_ms <= (deadline.at - deadline.began) * 1000:
+        return result
+    return replace(result, wall_ms=round((time.perf_counter() - began) * 1000, 3))
 
 
 class ExitWorker:

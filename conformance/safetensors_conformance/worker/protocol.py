@@ -217,11 +217,11 @@ class _PlainAnswer(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     outcome: Outcome
     message: str = ""
     tensors: list[_PlainRow] | None = None
-    metadata: dict[str, str] | None | msgspec.UnsetType = msgspec.UNSET
+    metadata: dict[str, str] | msgspec.UnsetType | None = msgspec.UNSET
     exception: str | None = None
     documented: bool | None = None
-    cpu_ms: float | None = None
-    wall_ms: float = 0.0
+    cpu_ms: int | float | None = None
+    wall_ms: int | float = 0.0
 
 
 _PLAIN_ANSWER = msgspec.json.Decoder(_PlainAnswer)
