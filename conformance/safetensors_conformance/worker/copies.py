@@ -66,6 +66,7 @@ class Copies:
     def __init__(self) -> None:
         self._outer: Path | None = None
         self._folder: Path | None = None
+        self._name = ""
         self._place: tuple[int, int] | None = None
         self._numbers = drawn(32)
         self._taken: set[int] = set()
@@ -106,15 +107,16 @@ class Copies:
             raise ManifestError(f"the input of {case.id} cannot be copied: {err}") from err
         return _Copy(path, _signature_of(made), made.st_blocks)
 
-    def _place_for_it(self) -> Path:
+    def _place_for_it(self) -> str:
         """Return the folder, another one when the first is not where it was."""
-        if self._folder is None or _place(self._folder) != self._place:
+        if self._folder is None or _place(self._name) != self._place:
             self.close()
             self._outer = Path(tempfile.mkdtemp(prefix="safetensors-input-")).resolve()
             weakref.finalize(self, remove, self._outer)
             self._folder = _quick_folder(self._outer)
-            self._place = _place(self._folder)
-        return self._folder
+            self._name = str(self._folder)
+            self._place = _place(self._name)
+        return self._name
 
     def change(self, case: Case) -> str:
         """Say what was done to the copy of a case since it was made, nothing when it is the right file."""
@@ -168,7 +170,7 @@ class Copies:
 
     def close(self) -> None:
         """Remove the folder and all in it."""
-        if self._outer is not None and self._folder is not None and _place(self._folder) == self._place:
+        if self._outer is not None and _place(self._name) == self._place:
             remove(self._outer)
         self._shown.clear()
         self._past.clear()
@@ -265,7 +267,7 @@ def _unlink(path: str) -> None:
         os.unlink(path)  # noqa: PTH108 - thousands of them
 
 
-def _place(folder: Path) -> tuple[int, int] | None:
+def _place(folder: str) -> tuple[int, int] | None:
     """Return what makes a folder the same one, None when it is none."""
     try:
         found = os.lstat(folder)
