@@ -151,7 +151,7 @@ class PathSource:
             raise UnreadableError(f"not a path: {shown(path)}") from err
         try:
             # Without waiting: a FIFO would otherwise hang until it is written to (API-13).
-            self.fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            self.fd = os.open(self.name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except (OSError, ValueError) as err:
             reason = getattr(err, "strerror", None) or err
             raise UnreadableError(f"{self.name}: {reason}") from err

@@ -111,11 +111,13 @@ def file_slug(text: str) -> str:
     return f"{slug(text[:MAX_FILE_NAME])}-{digest(text)[:8]}"
 
 
-_VARYING = re.compile(r"""[0-9]+|"[^"]*"?|'[^']*'?|`[^`]*`?""")
+# These patterns begin with the first character, and ask what it is and what is before it afterwards: the
+# search jumps to it, which takes a quarter of the time.
+_VARYING = re.compile(r"""[0-9"'`](?:(?<=[0-9])[0-9]*|(?<=")[^"]*"?|(?<=')[^']*'?|(?<=`)[^`]*`?)""")
 """Numbers and quoted texts: what differs from input to input in a message."""
-_FOLDERS = re.compile(r"""(?<![\w.:/])/(?:[^\s/:'"`]+/)+(?:(?:safetensors-case|stc-fuzz)-[^\s'"`/:]*)?""")
+_FOLDERS = re.compile(r"""/(?<![\w.:/]/)(?:[^\s/:'"`]+/)+(?:(?:safetensors-case|stc-fuzz)-[^\s'"`/:]*)?""")
 """Folders of an absolute path. A run reads from a folder of its own, whose name is made by chance."""
-_LISTS = re.compile(r"(?<=[\[(])#(?:, ?#)+(?=[\])])")
+_LISTS = re.compile(r"#(?<=[\[(]#)(?:, ?#)+(?=[\])])")
 
 
 def without_folders(text: str) -> str:

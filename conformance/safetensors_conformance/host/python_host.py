@@ -120,7 +120,7 @@ def main() -> int:
 def serve(adapter: Any, problem: dict[str, str] | None, answers: int) -> int:
     """Answer the requests on standard input. ``problem`` says why there is no adapter."""
     for line in sys.stdin.buffer:
-        request = json.loads(line)
+        request = _read(line.decode())[0]
         if request["cmd"] == "stop":
             return 0
         if request["cmd"] == "start":
@@ -134,10 +134,14 @@ def serve(adapter: Any, problem: dict[str, str] | None, answers: int) -> int:
     return 0
 
 
+_read = json.JSONDecoder().raw_decode
+_spell = json.JSONEncoder(check_circular=False).encode  # a cycle is nested too deeply, which shows as well
+
+
 def send(fd: int, answer: dict[str, Any]) -> None:
     """Write one answer as one line."""
     try:
-        data = json.dumps(answer).encode() + b"\n"
+        data = _spell(answer).encode() + b"\n"
     except Exception as err:
         message = f"the adapter failed: its answer cannot be sent ({describe(err)})"
         data = json.dumps({"seq": answer.get("seq"), "outcome": "harness-error", "message": message}).encode()

@@ -100,6 +100,7 @@ class CaseRunner:
         self._max_hangs = max_hangs
         self._lost = 0
         self._last = ""
+        self._wary = False
 
     def start(self) -> Implementation:
         """Start the implementation, once. Raises StartError."""
@@ -176,13 +177,17 @@ class CaseRunner:
         steps, results = self.steps(item), {}
         if self._worker.in_flight <= MAX_IN_FLIGHT // 2 and item.id in self._place and plain(item):
             self._send_ahead(self._place[item.id])
-        if not self._change(item):  # an answer to an earlier request may have spoilt this input
+        # An answer to an earlier request may have spoilt this input. That shows afterwards too; where it has
+        # happened before it is looked for at once, since a reader may hang in what is there now.
+        if not self._wary or not self._change(item):
             for step in steps:
                 result = self._run(item, step)
-                if result.outcome in UNSAFE or result.message.startswith(UNSURE):
+                bad = result.outcome in UNSAFE or result.message.startswith(UNSURE)
+                if bad and not self._change(item):
                     result = self._again_alone(item, step, result)
                 results[step] = self._within_budget(item, step, result)
         change = self._change(item)
+        self._wary = self._wary or bool(change)
         return {step: self._of_new_copy(item, step, change) for step in steps} if change else results
 
     def _send_ahead(self, place: int) -> None:

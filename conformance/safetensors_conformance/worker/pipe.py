@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import secrets
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -42,6 +41,7 @@ from .worker import (
     StartError,
     Worker,
     death_outcome,
+    drawn,
 )
 
 SEQ_BITS = 20
@@ -83,6 +83,7 @@ class PipeWorker:
         self._template: Template | None = None
         self._ahead: deque[tuple[int, Request]] = deque()
         self._seq = 0
+        self._steps = drawn(SEQ_BITS)
         self._answered: deque[tuple[Request, float]] = deque(maxlen=HISTORY)
         self._before: list[tuple[Request, float]] = []
         self._asked_alone: tuple[Request, StepResult] | None = None
@@ -207,7 +208,7 @@ class PipeWorker:
 
     def _next_seq(self) -> int:
         """Return the number of the next request: one that cannot be answered before it is asked."""
-        self._seq += 1 + secrets.randbits(SEQ_BITS)
+        self._seq += 1 + next(self._steps)
         return self._seq
 
     def _measured(self, child: Child, seq: int, request: Request) -> StepResult:
@@ -269,11 +270,15 @@ class PipeWorker:
         try:
             if send:
                 child.send(protocol.run_request(seq, request.step, request.path, request.more))
-            message, noise = self._message(child, deadline, heard=again)
+            line = child.read_line(deadline, heard=again)
             silent = self._verdict_only or request.step in protocol.SILENT_STEPS
-            summary = bool(request.more and request.more.get("summary"))
-            result = protocol.parse_run(message, seq, silent=silent, summary=summary)
-        except protocol.ProtocolError as err:
+            plain = protocol.plain_answer(line, seq, silent=silent)
+            if plain is None:
+                message, noise = self._message(child, deadline, line, heard=again)
+                summary = bool(request.more and request.more.get("summary"))
+                plain = protocol.parse_run(message, seq, silent=silent, summary=summary)
+            result = plain
+        except (FloodError, protocol.ProtocolError) as err:
             result = self._lost(child, "harness-error", f"{BREACH}: {err}; stc check-protocol shows where")
         except DeafError:
             self._lost(child, "harness-error", "")
@@ -292,10 +297,7 @@ class PipeWorker:
         # Looking for more takes as long as a small file does; that is done when nothing else is on its way.
         listening = self._child is child and (child.stderr or (not self._ahead and child.said_something))
         stderr = result.stderr or (child.drain_stderr() if listening else "")
-        if (
-            not 0 < result.wall_ms <= (deadline.at - deadline.began) * 1000
-        ):  # not told, or told by a clock that jumped
-            result = replace(result, wall_ms=round((time.perf_counter() - began) * 1000, 3))
+        result = _timed(result, began, deadline)
         if stderr or noise:
             result = replace(result, stderr=stderr, noise=noise[:2000].decode("utf-8", "replace"))
         if self._child is child:
@@ -350,18 +352,22 @@ class PipeWorker:
         return None
 
     @staticmethod
-    def _message(child: Child, deadline: Deadline, *, heard: bool = True) -> tuple[dict[str, object], bytes]:
-        """Return the next protocol message, and what else stood on standard output before it."""
+    def _message(
+        child: Child, deadline: Deadline, line: bytes | None = None, *, heard: bool = True
+    ) -> tuple[dict[str, object], bytes]:
+        """Return the next protocol message, and what else stood on standard output before it.
+
+        ``line`` is the first line when it was read already.
+        """
         noise = bytearray()
         while True:
-            try:
+            if line is None:
                 line = child.read_line(deadline, heard=heard)
-            except FloodError as err:
-                raise protocol.ProtocolError("it wrote an endless line on standard output") from err
             message = protocol.parse_line(line)
             if message is not None:
                 return message, bytes(noise)
             noise += line + b"\n"
+            line = None
             if len(noise) > NOISE_LIMIT:
                 child.kill()
                 raise protocol.ProtocolError(
@@ -405,6 +411,13 @@ class PipeWorker:
         self._ahead.clear()
         self._before = list(self._answered)
         self._answered.clear()
+
+
+def _timed(result: StepResult, began: float, deadline: Deadline) -> StepResult:
+    """Return a result with the time by our clock where none was told, or told by a clock that jumped."""
+    if 0 < result.wall_ms <= (deadline.at - deadline.began) * 1000:
+        return result
+    return replace(result, wall_ms=round((time.perf_counter() - began) * 1000, 3))
 
 
 class ExitWorker:

@@ -130,6 +130,9 @@ class HungryError(PortableError):
 class FloodError(Exception):
     """The process wrote a line longer than ``LINE_LIMIT`` and was killed."""
 
+    def __init__(self) -> None:
+        super().__init__("it wrote an endless line on standard output")
+
 
 class DeafError(Exception):
     """The process has closed its standard input, so it cannot know what it was asked. It still runs."""
@@ -248,14 +251,17 @@ class Child:
 
         Raises DiedError, LateError, HungryError, FloodError, DeafError.
         """
-        searched = 0
+        at = self._buffer.find(b"\n")
+        if at < 0:
+            at = self._more(deadline, heard=heard)
+        line = bytes(self._buffer[:at])
+        del self._buffer[: at + 1]
+        return line
+
+    def _more(self, deadline: Deadline, *, heard: bool) -> int:
+        """Read until a line is there and return where it ends; raises as ``read_line``."""
         self._looked = began = time.monotonic()
         while True:
-            at = self._buffer.find(b"\n", searched)
-            if at >= 0:
-                line = bytes(self._buffer[:at])
-                del self._buffer[: at + 1]
-                return line
             searched = len(self._buffer)
             if searched > LINE_LIMIT:
                 self.kill()
@@ -263,12 +269,17 @@ class Child:
             if not heard and time.monotonic() > began + LAST_WORDS_SECONDS and self.deaf:
                 raise DeafError
             self._pump(deadline)
+            at = self._buffer.find(b"\n", searched)
+            if at >= 0:
+                return at
 
     def ends(self, seconds: float) -> bool:
         """Wait at most ``seconds`` for more output or the end; True for an end without a further word.
 
         True also for a process that closes its standard output: nothing more will come from it.
         """
+        if self._buffer:
+            return False
         until = time.monotonic() + seconds
         while not self._buffer:
             self._flush()

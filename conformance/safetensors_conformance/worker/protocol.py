@@ -15,13 +15,13 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, NotRequired, TypedDict
 
 import msgspec
 
 from safetensors_reports.record.device_checks import CHECKS, STATUSES
 
-from .outcome import OUTCOMES, STEPS, Check, Implementation, StepResult
+from .outcome import OUTCOMES, STEPS, Check, Implementation, Outcome, StepResult
 
 PROTOCOL = 1
 
@@ -193,6 +193,64 @@ def parse_run(
         checks=_checks(told["checks"]) if "checks" in told else (),
         cpu_ms=_milliseconds(told.get("cpu_ms")),
         wall_ms=_milliseconds(told.get("wall_ms")) or 0.0,
+    )
+
+
+_Words = Annotated[str, msgspec.Meta(max_length=2000)]
+
+
+class _PlainRow(TypedDict):
+    """A tensor of which nothing odd is told; as in ``_tensor``."""
+
+    name: str
+    dtype: NotRequired[str]
+    shape: NotRequired[list[int]]
+    nbytes: NotRequired[int]
+    sha256: NotRequired[_Words]
+    unsupported: NotRequired[_Words]
+
+
+class _PlainAnswer(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """An answer as nearly all are: fields of the types that they should have, none of the rare ones."""
+
+    seq: int
+    outcome: Outcome
+    message: str = ""
+    tensors: list[_PlainRow] | None = None
+    metadata: dict[str, str] | msgspec.UnsetType | None = msgspec.UNSET
+    exception: str | None = None
+    documented: bool | None = None
+    cpu_ms: int | float | None = None
+    wall_ms: int | float = 0.0
+
+
+_PLAIN_ANSWER = msgspec.json.Decoder(_PlainAnswer)
+
+
+def plain_answer(line: bytes, seq: int, *, silent: bool = False) -> StepResult | None:
+    """Return what ``parse_line`` and ``parse_run`` make of a line, or None where that needs a closer look.
+
+    It is the same in a third of the time, for all but odd answers.
+    """
+    try:
+        told = _PLAIN_ANSWER.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    if told.seq != seq or (told.tensors is None and told.outcome == "accept" and not silent):
+        return None
+    metadata = told.metadata
+    return StepResult.of(
+        outcome=told.outcome,
+        message=told.message[:2000],
+        tensors=told.tensors,
+        metadata=None if metadata is msgspec.UNSET else metadata,
+        has_metadata=metadata is not msgspec.UNSET,
+        tensor_count=None,
+        exception=None if told.exception is None else told.exception[:200],
+        documented=told.documented,
+        checks=(),
+        cpu_ms=_milliseconds(told.cpu_ms),
+        wall_ms=_milliseconds(told.wall_ms) or 0.0,
     )
 
 

@@ -6,8 +6,10 @@ out of order) becomes the outcome of the step in flight; the process is replaced
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
@@ -148,6 +150,12 @@ def _again(worker: Worker, run: Callable[[], StepResult], first: StepResult) -> 
             note = f"order-dependent: {second.outcome} when run alone in a fresh process"
             return replace(first, message=f"{first.message}; {note}")
     return replace(second, message=f"{second.message}; asked twice: {first.message}".lstrip("; "))
+
+
+def drawn(bits: int) -> Iterator[int]:
+    """Yield numbers of at most 32 bits that nobody can guess, from the system's source, in bundles."""
+    while True:
+        yield from (number >> (32 - bits) for number in array("I", os.urandom(1024)))
 
 
 def death_outcome(status: int | None, stderr: str) -> Outcome:

@@ -28,7 +28,7 @@ from ..loop.cross_check import PairQuestion
 from ..loop.expectation import FileQuestion, opinion
 from ..loop.question import Examiner
 from ..loop.recorder import Recorder, Settings, Tally
-from ..loop.subjects import Slots, StepError, Subject, folder_in_memory, quick_header
+from ..loop.subjects import PROVE, Slots, StepError, Subject, folder_in_memory, quick_header
 from ..plans import ASKING, plan_of
 from ..plans.question import PlanError, PlanQuestion, mistake_of
 
@@ -83,6 +83,7 @@ class Campaign:
             for number, subject in enumerate(subjects)
             for step in subject.steps
         ]
+        self._proving = next(((number, step) for number, step, _ in self._asked if step == PROVE), None)
         self._began = 0.0
 
     def _keep(self, finding: Finding) -> None:
@@ -191,7 +192,7 @@ class Campaign:
         tally.outcomes[" / ".join([result.outcome for result in answers.values()])] += 1
         key = _kind(sample.file.faults, answers.values())
         alike = None if key is None else self._refused.get(key)
-        if alike is not None and tally.execs % LOOK_AGAIN and quick_header(data) is None:
+        if alike is not None and tally.execs % LOOK_AGAIN and self._is_unproved(data, answers):
             self._count(alike)
             return
         what = opinion(data, self.settings.profile, likely_valid=not sample.file.faults)
@@ -206,6 +207,12 @@ class Campaign:
                 self._recorder.wrong(examiner, what, mistake)
         if what.due == "open" and len(answers) > 1:
             self._hold_together(what, answers)
+
+    def _is_unproved(self, data: bytes, answers: Mapping[tuple[int, str], StepResult]) -> bool:
+        """Tell whether the proving path cannot prove an input, asking it unless it was asked already."""
+        if self._proving is not None:
+            return answers[self._proving].outcome == "unsupported"
+        return quick_header(data) is None
 
     def _hold_together(self, what: FileQuestion, answers: Mapping[tuple[int, str], StepResult]) -> None:
         """Hold those that accept an input, which they may, against the first of them."""

@@ -65,17 +65,16 @@ def text(value: Value) -> bytes:
     if type(value) is Obj:
         # Most leaves are met here: asking for their type is cheaper than calling this for each.
         rows = [
-            b"%b:%b"
-            % (
-                key if type(key) is bytes else text(key),
-                item if type(item) is bytes else text(item),
-            )
+            (key if type(key) is bytes else text(key)) + b":" + (item if type(item) is bytes else text(item))
             for key, item in value.members
         ]
-        return b"%b%b%b" % (value.head, b",".join(rows), value.foot)
+        return value.head + b",".join(rows) + value.foot
     assert type(value) is Arr
-    items = [item if type(item) is bytes else text(item) for item in value.items]
-    return b"%b%b%b" % (value.head, b",".join(items), value.foot)
+    try:
+        items = b",".join(value.items)  # type: ignore[arg-type]  # nearly always of texts
+    except TypeError:
+        items = b",".join(map(text, value.items))
+    return value.head + items + value.foot
 
 
 def copy(value: Value) -> Value:
@@ -106,9 +105,11 @@ class File:
         length: the declared header length; None for the true one.
         raw: the whole file, in place of all else, when it has no framing to speak of.
         faults: rules that were broken on purpose, in order.
+        modest: of a file that is not changed any more, whether its numbers are small; None when nobody has
+            looked.
     """
 
-    __slots__ = ("data", "faults", "length", "padding", "raw", "root")
+    __slots__ = ("data", "faults", "length", "modest", "padding", "raw", "root")
 
     def __init__(
         self,
@@ -126,6 +127,7 @@ class File:
         self.length = length
         self.raw = raw
         self.faults = faults
+        self.modest: bool | None = None
 
     def header(self) -> bytes:
         """Return the header as written, padding included."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, ClassVar, Literal
 
 from safetensors_conformance.worker.outcome import UNSAFE, StepResult
@@ -56,12 +56,12 @@ class FileQuestion(Question):
     entry: ClassVar[str] = ENTRY
     action: ClassVar[None] = None
 
-    @property
+    @cached_property
     def codes(self) -> tuple[str, ...]:
         """Distinct fault codes, sorted."""
         return tuple(sorted({fault.code for fault in self.faults}))
 
-    @property
+    @cached_property
     def rules(self) -> tuple[str, ...]:
         """Distinct rules broken, in the order of their places."""
         return tuple(dict.fromkeys(fault.rule for fault in self.faults))

@@ -30,7 +30,8 @@ from safetensors_reference.rules.book import HEADER_CAP
 
 FILE_STEPS = ("open", "read")
 """Steps that are asked of a single file."""
-INNER = ("prove", "check")
+PROVE = "prove"
+INNER = (PROVE, "check")
 """Steps of the reference alone: what its proving path proves, and what ``stc check`` says."""
 SARIF_EVERY = 16
 """One input in so many gets a SARIF log, which holds all rules and takes ten times as long as the rest."""
@@ -274,7 +275,7 @@ class ProveSubject(_Inner):
     """The proving path: what it proves must be what the explaining path finds; all else is no claim."""
 
     name = "reference (proving path)"
-    steps = ("prove",)
+    steps = (PROVE,)
 
     def answer(self, data: bytes, path: str, step: str) -> StepResult:  # noqa: ARG002
         """Prove the header, in both ways."""
@@ -316,4 +317,4 @@ def complete(subjects: list[Subject], steps: Sequence[str]) -> None:
     plain = told_apart([subject.plain for subject in subjects], [subject.name for subject in subjects])
     for subject, name in zip(subjects, plain, strict=True):
         subject.plain = name
-    subjects += [kind() for step, kind in (("prove", ProveSubject), ("check", CheckSubject)) if step in steps]
+    subjects += [kind() for step, kind in ((PROVE, ProveSubject), ("check", CheckSubject)) if step in steps]

@@ -41,7 +41,7 @@ class Mutator:
     def mutate(self, data: bytes, max_size: int, seed: int) -> bytes:
         """Return another input of at most ``max_size`` bytes: libFuzzer's custom mutator."""
         rng = self._rng
-        rng.seed(seed)
+        _seed(rng, seed)
         roll = rng.random()
         if self._native is not None and roll < NATIVE_SHARE:
             return self._native(data, max_size)[:max_size]
@@ -52,7 +52,7 @@ class Mutator:
     def cross(self, data: bytes, other: bytes, max_size: int, seed: int) -> bytes:
         """Return an input made of two: libFuzzer's custom crossover."""
         rng = self._rng
-        rng.seed(seed)
+        _seed(rng, seed)
         first, second = self.tree(data), self.tree(other)
         crossed = _CROSSINGS[int(rng.random() * len(_CROSSINGS))](rng, first, second)
         if crossed is None:
@@ -80,7 +80,9 @@ class Mutator:
             return grammar.input()
         file = original.copy()
         try:
-            if not _modest(file):
+            if original.modest is None:
+                original.modest = _modest(original)
+            if not original.modest:
                 pick(rng, GENERIC).apply(rng, file)
                 file.faults = (*file.faults, "generic")[:MOST_FAULTS]
             elif room > 0 and rng.random() < 0.7:
@@ -169,6 +171,11 @@ def _dress(rng: random.Random, file: File, other: File) -> File | None:  # noqa:
 
 
 _CROSSINGS: tuple[Crossing, ...] = (_join, _join, _join, _graft, _graft, _dress)
+
+
+def _seed(rng: random.Random, seed: int) -> None:
+    """Do what ``rng.seed`` does with an integer, without looking for anything else it could be."""
+    super(random.Random, rng).seed(seed)
 
 
 def _modest(file: File) -> bool:
