@@ -127,7 +127,7 @@ class HungryError(PortableError):
         self.note = f" in {in_all:,} processes{counted}" if in_all > 1 else ""
 
 
-class FloodError(Exception):
+class FloodError(PortableError):
     """The process wrote a line longer than ``LINE_LIMIT`` and was killed."""
 
     def __init__(self) -> None:
