@@ -27,6 +27,22 @@ def test_rows_are_held_against_their_goals() -> None:
     assert "| d | – | 8 s | not run | no records |" in lines
 
 
+def test_a_load_is_held_against_the_quickest_that_reads_first_and_later_loads_apart() -> None:
+    seconds = {
+        "reference": (1.0, 3.0, 5.0), "safetensors-pread": (4.0, 6.0, 6.0), "torch-load": (2.0, 9.0, 9.0),
+        "torch-load-mmap": (0.1, 0.1, 0.1),
+    }  # fmt: skip
+    samples = [
+        {"loader": name, "kind": "warm" if at else "first", "seconds": took}
+        for name, all_of_it in seconds.items()
+        for at, took in enumerate(all_of_it)
+    ]
+    run = {"files": [{"kind": "llm", "samples": samples}]}
+    assert performance._over_best(run, False) == {"llm": 0.5}
+    assert performance._over_best(run, True) == {"llm": pytest.approx(4 / 6)}
+    assert performance._worst([{"llm": 0.5, "small": 0.7}, {"llm": 0.6, "small": 0.1}]) == 0.55
+
+
 def test_the_committed_page_is_that_of_the_committed_results() -> None:
     done = CliRunner().invoke(performance.performance, ["--check"])
     assert done.exit_code == 0, done.output

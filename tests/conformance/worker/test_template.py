@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -81,15 +82,18 @@ def worker(forking: Target, request: pytest.FixtureRequest) -> Iterator[PipeWork
     worker.start()
     yield worker
     worker.close()
+    assert all_end(forking)
+
+
+def all_end(target: Target) -> bool:
+    """Wait until no process of a target is left; False when some go on."""
     until = time.monotonic() + 5
-    while any(forking.argv[-1] in words for words in running()) and time.monotonic() < until:
+    while time.monotonic() < until:
+        words = [process.info["cmdline"] or () for process in psutil.process_iter(["cmdline"])]
+        if not any(target.argv[-1] in line for line in words):
+            return True
         time.sleep(0.01)
-    assert not any(forking.argv[-1] in words for words in running())
-
-
-def running() -> list[list[str]]:
-    """Return the command lines of all processes."""
-    return [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
+    return False
 
 
 def test_a_panic_is_asked_again_of_a_fork_that_was_asked_nothing(
@@ -138,6 +142,31 @@ def test_without_its_template_the_program_itself_is_started(
     worker.renew()
     assert worker.ask("read", "other").outcome == "accept"
     assert loads() == 2
+
+
+HARNESS = """
+import sys
+from dataclasses import replace
+import msgspec
+from safetensors_conformance.implementations.descriptor import descriptors
+from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.worker.pipe import PipeWorker
+from safetensors_conformance.worker.worker import Limits
+known = msgspec.structs.replace(descriptors()["safetensors"], forks=True)
+worker = PipeWorker(replace(resolve(sys.argv[1]), descriptor=known), Limits(60, 256 << 20))
+worker.start()
+print("started", flush=True)
+worker.ask("read", "fork waits")
+"""
+
+
+def test_nothing_of_a_template_outlives_the_harness(forking: Target) -> None:
+    command = [sys.executable, "-c", HARNESS, forking.selector]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as harness:
+        assert harness.stdout is not None
+        assert harness.stdout.readline() == b"started\n"
+        harness.kill()
+    assert all_end(forking)
 
 
 def test_an_adapter_that_cannot_be_loaded_is_told_as_ever(forking: Target, tmp_path: Path) -> None:
