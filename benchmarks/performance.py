@@ -26,7 +26,7 @@ import click
 import msgspec
 
 from safetensors_conformance import pytest_suite
-from safetensors_conformance.implementations.descriptor import descriptors
+from safetensors_conformance.implementations.descriptor import longest_first
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.worker.variables import child_variables
 
@@ -271,7 +271,7 @@ UNPUBLISHED = (
 
 def published() -> list[Row]:
     """Run every implementation whose environment is there, and make the report and the pages of all."""
-    everything = [selector for descriptor in descriptors().values() for selector in descriptor.listed]
+    everything = [selector for descriptor in longest_first() for selector in descriptor.listed]
     ready = [x for x in everything if (env := resolve(x).environment) is None or env.ready]
     stc = str(Path(sys.executable).with_name("stc"))
     with tempfile.TemporaryDirectory() as folder:

@@ -31,7 +31,7 @@ from safetensors_reports.page.publish import (
 from safetensors_reports.record.run import RecordError, RunRecord, read_record
 from safetensors_reports.text import listed, plural, visible
 
-from ..implementations.descriptor import descriptors
+from ..implementations.descriptor import descriptors, longest_first
 from ..run.baseline import BaselineError
 from .report import known_failures, read_inputs, write_texts
 from .run import run
@@ -123,9 +123,7 @@ def _run_all(folder: Path, jobs: int, corpus_path: Path | None) -> None:
 
     Raises AuditError when one leaves no record at all: its page would be removed as if it were gone.
     """
-    # Large frameworks take longest, and last nobody works beside the one that is left.
-    ordered = sorted(descriptors().values(), key=lambda d: d.limit_address_space and not d.forks)
-    runnable = {d.name: d.listed for d in ordered}
+    runnable = {d.name: d.listed for d in longest_first()}
     options = [
         word for selectors in runnable.values() for selector in selectors for word in ("--impl", selector)
     ]

@@ -354,6 +354,14 @@ def descriptors() -> Mapping[str, Known]:
     return MappingProxyType({d.name: d for d in found})
 
 
+def longest_first() -> list[Known]:
+    """Return all descriptors of this project in the order in which runs of all of them end soonest.
+
+    Large frameworks take longest, and at the end nobody would work beside the one that is left.
+    """
+    return sorted(descriptors().values(), key=lambda found: found.limit_address_space and not found.forks)
+
+
 def outside_descriptors() -> dict[str, Known]:
     """Return the descriptors in the folders of ``STC_IMPLEMENTATIONS``, by name. Raises DescriptorError.
 

@@ -20,7 +20,7 @@ import time
 import weakref
 from array import array
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -64,7 +64,7 @@ class Copies:
     """The copies for one implementation, in a folder that goes with ``close``."""
 
     def __init__(self) -> None:
-        self._outer: Path | None = None
+        self._removal: Callable[[], object] | None = None
         self._folder: Path | None = None
         self._name = ""
         self._place: tuple[int, int] | None = None
@@ -111,9 +111,9 @@ class Copies:
         """Return the folder, another one when the first is not where it was."""
         if self._folder is None or _place(self._name) != self._place:
             self.close()
-            self._outer = Path(tempfile.mkdtemp(prefix="safetensors-input-")).resolve()
-            weakref.finalize(self, remove, self._outer)
-            self._folder = _quick_folder(self._outer)
+            outer = Path(tempfile.mkdtemp(prefix="safetensors-input-")).resolve()
+            self._removal = weakref.finalize(self, _remove_same, outer, _place(str(outer)))
+            self._folder = _quick_folder(outer)
             self._name = str(self._folder)
             self._place = _place(self._name)
         return self._name
@@ -170,12 +170,12 @@ class Copies:
 
     def close(self) -> None:
         """Remove the folder and all in it."""
-        if self._outer is not None and _place(self._name) == self._place:
-            remove(self._outer)
+        if self._removal is not None:
+            self._removal()
         self._shown.clear()
         self._past.clear()
         self._past_blocks = 0
-        self._outer = self._folder = None
+        self._removal = self._folder = None
 
 
 _GET_FLAGS, _SET_FLAGS, _TOP_OF_HIERARCHIES = 0x80086601, 0x40086602, 0x20000
@@ -274,6 +274,12 @@ def _place(folder: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return (found.st_dev, found.st_ino) if stat.S_ISDIR(found.st_mode) else None
+
+
+def _remove_same(folder: Path, place: tuple[int, int] | None) -> None:
+    """Remove a folder unless another one has taken its place meanwhile."""
+    if _place(str(folder)) == place:
+        remove(folder)
 
 
 @contextmanager

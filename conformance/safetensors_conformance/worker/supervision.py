@@ -272,10 +272,15 @@ class Template:
         self._link, theirs = socket.socketpair()
         null = os.open(os.devnull, os.O_RDWR)
         self._kept: Kept | None = None
-        with contextlib.suppress(_NoSupervisorError), theirs:
-            keeper = _supervisor.ask([*argv, "template"], env, (theirs.fileno(), null, null))
-            self._kept = Kept(keeper, (-1, -1, -1))
-        os.close(null)
+        try:
+            with contextlib.suppress(_NoSupervisorError), theirs:
+                keeper = _supervisor.ask([*argv, "template"], env, (theirs.fileno(), null, null))
+                self._kept = Kept(keeper, (-1, -1, -1))
+        except OSError:
+            self._link.close()
+            raise
+        finally:
+            os.close(null)
 
     def start(self, argv: Sequence[str], env: Mapping[str, str]) -> Started:
         """Return a fork of it, the program itself where it has ended. Raises OSError."""

@@ -20,6 +20,7 @@ from safetensors_conformance.implementations.descriptor import (
     Entry,
     descriptors,
     load,
+    longest_first,
 )
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_corpus import load_manifest
@@ -124,6 +125,13 @@ def test_nothing_here_builds_a_repository_of_others(descriptor: Descriptor) -> N
     if descriptor.source and descriptor.source.kind == "git":
         assert not descriptor.source.build
         assert descriptor.source.address.startswith("https://")
+
+
+def test_what_takes_longest_comes_first_and_nothing_is_left_out() -> None:
+    names = [descriptor.name for descriptor in longest_first()]
+    assert sorted(names) == sorted(descriptors())
+    assert names.index("tinygrad") > names.index("fastsafetensors")
+    assert names.index("csafetensors") > names.index("unifiedefficientloader")
 
 
 def test_what_is_listed_never_runs_beside_the_suite() -> None:

@@ -24,7 +24,7 @@ from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.run.multistep import carry_out
 from safetensors_conformance.worker import pipe, process
 from safetensors_conformance.worker import supervision as supervised
-from safetensors_conformance.worker.copies import scratch_folder, warm_up
+from safetensors_conformance.worker.copies import Copies, scratch_folder, warm_up
 from safetensors_conformance.worker.outcome import StepResult
 from safetensors_conformance.worker.pipe import ExitWorker, PipeWorker
 from safetensors_conformance.worker.worker import BETWEEN, UNSURE, Limits, Request, Worker, asked_again
@@ -388,6 +388,24 @@ def test_a_spoiled_folder_is_removed_and_nothing_else(
     with scratch_folder("test") as folder:
         spoil(folder)
     assert [path.name for path in tmp_path.rglob("*")] == ["other", "file"]
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_the_folder_of_copies_goes_and_what_took_its_place_stays(
+    replaced: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    copies = Copies()
+    copies.path(committed().by_id["framing/one-tensor"])
+    (outer,) = tmp_path.iterdir()
+    if replaced:
+        outer.rename(tmp_path / "moved")
+        outer.mkdir()
+        (outer / "somebody's").touch()
+    copies.close()
+    del copies
+    assert [path.name for path in outer.parent.glob(f"{outer.name}/*")] == ["somebody's"] * replaced
+    assert outer.exists() == replaced
 
 
 class Spoiler:
