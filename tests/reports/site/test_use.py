@@ -60,7 +60,7 @@ def test_pages_can_be_used_without_scripts(browser: Browser, site: Path) -> None
         page.get_by_role("link", name="mlx", exact=True).click()
         assert page.get_by_role("heading", name="Untrusted files").is_visible()
         page.get_by_role("link", name="HDR-09").first.click()
-        assert page.url.endswith("rules/hdr.html#HDR-09")
+        page.wait_for_url(lambda url: url.endswith("rules/hdr.html#HDR-09"))
         part = page.locator("[id='HDR-09'] details")
         assert not part.locator("li").first.is_visible()
         part.locator("summary").click()
@@ -86,7 +86,7 @@ def test_the_search_finds_what_has_a_name(
         first.wait_for()
         assert found in first.inner_text()
         first.click()
-        assert seen.page.url.endswith(f"/{address}")
+        seen.page.wait_for_url(lambda url: url.endswith(f"/{address}"))
         assert seen.said == []
 
 
