@@ -2,10 +2,8 @@
 
 Copying is the default for files from strangers: the result cannot change or vanish afterwards. Such loads
 are bound by page faults on new memory, so a large buffer is one anonymous mapping whose pages are asked for
-in bulk and filled by a few threads. Huge pages would be faster still where they are free, but finding them
-can take longer than the whole load, so they are left to the system's setting. Mapping is the explicit fast
-mode: private and writable, never written back, but a file that is cut while it is mapped ends the process
-when the missing part is touched (API-11).
+in bulk and filled by a few threads. Mapping is the explicit fast mode: private and writable, never written
+back, but a file that is cut while it is mapped ends the process when the missing part is touched (API-11).
 """
 
 from __future__ import annotations
@@ -13,22 +11,20 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-import sys
 import threading
 from contextlib import suppress
 from typing import Literal
 
+from .pages import HUGE, HUGE_FROM, Pages
 from .rules.errors import AccessError
 from .source import PathSource, Source, UnreadableError, shorter
 
 Mode = Literal["copy", "mmap"]
 
-THREADED_FROM = 8 << 20
+THREADED_FROM = HUGE_FROM
 """Buffers from this size in bytes on are filled by several threads."""
-MAX_READ = 1 << 20
+MAX_READ = HUGE
 """Bytes that a thread has pages made for and then fills while they are in its cache."""
-MADV_POPULATE_WRITE = 23
-_madvise = ctypes.CDLL(None).madvise if sys.platform == "linux" else None
 THREADS = min(4, max(2, os.cpu_count() or 2))
 
 
@@ -41,12 +37,9 @@ def read_range(source: Source, start: int, count: int) -> memoryview:
     check_unchanged(source)
     if count < THREADED_FROM or not isinstance(source, PathSource):
         return memoryview(_small(source, start, count))
-    try:
-        memory = mmap.mmap(-1, count, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    except (OSError, OverflowError) as err:
-        raise MemoryError from err
-    view = memoryview(memory)
-    _fill(source, start, view)
+    pages = Pages()
+    view = pages.new(count)
+    _fill(source, start, view, pages)
     check_unchanged(source)
     return view
 
@@ -59,7 +52,7 @@ def _small(source: Source, start: int, count: int) -> bytearray:
     return out
 
 
-def _fill(source: PathSource, start: int, view: memoryview) -> None:
+def _fill(source: PathSource, start: int, view: memoryview, pages: Pages) -> None:
     """Read the whole range with several threads; the first error stops all of them."""
     pieces = iter(range(0, len(view), MAX_READ))
     lock = threading.Lock()
@@ -73,7 +66,7 @@ def _fill(source: PathSource, start: int, view: memoryview) -> None:
                 if at is None:
                     return
                 piece = view[at : at + MAX_READ]
-                populate(ctypes.addressof(ctypes.c_char.from_buffer(piece)), len(piece))
+                pages.make(ctypes.addressof(ctypes.c_char.from_buffer(piece)), len(piece))
                 _read_into(source, start + at, piece)
         except BaseException as err:  # handed to the caller below
             errors.append(err)
@@ -92,17 +85,6 @@ def _fill(source: PathSource, start: int, view: memoryview) -> None:
         raise
     if errors:
         raise errors[0]
-
-
-def populate(address: int, size: int) -> None:
-    """Have the kernel make the pages of ``size`` bytes at once, which is cheaper than one fault for each.
-
-    Called through ctypes because ``mmap.madvise`` would hold up the other threads. Only Linux 5.14 and later
-    know the request; elsewhere the pages come one by one.
-    """
-    if _madvise is not None:
-        low = address - address % mmap.PAGESIZE
-        _madvise(ctypes.c_void_p(low), ctypes.c_size_t(address + size - low), MADV_POPULATE_WRITE)
 
 
 def _read_into(source: PathSource, start: int, view: memoryview) -> None:

@@ -9,7 +9,6 @@ everywhere in torch.
 
 from __future__ import annotations
 
-import mmap
 import traceback
 from typing import Protocol
 
@@ -17,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ..buffers import populate
+from ..pages import Pages
 from ..rules.errors import AccessError, SafetensorsError
 
 PAGE = 4096
@@ -123,16 +122,17 @@ class _Done:
 class CpuLane:
     """Copies at once; NumPy releases the interpreter lock meanwhile and starts no threads of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, pages: Pages) -> None:
+        self._pages = pages
         self._done = _Done()
 
     def opened(self, target: torch.Tensor) -> memoryview | None:
         """Return the bytes, with their pages."""
-        return _with_pages(target).data
+        return self._made(target).data
 
     def copy(self, target: torch.Tensor, staged: torch.Tensor) -> Mark:
         """Copy."""
-        np.copyto(_with_pages(target), staged.numpy())
+        np.copyto(self._made(target), staged.numpy())
         return self._done
 
     def drain(self) -> None:
@@ -141,13 +141,12 @@ class CpuLane:
     def close(self) -> None:
         """Nothing is ever queued."""
 
-
-def _with_pages(target: torch.Tensor) -> npt.NDArray[np.uint8]:
-    """Return the bytes of ``target`` for NumPy, whose pages are made at once if they are many."""
-    into: npt.NDArray[np.uint8] = target.numpy()
-    if len(into) >= POPULATE:
-        populate(into.ctypes.data, len(into))
-    return into
+    def _made(self, target: torch.Tensor) -> npt.NDArray[np.uint8]:
+        """Return the bytes of ``target`` for NumPy, whose pages are made at once if they are many."""
+        into: npt.NDArray[np.uint8] = target.numpy()
+        if len(into) >= POPULATE:
+            self._pages.make(into.ctypes.data, len(into))
+        return into
 
 
 class CpuEngine:
@@ -157,14 +156,15 @@ class CpuEngine:
 
     def __init__(self) -> None:
         self.device = torch.device("cpu")
+        self.pages = Pages()
 
     def staging(self, size: int) -> torch.Tensor:
-        """Return ordinary pages."""
-        return _pages(size)
+        """Return ordinary pages, which may outlive this engine."""
+        return _tensor(Pages(), size)
 
     def allocate(self, size: int) -> torch.Tensor:
         """Return ordinary pages; they come while copies are made, from several threads at once."""
-        return _pages(size)
+        return _tensor(self.pages, size)
 
     def ready(self) -> None:
         """Nothing is ever queued."""
@@ -174,7 +174,7 @@ class CpuEngine:
 
     def lane(self) -> Lane:
         """Open a lane."""
-        return CpuLane()
+        return CpuLane(self.pages)
 
 
 class CudaLane:
@@ -280,9 +280,8 @@ def open_engine(device: str | torch.device) -> Engine:
     return CudaEngine(torch.device("cuda", index))
 
 
-def _pages(size: int) -> torch.Tensor:
-    """Return new pages, which cost nothing until they are touched."""
+def _tensor(pages: Pages, size: int) -> torch.Tensor:
+    """Return new memory, which costs nothing until it is touched."""
     if not size:
         return torch.empty(0, dtype=torch.uint8, device="cpu")
-    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    return torch.frombuffer(memory, dtype=torch.uint8)
+    return torch.frombuffer(pages.new(size), dtype=torch.uint8)

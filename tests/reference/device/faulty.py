@@ -20,6 +20,7 @@ from safetensors_reference.device import load as load_module
 from safetensors_reference.device import load_file
 from safetensors_reference.device.engine import CpuEngine, CpuLane
 from safetensors_reference.device.transfer import Ring
+from safetensors_reference.pages import Pages
 
 from .support import data_of, file_of, install, raw_bytes
 
@@ -74,8 +75,8 @@ class Trigger:
 class FaultyLane(CpuLane):
     """Copies are put off until they are waited for; any step may fail, before or after it is done."""
 
-    def __init__(self, trigger: Trigger, log: list[str]) -> None:
-        super().__init__()
+    def __init__(self, trigger: Trigger, log: list[str], pages: Pages) -> None:
+        super().__init__(pages)
         self._trigger = trigger
         self._log = log
         self._queue: list[tuple[torch.Tensor, torch.Tensor]] = []
@@ -145,7 +146,7 @@ class FaultyEngine(CpuEngine):
 
     def lane(self) -> Any:
         self.trigger("lane")
-        return FaultyLane(self.trigger, self.log)
+        return FaultyLane(self.trigger, self.log, self.pages)
 
 
 def arm(

@@ -110,7 +110,7 @@ class CountingEngine(CpuEngine):
         return super().staging(size)
 
     def lane(self) -> Any:
-        return self._lane()
+        return self._lane(self.pages)
 
 
 class LateMark:
