@@ -103,17 +103,16 @@ class EntryReader:
     def _fields(self, name: str, node: Node) -> dict[str, Node]:
         fields: dict[str, Node] = {}
         for key, value in node.members:
-            if key.text not in FIELDS:
-                text = f"unknown field {quote(key.text)} in tensor {quote(name)}"
-                self._report(
-                    "ENT_UNKNOWN_FIELD", "ENT-04", text, key, (name, key.text), "unknown-entry-fields"
-                )
-                self._ignored(value, (name, key.text))
-            elif key.text in fields:
-                text = f"field {key.text} again in tensor {quote(name)}"
-                self._report("HDR_DUP_KEY", "HDR-12", text, key, (name, key.text))
+            field = key.text
+            if field not in FIELDS:
+                text = f"unknown field {quote(field)} in tensor {quote(name)}"
+                self._report("ENT_UNKNOWN_FIELD", "ENT-04", text, key, (name, field), "unknown-entry-fields")
+                self._ignored(value, (name, field))
+            elif field in fields:
+                text = f"field {field} again in tensor {quote(name)}"
+                self._report("HDR_DUP_KEY", "HDR-12", text, key, (name, field))
             else:
-                fields[key.text] = value
+                fields[field] = value
         for field in FIELDS:
             if field not in fields:
                 text = f"tensor {quote(name)} has no {field}"
@@ -157,20 +156,21 @@ class EntryReader:
 
         ``rule`` says how it is spelled (SHP-02, OFF-02); what is no whole number breaks the rule before.
         """
+        number = node.text
         if not plain_integer(node):
-            if whole_number(node.text):
-                text = f"{what} is spelled {node.text[:40]}, not as a plain integer"
+            if whole_number(number):
+                text = f"{what} is spelled {number[:40]}, not as a plain integer"
             else:
-                text = f"{what} is {node.text[:40]}, not an integer of at least 0"
+                text = f"{what} is {number[:40]}, not an integer of at least 0"
                 rule = {"SHP-02": "SHP-01", "OFF-02": "OFF-01"}[rule]
             self._report("ENT_BAD_INTEGER", rule, text, node, path)
             return None
         # 2^64 has 20 digits; int() on a million digits would be slow and Python refuses it.
-        if len(node.text) > 20 or int(node.text) > U64_MAX:
-            text = f"{what} has {len(node.text):,} digits and does not fit 64 bits"
+        if len(number) > 20 or int(number) > U64_MAX:
+            text = f"{what} has {len(number):,} digits and does not fit 64 bits"
             self._report("ENT_BAD_INTEGER", "SHP-07" if rule == "SHP-02" else rule, text, node, path)
             return None
-        return int(node.text)
+        return int(number)
 
     def _shape(self, node: Node, path: JsonPath) -> tuple[int, ...] | None:
         if node.kind != "array":

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
-from itertools import islice
 
 from ..rules.dtypes import DTYPE_BITS
 from .entries import Entry
 from .json_text import Node
-from .layout import Range, show_shape
+from .layout import Range
 from .model import Rows, TensorInfo
 from .texts import Names, Strings
 
@@ -65,15 +64,11 @@ class Entries(Sequence[Entry]):
     def range(self, number: int, base: int) -> Range:
         """Return the byte range of an entry that has one."""
         record = self._record_of[number]
-        known = self._known[record] & _SHAPE
-        dims = self._shapes.numbers(record)
-        shape = show_shape(tuple(islice(dims, 8)) if known else None, len(dims))
+        shape = self._shapes.numbers(record) if self._known[record] & _SHAPE else None
+        begin, end = self._offsets[2 * record : 2 * record + 2]
+        start, stop = self._places[4 * record + 2 : 4 * record + 4]
         dtype = _DTYPES[self._dtypes[record]]
-        begin, end, start, stop = (
-            *self._offsets[2 * record : 2 * record + 2],
-            *self._places[4 * record + 2 : 4 * record + 4],
-        )
-        return _range(self.names.texts[number], dtype, (begin, end), shape, (start, stop), base)
+        return Range(self.names.texts[number], begin, end, base + start, base + stop, dtype, shape)
 
     def info(self, number: int) -> TensorInfo:
         """Return an entry that is known to have no fault."""
@@ -98,12 +93,6 @@ class Entries(Sequence[Entry]):
             Node("array", None, places[0], places[1]) if known & _SHAPE_PLACE else None,
             Node("array", None, places[2], places[3]) if known & _OFFSETS_PLACE else None,
         )
-
-
-def _range(
-    name: str, dtype: str | None, offsets: tuple[int, int], shape: str, places: tuple[int, int], base: int
-) -> Range:
-    return Range(name, *offsets, base + places[0], base + places[1], f"{dtype or '?'}{shape}")
 
 
 class Tensors(Rows):
@@ -147,8 +136,11 @@ class Ranges(Sequence[Range]):
         entry = self._first[index]
         assert entry.offsets is not None
         assert entry.offsets_node is not None
-        places = entry.offsets_node.start, entry.offsets_node.end
-        return _range(entry.name, entry.dtype, entry.offsets, show_shape(entry.shape), places, self._base)
+        start, stop = self._base + entry.offsets_node.start, self._base + entry.offsets_node.end
+        return Range(entry.name, *entry.offsets, start, stop, entry.dtype, entry.shape)
+
+    def __iter__(self) -> Iterator[Range]:
+        return map(self.__getitem__, range(len(self)))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and list(self) == list(other)

@@ -117,14 +117,16 @@ class JsonReader:
         self.report = report
         self.pos = 0
 
-    def skip_space(self) -> None:
-        """Move over JSON whitespace (HDR-08)."""
+    def skip_space(self) -> bytes:
+        """Move over JSON whitespace (HDR-08) and return the byte that stands there, none at the end."""
         # Most tokens stand side by side, and a look at one byte costs a third of a match.
-        if self.data[self.pos : self.pos + 1] > b" ":
-            return
+        char = self.data[self.pos : self.pos + 1]
+        if char > b" ":
+            return char
         match = _SPACE.match(self.data, self.pos)
         assert match is not None
         self.pos = match.end()
+        return self._peek()
 
     def syntax(self, message: str, start: int, end: int) -> None:
         """Report a breach of the JSON grammar (HDR-07)."""
@@ -138,17 +140,14 @@ class JsonReader:
         """
         self._enter(depth)
         self.pos += 1
-        self.skip_space()
-        if self._peek() == b"}":
+        if self.skip_space() == b"}":
             self.pos += 1
             return
         while True:
-            self.skip_space()
-            if self._peek() != b'"':
+            if self.skip_space() != b'"':
                 self._unexpected("a key in double quotes")
             key = self._string()
-            self.skip_space()
-            if self._peek() != b":":
+            if self.skip_space() != b":":
                 self._unexpected("a colon after the key")
             self.pos += 1
             yield key, self.value(depth)
@@ -157,8 +156,7 @@ class JsonReader:
 
     def value(self, depth: int) -> Node:
         """Read one value; ``depth`` counts the containers around it. Raises Abandon after a fatal fault."""
-        self.skip_space()
-        first = self._peek()
+        first = self.skip_space()
         if first == b'"':
             return self._string()
         if first == b"{":
@@ -171,8 +169,7 @@ class JsonReader:
         """Yield the elements of the array that starts at ``pos``, like ``members``."""
         self._enter(depth)
         self.pos += 1
-        self.skip_space()
-        if self._peek() == b"]":
+        if self.skip_space() == b"]":
             self.pos += 1
             return
         while True:
@@ -214,8 +211,7 @@ class JsonReader:
 
     def _more(self, closer: bytes, what: str) -> bool:
         """Read the comma or closer behind an element; True when another element follows."""
-        self.skip_space()
-        char = self._peek()
+        char = self.skip_space()
         if char == closer:
             self.pos += 1
             return False
@@ -223,8 +219,7 @@ class JsonReader:
             self._unexpected(f"a comma or the end of the {what}")
         comma = self.pos
         self.pos += 1
-        self.skip_space()
-        if self._peek() == closer:
+        if self.skip_space() == closer:
             self.syntax(f"comma before the end of the {what}", comma, comma + 1)
             self.pos += 1
             return False

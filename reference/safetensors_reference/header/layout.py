@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass
 from heapq import nsmallest
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..rules.faults import Fault, quote
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
+    from .texts import Integers
 
-@dataclass(frozen=True, slots=True)
-class Range:
+
+class Range(NamedTuple):
     """The declared byte range of one tensor, and where the header declares it.
 
     ``begin`` and ``end`` count in the data buffer; ``start`` and ``stop`` are file bytes of the declaration.
-    ``label`` is dtype and shape as far as they are understood, for drawings.
+    ``dtype`` and ``shape`` are None where they are not understood.
     """
 
     name: str
@@ -26,7 +27,14 @@ class Range:
     end: int
     start: int
     stop: int
-    label: str = ""
+    dtype: str | None = None
+    shape: tuple[int, ...] | Integers | None = None
+
+    @property
+    def label(self) -> str:
+        """Dtype and shape as far as they are understood, for drawings."""
+        some = None if self.shape is None else tuple(islice(self.shape, 8))
+        return f"{self.dtype or '?'}{show_shape(some, 0 if self.shape is None else len(self.shape))}"
 
 
 def check_layout(ranges: Sequence[Range], data_start: int, data_size: int, complete: bool) -> Iterator[Fault]:

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 _BLOCK = 4096
 _SHARED = 1000
+_FEW = 64
+"""Bytes of digits up to which equal numbers need not be one object."""
 
 
 class _Known(dict[bytes, int]):
@@ -36,7 +38,20 @@ class Integers:
     def __len__(self) -> int:
         return self._text.count(b",", self._start, self._end) + (self._start < self._end)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Integers) and self._digits() == other._digits()
+
+    __hash__ = None  # type: ignore[assignment]
+
     def __iter__(self) -> Iterator[int]:
+        if self._end - self._start <= _FEW:
+            return map(int, self._digits().split(b",")) if self._start < self._end else iter(())
+        return self._many()
+
+    def _digits(self) -> bytes:
+        return bytes(self._text[self._start : self._end])
+
+    def _many(self) -> Iterator[int]:
         known = _Known()
         start, end = self._start, self._end
         while start < end:

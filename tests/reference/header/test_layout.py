@@ -19,7 +19,7 @@ Pair = tuple[int, int]
 def ranges(*pairs: Pair) -> list[Range]:
     """Ranges named a, b, c ..., declared at file bytes 100..101, 110..111, 120..121 ..."""
     return [
-        Range(chr(97 + i % 26), begin, end, 100 + 10 * i, 101 + 10 * i, f"U8[{end - begin}]")
+        Range(chr(97 + i % 26), begin, end, 100 + 10 * i, 101 + 10 * i, "U8", (end - begin,))
         for i, (begin, end) in enumerate(pairs)
     ]
 
