@@ -8,8 +8,8 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -19,6 +19,7 @@ from safetensors_reference import rule_book
 from safetensors_reference.source import read_whole
 
 from . import recipe
+from .collector import uncollected
 from .document import MANIFEST, CaseRow, Document, ManifestError, Rows, read_document, unusable
 
 LARGEST_IN_MEMORY = 256 << 20
@@ -270,14 +271,16 @@ def _make(case: Case, target: Path | str) -> None:
 def _make_parts(
     case: str, parts: tuple[dict[str, Any], ...], size: int, sha256: str, target: Path | str
 ) -> None:
-    """Make a file of a case out of its parts. Raises ManifestError when it is not the one expected."""
+    """Make a file of a case out of its parts. Raises ManifestError when it is not the one expected.
+
+    What the parts give was found bounded when the manifest was read.
+    """
     try:
-        if recipe.bounded_size(parts) != size:
-            raise ManifestError(f"the recipe of {case} does not give the file of the manifest")
         made = recipe.write(parts, target)
     except OSError as err:
         raise ManifestError(f"input of {case} ({size:,} bytes) cannot be made: {err}") from err
     if made != (size, sha256):
+        Path(target).unlink(missing_ok=True)
         raise ManifestError(f"the recipe of {case} does not give the file of the manifest")
 
 
@@ -357,21 +360,6 @@ def _load(document: Document, *, trusted: bool = False) -> Manifest:
                 document.path, f"case {case.id} names choice {case.choice!r}, which is not known here"
             )
     return Manifest(rows.corpus_version, root, cases, document)
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Keep the garbage collector from walking over a growing heap of which nothing is garbage.
-
-    It decorates functions, too.
-    """
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 def _case(row: CaseRow, root: Path) -> Case:

@@ -10,7 +10,7 @@ import click
 
 from safetensors_corpus import Manifest, ManifestError, load_manifest
 from safetensors_corpus.cli.common import UnusableError
-from safetensors_corpus.manifest import uncollected
+from safetensors_corpus.collector import uncollected
 from safetensors_reference.writing.atomic import write_file
 from safetensors_reports.audit.inputs import AuditError, Known
 from safetensors_reports.history.directory import FILE

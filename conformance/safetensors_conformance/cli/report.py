@@ -15,7 +15,7 @@ import click
 
 from safetensors_corpus import Manifest, ManifestError, load_manifest
 from safetensors_corpus.cli.common import UnusableError
-from safetensors_corpus.manifest import uncollected
+from safetensors_corpus.collector import uncollected
 from safetensors_reference.source import read_whole
 from safetensors_reports.audit.build import build_report
 from safetensors_reports.audit.exports import badges, sarif_log, statements

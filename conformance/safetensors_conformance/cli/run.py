@@ -13,6 +13,7 @@ import click
 
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus.cli.common import UnusableError
+from safetensors_corpus.collector import seldom_collected
 
 from ..implementations.selectors import Target
 from ..run.baseline import BaselineError, check_given
@@ -79,6 +80,7 @@ from .common import (
 @limited
 @click.option("--full-failures", is_flag=True, help="Show every failure in full, and all likely causes.")
 @click.option("-q", "--quiet", is_flag=True, help="Only the summary, not each failure.")
+@seldom_collected()
 def run(
     impls: tuple[str, ...],
     cases: tuple[str, ...],

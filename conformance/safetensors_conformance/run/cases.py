@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 MAX_IN_FLIGHT = 256
 """Requests on their way. Waking the other process costs more than a small file does, so they go in bundles;
 this many fill a pipe nearly."""
+AT_ONCE = 32
+"""Requests in a bundle: the process works on them while the inputs of the next are copied."""
 DEATHS_FOR_A_HANG = 10
 """Deaths in a row that count as one hang. There are up to 92 broken files in a row, and a reader that dies at
 each of them is to be told of all its cases."""
@@ -195,6 +197,9 @@ class CaseRunner:
         self._sent = max(self._sent, place) if self._worker.in_flight else place
         requests: list[Request] = []
         while self._sent < len(self._plan) and len(requests) + self._worker.in_flight < MAX_IN_FLIGHT:
+            if len(requests) >= AT_ONCE:
+                self._worker.send_ahead(requests)
+                requests.clear()
             coming = self._plan[self._sent]
             if coming.id in self._answered or not plain(coming):
                 break

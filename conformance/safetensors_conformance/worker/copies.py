@@ -228,7 +228,7 @@ def without(folder: Path, result: StepResult) -> StepResult:
     """Return a result whose words name no file by the folder that was made for it."""
     name = folder.name
     words = (result.message, result.stderr, result.noise, *[check.message for check in result.checks])
-    together = " ".join(words)
+    together = " ".join(filter(None, words))
     if name not in together and "input-" not in together:
         return result  # as nearly all
     message, stderr, noise, *told = (_without(folder, text) for text in words)

@@ -31,6 +31,9 @@ WATCH_EVERY = 0.05
 """Seconds between two looks at the memory of a process that has not answered yet."""
 LAST_WORDS_SECONDS = 0.5
 """Seconds that a process is given to say more, or to end, when it has no reason to go on."""
+NAP_SECONDS = 0.0002
+"""Sleep before the next of many answers is waited for: writing to a pipe that nobody waits at wakes nobody,
+and waking another process costs more than a small file does."""
 CHUNK = 1 << 16
 """Most bytes taken from a pipe in one go."""
 STRETCH_FACTOR = 6
@@ -284,7 +287,11 @@ class Child:
         while not self._buffer:
             self._flush()
             to_send = [self._stdin] if self._unsent else []
-            readable, writable, _ = select.select([self._out], to_send, [], max(until - time.monotonic(), 0))
+            readable, writable, _ = select.select([self._out], to_send, [], 0)
+            if not readable and not writable:
+                time.sleep(NAP_SECONDS)
+                left = max(until - time.monotonic(), 0)
+                readable, writable, _ = select.select([self._out], to_send, [], left)
             if readable:
                 self._buffer += (chunk := os.read(self._out, CHUNK))
                 return not chunk

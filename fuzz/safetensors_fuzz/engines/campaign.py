@@ -8,7 +8,6 @@ made and judged in this process while the implementations work on them in theirs
 from __future__ import annotations
 
 import contextlib
-import gc
 import itertools
 import random
 import tempfile
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from safetensors_conformance.worker.outcome import StepResult
+from safetensors_corpus.collector import seldom_collected
 from safetensors_corpus.judging.verdicts import kind_of
 from safetensors_reports.text import message_class
 
@@ -36,8 +36,6 @@ BATCH = 64
 """Inputs that are asked for at once: waking another process costs more than a small file does."""
 POOL = 4000
 """Most inputs kept as bases."""
-SELDOM = 200_000
-"""Objects made between two looks of the collector."""
 LOOK_AGAIN = 8
 """One in so many inputs is explained though others of its kind were refused in the same words."""
 WORDINGS = 4096
@@ -94,7 +92,7 @@ class Campaign:
     def run(self, start: Iterable[bytes] = ()) -> Tally:
         """Ask of files until the settings say stop; ``start`` are inputs of an earlier run, tried first."""
         self._began = time.monotonic()
-        with Slots(3 * BATCH) as slots, _seldom_collected():
+        with Slots(3 * BATCH) as slots, seldom_collected():
             try:
                 waiting: list[Sample] = []
                 source = iter(start)
@@ -273,17 +271,6 @@ class Campaign:
                 self._pool[self.tally.kept % POOL] = sample.file
             self.tally.kept += 1
             self._store(sample.data)
-
-
-@contextlib.contextmanager
-def _seldom_collected() -> Iterator[None]:
-    """Let the collector look seldom: trees have no cycles, and going through the kept ones takes time."""
-    before = gc.get_threshold()
-    gc.set_threshold(SELDOM, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 @contextlib.contextmanager
