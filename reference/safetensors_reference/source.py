@@ -7,7 +7,7 @@ import os
 import stat
 from contextlib import contextmanager
 from threading import RLock
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, Self
 from weakref import WeakKeyDictionary
 
 from .rules.errors import SafetensorsError
@@ -38,7 +38,20 @@ class Source(Protocol):
         ...
 
 
-class MemorySource:
+class _Opened:
+    """What is closed at the end of a ``with``."""
+
+    def close(self) -> None:
+        """Give back what the source holds, but not what it was given; harmless when that is done already."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+class MemorySource(_Opened):
     """A source over a bytes-like object; nothing is copied until it is read."""
 
     def __init__(self, data: bytes | bytearray | memoryview, name: str = "<bytes>") -> None:
@@ -53,7 +66,7 @@ class MemorySource:
         return bytes(self._view[start : start + count])
 
 
-class FileSource:
+class FileSource(_Opened):
     """A source over an open binary file object, read by position. Several threads may read at the same time.
 
     A file that is opened by Python itself is read past its object, which leaves its position alone. Any
@@ -138,7 +151,7 @@ def _read_all(read: Callable[[int, int], bytes], name: str, start: int, count: i
     return bytes(out)
 
 
-class PathSource:
+class PathSource(_Opened):
     """A source over a regular file of the file system, read by position through one descriptor.
 
     The descriptor stays the same file when the path is replaced (API-12).
@@ -172,7 +185,7 @@ class PathSource:
             raise UnreadableError(f"{self.name}: {err.strerror or err}") from err
 
     def close(self) -> None:
-        """Close the descriptor; harmless when it is closed already."""
+        """Close the descriptor."""
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
@@ -190,13 +203,10 @@ def read_whole(path: str | os.PathLike[str], most: int) -> bytes:
     Raises:
         UnreadableError: it is missing, unreadable, no regular file or larger.
     """
-    source = PathSource(path)
-    try:
+    with PathSource(path) as source:
         if source.size > most:
             raise UnreadableError(f"{source.name}: {source.size:,} bytes, more than {most:,}")
         return source.read(0, source.size)
-    finally:
-        source.close()
 
 
 def shorter(name: str, at: int) -> UnreadableError:
@@ -206,16 +216,10 @@ def shorter(name: str, at: int) -> UnreadableError:
     )
 
 
-@contextmanager
-def open_source(what: SourceLike) -> Iterator[Source]:
+def open_source(what: SourceLike) -> PathSource | MemorySource | FileSource:
     """Open ``what`` as a source. Raises UnreadableError for a missing, unreadable or non-regular file."""
     if isinstance(what, (str, os.PathLike)):
-        path = PathSource(what)
-        try:
-            yield path
-        finally:
-            path.close()
-    elif isinstance(what, (bytes, bytearray, memoryview)):
-        yield MemorySource(what)
-    else:
-        yield FileSource(what, str(getattr(what, "name", "<file object>")))
+        return PathSource(what)
+    if isinstance(what, (bytes, bytearray, memoryview)):
+        return MemorySource(what)
+    return FileSource(what, str(getattr(what, "name", "<file object>")))

@@ -243,14 +243,22 @@ def _misfit(err: BaseException, function: Any, args: tuple[Any, ...], kwargs: di
 
 MAX_VALUES = 1 << 22
 """Most dimensions of a shape, and values in metadata, that are looked at; no corpus file comes near."""
+FEW = 100
+"""Dimensions up to which a shape is looked through at once."""
 MAX_LEVELS = 20
 """Levels of a nest that are told; what lies deeper becomes a word."""
 MAX_BITS = 14_000
 """Bits of an integer that JSON parsers read back; Python's reads up to 4,300 digits."""
 
 
+def _is_size(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 1 << 64
+
+
 def dimensions(shape: Any) -> Any:
     """Return a shape as JSON can carry it; one that is no sequence stays what it is."""
+    if type(shape) in (list, tuple) and len(shape) <= FEW and all(map(_is_size, shape)):
+        return list(shape)  # as nearly all
     if isinstance(shape, (str, bytes, bytearray, Mapping)) or not hasattr(type(shape), "__iter__"):
         return plain(shape)
     left = [MAX_VALUES]
@@ -262,7 +270,7 @@ def plain(value: Any) -> Any:
 
     Raises AdapterError for what is no value.
     """
-    return _plain(value, 0, [MAX_VALUES])
+    return value if type(value) is str else _plain(value, 0, [MAX_VALUES])
 
 
 def _bounded(iterable: Iterable[Any]) -> Iterator[Any]:

@@ -176,6 +176,7 @@ class Child:
         self._closed = False  # standard input, by whom it was sent to
         self._killed = False  # here, so that its exit status says nothing of it
         self.stderr = bytearray()
+        self._sending = False
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._out, selectors.EVENT_READ)
         self._selector.register(self._err, selectors.EVENT_READ)
@@ -229,10 +230,12 @@ class Child:
             self._closed = True
         if self._closed:
             self._unsent.clear()
-        waits = self._stdin in self._selector.get_map()
-        if self._unsent and not waits:
+        if bool(self._unsent) == self._sending:
+            return  # as nearly always, and asking the selector takes longer than a small answer
+        self._sending = not self._sending
+        if self._sending:
             self._selector.register(self._stdin, selectors.EVENT_WRITE)
-        elif waits and not self._unsent:
+        else:
             self._selector.unregister(self._stdin)
 
     @property

@@ -125,6 +125,8 @@ class FileQuestion(Question):
         """Return what is wrong about an answer, None for nothing; ``lacks`` are the reader's features."""
         if self.due == "open" and result.outcome not in UNSAFE and result.outcome != "harness-error":
             return None
+        if result.outcome == self.due == "reject":
+            return None
         judged = judge_step(self.demand(result.outcome), "read", {"read": result}, lacks)
         if judged.verdict == "harness-error":
             return Mistake("harness-error", result.message, message_class(result.message))

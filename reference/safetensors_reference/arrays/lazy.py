@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from ..buffers import Mode, check_unchanged, map_file, read_range
@@ -12,7 +11,7 @@ from ..header.read import header_of
 from ..rules.book import ProfileName
 from ..rules.errors import AccessError, NoSuchTensorError, memory_for
 from ..rules.faults import quote, shown
-from ..source import Source, SourceLike, open_source
+from ..source import SourceLike, open_source
 from .slicing import take
 
 T = TypeVar("T")
@@ -54,17 +53,16 @@ class TensorFile(Generic[T]):
         """Open and validate. Raises InvalidFileError, UnreadableError or AccessError (mode)."""
         if not isinstance(mode, str) or mode not in ("copy", "mmap"):
             raise AccessError(f"mode must be 'copy' or 'mmap', not {shown(mode)}")
-        self._stack = ExitStack()
         self.framework = framework
         self._map: memoryview | None = None
         self._closed = False
+        self._source = open_source(what)
         try:
-            self._source: Source = self._stack.enter_context(open_source(what))
             self._header = header_of(self._source, profile)
             if mode == "mmap":
                 self._map = map_file(self._source)
         except BaseException:
-            self._stack.close()
+            self._source.close()
             raise
 
     @property
@@ -136,7 +134,7 @@ class TensorFile(Generic[T]):
         """Close the file; later reads raise AccessError (API-10)."""
         self._closed = True
         self._map = None
-        self._stack.close()
+        self._source.close()
 
     def __enter__(self) -> Self:
         return self

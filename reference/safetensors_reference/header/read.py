@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-
 from ..rules.book import HEADER_CAP, ProfileName
-from ..source import PathSource, Source, SourceLike, open_source
+from ..source import Source, SourceLike, open_source
 from .explain import Explanation, InvalidFileError, check_profile, explain_source
 from .model import Header
 from .prove import prove, prove_fast
@@ -24,12 +22,6 @@ def read_header(what: SourceLike, profile: ProfileName = "hardened", *, accelera
         UnreadableError: the file cannot be read.
         AccessError: there is no such profile.
     """
-    if isinstance(what, (str, os.PathLike)):
-        path = PathSource(what)
-        try:
-            return header_of(path, profile, accelerate=accelerate)
-        finally:
-            path.close()
     with open_source(what) as source:
         return header_of(source, profile, accelerate=accelerate)
 

@@ -33,7 +33,9 @@ class InMemory(Official):
 
     def read(self, path: str) -> Iterator[tuple[str, str, list[int], bytes]]:
         """Parse the bytes of the file and hand out every tensor; metadata is not reported by this call."""
-        for name, info in call(safetensors.deserialize, Path(path).read_bytes()):
+        with open(path, "rb", 0) as file:  # noqa: PTH123 - pathlib takes half of what a small file does
+            data = file.read()
+        for name, info in call(safetensors.deserialize, data):
             yield name, info["dtype"], info["shape"], info["data"]
 
     def write(self, path: str, tensors: list[Any], metadata: Any) -> None:
