@@ -96,3 +96,9 @@ def badness(verdict: str) -> tuple[int, int]:
 def worst(verdicts: Iterable[str]) -> str:
     """Return the worst of some verdicts (``pass`` for none)."""
     return min(verdicts, key=badness, default="pass")
+
+
+@lru_cache(maxsize=4096)
+def worse(one: str, other: str) -> str:
+    """Return the worse of two verdicts: what ``worst`` returns, for those who ask half a million times."""
+    return worst((one, other))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from safetensors_corpus.judging.verdicts import fails, kind_of, worst
+from safetensors_corpus.judging.verdicts import fails, kind_of, worse, worst
 from safetensors_corpus.steps import ONE_STEP_KINDS
 from safetensors_reference import rule_book
 from safetensors_reference.rules.pages import AREAS
@@ -71,7 +71,7 @@ class _Standing:
         for row, failures in record.failing:
             for failed in failures:
                 cases = charged.setdefault(failed["rule"], {})
-                cases[row["case"]] = worst([failed["verdict"], cases.get(row["case"], "pass")])
+                cases[row["case"]] = worse(failed["verdict"], cases.get(row["case"], "pass"))
         return cls(fine, charged)
 
     def under(self, rules: Sequence[str], cases: set[str]) -> tuple[dict[str, set[str]], dict[str, str]]:
@@ -83,7 +83,7 @@ class _Standing:
         bad: dict[str, str] = {}
         for rule in rules:
             for case, verdict in self.charged.get(rule, {}).items():
-                bad[case] = worst([verdict, bad.get(case, "pass")])
+                bad[case] = worse(verdict, bad.get(case, "pass"))
         fine = {kind: (of & cases) - bad.keys() for kind, of in self.fine.items()}
         return {kind: of for kind, of in fine.items() if of}, bad
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from safetensors_corpus.judging.content import differing_fields
-from safetensors_corpus.judging.verdicts import effect_of, fails, kind_of, worst
+from safetensors_corpus.judging.verdicts import effect_of, fails, kind_of, worse
 from safetensors_corpus.manifest import AREA_OF_RULES
 from safetensors_reference import rule_book
 from safetensors_reference.rules.pages import AREAS
@@ -209,7 +209,7 @@ def _add(into: _Role, role: str, row: Row, failed: Row, unclaimed: Collection[st
         places.append(into.answers.setdefault(question, {}))
     for place in places:
         cases = place.setdefault(basis, {})
-        cases[row["case"]] = worst([verdict, cases.get(row["case"], "pass")])
+        cases[row["case"]] = worse(verdict, cases.get(row["case"], "pass"))
 
 
 @lru_cache(maxsize=1 << 14)
