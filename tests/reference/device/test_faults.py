@@ -119,7 +119,7 @@ def test_interrupts_at_random_moments(tmp_path: Path, monkeypatch: pytest.Monkey
     # One that comes while another is cleaned up after may leave a cycle of exception and frame, and a thread
     # that has not ended yet may hold it.
     limit = time.monotonic() + 10
-    while running() != before and time.monotonic() < limit:
+    while running() - before and time.monotonic() < limit:
         time.sleep(0.001)
     gc.collect()
     assert_clean(engine, ring, path, before)
