@@ -460,7 +460,7 @@ def test_a_sample_of_mutants_still_ends_as_committed(
 def small(monkeypatch: pytest.MonkeyPatch, current: dict[str, Mutant]) -> list[Mutant]:
     """Three mutants instead of all: two that are noticed, one that is not."""
     chosen = [m for name, m in current.items() if name.startswith("header.layout:check_layout:compare:")][:2]
-    chosen.append(current["header.layout:Range:text:1"])
+    chosen.append(current["header.layout:_reversed:flip:1"])
     outcomes = {m.name: Outcome("killed", "layout/a", "verdict") for m in chosen[:2]}
     outcomes[chosen[2].name] = Outcome("survived")
     monkeypatch.setattr(program, "reader_mutants", lambda _modules: chosen)
