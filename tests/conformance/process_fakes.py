@@ -135,6 +135,13 @@ def stray_fills(refusal: dict[str, object]) -> None:
     time.sleep(600)
 
 
+def need(refusal: dict[str, object]) -> None:
+    """Answer in the end, with 160 MiB taken for half a second before."""
+    filled = b"x" * (160 << 20)
+    time.sleep(0.5)
+    say(refusal if filled else {})
+
+
 def share(refusal: dict[str, object]) -> None:
     """Many processes over the same pages."""
     filled = b"x" * (60 << 20)

@@ -335,6 +335,8 @@ def _fault(found: Descriptor) -> str:
     return ""
 
 
+LONGEST = ("mlx", "orbax", "safetensors-streaming", "tinygrad", "fastsafetensors", "unifiedefficientloader")
+"""Names of what hangs, fills memory or is slow at so many files that its run takes a minute or more."""
 NAMED = re.compile(r"(?P<name>[^:=@]+)(:(?P<entry>[^=@]+))?")
 """The beginning of a selector of what is known."""
 
@@ -357,9 +359,14 @@ def descriptors() -> Mapping[str, Known]:
 def longest_first() -> list[Known]:
     """Return all descriptors of this project in the order in which runs of all of them end soonest.
 
-    Large frameworks take longest, and at the end nobody would work beside the one that is left.
+    What hangs or fills memory takes longest, large frameworks come next. At the end nobody would work beside
+    the one that is left.
     """
-    return sorted(descriptors().values(), key=lambda found: found.limit_address_space and not found.forks)
+    place = {name: at for at, name in enumerate(LONGEST)}
+    return sorted(
+        descriptors().values(),
+        key=lambda found: (place.get(found.name, len(place)), found.limit_address_space and not found.forks),
+    )
 
 
 def outside_descriptors() -> dict[str, Known]:

@@ -18,7 +18,7 @@ from ..verdict.budget import Metered, cheaper, excesses
 from ..worker.copies import Copies, warm_up
 from ..worker.outcome import UNSAFE, Implementation, KeptContent, StepResult
 from ..worker.pipe import make_worker
-from ..worker.worker import UNSURE, Limits, Request, Worker, asked_again
+from ..worker.worker import DOUBTED, EARLY, UNSURE, Limits, Request, Worker, asked_again
 from .multistep import carry_out
 
 if TYPE_CHECKING:
@@ -103,6 +103,7 @@ class CaseRunner:
         self._lost = 0
         self._last = ""
         self._wary = False
+        self._early = EARLY.below(self.limits)
 
     def start(self) -> Implementation:
         """Start the implementation, once. Raises StartError."""
@@ -183,7 +184,7 @@ class CaseRunner:
         # happened before it is looked for at once, since a reader may hang in what is there now.
         if not self._wary or not self._change(item):
             for step in steps:
-                result = self._run(item, step)
+                result = self._run(item, step, early=self._early)
                 bad = result.outcome in UNSAFE or result.message.startswith(UNSURE)
                 if bad and not self._change(item):
                     result = self._again_alone(item, step, result)
@@ -237,16 +238,20 @@ class CaseRunner:
         note = f"{change} while others were asked about; asked again of a new copy"
         return replace(result, message=f"{result.message}; {note}".lstrip("; "))
 
-    def _run(self, item: Input, step: str, *, unlimited: bool = False) -> StepResult:
+    def _run(
+        self, item: Input, step: str, *, unlimited: bool = False, early: Limits | None = None
+    ) -> StepResult:
         if self.stop.is_set():
             raise StoppedError
-        result = self._copies.plain(self._ask(item, step, unlimited=unlimited))
+        worker = self._worker_for(item, unlimited=unlimited)
+        worker.early = early
+        result = self._copies.plain(self._ask(worker, item, step))
         if self.stop.is_set():  # and the process was ended for that
             raise StoppedError
         return result
 
-    def _ask(self, item: Input, step: str, *, unlimited: bool) -> StepResult:
-        worker, measure = self._worker_for(item, unlimited=unlimited), item.budget is not None
+    def _ask(self, worker: Worker, item: Input, step: str) -> StepResult:
+        measure = item.budget is not None
         if not isinstance(item, Case) or step in ("open", "read", "device"):
             more = {"summary": True} if counts_only(item) else None
             return worker.ask(step, self._path(item), more, measure=measure)
@@ -261,7 +266,16 @@ class CaseRunner:
         # A limit of address space ends what only reserves memory; alone the memory in use is watched.
         unlimited = first.outcome == "exhausted"
         worker = self._worker_for(item, unlimited=unlimited)
-        return asked_again(worker, lambda: self._run(item, step, unlimited=unlimited), first)
+        second = asked_again(worker, lambda: self._run(item, step, unlimited=unlimited), first)
+        if self._early is None or second.outcome in UNSAFE or not first.message.startswith(DOUBTED):
+            return second
+        # It needs more than others do, and each wrong doubt costs a start.
+        seconds, memory = 2 * self._early.seconds, 2 * self._early.memory_bytes
+        self._early = replace(self._early, seconds=seconds, memory_bytes=memory).below(self.limits)
+        if second.wall_ms <= self.limits.seconds * 1000:
+            return second
+        note = f"no answer within {self.limits.seconds:g} s, one in {second.wall_ms / 1000:.0f} s alone"
+        return replace(second, message=f"{second.message}; {note}".lstrip("; "))
 
     def _within_budget(self, item: Input, step: str, first: StepResult) -> StepResult:
         """Note what exceeds the case's budget, also when it is asked alone in a fresh process.

@@ -31,6 +31,7 @@ from .worker import (
     BETWEEN,
     BREACH,
     BUSY,
+    DOUBTED,
     HISTORY,
     MAX_FAILED_STARTS,
     NOISE_LIMIT,
@@ -79,6 +80,7 @@ class PipeWorker:
         self._device = device
         self._unlimited_address_space = unlimited_address_space
         self._child: Child | None = None
+        self._resident = 0
         self._spare: Child | None = None
         self._template: Template | None = None
         self._ahead: deque[tuple[int, Request]] = deque()
@@ -92,6 +94,7 @@ class PipeWorker:
         self._verdict_only = False
         self.patience = 1.0
         self.anew = False
+        self.early: Limits | None = None
 
     @property
     def in_flight(self) -> int:
@@ -119,8 +122,8 @@ class PipeWorker:
             child.wait_closed(0)
             raise self._start_error(reason, stderr) from err
         child.drain_stderr()
-        # The limit counts from what the implementation needs to be there at all.
-        child.allow(child.resident() + self._limits.memory_bytes)
+        # Limits count from what the implementation needs to be there at all.
+        self._resident = child.resident()
         self._child = child
         return implementation
 
@@ -264,7 +267,9 @@ class PipeWorker:
         if child is None:
             return StepResult("harness-error", "the worker was gone before this request was read")
         began = time.perf_counter()
-        seconds = self._limits.seconds * self.patience * (LOADS if request.step == "device" else 1)
+        limits = self.early or self._limits
+        child.allow(self._resident + limits.memory_bytes)
+        seconds = limits.seconds * self.patience * (LOADS if request.step == "device" else 1)
         deadline = Deadline(seconds)
         noise = b""
         try:
@@ -284,13 +289,17 @@ class PipeWorker:
             self._lost(child, "harness-error", "")
             return self._ask_now(request, again=True)
         except LateError as err:
+            early = f"{DOUBTED} " if limits.seconds < self._limits.seconds else ""
             if err.starved:
-                result = self._lost(child, "harness-error", f"{BUSY}: no answer{err.after}")
+                result = self._lost(child, "harness-error", f"{early}{BUSY}: no answer{err.after}")
             else:
-                result = self._lost(child, "hang", f"no answer within {seconds:g} s; killed{err.after}")
+                result = self._lost(
+                    child, "hang", f"{early}no answer within {seconds:g} s; killed{err.after}"
+                )
         except HungryError as err:
-            limit = f"used more than {self._limits.memory_bytes >> 20:,} MiB of memory{err.note}"
-            result = self._lost(child, "exhausted", f"{err.instead or limit}; killed")
+            early = f"{DOUBTED} " if limits.memory_bytes < self._limits.memory_bytes else ""
+            limit = f"used more than {limits.memory_bytes >> 20:,} MiB of memory{err.note}"
+            result = self._lost(child, "exhausted", f"{early}{err.instead or limit}; killed")
         except DiedError as err:
             result = self._died(child, err)
         # What a dead process said last is in its result already.
@@ -429,6 +438,7 @@ class ExitWorker:
         self._start: float | None = None
         self.patience = 1.0
         self.anew = False
+        self.early: Limits | None = None
 
     def start(self) -> Implementation:
         """Return what can be known without running the program."""

@@ -29,7 +29,9 @@ BUSY = "nothing is known"
 """Beginning of the message when the machine was too busy for the implementation to get its time."""
 BETWEEN = "after its answer it"
 """Beginning of the message when the process ended of itself without being at work on anything."""
-UNSURE = (BREACH, BUSY, BETWEEN)
+DOUBTED = "ended early:"
+"""Beginning of the message when an answer reached limits below its own."""
+UNSURE = (BREACH, BUSY, BETWEEN, DOUBTED)
 """Beginnings of the messages that hold for a step only when they come again in a fresh process."""
 MAX_FAILED_STARTS = 3
 _OUT_OF_MEMORY = re.compile(
@@ -53,9 +55,20 @@ class Limits:
     memory_bytes: int = 2 << 30
     confinement: Confinement = field(default_factory=Confinement)
 
+    def below(self, most: Limits) -> Limits | None:
+        """Return the smaller ones of these limits and ``most``, None where these are not above ``most``."""
+        seconds, memory = min(self.seconds, most.seconds), min(self.memory_bytes, most.memory_bytes)
+        changed = (seconds, memory) != (most.seconds, most.memory_bytes)
+        return replace(most, seconds=seconds, memory_bytes=memory) if changed else None
+
     def showing(self, *paths: Path) -> Self:
         """Return the same with files and folders that programs are asked about."""
         return replace(self, confinement=self.confinement.showing(*paths))
+
+
+EARLY = Limits(seconds=2.5, memory_bytes=256 << 20)
+"""Limits of an answer that is asked for again alone before anyone is blamed: then memory is filled, and a
+hang waited for, once only. Small files take hundredths of both."""
 
 
 class Worker(Protocol):
@@ -65,10 +78,13 @@ class Worker(Protocol):
         patience: how many times its limit of time an answer may take.
         anew: True when an end is asked again: the next processes are to be started programs, not forks of one
             that was loaded, and are looked at for a while behind their answers.
+        early: limits of answers in place of the worker's own, None for those. What they have ended says so by
+            DOUBTED at the beginning of its message, and is to be asked again.
     """
 
     patience: float
     anew: bool
+    early: Limits | None
 
     def start(self) -> Implementation:
         """Start (again) and say who answers. Raises StartError."""
@@ -144,11 +160,17 @@ def _again(worker: Worker, run: Callable[[], StepResult], first: StepResult) -> 
         return second  # with last words that are surely its own
     if first.message.startswith(BETWEEN):
         return second  # it was the next one's death
-    if first.outcome in ("crash", "hang") and not first.message.startswith(UNSURE):
+    doubted = first.message.startswith(DOUBTED)
+    slow = doubted and second.wall_ms >= first.wall_ms  # alone, too
+    if first.outcome in ("crash", "hang") and not slow and (doubted or not first.message.startswith(UNSURE)):
         worker.renew(as_before=True)
-        if run().outcome == first.outcome:
+        third = run()
+        if third.outcome == first.outcome:
+            ended = third if doubted else first
             note = f"order-dependent: {second.outcome} when run alone in a fresh process"
-            return replace(first, message=f"{first.message}; {note}")
+            return replace(ended, message=f"{ended.message}; {note}")
+    if doubted:
+        return second
     return replace(second, message=f"{second.message}; asked twice: {first.message}".lstrip("; "))
 
 

@@ -24,7 +24,7 @@ from safetensors_conformance.run.cases import (
     within_budget,
 )
 from safetensors_conformance.worker.outcome import Implementation, StepResult
-from safetensors_conformance.worker.worker import Limits, Request
+from safetensors_conformance.worker.worker import BUSY, DOUBTED, EARLY, Limits, Request
 
 from ..support import NEIGHBOURS, QUICK, TRIGGER, cases, committed
 
@@ -34,6 +34,7 @@ class Recorder:
 
     patience = 1.0
     anew = False
+    early: Limits | None = None
 
     def __init__(self, outcome: str = "accept") -> None:
         self.result = StepResult(outcome, tensors=[])  # type: ignore[arg-type]
@@ -132,6 +133,64 @@ def test_a_bad_end_is_asked_again_in_a_fresh_process(worker: Recorder) -> None:
     assert {step: result.outcome for step, result in results.items()} == {"open": "crash", "read": "crash"}
     assert worker.renewed == 2
     assert asked(worker.asked) == [("/0", "open")] * 2 + [("/0", "read")] * 2
+
+
+class Doubtful(Recorder):
+    """A worker whose answers all come behind early limits, and after those only when ``ends`` is empty."""
+
+    def __init__(self, ends: str = "") -> None:
+        super().__init__()
+        self.ends = ends
+        self.early_limits: list[Limits | None] = []
+
+    def ask(self, *args: Any, **how: Any) -> StepResult:
+        self.early_limits.append(self.early)
+        answer = super().ask(*args, **how)
+        if self.early:
+            return StepResult("harness-error" if self.ends == BUSY else "hang", f"{DOUBTED} no answer")
+        return StepResult("hang", "no answer") if self.ends == "hang" else answer
+
+
+def doubted(monkeypatch: pytest.MonkeyPatch, worker: Doubtful, limits: Limits) -> list[StepResult]:
+    monkeypatch.setattr(running, "make_worker", lambda *_, **__: worker)
+    with CaseRunner(resolve(QUICK), limits) as runner:
+        runner.start()
+        ran = runner.run(files(3), runner.answers)
+        return [result for _, results in ran for result in results.values()]
+
+
+@pytest.mark.parametrize("ends", ["", BUSY])
+def test_a_wrong_doubt_leaves_no_trace_and_gives_the_next_answer_more(
+    monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
+    worker = Doubtful(ends)
+    limits = Limits(4 * EARLY.seconds, 2 * EARLY.memory_bytes)
+    assert {(r.outcome, r.message) for r in doubted(monkeypatch, worker, limits)} == {("accept", "")}
+    told = [early for early in worker.early_limits if early]
+    assert [early.seconds for early in told] == [EARLY.seconds, 2 * EARLY.seconds]
+    assert [early.memory_bytes for early in told] == [EARLY.memory_bytes, limits.memory_bytes]
+
+
+def test_a_doubt_that_holds_is_told_as_the_end_at_the_limits_and_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    worker = Doubtful("hang")
+    assert {(r.outcome, r.message) for r in doubted(monkeypatch, worker, Limits())} == {("hang", "no answer")}
+    assert [early for early in worker.early_limits if early] == [EARLY] * 6
+
+
+def test_what_took_longer_alone_than_its_limit_is_told_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = Doubtful()
+    worker.result = replace(worker.result, wall_ms=12_000.0)
+    first, *others = doubted(monkeypatch, worker, Limits())
+    assert (first.outcome, first.message) == ("accept", "no answer within 10 s, one in 12 s alone")
+    assert {result.outcome for result in others} == {"accept"}
+
+
+def test_small_limits_end_nothing_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = Doubtful()
+    doubted(monkeypatch, worker, EARLY)
+    assert not any(worker.early_limits)
 
 
 def test_a_case_is_asked_about_by_a_copy_with_another_name(worker: Recorder) -> None:

@@ -267,6 +267,24 @@ def test_a_crash_that_depends_on_the_cases_before_is_flagged() -> None:
 
 
 @pytest.mark.by_day(1)
+@pytest.mark.parametrize(("name", "outcome"), [("Slow", "accept"), ("StuckAtFirst", "hang")])
+def test_what_is_ended_early_is_told_as_without_that(
+    monkeypatch: pytest.MonkeyPatch, name: str, outcome: str
+) -> None:
+    monkeypatch.setattr(runner, "EARLY", Limits(0.4, 1 << 30))
+    before, asked = (committed().by_id[i] for i in ("layout/two-dtypes", TRIGGER))
+    with Session(resolve(fake(name)), Limits(1.0 if name == "StuckAtFirst" else 10.0)) as session:
+        session.judge(before)
+        result = session.judge(replace(asked, steps=("open",))).steps["open"].result
+    assert result.outcome == outcome
+    if name == "Slow":
+        assert not result.message
+    else:
+        assert result.message.startswith("no answer within 3 s; killed")
+        assert "order-dependent" in result.message
+
+
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize(
     ("name", "limit", "verdict"),
     [("Slow", 0.5, "pass"), ("StuckAtFirst", 0.5, "unsafe"), ("Hangs", 0.5, "unsafe")],

@@ -27,7 +27,15 @@ from safetensors_conformance.worker import supervision as supervised
 from safetensors_conformance.worker.copies import Copies, scratch_folder, warm_up
 from safetensors_conformance.worker.outcome import StepResult
 from safetensors_conformance.worker.pipe import ExitWorker, PipeWorker
-from safetensors_conformance.worker.worker import BETWEEN, UNSURE, Limits, Request, Worker, asked_again
+from safetensors_conformance.worker.worker import (
+    BETWEEN,
+    DOUBTED,
+    UNSURE,
+    Limits,
+    Request,
+    Worker,
+    asked_again,
+)
 
 from ..support import HERE, committed
 
@@ -103,6 +111,34 @@ def test_a_process_that_never_reads_what_is_sent_ahead_blocks_nobody() -> None:
         assert time.monotonic() - began < 0.5
         results = judge(worker, paths)
     assert outcomes(results) == ["hang", *["reject"] * 200]
+
+
+@pytest.mark.parametrize(
+    ("early", "outcome", "said"),
+    [
+        (Limits(0.3, 256 << 20), "hang", "no answer within 0.3 s"),
+        (Limits(5.0, 64 << 20), "exhausted", "used more than 64 MiB of memory"),
+    ],
+)
+def test_an_answer_that_is_ended_early_is_taken_when_it_comes_alone(
+    early: Limits, outcome: str, said: str
+) -> None:
+    with worker_for("need") as worker:
+        worker.early = early
+        first = worker.ask("read", "trigger")
+        assert first.outcome == outcome
+        assert first.message.startswith(f"{DOUBTED} {said}; killed")
+        worker.early = None
+        result = asked_again(worker, partial(worker.ask, "read", "trigger"), first)
+    assert (result.outcome, result.message) == ("reject", "no")
+
+
+def test_a_limit_that_is_not_below_its_own_ends_nothing_early() -> None:
+    with worker_for("hoard", seconds=0.5) as worker:
+        worker.early = Limits(0.5, 64 << 20)
+        result = worker.ask("read", "trigger")
+    assert result.outcome == "hang"
+    assert result.message.startswith("no answer within 0.5 s; killed")
 
 
 @pytest.mark.parametrize("how", ["drip", "half"])
