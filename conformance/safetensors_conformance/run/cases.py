@@ -245,7 +245,10 @@ class CaseRunner:
             raise StoppedError
         worker = self._worker_for(item, unlimited=unlimited)
         worker.early = early
-        result = self._copies.plain(self._ask(worker, item, step))
+        try:
+            result = self._copies.plain(self._ask(worker, item, step))
+        finally:
+            worker.early = None  # what is asked besides, such as small files to warm up, is not asked again
         if self.stop.is_set():  # and the process was ended for that
             raise StoppedError
         return result

@@ -40,6 +40,7 @@ class Recorder:
         self.result = StepResult(outcome, tensors=[])  # type: ignore[arg-type]
         self.asked: list[Request] = []
         self.ahead: list[Request] = []
+        self.early_limits: list[Limits | None] = []
         self.renewed = self.starts = 0
         self.closed = False
 
@@ -61,6 +62,7 @@ class Recorder:
         if request in self.ahead:
             self.ahead.remove(request)
         self.asked.append(request)
+        self.early_limits.append(self.early)
         return replace(self.result, spent_ms=0.0) if measure else self.result
 
     def renew(self, *, as_before: bool = False) -> None:
@@ -141,10 +143,8 @@ class Doubtful(Recorder):
     def __init__(self, ends: str = "") -> None:
         super().__init__()
         self.ends = ends
-        self.early_limits: list[Limits | None] = []
 
     def ask(self, *args: Any, **how: Any) -> StepResult:
-        self.early_limits.append(self.early)
         answer = super().ask(*args, **how)
         if self.early:
             return StepResult("harness-error" if self.ends == BUSY else "hang", f"{DOUBTED} no answer")
@@ -185,6 +185,18 @@ def test_what_took_longer_alone_than_its_limit_is_told_with_a_note(monkeypatch: 
     first, *others = doubted(monkeypatch, worker, Limits())
     assert (first.outcome, first.message) == ("accept", "no answer within 10 s, one in 12 s alone")
     assert {result.outcome for result in others} == {"accept"}
+
+
+def test_what_warms_up_a_process_is_never_ended_early(worker: Recorder) -> None:
+    case = replace(cases(TRIGGER)[0], budget={"read_bytes": 10}, steps=("read",))
+    worker.result = replace(worker.result, read_bytes=11)
+    with CaseRunner(resolve(QUICK)) as runner:
+        (result,) = runner.answers(case).values()
+    assert result.over_budget
+    first, *others = worker.early_limits
+    assert first == EARLY
+    assert len(others) > 1
+    assert not any(others)
 
 
 def test_small_limits_end_nothing_early(monkeypatch: pytest.MonkeyPatch) -> None:
