@@ -50,6 +50,7 @@ maps of these.
 from __future__ import annotations
 
 import contextlib
+import gc
 import hashlib
 import importlib
 import importlib.util
@@ -111,6 +112,7 @@ def main() -> int:
     except BaseException as err:
         message = beside("adapter_mistakes").told(err, sys.argv[1])
         problem = {"message": message, "traceback": traceback.format_exc()[-_MESSAGE_LIMIT:]}
+    gc.freeze()  # what is here to stay: nobody need look through it, and a fork need not copy it for that
     if sys.argv[4:5] == ["template"]:
         beside("template").serve_forks(answers, lambda: serve(adapter, problem, answers))
         return 0

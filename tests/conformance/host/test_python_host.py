@@ -17,7 +17,7 @@ import pytest
 from safetensors_conformance.host import python_host as host
 from safetensors_conformance.host.library import UNTOLD, Refused, attribute, call, each, item, marked, opened
 from safetensors_conformance.implementations.descriptor import HERE
-from safetensors_conformance.implementations.selectors import Target
+from safetensors_conformance.implementations.selectors import Target, resolve
 from safetensors_conformance.worker.outcome import StepResult
 from safetensors_conformance.worker.pipe import make_worker
 from safetensors_conformance.worker.worker import Limits, StartError
@@ -412,6 +412,22 @@ def test_the_marked_adapter_of_the_documentation_says_whose_mistake_it_was(
     assert host.run(made, REQUEST)["outcome"] == "harness-error"
     file.names = lambda: map(int, ["no"])
     assert host.run(made, REQUEST)["exception"] == "ValueError"
+
+
+def test_the_collector_does_not_look_through_what_was_loaded(tmp_path: Path) -> None:
+    adapter = tmp_path / "counting.py"
+    adapter.write_text(
+        "import gc\nLOADED = [[] for _ in range(100_000)]\n"
+        "class Adapter:\n"
+        "    def read(self, path):\n"
+        "        return {'tensors': [], 'metadata': {'frozen': str(gc.get_freeze_count() >= 100_000)}}\n"
+    )
+    worker = make_worker(resolve(f"py:{adapter}:Adapter"), Limits())
+    try:
+        worker.start()
+        assert worker.ask("read", str(adapter)).metadata == {"frozen": "True"}
+    finally:
+        worker.close()
 
 
 # The host for JavaScript
