@@ -7,7 +7,6 @@ are looked at while they live.
 from __future__ import annotations
 
 import json
-import random
 import resource
 import statistics
 import subprocess
@@ -26,9 +25,8 @@ from safetensors_conformance.worker.variables import child_variables
 from safetensors_conformance.worker.worker import Limits
 from safetensors_fuzz.engines.campaign import Campaign
 from safetensors_fuzz.engines.run import known_signatures
-from safetensors_fuzz.grammar.grammar import Grammar
 from safetensors_fuzz.loop.recorder import Settings
-from safetensors_fuzz.loop.subjects import Subject, WorkerSubject, complete
+from safetensors_fuzz.loop.subjects import WorkerSubject, complete
 
 BOTH = ("reference", "safetensors")
 
@@ -38,7 +36,7 @@ class Speed:
     """What an input takes, in microseconds of processor time.
 
     Attributes:
-        bare: to be read with reference and official library in one process, made beforehand.
+        bare: to be read with reference and official library in one process: the inputs that the loop made.
         loop: in the loop of the fuzzer, with both in workers.
         judged: in the loop with the official library alone in a worker: the reference only judges.
         atheris: in the engine of that name, which asks the reference.
@@ -60,32 +58,46 @@ class Speed:
         return self.loop / self.bare
 
 
-def bare(inputs: int) -> float:
-    """Measure reading the fuzzer's inputs with both libraries in this process, and nothing else."""
+def bare(inputs: Sequence[bytes]) -> float:
+    """Measure reading inputs with both libraries in this process, and nothing else."""
     from safetensors import SafetensorError, deserialize
 
     from safetensors_reference import InvalidFileError, read_header
 
-    grammar = Grammar(random.Random(1))  # noqa: S311 - reproducible on purpose
-    data = [grammar.input().render() for _ in range(inputs)]
     began = time.process_time()
-    for one in data:
+    for one in inputs:
         with suppress(InvalidFileError):
             read_header(one)
         with suppress(SafetensorError, ValueError, OverflowError, MemoryError):
             deserialize(one)  # type: ignore[no-untyped-call]
-    return (time.process_time() - began) / inputs * 1e6
+    return (time.process_time() - began) / len(inputs) * 1e6
 
 
-def loop(inputs: int, impls: Sequence[str]) -> float:
-    """Measure ``stc fuzz`` of some implementations, each in its worker, without the start."""
-    subjects: list[Subject] = [WorkerSubject(resolve(impl), ("read",), Limits()) for impl in impls]
+class Listed(WorkerSubject):
+    """An implementation in its worker that keeps the inputs it is asked about in ``inputs``."""
+
+    inputs: list[bytes]
+
+    def announce(self, inputs: Sequence[tuple[bytes, str]]) -> None:
+        """Send the requests ahead, and keep the inputs."""
+        self.inputs += [data for data, _ in inputs]
+        super().announce(inputs)
+
+
+def loop(inputs: int, impls: Sequence[str]) -> tuple[float, list[bytes]]:
+    """Measure ``stc fuzz`` of some implementations, each in its worker, without the start; and its inputs.
+
+    The same seed makes the same inputs for the same implementations.
+    """
+    subjects = [Listed(resolve(impl), ("read",), Limits()) for impl in impls]
     try:
-        complete(subjects, ("read",))
+        complete([*subjects], ("read",))
         known = known_signatures(None, [subject.plain for subject in subjects])
+        for subject in subjects:
+            subject.inputs = []
         began = used()
         Campaign(subjects, Settings(max_execs=inputs, known=known)).run()
-        return (used() - began) / inputs * 1e6
+        return (used() - began) / inputs * 1e6, subjects[0].inputs
     finally:
         for subject in subjects:
             subject.close()
@@ -122,10 +134,11 @@ def _atheris(inputs: int) -> float:
 
 def speed(inputs: int = 20_000, rounds: int = 3) -> Speed:
     """Return the medians of interleaved rounds; half a minute for each."""
+    _, made = loop(inputs, BOTH)
     ways: tuple[Callable[[], float], ...] = (
-        lambda: bare(inputs),
-        lambda: loop(inputs, BOTH),
-        lambda: loop(inputs, BOTH[1:]),
+        lambda: bare(made),
+        lambda: loop(inputs, BOTH)[0],
+        lambda: loop(inputs, BOTH[1:])[0],
         lambda: atheris(inputs),
     )
     rows = [[way() for way in ways] for _ in range(rounds)]
