@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 from ..grammar.draft import Draft, exchange, folded, spoken, written
 from ..grammar.model import Arr, Obj, Value
@@ -113,8 +114,7 @@ HEADER = (
 # ---- its texts ----
 
 
-@dataclass(frozen=True)
-class Unit:
+class Unit(NamedTuple):
     """One character of a string: as it is written, and what it stands for."""
 
     raw: str
@@ -141,10 +141,11 @@ class Unit:
         return self.raw != self.char
 
 
-def units(raw: bytes) -> list[Unit]:
+@lru_cache(8)  # each feature looks at the same texts, which may be long
+def units(raw: bytes) -> tuple[Unit, ...]:
     """Return the characters of a string that is written with its quotes."""
     inner = raw.strip(b" \t\n\r").decode()[1:-1]
-    return [Unit(found, json.loads(f'"{found}"', strict=False)) for found in _UNIT.findall(inner)]
+    return tuple(Unit(x, json.loads(f'"{x}"') if x[0] == "\\" else x) for x in _UNIT.findall(inner))
 
 
 Text = tuple[list[Value], int]
