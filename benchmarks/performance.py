@@ -321,6 +321,40 @@ def _processor() -> str:
     return platform.machine()
 
 
+LEFT = {
+    "open and validate, 1 to 100 tensors": (
+        "the worst is one tensor: less than a third is proving, the rest opening, two reads and closing."
+    ),
+    "open and validate, 1,000 to 100,000 tensors": (
+        "two thirds are msgspec's decoding; the rest counts quotes and follows the ranges."
+    ),
+    "fuzz loop, reference and official library": (
+        "half is the worker of the reference, which explains the inputs that it refuses, four of five. A "
+        "bare loop does so too, with its memory at hand. Two fifths make inputs and judge answers."
+    ),
+    "atheris engine": "two fifths make inputs, a third explains refused ones, a sixth asks the proving path.",
+    "harness: a case judged": "some 380 calls of Python (`judge a case`), of which none stands out.",
+    "copy 512 MiB with torch": (
+        "seven tenths are the kernel's making of pages for new memory, on both cores; the rest is reading."
+    ),
+    "the same, later loads": (
+        "of the kind `llm` alone. There the others come so quickly that no page can have been made: they "
+        "load into memory that they gave back and the C library kept. This loader gives memory back to the "
+        "system; keeping it would be quicker, and would hold what nobody uses."
+    ),
+    REPORT: (
+        "it reads 400,000 answers. The goal was set for 46 entry points asked 2,354 cases each; there are 68 "
+        "and 6,688 now."
+    ),
+    PUBLISH: (
+        "the goal was set for a quarter of the answers, too. Of two jobs of 10.5 minutes on 2026-11-25, "
+        "262 s went to 139 answers that fill all memory that they may, 272 s to the other 400,000; the "
+        "rest starts programs, asks again about crashes, copies files and judges. Eight answers that "
+        "hang, 221 s, are waited for beside that. A verdict hangs on each of these."
+    ),
+}
+"""Where the time goes, by what is waited for, of goals that are missed on some machine."""
+UNKNOWN = "where the time goes is not known."
 _PAGE = """\
 # Performance
 
@@ -334,6 +368,8 @@ Run on {date}: {machine}; {versions}.
 | --- | --: | --: | --- | --- |
 {rows}
 
+{left}
+
 What a change costs is watched by counts, which are the same on any machine: `python -m benchmarks counts`
 counts the calls of starting, of headers, of judging, of fuzzing and of reports, and CI fails a change that
 makes a fifth more. [Audits](audit.md#what-it-costs) and [devices](device-bench.md) have figures of their own.
@@ -344,7 +380,11 @@ def page(results: Results) -> str:
     """Return the page about a run."""
     versions = ", ".join(f"{name} {number}" for name, number in results.versions.items())
     rows = "\n".join(map(_line, results.rows))
-    return _PAGE.format(date=results.date, machine=results.machine, versions=versions, rows=rows)
+    left = "\n".join(
+        f"- {row.work}: {LEFT.get(row.work, UNKNOWN)}" for row in results.rows if row.verdict == "missed"
+    )
+    left = f"What is missed, and where the time goes:\n\n{left}" if left else "Nothing is missed."
+    return _PAGE.format(date=results.date, machine=results.machine, versions=versions, rows=rows, left=left)
 
 
 def _line(row: Row) -> str:

@@ -27,6 +27,21 @@ def test_rows_are_held_against_their_goals() -> None:
     assert "| d | – | 8 s | not run | no records |" in lines
 
 
+def test_a_goal_that_is_missed_says_where_the_time_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(performance, "LEFT", {"late": "in waiting.", "early": "nowhere."})
+    rows = (Row("late", "s", 1, 2, "so"), Row("early", "s", 1, 1, "so"), Row("none", "s", 1, None, "so"))
+    text = performance.page(results(*rows))
+    assert "\n- late: in waiting.\n" in text
+    assert "nowhere" not in text
+    assert "Nothing is missed." in performance.page(results(rows[1]))
+    assert f"- other: {performance.UNKNOWN}" in performance.page(results(Row("other", "s", 1, 2, "so")))
+
+
+def test_where_the_time_goes_is_known_of_all_that_the_page_misses() -> None:
+    missed = [row.work for row in performance.load_results().rows if row.verdict == "missed"]
+    assert [work for work in missed if work not in performance.LEFT] == []
+
+
 def test_a_load_is_held_against_the_quickest_that_reads_first_and_later_loads_apart() -> None:
     seconds = {
         "reference": (1.0, 3.0, 5.0), "safetensors-pread": (4.0, 6.0, 6.0), "torch-load": (2.0, 9.0, 9.0),

@@ -43,7 +43,7 @@ LARGE = ("many", "several")
 def test_axe_finds_nothing_wrong(browser: Browser, tmp_path: Path, name: str) -> None:
     path = tmp_path / "report.html"
     path.write_text(report_html(ALL[name]()), "utf-8")
-    # Most that could be wrong is in this one; the rest is looked at in one window unless there is time for two.
+    # Most that could be wrong is in this one; others get one window unless there is time for two.
     whole = name == "one" or os.environ.get("STC_SLOW") == "1"
     for width, scheme in WINDOWS if whole else WINDOWS[:1]:
         with opened(browser, path, width, scheme=scheme) as seen:
