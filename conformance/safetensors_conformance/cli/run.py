@@ -21,6 +21,7 @@ from ..run.cases import GivenUpError, StoppedError
 from ..run.interruption import Interruption
 from ..run.results import ReportError, RunOptions, RunResults
 from ..run.session import Repeats, RunSession, choice_rows
+from ..run.turns import Turns
 from ..verdict.judge import CaseVerdict
 from ..verdict.message import explain_answer
 from ..worker.worker import Limits
@@ -75,7 +76,8 @@ from .common import (
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="Implementations at the same time, each in a worker of its own.",
+    help="Implementations at the same time, each in a worker of its own. One that waits for a hang again is "
+    "not counted.",
 )
 @limited
 @click.option("--full-failures", is_flag=True, help="Show every failure in full, and all likely causes.")
@@ -142,12 +144,16 @@ def run(
         for target in wanted:
             results.of(target)  # in the order asked for, whoever is done first
 
+        turns = Turns(jobs)
+
         def one(target: Target) -> bool:
             try:
                 session = RunSession(target, options)
             except StoppedError:
                 return False
             with session:
+                if jobs > 1:
+                    session.waiting = turns.given_up
                 add, repeats = results.of(target).add, Repeats(session, full=full_failures)
                 failed = _run_one(
                     session,
@@ -165,7 +171,7 @@ def run(
 
         failed, unwritten = False, ""
         try:
-            failed = _run_all(one, wanted, jobs, options.stop)
+            failed = _run_all(one, wanted, jobs, turns, options.stop)
         except ReportError as err:
             unwritten = str(err)
         try:
@@ -197,21 +203,26 @@ def _report(results: RunResults, unwritten: str, interrupted: int | None) -> Non
 
 
 def _run_all(
-    one: Callable[[Target], bool], wanted: Sequence[Target], jobs: int, stop: threading.Event
+    one: Callable[[Target], bool], wanted: Sequence[Target], jobs: int, turns: Turns, stop: threading.Event
 ) -> bool:
-    """Run all implementations, ``jobs`` at a time. Returns whether any failed.
+    """Run all implementations, ``jobs`` at a time, which take ``turns``. Returns whether any failed.
 
     Raises what one of them raises, after the others were stopped.
     """
+
+    def in_turn(target: Target) -> bool:
+        with turns.one():
+            return one(target)
+
     failed = False
     if jobs == 1:
         for target in wanted:
             failed |= one(target)
         return failed
-    # The work is done by the workers, which are processes; a thread waits for each.
-    with ThreadPoolExecutor(jobs) as pool:
+    # The work is done by the workers, which are processes; a thread waits for each, and as many for hangs.
+    with ThreadPoolExecutor(2 * jobs) as pool:
         try:
-            for done in as_completed([pool.submit(one, target) for target in wanted]):
+            for done in as_completed([pool.submit(in_turn, target) for target in wanted]):
                 failed |= done.result()
         except BaseException:
             stop.set()

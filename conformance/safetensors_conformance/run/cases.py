@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar, cast
@@ -72,6 +73,7 @@ class CaseRunner:
         target: what was asked for.
         who: who answers, None before the start.
         stop: set when the run is to end before the next answer.
+        waiting: is entered while an answer that did not come is waited for again, which is mostly sleep.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class CaseRunner:
         self.profile = profile
         self.device = device
         self.stop = stop or threading.Event()
+        self.waiting: Callable[[], AbstractContextManager[None]] = nullcontext
         self.who: Implementation | None = None
         self._worker = make_worker(target, self.limits, profile, device=device)
         self._unlimited: Worker | None = None
@@ -269,7 +272,8 @@ class CaseRunner:
         # A limit of address space ends what only reserves memory; alone the memory in use is watched.
         unlimited = first.outcome == "exhausted"
         worker = self._worker_for(item, unlimited=unlimited)
-        second = asked_again(worker, lambda: self._run(item, step, unlimited=unlimited), first)
+        with self.waiting() if first.outcome == "hang" else nullcontext():
+            second = asked_again(worker, lambda: self._run(item, step, unlimited=unlimited), first)
         if self._early is None or second.outcome in UNSAFE or not first.message.startswith(DOUBTED):
             return second
         # It needs more than others do, and each wrong doubt costs a start.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -126,6 +127,23 @@ def test_what_hangs_or_dies_without_end_is_given_up(worker: Recorder, outcome: s
         assert len(list(itertools.islice(ran, before))) == before
         with pytest.raises(GivenUpError, match=r"the last was \d+\.safetensors; the limit is --max-hangs 2"):
             next(ran)
+
+
+@pytest.mark.parametrize(("outcome", "times"), [("hang", 2), ("crash", 0), ("exhausted", 0), ("reject", 0)])
+def test_what_hangs_is_waited_for_again_with_leave(worker: Recorder, outcome: str, times: int) -> None:
+    worker.result = StepResult(outcome)  # type: ignore[arg-type]
+    asked_before: list[int] = []
+
+    @contextmanager
+    def leave() -> Iterator[None]:
+        asked_before.append(len(worker.asked))
+        yield
+        asked_before.append(len(worker.asked))
+
+    with CaseRunner(resolve(QUICK)) as runner:
+        runner.waiting = leave
+        runner.answers(files(1)[0])
+    assert asked_before == [1, 2, 3, 4][: 2 * times]
 
 
 def test_a_bad_end_is_asked_again_in_a_fresh_process(worker: Recorder) -> None:
