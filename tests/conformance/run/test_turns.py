@@ -22,28 +22,29 @@ def until(true: Callable[[], object]) -> None:
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
-def test_no_more_are_at_work_than_there_are_turns(number: int) -> None:
-    turns, at_work, most = Turns(number), 0, 0
-    lock = threading.Lock()
+def test_as_many_are_at_work_as_there_are_turns_and_never_more(number: int) -> None:
+    turns, lock, at_work, most = Turns(number), threading.Lock(), 0, 0
+    meeting = threading.Barrier(number, timeout=SECONDS)  # passed by so many at work at the same time
 
-    def work(_: int) -> None:
+    def works(change: int) -> None:
         nonlocal at_work, most
-        for _ in range(3):
-            with lock:
-                at_work += 1
-                most = max(most, at_work)
-            time.sleep(0.002)
-            with lock:
-                at_work -= 1
+        with lock:
+            at_work += change
+            most = max(most, at_work)
+
+    def run(_: int) -> None:
+        with turns.one():
+            works(1)
+            meeting.wait()
+            works(-1)
             with turns.given_up():
                 time.sleep(0.001)
-
-    def whole(one: int) -> None:
-        with turns.one():
-            work(one)
+            works(1)
+            time.sleep(0.001)
+            works(-1)
 
     with ThreadPoolExecutor(6) as pool:
-        list(pool.map(whole, range(12)))
+        list(pool.map(run, range(12)))
     assert most == number
     assert turns._free == number
 
