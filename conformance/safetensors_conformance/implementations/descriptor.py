@@ -198,6 +198,8 @@ class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         limit_address_space: False where the library reserves far more memory than it uses.
         forks: True where the forks of a process that has loaded the library, and was asked nothing, answer as
             processes that were started: seen in whole runs of both, whose results are the same.
+        long: True where a run takes a minute or more, as it hangs, fills memory or is slow: runs
+            of all begin with it.
         entry: Ways of calling it, the default first.
         note: What a user should know.
     """
@@ -214,6 +216,7 @@ class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     source: Source | UnsetType = UNSET
     limit_address_space: bool = True
     forks: bool = False
+    long: bool = False
     note: str = ""
 
     @property
@@ -335,8 +338,6 @@ def _fault(found: Descriptor) -> str:
     return ""
 
 
-LONGEST = ("mlx", "orbax", "safetensors-streaming", "tinygrad", "fastsafetensors", "unifiedefficientloader")
-"""Names of what hangs, fills memory or is slow at so many files that its run takes a minute or more."""
 NAMED = re.compile(r"(?P<name>[^:=@]+)(:(?P<entry>[^=@]+))?")
 """The beginning of a selector of what is known."""
 
@@ -359,13 +360,12 @@ def descriptors() -> Mapping[str, Known]:
 def longest_first() -> list[Known]:
     """Return all descriptors of this project in the order in which runs of all of them end soonest.
 
-    What hangs or fills memory takes longest, large frameworks come next. At the end nobody would work beside
-    the one that is left.
+    Large frameworks come behind those that say that they take long. At the end nobody would work beside the
+    one that is left.
     """
-    place = {name: at for at, name in enumerate(LONGEST)}
     return sorted(
         descriptors().values(),
-        key=lambda found: (place.get(found.name, len(place)), found.limit_address_space and not found.forks),
+        key=lambda found: (not found.long, found.limit_address_space and not found.forks),
     )
 
 
