@@ -239,7 +239,13 @@ def devices() -> list[Row]:
     why = "the worst of three kinds of files, 512 MB; wall time; 3 rounds, new processes"
     return [
         Row(work, "x", 0.9, _worst(first), f"first load of a process, {why}"),
-        Row("the same, later loads", "x", 0.9, _worst(later), "peers load into what they had given back"),
+        Row(
+            "device load on the CPU, later loads",
+            "x",
+            0.9,
+            _worst(later),
+            "peers load into what they had given back",
+        ),
     ]
 
 
@@ -337,7 +343,7 @@ LEFT = {
     "copy 512 MiB with torch": (
         "seven tenths are the kernel's making of pages for new memory, on both cores; the rest is reading."
     ),
-    "the same, later loads": (
+    "device load on the CPU, later loads": (
         "of the kind `llm` alone. There the others come so quickly that no page can have been made: they "
         "load into memory that they gave back and the C library kept. This loader gives memory back to the "
         "system; keeping it would be quicker, and would hold what nobody uses."
@@ -348,9 +354,9 @@ LEFT = {
     ),
     PUBLISH: (
         "the goal was set for a quarter of the answers, too. Of two jobs of 10.5 minutes on 2026-11-25, "
-        "262 s went to 139 answers that fill all memory that they may, 272 s to the other 400,000; the "
-        "rest starts programs, asks again about crashes, copies files and judges. Eight answers that "
-        "hang, 221 s, are waited for beside that. A verdict hangs on each of these."
+        "309 s went to 139 answers that fill all memory that they may, 252 s to 393,000 others that came "
+        "within a second; the rest starts programs, asks again about crashes, copies files and judges. "
+        "Eight answers that hang, 243 s, are waited for beside that. A verdict hangs on each of these."
     ),
 }
 """Where the time goes, by what is waited for, of goals that are missed on some machine."""

@@ -76,7 +76,9 @@ def bare(inputs: Sequence[bytes]) -> float:
 class Listed(WorkerSubject):
     """An implementation in its worker that keeps the inputs it is asked about in ``inputs``."""
 
-    inputs: list[bytes]
+    def __init__(self, impl: str) -> None:
+        super().__init__(resolve(impl), ("read",), Limits())
+        self.inputs: list[bytes] = []
 
     def announce(self, inputs: Sequence[tuple[bytes, str]]) -> None:
         """Send the requests ahead, and keep the inputs."""
@@ -89,12 +91,10 @@ def loop(inputs: int, impls: Sequence[str]) -> tuple[float, list[bytes]]:
 
     The same seed makes the same inputs for the same implementations.
     """
-    subjects = [Listed(resolve(impl), ("read",), Limits()) for impl in impls]
+    subjects = [Listed(impl) for impl in impls]
     try:
         complete([*subjects], ("read",))
         known = known_signatures(None, [subject.plain for subject in subjects])
-        for subject in subjects:
-            subject.inputs = []
         began = used()
         Campaign(subjects, Settings(max_execs=inputs, known=known)).run()
         return (used() - began) / inputs * 1e6, subjects[0].inputs

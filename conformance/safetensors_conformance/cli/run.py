@@ -152,8 +152,7 @@ def run(
             except StoppedError:
                 return False
             with session:
-                if jobs > 1:
-                    session.waiting = turns.given_up
+                session.waiting = turns.given_up
                 add, repeats = results.of(target).add, Repeats(session, full=full_failures)
                 failed = _run_one(
                     session,
@@ -217,7 +216,7 @@ def _run_all(
     failed = False
     if jobs == 1:
         for target in wanted:
-            failed |= one(target)
+            failed |= in_turn(target)
         return failed
     # The work is done by the workers, which are processes; a thread waits for each, and as many for hangs.
     with ThreadPoolExecutor(2 * jobs) as pool:
