@@ -82,6 +82,15 @@ AREA_OF_RULES = {
 """Letters of a rule -> the area of its cases."""
 
 
+def claims(areas: Collection[str], rule: str) -> bool:
+    """Tell whether a rule may be held against a program that claims to judge these areas; none claims all.
+
+    Rules on writing, on calls and on indexes belong to no area of files: a program has the step or not.
+    """
+    area = AREA_OF_RULES.get(rule[:3])
+    return not areas or area is None or area in areas
+
+
 @dataclass(frozen=True)
 class DirectoryFile:
     """One file of a directory input: where it lies, or what it is made of, and where it goes."""
@@ -133,24 +142,38 @@ class Case(CaseRow):
         """The part of the id before the slash."""
         return self.id.split("/", 1)[0]
 
-    def _judged_in(self) -> str:
-        """Return the area in which the case would stand if it were about its first rule alone."""
-        return AREA_OF_RULES.get(self.rules[0][:3], self.area) if self.area == COMBINED else self.area
-
     def _of_any_area(self) -> bool:
         return self.area == COMBINED and self.expect is not None and self.expect.outcome == "accept"
 
     def is_claimed(self, areas: Collection[str]) -> bool:
-        """Tell whether somebody who claims to judge these areas of files judges this one; none claims all.
+        """Tell whether a program that claims to judge these areas of files judges this one; none claims all.
 
-        A file whose only fault is in its sizes and ranges asks for ``layout`` too, wherever the case stands:
-        who lists headers does not compute them. What stands among the combined cases belongs to the area of
-        its first rule; whoever judges a part of a file refuses none that is valid.
+        The first rule is what an answer is charged to, so its area must be claimed as well. A file whose only
+        fault is in its sizes and ranges asks for ``layout`` too, wherever the case is filed: a lister of
+        headers does not compute them. No program may refuse what is valid in every respect.
         """
         if not areas or self._of_any_area():
             return True
         ranges = self.kind == "read" and self.expect is not None and self.expect.codes[:1]
-        return self._judged_in() in areas and ("layout" in areas or not (ranges and ranges[0] in OF_LAYOUT))
+        return (
+            (self.area == COMBINED or self.area in areas)
+            and claims(areas, self.rules[0])
+            and ("layout" in areas or not (ranges and ranges[0] in OF_LAYOUT))
+        )
+
+    def asked(self, steps: Collection[str], areas: Collection[str] = ()) -> list[str]:
+        """Return the steps that are asked of a program with these steps, which claims these areas.
+
+        A reader without a separate step for opening shows in reading what opening a small file costs. It does
+        not with a large one, whose data it reads as it should, nor where one tensor of the file is asked for.
+        """
+        if not self.is_claimed(areas):
+            return []
+        found = [step for step in self.steps if step in steps]
+        small = self.size <= LARGEST_IN_MEMORY and self.action is None
+        if not found and "read" in steps and self.kind == "resource" and "open" in self.steps and small:
+            return ["read"]
+        return found
 
     @property
     def sha256(self) -> str:

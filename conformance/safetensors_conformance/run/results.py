@@ -212,8 +212,8 @@ class ImplementationResults:
         asked = {
             (c.id, s)
             for c in manifest.cases
-            for s in (*c.steps, *(["device"] if loadable(c) else []))
-            if s in steps and (heavy or not c.heavy) and c.is_claimed(areas)
+            if (heavy or not c.heavy) and c.is_claimed(areas)
+            for s in (*c.asked(steps, areas), *(["device"] if "device" in steps and loadable(c) else ()))
         }
         have = {(row["case"], row["step"]) for row in self.results}
         not_run = len({case for case, _ in asked - have})

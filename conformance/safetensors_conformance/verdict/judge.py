@@ -50,7 +50,10 @@ def judge(
     case: Case, results: Mapping[str, StepResult], who: Implementation, profile: str | None
 ) -> CaseVerdict:
     """Judge the results of all steps of one case."""
-    steps = {s: with_checks(judge_step(case, s, results, who.lacks, profile), results[s]) for s in results}
+    steps = {
+        step: with_checks(judge_step(case, step, results, who.lacks, profile, who.areas), result)
+        for step, result in results.items()
+    }
     return CaseVerdict(case, steps)
 
 

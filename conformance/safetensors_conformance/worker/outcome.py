@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from safetensors_corpus import steps
 from safetensors_corpus.judging.answer import OUTCOMES, UNSAFE, Answer, Outcome
 from safetensors_corpus.judging.content import bounded, size_of
-from safetensors_corpus.manifest import LARGEST_IN_MEMORY
 
 if TYPE_CHECKING:
     from safetensors_corpus import Case
@@ -127,12 +126,8 @@ class Implementation:
 
     def steps_of(self, case: Case) -> list[str]:
         """Return the steps of a case that are to be run: those that it has, of a case within its claims."""
-        if not case.is_claimed(self.areas):
-            return []
-        steps = [step for step in case.steps if step in self.steps]
-        if not steps and "read" in self.steps and _opening_shows_in_reading(case):
-            return ["read"]
-        if "device" in self.steps and loadable(case):
+        steps = case.asked(self.steps, self.areas)
+        if "device" in self.steps and loadable(case) and case.is_claimed(self.areas):
             steps.append("device")
         return steps
 
@@ -145,16 +140,6 @@ class Implementation:
 def loadable(case: Case) -> bool:
     """Tell whether a case is a plain file to be read, which can be loaded onto a device as well."""
     return case.kind == "read" and "read" in case.steps and case.action is None
-
-
-def _opening_shows_in_reading(case: Case) -> bool:
-    """Tell whether a reader that has no separate opening shows what opening a file costs, too.
-
-    It does not with a file that is large itself: who reads all of it does what is asked and is not to blame
-    for what that costs. Nor does it where one tensor of the file is asked for and not the whole.
-    """
-    small = case.size <= LARGEST_IN_MEMORY
-    return case.kind == "resource" and "open" in case.steps and case.action is None and small
 
 
 __all__ = [

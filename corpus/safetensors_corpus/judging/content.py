@@ -26,7 +26,7 @@ FIELDS = ("dtype", "shape", "nbytes", "sha256")
 NAMES, METADATA = "names", "metadata"
 """Digests of a content besides those of fields."""
 
-_RANK = {part: place for place, part in enumerate(("bytes", "nbytes", "shape", "dtype"))}
+_RANK = {part: place for place, part in enumerate(("dtype", "shape", "bytes", "nbytes"))}
 
 
 class Difference(NamedTuple):
@@ -69,8 +69,8 @@ def differences(content: Mapping[str, Any], answer: Answer) -> list[Difference]:
     """Return what is wrong about the tensors and what about the metadata, at most one of each.
 
     Tensors are compared as a set (API-03). Fields that the implementation does not tell are not compared;
-    an empty metadata map and none at all count as equal, since many languages cannot tell them apart. Right
-    bytes under another dtype are a difference of the dtype; other bytes outweigh it.
+    an empty metadata map and none at all count as equal, since many languages cannot tell them apart. Another
+    dtype or shape comes before other bytes: elements that were converted or cut have other bytes for that.
     """
     if "tensor_count" in content:
         count = len(answer.tensors or ()) if answer.tensor_count is None else answer.tensor_count

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 from safetensors_reference.rules.book import BASES, rule_book
 
-from ..manifest import ANY_VALID_FILE, Case, Expectation
+from ..manifest import ANY_VALID_FILE, Case, Expectation, claims
 from .answer import UNSAFE, Answer, Flaw
 from .content import Difference, differences, worst_of_each
 from .verdicts import badness
@@ -25,19 +25,37 @@ NOTHING: frozenset[str] = frozenset()
 GRAVE = 2.0
 """How many times a budget of time or memory must be exceeded to be a danger and not a cost."""
 
-_CONTENT: Mapping[str, tuple[tuple[str, ...], str]] = {
-    "missing": (("HDR", "ENT", "MET"), "ENT-01"),
-    "reported": (("HDR", "ENT", "MET"), "ENT-01"),
-    "twice": (("HDR", "ENT", "MET"), "ENT-01"),
-    "escapes": (("HDR-15",), "HDR-15"),
-    "count": (("ENT",), "ENT-01"),
-    "bytes": (("DAT", "WRT"), "DAT-06"),
-    "nbytes": (("DAT", "OFF"), "DAT-06"),
-    "shape": (("SHP",), "SHP-11"),
-    "dtype": (("DTY",), "DTY-14"),
-    "metadata": (("MET",), "MET-04"),
+_RULE_OF_DIFFERENCE: Mapping[str, str] = {
+    "missing": "ENT-01",
+    "reported": "ENT-01",
+    "twice": "ENT-01",
+    "count": "ENT-01",
+    "escapes": "HDR-15",
+    "bytes": "DAT-06",
+    "nbytes": "DAT-06",
+    "shape": "SHP-11",
+    "dtype": "DTY-14",
+    "metadata": "MET-04",
 }
-"""Part of a content -> groups of rules of which a case may name the one broken, and the rule otherwise."""
+"""Part of a content that differs -> the rule broken."""
+_NAMES = frozenset({"missing", "reported", "twice"})
+_CLOSER: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(_NAMES, ("HDR", "ENT", "MET")),
+    "metadata": ("MET",),
+}
+"""Part of a content -> families of rules of which a case can be about one that is closer to the difference.
+
+Not so of bytes, shapes and dtypes: a file about byte order whose doubles come back as floats shows nothing
+about byte order."""
+OUTPUT = "WRT-01"
+"""The rule that a written file is valid and holds what was given."""
+_VALIDITY = frozenset({"WRT-05", "WRT-06", "WRT-11", "WRT-16", "WRT-17", "WRT-20"})
+"""Rules on calls from which a careless writer makes an invalid file."""
+_LAYOUT_IN_MEMORY = frozenset({"WRT-07", "WRT-08"})
+"""Rules on arrays whose elements lie in memory in another order than in the file."""
+_OVER_TIME = frozenset({"concurrent", "lifecycle"})
+"""Kinds of case on which the text is silent: it describes a file, not handles, threads or changes of it."""
+_SAVING = frozenset({"write", "sharded"})
 
 
 @dataclass(frozen=True)
@@ -117,6 +135,7 @@ def judge_step(
     answers: Mapping[str, A],
     lacks: frozenset[str] = NOTHING,
     profile: str | None = None,
+    areas: frozenset[str] = NOTHING,
 ) -> Judgement[A]:
     """Judge the answer to one step.
 
@@ -126,6 +145,8 @@ def judge_step(
         answers: the answers to all steps of the case, since a reader that accepts at open may refuse later.
         lacks: features that the implementation declares to lack.
         profile: whose options of choices are demanded; without one only those that the text settles.
+        areas: of the corpus that the implementation claims to judge, none for all. No rule of another area is
+            held against it.
     """
     answer = answers[step]
     if answer.outcome == "harness-error":
@@ -138,9 +159,19 @@ def judge_step(
         return Judgement("unsupported", answer.message or "declared unsupported", (), answer)
     if excused := excuse(answer, lacks, demand.features):
         return Judgement("unsupported", excused, (), answer)
-    judged = _judge(demand, step, answers, profile)
+    judged = _within(areas, _judge(demand, step, answers, profile))
     besides = [*_cost(demand, answer), *_exception(demand, answer)]
     return failed(answer, [*judged.failures, *besides], judged) if besides else judged
+
+
+def _within(areas: frozenset[str], judged: Judgement[A]) -> Judgement[A]:
+    """Return a judgement without the failures of rules that the implementation does not claim to judge."""
+    claimed = [failure for failure in judged.failures if claims(areas, failure.rule)]
+    if len(claimed) == len(judged.failures):
+        return judged
+    if claimed:
+        return failed(judged.result, claimed, judged)
+    return Judgement("pass", "", judged.options, judged.result)
 
 
 def failed(answer: A, failures: Sequence[Failure], judged: Judgement[A] | None = None) -> Judgement[A]:
@@ -289,13 +320,50 @@ def _outcome(
 ) -> Failure:
     """Return the failure of accepting what must be refused, or of refusing what must be accepted."""
     rule = first_rule(demand)
+    if demand.kind in _SAVING:
+        return _call(demand, effect, detail)
     if option is None:
-        basis = max(map(basis_of, demand.rules), key=_WEAKEST_LAST.index) if rule == ANY_VALID_FILE else None
-        return failure_of(effect, rule, demand.level, "outcome", detail, basis)
+        weakest = _weaker(*map(basis_of, demand.rules)) if rule == ANY_VALID_FILE else None
+        return _failure(demand, effect, rule, demand.level, "outcome", detail, weakest)
     # What a profile demands of a choice is a must for whoever asked for the profile.
     return failure_of(
         effect, rule, "must", "outcome", detail, _basis_of_option(demand, option, profile, rule)
     )
+
+
+def _call(demand: Case | Demand, effect: str, detail: str) -> Failure:
+    """Return the failure of a writer that takes a call it must refuse, or refuses one it must take.
+
+    The text allows files; it obliges no writer to be able to write each of them.
+    """
+    first = first_rule(demand)
+    if effect == "reject":
+        return failure_of(
+            effect, first, demand.level, "outcome", detail, _weaker(basis_of(first), "official")
+        )
+    saving = (rule for rule in demand.rules if rule.startswith(("WRT", "IDX")))
+    rule = next(saving, OUTPUT)
+    return failure_of(effect, rule, demand.level, "outcome", detail, _weaker(*map(basis_of, (first, rule))))
+
+
+def _failure(
+    demand: Case | Demand,
+    effect: str,
+    rule: str,
+    level: str,
+    of: str,
+    detail: str,
+    basis: str | None = None,
+) -> Failure:
+    """Return the failure of a reader; of handles, threads and changing files the text demands nothing."""
+    basis = basis or basis_of(rule)
+    if demand.kind in _OVER_TIME:
+        basis = _weaker(basis, "official")
+    return failure_of(effect, rule, level, of, detail, basis)
+
+
+def _weaker(*bases: str) -> str:
+    return max(bases, key=_WEAKEST_LAST.index)
 
 
 def _basis_of_option(demand: Case | Demand, option: str, profile: str | None, rule: str) -> str:
@@ -309,28 +377,44 @@ def _basis_of_option(demand: Case | Demand, option: str, profile: str | None, ru
 
 
 def _content(demand: Case | Demand, difference: Difference) -> Failure:
-    """Return the failure of a content that is not the expected one."""
-    of = difference.part
-    if demand.kind == "concurrent" and of in ("missing", "reported"):  # by somebody: the file is in order
-        return failure_of("content", first_rule(demand), demand.level, of, difference.text)
-    if demand.kind in ("slice", "index", "lifecycle", "remote"):
-        rule = first_rule(demand)
+    """Return the failure of a content that is not the expected one; the difference decides the rule."""
+    of, first = difference.part, first_rule(demand)
+    if demand.kind in _SAVING:
+        return _written_content(demand, difference)
+    if demand.kind == "concurrent":
+        level = demand.level if of in ("missing", "reported") else "must"  # by somebody: the file is in order
+        return _failure(demand, "content", first, level, of, difference.text)
+    if demand.kind == "slice":
+        rule = first if first.startswith("API") else SLICES
+        return _failure(demand, "content", rule, "must", of, difference.text)
+    if demand.kind in ("index", "lifecycle", "remote"):
         # What is read of a file that somebody changes meanwhile is only as binding as the rule on it.
-        changing = demand.kind in ("lifecycle", "remote")
-        level = _at_most(rule_book().rules[rule].level) if changing and rule else "must"
-        return failure_of("content", rule, level, of, difference.text)
-    if demand.kind == "sharded" and of in ("missing", "reported", "twice"):
-        return failure_of("content", COMPLETE, "must", of, difference.text)
-    groups, rule = _CONTENT[of]
+        changing = demand.kind != "index"
+        level = _at_most(rule_book().rules[first].level) if changing and first else "must"
+        return _failure(demand, "content", first, level, of, difference.text)
     if of == "shape" and PACKED.intersection(demand.features):
-        return failure_of("content", COUNTS, "must", of, difference.text)
-    rules = demand.rules
-    if demand.kind == "read" and of in ("bytes", "nbytes"):  # only what the case is about can be the reason
-        rules = rules[:1]
-    named = [r for r in rules if r.startswith(groups) and basis_of(r) == "text" and _is_must(r)]
-    return failure_of("content", named[0] if named else rule, "must", of, difference.text)
+        rule = COUNTS
+    elif first.startswith(_CLOSER.get(of, ())) and basis_of(first) == "text" and _is_must(first):
+        rule = first
+    else:
+        rule = _RULE_OF_DIFFERENCE[of]
+    return _failure(demand, "content", rule, "must", of, difference.text)
 
 
+def _written_content(demand: Case | Demand, difference: Difference) -> Failure:
+    """Return the failure of a written file that does not hold what was given.
+
+    The text says how elements lie in a file. That a call writes what it was given is expected of a library.
+    """
+    of, first = difference.part, first_rule(demand)
+    if demand.kind == "sharded" and of in _NAMES:
+        return failure_of("content", COMPLETE, "must", of, difference.text)
+    if first in _LAYOUT_IN_MEMORY and of == "bytes":
+        return failure_of("content", first, "must", of, difference.text)
+    return failure_of("content", OUTPUT, "must", of, difference.text, "official")
+
+
+SLICES = "API-05"
 COUNTS = "DTY-10"
 PACKED = frozenset({"dtype-f4", "dtype-f6-e2m3", "dtype-f6-e3m2"})
 """Features of tensors whose elements share bytes: frameworks count them otherwise than the format does."""
@@ -341,15 +425,23 @@ def _is_must(rule: str) -> bool:
 
 
 def _flaw(demand: Case | Demand, expectation: Expectation, flaw: Flaw, profile: str | None) -> Failure | None:
-    """Return the failure of a flaw of a written file; None for one that is not demanded or permitted."""
+    """Return the failure of a flaw of a written file; None for one that is not demanded or permitted.
+
+    The writer of an invalid file breaks a rule on writing; ``flaw.text`` names the rule that the file breaks.
+    """
     if flaw.property == "missing":
-        return failure_of("content", first_rule(demand), demand.level, "missing", flaw.text)
+        return failure_of("content", OUTPUT, "must", "missing", flaw.text, "official")
     if flaw.property == "valid":
         known = rule_book().rules[flaw.rule]
         if flaw.choice is not None and rule_book().choices[flaw.choice].expected(profile) != "reject":
             return None  # both answers are found in practice, and the rest was judged without it
         basis = known.basis if profile is None or known.basis == "text" else "ours"
-        return failure_of("content", flaw.rule, _at_most(known.level), "valid", flaw.text, basis)
+        first = first_rule(demand)
+        # What is wrong about an index is a rule on saving already.
+        rule = flaw.rule if flaw.rule.startswith("IDX") else first if first in _VALIDITY else OUTPUT
+        return failure_of(
+            "content", rule, _at_most(known.level), "valid", flaw.text, _weaker(basis, basis_of(rule))
+        )
     if flaw.property not in expectation.properties:
         return None
     rules = RULES_OF[flaw.property]

@@ -152,7 +152,7 @@ def roles(
         for failed in failures:
             if not (hidden and kind_of(failed["verdict"]) == "unsafe"):
                 role = _ROLE_OF_STEP.get(row["step"], own)
-                _add(found[role], role, row, failed, unclaimed)
+                _add(found[role], role, row, failed)
     keeps = _keeps(shown, manifest, told if hidden else None)
     return [
         _row(name, found[name], manifest, unclaimed if name in _OPENING else frozenset(), keeps)
@@ -176,8 +176,8 @@ def _due(record: RunRecord, manifest: Manifest) -> Iterable[tuple[str, str]]:
     asked = (manifest.by_id.get(row["case"]) for row in record.results)
     heavy = any(case is not None and case.heavy for case in asked)
     steps, areas = set(who.get("steps", ())), who.get("areas", ())
-    cases = (case for case in manifest.cases if (heavy or not case.heavy) and case.is_claimed(areas))
-    return ((case.id, step) for case in cases for step in case.steps if step in steps)
+    cases = (case for case in manifest.cases if heavy or not case.heavy)
+    return ((case.id, step) for case in cases for step in case.asked(steps, areas))
 
 
 def _known(record: RunRecord, manifest: Manifest) -> Iterable[tuple[str, str]]:
@@ -194,10 +194,10 @@ def _unclaimed(record: RunRecord) -> frozenset[str]:
     return frozenset(area for area, name in AREA_OF_RULES.items() if areas and name not in areas)
 
 
-def _add(into: _Role, role: str, row: Row, failed: Row, unclaimed: Collection[str]) -> None:
+def _add(into: _Role, role: str, row: Row, failed: Row) -> None:
     verdict, rule, step = failed["verdict"], failed["rule"], row["step"]
     area = rule[:3]
-    if not fails(verdict, strict=True) or (role in _OPENING and area in unclaimed):
+    if not fails(verdict, strict=True):
         return
     known = rule_book().rules.get(rule)
     basis = failed.get("basis") or (known.basis if known else "text")

@@ -109,7 +109,7 @@ def test_a_sandbox_without_network_is_not_asked_for_files_behind_a_server() -> N
 
 def test_a_writer_that_writes_nothing_is_told_so() -> None:
     verdict, detail = one(small("WritesNothing"), "writer/two-tensors-and-metadata")
-    assert verdict == "wrong-content"
+    assert verdict == "deviation:content"
     assert "no file was written" in detail
 
 
@@ -133,13 +133,13 @@ def test_zeros_for_bytes_that_are_gone_miss_a_recommendation() -> None:
 
 def test_threads_that_share_a_position_are_told_other_bytes() -> None:
     verdict, detail = one(small("OnePosition"), "concurrent/threads-another-tensor-each-two")
-    assert verdict == "wrong-content"
+    assert verdict == "deviation:content"
     assert "other bytes than the file holds" in detail
 
 
-def test_the_bytes_of_a_race_are_charged_to_the_rule_on_bytes() -> None:
+def test_the_bytes_of_a_race_are_charged_to_the_rule_on_threads() -> None:
     (judged_,) = judged(small("OnePosition"), [committed().by_id["concurrent/threads-large-tensors"]])
-    assert [failure.rule for failure in judged_.final.failures] == ["DAT-06"]
+    assert [failure.rule for failure in judged_.final.failures] == ["API-16"]
 
 
 @pytest.mark.parametrize("case", ["threads-same-tensor-two", "forked-same-tensor-two"])

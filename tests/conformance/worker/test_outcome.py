@@ -6,7 +6,7 @@ import pytest
 
 from safetensors_conformance.worker.outcome import Implementation
 
-from ..support import cases
+from ..support import cases, committed
 
 READER = Implementation("r", "1", "Python", ("read",))
 OPENER = Implementation("o", "1", "Python", ("open", "read", "slice"))
@@ -58,6 +58,17 @@ def test_sizes_and_ranges_are_asked_of_who_claims_the_layout_only() -> None:
         assert checker.steps_of(case) == ["read"]
     (form,) = cases("shape/negative-1")
     assert lister.steps_of(form) == ["read"]
-    loader = Implementation("i", "1", "Python", ("index",), areas=frozenset({"index"}))
     (broken,) = cases("index/broken-shard-hole")
-    assert loader.steps_of(broken) == ["index"]
+    for areas, asked in (({"index"}, []), ({"index", "layout"}, ["index"]), (set(), ["index"])):
+        loader = Implementation("i", "1", "Python", ("index",), areas=frozenset(areas))
+        assert loader.steps_of(broken) == asked
+
+
+def test_no_case_is_asked_whose_rule_is_of_an_area_that_is_not_claimed() -> None:
+    lister = Implementation(
+        "l", "1", "Python", ("open", "index"), areas=frozenset({"header", "shape", "index"})
+    )
+    asked = [case for case in committed().cases if lister.steps_of(case)]
+    families = {c.rules[0][:3] for c in asked if c.expect is None or c.expect.outcome == "reject"}
+    assert {"HDR", "SHP", "IDX"} <= families
+    assert families.isdisjoint({"FRM", "ENT", "DTY", "OFF", "MET", "DAT"})
