@@ -31,7 +31,7 @@ from ..manifest import corpus_root
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-CORPUS_VERSION = "2026.11.2"
+CORPUS_VERSION = "2026.11.3"
 SPEC = {
     "name": "safetensors README, Format section",
     "repository": "https://github.com/huggingface/safetensors",
