@@ -32,6 +32,12 @@ def failing(case: str, verdict: str = "wrong-accept", **more: Any) -> dict[str, 
     return Make.result(case, verdict, rules=list(corpus().by_id[case].rules), **more)
 
 
+def broken(case: str, verdict: str, rule: str, basis: str, **more: Any) -> dict[str, Any]:
+    """Return a failing result that is charged to a rule on a basis."""
+    failure = {"verdict": verdict, "rule": rule, "basis": basis, "property": "outcome", "detail": ""}
+    return failing(case, verdict, rule=rule, basis=basis, failures=[failure], **more)
+
+
 def run(*rows: dict[str, Any], **more: Any) -> RunRecord:
     """Return a run with the digest of the real corpus."""
     record = Make.run(*rows, **more)

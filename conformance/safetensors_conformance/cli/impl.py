@@ -88,7 +88,7 @@ def list_impls(check: bool, kind: str | None, confinement: Confinement) -> None:
     languages = Counter(d.language for d in chosen)
     click.echo(
         f"{len(chosen)} implementations, {sum(len(d.entries) for d in chosen)} entry points, "
-        f"{sum(d.independent and d.kind == 'reader' for d in chosen)} independent parsers that return data; "
+        f"{len({d.parser_of(entry) for d in chosen for entry in d.entries})} parsers; "
         + ", ".join(f"{name} {count}" for name, count in languages.most_common())
     )
 

@@ -241,6 +241,8 @@ def _described(record: RunRecord) -> RunRecord:
             "title": descriptor.title,
             "homepage": descriptor.homepage,
             "issues": descriptor.issues,
+            "parser": descriptor.parser_of(entry),
+            "claim": entry.claim,
         }
     return record
 

@@ -25,6 +25,8 @@ from safetensors_reports.text import visible
 
 HERE = Path(__file__).parent
 DOCUMENT = "implementation.toml"
+OFFICIAL = "safetensors"
+"""The implementation whose parser all run that are not independent."""
 OUTSIDE = "STC_IMPLEMENTATIONS"
 """Variable with folders of descriptors of your own, put together like ``PATH``."""
 
@@ -99,7 +101,10 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
             protocol. {source}, {around}, {built} and {revision} stand for what they do in build commands.
         name: Behind the colon of the selector; none for the default.
         kind: Where it is another than that of the implementation.
+        parser: Implementation whose parser it runs, where that is neither its own nor, for one that is not
+            independent, the official library's.
         areas: Areas of the corpus that it claims to judge; all by default.
+        claim: What its documentation says of what it looks at, and where: what ``areas`` rest on.
         requires: What this entry needs beyond the implementation itself.
         version: Version taken for this entry when none is asked for, always in an environment of its own;
             for what the version of the implementation does not have yet.
@@ -110,7 +115,9 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
     program: Some = ()
     name: Name = ""
     kind: Kind | UnsetType = UNSET
+    parser: Name = ""
     areas: Some = ()
+    claim: Filled = ""
     requires: Some = ()
     version: Filled = ""
 
@@ -250,6 +257,10 @@ class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     def kind_of(self, entry: Entry) -> Kind:
         """Return the kind of an entry: its own, or that of the implementation."""
         return entry.kind or self.kind
+
+    def parser_of(self, entry: Entry) -> str:
+        """Return the implementation whose parser an entry runs."""
+        return entry.parser or (self.name if self.independent else OFFICIAL)
 
     def by_hand(self, entry: Entry) -> bool:
         """Tell whether an entry has no adapter and is never built by this project: the user brings it."""

@@ -269,6 +269,8 @@ class Implementation(Struct, kw_only=True):
         title: What its makers call it, or empty.
         homepage: Address, or empty.
         issues: Address of its tracker, or empty.
+        parser: Name of the program whose parser it runs, its own by default.
+        claim: What its documentation says of what it looks at, and where; empty for one that claims all.
         roles: Missing in reports of older versions.
     """
 
@@ -302,6 +304,8 @@ class Implementation(Struct, kw_only=True):
     title: str = ""
     homepage: str = ""
     issues: str = ""
+    parser: str = ""
+    claim: str = ""
     roles: list[RoleRow] = []
 
 

@@ -37,7 +37,7 @@ ROLE_OF_KIND = {
 }
 """Kind of a descriptor -> the role in which it opens and reads."""
 _ROLE_OF_STEP = {"write": "writer", "sharded": "writer", "index": "index", "device": "device"}
-_OPENING = frozenset({"reader", "lister", "checker", "device"})
+OPENING = frozenset({"reader", "lister", "checker", "device"})
 """Roles in which files are opened, and areas of files claimed or not."""
 _UNUSUAL = frozenset({"lifecycle", "concurrent", "remote"})
 """Steps whose files change, are shared or come by pieces."""
@@ -72,7 +72,7 @@ class Question:
 
 
 def _accepts(name: str, *rules: str) -> Question:
-    return Question(name, _OPENING, frozenset({"accept"}), frozenset(rules))
+    return Question(name, OPENING, frozenset({"accept"}), frozenset(rules))
 
 
 _WRITER, _INDEX = frozenset({"writer"}), frozenset({"index"})
@@ -82,20 +82,24 @@ QUESTIONS = (
     _accepts("overlaps", "OFF-06", "LIM-05"),
     _accepts("holes", "OFF-07", "OFF-12"),
     _accepts("trailing", "OFF-08"),
-    _accepts("outside", "OFF-03", "OFF-04", "OFF-13"),
+    _accepts("outside", "OFF-04", "OFF-13"),
+    _accepts("backwards", "OFF-03"),
+    _accepts("inside", "OFF-09"),
     _accepts("sizes", "OFF-05", "SHP-05"),
     _accepts("dtypes", "DTY-01"),
-    _accepts(
-        "json", "HDR-01", "HDR-02", "HDR-03", "HDR-05", "HDR-06", "HDR-07", "HDR-14", "HDR-15", "HDR-18"
-    ),
+    _accepts("utf8", "HDR-01"),
+    _accepts("around", "HDR-02", "HDR-03", "HDR-05"),
+    _accepts("json", "HDR-06", "HDR-07", "HDR-14", "HDR-15", "HDR-18"),
     _accepts("shapes", "SHP-01", "SHP-02", "SHP-07"),
     _accepts("metadata", "MET-01", "MET-02", "MET-07"),
-    _accepts("keys", "HDR-11", "HDR-12", "HDR-13"),
+    _accepts("reserved", "HDR-11"),
+    _accepts("fields", "HDR-12"),
+    _accepts("keys", "HDR-13"),
     _accepts("other"),
-    Question("values", _OPENING - {"checker"}, _READS),
-    Question("refused", _OPENING, _REFUSES),
-    Question("late", _OPENING, _LATE),
-    Question("changing", _OPENING, steps=_UNUSUAL),
+    Question("values", OPENING - {"checker"}, _READS),
+    Question("refused", OPENING, _REFUSES),
+    Question("late", OPENING, _LATE),
+    Question("changing", OPENING, steps=_UNUSUAL),
     Question("written", _WRITER, _READS),
     Question("calls", _WRITER, frozenset({"accept"})),
     Question("declined", _WRITER, _REFUSES),
@@ -106,6 +110,10 @@ QUESTIONS = (
 )
 """What cards tell, in order. A failure counts for the first that covers it; costs, undocumented exceptions
 and missed recommendations for none."""
+LAYOUT = frozenset({"overlaps", "holes", "trailing", "outside", "backwards", "inside", "sizes"})
+"""Questions about files whose tensors do not cover the buffer once each: readers may see other bytes."""
+REPEATED = frozenset({"names", "reserved", "fields", "keys"})
+"""Questions about files that give a key twice."""
 _ANSWERED = {"accept": "reject", "late-reject": "reject", "content": "accept", "reject": "accept"}
 """What goes wrong -> what was demanded."""
 TWICE = "duplicate-tensor-names"
@@ -155,7 +163,7 @@ def roles(
                 _add(found[role], role, row, failed)
     keeps = _keeps(shown, manifest, told if hidden else None)
     return [
-        _row(name, found[name], manifest, unclaimed if name in _OPENING else frozenset(), keeps)
+        _row(name, found[name], manifest, unclaimed if name in OPENING else frozenset(), keeps)
         for name in ROLES
         if name in found and found[name].due
     ]
@@ -201,8 +209,6 @@ def _add(into: _Role, role: str, row: Row, failed: Row) -> None:
         return
     known = rule_book().rules.get(rule)
     basis = failed.get("basis") or (known.basis if known else "text")
-    if basis == "text" and kind_of(verdict) == "not-strict":
-        return  # advice of the text that is not taken breaks nothing
     question = _question(role, step, effect_of(verdict), rule)
     places = [into.every, into.areas.setdefault(area, {})]
     if question is not None:
@@ -315,7 +321,8 @@ def _same(case: Case, option: str, rows: Sequence[Row]) -> bool:
 def about(record: RunRecord) -> dict[str, str]:
     """Return what a descriptor says of an implementation; empty texts for one of which there is none."""
     who = record.implementation
-    texts = {name: visible(str(who.get(name) or ""), 200) for name in ("kind", "title", "homepage", "issues")}
+    names = ("kind", "title", "homepage", "issues", "parser", "claim")
+    texts = {name: visible(str(who.get(name) or ""), 300) for name in names}
     for name in ("homepage", "issues"):
         if not texts[name].startswith("https://"):
             texts[name] = ""

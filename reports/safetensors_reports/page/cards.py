@@ -12,19 +12,21 @@ from typing import TYPE_CHECKING
 from safetensors_corpus.judging.verdicts import VERDICTS
 
 from ..audit.disclosure import OWN
-from ..text import listed
+from ..audit.roles import LAYOUT, REPEATED
+from ..text import listed, plural
 from .labels import (
     BASES,
     KEEPS_TO_TEXT,
     NOTHING_SHOWN,
     QUESTIONS,
+    REPEATED_KEYS,
     ROLE_WORDS,
     ROLES,
     answer_words,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from ..audit.report import AnswerRow, CauseRow, CellRow, Implementation, Report, RoleRow
 
@@ -35,6 +37,9 @@ MAX_CAUSES = 6
 DISPUTE = "docs/disclosure.md#to-reach-us-to-disagree"
 """Where to disagree: a path below the project, until it has an address that pages can name."""
 _ORDER = list(VERDICTS)
+ADVICE = "not-strict"
+_OPENS = frozenset({"reader", "lister", "device"})
+"""Roles in which a file is opened for what it holds."""
 _REASONS = {"text": "", "official": " by the official library alone", "ours": " by our hardening alone"}
 """Basis -> what follows a number."""
 
@@ -67,7 +72,7 @@ class Part:
         head: of the table of such programs.
         asks: the question.
         answer: in one line.
-        tone: as of lines.
+        tone: as of lines, or ``mild`` for what the text does not allow and does no harm by itself.
         word: the worst that the row of the table shows, by the written text.
         lines: per sort of input.
         unclaimed: areas of rules that the program does not claim to judge.
@@ -145,19 +150,33 @@ def worst(failed: Mapping[str, int]) -> str:
 
 
 def number(row: AnswerRow | CellRow | RoleRow, basis: str) -> int:
-    """Return how many cases fail by a basis."""
-    return sum(row.failed.get(basis, {}).values())  # type: ignore[call-overload]
+    """Return how many cases fail by a basis. Advice of the text that is not taken breaks nothing."""
+    found: Mapping[str, int] = row.failed.get(basis, {})  # type: ignore[call-overload]
+    return sum(count for kind, count in found.items() if basis != "text" or kind != ADVICE)
+
+
+def advice(row: CellRow | RoleRow) -> int:
+    """Return in how many cases a recommendation of the text is missed, and nothing worse done by the text."""
+    return row.failed.get("text", {}).get(ADVICE, 0)
 
 
 def word(role: RoleRow, basis: str) -> str:
     """Return the word of a row: the worst that it shows by a basis."""
     _, wrong, right = BASES[basis]
-    kind = worst(role.failed.get(basis, {}))  # type: ignore[call-overload]
     if basis != "text":
-        return wrong if kind else right
-    if kind:
-        return ROLE_WORDS[role.role].get(kind, "against the text")
-    return KEEPS_TO_TEXT if any(role.failed.values()) else NOTHING_SHOWN
+        return wrong if number(role, basis) else right
+    if not number(role, "text"):
+        return KEEPS_TO_TEXT if any(role.failed.values()) else NOTHING_SHOWN
+    kind = worst(role.failed["text"])
+    if kind == "wrong-accept" and accepted(role) and accepted(role) <= REPEATED:
+        return REPEATED_KEYS
+    return ROLE_WORDS[role.role].get(kind, "against the text")
+
+
+def accepted(role: RoleRow) -> frozenset[str]:
+    """Return the questions about files of which some are accepted against the text; a checker misses them."""
+    found = (row.question for row in role.answers if number(row, "text"))
+    return frozenset(question for question in found if answer_words(question, "reader")[0] == "accepted")
 
 
 def _line(row: AnswerRow, role: str) -> Line:
@@ -180,25 +199,37 @@ def _line(row: AnswerRow, role: str) -> Line:
     )
 
 
+def _named(questions: Sequence[str]) -> str:
+    return listed([QUESTIONS[question].lower() for question in questions], MAX_NAMED)
+
+
 def _verdict(role: RoleRow) -> tuple[str, str]:
-    """Return the one line of a card and its tone."""
+    """Return the one line of a card and its tone.
+
+    Other bytes and a layout in which readers see different bytes are told from what the text does not allow
+    and which does no harm by itself.
+    """
     bad = {row.question: row for row in role.answers if number(row, "text")}
-    accepted = [QUESTIONS[q].lower() for q in bad if answer_words(q, "reader")[0] == "accepted"]
+    taken = [question for question in bad if question in accepted(role)]
     content = next((bad[q] for q in ("values", "written") if q in bad), None)
     refused = next((bad[q] for q in ("refused", "declined") if q in bad), None)
     what = "calls" if role.role == "writer" else "indexes" if role.role == "index" else "files"
-    if accepted or content:
+    verb = {"checker": "misses", "lister": "lists", "writer": "takes"}.get(role.role, "accepts")
+    if content or LAYOUT.intersection(taken) or (taken and role.role not in _OPENS):
         told = []
-        if accepted:
-            verb = {"checker": "misses", "lister": "lists", "writer": "takes"}.get(role.role, "accepts")
-            told.append(f"{verb} {listed(accepted, MAX_NAMED)}")
         if content:
-            verb = "writes wrong files" if role.role == "writer" else "tells wrong values"
-            told.append(f"{verb} in {number(content, 'text'):,} of {content.asked:,} valid {what}")
+            wrong = "writes wrong files" if role.role == "writer" else "tells wrong values"
+            told.append(f"{wrong} in {number(content, 'text'):,} of {content.asked:,} valid {what}")
+        if taken:
+            grave = sorted(taken, key=lambda question: question not in LAYOUT)
+            told.append(f"{verb} {_named(grave)}")
         start = {"checker": "Not alone", "writer": "Not unchecked"}.get(
             role.role, "Not without a check before"
         )
         return f"{start}: it {' and '.join(told)}.", "bad"
+    if taken:
+        shown = "no broken layout and no wrong value is shown"
+        return f"It {verb} what the text does not allow ({_named(taken)}); {shown}.", "mild"
     if refused:
         count = number(refused, "text")
         return (
@@ -208,10 +239,14 @@ def _verdict(role: RoleRow) -> tuple[str, str]:
     if number(role, "text"):
         return "It breaks rules of the written format; see below.", "bad"
     if any(role.failed.values()):
-        told = [
-            f"{number(role, basis):,} {'case' if number(role, basis) == 1 else 'cases'} {words}"
+        differs = [
+            f"differs in {plural(number(role, basis), 'case')} {words}"
             for basis, words in (("official", "of the official library"), ("ours", "of our hardening"))
             if number(role, basis)
         ]
-        return f"It breaks nothing that the text requires; it differs in {' and '.join(told)}.", "calm"
+        missed = [f"misses {plural(advice(role), 'recommendation')} of the text"] if advice(role) else []
+        return (
+            f"It breaks nothing that the text requires; it {' and '.join([*missed, *differs])}.",
+            "calm",
+        )
     return "No fault of this kind shown.", "good"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..audit.report import ROLES
 from . import labels as words
-from .cards import Part, number, part, word, worst
+from .cards import Part, advice, number, part, word, worst
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -47,12 +47,14 @@ class Cell:
         bars: one per basis, in the order of ``BASES``; none where the area is not claimed, or not asked.
         text: the same in words.
         area: letters of the area, empty for all.
+        advice: number of cases in which a recommendation of the text is missed.
     """
 
     asked: int
     bars: tuple[Bar, ...]
     text: str
     area: str = ""
+    advice: int = 0
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,9 @@ def cell(row: CellRow | RoleRow, title: str) -> Cell:
     told = f"{title}: {bars[0].failed:,} of {row.asked:,} cases against the text"
     for bar, reason in zip(bars[1:], ("unlike the official library", "short of our hardening"), strict=True):
         told += f", {bar.failed:,} {reason}" if bar.failed else ""
-    return Cell(row.asked, bars, told, getattr(row, "area", ""))
+    if missed := advice(row):
+        told += f", {missed:,} recommendations of the text missed"
+    return Cell(row.asked, bars, told, getattr(row, "area", ""), missed)
 
 
 def _bar(row: CellRow | RoleRow, basis: str) -> Bar:
@@ -153,7 +157,7 @@ def _bar(row: CellRow | RoleRow, basis: str) -> Bar:
 
 
 def _colour(row: CellRow | RoleRow, basis: str) -> str:
-    kind = worst(row.failed.get(basis, {}))  # type: ignore[call-overload]
-    if not kind:
+    if not number(row, basis):
         return "none"
+    kind = worst(row.failed[basis])  # type: ignore[index]
     return RED.get(kind, "calm") if basis == "text" or kind == "unsafe" else "calm"

@@ -165,6 +165,8 @@ ROLE_WORDS = {
     "device": _READING,
 }
 """Role -> worst verdict by the written text -> the word of a row."""
+REPEATED_KEYS = "accepts repeated keys"
+"""Word of a row that accepts, against the text, files that give a key twice and nothing else."""
 KEEPS_TO_TEXT, NOTHING_SHOWN = "keeps to the text", "no fault shown"
 """Words of a row that fails nothing by the written text, and of one that fails nothing."""
 BASES = {
@@ -186,13 +188,19 @@ _ASKS = {
     "overlaps": ("Tensors that overlap", "accept"),
     "holes": ("Holes between tensors", "accept"),
     "trailing": ("Bytes behind the last tensor", "accept"),
-    "outside": ("Ranges outside of the file, or backwards", "accept"),
+    "outside": ("Ranges outside of the file", "accept"),
+    "backwards": ("Ranges that run backwards", "accept"),
+    "inside": ("Empty tensors inside of another", "accept"),
     "sizes": ("Sizes that fit no shape and dtype", "accept"),
     "dtypes": ("Unknown dtypes", "accept"),
+    "utf8": ("Headers that are not UTF-8", "accept"),
+    "around": ("Headers with other bytes around the object", "accept"),
     "json": ("Headers that are not strict JSON", "accept"),
     "shapes": ("Shapes that are no list of plain integers", "accept"),
     "metadata": ("Metadata that is no map of texts", "accept"),
-    "keys": ("Metadata keys or fields given twice", "accept"),
+    "reserved": ("Metadata given twice", "accept"),
+    "fields": ("Fields of an entry given twice", "accept"),
+    "keys": ("Metadata keys given twice", "accept"),
     "other": ("Other broken files", "accept"),
     "values": ("Wrong values on valid files", "see"),
     "refused": ("Valid files refused", "see"),

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..audit.build import build_report
 from ..audit.disclosure import OWN
 from ..audit.inputs import REPORT, AuditError, load_report
-from ..audit.report import Report, report_text
+from ..audit.report import Implementation, Report, report_text
+from ..audit.roles import LAYOUT, OPENING, REPEATED
 from ..history.comparable import comparable
 from ..history.directory import FILE, directory, directory_text
 from ..history.ledger import FOLDER, Ledger, Line, appended, lines_of
 from ..history.releases import history_page
 from ..templates import render
 from ..text import file_slug, listed, plural, visible
-from .cards import DISPUTE
+from .cards import DISPUTE, accepted
 from .comparison import RED, tables
 from .html import comparison_html, report_html
 from .picture import comparison_svg
@@ -211,23 +212,29 @@ def published(folder: Path) -> dict[str, Report]:
 
 
 def sentences(report: Report) -> list[str]:
-    """Return three sentences about a comparison that keep nobody from seeing what it does not say."""
-    whos = report.implementations
+    """Return what a comparison shows in a few sentences, and what it does not say."""
+    others = [who for who in report.implementations if who.name != OWN]
     day = max((run.started or "")[:10] for run in report.run.runs)
-    others = [who for who in whos if who.name != OWN]
-    # These verdicts rest on the written text alone; what rests on anything else is a deviation.
-    clean = [who.label for who in others if not any(who.counts.get(kind) for kind in RED if kind != "unsafe")]
-    accept, content, refuse = (
-        sum(bool(who.counts.get(kind)) for who in others)
-        for kind in ("wrong-accept", "wrong-content", "wrong-reject")
-    )
+    most = max((who.due for who in others), default=0)
     projects = len({who.name for who in others})
+    graded: dict[str, list[Implementation]] = {}
+    for who in others:
+        graded.setdefault(_accepts(who), []).append(who)
+    wrong = {kind: [who for who in others if who.counts.get(kind)] for kind in RED}
     return [
         (
-            f"Of {len(others):,} entry points of {projects:,} projects, run on {day} over up to "
-            f"{report.corpus.cases:,} cases each, {accept:,} let through what the written format forbids, "
-            f"{content:,} report content that is not the file's or write wrong files, "
-            f"{refuse:,} refuse what it allows, and {_nothing(clean)}."
+            f"{plural(len(others), 'entry point')} of {plural(projects, 'project')}, which run "
+            f"{plural(_parsers(others), 'parser')}, were asked about up to {most:,} cases each on {day}."
+        ),
+        (
+            f"Of files that the written format forbids, {_counted(graded.get('layout', ()))} accept some "
+            "with a broken layout: holes, overlaps, ranges outside of the file or sizes that do not fit. "
+            f"{_counted(graded.get('other', ()))} accept others and none with a broken layout; "
+            f"{_counted(graded.get('repeated', ()))} accept only files that give a key twice."
+        ),
+        (
+            f"{len(wrong['wrong-content']):,} report content that is not the file's or write invalid files, "
+            f"{len(wrong['wrong-reject']):,} refuse what the format allows, and {_nothing(others)}."
         ),
         (
             "A bar is as long as the share of cases that fail in an area of rules; readers, listers, "
@@ -242,11 +249,39 @@ def sentences(report: Report) -> list[str]:
     ]
 
 
-def _nothing(clean: Sequence[str]) -> str:
-    if not clean:
-        return "every one does at least one of these"
+def _accepts(who: Implementation) -> str:
+    """Return the worst of what an entry point accepts against the text, empty for nothing.
+
+    A word of: ``layout``, ``other``, ``repeated``.
+    """
+    if not who.counts.get("wrong-accept"):
+        return ""
+    questions = frozenset().union(*(accepted(role) for role in who.roles))
+    if questions & LAYOUT:
+        return "layout"
+    return "repeated" if questions and questions <= REPEATED else "other"
+
+
+def _parsers(whos: Sequence[Implementation]) -> int:
+    return len({who.parser or who.name for who in whos})
+
+
+def _counted(whos: Sequence[Implementation]) -> str:
+    return f"{len(whos):,} ({plural(_parsers(whos), 'parser')})"
+
+
+def _nothing(others: Sequence[Implementation]) -> str:
+    """Say which entry points that open files show nothing against the text, and how many open none."""
+    opens = [who for who in others if OPENING & {role.role for role in who.roles}]
+    clean = [who.label for who in opens if not any(who.counts.get(kind) for kind in RED if kind != "unsafe")]
     does = "does" if len(clean) == 1 else "do"
-    return f"{len(clean):,} {does} none of these ({listed(list(clean), 4)})"
+    text = (
+        f"{len(clean):,} that open files {does} none of these ({listed(clean, 4)})"
+        if clean
+        else "every one that opens files does at least one of these"
+    )
+    rest = len(others) - len(opens)
+    return text + (f"; {rest:,} were asked to open none" if rest else "")
 
 
 def stale(folder: Path, texts: Mapping[str, Any]) -> list[Path]:

@@ -11,18 +11,12 @@ from safetensors_corpus.typed import typed
 from safetensors_reports.audit.inputs import Known
 from safetensors_reports.audit.report import Implementation, Report, RoleRow
 from safetensors_reports.audit.roles import QUESTIONS, about
-from safetensors_reports.page.cards import card, part, word
+from safetensors_reports.page.cards import card, number, part, word
 from safetensors_reports.page.comparison import tables
 from safetensors_reports.page.html import comparison_html, report_html
 from safetensors_reports.record.run import RunRecord
 
-from ..samples import HOLE, TWICE, as_json, corpus, failing, report, run
-
-
-def broken(case: str, verdict: str, rule: str, basis: str, **more: Any) -> dict[str, Any]:
-    """Return a failing result that is charged to a rule on a basis."""
-    failure = {"verdict": verdict, "rule": rule, "basis": basis, "property": "outcome", "detail": ""}
-    return failing(case, verdict, rule=rule, basis=basis, failures=[failure], **more)
+from ..samples import HOLE, TWICE, as_json, broken, corpus, failing, report, run
 
 
 def case(kind: str) -> Case:
@@ -83,7 +77,50 @@ def test_bases_are_never_added_up_and_only_the_text_gives_a_red_word() -> None:
     assert "breaks nothing that the text requires" in shown.answer
     assert {line.tone for line in shown.lines} <= {"calm", "good"}
     advice = who(run(broken(HOLE, "not-strict", "FRM-08", "text"), name="lib", version="1"))
-    assert role(advice, "reader").failed == {}
+    missed = role(advice, "reader")
+    assert (missed.failed, number(missed, "text")) == ({"text": {"not-strict": 1}}, 0)
+    assert (part(missed, {}).tone, word(missed, "text")) == ("calm", "keeps to the text")
+    assert part(missed, {}).answer.endswith("it misses 1 recommendation of the text.")
+    again = run(broken(HOLE, "not-strict", "FRM-08", "text"), name="lib", version="1")
+    (line,) = tables(report(again))[0].rows
+    assert (line.every.advice, [bar.failed for bar in line.every.bars]) == (1, [0, 0, 0])
+
+
+def of_rules(*rules: str) -> RoleRow:
+    rows = [broken(HOLE, "wrong-accept", rule, "text") for rule in rules]
+    failures = [failure for row in rows for failure in row["failures"]]
+    return role(who(run({**rows[0], "failures": failures}, name="lib", version="1")), "reader")
+
+
+@pytest.mark.parametrize(
+    ("rules", "tone", "said"),
+    [
+        (("HDR-09",), "mild", "accepts repeated keys"),
+        (("HDR-12", "HDR-13"), "mild", "accepts repeated keys"),
+        (("HDR-07",), "mild", "accepts broken files"),
+        (("HDR-09", "HDR-07"), "mild", "accepts broken files"),
+        (("OFF-07",), "bad", "accepts broken files"),
+        (("HDR-09", "OFF-04"), "bad", "accepts broken files"),
+    ],
+)
+def test_what_does_no_harm_by_itself_is_told_from_a_broken_layout(
+    rules: tuple[str, ...], tone: str, said: str
+) -> None:
+    found = of_rules(*rules)
+    assert (part(found, {}).tone, word(found, "text")) == (tone, said)
+    start = "Not without a check before" if tone == "bad" else "It accepts what the text does not allow"
+    assert part(found, {}).answer.startswith(start)
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [("HDR-11", "Metadata given twice"), ("HDR-12", "Fields of an entry given twice"),
+        ("HDR-13", "Metadata keys given twice"), ("OFF-03", "Ranges that run backwards"),
+        ("HDR-03", "Headers with other bytes around the object")],
+)  # fmt: skip
+def test_a_row_of_a_card_names_only_what_was_accepted(rule: str, words: str) -> None:
+    bad = [line.words for line in part(of_rules(rule), {}).lines if line.tone == "bad"]
+    assert bad == [words]
 
 
 def test_a_lister_is_not_judged_where_it_claims_nothing() -> None:
@@ -177,7 +214,8 @@ def test_addresses_are_taken_from_descriptors_alone() -> None:
         "homepage": "https://a.example",
         "kind": "x",
     }
-    assert about(record) == {"kind": "", "title": "", "homepage": "https://a.example", "issues": ""}
+    told = {key: value for key, value in about(record).items() if value}
+    assert told == {"homepage": "https://a.example"}
 
 
 def test_a_card_counts_causes_and_an_older_report_has_a_card_without_answers() -> None:

@@ -28,7 +28,7 @@ from safetensors_reports.page.publish import (
     sentences,
 )
 
-from ..samples import HOLE, TWICE, corpus, failing, report, run, write_finding, write_record
+from ..samples import HOLE, TWICE, broken, corpus, failing, report, run, write_finding, write_record
 
 FILES = {
     "index.html", "comparison.svg", "README.md", "report.json",
@@ -294,25 +294,49 @@ def test_nothing_to_publish_is_an_error() -> None:
 
 def said(*rows: Any) -> str:
     records = [run(*answers, name=name, version=str(i)) for i, (name, *answers) in enumerate(rows)]
-    return sentences(report(*records, public=True))[0]
+    return " ".join(sentences(report(*records, public=True)))
 
 
 def test_sentences_count_what_the_runs_show() -> None:
-    good, bad = failing(TWICE, "pass"), failing(HOLE)
+    good, bad, twice = failing(TWICE, "pass"), failing(HOLE), broken(TWICE, "wrong-accept", "HDR-09", "text")
     refuses = failing(corpus().reading[0].id, "wrong-reject", outcome="reject")
-    text = said(("a", bad, refuses), ("a", bad), ("b", good), ("c", refuses),
-        ("d", failing(HOLE, "wrong-content"), bad), ("reference", bad))  # fmt: skip
-    assert text.startswith("Of 5 entry points of 4 projects, run on 2026-11-21 over up to ")
-    assert "2 let through what the written format forbids" in text
+    text = said(("a", bad, refuses), ("a", bad, twice), ("b", good), ("c", refuses), ("d", twice),
+        ("e", failing(HOLE, "wrong-content"), bad), ("reference", bad))  # fmt: skip
+    assert text.startswith(
+        "6 entry points of 5 projects, which run 5 parsers, were asked about up to 2 cases "
+    )
+    assert "2 (1 parser) accept some with a broken layout" in text
+    assert "0 (0 parsers) accept others and none with a broken layout" in text
+    assert "1 (1 parser) accept only files that give a key twice" in text
     assert "1 report content" in text
-    assert "2 refuse what it allows" in text
-    assert "1 does none of these (b 2)" in text
-    assert "every one does at least one of these" in said(("a", bad))
+    assert "2 refuse what the format allows" in text
+    assert "1 that open files does none of these (b 2)" in text
+    assert "every one that opens files does at least one of these" in said(("a", bad))
+    assert "1 (1 parser) accept others" in said(("a", broken(TWICE, "wrong-accept", "HDR-07", "text"), twice))
     # Where the text is silent, nobody is said to break it.
     silent = failing(HOLE, "deviation:accept", outcome="accept")
-    assert "0 let through" in said(("a", silent))
-    assert "1 does none of these (a 0)" in said(("a", silent))
-    assert "2 do none of these (a 0, b 1)" in said(("a", good), ("b", good))
+    assert "0 (0 parsers) accept some with a broken layout" in said(("a", silent))
+    assert "1 that open files does none of these (a 0)" in said(("a", silent))
+    assert "2 that open files do none of these (a 0, b 1)" in said(("a", good), ("b", good))
+
+
+def test_who_was_asked_to_open_nothing_has_no_clean_bill() -> None:
+    index = next(c for c in corpus().cases if c.kind == "index" and not c.heavy)
+    records = [run(failing(index.id, "pass", step="index"), name=name, version="1") for name in ("a", "b")]
+    for record in records:
+        record.header["implementation"] |= {"steps": ["index"], "kind": "reader"}
+    opens = run(failing(TWICE, "pass"), name="c", version="1")
+    text = " ".join(sentences(report(*records, opens, public=True)))
+    assert "1 that open files does none of these (c 1); 2 were asked to open none." in text
+
+
+def test_entry_points_of_one_parser_are_counted_as_one() -> None:
+    records = [run(failing(HOLE), name=name, version="1") for name in ("a", "b", "c")]
+    for record in records[:2]:
+        record.header["implementation"] |= {"parser": "shared"}
+    text = " ".join(sentences(report(*records, public=True)))
+    assert "3 entry points of 3 projects, which run 2 parsers" in text
+    assert "3 (2 parsers) accept some with a broken layout" in text
 
 
 def test_the_readme_says_what_the_published_comparison_says() -> None:
